@@ -1,0 +1,3 @@
+//! The `cardswitch` command.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! Prints a journal, batch by batch.
+
+fn main() {}
