@@ -1,1 +1,12 @@
-//! The authorization engine.
+//! The authorization engine of cardswitch: decision, shard, journal, projection and query tables.
+//!
+//! Start at `engine.rs`, which wires every thread on one page; `DESIGN.md` beside this crate gives
+//! layouts, invariants and the crash matrix. Nothing here knows of sockets, JSON or decimals.
+
+pub mod clock;
+pub mod codec;
+pub mod command;
+pub mod decision;
+pub mod domain;
+pub mod limits;
+pub mod submission;

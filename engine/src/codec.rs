@@ -1,0 +1,86 @@
+//! The one place that turns values into stored bytes and back: bincode's legacy encoding.
+//!
+//! The encoding is little endian with fixed-width integers and 64-bit lengths. Reading is limited,
+//! so that a damaged length can never ask for more memory than a record may have.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::limits;
+
+/// Why bytes could not be written or read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CodecError {
+    /// A value is longer than a record may be.
+    TooLong {
+        /// How long.
+        bytes: usize,
+    },
+    /// The bytes end before the value does.
+    Cut,
+    /// The layout is of a version this build does not know.
+    UnknownVersion {
+        /// Which.
+        version: u8,
+    },
+    /// The kind of content is not known.
+    UnknownKind {
+        /// Which.
+        kind: u8,
+    },
+    /// The bytes are not an encoded value.
+    Malformed {
+        /// What the decoder found.
+        what: String,
+    },
+}
+
+impl std::fmt::Display for CodecError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooLong { bytes } => write!(formatter, "value of {bytes} bytes is too long"),
+            Self::Cut => write!(formatter, "value is cut short"),
+            Self::UnknownVersion { version } => {
+                write!(formatter, "format version {version} is not known to this build")
+            }
+            Self::UnknownKind { kind } => write!(formatter, "content kind {kind} is not known"),
+            Self::Malformed { what } => write!(formatter, "malformed value: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for CodecError {}
+
+const fn configuration() -> impl bincode::config::Config {
+    bincode::config::legacy().with_limit::<{ limits::RECORD_BYTES_MAX }>()
+}
+
+/// Appends a value's bytes.
+pub fn encode_into<T: Serialize>(value: &T, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+    let start = bytes.len();
+    bincode::serde::encode_into_std_write(value, bytes, configuration())
+        .map_err(|error| CodecError::Malformed { what: error.to_string() })?;
+    let written = bytes.len() - start;
+    if written > limits::RECORD_BYTES_MAX {
+        return Err(CodecError::TooLong { bytes: written });
+    }
+    Ok(())
+}
+
+/// A value's bytes.
+pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
+    let mut bytes = Vec::new();
+    encode_into(value, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a value that fills `bytes` entirely.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    let (value, read) = bincode::serde::decode_from_slice(bytes, configuration())
+        .map_err(|error| CodecError::Malformed { what: error.to_string() })?;
+    if read == bytes.len() {
+        Ok(value)
+    } else {
+        Err(CodecError::Malformed { what: format!("{} bytes are left over", bytes.len() - read) })
+    }
+}

@@ -1,0 +1,230 @@
+//! What API clients and operators ask: cards, allowances, companies, members, tokens.
+//!
+//! Commands name things by public id together with the caller's company, so that another
+//! company's objects are simply not found.
+
+use chrono_tz::Tz;
+
+use crate::domain::account::FundingSource;
+use crate::domain::allowance::{AllowanceTerms, Scope};
+use crate::domain::business_date::{BusinessDate, Interval};
+use crate::domain::card::{CardState, Dimensions, PanHash, SealedPan};
+use crate::domain::company::{Address, CompanyState, VelocityLimits};
+use crate::domain::credential::{PackedZip, PinVerifier};
+use crate::domain::ids::{
+    AccessTokenId, AccountId, AllowanceId, CardId, CompanyId, DimensionId, MemberId, Timestamp,
+};
+use crate::domain::member::{AccessScope, MemberRole};
+use crate::domain::money::{CurrencyCode, Minor};
+
+/// A change asked for by an API client or an operator.
+#[derive(Clone, Debug)]
+pub enum AdminCommand {
+    /// Makes a company with its account.
+    CreateCompany(NewCompany),
+    /// Changes a company.
+    SetCompany(CompanyId, CompanyChanges),
+    /// Makes a member.
+    CreateMember(NewMember),
+    /// Makes an access token.
+    CreateAccessToken(NewAccessToken),
+    /// Sets the key that opens the HTTP network door; only its SHA-256 is kept.
+    SetNetworkKey([u8; 32]),
+    /// Makes a card with its allowance.
+    IssueCard(NewCard),
+    /// Changes a card.
+    UpdateCard(CompanyId, CardId, CardChanges),
+    /// Closes a card for good.
+    TerminateCard(CompanyId, CardId),
+    /// Sets a card's PIN, which also clears its wrong tries.
+    SetPin(CompanyId, CardId, PinVerifier),
+    /// Changes an allowance.
+    UpdateAllowance(CompanyId, AllowanceId, AllowanceChanges),
+}
+
+/// A company to make.
+#[derive(Clone, Debug)]
+pub struct NewCompany {
+    /// Its id.
+    pub id: CompanyId,
+    /// Its name.
+    pub name: String,
+    /// Its web site.
+    pub website: String,
+    /// The zone of its days.
+    pub zone: Tz,
+    /// The currency of its money.
+    pub currency: CurrencyCode,
+    /// The card network of its cards.
+    pub network: String,
+    /// Velocity limits.
+    pub velocity: VelocityLimits,
+    /// Whether a purchase may be approved in part.
+    pub partial_approval: bool,
+    /// Default billing address.
+    pub billing_address: Address,
+    /// Where physical cards go.
+    pub shipping_address: Address,
+    /// Its account.
+    pub account: NewAccount,
+}
+
+/// An account to make with its company.
+#[derive(Clone, Debug)]
+pub struct NewAccount {
+    /// Its id.
+    pub id: AccountId,
+    /// Its name.
+    pub name: String,
+    /// Its number, 12 digits.
+    pub number: String,
+    /// Its line of credit.
+    pub credit_limit: Minor,
+    /// Where its money comes from.
+    pub funding_source: Option<FundingSource>,
+    /// What it starts with: a settled transfer, statement line 1.
+    pub opening_balance: Minor,
+}
+
+/// What to change about a company; absent stays.
+#[derive(Clone, Debug, Default)]
+pub struct CompanyChanges {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its web site.
+    pub website: Option<String>,
+    /// Its line of credit.
+    pub credit_limit: Option<Minor>,
+    /// Velocity limits.
+    pub velocity: Option<VelocityLimits>,
+    /// Whether a purchase may be approved in part.
+    pub partial_approval: Option<bool>,
+    /// Default billing address.
+    pub billing_address: Option<Address>,
+    /// Where physical cards go.
+    pub shipping_address: Option<Address>,
+    /// Where the money comes from.
+    pub funding_source: Option<Option<FundingSource>>,
+    /// Whether it does business.
+    pub state: Option<CompanyState>,
+}
+
+/// A member to make.
+#[derive(Clone, Debug)]
+pub struct NewMember {
+    /// Its id.
+    pub id: MemberId,
+    /// Whose member.
+    pub company: CompanyId,
+    /// First name.
+    pub first_name: String,
+    /// Last name.
+    pub last_name: String,
+    /// E-mail address.
+    pub email: String,
+    /// What it may do.
+    pub role: MemberRole,
+    /// An encoded Argon2id hash of its password.
+    pub password_hash: Option<String>,
+}
+
+/// An access token to make.
+#[derive(Clone, Debug)]
+pub struct NewAccessToken {
+    /// The id of its record.
+    pub id: AccessTokenId,
+    /// SHA-256 of its text.
+    pub digest: [u8; 32],
+    /// Whose data it opens.
+    pub company: CompanyId,
+    /// What it may do.
+    pub scope: AccessScope,
+}
+
+/// A card to make.
+#[derive(Clone, Debug)]
+pub struct NewCard {
+    /// Its id.
+    pub id: CardId,
+    /// The id of its allowance.
+    pub allowance_id: AllowanceId,
+    /// Whose card.
+    pub company: CompanyId,
+    /// The hash it is found by.
+    pub pan_hash: PanHash,
+    /// Its number, sealed.
+    pub sealed_pan: SealedPan,
+    /// The last four digits of its number.
+    pub last_four: [u8; 4],
+    /// The keyed value of its PIN, if one is set.
+    pub pin: PinVerifier,
+    /// Its billing ZIP.
+    pub zip: PackedZip,
+    /// The last date on which it is valid.
+    pub expires_on: BusinessDate,
+    /// Its allowance.
+    pub terms: AllowanceTerms,
+    /// Its first state: active for virtual cards, unactivated for physical ones.
+    pub state: CardState,
+    /// Virtual or physical.
+    pub is_virtual: bool,
+    /// Shown above it.
+    pub description: String,
+    /// Embossed on it.
+    pub billing_name: String,
+    /// Its own billing address.
+    pub billing_address: Option<Address>,
+    /// Where a physical card goes.
+    pub shipping_address: Option<Address>,
+    /// Who holds it.
+    pub assigned_to: Option<MemberId>,
+    /// Its dimensions.
+    pub dimensions: Dimensions,
+}
+
+/// The states a card can be put into. Source: spec "States and transitions".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettableCardState {
+    /// Open it.
+    Active,
+    /// Close it for now.
+    Suspended,
+}
+
+/// What to change about a card; absent stays.
+#[derive(Clone, Debug, Default)]
+pub struct CardChanges {
+    /// Shown above it.
+    pub description: Option<String>,
+    /// Its state.
+    pub state: Option<SettableCardState>,
+    /// Who holds it.
+    pub assigned_to: Option<Option<MemberId>>,
+    /// Its dimensions, by kind.
+    pub dimensions: [Option<Option<DimensionId>>; 4],
+    /// Its own billing address and the ZIP in it.
+    pub billing_address: Option<Option<Address>>,
+}
+
+/// What to change about an allowance; absent stays.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AllowanceChanges {
+    /// The budget.
+    pub amount: Option<Minor>,
+    /// How often it starts anew.
+    pub interval: Option<Interval>,
+    /// Start a new period with nothing spent.
+    pub reset: bool,
+    /// The daily limit; `Minor::UNLIMITED` takes it away.
+    pub daily_limit: Option<Minor>,
+    /// The transaction limit; `Minor::UNLIMITED` takes it away.
+    pub transaction_limit: Option<Minor>,
+    /// Whether the first purchase suspends the card.
+    pub single_use: Option<bool>,
+    /// First instant; `Timestamp::MIN` takes it away.
+    pub starts_at: Option<Timestamp>,
+    /// Last instant; `Timestamp::MAX` takes it away.
+    pub ends_at: Option<Timestamp>,
+    /// Merchant categories.
+    pub scope: Option<Scope>,
+}

@@ -1,0 +1,138 @@
+//! What a command changed. Effects carry after-images: applying one twice, or only the last of
+//! several, gives the same state.
+//!
+//! Only this file grows when a new kind of change appears. The order of the variants is part of
+//! the record format: new ones go to the end.
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::account::{Account, AccountBalances};
+use crate::domain::allowance::{AllowanceTerms, CardUsage};
+use crate::domain::card::{CardProfile, CardRecord, MaskedPan, SealedPan};
+use crate::domain::company::Company;
+use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
+use crate::domain::ids::{AccountSlot, CardSlot, Timestamp, TransactionSeq};
+use crate::domain::member::{AccessToken, Member};
+use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
+use crate::domain::posting::{Posting, StatementLine};
+use crate::domain::response_code::SubReason;
+use crate::domain::transaction::{TransactionProgress, TransactionRecord};
+
+use super::reply::NetworkReply;
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Effect {
+    /// A company is so.
+    Company(Box<Company>),
+    /// An account is so.
+    Account(Box<Account>),
+    /// An account's balances are so.
+    AccountBalances(AccountSlot, AccountBalances),
+    /// A member is so.
+    Member(Box<Member>),
+    /// An access token is so.
+    AccessToken(Box<AccessToken>),
+    /// The network key's SHA-256 is this.
+    NetworkKey([u8; 32]),
+    /// A card was made.
+    CardIssued(Box<IssuedCard>),
+    /// A card's profile is so.
+    CardProfile(Box<CardProfile>),
+    /// A card's PIN is this.
+    CardPin(CardSlot, PinVerifier),
+    /// A card's billing ZIP is this.
+    CardZip(CardSlot, PackedZip),
+    /// A card's allowance is so.
+    AllowanceTerms(CardSlot, Box<AllowanceTerms>),
+    /// A card's usage is so.
+    CardUsage(CardSlot, CardUsage),
+    /// Attempts on a card that velocity still counts, oldest first.
+    CardAttempts(CardSlot, Vec<Timestamp>),
+    /// Wrong credentials on a card.
+    CredentialFailures(CardSlot, CredentialFailures),
+    /// A transaction was made.
+    Transaction(Box<TransactionRecord>, Box<TransactionProgress>),
+    /// A transaction stands so.
+    TransactionProgress(TransactionSeq, Box<TransactionProgress>),
+    /// Money moved between an account's books.
+    Posting(Posting),
+    /// A statement line was written.
+    StatementLine(Box<StatementLine>),
+    /// A message was answered so.
+    Answer(Box<RememberedAnswer>),
+    /// A reversal came before its purchase.
+    EarlyReversal(EarlyReversal),
+    /// A message without a transaction was seen.
+    NetworkLog(Box<NetworkLogEntry>),
+}
+
+/// A card as it is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IssuedCard {
+    /// What people know of it.
+    pub profile: CardProfile,
+    /// What decisions read of it.
+    pub record: CardRecord,
+    /// Its number.
+    pub sealed_pan: SealedPan,
+}
+
+/// An answer kept for repeats of its message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RememberedAnswer {
+    /// The message.
+    pub fingerprint: Fingerprint,
+    /// Until when a repeat finds it.
+    pub expires_at: Timestamp,
+    /// The answer.
+    pub reply: NetworkReply,
+}
+
+/// A reversal whose purchase has not been seen; it declines that purchase when it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlyReversal {
+    /// How the purchase may be named.
+    pub original_key: Option<OriginalKey>,
+    /// How the purchase may be named.
+    pub retrieval_key: Option<RetrievalKey>,
+    /// Until when it is remembered.
+    pub expires_at: Timestamp,
+}
+
+/// What kind of message was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NetworkMessageKind {
+    /// An authorization.
+    Authorization,
+    /// An advice.
+    Advice,
+    /// A reversal.
+    Reversal,
+    /// A presentment.
+    Presentment,
+    /// A refund.
+    Refund,
+    /// A balance inquiry.
+    BalanceInquiry,
+}
+
+/// A message that made no transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkLogEntry {
+    /// When it was accepted.
+    pub at: Timestamp,
+    /// What it was.
+    pub kind: NetworkMessageKind,
+    /// What may be shown of the card number.
+    pub masked_pan: MaskedPan,
+    /// The amount it named.
+    pub amount: Minor,
+    /// The currency it named.
+    pub currency: Option<CurrencyCode>,
+    /// Its retrieval reference.
+    pub rrn: String,
+    /// Why there is no transaction.
+    pub reason: SubReason,
+}

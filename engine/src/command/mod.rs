@@ -1,0 +1,37 @@
+//! What was asked of the shard, what it answered, and what changed because of it.
+
+pub mod admin;
+pub mod effect;
+pub mod network;
+pub mod record;
+pub mod reply;
+
+use crate::domain::ids::Timestamp;
+use admin::AdminCommand;
+use network::NetworkRequest;
+
+/// One request to the shard.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// From the card network.
+    Network(Box<NetworkRequest>),
+    /// From an API client or an operator.
+    Admin(Box<AdminCommand>),
+    /// Nothing but the time: runs what is due.
+    Tick,
+}
+
+/// A command with the time it claims, which only a shard on a manual clock honours.
+#[derive(Clone, Debug)]
+pub struct TimedCommand {
+    /// What is asked.
+    pub command: Command,
+    /// The time a simulation supplies.
+    pub supplied_at: Option<Timestamp>,
+}
+
+impl From<Command> for TimedCommand {
+    fn from(command: Command) -> Self {
+        Self { command, supplied_at: None }
+    }
+}

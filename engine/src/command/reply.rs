@@ -1,0 +1,167 @@
+//! What the shard answers. A refusal is a value; only a broken shard is a failure.
+
+use serde::{Deserialize, Serialize};
+
+use crate::decision::RuleSet;
+use crate::domain::ids::{RecordSeq, TransactionId};
+use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::network_key::AuthorizationId;
+use crate::domain::response_code::{ResponseCode, SubReason};
+
+/// The answer to a command, released once everything it shows is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// To the network.
+    Network(NetworkReply),
+    /// An admin change was made; tables show it from this record on.
+    Done(RecordSeq),
+    /// An admin change was refused and nothing changed.
+    Rejected(Rejection),
+    /// The clock was moved.
+    Ticked,
+    /// The journal failed: whether the change happened is unknown until the switch restarts.
+    OutcomeUnknown,
+}
+
+/// The answer to a network message; kept with its key, so that a repeat gets the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NetworkReply {
+    /// To an authorization or advice.
+    Authorization(AuthorizationReply),
+    /// To a reversal.
+    Reversal(ReversalReply),
+    /// To a presentment or refund.
+    Posting(PostingReply),
+    /// To a balance inquiry.
+    Balance(BalanceReply),
+    /// The key is known with other content; nothing changed. Source: ISO DE39 94.
+    Conflict,
+    /// The message cannot be carried out as it is. Source: ISO DE39 30.
+    FormatError(SubReason),
+}
+
+/// The answer to an authorization or advice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuthorizationReply {
+    /// The transaction; none for an unknown card.
+    pub transaction: Option<TransactionId>,
+    /// Approved, or why not.
+    pub response_code: ResponseCode,
+    /// Why exactly.
+    pub sub_reason: SubReason,
+    /// Every rule that failed.
+    pub failed_rules: RuleSet,
+    /// What was approved, in the account's currency.
+    pub approved: Minor,
+    /// The authorization's id, for approvals.
+    pub authorization_id: Option<AuthorizationId>,
+    /// What is left of the allowance.
+    pub allowance_balance: Minor,
+    /// The account's currency.
+    pub currency: CurrencyCode,
+}
+
+/// What became of a reversal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReversalOutcome {
+    /// Carried out, or was before.
+    Reversed,
+    /// Nothing to reverse is known; remembered, in case the purchase comes later.
+    /// Source: ISO DE39 25.
+    NotFound,
+    /// Nothing is held any more and something was posted. Source: ISO DE39 21.
+    NothingHeld,
+    /// More was to stay or be given back than is held. Source: ISO DE39 30.
+    AmountOutOfRange,
+}
+
+/// The answer to a reversal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReversalReply {
+    /// What became of it.
+    pub outcome: ReversalOutcome,
+    /// Which transaction.
+    pub transaction: Option<TransactionId>,
+    /// What was given back by it.
+    pub given_back: Minor,
+    /// What is still held.
+    pub remaining: Minor,
+    /// What is left of the allowance.
+    pub allowance_balance: Minor,
+    /// The account's currency.
+    pub currency: CurrencyCode,
+}
+
+/// What became of a presentment or refund.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PostingOutcome {
+    /// Posted, or was before.
+    Posted,
+    /// No card has this number. Source: ISO DE39 14.
+    UnknownCard,
+    /// The amount, or a balance after it, is beyond what the ledger holds. Source: ISO DE39 30.
+    OutOfBounds,
+}
+
+/// The answer to a presentment or refund.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PostingReply {
+    /// What became of it.
+    pub outcome: PostingOutcome,
+    /// Which transaction.
+    pub transaction: Option<TransactionId>,
+    /// What was posted by it.
+    pub posted: Minor,
+    /// What is left of the allowance.
+    pub allowance_balance: Minor,
+    /// The account's currency.
+    pub currency: CurrencyCode,
+}
+
+/// The answer to a balance inquiry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BalanceReply {
+    /// Approved, or why not.
+    pub response_code: ResponseCode,
+    /// Why exactly.
+    pub sub_reason: SubReason,
+    /// Every rule that failed.
+    pub failed_rules: RuleSet,
+    /// What is left of the allowance, for approvals.
+    pub allowance_balance: Minor,
+    /// The account's currency.
+    pub currency: CurrencyCode,
+}
+
+/// Why an admin change was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// No such company.
+    CompanyNotFound,
+    /// No such card in the caller's company.
+    CardNotFound,
+    /// No such allowance in the caller's company.
+    AllowanceNotFound,
+    /// No such member in the caller's company.
+    MemberNotFound,
+    /// A category, department, label or location that is not the company's.
+    DimensionNotFound,
+    /// A terminated card changes its state no more.
+    CardTerminated,
+    /// A physical card is activated only for somebody.
+    AssigneeMissing,
+    /// The allowance's end_time is past.
+    AllowanceEnded,
+    /// A reset needs an allowance without an interval.
+    ResetNeedsNoInterval,
+    /// Another member of the company has this e-mail address.
+    EmailTaken,
+    /// The id is in use.
+    IdTaken,
+    /// The card number is in use; draw another.
+    CardNumberTaken,
+    /// No more room in the shard.
+    Full,
+    /// An amount is beyond what the ledger holds.
+    OutOfBounds,
+}

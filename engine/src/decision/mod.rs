@@ -1,0 +1,149 @@
+//! Decides an authorization: one pure function over what the shard knows.
+//!
+//! Every rule is evaluated and the whole set of those that failed is kept; the first in the order
+//! of `rules` gives the response code. Nothing here changes anything.
+
+mod rules;
+
+pub use rules::{Rule, RuleSet};
+
+use crate::domain::account::AccountBalances;
+use crate::domain::allowance::CardUsage;
+use crate::domain::business_date::BusinessDate;
+use crate::domain::card::{CardRecord, CardState, SuspensionReason};
+use crate::domain::credential::{CredentialFailures, CvvCheck, ExpiryMonth, PresentedCredentials};
+use crate::domain::ids::Timestamp;
+use crate::domain::merchant::Mcc;
+use crate::domain::merchant_category;
+use crate::domain::money::Minor;
+
+/// So many wrong PINs in a row make every PIN wrong until a new one is set.
+pub const PIN_FAILURES_MAX: u8 = 3;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    /// How much; never negative. Units: minor units of the account's currency.
+    pub amount: Minor,
+    /// The merchant's category; a non-empty scope declines a message without one.
+    pub mcc: Option<Mcc>,
+    /// Whether the message asks for cash by its processing code.
+    pub is_cash: bool,
+    /// The credentials it carries.
+    pub credentials: &'a PresentedCredentials,
+    /// When the switch accepted it.
+    pub at: Timestamp,
+    /// The local date of that instant.
+    pub today: BusinessDate,
+}
+
+/// What the shard knows. `usage` is the card's, rolled to the question's local date.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// The card.
+    pub card: &'a CardRecord,
+    /// What was used of it by now.
+    pub usage: CardUsage,
+    /// The account's balances.
+    pub balances: &'a AccountBalances,
+    /// The account's line of credit.
+    pub credit_limit: Minor,
+    /// Whether the card's company or holder is gone.
+    pub is_company_closed: bool,
+    /// Whether a reversal of this very purchase came before it.
+    pub is_reversed_before: bool,
+    /// Which velocity limits this attempt is over.
+    pub velocity: VelocityFinding,
+    /// Recent wrong credentials, if any.
+    pub failures: Option<CredentialFailures>,
+}
+
+/// Which velocity limits an attempt is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VelocityFinding {
+    /// The limit of a sliding minute.
+    pub over_minute: bool,
+    /// The limit of a sliding hour.
+    pub over_hour: bool,
+}
+
+/// Evaluates every rule and returns those that failed; an empty set is an approval.
+/// Source: spec "Response codes".
+#[must_use]
+pub fn decide(facts: &Facts<'_>, question: &Question<'_>) -> RuleSet {
+    let mut failed = RuleSet::default();
+    decide_standing(facts, question, &mut failed);
+    decide_credentials(facts, question, &mut failed);
+    decide_risk(facts, question, &mut failed);
+    decide_constraints(facts, question, &mut failed);
+    decide_amounts(facts, question, &mut failed);
+    failed
+}
+
+/// Whether card and company do business at all.
+fn decide_standing(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleSet) {
+    let state = facts.usage.state;
+    failed.insert_if(Rule::CardTerminated, state == CardState::Terminated);
+    failed.insert_if(Rule::CompanyClosed, facts.is_company_closed);
+    failed.insert_if(Rule::ReversedBefore, facts.is_reversed_before);
+    failed.insert_if(Rule::OutOfBounds, !is_within_bounds(facts, question.amount));
+    failed.insert_if(Rule::CardUnactivated, state == CardState::Unactivated);
+    // A card that its end_time suspended declines for its allowance, as it did the instant before
+    // the timer ran.
+    let is_ended = facts.usage.suspension == SuspensionReason::EndTime
+        && facts.card.terms.has_ended(question.at);
+    failed.insert_if(Rule::CardSuspended, state == CardState::Suspended && !is_ended);
+    failed.insert_if(Rule::CardExpired, question.today > facts.card.expires_on);
+}
+
+fn is_within_bounds(facts: &Facts<'_>, amount: Minor) -> bool {
+    amount >= Minor::ZERO
+        && amount <= Minor::AMOUNT_MAX
+        && (facts.balances.held + amount).is_within_balance_bounds()
+        && (facts.usage.spent + amount).is_within_balance_bounds()
+}
+
+/// What the cardholder proved; only what the message carries is compared.
+fn decide_credentials(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleSet) {
+    let (card, shown) = (facts.card, question.credentials);
+    let expiry_differs =
+        shown.expiry.is_some_and(|expiry| expiry != ExpiryMonth::of(card.expires_on));
+    failed.insert_if(Rule::ExpirationDiffers, expiry_differs);
+    let is_pin_locked = facts.usage.pin_failures >= PIN_FAILURES_MAX;
+    let pin_wrong =
+        shown.pin.is_some_and(|pin| is_pin_locked || card.pin.0 == 0 || pin != card.pin);
+    failed.insert_if(Rule::PinWrong, pin_wrong);
+    failed.insert_if(Rule::CvvWrong, shown.cvv == Some(CvvCheck::Mismatch));
+    let zip_differs = shown.zip.is_some_and(|zip| !card.zip.is_absent() && zip != card.zip);
+    failed.insert_if(Rule::ZipDiffers, zip_differs);
+}
+
+fn decide_risk(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleSet) {
+    let is_cash_mcc = question.mcc.is_some_and(|mcc| Mcc::CASH.contains(&mcc));
+    failed.insert_if(Rule::CashWithdrawal, question.is_cash || is_cash_mcc);
+    failed.insert_if(Rule::VelocityPerMinute, facts.velocity.over_minute);
+    failed.insert_if(Rule::VelocityPerHour, facts.velocity.over_hour);
+    let is_blocked = facts.failures.is_some_and(|failures| failures.is_blocking(question.at));
+    failed.insert_if(Rule::CredentialFailures, is_blocked);
+}
+
+fn decide_constraints(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleSet) {
+    let terms = &facts.card.terms;
+    failed.insert_if(Rule::BeforeStart, question.at < terms.starts_at);
+    failed.insert_if(Rule::AfterEnd, terms.has_ended(question.at));
+    let codes = terms.scope.codes();
+    let is_outside =
+        !codes.is_empty() && !merchant_category::is_in_scope(codes, question.mcc.map(|mcc| mcc.0));
+    failed.insert_if(Rule::OutOfScope, is_outside);
+}
+
+fn decide_amounts(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleSet) {
+    let (terms, amount) = (&facts.card.terms, question.amount);
+    failed.insert_if(Rule::TransactionLimit, amount > terms.transaction_limit);
+    // Nothing passes an exhausted budget, not even a check of zero below it: a verification asks
+    // whether a purchase could follow, so the rules compare it like any amount.
+    failed.insert_if(Rule::DailyLimit, amount > facts.usage.day_room(terms));
+    failed.insert_if(Rule::AllowanceBalance, amount > facts.usage.allowance_balance(terms));
+    let available = facts.balances.available_credit(facts.credit_limit);
+    failed.insert_if(Rule::AvailableCredit, amount > available);
+}

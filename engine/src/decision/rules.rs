@@ -1,0 +1,234 @@
+//! The rules of authorization in their order of precedence, and the code each one gives.
+//!
+//! The order of the variants is the order of precedence: this list is the one place to change it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::response_code::{ResponseCode, SubReason};
+
+/// A rule of authorization. Source: spec "Response codes".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum Rule {
+    /// The card is terminated.
+    CardTerminated,
+    /// The company, or the member who holds the card, is gone.
+    CompanyClosed,
+    /// A reversal of this purchase came before it.
+    ReversedBefore,
+    /// The amount, or a balance after it, is beyond what the ledger holds.
+    OutOfBounds,
+    /// The card was never activated.
+    CardUnactivated,
+    /// The card is suspended.
+    CardSuspended,
+    /// The card is past its expiration.
+    CardExpired,
+    /// The expiry in the message is not the card's.
+    ExpirationDiffers,
+    /// The PIN is wrong, not set, or locked.
+    PinWrong,
+    /// The CVV is wrong.
+    CvvWrong,
+    /// The ZIP is not the card's.
+    ZipDiffers,
+    /// The purchase is a cash withdrawal.
+    CashWithdrawal,
+    /// Too many attempts in a minute.
+    VelocityPerMinute,
+    /// Too many attempts in an hour.
+    VelocityPerHour,
+    /// Too many wrong credentials in an hour.
+    CredentialFailures,
+    /// The allowance has not started.
+    BeforeStart,
+    /// The allowance has ended.
+    AfterEnd,
+    /// The merchant's category is outside the scope.
+    OutOfScope,
+    /// The amount is over the transaction limit.
+    TransactionLimit,
+    /// The amount is over what the daily limit leaves.
+    DailyLimit,
+    /// The amount is over the allowance's balance.
+    AllowanceBalance,
+    /// The amount is over the account's available credit.
+    AvailableCredit,
+}
+
+impl Rule {
+    /// Every rule, the first to speak first.
+    pub const ALL: [Self; 22] = [
+        Self::CardTerminated,
+        Self::CompanyClosed,
+        Self::ReversedBefore,
+        Self::OutOfBounds,
+        Self::CardUnactivated,
+        Self::CardSuspended,
+        Self::CardExpired,
+        Self::ExpirationDiffers,
+        Self::PinWrong,
+        Self::CvvWrong,
+        Self::ZipDiffers,
+        Self::CashWithdrawal,
+        Self::VelocityPerMinute,
+        Self::VelocityPerHour,
+        Self::CredentialFailures,
+        Self::BeforeStart,
+        Self::AfterEnd,
+        Self::OutOfScope,
+        Self::TransactionLimit,
+        Self::DailyLimit,
+        Self::AllowanceBalance,
+        Self::AvailableCredit,
+    ];
+
+    /// The response code of a decline by this rule.
+    #[must_use]
+    pub const fn response_code(self) -> ResponseCode {
+        match self {
+            Self::CardTerminated
+            | Self::CompanyClosed
+            | Self::ReversedBefore
+            | Self::OutOfBounds => ResponseCode::Declined,
+            Self::CardUnactivated => ResponseCode::CardUnactivated,
+            Self::CardSuspended => ResponseCode::CardSuspended,
+            Self::CardExpired => ResponseCode::CardExpired,
+            Self::ExpirationDiffers => ResponseCode::InvalidExpiration,
+            Self::PinWrong => ResponseCode::InvalidPin,
+            Self::CvvWrong => ResponseCode::InvalidCvv,
+            Self::ZipDiffers => ResponseCode::InvalidZip,
+            Self::CashWithdrawal => ResponseCode::CashDenied,
+            Self::VelocityPerMinute | Self::VelocityPerHour | Self::CredentialFailures => {
+                ResponseCode::Risk
+            }
+            Self::BeforeStart | Self::AfterEnd | Self::OutOfScope => {
+                ResponseCode::AllowanceConstraints
+            }
+            Self::TransactionLimit => ResponseCode::TransactionLimitExceeded,
+            Self::DailyLimit | Self::AllowanceBalance => ResponseCode::AllowanceExceeded,
+            Self::AvailableCredit => ResponseCode::InsufficientFunds,
+        }
+    }
+
+    /// The finer reason behind the code, where the code alone does not tell.
+    #[must_use]
+    pub const fn sub_reason(self) -> SubReason {
+        match self {
+            Self::CardTerminated => SubReason::CardTerminated,
+            Self::CompanyClosed => SubReason::CompanyClosed,
+            Self::ReversedBefore => SubReason::ReversedBefore,
+            Self::OutOfBounds => SubReason::OutOfBounds,
+            _ => SubReason::None,
+        }
+    }
+
+    /// The rule's name on the wire.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CardTerminated => "card_terminated",
+            Self::CompanyClosed => "company_closed",
+            Self::ReversedBefore => "reversed_before",
+            Self::OutOfBounds => "out_of_bounds",
+            Self::CardUnactivated => "card_unactivated",
+            Self::CardSuspended => "card_suspended",
+            Self::CardExpired => "card_expired",
+            Self::ExpirationDiffers => "expiration_differs",
+            Self::PinWrong => "pin_wrong",
+            Self::CvvWrong => "cvv_wrong",
+            Self::ZipDiffers => "zip_differs",
+            Self::CashWithdrawal => "cash_withdrawal",
+            Self::VelocityPerMinute => "velocity_per_minute",
+            Self::VelocityPerHour => "velocity_per_hour",
+            Self::CredentialFailures => "credential_failures",
+            Self::BeforeStart => "before_start_time",
+            Self::AfterEnd => "after_end_time",
+            Self::OutOfScope => "out_of_scope",
+            Self::TransactionLimit => "transaction_limit",
+            Self::DailyLimit => "daily_limit",
+            Self::AllowanceBalance => "allowance_balance",
+            Self::AvailableCredit => "available_credit",
+        }
+    }
+
+    const fn bit(self) -> u32 {
+        1 << self as u8
+    }
+}
+
+/// A set of rules; iterates in order of precedence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RuleSet(u32);
+
+impl RuleSet {
+    /// A set of one rule.
+    #[must_use]
+    pub const fn of(rule: Rule) -> Self {
+        Self(rule.bit())
+    }
+
+    /// Adds the rule where the condition holds; compiles without a branch.
+    pub const fn insert_if(&mut self, rule: Rule, condition: bool) {
+        self.0 |= rule.bit() * condition as u32;
+    }
+
+    /// Whether no rule failed.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the rule is in the set.
+    #[must_use]
+    pub const fn contains(self, rule: Rule) -> bool {
+        self.0 & rule.bit() != 0
+    }
+
+    /// The rules in the set, the deciding one first.
+    pub fn iter(self) -> impl Iterator<Item = Rule> {
+        Rule::ALL.into_iter().filter(move |rule| self.contains(*rule))
+    }
+
+    /// The rule that decides; none in an empty set.
+    #[must_use]
+    pub fn first(self) -> Option<Rule> {
+        Rule::ALL.get(self.0.trailing_zeros() as usize).copied()
+    }
+
+    /// The response code this set of failures gives; an empty one approves.
+    #[must_use]
+    pub fn response_code(self) -> ResponseCode {
+        self.first().map_or(ResponseCode::Approved, Rule::response_code)
+    }
+
+    /// The finer reason behind the code.
+    #[must_use]
+    pub fn sub_reason(self) -> SubReason {
+        self.first().map_or(SubReason::None, Rule::sub_reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_in_the_order_of_the_bits() {
+        for (place, rule) in Rule::ALL.into_iter().enumerate() {
+            assert_eq!(rule as usize, place);
+        }
+    }
+
+    #[test]
+    fn the_first_failed_rule_gives_the_code() {
+        let mut failed = RuleSet::default();
+        assert_eq!(failed.response_code(), ResponseCode::Approved);
+        failed.insert_if(Rule::AvailableCredit, true);
+        failed.insert_if(Rule::CvvWrong, false);
+        assert_eq!(failed.response_code(), ResponseCode::InsufficientFunds);
+        failed.insert_if(Rule::CardSuspended, true);
+        assert_eq!(failed.response_code(), ResponseCode::CardSuspended);
+        assert_eq!(failed.iter().collect::<Vec<_>>(), [Rule::CardSuspended, Rule::AvailableCredit]);
+    }
+}

@@ -1,0 +1,141 @@
+//! A card: the hot record that decisions read, and the profile that only people read.
+//!
+//! `CardRecord` is two cache lines; whatever a decision does not compare stays out of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::allowance::{AllowanceTerms, CardUsage};
+use super::business_date::BusinessDate;
+use super::company::Address;
+use super::credential::{PackedZip, PinVerifier};
+use super::ids::{
+    AccountSlot, AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp,
+};
+
+/// A card's state. Source: spec "States and transitions".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum CardState {
+    /// A physical card that its holder has not activated yet.
+    #[default]
+    Unactivated,
+    /// Ready to spend.
+    Active,
+    /// Closed to new purchases until somebody opens it again.
+    Suspended,
+    /// Closed for good.
+    Terminated,
+}
+
+/// Why a card is suspended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(u8)]
+pub enum SuspensionReason {
+    /// It is not.
+    #[default]
+    None,
+    /// Somebody suspended it.
+    Manual,
+    /// Its single-use allowance was used.
+    SingleUse,
+    /// Its allowance ended.
+    EndTime,
+}
+
+/// A keyed 64-bit hash of a card number: how the switch finds a card without knowing its number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[repr(transparent)]
+pub struct PanHash(pub u64);
+
+/// What a decision reads of a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[repr(C, align(64))]
+pub struct CardRecord {
+    /// Where the card is found.
+    pub pan_hash: PanHash,
+    /// The keyed value of its PIN.
+    pub pin: PinVerifier,
+    /// Its billing ZIP.
+    pub zip: PackedZip,
+    /// The account that pays.
+    pub account: AccountSlot,
+    /// The last local date on which it is valid.
+    pub expires_on: BusinessDate,
+    /// What has been used.
+    pub usage: CardUsage,
+    /// What may be used.
+    pub terms: AllowanceTerms,
+}
+
+const _: () = assert!(size_of::<CardRecord>() == 128);
+
+/// The four kinds of accounting dimensions, in the order of `CardProfile::dimensions`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum DimensionKind {
+    /// A category.
+    Category,
+    /// A department.
+    Department,
+    /// A label.
+    Label,
+    /// A location.
+    Location,
+}
+
+impl DimensionKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Category, Self::Department, Self::Label, Self::Location];
+}
+
+/// At most one dimension of each kind.
+pub type Dimensions = [Option<DimensionId>; 4];
+
+/// What people know of a card.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CardProfile {
+    /// Where it stands.
+    pub slot: CardSlot,
+    /// Its public id.
+    pub id: CardId,
+    /// The public id of its allowance.
+    pub allowance_id: AllowanceId,
+    /// Whose it is.
+    pub company: CompanySlot,
+    /// Shown above the card.
+    pub description: String,
+    /// Embossed on the card.
+    pub billing_name: String,
+    /// Virtual or physical.
+    pub is_virtual: bool,
+    /// The last four digits of its number.
+    pub last_four: [u8; 4],
+    /// Who holds it.
+    pub assigned_to: Option<MemberSlot>,
+    /// Its dimensions, which its new transactions receive.
+    pub dimensions: Dimensions,
+    /// Its own billing address; the company's without one.
+    pub billing_address: Option<Address>,
+    /// Where a physical card was sent.
+    pub shipping_address: Option<Address>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// A card number as it is kept: sealed by the edge, unreadable here.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SealedPan(pub Vec<u8>);
+
+impl std::fmt::Debug for SealedPan {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "SealedPan({} bytes)", self.0.len())
+    }
+}
+
+/// The most of a card number that logs, pages and exports show: first six and last four digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MaskedPan {
+    /// The first six digits.
+    pub first_six: [u8; 6],
+    /// The last four digits.
+    pub last_four: [u8; 4],
+}

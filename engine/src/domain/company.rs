@@ -1,0 +1,84 @@
+//! A company: whose cards and money they are, and the rules it sets for all its cards.
+
+use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
+
+use super::ids::{CompanyId, CompanySlot, Timestamp};
+use super::money::CurrencyCode;
+
+/// A postal address. Source: spec "Reference objects".
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Address {
+    /// Addressee, where it is not the cardholder.
+    pub attn: String,
+    /// Street and number.
+    pub address_1: String,
+    /// Second line.
+    pub address_2: String,
+    /// City.
+    pub city: String,
+    /// State or province.
+    pub state: String,
+    /// Postal code.
+    pub zip_code: String,
+    /// Two-letter country code.
+    pub country: String,
+}
+
+/// How often one card may be tried before it looks like fraud; zero switches a limit off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VelocityLimits {
+    /// Attempts in a sliding minute.
+    pub per_minute: u16,
+    /// Attempts in a sliding hour.
+    pub per_hour: u16,
+}
+
+impl VelocityLimits {
+    /// Whether any limit is set.
+    #[must_use]
+    pub const fn is_set(&self) -> bool {
+        self.per_minute > 0 || self.per_hour > 0
+    }
+}
+
+/// Whether a company does business.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CompanyState {
+    /// It does.
+    #[default]
+    Active,
+    /// Its cards decline as terminated ones do.
+    Closed,
+}
+
+/// A company.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Company {
+    /// Where it stands.
+    pub slot: CompanySlot,
+    /// Its public id.
+    pub id: CompanyId,
+    /// Its name.
+    pub name: String,
+    /// Its web site.
+    pub website: String,
+    /// The zone of its days, periods and posting dates. Never changes.
+    pub zone: Tz,
+    /// The currency of its account. Never changes.
+    pub currency: CurrencyCode,
+    /// The card network its cards are issued on.
+    pub network: String,
+    /// Velocity limits of its cards.
+    pub velocity: VelocityLimits,
+    /// Whether a purchase may be approved in part.
+    pub partial_approval: bool,
+    /// The billing address of cards without their own.
+    pub billing_address: Address,
+    /// Where physical cards go.
+    pub shipping_address: Address,
+    /// Whether it does business.
+    pub state: CompanyState,
+    /// When it was made.
+    pub created_at: Timestamp,
+}

@@ -1,0 +1,136 @@
+//! Identifiers, dense slots, sequence numbers and instants: one type each, so that the compiler
+//! keeps them apart.
+//!
+//! A *slot* is a position in one of the engine's dense arrays and never leaves the process by
+//! itself; an *id* is the UUID the outside world sees.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+macro_rules! public_id {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub struct $name(pub Uuid);
+    )*};
+}
+
+macro_rules! number {
+    ($($(#[$doc:meta])* $name:ident($inner:ty)),* $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+        )]
+        pub struct $name(pub $inner);
+    )*};
+}
+
+public_id! {
+    /// The public id of a company.
+    CompanyId,
+    /// The public id of a company's account.
+    AccountId,
+    /// The public id of a card.
+    CardId,
+    /// The public id of a card's allowance.
+    AllowanceId,
+    /// The public id of a member.
+    MemberId,
+    /// The public id of a category, department, label or location.
+    DimensionId,
+    /// The public id of a transaction; carries its sequence number, see `public_id`.
+    TransactionId,
+    /// The public id of a statement line; carries its sequence number, see `public_id`.
+    StatementLineId,
+    /// The public id of an access token's record (not the token).
+    AccessTokenId,
+}
+
+number! {
+    /// Position of a company in the shard.
+    CompanySlot(u32),
+    /// Position of an account in the shard.
+    AccountSlot(u32),
+    /// Position of a card in the shard.
+    CardSlot(u32),
+    /// Position of a member in the shard.
+    MemberSlot(u32),
+    /// Sequence number of a journal record within a partition; the first is 1.
+    RecordSeq(u64),
+    /// Sequence number of a transaction within a partition; the first is 1.
+    TransactionSeq(u64),
+    /// Sequence number of a statement line within a partition; the first is 1.
+    LineSeq(u64),
+    /// An instant. Units: microseconds since 1970-01-01T00:00:00Z.
+    Timestamp(i64),
+}
+
+macro_rules! slot_index {
+    ($($name:ident),*) => {$(
+        impl $name {
+            /// The slot as an array index.
+            #[must_use]
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            /// The slot behind an array of `len` entries, or none when slots are exhausted.
+            #[must_use]
+            pub fn next_after(len: usize) -> Option<Self> {
+                u32::try_from(len).ok().filter(|slot| *slot != u32::MAX).map(Self)
+            }
+        }
+    )*};
+}
+slot_index!(CompanySlot, AccountSlot, CardSlot, MemberSlot);
+
+impl TransactionSeq {
+    /// The sequence number after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl RecordSeq {
+    /// The sequence number after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl LineSeq {
+    /// The sequence number after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl Timestamp {
+    /// Earlier than every instant that occurs.
+    pub const MIN: Self = Self(i64::MIN);
+    /// Later than every instant that occurs.
+    pub const MAX: Self = Self(i64::MAX);
+    /// One second. Units: microseconds.
+    pub const SECOND: i64 = 1_000_000;
+    /// One minute. Units: microseconds.
+    pub const MINUTE: i64 = 60 * Self::SECOND;
+    /// One hour. Units: microseconds.
+    pub const HOUR: i64 = 60 * Self::MINUTE;
+    /// One day of 24 hours. Units: microseconds.
+    pub const DAY: i64 = 24 * Self::HOUR;
+
+    /// The instant `micros` later, held within the representable range.
+    #[must_use]
+    pub const fn plus(self, micros: i64) -> Self {
+        Self(self.0.saturating_add(micros))
+    }
+
+    /// Whole milliseconds since 1970-01-01T00:00:00Z; instants before that count as 0.
+    #[must_use]
+    pub fn unix_ms(self) -> u64 {
+        u64::try_from(self.0 / 1_000).unwrap_or(0)
+    }
+}

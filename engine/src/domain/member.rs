@@ -1,0 +1,89 @@
+//! A member: a person who can be assigned cards.
+
+use serde::{Deserialize, Serialize};
+
+use super::card::Dimensions;
+use super::ids::{AccessTokenId, CompanySlot, MemberId, MemberSlot, Timestamp};
+
+/// What a member may do. Source: spec "Member", role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemberRole {
+    /// Everything in the company.
+    Administrator,
+    /// Books and read access.
+    Accountant,
+    /// Reviews requisitions.
+    Reviewer,
+    /// Uses cards.
+    Member,
+}
+
+/// Whether a member takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemberState {
+    /// Takes part.
+    Active,
+    /// Deactivated.
+    Inactive,
+    /// Gone from lists; cards and transactions keep referring to it.
+    Deleted,
+}
+
+/// A member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Where it stands.
+    pub slot: MemberSlot,
+    /// Its public id.
+    pub id: MemberId,
+    /// Whose member it is.
+    pub company: CompanySlot,
+    /// First name.
+    pub first_name: String,
+    /// Last name.
+    pub last_name: String,
+    /// E-mail address, unique within the company.
+    pub email: String,
+    /// What it may do.
+    pub role: MemberRole,
+    /// Employee id: digits only.
+    pub code: Option<String>,
+    /// Whether it takes part.
+    pub state: MemberState,
+    /// Its department, label and location.
+    pub dimensions: Dimensions,
+    /// An encoded Argon2id hash of its password, where one is set.
+    pub password_hash: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// What an access token may do. Source: spec "Authentication", scopes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessScope {
+    /// Books: dimensions, tags, notes, statements.
+    pub accountant: bool,
+    /// All spending, organizational and accounting endpoints.
+    pub admin: bool,
+    /// The SCIM endpoints.
+    pub scim: bool,
+    /// Identity and access management.
+    pub iam: bool,
+}
+
+/// An access token as it is kept: by the hash of its text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessToken {
+    /// SHA-256 of the token's text.
+    pub digest: [u8; 32],
+    /// The id of this record.
+    pub id: AccessTokenId,
+    /// Whose data it opens.
+    pub company: CompanySlot,
+    /// What it may do.
+    pub scope: AccessScope,
+    /// Whether it was revoked.
+    pub is_revoked: bool,
+    /// When it was made.
+    pub created_at: Timestamp,
+}

@@ -1,0 +1,33 @@
+//! A merchant as a card network names it.
+
+use serde::{Deserialize, Serialize};
+
+/// A merchant category code. Source: ISO 18245, ISO DE18.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Mcc(pub u16);
+
+impl Mcc {
+    /// Manual and automated cash disbursement: a cash withdrawal whatever the processing code.
+    pub const CASH: [Self; 2] = [Self(6010), Self(6011)];
+}
+
+/// Where a purchase was made. Source: ISO DE18, DE42, DE43; spec "Transaction", merchant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Merchant {
+    /// The merchant's number; derived at the edge where the network sends text.
+    pub mid: u64,
+    /// Its category, where the message names one.
+    pub mcc: Option<Mcc>,
+    /// The merchant id as sent.
+    pub card_acceptor_id: String,
+    /// Name.
+    pub name: String,
+    /// City.
+    pub city: String,
+    /// State or province, may be blank.
+    pub state: String,
+    /// Two-letter country code, may be blank.
+    pub country: String,
+    /// Postal code, may be blank.
+    pub zip: String,
+}

@@ -1,0 +1,22 @@
+//! The words of the field: values and small state machines, true of cards everywhere.
+//!
+//! No clock, no randomness, no I/O, no floating point: everything here is a value or a pure
+//! function, so that a replay computes what the live run computed.
+
+pub mod account;
+pub mod allowance;
+pub mod business_date;
+pub mod card;
+pub mod company;
+pub mod credential;
+pub mod hold;
+pub mod ids;
+pub mod member;
+pub mod merchant;
+pub mod merchant_category;
+pub mod money;
+pub mod network_key;
+pub mod posting;
+pub mod public_id;
+pub mod response_code;
+pub mod transaction;

@@ -1,0 +1,109 @@
+//! Amounts as integers in minor units of one account's currency.
+//!
+//! Decimals, exponents and the sign conventions of the wire exist only at the edges. Arithmetic is
+//! checked: the engine builds with overflow checks in every profile, and `AMOUNT_MAX` keeps
+//! single amounts far below what would overflow a balance.
+
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
+
+use serde::{Deserialize, Serialize};
+
+/// An amount of money. Units: minor units of the account's currency.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[repr(transparent)]
+pub struct Minor(pub i64);
+
+impl Minor {
+    /// No money.
+    pub const ZERO: Self = Self(0);
+    /// Stands for "no limit" where a limit is optional: no amount is above it.
+    pub const UNLIMITED: Self = Self(i64::MAX);
+    /// The largest single amount: 10^12 major units of a currency with four decimals.
+    pub const AMOUNT_MAX: Self = Self(10_000_000_000_000_000);
+    /// The largest balance in either direction; commands that would pass it are refused.
+    pub const BALANCE_MAX: Self = Self(1_000_000_000_000_000_000);
+
+    /// Whether the amount is above zero.
+    #[must_use]
+    pub const fn is_positive(self) -> bool {
+        self.0 > 0
+    }
+
+    /// Whether the amount is zero.
+    #[must_use]
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the magnitude is within `BALANCE_MAX`.
+    #[must_use]
+    pub fn is_within_balance_bounds(self) -> bool {
+        self >= -Self::BALANCE_MAX && self <= Self::BALANCE_MAX
+    }
+
+    /// The amount, or zero where it is negative.
+    #[must_use]
+    pub fn or_zero(self) -> Self {
+        self.max(Self::ZERO)
+    }
+}
+
+impl Add for Minor {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Minor {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Minor {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl SubAssign for Minor {
+    fn sub_assign(&mut self, other: Self) {
+        self.0 -= other.0;
+    }
+}
+
+impl Neg for Minor {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Self(-self.0)
+    }
+}
+
+impl Sum for Minor {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        amounts.fold(Self::ZERO, Add::add)
+    }
+}
+
+const _: () = assert!(Minor::AMOUNT_MAX.0 < Minor::BALANCE_MAX.0 / 10);
+const _: () = assert!(Minor::BALANCE_MAX.0 < i64::MAX / 4);
+
+/// A currency by its ISO 4217 numeric code, for example 840.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+pub struct CurrencyCode(pub u16);
+
+/// An amount in a currency of its own. Units: minor units of `currency`, never negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CurrencyAmount {
+    /// How much.
+    pub amount: Minor,
+    /// Of what.
+    pub currency: CurrencyCode,
+}

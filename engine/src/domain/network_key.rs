@@ -1,0 +1,93 @@
+//! How the network names its messages: the keys by which repeats, originals and conflicts are
+//! found.
+//!
+//! The edge derives them (keyed hashes over data elements), the shard only compares them.
+//! Source: ISO DE2, 3, 4, 7, 11, 12, 13, 32, 37, 41, 90.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::Timestamp;
+
+/// Identifies one message: the same key gets the same answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DuplicateKey(pub u128);
+
+/// Identifies a trace (message class, DE32, DE11, DE7, DE37), which one card and amount own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TraceKey(pub u128);
+
+/// For how long, and for which messages, a key finds its first answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DuplicateWindow {
+    /// The message carries DE7 or DE37: any message with this key, 24 hours.
+    Day,
+    /// It carries neither: only repeats (last MTI digit 1), 10 minutes.
+    RepeatsOnly {
+        /// Whether this message is a repeat.
+        is_repeat: bool,
+    },
+}
+
+impl DuplicateWindow {
+    /// How long an answer is kept. Units: microseconds.
+    #[must_use]
+    pub const fn lifetime(self) -> i64 {
+        match self {
+            Self::Day => 24 * Timestamp::HOUR,
+            Self::RepeatsOnly { .. } => 10 * Timestamp::MINUTE,
+        }
+    }
+
+    /// Whether a message of this window may be answered from memory.
+    #[must_use]
+    pub const fn may_match(self) -> bool {
+        match self {
+            Self::Day => true,
+            Self::RepeatsOnly { is_repeat } => is_repeat,
+        }
+    }
+}
+
+/// What identifies a request among all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// The message.
+    pub key: DuplicateKey,
+    /// Its trace, where DE7 or DE37 is present.
+    pub trace: Option<TraceKey>,
+    /// Hash of what must not differ under one trace: card and amount (or the request's body).
+    pub content: u64,
+    /// When a key finds its answer.
+    pub window: DuplicateWindow,
+}
+
+/// Names an original by STAN, transmission time, acquirer and card. Source: ISO DE90, DE32, DE2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OriginalKey(pub u64);
+
+/// Names an original by retrieval reference, acquirer and card. Source: ISO DE37, DE32, DE2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RetrievalKey(pub u64);
+
+/// An authorization id as messages carry it: six letters and digits. Source: ISO DE38.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AuthorizationId(pub [u8; 6]);
+
+/// The network's own marks on a message, kept with the transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkTrace {
+    /// DE11.
+    pub stan: String,
+    /// DE37.
+    pub rrn: String,
+    /// DE32.
+    pub acquirer: String,
+    /// DE41.
+    pub terminal: String,
+    /// DE7, MMDDhhmmss.
+    pub transmission_time: String,
+    /// The key other messages may name it by.
+    pub original_key: Option<OriginalKey>,
+    /// The key other messages may name it by.
+    pub retrieval_key: Option<RetrievalKey>,
+}

@@ -1,0 +1,75 @@
+//! Postings and statement lines: what moved, twice over, and what the account holder sees of it.
+//!
+//! INVARIANT: a posting takes from one book exactly what it puts into another, so the books of an
+//! account always sum to zero; `Funds + Holds + TransitOut` is the ledger balance.
+
+use serde::{Deserialize, Serialize};
+
+use super::business_date::BusinessDate;
+use super::ids::{
+    AccountSlot, CardSlot, LineSeq, MemberSlot, StatementLineId, Timestamp, TransactionSeq,
+};
+use super::money::Minor;
+
+/// A book of an account in the double-entry ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Book {
+    /// Money free to spend.
+    Funds,
+    /// Money held for open authorizations.
+    Holds,
+    /// Money that went to, or came from, the card network.
+    NetworkSettlement,
+    /// Money that came from, or went to, the company's bank.
+    Bank,
+    /// Withdrawals on their way out.
+    TransitOut,
+}
+
+impl Book {
+    /// Every book.
+    pub const ALL: [Self; 5] =
+        [Self::Funds, Self::Holds, Self::NetworkSettlement, Self::Bank, Self::TransitOut];
+}
+
+/// Money that moved from one book of an account to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Posting {
+    /// Whose books.
+    pub account: AccountSlot,
+    /// For which transaction.
+    pub transaction: TransactionSeq,
+    /// The book it left.
+    pub from: Book,
+    /// The book it entered.
+    pub to: Book,
+    /// How much; above zero.
+    pub amount: Minor,
+}
+
+/// An immutable record of a posted settlement. Source: spec "Statement line".
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatementLine {
+    /// Its place among all lines.
+    pub seq: LineSeq,
+    /// Its public id.
+    pub id: StatementLineId,
+    /// Whose line it is.
+    pub account: AccountSlot,
+    /// Its number within the account, without gaps, from 1.
+    pub number: u64,
+    /// What it adds to the ledger balance; negative for purchases.
+    pub amount: Minor,
+    /// Where it comes from.
+    pub transaction: TransactionSeq,
+    /// The card behind it.
+    pub card: Option<CardSlot>,
+    /// The member behind it.
+    pub member: Option<MemberSlot>,
+    /// Names merchant, card and member, or the bank account.
+    pub description: String,
+    /// The posting date in the company's zone.
+    pub posted_on: BusinessDate,
+    /// When it was posted.
+    pub posted_at: Timestamp,
+}

@@ -1,0 +1,188 @@
+//! A transaction: one card purchase or bank transfer, as it was made and as it stands.
+//!
+//! `TransactionRecord` never changes after creation; everything that does is in
+//! `TransactionProgress`, whose latest image is the truth.
+
+use serde::{Deserialize, Serialize};
+
+use super::card::Dimensions;
+use super::hold::HoldParts;
+use super::ids::{
+    AccountSlot, CardSlot, CompanySlot, MemberSlot, Timestamp, TransactionId, TransactionSeq,
+};
+use super::merchant::Merchant;
+use super::money::{CurrencyAmount, Minor};
+use super::network_key::NetworkTrace;
+use super::response_code::{ResponseCode, SubReason};
+use crate::decision::RuleSet;
+
+/// A transaction's state. Source: spec "States and transitions".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum TransactionState {
+    /// Authorized or in transit, not settled.
+    Pending,
+    /// Settled.
+    Completed,
+    /// Refused.
+    Declined,
+    /// Nothing of it remains.
+    Canceled,
+}
+
+/// What kind of movement a transaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TransactionKind {
+    /// Authorized now, settled later.
+    Purchase,
+    /// Authorized and settled at once. Source: ISO 0200.
+    SingleMessagePurchase,
+    /// A check of the card without money.
+    Verification,
+    /// A cash withdrawal; always declined.
+    Cash,
+    /// Money back from a merchant.
+    Refund,
+    /// Money from or to the company's bank.
+    BankTransfer,
+}
+
+/// Facts about a transaction that reviewers look for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransactionFlags(pub u16);
+
+impl TransactionFlags {
+    /// Approved or declined on the issuer's behalf and told by an advice.
+    pub const ADVICE: Self = Self(1);
+    /// Posted without a matching open hold.
+    pub const FORCED: Self = Self(1 << 1);
+    /// Posted for more than was held.
+    pub const OVER_CLEARED: Self = Self(1 << 2);
+    /// Posted again after the final presentment.
+    pub const AFTER_FINAL: Self = Self(1 << 3);
+    /// This purchase used up a single-use allowance.
+    pub const CONSUMED_SINGLE_USE: Self = Self(1 << 4);
+    /// The hold ended by time.
+    pub const HOLD_EXPIRED: Self = Self(1 << 5);
+    /// Refunded for more than was paid.
+    pub const OVER_REFUNDED: Self = Self(1 << 6);
+
+    /// Whether all of `other` are set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Sets all of `other`.
+    pub const fn insert(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+/// A bank account at the far end of a transfer. Source: spec "Transaction", bank_account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BankAccount {
+    /// What the statement says.
+    pub description: String,
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub number: String,
+}
+
+/// What never changes about a transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransactionRecord {
+    /// Its place among all transactions.
+    pub seq: TransactionSeq,
+    /// Its public id.
+    pub id: TransactionId,
+    /// What kind of movement it is.
+    pub kind: TransactionKind,
+    /// Whose it is.
+    pub company: CompanySlot,
+    /// The account that pays or receives.
+    pub account: AccountSlot,
+    /// The card, for purchases.
+    pub card: Option<CardSlot>,
+    /// Who held the card then.
+    pub member: Option<MemberSlot>,
+    /// What was asked for, in the account's currency; never negative.
+    pub requested: Minor,
+    /// What was asked for in the merchant's currency, where that is another one.
+    pub foreign: Option<CurrencyAmount>,
+    /// Where.
+    pub merchant: Option<Merchant>,
+    /// The far end of a transfer.
+    pub bank_account: Option<BankAccount>,
+    /// The network's marks.
+    pub trace: NetworkTrace,
+    /// Approved, or why not.
+    pub response_code: ResponseCode,
+    /// Why exactly.
+    pub sub_reason: SubReason,
+    /// Every rule that failed, the deciding one among them.
+    pub failed_rules: RuleSet,
+    /// The transaction it gives money back for.
+    pub refund_of: Option<TransactionSeq>,
+    /// When it was accepted.
+    pub authorized_at: Timestamp,
+    /// The dimensions of its card at that time.
+    pub dimensions: Dimensions,
+}
+
+/// How a transaction stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransactionProgress {
+    /// Its state.
+    pub state: TransactionState,
+    /// What is still held.
+    pub held: HoldParts,
+    /// What of the allowance has been cleared and not been given back.
+    pub cleared: HoldParts,
+    /// The sum of what was posted, less what was given back by compensating lines; signed from
+    /// the merchant's side: above zero for purchases, below zero for refunds.
+    pub posted: Minor,
+    /// What linked refunds have given back.
+    pub refunded: Minor,
+    /// Numbers of the presentments seen; each posts once, for ever.
+    pub presented: Vec<u8>,
+    /// Whether the final presentment was seen.
+    pub is_final: bool,
+    /// When the hold ends by itself.
+    pub hold_expires_at: Timestamp,
+    /// When it was first posted.
+    pub posted_at: Option<Timestamp>,
+    /// Facts reviewers look for.
+    pub flags: TransactionFlags,
+}
+
+impl TransactionProgress {
+    /// A transaction in `state` with nothing held or posted.
+    #[must_use]
+    pub fn empty(state: TransactionState) -> Self {
+        Self {
+            state,
+            held: HoldParts::new(),
+            cleared: HoldParts::new(),
+            posted: Minor::ZERO,
+            refunded: Minor::ZERO,
+            presented: Vec::new(),
+            is_final: false,
+            hold_expires_at: Timestamp::MAX,
+            posted_at: None,
+            flags: TransactionFlags::default(),
+        }
+    }
+
+    /// What the transaction amounts to now, from the merchant's side; declined ones keep what was
+    /// `requested`. Source: spec "Transaction", amount.
+    #[must_use]
+    pub fn amount(&self, requested: Minor) -> Minor {
+        match self.state {
+            TransactionState::Pending => self.held.total(),
+            TransactionState::Completed => self.posted,
+            TransactionState::Declined => requested,
+            TransactionState::Canceled => Minor::ZERO,
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Every bound of the engine: queues, batches, buffers, waits. Exceeding one has a typed answer.
+
+/// The longest record. Units: bytes.
+pub const RECORD_BYTES_MAX: usize = 1 << 20;
+/// How many commands may wait for the shard; beyond, submissions are refused at once.
+pub const QUEUED_COMMANDS_MAX: usize = 16_384;
+/// How many commands the shard takes at a time.
+pub const SHARD_BATCH_LEN_MAX: usize = 512;
+/// How many shard batches may wait for the committer; beyond, the shard waits.
+pub const COMMIT_QUEUE_LEN_MAX: usize = 64;
+/// How many journal bytes the projector reads at a time. Units: bytes.
+pub const PROJECTION_READ_BYTES_MAX: usize = 1 << 20;
+/// How many records may be visible in the tables without being durable there.
+pub const CHECKPOINT_RECORDS_MAX: u64 = 50_000;
+/// The longest time between two checkpoints while records arrive. Units: milliseconds.
+pub const CHECKPOINT_INTERVAL_MS: u64 = 1_000;
+/// The most rows a page of a list has.
+pub const PAGE_LEN_MAX: usize = 1_000;
+
+const _: () = assert!(SHARD_BATCH_LEN_MAX <= QUEUED_COMMANDS_MAX);

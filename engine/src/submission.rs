@@ -1,0 +1,49 @@
+//! How edges hand commands to the shard and get their answers back.
+//!
+//! Answers come on the committer's thread, once they are durable. A port belongs to a connection or
+//! to a waiting task, not to a single command, so that a batch of answers costs one wake-up.
+
+use std::sync::Arc;
+
+use crate::command::TimedCommand;
+use crate::command::reply::Reply;
+
+/// Where answers go.
+pub trait ReplyPort: Send + Sync {
+    /// Takes one answer; must not block.
+    fn deliver(&self, tag: u64, reply: Reply);
+
+    /// Called after the last answer of a batch; wakes whoever waits.
+    fn flush(&self) {}
+}
+
+/// A command on its way to the shard.
+#[derive(Clone)]
+pub struct Envelope {
+    /// What is asked.
+    pub command: TimedCommand,
+    /// Returned with the answer, so that the sender can match it.
+    pub tag: u64,
+    /// Where the answer goes.
+    pub port: Arc<dyn ReplyPort>,
+}
+
+/// Why commands were not taken. They never entered the engine: nothing of them will happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubmitError {
+    /// Too many commands wait already.
+    Overloaded,
+    /// The shard has stopped: shutting down, or its journal failed.
+    Stopped,
+}
+
+impl std::fmt::Display for SubmitError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Overloaded => "too many commands are waiting",
+            Self::Stopped => "the switch has stopped",
+        })
+    }
+}
+
+impl std::error::Error for SubmitError {}
