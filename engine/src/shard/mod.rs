@@ -14,7 +14,7 @@ mod execute_network;
 mod execute_presentment;
 mod execute_reversal;
 mod execute_tick;
-// pub mod run;
+pub mod run;
 mod state;
 mod state_hash;
 mod timers;
