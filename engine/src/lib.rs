@@ -1,1 +1,3 @@
 //! The authorization engine.
+
+pub mod journal;
