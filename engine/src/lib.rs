@@ -9,4 +9,5 @@ pub mod command;
 pub mod decision;
 pub mod domain;
 pub mod limits;
+pub mod store;
 pub mod submission;
