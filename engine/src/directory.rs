@@ -48,13 +48,21 @@ impl std::fmt::Display for DirectoryError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NotFound(path) => {
-                write!(formatter, "`{}` is no data directory; make one with `cardswitch init`", path.display())
+                write!(
+                    formatter,
+                    "`{}` is no data directory; make one with `cardswitch init`",
+                    path.display()
+                )
             }
             Self::Exists(path) => {
                 write!(formatter, "`{}` is a data directory already", path.display())
             }
             Self::InUse(path) => {
-                write!(formatter, "data directory `{}` is in use by another process", path.display())
+                write!(
+                    formatter,
+                    "data directory `{}` is in use by another process",
+                    path.display()
+                )
             }
             Self::NewerFormat(found) => write!(
                 formatter,
@@ -82,15 +90,13 @@ impl DataDirectory {
     pub fn create(path: &Path, id: [u8; 16]) -> Result<Self, DirectoryError> {
         std::fs::create_dir_all(path).map_err(|error| DirectoryError::Io(path.into(), error))?;
         let identity = path.join(IDENTITY_FILE);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&identity)
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => DirectoryError::Exists(path.into()),
-                _ => DirectoryError::Io(identity.clone(), error),
-            })?;
+        let mut file =
+            OpenOptions::new().read(true).write(true).create_new(true).open(&identity).map_err(
+                |error| match error.kind() {
+                    io::ErrorKind::AlreadyExists => DirectoryError::Exists(path.into()),
+                    _ => DirectoryError::Io(identity.clone(), error),
+                },
+            )?;
         let id_text: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
         write!(file, "{TITLE}\nformat {DIRECTORY_FORMAT}\nid {id_text}\n")
             .and_then(|()| file.sync_all())
@@ -165,9 +171,11 @@ fn lock(file: &File, path: &Path, access: Access) -> Result<(), DirectoryError> 
 
 fn read_identity(file: &File, path: &Path) -> Result<[u8; 16], DirectoryError> {
     let mut text = String::new();
-    file.take(IDENTITY_BYTES_MAX).read_to_string(&mut text).map_err(|error| match error.kind() {
-        io::ErrorKind::InvalidData => DirectoryError::Foreign(path.into()),
-        _ => DirectoryError::Io(path.into(), error),
+    file.take(IDENTITY_BYTES_MAX).read_to_string(&mut text).map_err(|error| {
+        match error.kind() {
+            io::ErrorKind::InvalidData => DirectoryError::Foreign(path.into()),
+            _ => DirectoryError::Io(path.into(), error),
+        }
     })?;
     let foreign = || DirectoryError::Foreign(path.into());
     let mut lines = text.lines();

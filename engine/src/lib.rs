@@ -12,4 +12,5 @@ pub mod domain;
 pub mod journal;
 pub mod limits;
 pub mod shard;
+pub mod store;
 pub mod submission;
