@@ -9,6 +9,7 @@ pub mod command;
 pub mod decision;
 pub mod directory;
 pub mod domain;
+pub mod engine;
 pub mod journal;
 pub mod limits;
 pub mod shard;
