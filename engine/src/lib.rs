@@ -8,6 +8,7 @@ pub mod codec;
 pub mod command;
 pub mod decision;
 pub mod domain;
+pub mod journal;
 pub mod limits;
 pub mod store;
 pub mod submission;
