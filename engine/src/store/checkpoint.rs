@@ -10,6 +10,7 @@ use super::error::StoreError;
 use super::rows;
 use super::tables::{META, META_CHECKPOINT};
 use crate::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
+use crate::journal::{BatchNumber, ChainHash, ChainPosition, Epoch};
 
 /// The place in the journal up to which the tables hold everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +29,19 @@ pub struct Checkpoint {
     pub last_transaction: TransactionSeq,
     /// The newest statement line.
     pub last_line: LineSeq,
+}
+
+impl Checkpoint {
+    /// The place in the chain that the journal continues after this checkpoint.
+    #[must_use]
+    pub const fn position(&self) -> ChainPosition {
+        ChainPosition {
+            epoch: Epoch(self.epoch),
+            number: BatchNumber(self.batch),
+            hash: ChainHash(self.chain_hash),
+            last_seq: self.applied_seq.0,
+        }
+    }
 }
 
 /// Reads the checkpoint; the beginning of everything where there is none yet.

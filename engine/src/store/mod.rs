@@ -11,6 +11,7 @@
 mod checkpoint;
 mod error;
 mod project;
+mod projector;
 pub mod query;
 mod restore;
 mod rows;
@@ -24,12 +25,14 @@ use redb::{Builder, Database, Durability, ReadableDatabase, StorageBackend};
 
 pub use checkpoint::Checkpoint;
 pub use error::StoreError;
-pub use project::{ChainPlace, Projection};
+pub use project::Projection;
+pub use projector::{ProjectionHealth, Projector, ProjectorOptions, spawn_projector};
 pub use query::Snapshot;
 pub use watermark::Watermark;
 
 use tables::{META, META_DIRECTORY, META_FORMAT, STORE_FORMAT};
 
+use crate::journal::ChainPosition;
 use crate::limits;
 
 /// Whether a commit survives a crash.
@@ -96,12 +99,12 @@ impl Store {
         Ok(Snapshot::new(self.database.begin_read()?))
     }
 
-    /// Writes a run of records that ends at `place` in the chain.
+    /// Writes a run of records that ends at `position` in the chain.
     /// Cost: two syncs for a checkpoint, none otherwise.
     pub fn commit(
         &self,
         projection: &Projection,
-        place: ChainPlace,
+        position: ChainPosition,
         kind: CommitKind,
     ) -> Result<Checkpoint, StoreError> {
         let mut write_txn = self.database.begin_write()?;
@@ -110,7 +113,7 @@ impl Store {
             // Saves the allocator's state, so that opening after a crash need not walk the file.
             CommitKind::Checkpoint => write_txn.set_quick_repair(true),
         }
-        let checkpoint = projection.write(&write_txn, place)?;
+        let checkpoint = projection.write(&write_txn, position)?;
         write_txn.commit()?;
         Ok(checkpoint)
     }

@@ -11,7 +11,6 @@ mod indexes;
 mod write;
 
 pub(in crate::store) use indexes::email_key;
-pub use write::ChainPlace;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{Projection, indexes};
 use crate::domain::ids::Timestamp;
+use crate::journal::ChainPosition;
 use crate::store::checkpoint::{self, Checkpoint};
 use crate::store::error::StoreError;
 use crate::store::rows;
@@ -18,29 +19,19 @@ use crate::store::tables::{
     RowTable, STATEMENT_LINES, TRANSACTION_PROGRESS, TRANSACTIONS,
 };
 
-/// Where a run ends in the chain of batches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChainPlace {
-    /// The epoch of its last batch.
-    pub epoch: u64,
-    /// The number of its last batch.
-    pub batch: u64,
-    /// The hash of its last batch.
-    pub chain_hash: [u8; 32],
-}
-
 impl Projection {
-    /// Writes the run, which ends at `place` in the chain, and the checkpoint that covers it.
+    /// Writes the run, which ends at `position` in the chain, and the checkpoint that covers it.
     pub(in crate::store) fn write(
         &self,
         write_txn: &WriteTransaction,
-        place: ChainPlace,
+        position: ChainPosition,
     ) -> Result<Checkpoint, StoreError> {
         let mut checkpoint = checkpoint::read(&write_txn.open_table(META)?)?;
-        assert!(place.batch >= checkpoint.batch, "the tables never go back in the chain");
+        assert!(position.number.0 >= checkpoint.batch, "the tables never go back in the chain");
         self.advance(&mut checkpoint);
-        (checkpoint.epoch, checkpoint.batch) = (place.epoch, place.batch);
-        checkpoint.chain_hash = place.chain_hash;
+        (checkpoint.epoch, checkpoint.batch) = (position.epoch.0, position.number.0);
+        checkpoint.chain_hash = position.hash.0;
+        assert!(checkpoint.position() == position, "a run ends with the last record of a batch");
         self.write_indexes(write_txn)?;
         self.write_rows(write_txn)?;
         self.write_early_reversals(write_txn)?;
