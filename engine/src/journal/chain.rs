@@ -41,7 +41,7 @@ pub(super) const NUMBER_OFFSET: usize = 16;
 const FIRST_SEQ_OFFSET: usize = 24;
 const RECORD_COUNT_OFFSET: usize = 32;
 const PAYLOAD_LEN_OFFSET: usize = 36;
-pub(super) const PREVIOUS_OFFSET: usize = 40;
+const PREVIOUS_OFFSET: usize = 40;
 const CRC_OFFSET: usize = 72;
 const ZERO_OFFSET: usize = 76;
 

@@ -258,7 +258,6 @@ fn end_of(offset: u64, bytes: &[u8]) -> io::Result<u64> {
     offset.checked_add(bytes.len() as u64).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the remainder is below the page size")]
 fn index_in_page(offset: u64) -> usize {
     (offset % PAGE_BYTES) as usize
 }

@@ -7,7 +7,7 @@ const LEN: usize = 40_000;
 #[test]
 fn behaves_like_memory_and_leaves_the_base_alone() {
     for seed in 1..20 {
-        let content: Vec<u8> = (0..LEN).map(|at| (at % 251) as u8 + 1).collect();
+        let content: Vec<u8> = (1..=251).cycle().take(LEN).collect();
         let base = FaultyBackend::with_content(content.clone());
         let overlay =
             OverlayBackend::over(SharedBackend::new(base.clone()), OverlayLocks::Held).unwrap();
@@ -35,7 +35,7 @@ fn step_both(overlay: &OverlayBackend, model: &mut Vec<u8>, state: &mut u64) {
         }
         1 => overlay.sync_data().unwrap(),
         _ => {
-            let bytes = vec![below(state, 256) as u8; below(state, 10_000)];
+            let bytes = vec![u8::try_from(below(state, 256)).unwrap(); below(state, 10_000)];
             overlay.write(at as u64, &bytes).unwrap();
             let end = at + bytes.len();
             if model.len() < end {

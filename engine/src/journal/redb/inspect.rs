@@ -13,8 +13,7 @@ use ::redb::{Database, StorageBackend};
 
 use super::super::ack_mark::AckMark;
 use super::super::chain::{
-    BATCH_HEADER_BYTES, BATCH_MAGIC, BatchHeader, PREVIOUS_OFFSET, decode_header,
-    peek_header_prefix,
+    BATCH_HEADER_BYTES, BATCH_MAGIC, BatchHeader, decode_header, peek_header_prefix,
 };
 use super::super::error::Damage;
 use super::super::limits::{BATCH_BYTES_MAX, CHECK_READ_BYTES};
@@ -242,8 +241,6 @@ fn damage_at(base: &SharedBackend, file_offset: u64, len: u64) -> Option<Damage>
     }
     let mut batch = vec![0; size];
     base.read(file_offset, &mut batch).ok()?;
-    // The hash of the batch before is never zero except in the very first one.
-    let has_link = header.number.0 == 1 || head[PREVIOUS_OFFSET..][..32] != [0; 32];
-    let is_damaged = has_link && decode_header(&batch).is_err();
+    let is_damaged = decode_header(&batch).is_err();
     is_damaged.then_some(Damage { number: header.number, file_offset })
 }

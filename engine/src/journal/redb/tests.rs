@@ -1,7 +1,7 @@
 use tempfile::tempdir;
 
 use super::super::chain::{BATCH_HEADER_BYTES, BatchBuilder};
-use super::super::testing::{FaultPlan, FaultyBackend};
+use super::super::testing::{FaultPlan, FaultyBackend, next_random};
 use super::super::{BatchKind, DirectoryId, Epoch, JournalFollower, JournalReader};
 use super::*;
 
@@ -152,8 +152,8 @@ fn the_checkpoint_of_the_tables_is_compared_with_the_chain() {
         disks.open(&Expectation { identity: IDENTITY, checkpoint: Some(checkpoint) }).map(drop)
     };
     // The barrier is batch 1, so batch n stands at n - 2; batches 11..=41 are kept.
-    for at in 8..40 {
-        assert!(open(positions[at]).is_ok(), "batch {}", positions[at].number.0);
+    for position in &positions[8..] {
+        assert!(open(*position).is_ok(), "batch {}", position.number.0);
     }
     let refused = open(positions[7]);
     assert!(matches!(refused, Err(JournalError::StartsAfterCheckpoint { .. })));
@@ -226,8 +226,8 @@ fn trimming_in_step_keeps_the_file_small() {
     }
     let kept = journal.tip().number.0 - journal.first().0;
     assert!(kept <= KEPT_BATCHES + 1, "{kept} batches kept");
-    let written_bytes = RECORDS as usize * 8;
-    let file_bytes = disks.journal.content().len();
+    let written_bytes = RECORDS * 8;
+    let file_bytes = disks.journal.content().len() as u64;
     println!("{written_bytes} bytes of records, file of {file_bytes}");
     assert!(file_bytes < written_bytes / 2, "{file_bytes} bytes");
 }
@@ -298,6 +298,14 @@ fn a_flipped_byte_in_a_killed_journal_is_refused_too() {
             damaged.journal.flip(start + at, 0x20);
             let error = damaged.open(&EXPECTED).unwrap_err();
             println!("batch {} byte {at}: {error}", batch.number.0);
+            let (JournalError::CorruptFile { damage, .. }
+            | JournalError::EndsBeforeAcknowledged { damage, .. }) = error
+            else {
+                panic!("{error}");
+            };
+            // A batch without its magic cannot be found by searching for it.
+            let file_offset = damage.map(|damage| damage.file_offset);
+            assert_eq!(file_offset, (at > 0).then_some(start as u64));
         }
     }
 }
@@ -305,6 +313,7 @@ fn a_flipped_byte_in_a_killed_journal_is_refused_too() {
 /// Damage anywhere at all: a journal opens with every record, or not at all.
 #[test]
 fn a_flipped_byte_anywhere_never_loses_a_record_in_silence() {
+    const FLIPS: u64 = 150;
     let disks = Disks::default();
     let mut journal = disks.open(&EXPECTED).unwrap();
     for _ in 0..8 {
@@ -312,15 +321,16 @@ fn a_flipped_byte_anywhere_never_loses_a_record_in_silence() {
     }
     let killed = disks.after_kill();
     drop(journal);
-    let mut state = 7;
+    let seed = 7;
+    let mut state = seed;
+    println!("seed {seed}");
     for (name, disks) in [("killed", &killed), ("closed", &disks)] {
         let len = disks.journal.content().len() as u64;
         let mut refused = 0;
-        for _ in 0..150 {
+        for nth in 0..FLIPS {
             // Most of a new file is empty space, so half of the flips go to where pages are.
-            let reach = if state % 2 == 0 { len } else { len.min(200_000) };
-            let at =
-                usize::try_from(super::super::testing::next_random(&mut state) % reach).unwrap();
+            let reach = if nth % 2 == 0 { len } else { len.min(100_000) };
+            let at = usize::try_from(next_random(&mut state) % reach).unwrap();
             let damaged = disks.after_kill();
             damaged.journal.flip(at, 0x04);
             match damaged.open(&EXPECTED) {
@@ -328,7 +338,7 @@ fn a_flipped_byte_anywhere_never_loses_a_record_in_silence() {
                 Err(_) => refused += 1,
             }
         }
-        println!("{name}: {refused} of 150 flips refused, the others were in unused bytes");
+        println!("{name}: {refused} of {FLIPS} flips refused, the others were in unused bytes");
     }
 }
 
@@ -348,6 +358,15 @@ fn a_last_commit_that_was_acknowledged_is_never_rolled_back() {
     };
     assert_eq!((acknowledged, last), (BatchNumber(3), Some(BatchNumber(2))));
     assert_eq!(damage.unwrap().file_offset, start as u64);
+}
+
+#[test]
+fn a_journal_that_was_deleted_is_missed() {
+    let disks = Disks::default();
+    append_one(&mut disks.open(&EXPECTED).unwrap(), 1).unwrap();
+    let without = Disks { journal: FaultyBackend::new(), mark: disks.mark.after_kill() };
+    let refused = without.open(&EXPECTED);
+    assert!(matches!(refused, Err(JournalError::EndsBeforeAcknowledged { last: None, .. })));
 }
 
 #[test]
