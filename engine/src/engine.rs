@@ -30,8 +30,8 @@ use crate::journal::{
 };
 use crate::limits;
 use crate::shard::ShardState;
-use crate::shard::run::{ReplyBatch, ShardWiring, spawn_shard};
-use crate::store::projector::{Projector, ProjectorOptions, spawn_projector};
+use crate::shard::run::{ShardWiring, spawn_shard};
+use crate::store::{Projector, ProjectorOptions, spawn_projector};
 use crate::store::{Checkpoint, Store, StoreError, Watermark};
 use crate::submission::{Envelope, SubmitError};
 
@@ -322,7 +322,11 @@ impl Drop for Engine {
 
 fn open_store(directory: &DataDirectory) -> Result<Store, StoreError> {
     let path = directory.store_path();
-    if path.exists() { Store::open(&path, directory.id()) } else { Store::create(&path, directory.id()) }
+    if path.exists() {
+        Store::open(&path, directory.id())
+    } else {
+        Store::create(&path, directory.id())
+    }
 }
 
 /// The identity that a directory's journal must have.
@@ -344,10 +348,7 @@ pub(crate) fn chain_position(checkpoint: &Checkpoint) -> ChainPosition {
 }
 
 /// Rebuilds the hot state: the tables' rows, then the journal after their checkpoint.
-pub(crate) fn recover(
-    store: &Store,
-    reader: impl JournalReader,
-) -> Result<ShardState, OpenError> {
+pub(crate) fn recover(store: &Store, reader: impl JournalReader) -> Result<ShardState, OpenError> {
     let (mut state, checkpoint) = restore(store)?;
     let follower = JournalFollower::after(reader, PARTITION, chain_position(&checkpoint));
     replay(&mut state, follower)?;
