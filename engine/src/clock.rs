@@ -6,7 +6,7 @@
 #![expect(clippy::disallowed_types, reason = "this is the one file that reads the clock")]
 
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::domain::ids::Timestamp;
 
@@ -50,5 +50,24 @@ impl Clock {
             now.fetch_max(at.0, Ordering::AcqRel);
         }
         self.now()
+    }
+}
+
+/// Measures how long something takes, in real time whatever the clock says: for pacing and
+/// metrics, never for a decision.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts to measure.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// How long it has been.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
     }
 }

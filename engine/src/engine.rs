@@ -1,0 +1,403 @@
+//! Wires every thread of the engine, on one page.
+//!
+//! ```text
+//! edges --(1) submit--> shard --(2) records, replies--> committer --(3) replies--> edges
+//!                                                          |(4) durable position
+//!                                                          v
+//!                                    journal --(5) batches--> projector --(6) watermark--> readers
+//!                                       ^-------(7) trim---------|
+//! ```
+//! Recovery is the same fold: the tables' rows, then the journal after their checkpoint.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Sender, TrySendError, bounded};
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use crate::codec::CodecError;
+use crate::command::record::records;
+use crate::directory::DataDirectory;
+use crate::domain::ids::RecordSeq;
+use crate::domain::public_id::IdMint;
+use crate::journal::redb::Expectation;
+use crate::journal::{
+    BatchNumber, ChainHash, ChainPosition, CommitterWiring, DirectoryId, DurablePosition, Epoch,
+    JournalError, JournalFollower, JournalHealth, JournalIdentity, JournalReader, RedbJournal,
+    TrimControl, spawn_committer,
+};
+use crate::limits;
+use crate::shard::ShardState;
+use crate::shard::run::{ShardWiring, spawn_shard};
+use crate::store::{Projector, ProjectorOptions, spawn_projector};
+use crate::store::{Checkpoint, Store, StoreError, Watermark};
+use crate::submission::{Envelope, SubmitError};
+
+/// The partition of the one shard.
+pub const PARTITION: u16 = 0;
+
+/// How much of the journal is kept beyond what recovery needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retention {
+    /// Everything, so that the whole history can be proven again.
+    #[default]
+    Forever,
+    /// Only what recovery needs.
+    Recovery,
+}
+
+/// How an engine is opened.
+#[derive(Debug)]
+pub struct EngineOptions {
+    /// Where its files are.
+    pub directory: DataDirectory,
+    /// The key of public ids that carry sequence numbers.
+    pub id_key: [u8; 16],
+    /// The time.
+    pub clock: Clock,
+    /// How much of the journal is kept.
+    pub retention: Retention,
+}
+
+/// Why an engine cannot be opened.
+#[derive(Debug)]
+pub enum OpenError {
+    /// The journal.
+    Journal(JournalError),
+    /// The query tables.
+    Store(StoreError),
+    /// A record in the journal.
+    Record {
+        /// The batch it is in.
+        batch: u64,
+        /// What is wrong with it.
+        source: CodecError,
+    },
+    /// The system starts no more threads.
+    Thread(std::io::Error),
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Journal(error) => write!(formatter, "journal: {error}"),
+            Self::Store(error) => write!(formatter, "query tables: {error}"),
+            Self::Record { batch, source } => {
+                write!(formatter, "journal: a record in batch {batch}: {source}")
+            }
+            Self::Thread(error) => write!(formatter, "cannot start a thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Journal(error) => Some(error),
+            Self::Store(error) => Some(error),
+            Self::Record { source, .. } => Some(source),
+            Self::Thread(error) => Some(error),
+        }
+    }
+}
+
+impl From<JournalError> for OpenError {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
+    }
+}
+
+impl From<StoreError> for OpenError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// A running engine.
+#[derive(Debug)]
+pub struct Engine {
+    inbox: Mutex<Option<Sender<Vec<Envelope>>>>,
+    queued: Arc<AtomicUsize>,
+    threads: Mutex<Option<Threads>>,
+    health: Arc<JournalHealth>,
+    durable: Arc<DurablePosition>,
+    watermark: Arc<Watermark>,
+    store: Arc<Store>,
+    clock: Arc<Clock>,
+    ids: IdMint,
+    directory: DataDirectory,
+}
+
+#[derive(Debug)]
+struct Threads {
+    shard: JoinHandle<ShardState>,
+    committer: JoinHandle<()>,
+    projector: Projector,
+}
+
+impl Engine {
+    /// Opens the engine of a data directory: recovers the state, then starts the threads.
+    /// Errors: a file that is damaged, foreign, newer or in use; nothing is skipped in silence.
+    pub fn open(options: EngineOptions) -> Result<Self, OpenError> {
+        let EngineOptions { directory, id_key, clock, retention } = options;
+        let store = Arc::new(open_store(&directory)?);
+        let checkpoint = store.checkpoint()?;
+        let identity = journal_identity(&directory);
+        let position = chain_position(&checkpoint);
+        let expected = Expectation { identity, checkpoint: Some(position) };
+        let journal = RedbJournal::open(&directory.journal_path(), &expected)?;
+        let state = recover(&store, journal.reader())?;
+        clock.advance_to(state.last_at());
+
+        let reader: Arc<dyn JournalReader> = Arc::new(journal.reader());
+        let ids = IdMint::new(id_key, 0);
+        let clock = Arc::new(clock);
+        let durable = Arc::new(DurablePosition::new(state.last_seq().0));
+        let health = Arc::new(JournalHealth::default());
+        let watermark = Arc::new(Watermark::new(checkpoint.applied_seq));
+        let trim = Arc::new(TrimControl::default());
+        let queued = Arc::new(AtomicUsize::new(0));
+
+        // (1) edges -> shard. Commands are counted, so the channel itself is never the bound.
+        let (inbox, from_edges) = bounded(limits::QUEUED_COMMANDS_MAX);
+        // (2) shard -> committer, and the buffers back.
+        let (to_committer, from_shard) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
+        let (spent, spent_payloads) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
+
+        // (5), (6), (7) the projector follows the journal.
+        let on_checkpoint = trim_after_checkpoint(retention, Arc::clone(&trim));
+        let projector = spawn_projector(
+            Arc::clone(&store),
+            reader,
+            &durable,
+            Arc::clone(&watermark),
+            ProjectorOptions { partition: PARTITION, on_checkpoint },
+        )
+        .map_err(OpenError::Thread)?;
+        // (3), (4) the committer makes durable, publishes, releases.
+        let committer = spawn_committer(
+            journal,
+            PARTITION,
+            CommitterWiring {
+                inbox: from_shard,
+                position: Arc::clone(&durable),
+                health: Arc::clone(&health),
+                trim,
+                spent_payloads: Some(spent),
+            },
+        )
+        .map_err(OpenError::Thread)?;
+        let shard = spawn_shard(
+            state,
+            ShardWiring {
+                inbox: from_edges,
+                queued: Arc::clone(&queued),
+                committer: to_committer,
+                spent_payloads,
+                clock: Arc::clone(&clock),
+                ids: ids.clone(),
+            },
+        )
+        .map_err(OpenError::Thread)?;
+
+        Ok(Self {
+            inbox: Mutex::new(Some(inbox)),
+            queued,
+            threads: Mutex::new(Some(Threads { shard, committer, projector })),
+            health,
+            durable,
+            watermark,
+            store,
+            clock,
+            ids,
+            directory,
+        })
+    }
+
+    /// Hands commands to the shard, all or none. Their answers come to their ports.
+    /// Errors: `Overloaded` where too many wait already; `Stopped`. Nothing was taken then.
+    pub fn submit(&self, envelopes: Vec<Envelope>) -> Result<(), SubmitError> {
+        if self.health.is_failed() {
+            return Err(SubmitError::Stopped);
+        }
+        let count = envelopes.len();
+        if count == 0 {
+            return Ok(());
+        }
+        let waiting = self.queued.fetch_add(count, Ordering::AcqRel);
+        // A batch larger than the bound passes when nothing waits, or it could never pass.
+        if waiting > 0 && waiting + count > limits::QUEUED_COMMANDS_MAX {
+            self.queued.fetch_sub(count, Ordering::AcqRel);
+            return Err(SubmitError::Overloaded);
+        }
+        let sent = match self.inbox.lock().as_ref() {
+            Some(inbox) => inbox.try_send(envelopes).map_err(|error| match error {
+                TrySendError::Full(_) => SubmitError::Overloaded,
+                TrySendError::Disconnected(_) => SubmitError::Stopped,
+            }),
+            None => Err(SubmitError::Stopped),
+        };
+        if sent.is_err() {
+            self.queued.fetch_sub(count, Ordering::AcqRel);
+        }
+        sent
+    }
+
+    /// How many commands wait for the shard.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.queued.load(Ordering::Acquire)
+    }
+
+    /// The query tables.
+    #[must_use]
+    pub const fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// How far the query tables have come.
+    #[must_use]
+    pub const fn watermark(&self) -> &Arc<Watermark> {
+        &self.watermark
+    }
+
+    /// The newest durable record.
+    #[must_use]
+    pub fn durable_seq(&self) -> RecordSeq {
+        RecordSeq(self.durable.durable_seq())
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Opens the ids that carry sequence numbers.
+    #[must_use]
+    pub const fn ids(&self) -> &IdMint {
+        &self.ids
+    }
+
+    /// The data directory.
+    #[must_use]
+    pub const fn directory(&self) -> &DataDirectory {
+        &self.directory
+    }
+
+    /// Why the engine has stopped taking commands, or the tables stand still, if they do.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let journal = self.health.failure().map(|why| format!("journal: {why}"));
+        journal.or_else(|| {
+            let threads = self.threads.lock();
+            let why = threads.as_ref()?.projector.health().failure()?;
+            Some(format!("query tables: {why}"))
+        })
+    }
+
+    /// Finishes what was taken, writes a last checkpoint, stops every thread. Idempotent.
+    pub fn shut_down(&self) {
+        drop(self.inbox.lock().take());
+        let Some(threads) = self.threads.lock().take() else { return };
+        // Each thread ends when the one before it has: nothing that was answered is left behind.
+        let state = threads.shard.join();
+        let committed = threads.committer.join();
+        threads.projector.stop();
+        threads.projector.join();
+        if state.is_err() || committed.is_err() {
+            // The panic itself was printed by the thread; the journal tells the truth on restart.
+            std::process::abort();
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+fn open_store(directory: &DataDirectory) -> Result<Store, StoreError> {
+    let path = directory.store_path();
+    if path.exists() {
+        Store::open(&path, directory.id())
+    } else {
+        Store::create(&path, directory.id())
+    }
+}
+
+/// The identity that a directory's journal must have.
+pub(crate) fn journal_identity(directory: &DataDirectory) -> JournalIdentity {
+    JournalIdentity { directory_id: DirectoryId(directory.id()), partition: PARTITION }
+}
+
+/// The place in the journal's chain that a checkpoint names.
+pub(crate) fn chain_position(checkpoint: &Checkpoint) -> ChainPosition {
+    if checkpoint.batch == 0 {
+        return ChainPosition::GENESIS;
+    }
+    ChainPosition {
+        epoch: Epoch(checkpoint.epoch),
+        number: BatchNumber(checkpoint.batch),
+        hash: ChainHash(checkpoint.chain_hash),
+        last_seq: checkpoint.applied_seq.0,
+    }
+}
+
+/// Rebuilds the hot state: the tables' rows, then the journal after their checkpoint.
+pub(crate) fn recover(store: &Store, reader: impl JournalReader) -> Result<ShardState, OpenError> {
+    let (mut state, checkpoint) = restore(store)?;
+    let follower = JournalFollower::after(reader, PARTITION, chain_position(&checkpoint));
+    replay(&mut state, follower)?;
+    Ok(state)
+}
+
+/// Rebuilds the hot state as of the tables' checkpoint.
+pub(crate) fn restore(store: &Store) -> Result<(ShardState, Checkpoint), StoreError> {
+    let mut state = ShardState::default();
+    let checkpoint = store.restore(&mut |effect| state.apply(&effect))?;
+    state.resume_from(
+        checkpoint.applied_seq,
+        checkpoint.applied_at,
+        checkpoint.last_transaction,
+        checkpoint.last_line,
+    );
+    Ok((state, checkpoint))
+}
+
+/// Folds what the journal still holds into the state; returns how many records that were.
+pub(crate) fn replay<J: JournalReader>(
+    state: &mut ShardState,
+    mut follower: JournalFollower<J>,
+) -> Result<u64, OpenError> {
+    let mut replayed = 0;
+    loop {
+        let batches = follower.read_next(limits::PROJECTION_READ_BYTES_MAX)?;
+        if batches.is_empty() {
+            return Ok(replayed);
+        }
+        for batch in batches {
+            for record in records(batch.payload()) {
+                let number = batch.header.number.0;
+                let record =
+                    record.map_err(|source| OpenError::Record { batch: number, source })?;
+                state.apply_record(record.seq, record.at, &record.effects);
+                replayed += 1;
+            }
+        }
+    }
+}
+
+/// (7) Lets go of what recovery does not need any more, where that is wanted.
+fn trim_after_checkpoint(
+    retention: Retention,
+    trim: Arc<TrimControl>,
+) -> Box<dyn FnMut(Checkpoint) + Send> {
+    Box::new(move |checkpoint| match retention {
+        Retention::Forever => {}
+        Retention::Recovery => trim.trim_before(BatchNumber(checkpoint.batch)),
+    })
+}

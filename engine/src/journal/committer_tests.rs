@@ -1,0 +1,454 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{bounded, unbounded};
+use parking_lot::Mutex;
+
+use super::super::overlay::SharedBackend;
+use super::super::redb::{Expectation, open_read_only_on};
+use super::super::testing::{FaultPlan, FaultyBackend, next_random};
+use super::super::{BatchNumber, DirectoryId, JournalFollower, JournalIdentity, RedbJournal};
+use super::*;
+
+const IDENTITY: JournalIdentity =
+    JournalIdentity { directory_id: DirectoryId([3; 16]), partition: 0 };
+const EXPECTED: Expectation =
+    Expectation { identity: IDENTITY, checkpoint: Some(ChainPosition::GENESIS) };
+
+/// A reply that writes down what it heard, and what was durable at that moment.
+struct Reply {
+    /// The newest record that the reply speaks of.
+    seq: u64,
+    heard: Arc<Mutex<Vec<Heard>>>,
+    position: Arc<DurablePosition>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Heard {
+    seq: u64,
+    outcome: CommitOutcome,
+    durable_seq: u64,
+}
+
+impl Release for Reply {
+    fn release(self, outcome: CommitOutcome) {
+        let durable_seq = self.position.durable_seq();
+        self.heard.lock().push(Heard { seq: self.seq, outcome, durable_seq });
+    }
+}
+
+/// A committer at work, and the shard's end of it.
+struct Running {
+    journal: FaultyBackend,
+    mark: FaultyBackend,
+    requests: Sender<CommitRequest<Reply>>,
+    thread: JoinHandle<()>,
+    health: Arc<JournalHealth>,
+    trim: Arc<TrimControl>,
+    position: Arc<DurablePosition>,
+    heard: Arc<Mutex<Vec<Heard>>>,
+    next_seq: u64,
+}
+
+impl Running {
+    fn start() -> Self {
+        let (journal, mark) = (FaultyBackend::new(), FaultyBackend::new());
+        let opened = open(&journal, &mark);
+        let (requests, inbox) = unbounded();
+        let (health, trim) = (Arc::default(), Arc::default());
+        let position = Arc::new(DurablePosition::new(opened.recovered().last_seq));
+        let wiring = CommitterWiring {
+            inbox,
+            position: Arc::clone(&position),
+            health: Arc::clone(&health),
+            trim: Arc::clone(&trim),
+            spent_payloads: None,
+        };
+        let thread = spawn_committer(opened, IDENTITY.partition, wiring).unwrap();
+        let heard = Arc::default();
+        Self { journal, mark, requests, thread, health, trim, position, heard, next_seq: 1 }
+    }
+
+    /// Hands over `count` records, each its own number in eight bytes, with one reply.
+    fn send(&mut self, count: u32) {
+        let first_seq = self.next_seq;
+        self.next_seq += u64::from(count);
+        let last_seq = self.next_seq - 1;
+        let payload = (first_seq..=last_seq).flat_map(u64::to_le_bytes).collect();
+        self.send_request(CommitRequest {
+            first_seq,
+            last_seq,
+            record_count: count,
+            payload,
+            releases: vec![self.reply(last_seq)],
+        });
+    }
+
+    fn reply(&self, seq: u64) -> Reply {
+        let (heard, position) = (Arc::clone(&self.heard), Arc::clone(&self.position));
+        Reply { seq, heard, position }
+    }
+
+    fn send_request(&self, request: CommitRequest<Reply>) {
+        self.requests.send(request).unwrap();
+    }
+
+    fn stop(self) -> (Vec<Heard>, FaultyBackend, FaultyBackend) {
+        drop(self.requests);
+        self.thread.join().unwrap();
+        assert!(self.position.is_closed());
+        let heard = self.heard.lock().clone();
+        (heard, self.journal, self.mark)
+    }
+}
+
+fn open(journal: &FaultyBackend, mark: &FaultyBackend) -> RedbJournal {
+    let mark = SharedBackend::new(mark.clone());
+    RedbJournal::open_on(SharedBackend::new(journal.clone()), mark, &EXPECTED).unwrap()
+}
+
+fn stored_seqs(journal: &FaultyBackend, mark: &FaultyBackend) -> Vec<u64> {
+    let journal = SharedBackend::new(journal.clone());
+    let mark = SharedBackend::new(mark.clone());
+    let found = open_read_only_on(&journal, mark, Some(&IDENTITY), None).unwrap();
+    let mut follower = JournalFollower::from_first(found.reader, 0).unwrap();
+    let mut seqs = Vec::new();
+    loop {
+        let batches = follower.read_next(1 << 20).unwrap();
+        if batches.is_empty() {
+            return seqs;
+        }
+        for batch in batches {
+            let records = batch.payload().chunks(8);
+            seqs.extend(records.map(|record| u64::from_le_bytes(record.try_into().unwrap())));
+        }
+    }
+}
+
+/// Every reply came once, in order, and nothing is durable after the first failure.
+fn check_heard(heard: &[Heard], sent: usize) -> u64 {
+    assert_eq!(heard.len(), sent, "each reply leaves once");
+    assert!(heard.is_sorted_by_key(|heard| heard.seq), "in order");
+    let durable = heard.iter().take_while(|heard| heard.outcome == CommitOutcome::Durable).count();
+    let (durable, failed) = heard.split_at(durable);
+    assert!(failed.iter().all(|heard| heard.outcome == CommitOutcome::Failed));
+    assert!(durable.iter().all(|heard| heard.durable_seq >= heard.seq), "published before");
+    durable.last().map_or(0, |heard| heard.seq)
+}
+
+#[test]
+fn replies_leave_in_order_once_durable() {
+    let mut running = Running::start();
+    let (mut state, mut sent) = (11, 0);
+    for _ in 0..3000 {
+        // One in five carries no records: it waits for those before it.
+        running.send(u32::try_from(next_random(&mut state) % 5).unwrap());
+        sent += 1;
+    }
+    let newest = running.next_seq - 1;
+    assert_eq!(running.position.wait_for(newest, Duration::from_secs(60)), newest);
+    let (heard, journal, mark) = running.stop();
+    assert_eq!(check_heard(&heard, sent), newest);
+    assert_eq!(stored_seqs(&journal, &mark), (1..=newest).collect::<Vec<_>>());
+}
+
+#[test]
+fn many_producers_share_commits() {
+    const PRODUCERS: usize = 4;
+    const EACH: u32 = 500;
+    let mut running = Running::start();
+    running.journal.plan(FaultPlan::default());
+    // The shard is the one place that numbers; producers meet there, as they do in the switch.
+    let (submit, submitted) = bounded::<u32>(256);
+    let producers: Vec<_> = (0..PRODUCERS)
+        .map(|_| {
+            let submit = submit.clone();
+            std::thread::spawn(move || (0..EACH).for_each(|count| submit.send(count % 4).unwrap()))
+        })
+        .collect();
+    drop(submit);
+    submitted.iter().for_each(|count| running.send(count));
+    producers.into_iter().for_each(|producer| producer.join().unwrap());
+    let newest = running.next_seq - 1;
+    let (heard, journal, mark) = running.stop();
+    assert_eq!(check_heard(&heard, PRODUCERS * EACH as usize), newest);
+    assert_eq!(stored_seqs(&journal, &mark).len() as u64, newest);
+    println!("{} requests took {} syncs", PRODUCERS * EACH as usize, journal.syncs());
+}
+
+/// A journal that only writes down the sizes of the batches of each commit.
+struct Recording {
+    tip: ChainPosition,
+    commits: Arc<Mutex<Vec<Vec<usize>>>>,
+}
+
+impl Journal for Recording {
+    fn tip(&self) -> ChainPosition {
+        self.tip
+    }
+
+    fn first(&self) -> BatchNumber {
+        BatchNumber(1)
+    }
+
+    fn append(&mut self, batches: &[SealedBatch], _: BatchNumber) -> Result<(), JournalError> {
+        self.tip = batches.last().unwrap().position();
+        self.commits.lock().push(batches.iter().map(|batch| batch.bytes.len()).collect());
+        Ok(())
+    }
+
+    fn trim(&mut self, _: BatchNumber) -> Result<(), JournalError> {
+        Ok(())
+    }
+}
+
+impl Release for () {
+    fn release(self, _: CommitOutcome) {}
+}
+
+#[test]
+fn what_is_queued_goes_into_one_commit_of_bounded_batches() {
+    let (requests, inbox) = unbounded();
+    let commits: Arc<Mutex<Vec<Vec<usize>>>> = Arc::default();
+    let wiring = CommitterWiring {
+        inbox,
+        position: Arc::default(),
+        health: Arc::default(),
+        trim: Arc::default(),
+        spent_payloads: None,
+    };
+    for seq in 1..=20 {
+        // The last but one is larger than a batch should be, and gets one of its own.
+        let payload = vec![7; if seq == 19 { 300_000 } else { 50_000 }];
+        let releases = vec![()];
+        let request =
+            CommitRequest { first_seq: seq, last_seq: seq, record_count: 1, payload, releases };
+        requests.send(request).unwrap();
+    }
+    drop(requests);
+    let journal = Recording { tip: ChainPosition::GENESIS, commits: Arc::clone(&commits) };
+    spawn_committer(journal, 0, wiring).unwrap().join().unwrap();
+    let sizes = [250_000, 250_000, 250_000, 150_000, 300_000, 50_000];
+    assert_eq!(*commits.lock(), [sizes.map(|size| size + BATCH_HEADER_BYTES)]);
+}
+
+#[test]
+fn a_request_without_records_is_released_at_once_when_nothing_is_before_it() {
+    let mut running = Running::start();
+    running.journal.plan(FaultPlan::default());
+    running.send(0);
+    while running.heard.lock().is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(running.journal.syncs(), 0);
+    let (heard, ..) = running.stop();
+    assert_eq!(check_heard(&heard, 1), 0);
+    assert_eq!(heard[0].outcome, CommitOutcome::Durable);
+}
+
+#[test]
+fn after_a_failed_commit_nothing_is_durable_any_more() {
+    for nth in 1..40 {
+        for plan in [
+            FaultPlan { fail_sync: Some(nth), ..FaultPlan::default() },
+            FaultPlan { fail_after_sync: Some(nth), ..FaultPlan::default() },
+            FaultPlan { fail_write: Some(nth * 7), ..FaultPlan::default() },
+            FaultPlan { torn_write: Some((nth * 5, 900)), ..FaultPlan::default() },
+        ] {
+            let mut running = Running::start();
+            running.journal.plan(plan);
+            for count in 0..60 {
+                running.send(count % 7);
+                // Some go one by one and some in groups, so that faults meet both.
+                if count % 3 == 0 {
+                    running.position.wait_for(running.next_seq - 1, Duration::from_secs(60));
+                }
+            }
+            let health = Arc::clone(&running.health);
+            let position = Arc::clone(&running.position);
+            let (heard, journal, mark) = running.stop();
+            let acknowledged = check_heard(&heard, 60);
+            assert_eq!(position.durable_seq(), acknowledged, "{plan:?}");
+            let has_failed = heard.iter().any(|heard| heard.outcome == CommitOutcome::Failed);
+            assert_eq!(health.is_failed(), has_failed, "{plan:?}");
+            assert_eq!(health.failure().is_some(), has_failed, "{plan:?}");
+            let crashes = [
+                (journal.after_power_failure(), mark.after_power_failure()),
+                (journal.after_torn_power_failure(nth), mark.after_power_failure()),
+                (journal.after_kill(), mark.after_kill()),
+            ];
+            for (journal, mark) in crashes {
+                let found = stored_seqs(&journal, &mark);
+                assert!(found.iter().copied().eq(1..=found.len() as u64), "{plan:?}: a hole");
+                assert!(found.len() as u64 >= acknowledged, "{plan:?}: lost");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hole_between_requests_stops_the_committer() {
+    let rows = [(5, 5, 1), (2, 3, 1), (1, 1, 1), (3, 3, 2), (0, 1, 0)];
+    for (first_seq, last_seq, record_count) in rows {
+        let mut running = Running::start();
+        running.send(2);
+        running.send_request(CommitRequest {
+            first_seq,
+            last_seq,
+            record_count,
+            payload: vec![1],
+            releases: vec![running.reply(9)],
+        });
+        let health = Arc::clone(&running.health);
+        let (heard, ..) = running.stop();
+        assert_eq!(heard.last().unwrap().outcome, CommitOutcome::Failed, "{first_seq}..{last_seq}");
+        assert!(health.failure().unwrap().contains("had to follow"));
+    }
+}
+
+#[test]
+fn a_request_larger_than_a_batch_may_be_stops_the_committer() {
+    let running = Running::start();
+    running.send_request(CommitRequest {
+        first_seq: 1,
+        last_seq: 1,
+        record_count: 1,
+        payload: vec![0; BATCH_BYTES_MAX],
+        releases: vec![running.reply(1)],
+    });
+    let health = Arc::clone(&running.health);
+    let (heard, ..) = running.stop();
+    assert_eq!(heard[0].outcome, CommitOutcome::Failed);
+    assert!(health.failure().unwrap().contains("larger"));
+}
+
+/// A journal whose storage panics, as redb does in states it holds for impossible.
+struct Panicking;
+
+impl Journal for Panicking {
+    fn tip(&self) -> ChainPosition {
+        ChainPosition::GENESIS
+    }
+
+    fn first(&self) -> BatchNumber {
+        BatchNumber(1)
+    }
+
+    fn append(&mut self, _: &[SealedBatch], _: BatchNumber) -> Result<(), JournalError> {
+        panic!("the page is already borrowed")
+    }
+
+    fn trim(&mut self, _: BatchNumber) -> Result<(), JournalError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_panic_of_the_storage_releases_everybody_as_failed() {
+    let (requests, inbox) = unbounded();
+    let (health, position) = (Arc::<JournalHealth>::default(), Arc::<DurablePosition>::default());
+    let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
+    let wiring = CommitterWiring {
+        inbox,
+        position: Arc::clone(&position),
+        health: Arc::clone(&health),
+        trim: Arc::default(),
+        spent_payloads: None,
+    };
+    for seq in 1..=3 {
+        let reply = Reply { seq, heard: Arc::clone(&heard), position: Arc::clone(&position) };
+        let (payload, releases) = (vec![1], vec![reply]);
+        let request =
+            CommitRequest { first_seq: seq, last_seq: seq, record_count: 1, payload, releases };
+        requests.send(request).unwrap();
+    }
+    drop(requests);
+    spawn_committer(Panicking, 0, wiring).unwrap().join().unwrap();
+    assert_eq!(check_heard(&heard.lock(), 3), 0);
+    assert!(health.failure().unwrap().contains("already borrowed"));
+}
+
+#[test]
+fn old_batches_go_with_the_next_commits_and_when_idle() {
+    let mut running = Running::start();
+    for _ in 0..100 {
+        running.send(1);
+        running.position.wait_for(running.next_seq - 1, Duration::from_secs(60));
+    }
+    running.trim.trim_before(BatchNumber(91));
+    running.send(1);
+    running.position.wait_for(101, Duration::from_secs(60));
+    // Idle from here: the committer goes on by itself, and only then sees that the inbox closed.
+    let (_, journal, mark) = running.stop();
+    assert_eq!(stored_seqs(&journal, &mark), (90..=101).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_idle_committer_wakes_up_to_trim() {
+    let mut running = Running::start();
+    for _ in 0..10 {
+        running.send(1);
+        running.position.wait_for(running.next_seq - 1, Duration::from_secs(60));
+    }
+    running.journal.plan(FaultPlan::default());
+    running.trim.trim_before(BatchNumber(9));
+    while running.journal.syncs() == 0 {
+        std::thread::yield_now();
+    }
+    let (_, journal, mark) = running.stop();
+    assert_eq!(stored_seqs(&journal, &mark), [8, 9, 10]);
+}
+
+#[test]
+fn listeners_hear_each_position_before_the_replies_leave() {
+    let mut running = Running::start();
+    let newest = Arc::new(AtomicU64::new(0));
+    let told = Arc::clone(&newest);
+    running.position.on_durable(Box::new(move |seq| {
+        assert!(told.swap(seq, Ordering::SeqCst) < seq, "it only rises");
+    }));
+    (0..50).for_each(|_| running.send(3));
+    let (heard, ..) = running.stop();
+    check_heard(&heard, 50);
+    assert_eq!(newest.load(Ordering::SeqCst), 150);
+}
+
+#[test]
+fn waiting_ends_when_the_committer_stops() {
+    let mut running = Running::start();
+    running.send(1);
+    let position = Arc::clone(&running.position);
+    let waiter = std::thread::spawn(move || position.wait_for(99, Duration::from_secs(600)));
+    running.stop();
+    assert_eq!(waiter.join().unwrap(), 1);
+}
+
+#[test]
+fn payload_buffers_come_back() {
+    let (journal, mark) = (FaultyBackend::new(), FaultyBackend::new());
+    let (requests, inbox) = unbounded();
+    let (spent_payloads, returned) = bounded(2);
+    let wiring = CommitterWiring::<Reply> {
+        inbox,
+        position: Arc::default(),
+        health: Arc::default(),
+        trim: Arc::default(),
+        spent_payloads: Some(spent_payloads),
+    };
+    for seq in 1..=5 {
+        let payload = Vec::with_capacity(777);
+        let request = CommitRequest {
+            first_seq: seq,
+            last_seq: 0,
+            record_count: 0,
+            payload,
+            releases: vec![],
+        };
+        requests.send(request).unwrap();
+    }
+    drop(requests);
+    spawn_committer(open(&journal, &mark), 0, wiring).unwrap().join().unwrap();
+    let buffers: Vec<Vec<u8>> = returned.iter().collect();
+    assert_eq!(buffers.len(), 2, "as many as there is room for");
+    assert!(buffers.iter().all(|buffer| buffer.capacity() == 777));
+}
