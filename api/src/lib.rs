@@ -1,1 +1,4 @@
 //! The edges of cardswitch.
+
+pub mod pan;
+pub mod secrets;

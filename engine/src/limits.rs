@@ -14,6 +14,8 @@ pub const PROJECTION_READ_BYTES_MAX: usize = 1 << 20;
 pub const CHECKPOINT_RECORDS_MAX: u64 = 50_000;
 /// The longest time between two checkpoints while records arrive. Units: milliseconds.
 pub const CHECKPOINT_INTERVAL_MS: u64 = 1_000;
+/// The store's page cache. Units: bytes.
+pub const STORE_CACHE_BYTES: usize = 256 << 20;
 /// The most rows a page of a list has.
 pub const PAGE_LEN_MAX: usize = 1_000;
 

@@ -99,6 +99,8 @@ pub enum PostingOutcome {
     Posted,
     /// No card has this number. Source: ISO DE39 14.
     UnknownCard,
+    /// No transaction has this id, and no card is named to post to. Source: ISO DE39 25.
+    NotFound,
     /// The amount, or a balance after it, is beyond what the ledger holds. Source: ISO DE39 30.
     OutOfBounds,
 }

@@ -173,6 +173,35 @@ impl RuleSet {
         self.0 |= rule.bit() * condition as u32;
     }
 
+    /// No rule.
+    pub const EMPTY: Self = Self(0);
+
+    /// The rules that both sets hold.
+    #[must_use]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// The rules about the card itself and what its holder proved, without any amount.
+    /// A balance inquiry is judged by these alone.
+    pub const CARD_AND_CREDENTIALS: Self = Self(
+        Rule::CardTerminated.bit()
+            | Rule::CompanyClosed.bit()
+            | Rule::CardUnactivated.bit()
+            | Rule::CardSuspended.bit()
+            | Rule::CardExpired.bit()
+            | Self::CREDENTIALS.0
+            | Rule::CredentialFailures.bit(),
+    );
+
+    /// The rules about what the cardholder proved.
+    pub const CREDENTIALS: Self = Self(
+        Rule::ExpirationDiffers.bit()
+            | Rule::PinWrong.bit()
+            | Rule::CvvWrong.bit()
+            | Rule::ZipDiffers.bit(),
+    );
+
     /// Whether no rule failed.
     #[must_use]
     pub const fn is_empty(self) -> bool {

@@ -7,7 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use super::allowance::CardUsage;
 use super::business_date::BusinessDate;
+use super::ids::Timestamp;
+use super::merchant::Mcc;
 use super::money::Minor;
+
+/// How long a hold lives: 30 days where stays and rentals are authorized ahead, else 7.
+/// Units: microseconds.
+#[must_use]
+pub fn hold_lifetime(mcc: Option<Mcc>) -> i64 {
+    let is_long =
+        mcc.is_some_and(|Mcc(code)| matches!(code, 3351..=3999 | 7011 | 7012 | 7512 | 7513 | 7519));
+    Timestamp::DAY * if is_long { 30 } else { 7 }
+}
 
 /// An amount taken in one period on one day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

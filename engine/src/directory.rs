@@ -1,0 +1,219 @@
+//! A data directory: its identity, its lock, and where its files are.
+//!
+//! | file | content |
+//! |---|---|
+//! | `directory` | text: a title line, `format N`, `id` and 32 hex digits; also the lock |
+//! | `journal.redb`, `journal.ack` | the journal, see `journal` |
+//! | `store.redb` | the query tables, see `store` |
+//!
+//! INVARIANT: at most one process writes to a directory: it holds the lock on `directory`.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The version of the directory's layout.
+pub const DIRECTORY_FORMAT: u32 = 1;
+const TITLE: &str = "cardswitch data directory";
+const IDENTITY_FILE: &str = "directory";
+const IDENTITY_BYTES_MAX: u64 = 4096;
+
+/// A locked data directory.
+#[derive(Debug)]
+pub struct DataDirectory {
+    path: PathBuf,
+    id: [u8; 16],
+    /// Held for as long as the directory is open; the system lets go of it with the process.
+    _lock: File,
+}
+
+/// Why a directory cannot be used.
+#[derive(Debug)]
+pub enum DirectoryError {
+    /// There is no data directory at the path.
+    NotFound(PathBuf),
+    /// There is one already.
+    Exists(PathBuf),
+    /// Another process uses it.
+    InUse(PathBuf),
+    /// It was made by a later build.
+    NewerFormat(u32),
+    /// Its identity file is not one.
+    Foreign(PathBuf),
+    /// The system refused.
+    Io(PathBuf, io::Error),
+}
+
+impl std::fmt::Display for DirectoryError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotFound(path) => {
+                write!(
+                    formatter,
+                    "`{}` is no data directory; make one with `cardswitch init`",
+                    path.display()
+                )
+            }
+            Self::Exists(path) => {
+                write!(formatter, "`{}` is a data directory already", path.display())
+            }
+            Self::InUse(path) => {
+                write!(
+                    formatter,
+                    "data directory `{}` is in use by another process",
+                    path.display()
+                )
+            }
+            Self::NewerFormat(found) => write!(
+                formatter,
+                "the data directory has format {found}, this build knows {DIRECTORY_FORMAT}"
+            ),
+            Self::Foreign(path) => {
+                write!(formatter, "`{}` was not written by cardswitch", path.display())
+            }
+            Self::Io(path, error) => write!(formatter, "`{}`: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for DirectoryError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(_, error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl DataDirectory {
+    /// Makes a new data directory at `path`, which may be an existing empty directory.
+    pub fn create(path: &Path, id: [u8; 16]) -> Result<Self, DirectoryError> {
+        std::fs::create_dir_all(path).map_err(|error| DirectoryError::Io(path.into(), error))?;
+        let identity = path.join(IDENTITY_FILE);
+        let mut file =
+            OpenOptions::new().read(true).write(true).create_new(true).open(&identity).map_err(
+                |error| match error.kind() {
+                    io::ErrorKind::AlreadyExists => DirectoryError::Exists(path.into()),
+                    _ => DirectoryError::Io(identity.clone(), error),
+                },
+            )?;
+        let id_text: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        write!(file, "{TITLE}\nformat {DIRECTORY_FORMAT}\nid {id_text}\n")
+            .and_then(|()| file.sync_all())
+            .and_then(|()| File::open(path)?.sync_all())
+            .map_err(|error| DirectoryError::Io(identity, error))?;
+        lock(&file, path, Access::Exclusive)?;
+        Ok(Self { path: path.into(), id, _lock: file })
+    }
+
+    /// Opens a data directory for writing.
+    pub fn open(path: &Path) -> Result<Self, DirectoryError> {
+        Self::open_for(path, Access::Exclusive)
+    }
+
+    /// Opens a data directory that nobody writes to, for reading.
+    pub fn open_read_only(path: &Path) -> Result<Self, DirectoryError> {
+        Self::open_for(path, Access::Shared)
+    }
+
+    fn open_for(path: &Path, access: Access) -> Result<Self, DirectoryError> {
+        let identity = path.join(IDENTITY_FILE);
+        let file = File::open(&identity).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => DirectoryError::NotFound(path.into()),
+            _ => DirectoryError::Io(identity.clone(), error),
+        })?;
+        lock(&file, path, access)?;
+        let id = read_identity(&file, &identity)?;
+        Ok(Self { path: path.into(), id, _lock: file })
+    }
+
+    /// The directory's id, which its files carry.
+    #[must_use]
+    pub const fn id(&self) -> [u8; 16] {
+        self.id
+    }
+
+    /// Where the directory is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The journal's file.
+    #[must_use]
+    pub fn journal_path(&self) -> PathBuf {
+        self.path.join("journal.redb")
+    }
+
+    /// The query tables' file.
+    #[must_use]
+    pub fn store_path(&self) -> PathBuf {
+        self.path.join("store.redb")
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Access {
+    Exclusive,
+    Shared,
+}
+
+fn lock(file: &File, path: &Path, access: Access) -> Result<(), DirectoryError> {
+    let outcome = match access {
+        Access::Exclusive => file.try_lock(),
+        Access::Shared => file.try_lock_shared(),
+    };
+    outcome.map_err(|error| match error {
+        TryLockError::WouldBlock => DirectoryError::InUse(path.into()),
+        TryLockError::Error(error) => DirectoryError::Io(path.into(), error),
+    })
+}
+
+fn read_identity(file: &File, path: &Path) -> Result<[u8; 16], DirectoryError> {
+    let mut text = String::new();
+    file.take(IDENTITY_BYTES_MAX).read_to_string(&mut text).map_err(|error| {
+        match error.kind() {
+            io::ErrorKind::InvalidData => DirectoryError::Foreign(path.into()),
+            _ => DirectoryError::Io(path.into(), error),
+        }
+    })?;
+    let foreign = || DirectoryError::Foreign(path.into());
+    let mut lines = text.lines();
+    if lines.next() != Some(TITLE) {
+        return Err(foreign());
+    }
+    let format = lines.next().and_then(|line| line.strip_prefix("format ")?.parse().ok());
+    match format {
+        Some(DIRECTORY_FORMAT) => {}
+        Some(newer) if newer > DIRECTORY_FORMAT => return Err(DirectoryError::NewerFormat(newer)),
+        _ => return Err(foreign()),
+    }
+    let id = lines.next().and_then(|line| parse_id(line.strip_prefix("id ")?));
+    id.ok_or_else(foreign)
+}
+
+fn parse_id(text: &str) -> Option<[u8; 16]> {
+    u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32).map(u128::to_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_has_one_writer_and_keeps_its_identity() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("data");
+        assert!(matches!(DataDirectory::open(&path), Err(DirectoryError::NotFound(_))));
+        let made = DataDirectory::create(&path, [7; 16]).unwrap();
+        assert!(matches!(DataDirectory::create(&path, [7; 16]), Err(DirectoryError::Exists(_))));
+        assert!(matches!(DataDirectory::open(&path), Err(DirectoryError::InUse(_))));
+        drop(made);
+        assert_eq!(DataDirectory::open(&path).unwrap().id(), [7; 16]);
+        for (text, newer) in [("cardswitch data directory\nformat 9\n", true), ("hello", false)] {
+            std::fs::write(path.join(IDENTITY_FILE), text).unwrap();
+            let error = DataDirectory::open(&path).unwrap_err();
+            assert_eq!(matches!(error, DirectoryError::NewerFormat(9)), newer, "{error}");
+        }
+    }
+}

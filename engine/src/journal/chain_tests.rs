@@ -1,0 +1,181 @@
+use super::*;
+
+const PARTITION: u16 = 2;
+
+fn sealed(tip: &ChainPosition, records: &[u8]) -> SealedBatch {
+    let mut builder = BatchBuilder::start(Vec::new());
+    builder.push(u32::try_from(records.len()).unwrap(), records);
+    builder.seal(PARTITION, tip)
+}
+
+/// A chain of a barrier and `batches` batches of three records.
+fn chain(batches: usize) -> Vec<SealedBatch> {
+    let mut chain = vec![seal_barrier(PARTITION, &ChainPosition::GENESIS)];
+    for _ in 0..batches {
+        let tip = chain.last().unwrap().position();
+        chain.push(sealed(&tip, b"abc"));
+    }
+    chain
+}
+
+/// Changes a sealed batch and makes its checksum right again.
+fn forged(batch: &SealedBatch, change: impl FnOnce(&mut BatchHeader)) -> Vec<u8> {
+    let mut header = batch.header;
+    change(&mut header);
+    let mut bytes = batch.bytes.clone();
+    write_header(&header, &mut bytes);
+    bytes
+}
+
+fn cursor_after(batch: &SealedBatch) -> ChainCursor {
+    ChainCursor::after(PARTITION, batch.position())
+}
+
+#[test]
+fn a_chain_is_accepted_link_by_link() {
+    let chain = chain(3);
+    let mut cursor = ChainCursor::after(PARTITION, ChainPosition::GENESIS);
+    assert!(matches!(cursor.accept(&chain[0].bytes), Ok(Accepted::Barrier(_))));
+    for batch in &chain[1..] {
+        let Ok(Accepted::Batch(view)) = cursor.accept(&batch.bytes) else { panic!("refused") };
+        assert_eq!((view.header, view.hash, view.payload), (batch.header, batch.hash, &b"abc"[..]));
+    }
+    assert_eq!(cursor.tip(), Some(chain[3].position()));
+    assert_eq!(chain[3].position().last_seq, 9);
+}
+
+#[test]
+fn faults_are_named_with_their_offset() {
+    let chain = chain(3);
+    let next = &chain[2];
+    type Change = fn(&mut BatchHeader);
+    let rows: [(&str, Change, usize, ChainFaultKind); 8] = [
+        (
+            "gap",
+            |h| h.number = BatchNumber(7),
+            16,
+            ChainFaultKind::Gap { expected: BatchNumber(3) },
+        ),
+        (
+            "repeated",
+            |h| h.number = BatchNumber(2),
+            16,
+            ChainFaultKind::Gap { expected: BatchNumber(3) },
+        ),
+        ("broken link", |h| h.previous.0[31] ^= 1, 40, ChainFaultKind::BrokenLink),
+        ("record gap", |h| h.first_seq += 1, 24, ChainFaultKind::SequenceGap { expected: 4 }),
+        ("partition", |h| h.partition = 9, 6, ChainFaultKind::Partition(9)),
+        ("no barrier", |h| h.epoch = Epoch(2), 8, ChainFaultKind::EpochWithoutBarrier),
+        ("empty batch", |h| h.record_count = 0, 32, ChainFaultKind::RecordCount),
+        ("full barrier", |h| h.kind = BatchKind::Barrier, 32, ChainFaultKind::RecordCount),
+    ];
+    for (name, change, offset, what) in rows {
+        let mut cursor = cursor_after(&chain[1]);
+        let fault = cursor.accept(&forged(next, change)).unwrap_err();
+        assert_eq!((fault.offset, fault.what), (offset, what), "{name}");
+        assert_eq!(cursor.tip(), Some(chain[1].position()), "{name}: the cursor stays");
+        assert!(cursor.accept(&next.bytes).is_ok(), "{name}: the true one is still accepted");
+    }
+}
+
+#[test]
+fn every_flipped_byte_is_refused() {
+    let chain = chain(1);
+    for at in 0..chain[1].bytes.len() {
+        let mut bytes = chain[1].bytes.clone();
+        bytes[at] ^= 0x40;
+        assert!(cursor_after(&chain[0]).accept(&bytes).is_err(), "byte {at}");
+    }
+}
+
+#[test]
+fn every_torn_length_is_refused() {
+    let chain = chain(1);
+    for len in 0..chain[1].bytes.len() {
+        let fault = cursor_after(&chain[0]).accept(&chain[1].bytes[..len]).unwrap_err();
+        assert_eq!(fault.what, ChainFaultKind::Length, "{len} bytes");
+    }
+}
+
+#[test]
+fn a_newer_layout_is_named() {
+    let mut bytes = chain(1)[1].bytes.clone();
+    bytes[VERSION_OFFSET] = 2;
+    assert_eq!(decode_header(&bytes).unwrap_err().what, ChainFaultKind::NewerFormat(2));
+}
+
+#[test]
+fn a_barrier_of_a_higher_epoch_continues_the_chain() {
+    let chain = chain(2);
+    let tip = chain[2].position();
+    let barrier = seal_barrier(PARTITION, &tip);
+    let mut cursor = ChainCursor::after(PARTITION, tip);
+    assert!(matches!(cursor.accept(&barrier.bytes), Ok(Accepted::Barrier(_))));
+    let next = sealed(&barrier.position(), b"d");
+    assert!(matches!(cursor.accept(&next.bytes), Ok(Accepted::Batch(_))));
+    assert_eq!((next.header.epoch, next.header.first_seq), (Epoch(2), 7));
+}
+
+#[test]
+fn a_barrier_that_does_not_raise_the_epoch_is_refused() {
+    let chain = chain(2);
+    let barrier = seal_barrier(PARTITION, &chain[2].position());
+    let bytes = forged(&barrier, |header| header.epoch = Epoch(1));
+    let fault = cursor_after(&chain[2]).accept(&bytes).unwrap_err();
+    assert_eq!(fault.what, ChainFaultKind::BarrierWithoutEpoch);
+}
+
+#[test]
+fn a_batch_of_a_superseded_epoch_is_void_for_ever() {
+    let chain = chain(2);
+    let late = sealed(&chain[2].position(), b"late");
+    let barrier = seal_barrier(PARTITION, &chain[2].position());
+    let mut cursor = cursor_after(&barrier);
+    let next = sealed(&barrier.position(), b"d");
+    for _ in 0..2 {
+        assert!(matches!(cursor.accept(&late.bytes), Ok(Accepted::Void(h)) if h == late.header));
+        assert_eq!(cursor.tip(), Some(barrier.position()));
+    }
+    assert!(cursor.accept(&next.bytes).is_ok());
+    assert!(matches!(cursor.accept(&late.bytes), Ok(Accepted::Void(_))));
+}
+
+#[test]
+fn an_anchored_cursor_takes_any_first_batch_but_the_very_first() {
+    let chain = chain(3);
+    let mut cursor = ChainCursor::anchored_at_first(PARTITION);
+    assert!(cursor.accept(&chain[2].bytes).is_ok());
+    assert!(cursor.accept(&chain[3].bytes).is_ok());
+    let false_start = forged(&chain[0], |header| header.previous.0[0] = 1);
+    assert!(ChainCursor::anchored_at_first(PARTITION).accept(&false_start).is_err());
+}
+
+#[test]
+fn a_position_is_read_back() {
+    let position = chain(2)[2].position();
+    assert_eq!(ChainPosition::from_bytes(&position.to_bytes()), position);
+}
+
+/// The golden bytes of format 1, made outside of this code from the layout table: a journal
+/// written once has to stay readable.
+#[test]
+fn the_layout_is_the_golden_one() {
+    let barrier = seal_barrier(PARTITION, &ChainPosition::GENESIS);
+    let batch = sealed(&barrier.position(), b"abc");
+    assert_eq!(hex(&barrier.bytes), GOLDEN_BARRIER);
+    assert_eq!(hex(&batch.bytes), GOLDEN_BATCH);
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+const GOLDEN_BARRIER: &str = concat!(
+    "4353574a010002000100000000000000010000000000000001000000000000000000000000000000",
+    "00000000000000000000000000000000000000000000000000000000000000007c45e16600000000",
+);
+const GOLDEN_BATCH: &str = concat!(
+    "4353574a010102000100000000000000020000000000000001000000000000000300000003000000",
+    "11835124b45015cfe97a3d3725196a4414190f6a093effd55a97223c27b54fb43bf8ff6c00000000",
+    "616263",
+);

@@ -1,0 +1,144 @@
+//! What the committer tells everybody else, and what they ask of it, without locks on its way.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use super::BatchNumber;
+
+type Listener = Box<dyn Fn(u64) + Send + Sync>;
+
+/// The newest record that is durable, and a way to wait for it.
+///
+/// INVARIANT: it only rises, and never names a record whose commit is not certain.
+#[derive(Default)]
+pub struct DurablePosition {
+    durable_seq: AtomicU64,
+    closed: AtomicBool,
+    gate: Mutex<()>,
+    moved: Condvar,
+    listeners: RwLock<Vec<Listener>>,
+}
+
+impl DurablePosition {
+    /// Starts with the newest record found when the journal was opened.
+    pub fn new(durable_seq: u64) -> Self {
+        Self { durable_seq: AtomicU64::new(durable_seq), ..Self::default() }
+    }
+
+    /// Returns the newest durable record.
+    pub fn durable_seq(&self) -> u64 {
+        self.durable_seq.load(Ordering::Acquire)
+    }
+
+    /// Tells whether it will never move again: the committer has stopped.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Waits until `seq` is durable, the committer has stopped or the time is up, and returns
+    /// the newest durable record then.
+    pub fn wait_for(&self, seq: u64, timeout: Duration) -> u64 {
+        if self.durable_seq() < seq {
+            let mut gate = self.gate.lock();
+            let waits = |_: &mut ()| self.durable_seq() < seq && !self.is_closed();
+            self.moved.wait_while_for(&mut gate, waits, timeout);
+        }
+        self.durable_seq()
+    }
+
+    /// Has `listener` called with each new position, on the committer's thread, before the
+    /// replies leave: it must be quick and must not wait for the committer.
+    pub fn on_durable(&self, listener: Box<dyn Fn(u64) + Send + Sync>) {
+        self.listeners.write().push(listener);
+    }
+
+    pub(super) fn publish(&self, durable_seq: u64) {
+        {
+            let _gate = self.gate.lock();
+            let before = self.durable_seq.swap(durable_seq, Ordering::AcqRel);
+            assert!(before <= durable_seq, "durable records stay durable");
+            self.moved.notify_all();
+        }
+        for listener in self.listeners.read().iter() {
+            listener(durable_seq);
+        }
+    }
+
+    pub(super) fn close(&self) {
+        let _gate = self.gate.lock();
+        self.closed.store(true, Ordering::Release);
+        self.moved.notify_all();
+    }
+}
+
+impl fmt::Debug for DurablePosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DurablePosition")
+            .field("durable_seq", &self.durable_seq())
+            .field("closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether the journal still takes records. Once failed it stays failed until it is reopened.
+#[derive(Default, Debug)]
+pub struct JournalHealth {
+    failed: AtomicBool,
+    failure: Mutex<Option<String>>,
+}
+
+impl JournalHealth {
+    /// Tells whether a commit has failed. Cost: one load.
+    pub fn is_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Returns why it failed, for the log and the operator.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().clone()
+    }
+
+    /// The first failure is the cause; later ones are consequences.
+    pub(super) fn fail(&self, why: String) {
+        self.failure.lock().get_or_insert(why);
+        self.failed.store(true, Ordering::Release);
+    }
+}
+
+/// Asks the committer to let go of old batches.
+#[derive(Debug)]
+pub struct TrimControl {
+    before: AtomicU64,
+    wake: Sender<()>,
+    woken: Receiver<()>,
+}
+
+impl Default for TrimControl {
+    fn default() -> Self {
+        let (wake, woken) = bounded(1);
+        Self { before: AtomicU64::new(0), wake, woken }
+    }
+}
+
+impl TrimControl {
+    /// Lets go of all batches before `number`, with the next commits or when idle.
+    /// Only what is durable in the tables may be let go of; the caller answers for that.
+    pub fn trim_before(&self, number: BatchNumber) {
+        self.before.fetch_max(number.0, Ordering::AcqRel);
+        // A full channel means that the committer is to wake up already.
+        let _ = self.wake.try_send(());
+    }
+
+    /// Returns what was asked for.
+    pub fn requested(&self) -> BatchNumber {
+        BatchNumber(self.before.load(Ordering::Acquire))
+    }
+
+    pub(super) fn woken(&self) -> &Receiver<()> {
+        &self.woken
+    }
+}

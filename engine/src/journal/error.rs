@@ -1,0 +1,373 @@
+//! What can go wrong in the journal, one enum for the room.
+//!
+//! Messages are written for the person who starts the switch: they name the key and the offset,
+//! and never record contents.
+
+use std::fmt;
+
+use super::{BatchNumber, DirectoryId};
+
+/// Why stored bytes are not a valid continuation of the chain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChainFault {
+    /// The number that the batch gives itself, if its header could be read.
+    pub number: Option<BatchNumber>,
+    /// Where in the batch the fault shows.
+    pub offset: usize,
+    /// What is wrong.
+    pub what: ChainFaultKind,
+}
+
+/// The ways in which a batch can be invalid.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChainFaultKind {
+    /// Shorter than a header, or not as long as the header says.
+    Length,
+    /// Does not start with the magic of a batch.
+    Magic,
+    /// Written in a layout newer than this build knows.
+    NewerFormat(u8),
+    /// Neither a barrier nor a batch.
+    Kind(u8),
+    /// The CRC32C over the batch is another.
+    Checksum,
+    /// Belongs to another partition.
+    Partition(u16),
+    /// Not the number that follows.
+    Gap {
+        /// The number that had to follow.
+        expected: BatchNumber,
+    },
+    /// Does not carry the hash of the batch before it.
+    BrokenLink,
+    /// Its first record is not the one that follows.
+    SequenceGap {
+        /// The record that had to follow.
+        expected: u64,
+    },
+    /// A batch of a higher epoch without a barrier before it.
+    EpochWithoutBarrier,
+    /// A barrier that does not raise the epoch.
+    BarrierWithoutEpoch,
+    /// A barrier with records, or a batch without any.
+    RecordCount,
+}
+
+impl fmt::Display for ChainFaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length => write!(f, "the length is not what the header says"),
+            Self::Magic => write!(f, "it does not start like a batch"),
+            Self::NewerFormat(found) => write!(f, "it is of format {found}, newer than known"),
+            Self::Kind(found) => write!(f, "it is of unknown kind {found}"),
+            Self::Checksum => write!(f, "the checksum is wrong"),
+            Self::Partition(found) => write!(f, "it belongs to partition {found}"),
+            Self::Gap { expected } => write!(f, "batch {} had to follow", expected.0),
+            Self::BrokenLink => write!(f, "it does not continue the batch before it"),
+            Self::SequenceGap { expected } => write!(f, "record {expected} had to follow"),
+            Self::EpochWithoutBarrier => write!(f, "its epoch has no barrier"),
+            Self::BarrierWithoutEpoch => write!(f, "the barrier does not raise the epoch"),
+            Self::RecordCount => write!(f, "the record count does not fit its kind"),
+        }
+    }
+}
+
+impl fmt::Display for ChainFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.number {
+            Some(number) => write!(f, "batch {}: {}", number.0, self.what),
+            None => self.what.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ChainFault {}
+
+/// Why the journal cannot be opened, read or written.
+#[derive(Debug)]
+pub enum JournalError {
+    /// Another process has the journal open.
+    InUse,
+    /// The file is not a journal.
+    NotAJournal {
+        /// What was found instead.
+        what: String,
+    },
+    /// Written by a later build.
+    NewerFormat {
+        /// The version found.
+        found: u32,
+        /// The newest version this build reads.
+        supported: u32,
+    },
+    /// Made in another data directory.
+    ForeignDirectory {
+        /// The directory that the file names.
+        found: DirectoryId,
+        /// The directory that was opened.
+        expected: DirectoryId,
+    },
+    /// Holds another partition.
+    ForeignPartition {
+        /// The partition that the file names.
+        found: u16,
+        /// The partition that was opened.
+        expected: u16,
+    },
+    /// Does not reach the checkpoint of the tables.
+    EndsBeforeCheckpoint {
+        /// The batch of the checkpoint.
+        checkpoint: BatchNumber,
+        /// The last batch found, if any.
+        last: Option<BatchNumber>,
+    },
+    /// Begins only after the batch that follows the checkpoint.
+    StartsAfterCheckpoint {
+        /// The batch of the checkpoint.
+        checkpoint: BatchNumber,
+        /// The first batch found.
+        first: BatchNumber,
+    },
+    /// Has another history than the tables.
+    DiffersFromCheckpoint {
+        /// The batch of the checkpoint.
+        checkpoint: BatchNumber,
+    },
+    /// Ends before a batch whose replies have left.
+    EndsBeforeAcknowledged {
+        /// The last batch acknowledged.
+        acknowledged: BatchNumber,
+        /// The last batch found, if any.
+        last: Option<BatchNumber>,
+        /// Where a damaged batch was seen in the file, if anywhere.
+        damage: Option<Damage>,
+    },
+    /// A batch that is not a valid continuation of the chain.
+    Corrupt {
+        /// The key it is stored under.
+        key: u64,
+        /// Where in the value the fault shows.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// The file around the batches is damaged.
+    CorruptFile {
+        /// What redb says.
+        what: String,
+        /// Where a damaged batch was seen in the file, if anywhere.
+        damage: Option<Damage>,
+    },
+    /// The batch asked for is not kept any more.
+    Trimmed {
+        /// The oldest batch kept.
+        first: BatchNumber,
+    },
+    /// One request carries more than a batch may hold.
+    BatchTooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// A request does not continue the records before it.
+    OutOfOrder {
+        /// The record that had to follow.
+        expected: u64,
+        /// The record that came.
+        found: u64,
+    },
+    /// redb reports an error.
+    Storage(Box<::redb::Error>),
+    /// The operating system reports an error.
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// Its answer.
+        source: std::io::Error,
+    },
+    /// The storage code gave up in an unexpected state.
+    Panicked {
+        /// Its last words.
+        what: String,
+    },
+}
+
+/// A batch that fails its checksum, found by searching the file itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Damage {
+    /// The number in its header.
+    pub number: BatchNumber,
+    /// Where in the file it starts.
+    pub file_offset: u64,
+}
+
+impl JournalError {
+    /// Names the key under which a faulty batch is stored.
+    pub(super) fn corrupt(key: u64, fault: &ChainFault) -> Self {
+        Self::Corrupt { key, offset: fault.offset as u64, what: fault.to_string() }
+    }
+
+    /// Adds what was being done to an error of the operating system.
+    pub(super) fn io(doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { doing, source }
+    }
+}
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse => write!(f, "the journal is in use by another process"),
+            Self::NotAJournal { what } => write!(f, "the file is not a journal: {what}"),
+            Self::NewerFormat { found, supported } => write!(
+                f,
+                "the journal is of format {found}, this build reads formats up to {supported}"
+            ),
+            Self::ForeignDirectory { found, expected } => write!(
+                f,
+                "the journal belongs to data directory {}, not to {}",
+                Hex(&found.0),
+                Hex(&expected.0)
+            ),
+            Self::ForeignPartition { found, expected } => {
+                write!(f, "the journal holds partition {found}, not {expected}")
+            }
+            Self::Corrupt { key, offset, what } => {
+                write!(f, "the journal is damaged at key {key}, offset {offset}: {what}")
+            }
+            Self::CorruptFile { what, damage } => {
+                write!(f, "the journal file is damaged: {what}{}", DamageNote(damage))
+            }
+            Self::Trimmed { first } => {
+                write!(f, "the batch is not kept any more, the oldest is {}", first.0)
+            }
+            Self::BatchTooLarge { bytes } => {
+                write!(f, "a batch of {bytes} bytes is larger than a journal takes")
+            }
+            Self::OutOfOrder { expected, found } => {
+                write!(f, "record {found} was handed over where {expected} had to follow")
+            }
+            Self::Storage(source) => write!(f, "the journal's storage failed: {source}"),
+            Self::Io { doing, source } => write!(f, "{doing}: {source}"),
+            Self::Panicked { what } => write!(f, "the journal's storage gave up: {what}"),
+            _ => self.fmt_position(f),
+        }
+    }
+}
+
+impl JournalError {
+    /// Renders the errors that compare where the journal is with where it has to be.
+    fn fmt_position(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EndsBeforeCheckpoint { checkpoint, last } => write!(
+                f,
+                "the journal ends at {}, before the checkpoint of the tables at batch {}",
+                Last(last),
+                checkpoint.0
+            ),
+            Self::StartsAfterCheckpoint { checkpoint, first } => write!(
+                f,
+                "the journal starts at batch {}, after the checkpoint of the tables at batch {}",
+                first.0, checkpoint.0
+            ),
+            Self::DiffersFromCheckpoint { checkpoint } => write!(
+                f,
+                "the journal and the checkpoint of the tables differ at batch {}",
+                checkpoint.0
+            ),
+            Self::EndsBeforeAcknowledged { acknowledged, last, damage } => write!(
+                f,
+                "the journal ends at {}, but batch {} was acknowledged{}",
+                Last(last),
+                acknowledged.0,
+                DamageNote(damage)
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for JournalError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Storage(source) => Some(source.as_ref()),
+            Self::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Sorts what redb reports into what the caller can act on.
+impl From<::redb::Error> for JournalError {
+    fn from(error: ::redb::Error) -> Self {
+        match error {
+            ::redb::Error::DatabaseAlreadyOpen => Self::InUse,
+            ::redb::Error::Corrupted(what) => Self::CorruptFile { what, damage: None },
+            ::redb::Error::UpgradeRequired(found) => {
+                Self::NotAJournal { what: format!("its storage is of version {found}") }
+            }
+            other => Self::Storage(Box::new(other)),
+        }
+    }
+}
+
+/// Lets `?` lift each of redb's phase errors.
+macro_rules! lift_redb_errors {
+    ($($phase:ident),+) => {
+        $(impl From<::redb::$phase> for JournalError {
+            fn from(error: ::redb::$phase) -> Self {
+                ::redb::Error::from(error).into()
+            }
+        })+
+    };
+}
+
+lift_redb_errors!(
+    CommitError,
+    DatabaseError,
+    SetDurabilityError,
+    StorageError,
+    TableError,
+    TransactionError
+);
+
+/// Reads the message of a panic.
+pub(super) fn last_words(panic: &(dyn std::any::Any + Send)) -> String {
+    match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
+        (Some(words), _) => words.clone(),
+        (None, Some(words)) => (*words).to_owned(),
+        (None, None) => "without a word".to_owned(),
+    }
+}
+
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+struct Last<'a>(&'a Option<BatchNumber>);
+
+impl fmt::Display for Last<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(number) => write!(f, "batch {}", number.0),
+            None => write!(f, "its very beginning"),
+        }
+    }
+}
+
+struct DamageNote<'a>(&'a Option<Damage>);
+
+impl fmt::Display for DamageNote<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(damage) => write!(
+                f,
+                "; batch {} at file offset {} fails its checksum",
+                damage.number.0, damage.file_offset
+            ),
+            None => Ok(()),
+        }
+    }
+}

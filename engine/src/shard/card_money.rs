@@ -1,0 +1,216 @@
+//! One card's usage and its account's balances while a command changes them.
+//!
+//! Every step moves the allowance, the day's room, the account and the books together, so that
+//! they cannot part; `close` reports the after-images.
+
+use super::execute::Moment;
+use super::state::ShardState;
+use crate::command::effect::Effect;
+use crate::domain::account::AccountBalances;
+use crate::domain::allowance::{AllowanceTerms, CardUsage};
+use crate::domain::business_date::BusinessDate;
+use crate::domain::card::SuspensionReason;
+use crate::domain::ids::{AccountSlot, CardSlot, LineSeq, TransactionSeq};
+use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::posting::{Book, Posting, StatementLine};
+use crate::domain::transaction::{TransactionFlags, TransactionProgress};
+
+/// The purse of one card: what it has used, and the account behind it.
+pub(super) struct CardMoney<'a> {
+    state: &'a ShardState,
+    moment: &'a Moment<'a>,
+    transaction: TransactionSeq,
+    pub(super) slot: CardSlot,
+    pub(super) usage: CardUsage,
+    pub(super) balances: AccountBalances,
+    account: AccountSlot,
+    today: BusinessDate,
+    lines: u64,
+}
+
+impl<'a> CardMoney<'a> {
+    /// Opens the purse for changes on behalf of one transaction, as it stands at this moment.
+    pub(super) fn open(
+        state: &'a ShardState,
+        moment: &'a Moment<'a>,
+        slot: CardSlot,
+        transaction: TransactionSeq,
+    ) -> Self {
+        let record = state.card(slot);
+        let today = state.day_at(state.profile(slot).company, moment.at).date;
+        let usage = record.usage.rolled(record.terms.interval, today);
+        let balances = state.account(record.account).balances;
+        let account = record.account;
+        Self { state, moment, transaction, slot, usage, balances, account, today, lines: 0 }
+    }
+
+    pub(super) fn terms(&self) -> &'a AllowanceTerms {
+        &self.state.card(self.slot).terms
+    }
+
+    pub(super) fn currency(&self) -> CurrencyCode {
+        self.state.account(self.account).account.currency
+    }
+
+    pub(super) fn credit_limit(&self) -> Minor {
+        self.state.account(self.account).account.credit_limit
+    }
+
+    pub(super) fn today(&self) -> BusinessDate {
+        self.today
+    }
+
+    pub(super) fn allowance_balance(&self) -> Minor {
+        self.usage.allowance_balance(self.terms())
+    }
+
+    /// Whether posting so much in either direction keeps every balance in bounds.
+    pub(super) fn can_post(&self, amount: Minor) -> bool {
+        amount <= Minor::AMOUNT_MAX
+            && (self.balances.ledger - amount).is_within_balance_bounds()
+            && (self.balances.ledger + amount).is_within_balance_bounds()
+            && (self.usage.spent + amount).is_within_balance_bounds()
+    }
+
+    /// Takes a hold on allowance, day and account in one step.
+    pub(super) fn hold(
+        &mut self,
+        amount: Minor,
+        progress: &mut TransactionProgress,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.usage.take(amount);
+        progress.held.push(amount, &self.usage);
+        self.balances.held += amount;
+        self.post(Book::Funds, Book::Holds, amount, effects);
+    }
+
+    /// Gives back the newest part of a hold.
+    pub(super) fn release(
+        &mut self,
+        amount: Minor,
+        progress: &mut TransactionProgress,
+        effects: &mut Vec<Effect>,
+    ) {
+        let usage = &mut self.usage;
+        progress.held.take_newest(amount, |piece| {
+            usage.give_back(piece.amount, piece.period, piece.day);
+        });
+        self.balances.held -= amount;
+        assert!(self.balances.held >= Minor::ZERO, "an account holds nothing below zero");
+        self.post(Book::Holds, Book::Funds, amount, effects);
+    }
+
+    /// Settles an amount: from the open hold first, what is beyond it from today's budget.
+    pub(super) fn clear(
+        &mut self,
+        amount: Minor,
+        progress: &mut TransactionProgress,
+        effects: &mut Vec<Effect>,
+    ) {
+        let from_hold = amount.min(progress.held.total());
+        let TransactionProgress { held, cleared, .. } = progress;
+        held.take_oldest(from_hold, |piece| cleared.push_part(piece));
+        self.balances.held -= from_hold;
+        self.post(Book::Holds, Book::NetworkSettlement, from_hold, effects);
+
+        let beyond = amount - from_hold;
+        self.usage.take(beyond);
+        cleared.push(beyond, &self.usage);
+        self.post(Book::Funds, Book::NetworkSettlement, beyond, effects);
+
+        self.balances.ledger -= amount;
+        progress.posted += amount;
+    }
+
+    /// Takes back a settled amount: the compensating side of `clear`.
+    pub(super) fn compensate(
+        &mut self,
+        amount: Minor,
+        progress: &mut TransactionProgress,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.give_room_back(amount, progress);
+        progress.posted -= amount;
+        self.credit(amount, effects);
+    }
+
+    /// Brings money from the network into the account.
+    pub(super) fn credit(&mut self, amount: Minor, effects: &mut Vec<Effect>) {
+        self.balances.ledger += amount;
+        self.post(Book::NetworkSettlement, Book::Funds, amount, effects);
+    }
+
+    /// Gives budget back for what was settled, newest first, as far as there is any.
+    pub(super) fn give_room_back(&mut self, amount: Minor, progress: &mut TransactionProgress) {
+        let usage = &mut self.usage;
+        let amount = amount.min(progress.cleared.total());
+        progress.cleared.take_newest(amount, |piece| {
+            usage.give_back(piece.amount, piece.period, piece.day);
+        });
+    }
+
+    /// Writes the statement line of what was just settled or given back.
+    pub(super) fn write_line(
+        &mut self,
+        amount: Minor,
+        merchant_name: &str,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.balances.line_count += 1;
+        self.lines += 1;
+        let seq = LineSeq(self.state.last_line.0 + self.lines);
+        let member = self.state.profile(self.slot).assigned_to;
+        effects.push(Effect::StatementLine(Box::new(StatementLine {
+            seq,
+            id: self.moment.ids.line_id(self.moment.at, seq),
+            account: self.account,
+            number: self.balances.line_count,
+            amount,
+            transaction: self.transaction,
+            card: Some(self.slot),
+            member,
+            description: self.describe(merchant_name),
+            posted_on: self.today,
+            posted_at: self.moment.at,
+        })));
+    }
+
+    /// Names merchant, card and member. Source: spec "Statement line", description.
+    fn describe(&self, merchant_name: &str) -> String {
+        let profile = self.state.profile(self.slot);
+        let mut parts = vec![merchant_name.trim().to_owned(), profile.description.clone()];
+        if let Some(member) = profile.assigned_to {
+            let member = &self.state.members[member.index()];
+            parts.push(format!("{} {}", member.first_name, member.last_name));
+        }
+        parts.retain(|part| !part.is_empty());
+        parts.join(" - ")
+    }
+
+    /// Suspends a single-use card by this purchase.
+    pub(super) fn use_up_single_use(&mut self, progress: &mut TransactionProgress) {
+        use crate::domain::card::CardState;
+        if self.terms().single_use && self.usage.state == CardState::Active {
+            self.usage.suspend(SuspensionReason::SingleUse);
+            progress.flags.insert(TransactionFlags::CONSUMED_SINGLE_USE);
+        }
+    }
+
+    fn post(&self, from: Book, to: Book, amount: Minor, effects: &mut Vec<Effect>) {
+        if amount.is_positive() {
+            let (account, transaction) = (self.account, self.transaction);
+            effects.push(Effect::Posting(Posting { account, transaction, from, to, amount }));
+        }
+    }
+
+    /// Reports what the purse looks like now, where it changed.
+    pub(super) fn close(self, effects: &mut Vec<Effect>) {
+        if self.usage != self.state.card(self.slot).usage {
+            effects.push(Effect::CardUsage(self.slot, self.usage));
+        }
+        if self.balances != self.state.account(self.account).balances {
+            effects.push(Effect::AccountBalances(self.account, self.balances));
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Turns a command into effects and a reply. Reads the state, changes nothing.
+
+use super::execute_admin::execute_admin;
+use super::execute_network::execute_network;
+use super::execute_tick::execute_timer;
+use super::state::ShardState;
+use super::timers::Timer;
+use crate::command::Command;
+use crate::command::effect::Effect;
+use crate::command::reply::Reply;
+use crate::domain::ids::Timestamp;
+use crate::domain::public_id::IdMint;
+
+/// When a command is executed, and how its new ids are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    /// When it was accepted.
+    pub at: Timestamp,
+    /// Mints public ids.
+    pub ids: &'a IdMint,
+}
+
+/// Executes one command; what it changes is appended to `effects`.
+pub fn execute(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &Command,
+    effects: &mut Vec<Effect>,
+) -> Reply {
+    debug_assert!(effects.is_empty());
+    match command {
+        Command::Network(request) => {
+            Reply::Network(execute_network(state, moment, request, effects))
+        }
+        Command::Admin(command) => match execute_admin(state, moment, command, effects) {
+            Ok(()) if effects.is_empty() => Reply::Done(state.last_seq),
+            Ok(()) => Reply::Done(state.last_seq.next()),
+            Err(rejection) => {
+                effects.clear();
+                Reply::Rejected(rejection)
+            }
+        },
+        Command::Tick => Reply::Ticked,
+    }
+}
+
+impl ShardState {
+    /// The next timer due at or before `at`, with the instant at which it takes effect.
+    #[must_use]
+    pub fn due_timer(&self, at: Timestamp) -> Option<(Timer, Timestamp)> {
+        let timer = self.timers.first().filter(|timer| timer.due <= at)?;
+        Some((timer, timer.due.max(self.last_at)))
+    }
+
+    /// What a due timer changes.
+    pub fn execute_timer(&self, moment: &Moment<'_>, timer: Timer, effects: &mut Vec<Effect>) {
+        execute_timer(self, moment, timer, effects);
+        assert!(!effects.is_empty(), "a due timer changes something, or it would stay due");
+    }
+}

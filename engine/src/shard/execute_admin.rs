@@ -1,0 +1,515 @@
+//! Admin changes: companies, members, tokens, cards and allowances.
+//!
+//! A change names things by public id together with the caller's company; what belongs to another
+//! company is not found.
+
+use super::execute::Moment;
+use super::state::ShardState;
+use crate::command::admin::{
+    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, NewAccount, NewCard, NewCompany,
+    NewMember, SettableCardState,
+};
+use crate::command::effect::{Effect, IssuedCard};
+use crate::command::reply::Rejection;
+use crate::decision::RuleSet;
+use crate::domain::account::{Account, AccountBalances};
+use crate::domain::allowance::CardUsage;
+use crate::domain::business_date::{BusinessDate, DayWindow, Interval};
+use crate::domain::card::{CardProfile, CardRecord, CardState, SuspensionReason};
+use crate::domain::company::{Company, CompanyState};
+use crate::domain::credential::PackedZip;
+use crate::domain::ids::{
+    AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, LineSeq, MemberId,
+    MemberSlot, TransactionSeq,
+};
+use crate::domain::member::{AccessToken, Member, MemberState};
+use crate::domain::money::Minor;
+use crate::domain::network_key::NetworkTrace;
+use crate::domain::posting::{Book, Posting, StatementLine};
+use crate::domain::response_code::{ResponseCode, SubReason};
+use crate::domain::transaction::{
+    BankAccount, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
+};
+
+pub(super) fn execute_admin(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &AdminCommand,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    match command {
+        AdminCommand::CreateCompany(new) => create_company(state, moment, new, effects),
+        AdminCommand::SetCompany(id, changes) => set_company(state, *id, changes, effects),
+        AdminCommand::CreateMember(new) => create_member(state, moment, new, effects),
+        AdminCommand::CreateAccessToken(new) => {
+            let company = find_company(state, new.company)?;
+            effects.push(Effect::AccessToken(Box::new(AccessToken {
+                digest: new.digest,
+                id: new.id,
+                company,
+                scope: new.scope,
+                is_revoked: false,
+                created_at: moment.at,
+            })));
+            Ok(())
+        }
+        AdminCommand::SetNetworkKey(digest) => {
+            effects.push(Effect::NetworkKey(*digest));
+            Ok(())
+        }
+        AdminCommand::IssueCard(new) => issue_card(state, moment, new, effects),
+        AdminCommand::UpdateCard(company, id, changes) => {
+            let slot = find_card(state, *company, *id)?;
+            update_card(state, moment, slot, changes, effects)
+        }
+        AdminCommand::TerminateCard(company, id) => {
+            terminate_card(state, find_card(state, *company, *id)?, effects);
+            Ok(())
+        }
+        AdminCommand::SetPin(company, id, pin) => {
+            let slot = find_card(state, *company, *id)?;
+            effects.push(Effect::CardPin(slot, *pin));
+            let usage = CardUsage { pin_failures: 0, ..state.card(slot).usage };
+            push_usage_if_changed(state, slot, usage, effects);
+            Ok(())
+        }
+        AdminCommand::UpdateAllowance(company, id, changes) => {
+            let slot = find_allowance(state, *company, *id)?;
+            update_allowance(state, moment, slot, changes, effects)
+        }
+    }
+}
+
+fn find_company(state: &ShardState, id: CompanyId) -> Result<CompanySlot, Rejection> {
+    state.company_by_id.get(&id).copied().ok_or(Rejection::CompanyNotFound)
+}
+
+fn find_card(state: &ShardState, company: CompanyId, id: CardId) -> Result<CardSlot, Rejection> {
+    let company = find_company(state, company)?;
+    let slot = state.card_by_id.get(&id).copied();
+    slot.filter(|slot| state.profile(*slot).company == company).ok_or(Rejection::CardNotFound)
+}
+
+fn find_allowance(
+    state: &ShardState,
+    company: CompanyId,
+    id: AllowanceId,
+) -> Result<CardSlot, Rejection> {
+    let company = find_company(state, company)?;
+    let slot = state.card_by_allowance.get(&id).copied();
+    slot.filter(|slot| state.profile(*slot).company == company).ok_or(Rejection::AllowanceNotFound)
+}
+
+fn find_member(
+    state: &ShardState,
+    company: CompanySlot,
+    id: MemberId,
+) -> Result<MemberSlot, Rejection> {
+    let slot = state.member_by_id.get(&id).copied();
+    let is_theirs = |slot: &MemberSlot| {
+        let member = &state.members[slot.index()];
+        member.company == company && member.state == MemberState::Active
+    };
+    slot.filter(is_theirs).ok_or(Rejection::MemberNotFound)
+}
+
+fn create_company(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewCompany,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    if state.company_by_id.contains_key(&new.id)
+        || state.account_by_id.contains_key(&new.account.id)
+    {
+        return Err(Rejection::IdTaken);
+    }
+    let company = CompanySlot::next_after(state.companies.len()).ok_or(Rejection::Full)?;
+    let account = AccountSlot::next_after(state.accounts.len()).ok_or(Rejection::Full)?;
+    effects.push(Effect::Company(Box::new(Company {
+        slot: company,
+        id: new.id,
+        name: new.name.clone(),
+        website: new.website.clone(),
+        zone: new.zone,
+        currency: new.currency,
+        network: new.network.clone(),
+        velocity: new.velocity,
+        partial_approval: new.partial_approval,
+        billing_address: new.billing_address.clone(),
+        shipping_address: new.shipping_address.clone(),
+        state: CompanyState::Active,
+        created_at: moment.at,
+    })));
+    effects.push(Effect::Account(Box::new(Account {
+        slot: account,
+        id: new.account.id,
+        company,
+        name: new.account.name.clone(),
+        number: new.account.number.clone(),
+        currency: new.currency,
+        credit_limit: new.account.credit_limit,
+        funding_source: new.account.funding_source.clone(),
+        created_at: moment.at,
+    })));
+    open_balance(state, moment, new, (company, account), effects)
+}
+
+/// The opening balance: a settled bank transfer, and statement line 1.
+fn open_balance(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewCompany,
+    (company, account): (CompanySlot, AccountSlot),
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let NewAccount { opening_balance: amount, credit_limit, .. } = new.account;
+    let is_in_bounds = |amount: Minor| amount >= Minor::ZERO && amount <= Minor::AMOUNT_MAX;
+    if !is_in_bounds(amount) || !is_in_bounds(credit_limit) {
+        return Err(Rejection::OutOfBounds);
+    }
+    if amount.is_zero() {
+        return Ok(());
+    }
+    let seq = state.last_transaction.next();
+    let mut progress = TransactionProgress::empty(TransactionState::Completed);
+    progress.posted = -amount;
+    progress.is_final = true;
+    progress.posted_at = Some(moment.at);
+    let record = opening_record(moment, new, seq, (company, account));
+    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
+    effects.push(Effect::Posting(Posting {
+        account,
+        transaction: seq,
+        from: Book::Bank,
+        to: Book::Funds,
+        amount,
+    }));
+    let line = state.last_line.next();
+    effects.push(Effect::StatementLine(Box::new(opening_line(moment, new, account, (seq, line)))));
+    let balances = AccountBalances { ledger: amount, line_count: 1, ..AccountBalances::default() };
+    effects.push(Effect::AccountBalances(account, balances));
+    Ok(())
+}
+
+const OPENING_DESCRIPTION: &str = "Opening balance";
+
+fn opening_record(
+    moment: &Moment<'_>,
+    new: &NewCompany,
+    seq: TransactionSeq,
+    (company, account): (CompanySlot, AccountSlot),
+) -> TransactionRecord {
+    let source = new.account.funding_source.as_ref();
+    TransactionRecord {
+        seq,
+        id: moment.ids.transaction_id(moment.at, seq),
+        kind: TransactionKind::BankTransfer,
+        company,
+        account,
+        card: None,
+        member: None,
+        requested: new.account.opening_balance,
+        foreign: None,
+        merchant: None,
+        bank_account: Some(BankAccount {
+            description: OPENING_DESCRIPTION.to_owned(),
+            name: source.map_or_else(String::new, |source| source.name.clone()),
+            number: String::new(),
+        }),
+        trace: NetworkTrace::default(),
+        response_code: ResponseCode::Approved,
+        sub_reason: SubReason::None,
+        failed_rules: RuleSet::EMPTY,
+        refund_of: None,
+        authorized_at: moment.at,
+        dimensions: [None; 4],
+    }
+}
+
+fn opening_line(
+    moment: &Moment<'_>,
+    new: &NewCompany,
+    account: AccountSlot,
+    (transaction, seq): (TransactionSeq, LineSeq),
+) -> StatementLine {
+    StatementLine {
+        seq,
+        id: moment.ids.line_id(moment.at, seq),
+        account,
+        number: 1,
+        amount: new.account.opening_balance,
+        transaction,
+        card: None,
+        member: None,
+        description: OPENING_DESCRIPTION.to_owned(),
+        posted_on: DayWindow::containing(new.zone, moment.at).date,
+        posted_at: moment.at,
+    }
+}
+
+fn set_company(
+    state: &ShardState,
+    id: CompanyId,
+    changes: &CompanyChanges,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let slot = find_company(state, id)?;
+    let mut company = state.company(slot).company.clone();
+    replace(&mut company.name, &changes.name);
+    replace(&mut company.website, &changes.website);
+    replace(&mut company.velocity, &changes.velocity);
+    replace(&mut company.partial_approval, &changes.partial_approval);
+    replace(&mut company.billing_address, &changes.billing_address);
+    replace(&mut company.shipping_address, &changes.shipping_address);
+    replace(&mut company.state, &changes.state);
+    if company != state.company(slot).company {
+        effects.push(Effect::Company(Box::new(company)));
+    }
+    for entry in state.accounts.iter().filter(|entry| entry.account.company == slot) {
+        let mut account = entry.account.clone();
+        replace(&mut account.credit_limit, &changes.credit_limit);
+        replace(&mut account.funding_source, &changes.funding_source);
+        if account.credit_limit < Minor::ZERO || account.credit_limit > Minor::AMOUNT_MAX {
+            return Err(Rejection::OutOfBounds);
+        }
+        if account != entry.account {
+            effects.push(Effect::Account(Box::new(account)));
+        }
+    }
+    Ok(())
+}
+
+fn replace<T: Clone>(current: &mut T, wanted: &Option<T>) {
+    if let Some(wanted) = wanted {
+        current.clone_from(wanted);
+    }
+}
+
+fn create_member(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewMember,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, new.company)?;
+    if state.member_by_id.contains_key(&new.id) {
+        return Err(Rejection::IdTaken);
+    }
+    if state.is_email_taken(company, &new.email) {
+        return Err(Rejection::EmailTaken);
+    }
+    effects.push(Effect::Member(Box::new(Member {
+        slot: MemberSlot::next_after(state.members.len()).ok_or(Rejection::Full)?,
+        id: new.id,
+        company,
+        first_name: new.first_name.clone(),
+        last_name: new.last_name.clone(),
+        email: new.email.clone(),
+        role: new.role,
+        code: None,
+        state: MemberState::Active,
+        dimensions: [None; 4],
+        password_hash: new.password_hash.clone(),
+        created_at: moment.at,
+    })));
+    Ok(())
+}
+
+fn issue_card(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewCard,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, new.company)?;
+    if state.card_by_id.contains_key(&new.id)
+        || state.card_by_allowance.contains_key(&new.allowance_id)
+    {
+        return Err(Rejection::IdTaken);
+    }
+    if state.card_by_pan.contains_key(&new.pan_hash) {
+        return Err(Rejection::CardNumberTaken);
+    }
+    if new.dimensions.iter().any(Option::is_some) {
+        return Err(Rejection::DimensionNotFound);
+    }
+    let assigned_to = new.assigned_to.map(|id| find_member(state, company, id)).transpose()?;
+    let account = account_of(state, company).ok_or(Rejection::CompanyNotFound)?;
+    let slot = CardSlot::next_after(state.cards.len()).ok_or(Rejection::Full)?;
+    let today = state.day_at(company, moment.at).date;
+    effects.push(Effect::CardIssued(Box::new(IssuedCard {
+        profile: CardProfile {
+            slot,
+            id: new.id,
+            allowance_id: new.allowance_id,
+            company,
+            description: new.description.clone(),
+            billing_name: new.billing_name.clone(),
+            is_virtual: new.is_virtual,
+            last_four: new.last_four,
+            assigned_to,
+            dimensions: new.dimensions,
+            billing_address: new.billing_address.clone(),
+            shipping_address: new.shipping_address.clone(),
+            created_at: moment.at,
+        },
+        record: record_of_new_card(new, account, today),
+        sealed_pan: new.sealed_pan.clone(),
+    })));
+    Ok(())
+}
+
+fn account_of(state: &ShardState, company: CompanySlot) -> Option<AccountSlot> {
+    let mut accounts = state.accounts.iter().map(|entry| &entry.account);
+    accounts.find(|account| account.company == company).map(|account| account.slot)
+}
+
+fn record_of_new_card(new: &NewCard, account: AccountSlot, today: BusinessDate) -> CardRecord {
+    let is_suspended = new.state == CardState::Suspended;
+    CardRecord {
+        pan_hash: new.pan_hash,
+        pin: new.pin,
+        zip: new.zip,
+        account,
+        expires_on: new.expires_on,
+        usage: CardUsage {
+            period: 1,
+            period_started_on: today,
+            day: today,
+            state: new.state,
+            suspension: if is_suspended {
+                SuspensionReason::Manual
+            } else {
+                SuspensionReason::None
+            },
+            ..CardUsage::default()
+        },
+        terms: new.terms,
+    }
+}
+
+fn update_card(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    slot: CardSlot,
+    changes: &CardChanges,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let mut profile = state.profile(slot).clone();
+    replace(&mut profile.description, &changes.description);
+    if let Some(member) = changes.assigned_to {
+        profile.assigned_to =
+            member.map(|id| find_member(state, profile.company, id)).transpose()?;
+    }
+    for (current, wanted) in profile.dimensions.iter_mut().zip(changes.dimensions) {
+        match wanted {
+            Some(Some(_)) => return Err(Rejection::DimensionNotFound),
+            Some(None) => *current = None,
+            None => {}
+        }
+    }
+    if let Some(address) = &changes.billing_address {
+        profile.billing_address.clone_from(address);
+        let company = &state.company(profile.company).company;
+        let address = address.as_ref().unwrap_or(&company.billing_address);
+        effects.push(Effect::CardZip(slot, PackedZip::pack(&address.zip_code)));
+    }
+    if let Some(wanted) = changes.state {
+        let usage = usage_in_state(state, moment, &profile, wanted)?;
+        push_usage_if_changed(state, slot, usage, effects);
+    }
+    if profile != *state.profile(slot) {
+        effects.push(Effect::CardProfile(Box::new(profile)));
+    }
+    Ok(())
+}
+
+/// A card's usage after somebody opens or closes it. Source: spec "States and transitions".
+fn usage_in_state(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    profile: &CardProfile,
+    wanted: SettableCardState,
+) -> Result<CardUsage, Rejection> {
+    let record = state.card(profile.slot);
+    let mut usage = record.usage;
+    if usage.state == CardState::Terminated {
+        return Err(Rejection::CardTerminated);
+    }
+    match wanted {
+        SettableCardState::Suspended => {
+            if usage.state != CardState::Suspended {
+                usage.suspend(SuspensionReason::Manual);
+            }
+        }
+        SettableCardState::Active => {
+            if !profile.is_virtual && profile.assigned_to.is_none() {
+                return Err(Rejection::AssigneeMissing);
+            }
+            if record.terms.has_ended(moment.at) {
+                return Err(Rejection::AllowanceEnded);
+            }
+            usage.state = CardState::Active;
+            usage.suspension = SuspensionReason::None;
+        }
+    }
+    Ok(usage)
+}
+
+fn terminate_card(state: &ShardState, slot: CardSlot, effects: &mut Vec<Effect>) {
+    let mut usage = state.card(slot).usage;
+    usage.state = CardState::Terminated;
+    usage.suspension = SuspensionReason::None;
+    push_usage_if_changed(state, slot, usage, effects);
+}
+
+fn push_usage_if_changed(
+    state: &ShardState,
+    slot: CardSlot,
+    usage: CardUsage,
+    effects: &mut Vec<Effect>,
+) {
+    if usage != state.card(slot).usage {
+        effects.push(Effect::CardUsage(slot, usage));
+    }
+}
+
+fn update_allowance(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    slot: CardSlot,
+    changes: &AllowanceChanges,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let record = state.card(slot);
+    let mut terms = record.terms;
+    replace(&mut terms.amount, &changes.amount);
+    replace(&mut terms.interval, &changes.interval);
+    replace(&mut terms.daily_limit, &changes.daily_limit);
+    replace(&mut terms.transaction_limit, &changes.transaction_limit);
+    replace(&mut terms.single_use, &changes.single_use);
+    replace(&mut terms.starts_at, &changes.starts_at);
+    replace(&mut terms.ends_at, &changes.ends_at);
+    replace(&mut terms.scope, &changes.scope);
+    if changes.reset && terms.interval != Interval::None {
+        return Err(Rejection::ResetNeedsNoInterval);
+    }
+    if terms.amount < Minor::ZERO || terms.amount > Minor::AMOUNT_MAX {
+        return Err(Rejection::OutOfBounds);
+    }
+    let today = state.day_at(state.profile(slot).company, moment.at).date;
+    let mut usage = record.usage.rolled(record.terms.interval, today);
+    if changes.reset {
+        usage.start_period(today);
+    } else if terms.interval != record.terms.interval {
+        // The period goes on until the next boundary of the new interval: counting it from today
+        // keeps switching back and forth from giving a free reset.
+        usage.period_started_on = today;
+    }
+    if terms != record.terms {
+        effects.push(Effect::AllowanceTerms(slot, Box::new(terms)));
+    }
+    push_usage_if_changed(state, slot, usage, effects);
+    Ok(())
+}

@@ -1,0 +1,337 @@
+//! Authorizations, advices and balance inquiries: the messages that a card's rules judge.
+
+use super::card_money::CardMoney;
+use super::execute::Moment;
+use super::execute_card::{Attempt, count_attempt, count_credentials, judge};
+use super::execute_network::{amount_for_account, log_unknown_card};
+use super::execute_reversal::cancel_if_nothing_remains;
+use super::state::{ShardState, authorization_id_of};
+use crate::command::effect::{Effect, NetworkMessageKind};
+use crate::command::network::{
+    AdviceOutcome, Advise, AuthorizationKind, Authorize, InquireBalance, PurchaseFacts,
+};
+use crate::command::reply::{AuthorizationReply, BalanceReply, NetworkReply};
+use crate::decision::{Rule, RuleSet, VelocityFinding};
+use crate::domain::credential::PresentedCredentials;
+use crate::domain::hold::hold_lifetime;
+use crate::domain::ids::{CardSlot, TransactionSeq};
+use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use crate::domain::response_code::{ResponseCode, SubReason};
+use crate::domain::transaction::{
+    TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
+};
+
+/// A purchase as the shard sees it: on which card, for how much, and how it was decided.
+pub(super) struct Purchase<'a> {
+    pub(super) facts: &'a PurchaseFacts,
+    pub(super) kind: TransactionKind,
+    pub(super) amount: Minor,
+    pub(super) foreign: Option<CurrencyAmount>,
+    pub(super) response_code: ResponseCode,
+    pub(super) sub_reason: SubReason,
+    pub(super) failed: RuleSet,
+    pub(super) refund_of: Option<TransactionSeq>,
+}
+
+pub(super) fn execute_authorize(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &Authorize,
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    let facts = &command.facts;
+    let Some(slot) = state.find_card(facts.card) else {
+        let kind = NetworkMessageKind::Authorization;
+        log_unknown_card(moment, kind, facts.card, Some(facts), effects);
+        return NetworkReply::Authorization(unknown_card());
+    };
+    let mut money = CardMoney::open(state, moment, slot, state.last_transaction.next());
+    let (amount, foreign) = match amount_for_account(&facts.amounts, money.currency()) {
+        Ok(amounts) => amounts,
+        Err(reason) => return NetworkReply::FormatError(reason),
+    };
+    let attempt = Attempt {
+        amount,
+        mcc: facts.merchant.mcc,
+        is_cash: command.kind == AuthorizationKind::Cash,
+        credentials: &command.credentials,
+        is_reversed_before: state.early_reversals.names(&facts.trace, moment.at),
+        velocity: count_attempt(state, moment, slot, effects),
+    };
+    let failed = judge(state, moment, &money, &attempt);
+    count_credentials(state, moment, &mut money, &command.credentials, failed, effects);
+    let purchase = Purchase {
+        facts,
+        kind: transaction_kind(command.kind, amount),
+        amount,
+        foreign,
+        response_code: failed.response_code(),
+        sub_reason: failed.sub_reason(),
+        failed,
+        refund_of: None,
+    };
+    conclude(state, moment, purchase, TransactionFlags::default(), money, effects)
+}
+
+/// Holds or settles what was approved, records the transaction and answers.
+fn conclude(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    purchase: Purchase<'_>,
+    flags: TransactionFlags,
+    mut money: CardMoney<'_>,
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    let is_approved = purchase.response_code.is_approved();
+    let mut progress = TransactionProgress::empty(TransactionState::Declined);
+    progress.flags = flags;
+    if is_approved {
+        take_purchase(moment, &purchase, &mut money, &mut progress, effects);
+    }
+    let seq = state.last_transaction.next();
+    let record = record_of(state, moment, &purchase, seq, money.slot);
+    let reply = AuthorizationReply {
+        transaction: Some(record.id),
+        response_code: purchase.response_code,
+        sub_reason: purchase.sub_reason,
+        failed_rules: purchase.failed,
+        approved: if is_approved { purchase.amount } else { Minor::ZERO },
+        authorization_id: is_approved.then(|| authorization_id_of(seq)),
+        allowance_balance: money.allowance_balance(),
+        currency: money.currency(),
+    };
+    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
+    money.close(effects);
+    NetworkReply::Authorization(reply)
+}
+
+/// Takes an approved purchase's money: held now and settled later, or settled in the same step.
+fn take_purchase(
+    moment: &Moment<'_>,
+    purchase: &Purchase<'_>,
+    money: &mut CardMoney<'_>,
+    progress: &mut TransactionProgress,
+    effects: &mut Vec<Effect>,
+) {
+    let merchant = &purchase.facts.merchant;
+    match purchase.kind {
+        // A check of the card holds nothing and does not use up a single-use card.
+        TransactionKind::Verification => {
+            progress.state = TransactionState::Canceled;
+            return;
+        }
+        TransactionKind::SingleMessagePurchase => {
+            money.clear(purchase.amount, progress, effects);
+            money.write_line(-purchase.amount, &merchant.name, effects);
+            progress.state = TransactionState::Completed;
+            progress.is_final = true;
+            progress.posted_at = Some(moment.at);
+        }
+        _ => {
+            money.hold(purchase.amount, progress, effects);
+            progress.state = TransactionState::Pending;
+            progress.hold_expires_at = moment.at.plus(hold_lifetime(merchant.mcc));
+        }
+    }
+    money.use_up_single_use(progress);
+}
+
+/// The unchanging row of a new card transaction.
+pub(super) fn record_of(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    purchase: &Purchase<'_>,
+    seq: TransactionSeq,
+    card: CardSlot,
+) -> TransactionRecord {
+    let profile = state.profile(card);
+    TransactionRecord {
+        seq,
+        id: moment.ids.transaction_id(moment.at, seq),
+        kind: purchase.kind,
+        company: profile.company,
+        account: state.card(card).account,
+        card: Some(card),
+        member: profile.assigned_to,
+        requested: purchase.amount,
+        foreign: purchase.foreign,
+        merchant: Some(purchase.facts.merchant.clone()),
+        bank_account: None,
+        trace: purchase.facts.trace.clone(),
+        response_code: purchase.response_code,
+        sub_reason: purchase.sub_reason,
+        failed_rules: purchase.failed,
+        refund_of: purchase.refund_of,
+        authorized_at: moment.at,
+        dimensions: profile.dimensions,
+    }
+}
+
+const fn transaction_kind(kind: AuthorizationKind, amount: Minor) -> TransactionKind {
+    match kind {
+        AuthorizationKind::Cash => TransactionKind::Cash,
+        _ if amount.is_zero() => TransactionKind::Verification,
+        AuthorizationKind::Verification => TransactionKind::Verification,
+        AuthorizationKind::SingleMessage => TransactionKind::SingleMessagePurchase,
+        AuthorizationKind::Purchase => TransactionKind::Purchase,
+    }
+}
+
+fn unknown_card() -> AuthorizationReply {
+    AuthorizationReply {
+        transaction: None,
+        response_code: ResponseCode::Declined,
+        sub_reason: SubReason::UnknownCard,
+        failed_rules: RuleSet::EMPTY,
+        approved: Minor::ZERO,
+        authorization_id: None,
+        allowance_balance: Minor::ZERO,
+        currency: CurrencyCode::default(),
+    }
+}
+
+pub(super) fn execute_advise(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &Advise,
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    let facts = &command.facts;
+    let Some(slot) = state.find_card(facts.card) else {
+        log_unknown_card(moment, NetworkMessageKind::Advice, facts.card, Some(facts), effects);
+        return NetworkReply::Authorization(unknown_card());
+    };
+    let currency = state.account(state.card(slot).account).account.currency;
+    let (amount, foreign) = match amount_for_account(&facts.amounts, currency) {
+        Ok(amounts) => amounts,
+        Err(reason) => return NetworkReply::FormatError(reason),
+    };
+    if let Some((seq, open)) = state.find_original(moment.ids, Some(slot), &command.original)
+        && open.progress.state == TransactionState::Pending
+    {
+        return complete_hold(state, moment, seq, amount, effects);
+    }
+    let money = CardMoney::open(state, moment, slot, state.last_transaction.next());
+    let purchase = advised_purchase(state, moment, command, &money, (amount, foreign));
+    conclude(state, moment, purchase, TransactionFlags::ADVICE, money, effects)
+}
+
+/// A purchase decided by the network: the rules are evaluated and kept, but do not decide.
+fn advised_purchase<'a>(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &'a Advise,
+    money: &CardMoney<'_>,
+    (amount, foreign): (Minor, Option<CurrencyAmount>),
+) -> Purchase<'a> {
+    let facts = &command.facts;
+    let attempt = Attempt {
+        amount,
+        mcc: facts.merchant.mcc,
+        is_cash: false,
+        credentials: &command.credentials,
+        is_reversed_before: state.early_reversals.names(&facts.trace, moment.at),
+        velocity: VelocityFinding::default(),
+    };
+    let failed = judge(state, moment, money, &attempt);
+    // Bounds and an early reversal stand above the network's word: money is never invented.
+    let vetoes = [Rule::ReversedBefore, Rule::OutOfBounds];
+    let veto = vetoes.into_iter().find(|rule| failed.contains(*rule));
+    let (response_code, sub_reason) = match (veto, command.outcome) {
+        (Some(rule), _) => (rule.response_code(), rule.sub_reason()),
+        (None, AdviceOutcome::Declined) => (ResponseCode::Declined, SubReason::DeclinedByNetwork),
+        (None, AdviceOutcome::Approved) => (ResponseCode::Approved, SubReason::None),
+    };
+    let kind = transaction_kind(AuthorizationKind::Purchase, amount);
+    Purchase { facts, kind, amount, foreign, response_code, sub_reason, failed, refund_of: None }
+}
+
+/// Sets a pending hold to what the purchase came to, up or down, without rules: a fuel pump's
+/// completion.
+fn complete_hold(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    seq: TransactionSeq,
+    amount: Minor,
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    let open = &state.transactions[&seq];
+    let Some(card) = open.card else { unreachable!("found by its card") };
+    let mut money = CardMoney::open(state, moment, card, seq);
+    let mut progress = open.progress.clone();
+    let held = progress.held.total();
+    if amount > held {
+        if !money.can_post(amount) {
+            return NetworkReply::FormatError(SubReason::OutOfBounds);
+        }
+        money.hold(amount - held, &mut progress, effects);
+    } else {
+        money.release(held - amount, &mut progress, effects);
+    }
+    cancel_if_nothing_remains(&mut progress);
+    effects.push(Effect::TransactionProgress(seq, Box::new(progress)));
+    let reply = AuthorizationReply {
+        transaction: Some(moment.ids.transaction_id(open.authorized_at, seq)),
+        approved: amount,
+        authorization_id: Some(authorization_id_of(seq)),
+        response_code: ResponseCode::Approved,
+        sub_reason: SubReason::None,
+        failed_rules: RuleSet::EMPTY,
+        allowance_balance: money.allowance_balance(),
+        currency: money.currency(),
+    };
+    money.close(effects);
+    NetworkReply::Authorization(reply)
+}
+
+pub(super) fn execute_inquire_balance(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &InquireBalance,
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    let Some(slot) = state.find_card(command.card) else {
+        log_unknown_card(moment, NetworkMessageKind::BalanceInquiry, command.card, None, effects);
+        return NetworkReply::Balance(BalanceReply {
+            response_code: ResponseCode::Declined,
+            sub_reason: SubReason::UnknownCard,
+            failed_rules: RuleSet::EMPTY,
+            allowance_balance: Minor::ZERO,
+            currency: CurrencyCode::default(),
+        });
+    };
+    let mut money = CardMoney::open(state, moment, slot, state.last_transaction.next());
+    let failed = judge_standing(state, moment, &money, &command.credentials);
+    count_credentials(state, moment, &mut money, &command.credentials, failed, effects);
+    let reply = BalanceReply {
+        response_code: failed.response_code(),
+        sub_reason: failed.sub_reason(),
+        failed_rules: failed,
+        allowance_balance: money.allowance_balance(),
+        currency: money.currency(),
+    };
+    // Only the count of wrong PINs is kept: a question about the balance rolls no period.
+    let kept = state.card(slot).usage;
+    money.usage =
+        crate::domain::allowance::CardUsage { pin_failures: money.usage.pin_failures, ..kept };
+    money.close(effects);
+    NetworkReply::Balance(reply)
+}
+
+/// The rules about the card and its credentials alone.
+fn judge_standing(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    money: &CardMoney<'_>,
+    credentials: &PresentedCredentials,
+) -> RuleSet {
+    let attempt = Attempt {
+        amount: Minor::ZERO,
+        mcc: None,
+        is_cash: false,
+        credentials,
+        is_reversed_before: false,
+        velocity: VelocityFinding::default(),
+    };
+    judge(state, moment, money, &attempt).intersection(RuleSet::CARD_AND_CREDENTIALS)
+}

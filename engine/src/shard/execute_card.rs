@@ -1,0 +1,146 @@
+//! What every question about a card has in common: the judgement, and what is counted of it.
+
+use super::card_money::CardMoney;
+use super::execute::Moment;
+use super::state::ShardState;
+use crate::command::effect::Effect;
+use crate::decision::{Facts, PIN_FAILURES_MAX, Question, Rule, RuleSet, VelocityFinding, decide};
+use crate::domain::company::VelocityLimits;
+use crate::domain::credential::{CredentialFailures, PresentedCredentials};
+use crate::domain::ids::{CardSlot, Timestamp};
+use crate::domain::merchant::Mcc;
+use crate::domain::money::Minor;
+
+/// What is tried with a card.
+pub(super) struct Attempt<'a> {
+    pub(super) amount: Minor,
+    pub(super) mcc: Option<Mcc>,
+    pub(super) is_cash: bool,
+    pub(super) credentials: &'a PresentedCredentials,
+    pub(super) is_reversed_before: bool,
+    /// Whether velocity limits apply; advices tell of the past and are not counted.
+    pub(super) velocity: VelocityFinding,
+}
+
+/// Evaluates every rule for an attempt.
+pub(super) fn judge(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    money: &CardMoney<'_>,
+    attempt: &Attempt<'_>,
+) -> RuleSet {
+    let facts = Facts {
+        card: state.card(money.slot),
+        usage: money.usage,
+        balances: &money.balances,
+        credit_limit: money.credit_limit(),
+        is_company_closed: state.is_company_closed(money.slot),
+        is_reversed_before: attempt.is_reversed_before,
+        velocity: attempt.velocity,
+        failures: state.failures.get(&money.slot).copied(),
+    };
+    let question = Question {
+        amount: attempt.amount,
+        mcc: attempt.mcc,
+        is_cash: attempt.is_cash,
+        credentials: attempt.credentials,
+        at: moment.at,
+        today: money.today(),
+    };
+    decide(&facts, &question)
+}
+
+/// Counts an attempt where the company limits velocity, and finds the limits it is over.
+pub(super) fn count_attempt(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    slot: CardSlot,
+    effects: &mut Vec<Effect>,
+) -> VelocityFinding {
+    let limits = state.company(state.profile(slot).company).company.velocity;
+    if !limits.is_set() {
+        return VelocityFinding::default();
+    }
+    let before = state.attempts.get(&slot).map_or(&[][..], Vec::as_slice);
+    let finding = find_velocity(before, limits, moment.at);
+    effects.push(Effect::CardAttempts(slot, attempts_after(before, limits, moment.at)));
+    finding
+}
+
+fn find_velocity(before: &[Timestamp], limits: VelocityLimits, at: Timestamp) -> VelocityFinding {
+    let is_over = |limit: u16, span: i64| {
+        let within = before.iter().filter(|attempt| **attempt > at.plus(-span)).count();
+        limit > 0 && within >= usize::from(limit)
+    };
+    VelocityFinding {
+        over_minute: is_over(limits.per_minute, Timestamp::MINUTE),
+        over_hour: is_over(limits.per_hour, Timestamp::HOUR),
+    }
+}
+
+/// The attempts that can still matter: those of the last hour, and no more than decide a limit.
+fn attempts_after(before: &[Timestamp], limits: VelocityLimits, at: Timestamp) -> Vec<Timestamp> {
+    let kept_max = usize::from(limits.per_minute.max(limits.per_hour));
+    let mut attempts: Vec<_> =
+        before.iter().copied().filter(|attempt| *attempt > at.plus(-Timestamp::HOUR)).collect();
+    attempts.push(at);
+    attempts.drain(..attempts.len().saturating_sub(kept_max));
+    attempts
+}
+
+/// Counts wrong credentials, and wrong PINs in a row; a right PIN ends the row.
+pub(super) fn count_credentials(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    money: &mut CardMoney<'_>,
+    credentials: &PresentedCredentials,
+    failed: RuleSet,
+    effects: &mut Vec<Effect>,
+) {
+    if credentials.pin.is_some() && money.usage.pin_failures < PIN_FAILURES_MAX {
+        let is_wrong = failed.contains(Rule::PinWrong);
+        money.usage.pin_failures = if is_wrong { money.usage.pin_failures + 1 } else { 0 };
+    }
+    if failed.intersection(RuleSet::CREDENTIALS).is_empty() {
+        return;
+    }
+    let current = state.failures.get(&money.slot).filter(|known| known.is_current(moment.at));
+    let failures = match current {
+        Some(known) => CredentialFailures { count: known.count.saturating_add(1), ..*known },
+        None => CredentialFailures { since: moment.at, count: 1 },
+    };
+    effects.push(Effect::CredentialFailures(money.slot, failures));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn velocity_looks_back_a_sliding_minute_and_hour() {
+        let limits = VelocityLimits { per_minute: 2, per_hour: 3 };
+        let at = Timestamp(10 * Timestamp::HOUR);
+        let ago = |micros: i64| at.plus(-micros);
+        let rows: [(&[Timestamp], bool, bool); 5] = [
+            (&[], false, false),
+            (&[ago(Timestamp::SECOND)], false, false),
+            (&[ago(2 * Timestamp::SECOND), ago(Timestamp::SECOND)], true, false),
+            (&[ago(Timestamp::MINUTE), ago(Timestamp::SECOND)], false, false),
+            (
+                &[
+                    ago(40 * Timestamp::MINUTE),
+                    ago(3 * Timestamp::MINUTE),
+                    ago(2 * Timestamp::MINUTE),
+                ],
+                false,
+                true,
+            ),
+        ];
+        for (before, over_minute, over_hour) in rows {
+            let found = find_velocity(before, limits, at);
+            assert_eq!(found, VelocityFinding { over_minute, over_hour }, "{before:?}");
+        }
+        let kept = attempts_after(&[ago(Timestamp::HOUR), ago(5), ago(4), ago(3)], limits, at);
+        assert_eq!(kept, [ago(4), ago(3), at]);
+    }
+}

@@ -1,0 +1,86 @@
+//! Network messages: repeats are answered from memory, everything else by its kind.
+
+use super::duplicates::Known;
+use super::execute::Moment;
+use super::execute_authorization::{execute_advise, execute_authorize, execute_inquire_balance};
+use super::execute_presentment::{execute_present, execute_refund};
+use super::execute_reversal::execute_reverse;
+use super::state::ShardState;
+use crate::command::effect::{Effect, NetworkLogEntry, NetworkMessageKind, RememberedAnswer};
+use crate::command::network::{
+    CardRef, MessageAmounts, NetworkCommand, NetworkRequest, PurchaseFacts,
+};
+use crate::command::reply::NetworkReply;
+use crate::domain::card::MaskedPan;
+use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use crate::domain::response_code::SubReason;
+
+pub(super) fn execute_network(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    request: &NetworkRequest,
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    if let Some(fingerprint) = &request.fingerprint {
+        match state.answers.find(fingerprint, moment.at) {
+            Known::Answered(reply) => return reply.clone(),
+            Known::Conflict => return NetworkReply::Conflict,
+            Known::New => {}
+        }
+    }
+    let reply = match &request.command {
+        NetworkCommand::Authorize(command) => execute_authorize(state, moment, command, effects),
+        NetworkCommand::Advise(command) => execute_advise(state, moment, command, effects),
+        NetworkCommand::Reverse(command) => execute_reverse(state, moment, command, effects),
+        NetworkCommand::Present(command) => execute_present(state, moment, command, effects),
+        NetworkCommand::Refund(command) => execute_refund(state, moment, command, effects),
+        NetworkCommand::InquireBalance(command) => {
+            execute_inquire_balance(state, moment, command, effects)
+        }
+    };
+    if let Some(fingerprint) = request.fingerprint {
+        let expires_at = moment.at.plus(fingerprint.window.lifetime());
+        let answer = RememberedAnswer { fingerprint, expires_at, reply: reply.clone() };
+        effects.push(Effect::Answer(Box::new(answer)));
+    }
+    reply
+}
+
+/// The amount in the account's currency, and what the merchant asked in another one.
+pub(super) fn amount_for_account(
+    amounts: &MessageAmounts,
+    currency: CurrencyCode,
+) -> Result<(Minor, Option<CurrencyAmount>), SubReason> {
+    match (amounts.currency, amounts.billing) {
+        (Some(asked), billing) if asked != currency => {
+            let billing = billing.filter(|billing| billing.currency == currency);
+            let billing = billing.ok_or(SubReason::BillingAmountMissing)?;
+            let foreign = CurrencyAmount { amount: amounts.amount, currency: asked };
+            Ok((billing.amount, Some(foreign)))
+        }
+        _ => Ok((amounts.amount, None)),
+    }
+}
+
+/// Notes a message that makes no transaction because its card is unknown.
+pub(super) fn log_unknown_card(
+    moment: &Moment<'_>,
+    kind: NetworkMessageKind,
+    card: CardRef,
+    facts: Option<&PurchaseFacts>,
+    effects: &mut Vec<Effect>,
+) {
+    let masked_pan = match card {
+        CardRef::Pan(_, masked) => masked,
+        CardRef::Id(_) => MaskedPan::default(),
+    };
+    effects.push(Effect::NetworkLog(Box::new(NetworkLogEntry {
+        at: moment.at,
+        kind,
+        masked_pan,
+        amount: facts.map_or(Minor::ZERO, |facts| facts.amounts.amount),
+        currency: facts.and_then(|facts| facts.amounts.currency),
+        rrn: facts.map_or_else(String::new, |facts| facts.trace.rrn.clone()),
+        reason: SubReason::UnknownCard,
+    })));
+}

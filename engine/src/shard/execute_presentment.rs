@@ -1,0 +1,246 @@
+//! Presentments and refunds: what the network settles, posts, whatever the rules would say now.
+
+use super::card_money::CardMoney;
+use super::execute::Moment;
+use super::execute_authorization::{Purchase, record_of};
+use super::execute_network::{amount_for_account, log_unknown_card};
+use super::state::{OpenTransaction, ShardState};
+use crate::command::effect::{Effect, NetworkMessageKind};
+use crate::command::network::{MessageAmounts, Present, PresentmentNumber, PurchaseFacts, Refund};
+use crate::command::reply::{NetworkReply, PostingOutcome, PostingReply};
+use crate::decision::RuleSet;
+use crate::domain::ids::{CardSlot, Timestamp, TransactionId, TransactionSeq};
+use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::response_code::{ResponseCode, SubReason};
+use crate::domain::transaction::{
+    TransactionFlags, TransactionKind, TransactionProgress, TransactionState,
+};
+
+pub(super) fn execute_present(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &Present,
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    let card = command.facts.as_ref().map(|facts| facts.card);
+    let slot = card.and_then(|card| state.find_card(card));
+    if let (Some(card), None) = (card, slot) {
+        let facts = command.facts.as_ref();
+        log_unknown_card(moment, NetworkMessageKind::Presentment, card, facts, effects);
+        return NetworkReply::Posting(not_posted(PostingOutcome::UnknownCard));
+    }
+    let found = state.find_original(moment.ids, slot, &command.original);
+    match (found, &command.facts, slot) {
+        (Some((seq, open)), ..) => present_original(state, moment, command, (seq, open), effects),
+        (None, Some(facts), Some(slot)) => {
+            force_post(state, moment, facts, (slot, command.number), effects)
+        }
+        _ => NetworkReply::Posting(not_posted(PostingOutcome::NotFound)),
+    }
+}
+
+/// Settles a known authorization.
+fn present_original(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &Present,
+    (seq, open): (TransactionSeq, &OpenTransaction),
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    let Some(card) = open.card else {
+        return NetworkReply::Posting(not_posted(PostingOutcome::NotFound));
+    };
+    let mut money = CardMoney::open(state, moment, card, seq);
+    let id = moment.ids.transaction_id(open.authorized_at, seq);
+    // What settled at once has nothing to present, and each presentment posts once, for ever.
+    let is_known = open.kind == TransactionKind::SingleMessagePurchase
+        || open.progress.presented.contains(&command.number.number);
+    if is_known {
+        return NetworkReply::Posting(posted(id, Minor::ZERO, &money));
+    }
+    let amount = match presented_amount(command.amounts.as_ref(), open, money.currency()) {
+        Ok(amount) => amount,
+        Err(reason) => return NetworkReply::FormatError(reason),
+    };
+    if !money.can_post(amount) {
+        return NetworkReply::Posting(not_posted(PostingOutcome::OutOfBounds));
+    }
+    let mut progress = open.progress.clone();
+    settle(moment.at, command.number, amount, &mut money, &mut progress, effects);
+    let named = command.facts.as_ref().map(|facts| facts.merchant.name.as_str());
+    let merchant_name = named.filter(|name| !name.is_empty()).unwrap_or(&open.merchant_name);
+    money.write_line(-amount, merchant_name, effects);
+    effects.push(Effect::TransactionProgress(seq, Box::new(progress)));
+    let reply = posted(id, amount, &money);
+    money.close(effects);
+    NetworkReply::Posting(reply)
+}
+
+/// What a presentment asks for; the open hold where it names no amount.
+fn presented_amount(
+    amounts: Option<&MessageAmounts>,
+    open: &OpenTransaction,
+    currency: CurrencyCode,
+) -> Result<Minor, SubReason> {
+    match amounts {
+        Some(amounts) => amount_for_account(amounts, currency).map(|(amount, _)| amount),
+        None => Ok(open.progress.held.total()),
+    }
+}
+
+/// Posts an amount: against the open hold if there is one, else by force. The final presentment
+/// releases what is left of the hold.
+fn settle(
+    at: Timestamp,
+    number: PresentmentNumber,
+    amount: Minor,
+    money: &mut CardMoney<'_>,
+    progress: &mut TransactionProgress,
+    effects: &mut Vec<Effect>,
+) {
+    let held = progress.held.total();
+    if progress.is_final {
+        progress.flags.insert(TransactionFlags::AFTER_FINAL);
+    } else if held.is_zero() {
+        progress.flags.insert(TransactionFlags::FORCED);
+    } else if amount > held {
+        progress.flags.insert(TransactionFlags::OVER_CLEARED);
+    }
+    money.clear(amount, progress, effects);
+    progress.presented.push(number.number);
+    progress.is_final |= number.is_final();
+    if progress.is_final {
+        money.release(progress.held.total(), progress, effects);
+    }
+    if progress.held.is_empty() {
+        progress.hold_expires_at = Timestamp::MAX;
+    }
+    progress.state = TransactionState::Completed;
+    progress.posted_at = progress.posted_at.or(Some(at));
+}
+
+/// Posts what was never authorized here, as a new transaction.
+fn force_post(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    facts: &PurchaseFacts,
+    (slot, number): (CardSlot, PresentmentNumber),
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    let seq = state.last_transaction.next();
+    let mut money = CardMoney::open(state, moment, slot, seq);
+    let (amount, foreign) = match amount_for_account(&facts.amounts, money.currency()) {
+        Ok(amounts) => amounts,
+        Err(reason) => return NetworkReply::FormatError(reason),
+    };
+    if !money.can_post(amount) {
+        return NetworkReply::Posting(not_posted(PostingOutcome::OutOfBounds));
+    }
+    let purchase = Purchase { foreign, ..posted_purchase(facts, amount) };
+    let record = record_of(state, moment, &purchase, seq, slot);
+    let mut progress = TransactionProgress::empty(TransactionState::Completed);
+    settle(moment.at, number, amount, &mut money, &mut progress, effects);
+    money.use_up_single_use(&mut progress);
+    money.write_line(-amount, &facts.merchant.name, effects);
+    let reply = posted(record.id, amount, &money);
+    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
+    money.close(effects);
+    NetworkReply::Posting(reply)
+}
+
+/// Gives money back to a card, as a transaction of its own.
+pub(super) fn execute_refund(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &Refund,
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    let facts = &command.facts;
+    let Some(slot) = state.find_card(facts.card) else {
+        log_unknown_card(moment, NetworkMessageKind::Refund, facts.card, Some(facts), effects);
+        return NetworkReply::Posting(not_posted(PostingOutcome::UnknownCard));
+    };
+    let seq = state.last_transaction.next();
+    let mut money = CardMoney::open(state, moment, slot, seq);
+    let (amount, foreign) = match amount_for_account(&facts.amounts, money.currency()) {
+        Ok(amounts) => amounts,
+        Err(reason) => return NetworkReply::FormatError(reason),
+    };
+    if !money.can_post(amount) {
+        return NetworkReply::Posting(not_posted(PostingOutcome::OutOfBounds));
+    }
+    let original = state.find_original(moment.ids, Some(slot), &command.original);
+    let mut progress = TransactionProgress::empty(TransactionState::Completed);
+    if let Some((purchase_seq, open)) = original {
+        refund_purchase(purchase_seq, open, amount, &mut money, &mut progress, effects);
+    }
+    money.credit(amount, effects);
+    money.write_line(amount, &facts.merchant.name, effects);
+    progress.posted = -amount;
+    progress.is_final = true;
+    progress.posted_at = Some(moment.at);
+    let purchase = Purchase {
+        kind: TransactionKind::Refund,
+        foreign,
+        refund_of: original.map(|(purchase_seq, _)| purchase_seq),
+        ..posted_purchase(facts, amount)
+    };
+    let record = record_of(state, moment, &purchase, seq, slot);
+    let reply = posted(record.id, amount, &money);
+    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
+    money.close(effects);
+    NetworkReply::Posting(reply)
+}
+
+/// Gives room back for a refunded purchase, as far as it is not refunded yet.
+fn refund_purchase(
+    seq: TransactionSeq,
+    open: &OpenTransaction,
+    amount: Minor,
+    money: &mut CardMoney<'_>,
+    refund: &mut TransactionProgress,
+    effects: &mut Vec<Effect>,
+) {
+    let mut purchase = open.progress.clone();
+    let refundable = (purchase.posted - purchase.refunded).or_zero();
+    if amount > refundable {
+        refund.flags.insert(TransactionFlags::OVER_REFUNDED);
+    }
+    let room = amount.min(refundable);
+    money.give_room_back(room, &mut purchase);
+    purchase.refunded += room;
+    effects.push(Effect::TransactionProgress(seq, Box::new(purchase)));
+}
+
+fn posted_purchase(facts: &PurchaseFacts, amount: Minor) -> Purchase<'_> {
+    Purchase {
+        facts,
+        kind: TransactionKind::Purchase,
+        amount,
+        foreign: None,
+        response_code: ResponseCode::Approved,
+        sub_reason: SubReason::None,
+        failed: RuleSet::EMPTY,
+        refund_of: None,
+    }
+}
+
+fn posted(id: TransactionId, amount: Minor, money: &CardMoney<'_>) -> PostingReply {
+    PostingReply {
+        outcome: PostingOutcome::Posted,
+        transaction: Some(id),
+        posted: amount,
+        allowance_balance: money.allowance_balance(),
+        currency: money.currency(),
+    }
+}
+
+fn not_posted(outcome: PostingOutcome) -> PostingReply {
+    PostingReply {
+        outcome,
+        transaction: None,
+        posted: Minor::ZERO,
+        allowance_balance: Minor::ZERO,
+        currency: CurrencyCode::default(),
+    }
+}

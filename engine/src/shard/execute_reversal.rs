@@ -1,0 +1,144 @@
+//! Reversals: what is still held goes back; what was settled at once is compensated by a line.
+
+use super::card_money::CardMoney;
+use super::execute::Moment;
+use super::state::{OpenTransaction, ShardState};
+use crate::command::effect::{EarlyReversal, Effect};
+use crate::command::network::{ReversalAmount, Reverse};
+use crate::command::reply::{NetworkReply, ReversalOutcome, ReversalReply};
+use crate::domain::ids::Timestamp;
+use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::transaction::{
+    TransactionFlags, TransactionKind, TransactionProgress, TransactionState,
+};
+
+/// How long a reversal that came before its purchase is remembered. Units: microseconds.
+const EARLY_REVERSAL_LIFETIME: i64 = 24 * Timestamp::HOUR;
+
+pub(super) fn execute_reverse(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &Reverse,
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    let card = command.card.and_then(|card| state.find_card(card));
+    let found = state.find_original(moment.ids, card, &command.original);
+    let Some((seq, open, card)) = found.and_then(|(seq, open)| Some((seq, open, open.card?)))
+    else {
+        return NetworkReply::Reversal(remember_early(moment, command, effects));
+    };
+    let mut money = CardMoney::open(state, moment, card, seq);
+    let mut progress = open.progress.clone();
+    let outcome = reverse(open, command.amount, &mut money, &mut progress, effects);
+    let reply = ReversalReply {
+        outcome: outcome.map_or_else(|refused| refused, |_| ReversalOutcome::Reversed),
+        transaction: Some(moment.ids.transaction_id(open.authorized_at, seq)),
+        given_back: outcome.unwrap_or(Minor::ZERO),
+        remaining: progress.held.total(),
+        allowance_balance: money.allowance_balance(),
+        currency: money.currency(),
+    };
+    if reply.given_back.is_positive() {
+        effects.push(Effect::TransactionProgress(seq, Box::new(progress)));
+        money.close(effects);
+    }
+    NetworkReply::Reversal(reply)
+}
+
+/// Gives back what the reversal says and returns how much that was.
+fn reverse(
+    open: &OpenTransaction,
+    amount: ReversalAmount,
+    money: &mut CardMoney<'_>,
+    progress: &mut TransactionProgress,
+    effects: &mut Vec<Effect>,
+) -> Result<Minor, ReversalOutcome> {
+    let held = progress.held.total();
+    if held.is_positive() {
+        let given_back = amount_given_back(open, amount, held)?;
+        money.release(given_back, progress, effects);
+        cancel_if_nothing_remains(progress);
+        return Ok(given_back);
+    }
+    if progress.state == TransactionState::Canceled {
+        return Ok(Minor::ZERO);
+    }
+    let is_posted_at_once = open.kind == TransactionKind::SingleMessagePurchase
+        || progress.flags.contains(TransactionFlags::FORCED);
+    if !is_posted_at_once || !progress.posted.is_positive() {
+        return Err(ReversalOutcome::NothingHeld);
+    }
+    let given_back = amount_given_back(open, amount, progress.posted)?;
+    money.compensate(given_back, progress, effects);
+    money.write_line(given_back, &open.merchant_name, effects);
+    cancel_if_nothing_remains(progress);
+    Ok(given_back)
+}
+
+/// How much of what is `open_amount` a reversal gives back.
+/// Errors: `AmountOutOfRange` for more than there is.
+fn amount_given_back(
+    open: &OpenTransaction,
+    amount: ReversalAmount,
+    open_amount: Minor,
+) -> Result<Minor, ReversalOutcome> {
+    let given_back = match amount {
+        ReversalAmount::Full => open_amount,
+        ReversalAmount::GiveBack(given) => given,
+        ReversalAmount::Remaining(kept) => open_amount - kept.min(Minor::AMOUNT_MAX),
+        ReversalAmount::RemainingOriginal(kept) => {
+            open_amount - kept_in_account_currency(open, kept.min(Minor::AMOUNT_MAX), open_amount)
+        }
+    };
+    if given_back >= Minor::ZERO && given_back <= open_amount {
+        Ok(given_back)
+    } else {
+        Err(ReversalOutcome::AmountOutOfRange)
+    }
+}
+
+/// The share of a hold that stays when so much of the original amount stays, rounded up.
+/// Source: ISO DE95.
+fn kept_in_account_currency(open: &OpenTransaction, kept: Minor, open_amount: Minor) -> Minor {
+    let Some(foreign) = open.foreign.filter(|foreign| foreign.amount.is_positive()) else {
+        return kept;
+    };
+    let whole = i128::from(foreign.amount.0);
+    let share = i128::from(open_amount.0) * i128::from(kept.0);
+    let rounded_up = (share + whole - 1) / whole;
+    Minor(i64::try_from(rounded_up).unwrap_or(i64::MAX))
+}
+
+/// A purchase with nothing held and nothing posted is canceled.
+pub(super) fn cancel_if_nothing_remains(progress: &mut TransactionProgress) {
+    if !progress.held.is_empty() {
+        return;
+    }
+    progress.hold_expires_at = Timestamp::MAX;
+    if progress.posted.is_zero() {
+        progress.state = TransactionState::Canceled;
+    }
+}
+
+/// Remembers a reversal whose purchase has not been seen, so that it is declined when it comes.
+fn remember_early(
+    moment: &Moment<'_>,
+    command: &Reverse,
+    effects: &mut Vec<Effect>,
+) -> ReversalReply {
+    let (original_key, retrieval_key) =
+        (command.original.original_key, command.original.retrieval_key);
+    if original_key.is_some() || retrieval_key.is_some() {
+        let expires_at = moment.at.plus(EARLY_REVERSAL_LIFETIME);
+        let early = EarlyReversal { original_key, retrieval_key, expires_at };
+        effects.push(Effect::EarlyReversal(early));
+    }
+    ReversalReply {
+        outcome: ReversalOutcome::NotFound,
+        transaction: None,
+        given_back: Minor::ZERO,
+        remaining: Minor::ZERO,
+        allowance_balance: Minor::ZERO,
+        currency: CurrencyCode::default(),
+    }
+}

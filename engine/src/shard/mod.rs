@@ -1,0 +1,25 @@
+//! The single writer: executes commands one after the other against the hot state.
+//!
+//! `execute*` reads the state and says what changes; only `apply` changes it, live and in replay
+//! alike. `run` is the loop around both. No async, no locks, no I/O but the batch it hands on.
+
+mod apply;
+mod card_money;
+mod duplicates;
+mod execute;
+mod execute_admin;
+mod execute_authorization;
+mod execute_card;
+mod execute_network;
+mod execute_presentment;
+mod execute_reversal;
+mod execute_tick;
+pub mod run;
+mod state;
+mod state_hash;
+mod timers;
+
+pub use execute::{Moment, execute};
+pub use state::{OpenTransaction, ShardState, authorization_id_of};
+pub use state_hash::StateHash;
+pub use timers::Timer;

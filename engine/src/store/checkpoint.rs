@@ -1,0 +1,51 @@
+//! How far the tables have come: what recovery starts from.
+//!
+//! INVARIANT: the checkpoint is written in the same commit as the rows it speaks of, so whichever
+//! commit survives a crash, its rows and its checkpoint agree.
+
+use redb::{ReadableTable, WriteTransaction};
+use serde::{Deserialize, Serialize};
+
+use super::error::StoreError;
+use super::rows;
+use super::tables::{META, META_CHECKPOINT};
+use crate::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
+
+/// The place in the journal up to which the tables hold everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The newest record in the tables.
+    pub applied_seq: RecordSeq,
+    /// When its command was accepted.
+    pub applied_at: Timestamp,
+    /// The epoch of the newest batch in the tables.
+    pub epoch: u64,
+    /// The number of that batch; 0 before the first.
+    pub batch: u64,
+    /// The hash of that batch.
+    pub chain_hash: [u8; 32],
+    /// The newest transaction.
+    pub last_transaction: TransactionSeq,
+    /// The newest statement line.
+    pub last_line: LineSeq,
+}
+
+/// Reads the checkpoint; the beginning of everything where there is none yet.
+pub(super) fn read(
+    meta: &impl ReadableTable<&'static str, &'static [u8]>,
+) -> Result<Checkpoint, StoreError> {
+    match meta.get(META_CHECKPOINT)? {
+        Some(bytes) => rows::decode(META_CHECKPOINT, bytes.value()),
+        None => Ok(Checkpoint::default()),
+    }
+}
+
+/// Writes the checkpoint.
+pub(super) fn write(
+    write_txn: &WriteTransaction,
+    checkpoint: &Checkpoint,
+) -> Result<(), StoreError> {
+    let bytes = rows::encode(META_CHECKPOINT, checkpoint)?;
+    write_txn.open_table(META)?.insert(META_CHECKPOINT, bytes.as_slice())?;
+    Ok(())
+}

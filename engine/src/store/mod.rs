@@ -1,0 +1,153 @@
+//! The store: what the journal says, as rows that can be asked for.
+//!
+//! Only the projection writes (`project`), on the projector's thread (`projector`); everybody else
+//! reads snapshots (`query`). Rows and keys are on one page (`tables`). A durable commit is a
+//! checkpoint: recovery is these tables, re-emitted as effects (`restore`), and the journal after
+//! the checkpoint.
+//!
+//! INVARIANT: rows, indexes and checkpoint change in one commit.
+//! What must not live here: rules, choices, the meaning of a state.
+
+mod checkpoint;
+mod error;
+mod project;
+pub mod query;
+mod restore;
+mod rows;
+mod tables;
+mod watermark;
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use redb::{Builder, Database, Durability, ReadableDatabase, StorageBackend};
+
+pub use checkpoint::Checkpoint;
+pub use error::StoreError;
+pub use project::{ChainPlace, Projection};
+pub use query::Snapshot;
+pub use watermark::Watermark;
+
+use tables::{META, META_DIRECTORY, META_FORMAT, STORE_FORMAT};
+
+use crate::limits;
+
+/// Whether a commit survives a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitKind {
+    /// It is visible at once, and durable with the next checkpoint.
+    Visible,
+    /// It is durable when it returns.
+    Checkpoint,
+}
+
+/// The query tables of one data directory.
+#[derive(Debug)]
+pub struct Store {
+    database: Database,
+}
+
+impl Store {
+    /// Makes a store where there is none.
+    /// Errors: `AlreadyExists`.
+    pub fn create(path: &Path, directory_id: [u8; 16]) -> Result<Self, StoreError> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).map_err(
+            |error| match error.kind() {
+                std::io::ErrorKind::AlreadyExists => {
+                    StoreError::AlreadyExists { path: path.to_path_buf() }
+                }
+                _ => StoreError::Storage(Box::new(redb::Error::Io(error))),
+            },
+        )?;
+        let store = Self { database: builder().create_file(file)? };
+        store.initialize(directory_id)?;
+        Ok(store)
+    }
+
+    /// Opens the store that was made for this directory.
+    /// Errors: `InUse`, `NotAStore`, `NewerFormat`, `ForeignDirectory`.
+    pub fn open(path: &Path, directory_id: [u8; 16]) -> Result<Self, StoreError> {
+        let store = Self { database: builder().open(path)? };
+        store.check_identity(directory_id)?;
+        Ok(store)
+    }
+
+    /// Opens the store in `backend`, or makes one where that is empty.
+    /// Errors: as `open`.
+    pub fn open_with_backend(
+        backend: impl StorageBackend,
+        directory_id: [u8; 16],
+    ) -> Result<Self, StoreError> {
+        let store = Self { database: builder().create_with_backend(backend)? };
+        if store.database.begin_read()?.list_tables()?.next().is_none() {
+            store.initialize(directory_id)?;
+        }
+        store.check_identity(directory_id)?;
+        Ok(store)
+    }
+
+    /// How far the tables have come, as reads see them.
+    pub fn checkpoint(&self) -> Result<Checkpoint, StoreError> {
+        self.read()?.checkpoint()
+    }
+
+    /// A view of the tables that stands still. Keep it short: while it lives, the file grows.
+    pub fn read(&self) -> Result<Snapshot, StoreError> {
+        Ok(Snapshot::new(self.database.begin_read()?))
+    }
+
+    /// Writes a run of records that ends at `place` in the chain.
+    /// Cost: two syncs for a checkpoint, none otherwise.
+    pub fn commit(
+        &self,
+        projection: &Projection,
+        place: ChainPlace,
+        kind: CommitKind,
+    ) -> Result<Checkpoint, StoreError> {
+        let mut write_txn = self.database.begin_write()?;
+        match kind {
+            CommitKind::Visible => write_txn.set_durability(Durability::None)?,
+            // Saves the allocator's state, so that opening after a crash need not walk the file.
+            CommitKind::Checkpoint => write_txn.set_quick_repair(true),
+        }
+        let checkpoint = projection.write(&write_txn, place)?;
+        write_txn.commit()?;
+        Ok(checkpoint)
+    }
+
+    fn initialize(&self, directory_id: [u8; 16]) -> Result<(), StoreError> {
+        let mut write_txn = self.database.begin_write()?;
+        write_txn.set_quick_repair(true);
+        tables::create_all(&write_txn)?;
+        {
+            let mut meta = write_txn.open_table(META)?;
+            meta.insert(META_FORMAT, STORE_FORMAT.to_le_bytes().as_slice())?;
+            meta.insert(META_DIRECTORY, directory_id.as_slice())?;
+        }
+        write_txn.commit()?;
+        Ok(())
+    }
+
+    fn check_identity(&self, expected: [u8; 16]) -> Result<(), StoreError> {
+        let read_txn = self.database.begin_read()?;
+        let meta = read_txn.open_table(META).map_err(|error| match error {
+            redb::TableError::Storage(_) => StoreError::from(error),
+            other => StoreError::NotAStore { what: other.to_string() },
+        })?;
+        let found = u32::from_le_bytes(query::meta_bytes(&meta, META_FORMAT)?);
+        if found > STORE_FORMAT {
+            return Err(StoreError::NewerFormat { found, supported: STORE_FORMAT });
+        }
+        let found = query::meta_bytes(&meta, META_DIRECTORY)?;
+        if found != expected {
+            return Err(StoreError::ForeignDirectory { found, expected });
+        }
+        Ok(())
+    }
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder.set_cache_size(limits::STORE_CACHE_BYTES);
+    builder
+}

@@ -1,0 +1,52 @@
+//! Accounts with their balances.
+
+use crate::domain::account::{Account, AccountBalances};
+use crate::domain::ids::{AccountId, AccountSlot, CompanySlot};
+use crate::store::error::StoreError;
+use crate::store::query::Snapshot;
+use crate::store::tables::{ACCOUNT_BALANCES, ACCOUNT_IDS, ACCOUNTS, COMPANY_ACCOUNTS};
+
+/// An account as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountRow {
+    /// The account.
+    pub account: Account,
+    /// Its balances.
+    pub balances: AccountBalances,
+}
+
+impl Snapshot {
+    /// Finds an account.
+    pub fn account(&self, slot: AccountSlot) -> Result<Option<AccountRow>, StoreError> {
+        let Some(account) = self.find(&ACCOUNTS, slot.0)? else { return Ok(None) };
+        self.with_balances(account).map(Some)
+    }
+
+    /// Finds an account of a company by its id.
+    pub fn account_by_id(
+        &self,
+        company: CompanySlot,
+        id: AccountId,
+    ) -> Result<Option<AccountRow>, StoreError> {
+        match self.find_by(ACCOUNT_IDS, id.0.as_u128(), &ACCOUNTS)? {
+            Some(account) if account.company == company => self.with_balances(account).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// A company's accounts, oldest first.
+    pub fn accounts(&self, company: CompanySlot) -> Result<Vec<AccountRow>, StoreError> {
+        let slots = self.table(COMPANY_ACCOUNTS)?;
+        let mut accounts = Vec::new();
+        for entry in slots.range((company.0, 0)..=(company.0, u32::MAX))? {
+            accounts.extend(self.account(AccountSlot(entry?.0.value().1))?);
+        }
+        Ok(accounts)
+    }
+
+    /// An account nothing was posted to yet has no balances of its own.
+    fn with_balances(&self, account: Account) -> Result<AccountRow, StoreError> {
+        let balances = self.find(&ACCOUNT_BALANCES, account.slot.0)?.unwrap_or_default();
+        Ok(AccountRow { account, balances })
+    }
+}

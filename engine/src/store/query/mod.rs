@@ -1,0 +1,153 @@
+//! What can be asked of the tables, one file a noun, all on a snapshot.
+//!
+//! Slots and sequence numbers rise with time, so creation order is key order, and a bound on the
+//! time becomes a bound on the key by binary search. Counts are exact.
+//!
+//! What must not live here: which caller may see what, and how it is shown.
+
+mod account;
+mod card;
+mod company;
+mod list;
+mod member;
+mod statement_line;
+mod transaction;
+
+use redb::{Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, Value};
+use serde::de::DeserializeOwned;
+
+pub use account::AccountRow;
+pub use card::{CardFilter, CardRow};
+pub use list::{Listed, Order, Page};
+pub use statement_line::LineFilter;
+pub use transaction::{TransactionFilter, TransactionRow};
+
+use super::checkpoint::{self, Checkpoint};
+use super::error::StoreError;
+use super::rows;
+use super::tables::{META, META_NETWORK_KEY, RowTable};
+
+/// A view of the tables that stands still.
+/// INVARIANT: never held across a wait: while it lives, the file grows.
+pub struct Snapshot {
+    read_txn: ReadTransaction,
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Snapshot(..)")
+    }
+}
+
+impl Snapshot {
+    pub(super) const fn new(read_txn: ReadTransaction) -> Self {
+        Self { read_txn }
+    }
+
+    /// How far the tables have come in this view.
+    pub fn checkpoint(&self) -> Result<Checkpoint, StoreError> {
+        checkpoint::read(&self.table(META)?)
+    }
+
+    /// The SHA-256 of the key that opens the HTTP network door, if one is set.
+    pub fn network_key(&self) -> Result<Option<[u8; 32]>, StoreError> {
+        let meta = self.table(META)?;
+        if meta.get(META_NETWORK_KEY)?.is_none() {
+            return Ok(None);
+        }
+        meta_bytes(&meta, META_NETWORK_KEY).map(Some)
+    }
+
+    /// Opens a table.
+    pub(super) fn table<K: Key + 'static, V: Value + 'static>(
+        &self,
+        definition: TableDefinition<'_, K, V>,
+    ) -> Result<ReadOnlyTable<K, V>, StoreError> {
+        Ok(self.read_txn.open_table(definition)?)
+    }
+
+    /// Hands every row of a table to `visit`, in key order.
+    pub(super) fn each<K, T>(
+        &self,
+        table: &RowTable<K, T>,
+        mut visit: impl FnMut(K, T),
+    ) -> Result<(), StoreError>
+    where
+        K: Key + 'static,
+        for<'a> K: Value<SelfType<'a> = K>,
+        T: DeserializeOwned,
+    {
+        for entry in self.table(table.definition())?.iter()? {
+            let (key, row) = entry?;
+            visit(key.value(), rows::decode(table.name(), row.value())?);
+        }
+        Ok(())
+    }
+
+    /// Finds the row at `key`.
+    fn find<K, T>(&self, table: &RowTable<K, T>, key: K) -> Result<Option<T>, StoreError>
+    where
+        K: Key + 'static,
+        for<'a> K: Value<SelfType<'a> = K>,
+        T: DeserializeOwned,
+    {
+        find(table, &self.table(table.definition())?, key)
+    }
+
+    /// Finds the row that an index leads to.
+    fn find_by<I, T>(
+        &self,
+        index: TableDefinition<'_, I, u32>,
+        key: I,
+        table: &RowTable<u32, T>,
+    ) -> Result<Option<T>, StoreError>
+    where
+        I: Key + 'static,
+        for<'a> I: Value<SelfType<'a> = I>,
+        T: DeserializeOwned,
+    {
+        let slot = self.table(index)?.get(key)?.map(|slot| slot.value());
+        slot.map_or(Ok(None), |slot| self.find(table, slot))
+    }
+}
+
+/// Finds a row in an open table.
+fn find<K, T>(
+    table: &RowTable<K, T>,
+    stored: &ReadOnlyTable<K, &'static [u8]>,
+    key: K,
+) -> Result<Option<T>, StoreError>
+where
+    K: Key + 'static,
+    for<'a> K: Value<SelfType<'a> = K>,
+    T: DeserializeOwned,
+{
+    stored.get(key)?.map(|row| rows::decode(table.name(), row.value())).transpose()
+}
+
+/// Gets a row that another one refers to.
+/// Errors: `Inconsistent` if it is not there.
+pub(super) fn required<K, T>(
+    table: &RowTable<K, T>,
+    stored: &ReadOnlyTable<K, &'static [u8]>,
+    key: K,
+) -> Result<T, StoreError>
+where
+    K: Key + Copy + std::fmt::Debug + 'static,
+    for<'a> K: Value<SelfType<'a> = K>,
+    T: DeserializeOwned,
+{
+    find(table, stored, key)?.ok_or_else(|| StoreError::Inconsistent {
+        what: format!("{} has no row {key:?}", table.name()),
+    })
+}
+
+/// A value of fixed length in the meta table.
+pub(super) fn meta_bytes<const N: usize>(
+    meta: &ReadOnlyTable<&'static str, &'static [u8]>,
+    name: &str,
+) -> Result<[u8; N], StoreError> {
+    meta.get(name)?
+        .and_then(|bytes| bytes.value().try_into().ok())
+        .ok_or_else(|| StoreError::NotAStore { what: format!("its {name} is missing or damaged") })
+}

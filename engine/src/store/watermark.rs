@@ -1,0 +1,109 @@
+//! How far the tables can be read: whoever made a change waits here until a read would show it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::domain::ids::RecordSeq;
+
+type Wake = Box<dyn FnOnce() + Send>;
+
+/// The newest record that reads see, and those who wait for a later one.
+pub struct Watermark {
+    applied: AtomicU64,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    wakes: BTreeMap<(RecordSeq, u64), Wake>,
+    taken: u64,
+    is_closed: bool,
+}
+
+impl std::fmt::Debug for Watermark {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Watermark({})", self.applied().0)
+    }
+}
+
+impl Watermark {
+    /// A watermark of tables that hold everything up to `applied`.
+    #[must_use]
+    pub fn new(applied: RecordSeq) -> Self {
+        Self { applied: AtomicU64::new(applied.0), waiting: Mutex::default() }
+    }
+
+    /// The newest record that reads see.
+    #[must_use]
+    pub fn applied(&self) -> RecordSeq {
+        RecordSeq(self.applied.load(Ordering::Acquire))
+    }
+
+    /// Calls `wake` once reads see record `seq`: at once where they do already, else on the
+    /// projector's thread. Where projection has stopped it is called at once, too, so that nobody
+    /// waits in vain: `applied` tells which.
+    pub fn on_reached(&self, seq: RecordSeq, wake: Wake) {
+        let mut waiting = self.waiting.lock();
+        // INVARIANT: `applied` rises under this lock, so no wake is filed after its turn.
+        if self.applied() >= seq || waiting.is_closed {
+            drop(waiting);
+            return wake();
+        }
+        waiting.taken += 1;
+        let place = waiting.taken;
+        waiting.wakes.insert((seq, place), wake);
+    }
+
+    /// Makes record `applied` the newest that reads see and wakes who waited for it.
+    pub(super) fn publish(&self, applied: RecordSeq) {
+        let reached = {
+            let mut waiting = self.waiting.lock();
+            self.applied.fetch_max(applied.0, Ordering::AcqRel);
+            let later = waiting.wakes.split_off(&(applied.next(), 0));
+            std::mem::replace(&mut waiting.wakes, later)
+        };
+        reached.into_values().for_each(|wake| wake());
+    }
+
+    /// Wakes everybody: nothing will become visible any more.
+    pub(super) fn close(&self) {
+        let wakes = {
+            let mut waiting = self.waiting.lock();
+            waiting.is_closed = true;
+            std::mem::take(&mut waiting.wakes)
+        };
+        wakes.into_values().for_each(|wake| wake());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn note(log: &Arc<Mutex<Vec<u64>>>, number: u64) -> Wake {
+        let log = Arc::clone(log);
+        Box::new(move || log.lock().push(number))
+    }
+
+    #[test]
+    fn wakes_come_when_their_record_is_visible_and_once() {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let watermark = Watermark::new(RecordSeq(5));
+        watermark.on_reached(RecordSeq(5), note(&log, 5));
+        watermark.on_reached(RecordSeq(8), note(&log, 8));
+        watermark.on_reached(RecordSeq(7), note(&log, 7));
+        watermark.on_reached(RecordSeq(7), note(&log, 70));
+        assert_eq!(*log.lock(), [5]);
+        watermark.publish(RecordSeq(7));
+        assert_eq!((watermark.applied(), &log.lock()[..]), (RecordSeq(7), &[5, 7, 70][..]));
+        watermark.publish(RecordSeq(6));
+        assert_eq!(watermark.applied(), RecordSeq(7));
+        watermark.close();
+        watermark.on_reached(RecordSeq(99), note(&log, 99));
+        assert_eq!((watermark.applied(), &log.lock()[1..]), (RecordSeq(7), &[7, 70, 8, 99][..]));
+    }
+}
