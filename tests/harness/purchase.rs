@@ -7,12 +7,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::cards::TestCard;
 use crate::message::Message;
 
-static STANS: AtomicU32 = AtomicU32::new(1);
+static SERIALS: AtomicU32 = AtomicU32::new(1);
 
-/// A trace number that no other message of this test process has.
+/// A trace number that none of the last million messages of this test process had.
 /// Source: ISO DE11.
 pub fn next_stan() -> u32 {
-    STANS.fetch_add(1, Ordering::Relaxed) % 1_000_000
+    stan_of(next_serial())
+}
+
+/// Reference numbers come from the serial number, which never wraps; trace numbers do.
+fn next_serial() -> u32 {
+    SERIALS.fetch_add(1, Ordering::Relaxed)
+}
+
+fn stan_of(serial: u32) -> u32 {
+    serial % 1_000_000
 }
 
 /// One purchase. Fields are public: a test changes what it is about.
@@ -46,13 +55,13 @@ impl Purchase {
     /// A purchase of groceries on `card`, without any credentials.
     #[must_use]
     pub fn of(card: &TestCard, amount_minor: u64) -> Self {
-        let stan = next_stan();
+        let serial = next_serial();
         Self {
             pan: card.pan.clone(),
             processing_code: "000000".to_owned(),
             amount_minor,
-            stan,
-            rrn: format!("RRN{stan:09}"),
+            stan: stan_of(serial),
+            rrn: format!("RRN{serial:09}"),
             mcc: Some(5411),
             expiry_yymm: None,
             cvv: None,

@@ -65,10 +65,10 @@ fn malformed_fields_get_a_format_error_and_cost_no_connection() {
 #[test]
 fn unknown_message_types_harm_nobody() {
     let mut scene = Scene::new(502);
-    let mut acquirer = scene.switch.acquirer();
     for mti in ["0300", "0999", "9100", "0102", "0600"] {
         let mut message = scene.purchase().request();
         message.mti = mti.to_owned();
+        let mut acquirer = scene.switch.acquirer();
         acquirer.send(&message).expect("the connection is open");
         assert_next_is_echo_or_format_error(&mut acquirer, mti);
     }
@@ -112,8 +112,8 @@ fn broken_frames_cost_no_connection() {
         ("ends inside the MTI", b"01".to_vec()),
         ("no text at all", vec![0xFF; 300]),
     ];
-    let mut acquirer = scene.switch.acquirer();
     for (what, bytes) in rows {
+        let mut acquirer = scene.switch.acquirer();
         acquirer.send_frame(&bytes).expect("the connection is open");
         assert_next_is_echo_or_format_error(&mut acquirer, what);
     }
