@@ -1,7 +1,8 @@
 //! An ISO 8583:1987 message as the harness sees it, with an encoder and decoder of its own.
 //!
 //! CHOICE: this does not use the switch's codec. Two implementations that read the same field
-//! profile check each other; one that talks to itself would agree with its own mistakes.
+//! profile check each other (`network/codec.rs` compares them); one that talks to itself would
+//! agree with its own mistakes.
 //!
 //! ```text
 //! MTI 4 | bitmap 8 | second bitmap 8 if bit 1 | fields in order, ASCII, two or three digits of
