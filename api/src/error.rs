@@ -157,12 +157,6 @@ impl ApiError {
         }
     }
 
-    /// The change was made, but the tables do not show it yet.
-    #[must_use]
-    pub fn not_visible_yet() -> Self {
-        Self::unavailable("not_visible_yet", "the change was made but cannot be shown yet")
-    }
-
     /// The answer to a refused change. `dimensions` are the dimension fields the request set,
     /// since a refusal does not say which of them is unknown.
     #[must_use]
@@ -171,9 +165,9 @@ impl ApiError {
             Self::invalid_field(param, Flaw::new(code, message.to_owned()))
         };
         match rejection {
-            Rejection::CompanyNotFound
-            | Rejection::CardNotFound
-            | Rejection::AllowanceNotFound => Self::not_found(),
+            Rejection::CompanyNotFound | Rejection::CardNotFound | Rejection::AllowanceNotFound => {
+                Self::not_found()
+            }
             Rejection::MemberNotFound => {
                 Self::invalid_field("assigned_to", Flaw::not_found("member"))
             }
@@ -196,7 +190,9 @@ impl ApiError {
             Rejection::EmailTaken => {
                 Self::conflict("email_taken", "another member has this e-mail address")
             }
-            Rejection::OutOfBounds => field("amount", "out_of_bounds", "is beyond what can be kept"),
+            Rejection::OutOfBounds => {
+                field("amount", "out_of_bounds", "is beyond what can be kept")
+            }
             Rejection::IdTaken | Rejection::CardNumberTaken => {
                 Self::internal(&"no free id or card number was drawn")
             }
@@ -208,12 +204,6 @@ impl ApiError {
 impl From<Vec<Fault>> for ApiError {
     fn from(faults: Vec<Fault>) -> Self {
         Self::invalid(faults)
-    }
-}
-
-impl From<Rejection> for ApiError {
-    fn from(rejection: Rejection) -> Self {
-        Self::rejected(rejection, &[])
     }
 }
 
@@ -237,12 +227,15 @@ impl From<SubmitError> for ApiError {
 impl From<WriteError> for ApiError {
     fn from(error: WriteError) -> Self {
         match error {
-            WriteError::Rejected(rejection) => rejection.into(),
+            WriteError::Rejected(rejection) => Self::rejected(rejection, &[]),
             WriteError::NotTaken(error) => error.into(),
             WriteError::OutcomeUnknown => Self::unavailable(
                 "outcome_unknown",
                 "whether the change was made is known after the switch restarts",
             ),
+            WriteError::NotVisibleYet => {
+                Self::unavailable("not_visible_yet", "the change was made but cannot be shown yet")
+            }
         }
     }
 }

@@ -87,8 +87,7 @@ impl CardNumbers {
     /// Numbers that begin with `bin`, 6 to 8 digits; none where it is not that.
     #[must_use]
     pub fn new(bin: &str) -> Option<Self> {
-        let is_bin =
-            (6..=8).contains(&bin.len()) && bin.bytes().all(|byte| byte.is_ascii_digit());
+        let is_bin = (6..=8).contains(&bin.len()) && bin.bytes().all(|byte| byte.is_ascii_digit());
         is_bin.then(|| Self { bin: bin.as_bytes().to_vec() })
     }
 
@@ -173,9 +172,10 @@ impl Issuer<'_> {
         let id = CardId(random.id(at)?);
         let allowance_id = AllowanceId(random.id(at)?);
         let pan = self.numbers.draw(random)?;
-        let pin = order.pin.as_deref().map_or(PinVerifier::default(), |pin| {
-            self.secrets.pin_verifier(&pan, pin.as_bytes())
-        });
+        let pin = order
+            .pin
+            .as_deref()
+            .map_or(PinVerifier::default(), |pin| self.secrets.pin_verifier(&pan, pin.as_bytes()));
         let card = NewCard {
             id,
             allowance_id,

@@ -42,6 +42,8 @@ pub enum WriteError {
     NotTaken(SubmitError),
     /// The journal failed under it.
     OutcomeUnknown,
+    /// It was made, but the tables do not show it in time.
+    NotVisibleYet,
 }
 
 impl AppState {
@@ -58,14 +60,12 @@ impl AppState {
     }
 
     /// Has the shard make a change and waits until the tables show it.
-    /// Errors: a refusal, an overloaded or stopped switch, or an unknown outcome.
+    /// Errors: a refusal, an overloaded or stopped switch, an unknown outcome, or late tables.
     pub async fn carry_out(&self, command: AdminCommand) -> Result<(), WriteError> {
         let command = Command::Admin(Box::new(command));
         match self.switch.ask(command.into()).await.map_err(WriteError::NotTaken)? {
-            Reply::Done(seq) => {
-                self.switch.visible(seq).await;
-                Ok(())
-            }
+            Reply::Done(seq) if self.switch.visible(seq).await => Ok(()),
+            Reply::Done(_) => Err(WriteError::NotVisibleYet),
             Reply::Rejected(rejection) => Err(WriteError::Rejected(rejection)),
             // No other reply is ever given to an admin command.
             Reply::OutcomeUnknown | Reply::Network(_) | Reply::Ticked => {

@@ -99,6 +99,16 @@ impl<'a> Fields<'a> {
         Some(value)
     }
 
+    /// An object within this one that may be null: none, or none within.
+    pub fn nullable_object<T>(
+        &mut self,
+        name: &str,
+        read: impl FnOnce(&mut Self) -> T,
+    ) -> Option<Option<T>> {
+        let is_null = self.values.get(name)?.get() == "null";
+        if is_null { Some(None) } else { self.object(name, read).map(Some) }
+    }
+
     /// Notes a fault of the field `name`.
     pub fn fault(&mut self, name: &str, flaw: Flaw) {
         self.faults.push(Fault::new(format!("{}{name}", self.path), flaw));

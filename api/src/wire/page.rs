@@ -2,7 +2,7 @@
 //! Source: spec "Limits", pagination parameters.
 
 use cardswitch_engine::limits;
-use cardswitch_engine::store::query::{Order, Page};
+use cardswitch_engine::store::query::{Listed, Order, Page};
 use serde::Serialize;
 
 use super::fault::Flaw;
@@ -41,9 +41,11 @@ pub fn parse_page(query: &mut Query, time_orderings: &[&str]) -> Page {
     let offset = query.whole_number("offset").unwrap_or(0);
     let created_after = query.time("created_after");
     let created_before = query.time("created_before");
-    let order = query.parsed("ordering", |text| parse_order(text, time_orderings), || {
-        Flaw::new("unknown_value", format!("must be {}", one_of(time_orderings)))
-    });
+    let order = query.parsed(
+        "ordering",
+        |text| parse_order(text, time_orderings),
+        || Flaw::new("unknown_value", format!("must be {}", one_of(time_orderings))),
+    );
     Page {
         limit: limit.min(limits::PAGE_LEN_MAX),
         offset,
@@ -69,12 +71,12 @@ fn one_of(names: &[&str]) -> String {
 /// Puts a page into its envelope.
 #[must_use]
 pub fn envelope<T>(
-    count: u64,
-    results: Vec<T>,
+    listed: Listed<T>,
     page: &Page,
     address: &ListAddress,
     urls: &Urls,
 ) -> Listing<T> {
+    let Listed { count, rows: results } = listed;
     let end = page.offset.saturating_add(page.limit);
     let has_next = page.limit > 0 && u64::try_from(end).is_ok_and(|end| end < count);
     let link = |offset| urls.path(&address.at(page.limit, offset));
@@ -104,12 +106,14 @@ impl ListAddress {
 }
 
 /// The page of rows that are all at hand, newest last; for lists that are short by nature.
-pub fn page_of<T>(mut rows: Vec<T>, page: &Page) -> (u64, Vec<T>) {
+#[must_use]
+pub fn page_of<T>(mut rows: Vec<T>, page: &Page) -> Listed<T> {
     let count = rows.len() as u64;
     if page.order == Order::NewestFirst {
         rows.reverse();
     }
-    (count, rows.into_iter().skip(page.offset).take(page.limit).collect())
+    let rows = rows.into_iter().skip(page.offset).take(page.limit).collect();
+    Listed { count, rows }
 }
 
 #[cfg(test)]
@@ -126,13 +130,11 @@ mod tests {
     }
 
     fn page(limit: usize, offset: usize) -> Page {
-        Page {
-            limit,
-            offset,
-            created_after: None,
-            created_before: None,
-            order: Order::NewestFirst,
-        }
+        Page { limit, offset, created_after: None, created_before: None, order: Order::NewestFirst }
+    }
+
+    fn listed(count: u64) -> Listed<()> {
+        Listed { count, rows: vec![()] }
     }
 
     #[test]
@@ -196,13 +198,13 @@ mod tests {
             (3, 0, 0, None, None),
         ];
         for (count, limit, offset, next, previous) in rows {
-            let listing = envelope(count, vec![()], &page(limit, offset), &address, &urls);
+            let listing = envelope(listed(count), &page(limit, offset), &address, &urls);
             let link = |offset| format!("{kept}&limit={limit}&offset={offset}");
             assert_eq!(listing.next, next.map(link), "{count} {limit} {offset}");
             assert_eq!(listing.previous, previous.map(link), "{count} {limit} {offset}");
         }
         let bare = ListAddress { path: "/v1/cards".into(), query: String::new() };
-        let listing = envelope(2, vec![()], &page(1, 0), &bare, &urls);
+        let listing = envelope(listed(2), &page(1, 0), &bare, &urls);
         let next = "https://api.example.com/v1/cards?limit=1&offset=1";
         assert_eq!(listing.next.as_deref(), Some(next));
     }
@@ -210,9 +212,10 @@ mod tests {
     #[test]
     fn short_lists_are_cut_in_either_order() {
         let newest_first = Page { offset: 1, limit: 2, ..page(2, 1) };
-        assert_eq!(page_of(vec![1, 2, 3, 4], &newest_first), (4, vec![3, 2]));
+        assert_eq!(page_of(vec![1, 2, 3, 4], &newest_first).rows, [3, 2]);
         let oldest_first = Page { order: Order::OldestFirst, ..newest_first };
-        assert_eq!(page_of(vec![1, 2, 3, 4], &oldest_first), (4, vec![2, 3]));
-        assert_eq!(page_of(Vec::<u8>::new(), &oldest_first), (0, vec![]));
+        let cut = page_of(vec![1, 2, 3, 4], &oldest_first);
+        assert_eq!((cut.count, cut.rows), (4, vec![2, 3]));
+        assert_eq!(page_of(Vec::<u8>::new(), &oldest_first).count, 0);
     }
 }

@@ -49,6 +49,9 @@ pub struct DimensionReference {
     pub name: String,
 }
 
+/// The fields that hold dimensions, in the order of `DimensionKind::ALL`.
+pub const DIMENSION_FIELDS: [&str; 4] = ["category", "department", "label", "location"];
+
 /// A card within another object.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct CardReference {

@@ -24,7 +24,9 @@ pub fn parse_time(text: &str) -> Option<Timestamp> {
 #[must_use]
 pub fn parse_query_time(text: &str) -> Option<Timestamp> {
     match text.rfind(' ') {
-        Some(at) if at >= OFFSET_AT_MIN => parse_time(&format!("{}+{}", &text[..at], &text[at + 1..])),
+        Some(at) if at >= OFFSET_AT_MIN => {
+            parse_time(&format!("{}+{}", &text[..at], &text[at + 1..]))
+        }
         _ => parse_time(text),
     }
 }

@@ -36,10 +36,7 @@ mod tests {
     fn a_slash_after_the_base_is_not_doubled() {
         for base in ["http://localhost:8080", "http://localhost:8080/"] {
             let url = Urls::new(base).object("cards", Uuid::nil());
-            assert_eq!(
-                url,
-                "http://localhost:8080/v1/cards/00000000-0000-0000-0000-000000000000"
-            );
+            assert_eq!(url, "http://localhost:8080/v1/cards/00000000-0000-0000-0000-000000000000");
         }
     }
 }
