@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -27,8 +27,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub async fn serve(listener: TcpListener, router: Router, mut stop: watch::Receiver<bool>) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let drain = GracefulShutdown::new();
-    let mut server = auto::Builder::new(TokioExecutor::new());
-    server.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT);
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT);
     loop {
         let accepted = tokio::select! {
             accepted = accept(&listener, &connections) => accepted,
@@ -36,8 +36,7 @@ pub async fn serve(listener: TcpListener, router: Router, mut stop: watch::Recei
         };
         let Some((stream, permit)) = accepted else { continue };
         let service = TowerToHyperService::new(router.clone());
-        let connection = server.serve_connection(TokioIo::new(stream), service).into_owned();
-        let watched = drain.watch(connection);
+        let watched = drain.watch(server.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
             // A connection that breaks is the client's business; the handlers have answered.
             drop(watched.await);

@@ -162,7 +162,7 @@ pub async fn run_until_stopped(
 pub fn judge(report: &FeedReport) -> Result<(), Failure> {
     if let Some(difference) = report.differences.first() {
         let count = report.differences.len();
-        return Err(Failure::new(format!("{count} book differences, the first: {difference}")));
+        return Err(Failure::new(format!("{count} book differences, the first: {difference:?}")));
     }
     match &report.ended_early {
         Some(reason) => Err(Failure::new(format!("ended early: {reason}"))),
