@@ -14,7 +14,7 @@ use crate::journal::overlay::{OverlayBackend, OverlayLocks, SharedBackend};
 use crate::journal::redb::{ReadOnlyJournal, open_read_only};
 use crate::journal::{BatchNumber, ChainPosition, JournalFollower};
 use crate::shard::{PartHash, ShardState, StateHash};
-use crate::store::{AuditFigure, Store, StoreError};
+use crate::store::{AuditFigure, ProjectionError, Store, StoreError, catch_up};
 
 /// One comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +63,8 @@ pub enum VerifyError {
     Directory(DirectoryError),
     /// One of its files.
     Open(OpenError),
+    /// The tables cannot follow the journal.
+    Projection(ProjectionError),
 }
 
 impl std::fmt::Display for VerifyError {
@@ -70,6 +72,7 @@ impl std::fmt::Display for VerifyError {
         match self {
             Self::Directory(error) => error.fmt(formatter),
             Self::Open(error) => error.fmt(formatter),
+            Self::Projection(error) => write!(formatter, "query tables: {error}"),
         }
     }
 }
@@ -82,8 +85,14 @@ impl From<DirectoryError> for VerifyError {
     }
 }
 
-impl<E: Into<OpenError>> From<E> for VerifyError {
-    fn from(error: E) -> Self {
+impl From<OpenError> for VerifyError {
+    fn from(error: OpenError) -> Self {
+        Self::Open(error)
+    }
+}
+
+impl From<StoreError> for VerifyError {
+    fn from(error: StoreError) -> Self {
         Self::Open(error.into())
     }
 }
@@ -100,13 +109,15 @@ pub fn verify(path: &Path) -> Result<Verification, VerifyError> {
     let journal = open_read_only(&directory.journal_path(), Some(&identity), Some(position))
         .map_err(OpenError::Journal)?;
 
-    let tail = replay(&mut from_tables, JournalFollower::after(&journal.reader, PARTITION, position))?;
+    let tail =
+        replay(&mut from_tables, JournalFollower::after(&journal.reader, PARTITION, position))?;
     let (from_journal, replayed) = replay_all(&journal, &store, position)?;
-    store.catch_up(&journal.reader, PARTITION)?;
+    catch_up(&store, &journal.reader, PARTITION).map_err(VerifyError::Projection)?;
 
-    let mut figures = vec![figure("journal records", journal.tip.last_seq, from_tables.last_seq().0)];
+    let mut figures =
+        vec![figure("journal records", journal.tip.last_seq, from_tables.last_seq().0)];
     figures.extend(compare_parts(&from_journal.part_hashes(), &from_tables.part_hashes()));
-    figures.extend(store.audit()?.into_iter().map(audited));
+    figures.extend(store.read()?.audit()?.into_iter().map(audited));
     Ok(Verification {
         figures,
         state_hash: from_tables.state_hash(),
@@ -133,18 +144,22 @@ fn replay_all(
 }
 
 fn open_store_overlaid(directory: &DataDirectory) -> Result<Store, OpenError> {
-    let failed = |error: std::io::Error| StoreError::from(redb::Error::Io(error));
+    let failed = |error| StoreError::Storage(Box::new(redb::Error::Io(error)));
     let file = File::open(directory.store_path()).map_err(failed)?;
     let backend = FileBackend::new(file).map_err(StoreError::from)?;
-    let overlay = OverlayBackend::over(SharedBackend::new(backend), OverlayLocks::Shared)
-        .map_err(failed)?;
+    let overlay =
+        OverlayBackend::over(SharedBackend::new(backend), OverlayLocks::Shared).map_err(failed)?;
     Ok(Store::open_with_backend(overlay, directory.id())?)
 }
 
 fn compare_parts(expected: &[PartHash], found: &[PartHash]) -> Vec<Figure> {
     let describe = |part: &PartHash| format!("{} entries, {}", part.entries, part.hash);
     let compare = |(expected, found): (&PartHash, &PartHash)| {
-        figure(&format!("replay equals tables: {}", expected.name), describe(expected), describe(found))
+        figure(
+            &format!("replay equals tables: {}", expected.name),
+            describe(expected),
+            describe(found),
+        )
     };
     expected.iter().zip(found).map(compare).collect()
 }

@@ -221,8 +221,11 @@ mod tests {
             .set_number(70, 301)
             .set_number(11, 7)
             .set_number(70, 1);
-        assert_eq!(encode(&built).unwrap(), b"0800\x80\x20\0\0\0\0\0\0\x04\0\0\0\0\0\0\0000007001");
-        assert_eq!(encode(&built.without(70)).unwrap(), b"0800\x00\x20\0\0\0\0\0\0000007");
+        assert_eq!(
+            encode(&built).unwrap(),
+            b"0800\x80\x20\0\0\0\0\0\0\x04\0\0\0\0\0\0\x00000007001"
+        );
+        assert_eq!(encode(&built.without(70)).unwrap(), b"0800\x00\x20\0\0\0\0\0\x00000007");
     }
 
     #[test]

@@ -55,9 +55,11 @@ impl<'a> MerchantLocation<'a> {
 }
 
 fn printable(character: char) -> u8 {
-    match u8::try_from(character) {
-        Ok(byte @ b' '..=b'~') => byte,
-        _ => b'?',
+    const REPLACEMENT: u8 = b'?';
+    if matches!(character, ' '..='~') {
+        u8::try_from(character).unwrap_or(REPLACEMENT)
+    } else {
+        REPLACEMENT
     }
 }
 

@@ -31,7 +31,9 @@ pub use audit::AuditFigure;
 pub use checkpoint::Checkpoint;
 pub use error::StoreError;
 pub use project::Projection;
-pub use projector::{ProjectionHealth, Projector, ProjectorOptions, spawn_projector};
+pub use projector::{
+    ProjectionError, ProjectionHealth, Projector, ProjectorOptions, catch_up, spawn_projector,
+};
 pub use query::Snapshot;
 pub use watermark::Watermark;
 
