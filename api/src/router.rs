@@ -90,6 +90,7 @@ mod tests {
         let routes = Router::new()
             .route("/v1/things", get(|request: Request| async move { request.uri().to_string() }))
             .route("/v1/bodies", post(take))
+            .route("/v1/broken", get(async || -> &'static str { panic!("card 4111") }))
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
         finish(routes)
     }
@@ -130,6 +131,13 @@ mod tests {
         assert!(headers[header::ALLOW].to_str().unwrap().contains("GET"));
         ids.dedup();
         assert_eq!(ids.len(), rows.len());
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_is_a_500_that_tells_nothing() {
+        let (status, headers, body) = ask("GET", "/v1/broken").await;
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(headers.contains_key("request-id") && !body.contains("4111"), "{body}");
     }
 
     #[tokio::test]
