@@ -3,7 +3,7 @@
 //! clap merges flags and environment; what neither says is taken from the file
 //! (`--config FILE`, else `cardswitch.toml` in the data directory), then from `Settings::default`.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -29,8 +29,8 @@ pub struct Settings {
     pub bin: String,
     /// The card network that such numbers belong to.
     pub network: String,
-    /// Peers that may connect to the ISO 8583 door.
-    pub iso8583_peers: Vec<IpAddr>,
+    /// Peers that may connect to the ISO 8583 door: addresses, or networks such as `10.0.0.0/8`.
+    pub iso8583_peers: Vec<String>,
     /// How ISO 8583 messages are spelled.
     pub dialect: DialectSettings,
     /// After so long without a byte an ISO 8583 connection is closed. Units: seconds.
@@ -49,9 +49,9 @@ impl Default for Settings {
             retention: RetentionSetting::Forever,
             bin: "45371100".to_owned(),
             network: "visa".to_owned(),
-            iso8583_peers: vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
+            iso8583_peers: vec!["127.0.0.0/8".to_owned(), "::1".to_owned()],
             dialect: DialectSettings::default(),
-            iso8583_idle_timeout_s: 300,
+            iso8583_idle_timeout_s: 900,
             log: LogFormat::Human,
         }
     }

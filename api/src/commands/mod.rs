@@ -4,6 +4,7 @@ pub mod company;
 pub mod demo;
 pub mod feed;
 pub mod init;
+mod live_screen;
 pub mod send;
 pub mod serve;
 pub mod verify;
