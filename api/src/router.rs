@@ -18,7 +18,12 @@ use crate::routes::{
 };
 use crate::state::AppState;
 
-/// The routes of `/v1`, to be merged with others and finished by `finish`.
+/// Everything that is served over HTTP.
+pub fn whole(state: AppState) -> Router {
+    finish(v1_routes().with_state(state))
+}
+
+/// The routes of `/v1`.
 pub fn v1_routes() -> Router<AppState> {
     Router::new()
         .route("/v1/cards", get(cards::list_cards).post(cards::create_card))
@@ -41,11 +46,6 @@ pub fn v1_routes() -> Router<AppState> {
         )
         .route("/v1/merchant-categories", get(merchant_categories::list_merchant_categories))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-}
-
-/// The API alone.
-pub fn router(state: AppState) -> Router {
-    finish(v1_routes().with_state(state))
 }
 
 /// Adds what is true of every path: unknown ones and unknown methods have the error body, a slash
