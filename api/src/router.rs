@@ -18,7 +18,12 @@ use crate::routes::{
 };
 use crate::state::AppState;
 
-/// The routes of `/v1`, to be merged with others and finished by `finish`.
+/// Everything that is served over HTTP.
+pub fn whole(state: AppState) -> Router {
+    finish(v1_routes().with_state(state))
+}
+
+/// The routes of `/v1`.
 pub fn v1_routes() -> Router<AppState> {
     Router::new()
         .route("/v1/cards", get(cards::list_cards).post(cards::create_card))
@@ -41,11 +46,6 @@ pub fn v1_routes() -> Router<AppState> {
         )
         .route("/v1/merchant-categories", get(merchant_categories::list_merchant_categories))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-}
-
-/// The API alone.
-pub fn router(state: AppState) -> Router {
-    finish(v1_routes().with_state(state))
 }
 
 /// Adds what is true of every path: unknown ones and unknown methods have the error body, a slash
@@ -90,6 +90,7 @@ mod tests {
         let routes = Router::new()
             .route("/v1/things", get(|request: Request| async move { request.uri().to_string() }))
             .route("/v1/bodies", post(take))
+            .route("/v1/broken", get(async || -> &'static str { panic!("card 4111") }))
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
         finish(routes)
     }
@@ -130,6 +131,13 @@ mod tests {
         assert!(headers[header::ALLOW].to_str().unwrap().contains("GET"));
         ids.dedup();
         assert_eq!(ids.len(), rows.len());
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_is_a_500_that_tells_nothing() {
+        let (status, headers, body) = ask("GET", "/v1/broken").await;
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(headers.contains_key("request-id") && !body.contains("4111"), "{body}");
     }
 
     #[tokio::test]

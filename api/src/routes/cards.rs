@@ -119,13 +119,13 @@ impl CreateCardRequest {
             fields.fault("allowance", Flaw::required());
         }
         let description = fields.required("description", description);
-        let is_virtual = fields.required("is_virtual", fields::boolean);
-        let is_physical = fields.has("is_virtual") && !is_virtual;
+        let is_virtual = fields.required("is_virtual", |value| fields::boolean(value).map(Some));
+        let is_physical = is_virtual == Some(false);
         let shipping_address = is_physical.then(|| parse_shipping_address(fields, company));
         let billing_name = fields.nullable("billing_name", billing_name).flatten();
         Self {
             terms: terms.unwrap_or_else(|| AllowanceTerms::budget(Default::default())),
-            is_virtual,
+            is_virtual: !is_physical,
             shipping_address: shipping_address.flatten(),
             billing_name: billing_name.unwrap_or_else(|| default_billing_name(&description)),
             billing_address: fields.nullable_object("billing_address", read_address).flatten(),

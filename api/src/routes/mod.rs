@@ -11,3 +11,6 @@ pub mod merchant_categories;
 pub mod shipping_addresses;
 pub mod transactions;
 pub mod view;
+
+#[cfg(test)]
+mod routes_tests;
