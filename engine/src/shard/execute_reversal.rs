@@ -21,8 +21,12 @@ pub(super) fn execute_reverse(
     command: &Reverse,
     effects: &mut Vec<Effect>,
 ) -> NetworkReply {
-    let card = command.card.and_then(|card| state.find_card(card));
-    let found = state.find_original(moment.ids, card, &command.original);
+    let card = command.card.map(|card| state.find_card(card));
+    // A card that is named but not known has no purchase, whatever else the message names.
+    let found = match card {
+        Some(None) => None,
+        known => state.find_original(moment.ids, known.flatten(), &command.original),
+    };
     let Some((seq, open, card)) = found.and_then(|(seq, open)| Some((seq, open, open.card?)))
     else {
         return NetworkReply::Reversal(remember_early(moment, command, effects));
