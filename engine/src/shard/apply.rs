@@ -153,6 +153,7 @@ impl ShardState {
             account: record.account,
             kind: record.kind,
             authorized_at: record.authorized_at,
+            requested: record.requested,
             foreign: record.foreign,
             merchant_name: record.merchant.as_ref().map_or_else(String::new, |m| m.name.clone()),
             progress: progress.clone(),

@@ -91,7 +91,7 @@ fn amount_given_back(
         ReversalAmount::GiveBack(given) => given,
         ReversalAmount::Remaining(kept) => open_amount - kept.min(Minor::AMOUNT_MAX),
         ReversalAmount::RemainingOriginal(kept) => {
-            open_amount - kept_in_account_currency(open, kept.min(Minor::AMOUNT_MAX), open_amount)
+            open_amount - kept_in_account_currency(open, kept.min(Minor::AMOUNT_MAX))
         }
     };
     if given_back >= Minor::ZERO && given_back <= open_amount {
@@ -101,14 +101,14 @@ fn amount_given_back(
     }
 }
 
-/// The share of a hold that stays when so much of the original amount stays, rounded up.
-/// Source: ISO DE95.
-fn kept_in_account_currency(open: &OpenTransaction, kept: Minor, open_amount: Minor) -> Minor {
+/// What stays in the account's currency when so much of the original amount stays: at the rate of
+/// the authorization, whatever was given back since, and rounded up. Source: ISO DE95.
+fn kept_in_account_currency(open: &OpenTransaction, kept: Minor) -> Minor {
     let Some(foreign) = open.foreign.filter(|foreign| foreign.amount.is_positive()) else {
         return kept;
     };
     let whole = i128::from(foreign.amount.0);
-    let share = i128::from(open_amount.0) * i128::from(kept.0);
+    let share = i128::from(open.requested.0) * i128::from(kept.0);
     let rounded_up = (share + whole - 1) / whole;
     Minor(i64::try_from(rounded_up).unwrap_or(i64::MAX))
 }

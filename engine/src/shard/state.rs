@@ -49,6 +49,8 @@ pub struct OpenTransaction {
     pub kind: TransactionKind,
     /// When it was accepted.
     pub authorized_at: Timestamp,
+    /// What was asked for, in the account's currency.
+    pub requested: Minor,
     /// What the merchant asked for in another currency.
     pub foreign: Option<CurrencyAmount>,
     /// The merchant's name, for statement lines.
