@@ -86,12 +86,16 @@ fn amount_given_back(
     amount: ReversalAmount,
     open_amount: Minor,
 ) -> Result<Minor, ReversalOutcome> {
+    let checked = |kept: Minor| {
+        let is_amount = kept >= Minor::ZERO && kept <= Minor::AMOUNT_MAX;
+        if is_amount { Ok(kept) } else { Err(ReversalOutcome::AmountOutOfRange) }
+    };
     let given_back = match amount {
         ReversalAmount::Full => open_amount,
         ReversalAmount::GiveBack(given) => given,
-        ReversalAmount::Remaining(kept) => open_amount - kept.min(Minor::AMOUNT_MAX),
+        ReversalAmount::Remaining(kept) => open_amount - checked(kept)?,
         ReversalAmount::RemainingOriginal(kept) => {
-            open_amount - kept_in_account_currency(open, kept.min(Minor::AMOUNT_MAX))
+            open_amount - kept_in_account_currency(open, checked(kept)?)
         }
     };
     if given_back >= Minor::ZERO && given_back <= open_amount {
@@ -110,7 +114,9 @@ fn kept_in_account_currency(open: &OpenTransaction, kept: Minor) -> Minor {
     let whole = i128::from(foreign.amount.0);
     let share = i128::from(open.requested.0) * i128::from(kept.0);
     let rounded_up = (share + whole - 1) / whole;
-    Minor(i64::try_from(rounded_up).unwrap_or(i64::MAX))
+    // More than any amount is out of range whatever is open.
+    let bounded = rounded_up.min(i128::from(Minor::BALANCE_MAX.0));
+    Minor(i64::try_from(bounded).unwrap_or(Minor::BALANCE_MAX.0))
 }
 
 /// A purchase with nothing held and nothing posted is canceled.
