@@ -73,8 +73,11 @@ fn reverse(
         return Err(ReversalOutcome::NothingHeld);
     }
     let given_back = amount_given_back(open, amount, progress.posted)?;
-    money.compensate(given_back, progress, effects);
-    money.write_line(given_back, &open.merchant_name, effects);
+    // Giving back nothing posts nothing: a line without its balances would lend its number twice.
+    if given_back.is_positive() {
+        money.compensate(given_back, progress, effects);
+        money.write_line(given_back, &open.merchant_name, effects);
+    }
     cancel_if_nothing_remains(progress);
     Ok(given_back)
 }
