@@ -1,1 +1,3 @@
 //! The edges of cardswitch.
+
+pub mod feed;
