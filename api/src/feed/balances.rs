@@ -126,7 +126,9 @@ mod tests {
     #[test]
     fn the_change_of_a_balance_must_be_what_the_books_say() {
         let line = |at: u32, more: &str| {
-            format!(r#"{{"card_id":"c{at}","pan":"999999000000000{at}","expiration":"2030-01-31"{more}}}"#)
+            format!(
+                r#"{{"card_id":"c{at}","pan":"999999000000000{at}","expiration":"2030-01-31"{more}}}"#
+            )
         };
         let lines = [line(0, ""), line(1, ""), line(2, r#","interval":"daily""#)].join("\n");
         let portfolio = Portfolio::parse(&lines).unwrap();

@@ -163,7 +163,8 @@ impl Books {
         let of_card = self.by_card.get(&card).into_iter().flatten();
         of_card.filter_map(|purchase| self.purchases.get(purchase)).fold((0, 0), |sum, book| {
             let spent = book.worlds_at(now_us).into_iter().map(|w| w.held_minor + w.posted_minor);
-            let (least, most) = spent.fold((u64::MAX, 0), |b, spent| (b.0.min(spent), b.1.max(spent)));
+            let (least, most) =
+                spent.fold((u64::MAX, 0), |b, spent| (b.0.min(spent), b.1.max(spent)));
             (sum.0 + least, sum.1 + most)
         })
     }
@@ -207,7 +208,9 @@ pub(super) struct Mismatch {
 impl PurchaseBook {
     /// Folds the messages at the front whose outcome can no longer change.
     fn fold(&mut self) {
-        while let Some((event, outcome)) = self.open.first().copied().filter(|(_, o)| is_certain(*o)) {
+        while let Some((event, outcome)) =
+            self.open.first().copied().filter(|(_, o)| is_certain(*o))
+        {
             self.worlds = carry(&self.worlds, event, outcome);
             self.open.remove(0);
             self.folded += 1;
@@ -216,9 +219,10 @@ impl PurchaseBook {
 
     /// All states the purchase may be in by now.
     fn worlds_at(&self, now_us: u64) -> Vec<World> {
-        let mut worlds = self.open.iter().fold(self.worlds.clone(), |worlds, (event, outcome)| {
-            carry(&worlds, *event, *outcome)
-        });
+        let mut worlds = self
+            .open
+            .iter()
+            .fold(self.worlds.clone(), |worlds, (event, outcome)| carry(&worlds, *event, *outcome));
         let may_have_expired = now_us.saturating_sub(self.opened_us) >= HOLD_MAY_EXPIRE_US;
         if may_have_expired && worlds.iter().any(|world| world.state == State::Pending) {
             worlds.push(CANCELED);
@@ -358,9 +362,12 @@ mod tests {
     }
 
     const HOLD: Event = Event::Hold { amount_minor: 500 };
+    const KEEP_200: Event = Event::ReverseTo { held_minor: 200 };
     const PRESENT: Event = Event::Present { amount_minor: 500 };
     const DONE: Outcome = Outcome::Accepted { amount_minor: 500 };
     const DAY_US: u64 = 86_400_000_000;
+
+    type Messages = &'static [(Event, Outcome)];
 
     fn worlds_after(messages: &[(Event, Outcome)], now_us: u64) -> Vec<World> {
         let mut books = Books::default();
@@ -376,8 +383,7 @@ mod tests {
 
     #[test]
     fn answers_lead_to_the_states_they_allow() {
-        let keep_200 = Event::ReverseTo { held_minor: 200 };
-        let rows: &[(&str, &[(Event, Outcome)], &[World])] = &[
+        let rows: &[(&str, Messages, &[World])] = &[
             ("approved", &[(HOLD, DONE)], &[pending(500)]),
             ("declined", &[(HOLD, Outcome::Refused)], &[DECLINED]),
             ("1000", &[(HOLD, Outcome::RefusedPerhapsRecorded)], &[ABSENT, DECLINED]),
@@ -388,11 +394,11 @@ mod tests {
             ("verified", &[(Event::Verify, DONE)], &[CANCELED]),
             ("cleared", &[(HOLD, DONE), (PRESENT, DONE)], &[completed(500)]),
             ("reversed", &[(HOLD, DONE), (Event::ReverseAll, DONE)], &[CANCELED]),
-            ("kept 200", &[(HOLD, DONE), (keep_200, DONE)], &[pending(200)]),
+            ("kept 200", &[(HOLD, DONE), (KEEP_200, DONE)], &[pending(200)]),
             ("kept 0", &[(HOLD, DONE), (Event::ReverseTo { held_minor: 0 }, DONE)], &[CANCELED]),
             (
                 "kept and cleared",
-                &[(HOLD, DONE), (keep_200, DONE), (Event::Present { amount_minor: 200 }, DONE)],
+                &[(HOLD, DONE), (KEEP_200, DONE), (Event::Present { amount_minor: 200 }, DONE)],
                 &[completed(200)],
             ),
             (
@@ -405,12 +411,12 @@ mod tests {
                 &[(HOLD, DONE), (PRESENT, Outcome::Unknown)],
                 &[pending(500), completed(500)],
             ),
-            ("reversal refused", &[(HOLD, DONE), (Event::ReverseAll, Outcome::Refused)], &[pending(500)]),
             (
-                "overtaken",
-                &[(HOLD, Outcome::Refused), (Event::ReverseAll, DONE)],
-                &[DECLINED],
+                "reversal refused",
+                &[(HOLD, DONE), (Event::ReverseAll, Outcome::Refused)],
+                &[pending(500)],
             ),
+            ("overtaken", &[(HOLD, Outcome::Refused), (Event::ReverseAll, DONE)], &[DECLINED]),
             (
                 "0200 reversed",
                 &[(Event::Post { amount_minor: 500 }, DONE), (Event::ReverseAll, DONE)],

@@ -31,22 +31,22 @@ pub(super) struct Pacing {
     pub(super) answer_timeout: Duration,
 }
 
-/// Runs a conversation on virtual time. Returns the course and the virtual time it ended at.
+/// Runs a conversation on virtual time.
 pub(super) fn run(
     conversation: &mut Conversation<'_>,
     mut connection: Connection,
     (address, dialect): (SocketAddr, Dialect),
     pacing: Pacing,
     progress: &Progress,
-) -> (Course, u64) {
+) -> Course {
     let started = Instant::now();
-    let (mut course, mut shown, mut now_us) = (Course::default(), started, 0);
+    let (mut course, mut shown) = (Course::default(), started);
     while let Some(due_us) = conversation.next_due_us() {
         wait_until(due_us, started, pacing, progress);
         if progress.is_stopped() {
             break;
         }
-        now_us = due_us;
+        course.ended_us = due_us;
         let purchases = conversation.tally.counts.authorizations;
         let Some(outgoing) = conversation.take_due(due_us) else { continue };
         if !exchange(conversation, &mut connection, &outgoing, (dialect, pacing.answer_timeout)) {
@@ -64,11 +64,11 @@ pub(super) fn run(
         }
         if shown.elapsed() >= SHOW_EVERY {
             shown = Instant::now();
-            progress.show(conversation.tally.snapshot(now_us, 0));
+            progress.show(conversation.tally.snapshot(due_us, 0));
         }
     }
     connection.close();
-    (course, now_us)
+    course
 }
 
 /// Sends a message and waits for its answer. False when the connection broke.
@@ -86,7 +86,8 @@ fn exchange(
                 let Some(answer) = Answer::parse(&message, &dialect) else { continue };
                 let latency_us = micros(sent.elapsed());
                 // The late answer to a message given up before is not the one waited for.
-                if conversation.answered(&answer, due_us, latency_us) && answer.key == outgoing.key {
+                if conversation.answered(&answer, due_us, latency_us) && answer.key == outgoing.key
+                {
                     return true;
                 }
             }

@@ -10,9 +10,11 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use super::books::{Books, Difference, Event, EntryId, Outcome};
+use cardswitch_iso8583::Dialect;
+
+use super::books::{Books, Difference, EntryId, Event, Outcome};
 use super::merchants::catalogue;
-use super::message::{self, Answer, Identity, LaterKind, LaterMessage, Key, OpeningMessage};
+use super::message::{Answer, Identity, Key, LaterKind, LaterMessage, OpeningMessage};
 use super::portfolio::{Card, Portfolio};
 use super::report::{RecentPurchase, Tally};
 use super::traffic::{Fate, Opening, Pace, Payer, Plan, Reference, Traffic};
@@ -38,7 +40,7 @@ pub(super) struct Outgoing {
     pub(super) bytes: Vec<u8>,
     /// When it was meant to leave.
     pub(super) due_us: u64,
-    /// The same for all messages of a purchase.
+    /// The purchase it belongs to; its messages keep to one connection.
     pub(super) lane: u64,
     pub(super) key: Key,
 }
@@ -53,6 +55,7 @@ pub(super) struct Settings {
     pub(super) arrivals_end_us: u64,
     /// How long an answer is waited for.
     pub(super) answer_timeout_us: u64,
+    pub(super) dialect: Dialect,
 }
 
 /// The conversation of one run.
@@ -85,9 +88,18 @@ struct Due {
 enum Action {
     Open(Box<Plan>),
     /// The opening message again: byte for byte, or marked as a repeat.
-    OpenAgain { purchase: u64, marked: bool },
-    Later { purchase: u64, kind: LaterKind },
-    Repeat { purchase: u64, later: usize },
+    OpenAgain {
+        purchase: u64,
+        marked: bool,
+    },
+    Later {
+        purchase: u64,
+        kind: LaterKind,
+    },
+    Repeat {
+        purchase: u64,
+        later: usize,
+    },
 }
 
 /// A purchase with something still to come.
@@ -126,6 +138,7 @@ struct FirstAnswer {
 #[derive(Clone, Copy)]
 struct Awaited {
     purchase: u64,
+    due_us: u64,
     later: Option<usize>,
     sequence: u64,
 }
@@ -182,6 +195,13 @@ impl<'a> Conversation<'a> {
             }
         }
         None
+    }
+
+    /// Takes an answer in that arrived at a time; its latency runs from when its message was due.
+    pub(super) fn answered_at(&mut self, answer: &Answer, now_us: u64, arrived_us: u64) {
+        let waiting = self.awaited.get(&answer.key).and_then(VecDeque::front);
+        let due_us = waiting.map_or(arrived_us, |awaited| awaited.due_us);
+        self.answered(answer, now_us, arrived_us.saturating_sub(due_us));
     }
 
     /// Takes an answer in. Returns false where nobody waits for it.
@@ -287,9 +307,10 @@ impl<'a> Conversation<'a> {
         epoch.is_virtual.then_some(epoch.start_us + due_us)
     }
 
-    fn await_answer(&mut self, key: Key, purchase: u64, later: Option<usize>) {
+    fn await_answer(&mut self, outgoing: &Outgoing, later: Option<usize>) {
+        let (key, purchase, due_us) = (outgoing.key, outgoing.lane, outgoing.due_us);
         self.next_sequence += 1;
-        let awaited = Awaited { purchase, later, sequence: self.next_sequence };
+        let awaited = Awaited { purchase, due_us, later, sequence: self.next_sequence };
         self.awaited.entry(key).or_default().push_back(awaited);
         if let Some(live) = self.live.get_mut(&purchase) {
             live.pending += 1;
@@ -319,12 +340,13 @@ impl Conversation<'_> {
         let virtual_us = self.virtual_us(due_us);
         let (card, pan) = self.payer(&plan);
         let message = OpeningMessage { plan: &plan, card, pan: &pan, identity, virtual_us };
-        let (bytes, key) = (message.encode(false), message.key());
+        let (bytes, key) = (message.encode(false, &self.settings.dialect), message.key());
         let entry = self.enter_opening(&plan, identity.rrn);
         self.live.insert(number, Live::new(plan, pan, identity, entry, bytes.clone()));
-        self.await_answer(key, number, None);
+        let outgoing = Outgoing { bytes, due_us, lane: number, key };
+        self.await_answer(&outgoing, None);
         self.schedule_from_opening(number);
-        Some(Outgoing { bytes, due_us, lane: number, key })
+        Some(outgoing)
     }
 
     fn payer(&self, plan: &Plan) -> (Option<&Card>, String) {
@@ -367,7 +389,11 @@ impl Conversation<'_> {
             self.schedule(purchase, due_us + after_us, action);
         }
         if let Some(after_us) = repeat.filter(|_| is_advice) {
-            self.schedule(purchase, due_us + after_us, Action::OpenAgain { purchase, marked: true });
+            self.schedule(
+                purchase,
+                due_us + after_us,
+                Action::OpenAgain { purchase, marked: true },
+            );
         }
         if let Fate::TimesOut { after_us, .. } = fate
             && moves_money
@@ -383,20 +409,20 @@ impl Conversation<'_> {
         let (card, identity) = (self.payer(&live.plan).0, live.identity);
         let message =
             OpeningMessage { plan: &live.plan, card, pan: &live.pan, identity, virtual_us };
-        let bytes = if marked { message.encode(true) } else { live.bytes.clone() };
+        let bytes =
+            if marked { message.encode(true, &self.settings.dialect) } else { live.bytes.clone() };
         let key = message.key();
         self.tally.counts.duplicates += 1;
-        self.await_answer(key, purchase, None);
+        let outgoing = Outgoing { bytes, due_us, lane: purchase, key };
+        self.await_answer(&outgoing, None);
         self.release(purchase);
-        Some(Outgoing { bytes, due_us, lane: purchase, key })
+        Some(outgoing)
     }
 
     fn opening_answered(&mut self, purchase: u64, answer: &Answer, now_us: u64, latency_us: u64) {
         let Some(live) = self.live.get_mut(&purchase) else { return };
-        let given = FirstAnswer {
-            response: answer.response,
-            authorization_id: answer.authorization_id,
-        };
+        let given =
+            FirstAnswer { response: answer.response, authorization_id: answer.authorization_id };
         let first = live.first_answer;
         if let Some(first) = first.filter(|first| is_final(first.response)) {
             return self.compare_with_first(purchase, first, given);
@@ -419,7 +445,9 @@ impl Conversation<'_> {
                 self.tally.counts.unknown += 1;
                 self.outcome_unknown(purchase, None, now_us);
             }
-            Outcome::Accepted { amount_minor } => self.approved(purchase, amount_minor, answer, now_us),
+            Outcome::Accepted { amount_minor } => {
+                self.approved(purchase, amount_minor, answer, now_us)
+            }
             _ => self.declined(purchase, answer.exact_code()),
         }
     }
@@ -442,9 +470,7 @@ impl Conversation<'_> {
         live.held_minor = held_minor;
         // One that the acquirer has already given up is reversed, never presented.
         let is_given_up = live.tries == TRIES_MAX;
-        if is_given_up
-            || !matches!(live.plan.opening, Opening::Authorization | Opening::Advice)
-        {
+        if is_given_up || !matches!(live.plan.opening, Opening::Authorization | Opening::Advice) {
             return;
         }
         let opened_us = live.plan.due_us;
@@ -496,10 +522,11 @@ impl Conversation<'_> {
         let virtual_us = self.virtual_us(due_us);
         let live = self.live.get(&purchase)?;
         let message = &live.later.get(later)?.message;
-        let bytes = message.encode(&live.plan, &live.pan, virtual_us, repeated);
-        let key = message.key();
-        self.await_answer(key, purchase, Some(later));
-        Some(Outgoing { bytes, due_us, lane: purchase, key })
+        let dialect = &self.settings.dialect;
+        let bytes = message.encode((&live.plan, &live.pan), virtual_us, repeated, dialect);
+        let outgoing = Outgoing { bytes, due_us, lane: purchase, key: message.key() };
+        self.await_answer(&outgoing, Some(later));
+        Some(outgoing)
     }
 
     /// Plans the repeat that was drawn for it, and the presentment after a partial reversal.
@@ -535,10 +562,8 @@ impl Conversation<'_> {
         let Some(live) = self.live.get_mut(&purchase) else { return };
         let was_approved = live.first_answer.is_some_and(|first| is_approval(first.response));
         let Some(sent) = live.later.get_mut(later) else { return };
-        let given = FirstAnswer {
-            response: answer.response,
-            authorization_id: answer.authorization_id,
-        };
+        let given =
+            FirstAnswer { response: answer.response, authorization_id: answer.authorization_id };
         if let Some(first) = sent.first_answer.filter(|first| is_final(first.response)) {
             return self.compare_with_first(purchase, first, given);
         }

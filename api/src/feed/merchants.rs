@@ -95,6 +95,14 @@ impl Catalogue {
         u16::try_from(draws.weighted(&self.totals)).unwrap_or(0)
     }
 
+    /// Finds a merchant that charges in the account's currency, of a category if one is named.
+    pub(super) fn find_domestic(&self, mcc: Option<u16>) -> Option<u16> {
+        let fits = |merchant: &Merchant| {
+            !merchant.is_foreign() && mcc.is_none_or(|mcc| merchant.mcc == mcc)
+        };
+        self.merchants.iter().position(fits).and_then(|slot| u16::try_from(slot).ok())
+    }
+
     /// The merchant in a slot that [`Catalogue::draw`] gave.
     pub(super) fn merchant(&self, slot: u16) -> &Merchant {
         &self.merchants[usize::from(slot) % self.merchants.len()]
@@ -112,7 +120,10 @@ impl Merchant {
         }
         let units_per_major = 10_u64.pow(u32::from(self.currency.exponent().unwrap_or(0)));
         let amount_minor = (cents * 1000 * units_per_major / rate.max(1)).max(1);
-        Price { amount_minor, billing_minor: (amount_minor * rate).div_ceil(1000 * units_per_major) }
+        Price {
+            amount_minor,
+            billing_minor: (amount_minor * rate).div_ceil(1000 * units_per_major),
+        }
     }
 
     /// Tells whether the merchant charges in another currency than the account's.
@@ -121,7 +132,10 @@ impl Merchant {
     }
 
     fn rate_cents_per_thousand(&self) -> u64 {
-        RATES.iter().find(|(currency, _)| *currency == self.currency).map_or(100_000, |(_, rate)| *rate)
+        RATES
+            .iter()
+            .find(|(currency, _)| *currency == self.currency)
+            .map_or(100_000, |(_, rate)| *rate)
     }
 }
 
@@ -177,7 +191,10 @@ mod tests {
         for merchant in &catalogue().merchants {
             for _ in 0..20 {
                 let price = merchant.draw_price(&mut draws);
-                assert!(price.amount_minor > 0 && price.billing_minor > 0, "{merchant:?} {price:?}");
+                assert!(
+                    price.amount_minor > 0 && price.billing_minor > 0,
+                    "{merchant:?} {price:?}"
+                );
                 let low = merchant.typical_cents * 7 / 100;
                 let high = merchant.typical_cents * 11 / 2 + 1000;
                 assert!((low..high).contains(&price.billing_minor), "{merchant:?} {price:?}");

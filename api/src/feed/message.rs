@@ -217,8 +217,7 @@ impl LaterMessage {
             .set_text(2, pan)
             .set(3, if plan.cash { b"010000" } else { b"000000" });
         let builder = with_amounts(builder, plan, amounts);
-        let builder =
-            with_merchant(builder, catalogue().merchant(plan.merchant), plan.merchant);
+        let builder = with_merchant(builder, catalogue().merchant(plan.merchant), plan.merchant);
         let builder = match (self.reference, self.authorization_id) {
             (Reference::AuthorizationId, Some(authorization_id)) => {
                 builder.set(38, &authorization_id)
@@ -229,7 +228,8 @@ impl LaterMessage {
         let replacement = (self.kind == LaterKind::PartialReversal)
             .then(|| replacement_amounts(self.keep_amount_minor))
             .flatten();
-        let builder = builder.set_optional(95, replacement.as_ref().map(|amounts| amounts.as_slice()));
+        let builder =
+            builder.set_optional(95, replacement.as_ref().map(|amounts| amounts.as_slice()));
         finish(builder, with_virtual_time(PrivateUseWriter::new(), virtual_us), dialect)
     }
 
@@ -342,11 +342,7 @@ fn repeat_of(mti: Mti) -> Mti {
 fn with_identity(builder: MessageBuilder, identity: Identity) -> MessageBuilder {
     let time = transmission_time(identity.sent_us);
     let (date, time_of_day) = time.split_at(4);
-    builder
-        .set(7, &time)
-        .set_number(11, identity.stan.into())
-        .set(12, time_of_day)
-        .set(13, date)
+    builder.set(7, &time).set_number(11, identity.stan.into()).set(12, time_of_day).set(13, date)
 }
 
 fn with_amounts(builder: MessageBuilder, plan: &Plan, amounts: Amounts) -> MessageBuilder {
@@ -476,7 +472,8 @@ mod tests {
             assert_eq!(message.get(37), Some(&b"000000000042"[..]));
             assert!(message.has(2) != message.has(35), "{message:?}");
             assert_eq!(message.has(52), plan.credentials.pin != Given::Absent);
-            assert_eq!(message.has(6), plan.price.amount_minor > 0 && message.has(6) || message.has(51));
+            let is_foreign = catalogue().merchant(plan.merchant).is_foreign();
+            assert_eq!((message.has(6), message.has(51)), (is_foreign, is_foreign));
             let private_use =
                 cardswitch_iso8583::PrivateUse::parse(message.get(48).unwrap()).unwrap();
             assert_eq!(private_use.virtual_micros(), Some(IDENTITY.sent_us));

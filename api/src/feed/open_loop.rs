@@ -37,6 +37,8 @@ pub(super) const STOP_GRACE: Duration = Duration::from_secs(2);
 pub(super) struct Course {
     /// Wall time from the start to the last purchase.
     pub(super) elapsed: Duration,
+    /// When it ended, by its own clock.
+    pub(super) ended_us: u64,
     pub(super) ended_early: Option<String>,
 }
 
@@ -86,7 +88,8 @@ pub(super) fn run(
     for connection in connections {
         open_loop.add_lane(connection)?;
     }
-    let course = open_loop.run(&inbox, progress);
+    let mut course = open_loop.run(&inbox, progress);
+    course.ended_us = open_loop.now_us();
     open_loop.close();
     Ok(course)
 }
@@ -154,7 +157,8 @@ impl OpenLoop<'_, '_> {
                 }
             }
             News::Lost { lane, generation } => {
-                if let Some(lane) = self.lanes.get_mut(lane).filter(|l| l.generation == generation) {
+                if let Some(lane) = self.lanes.get_mut(lane).filter(|l| l.generation == generation)
+                {
                     lane.connection = None;
                 }
             }

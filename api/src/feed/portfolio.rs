@@ -72,6 +72,9 @@ pub struct Card {
     /// What the card was made for, where the file says so.
     #[serde(default)]
     pub profile: Option<Profile>,
+    /// The interval at which its allowance starts over, where the file says so.
+    #[serde(default)]
+    pub interval: Option<String>,
 }
 
 /// Shows the identifier alone: the rest is card data.
@@ -85,6 +88,11 @@ impl Card {
     /// The expiry as a message carries it, YYMM. Source: ISO DE14.
     pub(super) fn expiry_yymm(&self) -> String {
         format!("{:02}{:02}", self.expiration.year().rem_euclid(100), self.expiration.month())
+    }
+
+    /// Tells whether the allowance may start over during a run, so that its balance proves nothing.
+    pub(super) fn resets(&self) -> bool {
+        self.interval.is_some()
     }
 
     fn is_ordinary(&self) -> bool {
@@ -177,10 +185,16 @@ impl Portfolio {
 /// So many cards are compared with an invented number; one in a thousand million can clash.
 const STRANGER_CHECKS_MAX: usize = 64;
 
+/// Parses a line. What it lets through fits the messages that will carry it.
 fn parse_card(line: &str) -> Option<Card> {
     let card: Card = serde_json::from_str(line).ok()?;
-    let digits_only = card.pan.bytes().all(|byte| byte.is_ascii_digit());
-    (digits_only && (12..=19).contains(&card.pan.len())).then_some(card)
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_zip = |zip: &str| zip.len() <= 10 && zip.bytes().all(|b| (b' '..=b'~').contains(&b));
+    let pan_fits = is_digits(&card.pan) && (12..=19).contains(&card.pan.len());
+    let cvv_fits = card.cvv.as_deref().is_none_or(|cvv| is_digits(cvv) && cvv.len() <= 4);
+    let pin_fits = card.pin.as_deref().is_none_or(|pin| is_digits(pin) && pin.len() <= 12);
+    let zip_fits = card.zip.as_deref().is_none_or(is_zip);
+    (pan_fits && cvv_fits && pin_fits && zip_fits).then_some(card)
 }
 
 /// Appends the Luhn check digit.

@@ -83,7 +83,7 @@ mod tests {
             sum += u128::from(wait);
             beyond_two += u64::from(wait > 2 << 32);
         }
-        let mean_mille = sum * 1000 / u128::from(count) >> 32;
+        let mean_mille = (sum * 1000 / u128::from(count)) >> 32;
         assert!((985..=1015).contains(&mean_mille), "seed 7: mean {mean_mille}");
         // e^-2 is 135.3 in a thousand.
         assert!((131_000..=140_000).contains(&(beyond_two * 1_000_000 / count)), "{beyond_two}");

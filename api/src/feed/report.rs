@@ -232,15 +232,19 @@ impl FeedReport {
     #[must_use]
     pub fn authorizations_per_s(&self) -> u64 {
         let elapsed_ms = self.elapsed.as_millis().max(1);
-        u64::try_from(u128::from(self.counts.authorizations) * 1000 / elapsed_ms).unwrap_or(u64::MAX)
+        u64::try_from(u128::from(self.counts.authorizations) * 1000 / elapsed_ms)
+            .unwrap_or(u64::MAX)
     }
 
     /// The object that scripts read: one line of JSON.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         let counts = &self.counts;
-        let declined: serde_json::Map<String, serde_json::Value> =
-            counts.declined.iter().map(|(code, count)| (code.to_string(), (*count).into())).collect();
+        let declined: serde_json::Map<String, serde_json::Value> = counts
+            .declined
+            .iter()
+            .map(|(code, count)| (code.to_string(), (*count).into()))
+            .collect();
         serde_json::json!({
             "seed": self.seed,
             "duration_s": seconds(self.duration),
@@ -270,7 +274,8 @@ impl FeedReport {
 
     fn write_text(&self, text: &mut String) -> std::fmt::Result {
         let counts = &self.counts;
-        let row = |text: &mut String, name: &str, value: u64| writeln!(text, "{name:<28}{value:>12}");
+        let row =
+            |text: &mut String, name: &str, value: u64| writeln!(text, "{name:<28}{value:>12}");
         row(text, "purchases", counts.authorizations)?;
         row(text, "  approved", counts.approved)?;
         for (code, count) in &counts.declined {
@@ -298,7 +303,10 @@ impl FeedReport {
         let differences = self.differences.len();
         match self.comparison {
             Comparison::Transactions { cards } => {
-                writeln!(text, "books: every transaction of {cards} cards, {differences} differences")?;
+                writeln!(
+                    text,
+                    "books: every transaction of {cards} cards, {differences} differences"
+                )?;
             }
             Comparison::Balances { cards } => {
                 writeln!(text, "books: allowances of {cards} cards, {differences} differences")?;
@@ -391,7 +399,9 @@ mod tests {
     #[test]
     fn the_text_names_codes_and_differences() {
         let text = report().to_text();
-        for part in ["declined 1502 over limit", "allowances of 3 cards, 1 differences", "card c1 rrn -"] {
+        for part in
+            ["declined 1502 over limit", "allowances of 3 cards, 1 differences", "card c1 rrn -"]
+        {
             assert!(text.contains(part), "{part} in\n{text}");
         }
     }

@@ -35,6 +35,13 @@ pub(super) struct Pace {
     daily_shape: bool,
 }
 
+impl Pace {
+    /// How long an acquirer waits before it tries again.
+    pub(super) fn retry_us(&self) -> u64 {
+        self.repeat_us.1
+    }
+}
+
 /// Settlement a few seconds later; arrivals keep the rate that was asked for.
 pub(super) const REAL_PACE: Pace = Pace {
     settle_us: (SECOND_US, 4 * SECOND_US),
@@ -212,7 +219,7 @@ impl Traffic {
     /// Advances to the next arrival: exponential gaps, stretched by the hour's share.
     fn advance(&mut self) -> u64 {
         let wait = u128::from(self.arrivals.exponential_q32()) * u128::from(self.mean_gap_ns);
-        let mut work = wait * 1000 >> 32;
+        let mut work = (wait * 1000) >> 32;
         loop {
             let of_day_ns = (self.day_offset_ns + self.now_ns) % (DAY_US * 1000);
             let hour = usize::try_from(of_day_ns / (HOUR_US * 1000)).unwrap_or(0);
@@ -328,11 +335,7 @@ fn draw_opening(draws: &mut Draws, payer: Payer, profile: Option<Profile>) -> Op
 
 /// Draws which credentials are carried, and now and then a wrong one. Advices were approved
 /// elsewhere and carry none.
-fn draw_credentials(
-    draws: &mut Draws,
-    opening: Opening,
-    profile: Option<Profile>,
-) -> Credentials {
+fn draw_credentials(draws: &mut Draws, opening: Opening, profile: Option<Profile>) -> Credentials {
     let wrong = draws.below(1000);
     let (track2, with_pin) = (draws.per_mille(100), draws.per_mille(120));
     let (with_cvv, with_zip) = (draws.per_mille(500), draws.per_mille(300));
@@ -419,7 +422,9 @@ mod tests {
         assert!(has(|plan| matches!(plan.fate, Fate::Reversed { .. })) > 100);
         assert!(has(|plan| matches!(plan.fate, Fate::PartlyReversed { .. })) > 100);
         assert!(has(|plan| matches!(plan.fate, Fate::Abandoned)) > 100);
-        assert!(has(|plan| matches!(plan.fate, Fate::TimesOut { repeat_after_us: Some(_), .. })) > 20);
+        assert!(
+            has(|plan| matches!(plan.fate, Fate::TimesOut { repeat_after_us: Some(_), .. })) > 20
+        );
         assert!(has(|plan| plan.duplicate_after_us.is_some()) > 100);
         assert!(has(|plan| plan.repeat_after_us.is_some()) > 100);
         assert!(has(|plan| plan.price.amount_minor != plan.price.billing_minor) > 500);
@@ -447,7 +452,7 @@ mod tests {
     fn the_day_has_its_shape() {
         assert_eq!(DAILY_SHAPE.iter().sum::<u64>(), 24_000);
         let portfolio = portfolio();
-        let mut traffic = Traffic::new(4, 1_000_000_000, VIRTUAL_PACE, 0);
+        let mut traffic = Traffic::new(4, 3_000_000_000, VIRTUAL_PACE, 0);
         let mut by_hour = [0_u64; 24];
         for _ in 0..50_000 {
             let plan = traffic.next_plan(&portfolio);

@@ -126,10 +126,9 @@ impl<'a> Reader<'a> {
         let base = self.source.url.trim_end_matches('/');
         let path = format!(
             "{}/network/v1/cards/{card_id}/transactions?limit={PAGE_LEN}&offset={offset}",
-            base.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or(
-                String::new(),
-                |(_, prefix)| format!("/{prefix}")
-            )
+            base.split_once("://")
+                .and_then(|(_, rest)| rest.split_once('/'))
+                .map_or(String::new(), |(_, prefix)| format!("/{prefix}"))
         );
         let request = Request::get(path)
             .header("host", &self.authority)
@@ -202,8 +201,7 @@ mod tests {
                 {"rrn":null,"state":"completed","held":0,"posted":5}]}"#,
         )
         .unwrap();
-        let views: Vec<_> =
-            page.results.iter().filter_map(|row| view_of(row).unwrap()).collect();
+        let views: Vec<_> = page.results.iter().filter_map(|row| view_of(row).unwrap()).collect();
         let pending = World { state: State::Pending, held_minor: 1234, posted_minor: 0 };
         assert_eq!(views.len(), 2);
         assert_eq!(views[0], TransactionView { rrn: 42, world: pending, response_code: Some(0) });
