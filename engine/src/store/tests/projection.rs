@@ -5,6 +5,12 @@ use proptest::prelude::*;
 use super::model::Model;
 use super::world::journal;
 use super::*;
+use crate::command::effect::{EarlyReversal, Effect, RememberedAnswer};
+use crate::command::reply::NetworkReply;
+use crate::domain::ids::Timestamp;
+use crate::domain::network_key::{
+    DuplicateKey, DuplicateWindow, Fingerprint, OriginalKey, RetrievalKey,
+};
 
 #[test]
 fn a_world_has_every_kind_of_effect() {
@@ -66,6 +72,52 @@ proptest! {
         prop_assert_eq!(Some(checkpoint.last_transaction), model.transactions.keys().next_back().copied());
         prop_assert_eq!(Some(checkpoint.last_line), model.lines.keys().next_back().copied());
     }
+}
+
+/// How many answers, ends of answers and early reversals are stored.
+fn remembered(store: &Store) -> [u64; 3] {
+    use redb::ReadableTableMetadata;
+    let read_txn = store.database.begin_read().unwrap();
+    [
+        read_txn.open_table(ANSWERS.definition()).unwrap().len().unwrap(),
+        read_txn.open_table(ANSWER_ENDS).unwrap().len().unwrap(),
+        read_txn.open_table(EARLY_REVERSALS).unwrap().len().unwrap(),
+    ]
+}
+
+#[test]
+fn what_ends_at_the_instant_of_a_record_is_forgotten_with_it() {
+    let ends_at = Timestamp(1_000);
+    let early = EarlyReversal {
+        original_key: Some(OriginalKey(u64::MAX)),
+        retrieval_key: Some(RetrievalKey(u64::MAX)),
+        expires_at: ends_at,
+    };
+    let fingerprint = Fingerprint {
+        key: DuplicateKey(u128::MAX),
+        trace: None,
+        content: 1,
+        window: DuplicateWindow::Day,
+    };
+    let answer =
+        RememberedAnswer { fingerprint, expires_at: ends_at, reply: NetworkReply::Conflict };
+    let effects = [Effect::Answer(Box::new(answer)), Effect::EarlyReversal(early)];
+    let rows = [(999, vec![1, 1, 1]), (1_000, vec![0, 0, 0]), (1_001, vec![0, 0, 0])];
+    for (at, expected) in rows {
+        let first = Record { seq: RecordSeq(1), at: Timestamp(10), effects: effects.to_vec() };
+        let second = Record { seq: RecordSeq(2), at: Timestamp(at), effects: Vec::new() };
+        let together = store_of(&[first.clone(), second.clone()]);
+        assert_eq!(remembered(&together).to_vec(), expected, "in one run, at {at}");
+        let apart = store_of(std::slice::from_ref(&first));
+        assert_eq!(remembered(&apart), [1, 1, 1]);
+        commit_after(&apart, &[first], &[second]);
+        assert_eq!(remembered(&apart).to_vec(), expected, "one by one, at {at}");
+    }
+}
+
+fn commit_after(store: &Store, before: &[Record], run: &[Record]) {
+    let all = [before, run].concat();
+    store.commit(&gather(run), position_after(&all), CommitKind::Visible).unwrap();
 }
 
 #[test]
