@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `access` | the network key; bodies |
 //! | `named` | the card or transaction a body names, and its currency |
-//! | `requests` | from a body to what is asked of the engine |
+//! | `requests`, `values` | from a body to what is asked of the engine |
 //! | `answers` | from the engine's reply to a body |
 //! | `cards`, `clock` | what simulations look at and turn |
 //!
@@ -18,6 +18,7 @@ mod cards;
 mod clock;
 mod named;
 mod requests;
+mod values;
 
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::HeaderMap;

@@ -8,27 +8,27 @@ use cardswitch_engine::command::network::{
 };
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::card::PanHash;
-use cardswitch_engine::domain::credential::{ExpiryMonth, PackedZip, PresentedCredentials};
+use cardswitch_engine::domain::credential::{PackedZip, PresentedCredentials};
 use cardswitch_engine::domain::ids::CardId;
-use cardswitch_engine::domain::merchant::{Mcc, Merchant};
+use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::{
-    AuthorizationId, DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace,
+    DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace,
 };
 use cardswitch_engine::store::Snapshot;
-use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::named::Named;
+use super::values::{
+    Lowest, amount, authorization_id, authorization_kind, category_code, currency, digits,
+    expiry_month, merchant_id, presentment_count, trace_number,
+};
 use crate::error::ApiError;
-use crate::network::marks::{Marks, merchant_number, parse_authorization_id};
+use crate::network::marks::{Marks, merchant_number};
 use crate::secrets::{HashPurpose, Secrets};
 use crate::state::AppState;
-use crate::wire::amount::parse_json_amount;
-use crate::wire::currency::parse_currency;
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
-use crate::wire::time::parse_date;
 
 /// What can be asked through this door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -396,93 +396,4 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         }
         PresentmentNumber { number, count }
     }
-}
-
-/// The lowest amount that makes sense.
-#[derive(Clone, Copy)]
-enum Lowest {
-    Zero,
-    AboveZero,
-}
-
-impl Lowest {
-    fn flaw(self) -> Flaw {
-        match self {
-            Self::Zero => Flaw::new("negative", "must not be negative"),
-            Self::AboveZero => Flaw::new("not_positive", "must be above zero"),
-        }
-    }
-}
-
-/// Reads an amount that is not below the lowest that makes sense.
-fn amount(value: &RawValue, currency: CurrencyCode, lowest: Lowest) -> Result<Minor, Flaw> {
-    let amount = parse_json_amount(value, currency)?;
-    let is_enough = match lowest {
-        Lowest::Zero => amount >= Minor::ZERO,
-        Lowest::AboveZero => amount.is_positive(),
-    };
-    if is_enough { Ok(amount) } else { Err(lowest.flaw()) }
-}
-
-fn currency(value: &RawValue) -> Result<CurrencyCode, Flaw> {
-    let flaw = || Flaw::new("unknown_currency", "must be a currency code such as `USD`");
-    parse_currency(&fields::text(value)?).ok_or_else(flaw)
-}
-
-fn authorization_kind(value: &RawValue) -> Result<AuthorizationKind, Flaw> {
-    match fields::text(value)?.as_str() {
-        "purchase" => Ok(AuthorizationKind::Purchase),
-        "cash" => Ok(AuthorizationKind::Cash),
-        "verification" => Ok(AuthorizationKind::Verification),
-        _ => Err(Flaw::new("unknown_value", "must be one of `purchase`, `cash`, `verification`")),
-    }
-}
-
-fn authorization_id(value: &RawValue) -> Result<AuthorizationId, Flaw> {
-    let flaw = || Flaw::new("not_an_authorization_id", "must be six letters and digits");
-    parse_authorization_id(&fields::text(value)?).ok_or_else(flaw)
-}
-
-/// Reads an expiration: a date, of which year and month count, or year and month alone.
-fn expiry_month(value: &RawValue) -> Result<ExpiryMonth, Flaw> {
-    let text = fields::text(value)?;
-    let date = parse_date(&text).or_else(|| parse_date(&format!("{text}-01")));
-    date.map(ExpiryMonth::of).ok_or_else(|| Flaw::new("not_a_date", "must be a date, yyyy-mm-dd"))
-}
-
-/// Reads text of so many digits, or a JSON integer with them.
-fn digits(value: &RawValue, len_min: usize, len_max: usize) -> Result<String, Flaw> {
-    let text =
-        if value.get().starts_with('"') { fields::text(value)? } else { value.get().to_owned() };
-    let fits = (len_min..=len_max).contains(&text.len());
-    if fits && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Ok(text);
-    }
-    let message = match len_min {
-        _ if len_min == len_max => format!("must be {len_max} digits"),
-        _ => format!("must be {len_min} to {len_max} digits"),
-    };
-    Err(Flaw::new("not_digits", message))
-}
-
-/// Reads a trace number, with zeros in front as messages have it. Source: ISO DE11.
-fn trace_number(value: &RawValue) -> Result<String, Flaw> {
-    digits(value, 1, 6).map(|digits| format!("{digits:0>6}"))
-}
-
-/// Reads a merchant id: a number, or text as a terminal sends it. Source: ISO DE42.
-fn merchant_id(value: &RawValue) -> Result<String, Flaw> {
-    if value.get().starts_with('"') { fields::short_text(value, 15) } else { digits(value, 1, 16) }
-}
-
-fn category_code(value: &RawValue) -> Result<Mcc, Flaw> {
-    let flaw = || Flaw::new("not_a_category", "must be a merchant category code of 4 digits");
-    let digits = digits(value, 1, 4).map_err(|_| flaw())?;
-    digits.parse().map(Mcc).map_err(|_| flaw())
-}
-
-fn presentment_count(value: &RawValue) -> Result<u8, Flaw> {
-    let flaw = || Flaw::new("out_of_range", "must be 1 to 99");
-    let digits = digits(value, 1, 2).map_err(|_| flaw())?;
-    digits.parse().ok().filter(|count| *count > 0).ok_or_else(flaw)
 }

@@ -1,0 +1,108 @@
+//! The values in bodies: one reader for each kind, with what is wrong where it refuses.
+
+use cardswitch_engine::command::network::AuthorizationKind;
+use cardswitch_engine::domain::credential::ExpiryMonth;
+use cardswitch_engine::domain::merchant::Mcc;
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::network_key::AuthorizationId;
+use serde_json::value::RawValue;
+
+use crate::network::marks::parse_authorization_id;
+use crate::wire::amount::parse_json_amount;
+use crate::wire::currency::parse_currency;
+use crate::wire::fault::Flaw;
+use crate::wire::fields;
+use crate::wire::time::parse_date;
+
+/// The lowest amount that makes sense.
+#[derive(Clone, Copy)]
+pub(super) enum Lowest {
+    Zero,
+    AboveZero,
+}
+
+impl Lowest {
+    fn flaw(self) -> Flaw {
+        match self {
+            Self::Zero => Flaw::new("negative", "must not be negative"),
+            Self::AboveZero => Flaw::new("not_positive", "must be above zero"),
+        }
+    }
+}
+
+/// Reads an amount that is not below the lowest that makes sense.
+pub(super) fn amount(
+    value: &RawValue,
+    currency: CurrencyCode,
+    lowest: Lowest,
+) -> Result<Minor, Flaw> {
+    let amount = parse_json_amount(value, currency)?;
+    let is_enough = match lowest {
+        Lowest::Zero => amount >= Minor::ZERO,
+        Lowest::AboveZero => amount.is_positive(),
+    };
+    if is_enough { Ok(amount) } else { Err(lowest.flaw()) }
+}
+
+pub(super) fn currency(value: &RawValue) -> Result<CurrencyCode, Flaw> {
+    let flaw = || Flaw::new("unknown_currency", "must be a currency code such as `USD`");
+    parse_currency(&fields::text(value)?).ok_or_else(flaw)
+}
+
+pub(super) fn authorization_kind(value: &RawValue) -> Result<AuthorizationKind, Flaw> {
+    match fields::text(value)?.as_str() {
+        "purchase" => Ok(AuthorizationKind::Purchase),
+        "cash" => Ok(AuthorizationKind::Cash),
+        "verification" => Ok(AuthorizationKind::Verification),
+        _ => Err(Flaw::new("unknown_value", "must be one of `purchase`, `cash`, `verification`")),
+    }
+}
+
+pub(super) fn authorization_id(value: &RawValue) -> Result<AuthorizationId, Flaw> {
+    let flaw = || Flaw::new("not_an_authorization_id", "must be six letters and digits");
+    parse_authorization_id(&fields::text(value)?).ok_or_else(flaw)
+}
+
+/// Reads an expiration: a date, of which year and month count, or year and month alone.
+pub(super) fn expiry_month(value: &RawValue) -> Result<ExpiryMonth, Flaw> {
+    let text = fields::text(value)?;
+    let date = parse_date(&text).or_else(|| parse_date(&format!("{text}-01")));
+    date.map(ExpiryMonth::of).ok_or_else(|| Flaw::new("not_a_date", "must be a date, yyyy-mm-dd"))
+}
+
+/// Reads text of so many digits, or a JSON integer with them.
+pub(super) fn digits(value: &RawValue, len_min: usize, len_max: usize) -> Result<String, Flaw> {
+    let text =
+        if value.get().starts_with('"') { fields::text(value)? } else { value.get().to_owned() };
+    let fits = (len_min..=len_max).contains(&text.len());
+    if fits && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(text);
+    }
+    let message = match len_min {
+        _ if len_min == len_max => format!("must be {len_max} digits"),
+        _ => format!("must be {len_min} to {len_max} digits"),
+    };
+    Err(Flaw::new("not_digits", message))
+}
+
+/// Reads a trace number, with zeros in front as messages have it. Source: ISO DE11.
+pub(super) fn trace_number(value: &RawValue) -> Result<String, Flaw> {
+    digits(value, 1, 6).map(|digits| format!("{digits:0>6}"))
+}
+
+/// Reads a merchant id: a number, or text as a terminal sends it. Source: ISO DE42.
+pub(super) fn merchant_id(value: &RawValue) -> Result<String, Flaw> {
+    if value.get().starts_with('"') { fields::short_text(value, 15) } else { digits(value, 1, 16) }
+}
+
+pub(super) fn category_code(value: &RawValue) -> Result<Mcc, Flaw> {
+    let flaw = || Flaw::new("not_a_category", "must be a merchant category code of 4 digits");
+    let digits = digits(value, 1, 4).map_err(|_| flaw())?;
+    digits.parse().map(Mcc).map_err(|_| flaw())
+}
+
+pub(super) fn presentment_count(value: &RawValue) -> Result<u8, Flaw> {
+    let flaw = || Flaw::new("out_of_range", "must be 1 to 99");
+    let digits = digits(value, 1, 2).map_err(|_| flaw())?;
+    digits.parse().ok().filter(|count| *count > 0).ok_or_else(flaw)
+}
