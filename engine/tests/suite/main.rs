@@ -10,8 +10,13 @@
 #![expect(clippy::cast_possible_truncation, reason = "numbers here are small")]
 #![expect(clippy::cast_sign_loss, reason = "numbers here are not negative")]
 
+mod desk;
 mod driver;
+mod faults;
 mod model;
 mod model_tests;
+mod money;
+mod replay;
 mod rng;
+mod running;
 mod workload;
