@@ -49,7 +49,7 @@ fn live_on(pair: &mut Pair, recovered: ShardState) {
     for _ in 0..STEPS_AFTER {
         let command = pair.workload.draw(&pair.model);
         let at = pair.workload.pass_time();
-        drop(pair.model.expect(at.0, &command));
+        let _ = pair.model.expect(at.0, &command);
         assert_eq!(other.run(at, &command), pair.driver.run(at, &command), "{command:?}");
     }
     assert_eq!(other.state.part_hashes(), pair.driver.state.part_hashes());
