@@ -22,6 +22,7 @@ use crate::command::record::records;
 use crate::directory::DataDirectory;
 use crate::domain::ids::RecordSeq;
 use crate::domain::public_id::IdMint;
+use crate::journal::overlay::SharedBackend;
 use crate::journal::redb::Expectation;
 use crate::journal::{
     BatchNumber, ChainHash, ChainPosition, CommitterWiring, DirectoryId, DurablePosition, Epoch,
@@ -59,6 +60,17 @@ pub struct EngineOptions {
     pub clock: Clock,
     /// How much of the journal is kept.
     pub retention: Retention,
+}
+
+/// What stands in for the files of a directory.
+#[derive(Clone, Debug)]
+pub struct EngineStorage {
+    /// For `store.redb`.
+    pub store: SharedBackend,
+    /// For `journal.redb`.
+    pub journal: SharedBackend,
+    /// For `journal.ack`.
+    pub mark: SharedBackend,
 }
 
 /// Why an engine cannot be opened.
@@ -141,13 +153,31 @@ impl Engine {
     /// Opens the engine of a data directory: recovers the state, then starts the threads.
     /// Errors: a file that is damaged, foreign, newer or in use; nothing is skipped in silence.
     pub fn open(options: EngineOptions) -> Result<Self, OpenError> {
+        let store = open_store(&options.directory)?;
+        let journal_path = options.directory.journal_path();
+        Self::start(options, store, |expected| RedbJournal::open(&journal_path, expected))
+    }
+
+    /// Opens the engine on other storage than the directory's files, which tests make fail.
+    /// Errors: as `open`.
+    pub fn open_on(options: EngineOptions, storage: EngineStorage) -> Result<Self, OpenError> {
+        let EngineStorage { store, journal, mark } = storage;
+        let store = Store::open_with_backend(store, options.directory.id())?;
+        Self::start(options, store, |expected| RedbJournal::open_on(journal, mark, expected))
+    }
+
+    fn start(
+        options: EngineOptions,
+        store: Store,
+        open_journal: impl FnOnce(&Expectation) -> Result<RedbJournal, JournalError>,
+    ) -> Result<Self, OpenError> {
         let EngineOptions { directory, id_key, clock, retention } = options;
-        let store = Arc::new(open_store(&directory)?);
+        let store = Arc::new(store);
         let checkpoint = store.checkpoint()?;
         let identity = journal_identity(&directory);
         let position = chain_position(&checkpoint);
         let expected = Expectation { identity, checkpoint: Some(position) };
-        let journal = RedbJournal::open(&directory.journal_path(), &expected)?;
+        let journal = open_journal(&expected)?;
         let state = recover(&store, journal.reader())?;
         clock.advance_to(state.last_at());
 
@@ -290,12 +320,16 @@ impl Engine {
     /// Why the engine has stopped taking commands, or the tables stand still, if they do.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        let journal = self.health.failure().map(|why| format!("journal: {why}"));
-        journal.or_else(|| {
-            let threads = self.threads.lock();
-            let why = threads.as_ref()?.projector.health().failure()?;
-            Some(format!("query tables: {why}"))
-        })
+        if let Some(why) = self.health.failure() {
+            return Some(format!("journal: {why}"));
+        }
+        let threads = self.threads.lock();
+        let threads = threads.as_ref()?;
+        // A shard ends by itself only by a broken invariant, which it has printed.
+        if threads.shard.is_finished() {
+            return Some("the shard broke off; see the message above".to_owned());
+        }
+        threads.projector.health().failure().map(|why| format!("query tables: {why}"))
     }
 
     /// Finishes what was taken, writes a last checkpoint, stops every thread. Idempotent.
@@ -303,14 +337,11 @@ impl Engine {
         drop(self.inbox.lock().take());
         let Some(threads) = self.threads.lock().take() else { return };
         // Each thread ends when the one before it has: nothing that was answered is left behind.
-        let state = threads.shard.join();
-        let committed = threads.committer.join();
+        // One that broke has printed why, and the journal tells the truth on restart.
+        drop(threads.shard.join());
+        drop(threads.committer.join());
         threads.projector.stop();
         threads.projector.join();
-        if state.is_err() || committed.is_err() {
-            // The panic itself was printed by the thread; the journal tells the truth on restart.
-            std::process::abort();
-        }
     }
 }
 

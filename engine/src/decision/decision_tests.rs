@@ -318,8 +318,10 @@ fn amounts_up_to_a_limit_pass_and_above_it_do_not() {
     ]);
 }
 
+type Breaker = (Rule, u16, fn(&mut Case));
+
 /// Each rule, made to fail alone and whatever else fails, in the order of precedence with its code.
-const BREAKERS: [(Rule, u16, fn(&mut Case)); 22] = [
+const BREAKERS: [Breaker; 22] = [
     (Rule::CardTerminated, 1000, |c| c.card.usage.state = CardState::Terminated),
     (Rule::CompanyClosed, 1000, |c| c.is_company_closed = true),
     (Rule::ReversedBefore, 1000, |c| c.is_reversed_before = true),

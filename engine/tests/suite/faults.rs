@@ -1,0 +1,204 @@
+//! Storage that fails under a running engine: it stops and says so, and nothing that was answered
+//! is lost when it is opened again.
+
+use cardswitch_engine::clock::Clock;
+use cardswitch_engine::command::reply::{AuthorizationReply, Reply};
+use cardswitch_engine::directory::DataDirectory;
+use cardswitch_engine::domain::ids::{CardSlot, RecordSeq};
+use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::engine::{Engine, EngineStorage};
+use cardswitch_engine::journal::overlay::SharedBackend;
+use cardswitch_engine::journal::testing::{FaultPlan, FaultyBackend};
+use cardswitch_engine::submission::SubmitError;
+
+use crate::desk::{Desk, authorization, manual, options, purchase};
+use crate::rng::Rng;
+
+/// The three files of a directory, in memory.
+#[derive(Clone, Default)]
+struct Disks {
+    store: FaultyBackend,
+    journal: FaultyBackend,
+    mark: FaultyBackend,
+}
+
+/// In what shape the files are found again.
+#[derive(Clone, Copy, Debug)]
+enum Crash {
+    /// The process ended, the system went on.
+    Kill,
+    /// Whatever was not synced is gone.
+    PowerFailure,
+    /// Some of what was not synced is there, some is not, some is torn.
+    TornPowerFailure(u64),
+}
+
+impl Disks {
+    fn after(&self, crash: Crash) -> Self {
+        let again = |disk: &FaultyBackend| match crash {
+            Crash::Kill => disk.after_kill(),
+            Crash::PowerFailure => disk.after_power_failure(),
+            Crash::TornPowerFailure(seed) => disk.after_torn_power_failure(seed),
+        };
+        let (store, journal) = (again(&self.store), again(&self.journal));
+        Self { store, journal, mark: again(&self.mark) }
+    }
+
+    fn desk(&self, clock: Clock) -> (Desk, tempfile::TempDir) {
+        let parent = tempfile::tempdir().unwrap();
+        let directory = DataDirectory::create(&parent.path().join("data"), [5; 16]).unwrap();
+        let storage = EngineStorage {
+            store: SharedBackend::new(self.store.clone()),
+            journal: SharedBackend::new(self.journal.clone()),
+            mark: SharedBackend::new(self.mark.clone()),
+        };
+        (Desk::new(Engine::open_on(options(directory, clock), storage).unwrap()), parent)
+    }
+}
+
+/// Buys for 1 until the engine does not answer any more; returns what was approved.
+fn buy_until_it_stops(desk: &Desk) -> Vec<AuthorizationReply> {
+    let mut approved = Vec::new();
+    for mark in 1..400 {
+        match desk.try_ask(purchase(1, mark)) {
+            Ok(Reply::OutcomeUnknown) | Err(SubmitError::Stopped) => break,
+            Ok(reply) => approved.push(authorization(reply)),
+            Err(SubmitError::Overloaded) => panic!("one at a time is never too many"),
+        }
+    }
+    approved
+}
+
+/// Every approval is in the tables, once, and at most one more that nobody was told about.
+fn check_nothing_is_lost(disks: &Disks, crash: Crash, approved: &[AuthorizationReply]) {
+    let (desk, _parent) = disks.after(crash).desk(manual());
+    let tables = desk.read();
+    let mut last = None;
+    for reply in approved {
+        let seq = desk.seq_of(reply);
+        let row = tables.transaction(seq).unwrap().unwrap_or_else(|| panic!("{seq:?} is lost"));
+        assert_eq!(Some(row.record.id), reply.transaction, "{crash:?}");
+        assert!(last < Some(seq), "each one is another");
+        last = Some(seq);
+    }
+    let spent = tables.card(CardSlot(0)).unwrap().unwrap().record.usage.spent;
+    let told = Minor(approved.len() as i64);
+    assert!(spent == told || spent == told + Minor(1), "{crash:?}: {spent:?} of {told:?}");
+    drop(tables);
+    // It goes on from there.
+    let next = authorization(desk.ask(purchase(1, 1_000)));
+    assert_eq!(next.allowance_balance, Minor(1_000_000 - 1) - spent);
+}
+
+fn crashes(seed: u64) -> [Crash; 4] {
+    [
+        Crash::Kill,
+        Crash::PowerFailure,
+        Crash::TornPowerFailure(seed),
+        Crash::TornPowerFailure(seed + 1),
+    ]
+}
+
+#[test]
+fn a_journal_that_fails_stops_the_engine_and_loses_no_answer() {
+    let mut rng = Rng::new(Rng::seed_from_environment());
+    for round in 0..24_u64 {
+        let nth = 1 + rng.below(60);
+        let plan = match round % 4 {
+            0 => FaultPlan { fail_write: Some(nth), ..FaultPlan::default() },
+            1 => FaultPlan { torn_write: Some((nth, 512)), ..FaultPlan::default() },
+            2 => FaultPlan { fail_sync: Some(nth), ..FaultPlan::default() },
+            _ => FaultPlan { fail_after_sync: Some(nth), ..FaultPlan::default() },
+        };
+        let disks = Disks::default();
+        let (desk, _parent) = disks.desk(manual());
+        desk.set_up_budget(1_000_000);
+        disks.journal.plan(plan);
+        let approved = buy_until_it_stops(&desk);
+        assert!(approved.len() < 399, "the fault came: {plan:?}");
+        assert_eq!(desk.try_ask(purchase(1, 999)), Err(SubmitError::Stopped), "{plan:?}");
+        let failure = desk.engine.failure().unwrap();
+        assert!(failure.starts_with("journal: "), "{failure}");
+        desk.engine.shut_down();
+        drop(desk);
+        for crash in crashes(round) {
+            println!("round {round}: {plan:?}, then {crash:?}");
+            check_nothing_is_lost(&disks, crash, &approved);
+        }
+    }
+}
+
+#[test]
+fn every_command_that_was_taken_before_the_failure_gets_an_answer() {
+    let disks = Disks::default();
+    let (desk, _parent) = disks.desk(manual());
+    desk.set_up_budget(1_000_000);
+    disks.journal.plan(FaultPlan { fail_sync: Some(1), ..FaultPlan::default() });
+    let mut taken = 0;
+    for mark in 1..2_000 {
+        match desk.engine.submit(vec![desk.envelope(purchase(1, mark))]) {
+            Ok(()) => taken += 1,
+            Err(error) => {
+                assert_eq!(error, SubmitError::Stopped);
+                break;
+            }
+        }
+    }
+    assert!(taken > 0);
+    for _ in 0..taken {
+        let (_, reply) = desk.answers.recv().unwrap();
+        assert_eq!(reply, Reply::OutcomeUnknown, "nobody is told what may not be");
+    }
+    assert!(desk.answers.is_empty());
+    desk.engine.shut_down();
+}
+
+#[test]
+fn a_full_disk_stops_the_engine_and_says_so() {
+    let disks = Disks::default();
+    let (desk, _parent) = disks.desk(manual());
+    desk.set_up_budget(1_000_000);
+    let disk_full_bytes = Some(disks.journal.content().len() as u64);
+    disks.journal.plan(FaultPlan { disk_full_bytes, ..FaultPlan::default() });
+    let approved = {
+        let mut approved = Vec::new();
+        for mark in 1..200_000 {
+            match desk.try_ask(purchase(1, mark)) {
+                Ok(Reply::OutcomeUnknown) | Err(SubmitError::Stopped) => break,
+                other => approved.push(authorization(other.unwrap())),
+            }
+        }
+        approved
+    };
+    let failure = desk.engine.failure().unwrap();
+    assert!(failure.starts_with("journal: "), "{failure}");
+    desk.engine.shut_down();
+    drop(desk);
+    for crash in crashes(1) {
+        check_nothing_is_lost(&disks, crash, &approved);
+    }
+}
+
+/// The tables stand still; purchases go on, and a restart brings the tables up to them.
+#[test]
+fn tables_that_fail_harm_no_authorization() {
+    let disks = Disks::default();
+    let (desk, _parent) = disks.desk(manual());
+    desk.set_up_budget(1_000_000);
+    drop(desk.read());
+    disks.store.plan(FaultPlan { fail_write: Some(1), ..FaultPlan::default() });
+    let mut approved: Vec<_> =
+        (1..100).map(|mark| authorization(desk.ask(purchase(1, mark)))).collect();
+    // The last checkpoint meets the fault at the latest.
+    while desk.engine.failure().is_none() {
+        approved.push(authorization(desk.ask(purchase(1, 100 + approved.len() as u64))));
+    }
+    let failure = desk.engine.failure().unwrap();
+    assert!(failure.starts_with("query tables: "), "{failure}");
+    assert!(desk.engine.durable_seq() > RecordSeq(100));
+    desk.engine.shut_down();
+    drop(desk);
+    for crash in crashes(7) {
+        check_nothing_is_lost(&disks, crash, &approved);
+    }
+}

@@ -1,0 +1,22 @@
+//! The engine as a whole, through its public face.
+//!
+//! `model` checks the shard against a slow, obvious reference; `replay` folds what it journaled
+//! again, from records and from tables; `money` keeps the stories of found bugs; `running` drives
+//! the engine with all its threads. Random tests print their seed; `CARDSWITCH_SEED` repeats one
+//! and `CARDSWITCH_MODEL_STEPS` makes them longer.
+
+#![expect(clippy::unwrap_used, reason = "a test stops where something is missing")]
+#![expect(clippy::panic, reason = "a test says what differs and stops")]
+#![expect(clippy::cast_possible_truncation, reason = "numbers here are small")]
+#![expect(clippy::cast_sign_loss, reason = "numbers here are not negative")]
+
+mod desk;
+mod driver;
+mod faults;
+mod model;
+mod model_tests;
+mod money;
+mod replay;
+mod rng;
+mod running;
+mod workload;

@@ -1,0 +1,219 @@
+//! What people may do to the model.
+
+use cardswitch_engine::command::admin::{
+    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, NewCard, NewCompany, NewMember,
+    SettableCardState,
+};
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::business_date::Interval;
+use cardswitch_engine::domain::card::{CardState, SuspensionReason};
+use cardswitch_engine::domain::company::CompanyState;
+use cardswitch_engine::domain::credential::PackedZip;
+use cardswitch_engine::domain::ids::{AllowanceId, CardId, CompanyId};
+use cardswitch_engine::domain::money::Minor;
+
+use super::{Card, Company, Member, Model, date_in};
+
+impl Model {
+    pub(super) fn admin(&mut self, at: i64, command: &AdminCommand) -> Result<(), Rejection> {
+        match command {
+            AdminCommand::CreateCompany(new) => self.create_company(new),
+            AdminCommand::SetCompany(id, changes) => self.set_company(*id, changes),
+            AdminCommand::CreateMember(new) => self.create_member(new),
+            AdminCommand::CreateAccessToken(new) => self.company(new.company).map(|_| ()),
+            AdminCommand::SetNetworkKey(_) => Ok(()),
+            AdminCommand::IssueCard(new) => self.issue_card(at, new),
+            AdminCommand::UpdateCard(company, id, changes) => {
+                let card = self.card_of(*company, *id)?;
+                self.update_card(at, card, changes)
+            }
+            AdminCommand::TerminateCard(company, id) => {
+                let card = self.card_of(*company, *id)?;
+                let card = &mut self.cards[card];
+                (card.state, card.reason) = (CardState::Terminated, SuspensionReason::None);
+                Ok(())
+            }
+            AdminCommand::SetPin(company, id, pin) => {
+                let card = self.card_of(*company, *id)?;
+                (self.cards[card].pin, self.cards[card].wrong_pins) = (pin.0, 0);
+                Ok(())
+            }
+            AdminCommand::UpdateAllowance(company, id, changes) => {
+                let card = self.allowance_of(*company, *id)?;
+                self.update_allowance(at, card, changes)
+            }
+        }
+    }
+
+    fn company(&self, id: CompanyId) -> Result<usize, Rejection> {
+        let found = self.companies.iter().position(|company| company.id == id);
+        found.ok_or(Rejection::CompanyNotFound)
+    }
+
+    fn card_of(&self, company: CompanyId, id: CardId) -> Result<usize, Rejection> {
+        let company = self.company(company)?;
+        let is_it = |card: &Card| card.id == id && card.company == company;
+        self.cards.iter().position(is_it).ok_or(Rejection::CardNotFound)
+    }
+
+    fn allowance_of(&self, company: CompanyId, id: AllowanceId) -> Result<usize, Rejection> {
+        let company = self.company(company)?;
+        let is_it = |card: &Card| card.allowance_id == id && card.company == company;
+        self.cards.iter().position(is_it).ok_or(Rejection::AllowanceNotFound)
+    }
+
+    fn create_company(&mut self, new: &NewCompany) -> Result<(), Rejection> {
+        let is_taken = |known: &Company| known.id == new.id || known.account_id == new.account.id;
+        if self.companies.iter().any(is_taken) {
+            return Err(Rejection::IdTaken);
+        }
+        let opening = new.account.opening_balance.0;
+        let mut lines = Vec::new();
+        if opening > 0 {
+            self.last_seq += 1;
+            lines.push(opening);
+        }
+        self.companies.push(Company {
+            id: new.id,
+            account_id: new.account.id,
+            zone: new.zone,
+            currency: new.currency.0,
+            credit_limit: new.account.credit_limit.0,
+            is_closed: false,
+            velocity: new.velocity,
+            zip: new.billing_address.zip_code.clone(),
+            lines,
+        });
+        Ok(())
+    }
+
+    fn set_company(&mut self, id: CompanyId, changes: &CompanyChanges) -> Result<(), Rejection> {
+        let company = self.company(id)?;
+        let company = &mut self.companies[company];
+        if changes.credit_limit.is_some_and(|limit| limit.0 < 0) {
+            return Err(Rejection::OutOfBounds);
+        }
+        if let Some(limit) = changes.credit_limit {
+            company.credit_limit = limit.0;
+        }
+        if let Some(state) = changes.state {
+            company.is_closed = state == CompanyState::Closed;
+        }
+        Ok(())
+    }
+
+    fn create_member(&mut self, new: &NewMember) -> Result<(), Rejection> {
+        let company = self.company(new.company)?;
+        self.members.push(Member { id: new.id, company });
+        Ok(())
+    }
+
+    fn issue_card(&mut self, at: i64, new: &NewCard) -> Result<(), Rejection> {
+        let company = self.company(new.company)?;
+        if self.cards.iter().any(|card| card.id == new.id || card.allowance_id == new.allowance_id)
+        {
+            return Err(Rejection::IdTaken);
+        }
+        if self.cards.iter().any(|card| card.pan == new.pan_hash) {
+            return Err(Rejection::CardNumberTaken);
+        }
+        if let Some(holder) = new.assigned_to {
+            let is_it = |member: &Member| member.id == holder && member.company == company;
+            if !self.members.iter().any(is_it) {
+                return Err(Rejection::MemberNotFound);
+            }
+        }
+        let today = date_in(self.companies[company].zone, at);
+        self.cards.push(Card {
+            id: new.id,
+            allowance_id: new.allowance_id,
+            pan: new.pan_hash,
+            company,
+            expires_on: new.expires_on.to_naive(),
+            pin: new.pin.0,
+            zip: new.zip.0,
+            is_virtual: new.is_virtual,
+            has_holder: new.assigned_to.is_some(),
+            state: new.state,
+            reason: SuspensionReason::None,
+            wrong_pins: 0,
+            wrong_credentials: None,
+            attempts: Vec::new(),
+            terms: new.terms,
+            period: 0,
+            anchor: today,
+            today,
+        });
+        Ok(())
+    }
+
+    fn update_card(
+        &mut self,
+        at: i64,
+        card: usize,
+        changes: &CardChanges,
+    ) -> Result<(), Rejection> {
+        let company_zip = self.companies[self.cards[card].company].zip.clone();
+        let card = &mut self.cards[card];
+        let has_holder = changes.assigned_to.map_or(card.has_holder, |holder| holder.is_some());
+        match changes.state {
+            Some(_) if card.state == CardState::Terminated => {
+                return Err(Rejection::CardTerminated);
+            }
+            Some(SettableCardState::Active) if !card.is_virtual && !has_holder => {
+                return Err(Rejection::AssigneeMissing);
+            }
+            Some(SettableCardState::Active) if at > card.terms.ends_at.0 => {
+                return Err(Rejection::AllowanceEnded);
+            }
+            Some(SettableCardState::Active) => {
+                (card.state, card.reason) = (CardState::Active, SuspensionReason::None);
+            }
+            Some(SettableCardState::Suspended) if card.state != CardState::Suspended => {
+                (card.state, card.reason) = (CardState::Suspended, SuspensionReason::Manual);
+            }
+            _ => {}
+        }
+        card.has_holder = has_holder;
+        if let Some(address) = &changes.billing_address {
+            let zip = address.as_ref().map_or(&company_zip, |address| &address.zip_code);
+            card.zip = PackedZip::pack(zip).0;
+        }
+        Ok(())
+    }
+
+    fn update_allowance(
+        &mut self,
+        at: i64,
+        card: usize,
+        changes: &AllowanceChanges,
+    ) -> Result<(), Rejection> {
+        let before = self.cards[card].terms;
+        let mut terms = before;
+        terms.amount = changes.amount.unwrap_or(terms.amount);
+        terms.interval = changes.interval.unwrap_or(terms.interval);
+        terms.daily_limit = changes.daily_limit.unwrap_or(terms.daily_limit);
+        terms.transaction_limit = changes.transaction_limit.unwrap_or(terms.transaction_limit);
+        terms.single_use = changes.single_use.unwrap_or(terms.single_use);
+        terms.starts_at = changes.starts_at.unwrap_or(terms.starts_at);
+        terms.ends_at = changes.ends_at.unwrap_or(terms.ends_at);
+        terms.scope = changes.scope.unwrap_or(terms.scope);
+        if changes.reset && terms.interval != Interval::None {
+            return Err(Rejection::ResetNeedsNoInterval);
+        }
+        if [terms.amount, terms.daily_limit, terms.transaction_limit].iter().any(|m| *m < Minor(0))
+        {
+            return Err(Rejection::OutOfBounds);
+        }
+        self.turn_pages(card, at);
+        let card = &mut self.cards[card];
+        card.terms = terms;
+        if changes.reset {
+            card.period += 1;
+            card.anchor = card.today;
+        } else if terms.interval != before.interval {
+            card.anchor = card.today;
+        }
+        Ok(())
+    }
+}

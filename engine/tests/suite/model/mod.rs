@@ -1,0 +1,341 @@
+//! A slow and obvious model of a card program, to compare the shard with.
+//!
+//! Nothing here is kept that can be added up: what a card has spent is the sum over all its
+//! purchases, a balance is the sum of its statement lines. Periods are found by walking the
+//! calendar day by day. It shares the words of the engine (commands, replies), not its ways.
+
+mod admin;
+mod network;
+
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::network::{CardRef, OriginalRef};
+use cardswitch_engine::command::reply::{NetworkReply, Reply};
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::business_date::Interval;
+use cardswitch_engine::domain::card::{CardState, PanHash, SuspensionReason};
+use cardswitch_engine::domain::company::VelocityLimits;
+use cardswitch_engine::domain::ids::{
+    AccountId, AllowanceId, CardId, CompanyId, MemberId, RecordSeq, Timestamp, TransactionId,
+    TransactionSeq,
+};
+use cardswitch_engine::domain::money::CurrencyAmount;
+use cardswitch_engine::domain::network_key::{
+    Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,
+};
+use cardswitch_engine::domain::public_id::IdMint;
+use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
+use chrono::{DateTime, Datelike, NaiveDate, Weekday};
+use chrono_tz::Tz;
+
+pub(crate) const DAY: i64 = 24 * HOUR;
+pub(crate) const HOUR: i64 = 3_600_000_000;
+pub(crate) const MINUTE: i64 = 60_000_000;
+
+pub(crate) struct Company {
+    pub(crate) id: CompanyId,
+    account_id: AccountId,
+    pub(crate) zone: Tz,
+    pub(crate) currency: u16,
+    pub(crate) credit_limit: i64,
+    pub(crate) is_closed: bool,
+    velocity: VelocityLimits,
+    zip: String,
+    /// The amount of each statement line.
+    pub(crate) lines: Vec<i64>,
+}
+
+struct Member {
+    id: MemberId,
+    company: usize,
+}
+
+pub(crate) struct Card {
+    pub(crate) id: CardId,
+    pub(crate) allowance_id: AllowanceId,
+    pub(crate) pan: PanHash,
+    pub(crate) company: usize,
+    pub(crate) expires_on: NaiveDate,
+    pub(crate) pin: u64,
+    pub(crate) zip: u64,
+    pub(crate) is_virtual: bool,
+    has_holder: bool,
+    pub(crate) state: CardState,
+    pub(crate) reason: SuspensionReason,
+    pub(crate) wrong_pins: u8,
+    /// When the first wrong credential of the running hour was seen, and how many there were.
+    wrong_credentials: Option<(i64, u64)>,
+    attempts: Vec<i64>,
+    pub(crate) terms: AllowanceTerms,
+    /// The period, by number, and the day from which its next boundary is looked for.
+    period: u64,
+    anchor: NaiveDate,
+    today: NaiveDate,
+}
+
+/// Money taken from a budget.
+#[derive(Clone, Copy)]
+struct Part {
+    amount: i64,
+    period: u64,
+    day: NaiveDate,
+}
+
+pub(crate) struct Purchase {
+    pub(crate) seq: u64,
+    pub(crate) at: i64,
+    pub(crate) card: usize,
+    pub(crate) kind: TransactionKind,
+    pub(crate) state: TransactionState,
+    held: Vec<Part>,
+    cleared: Vec<Part>,
+    pub(crate) requested: i64,
+    pub(crate) foreign: Option<CurrencyAmount>,
+    pub(crate) posted: i64,
+    pub(crate) refunded: i64,
+    presented: Vec<u8>,
+    is_final: bool,
+    expires_at: i64,
+    pub(crate) flags: TransactionFlags,
+    pub(crate) original_key: Option<OriginalKey>,
+    pub(crate) retrieval_key: Option<RetrievalKey>,
+}
+
+struct Answer {
+    fingerprint: Fingerprint,
+    expires_at: i64,
+    reply: NetworkReply,
+}
+
+struct Early {
+    original_key: Option<OriginalKey>,
+    retrieval_key: Option<RetrievalKey>,
+    expires_at: i64,
+}
+
+pub(crate) struct Model {
+    pub(crate) ids: IdMint,
+    pub(crate) companies: Vec<Company>,
+    members: Vec<Member>,
+    pub(crate) cards: Vec<Card>,
+    /// Everything that was not declined.
+    pub(crate) purchases: Vec<Purchase>,
+    pub(crate) last_seq: u64,
+    answers: Vec<Answer>,
+    early: Vec<Early>,
+}
+
+fn total(parts: &[Part]) -> i64 {
+    parts.iter().map(|part| part.amount).sum()
+}
+
+/// Takes so much off the last of the parts.
+fn take_last(parts: &mut Vec<Part>, mut amount: i64) {
+    while amount > 0 {
+        let last = parts.last_mut().unwrap();
+        let piece = last.amount.min(amount);
+        last.amount -= piece;
+        amount -= piece;
+        if last.amount == 0 {
+            parts.pop();
+        }
+    }
+}
+
+/// Moves so much from the first of the parts to the end of others.
+fn move_first(from: &mut Vec<Part>, to: &mut Vec<Part>, mut amount: i64) {
+    while amount > 0 {
+        let piece = from[0].amount.min(amount);
+        to.push(Part { amount: piece, ..from[0] });
+        from[0].amount -= piece;
+        amount -= piece;
+        if from[0].amount == 0 {
+            from.remove(0);
+        }
+    }
+}
+
+fn is_first_day(interval: Interval, day: NaiveDate) -> bool {
+    match interval {
+        Interval::None => false,
+        Interval::Daily => true,
+        Interval::Weekly => day.weekday() == Weekday::Mon,
+        Interval::Monthly => day.day() == 1,
+        Interval::Quarterly => day.day() == 1 && [1, 4, 7, 10].contains(&day.month()),
+        Interval::Yearly => day.day() == 1 && day.month() == 1,
+    }
+}
+
+pub(crate) fn date_in(zone: Tz, at: i64) -> NaiveDate {
+    DateTime::from_timestamp_micros(at).unwrap().with_timezone(&zone).date_naive()
+}
+
+impl Purchase {
+    pub(crate) fn held(&self) -> i64 {
+        total(&self.held)
+    }
+
+    fn is_at_once(&self) -> bool {
+        self.kind == TransactionKind::SingleMessagePurchase
+            || self.flags.contains(TransactionFlags::FORCED)
+    }
+
+    /// What follows from nothing being held any more.
+    fn close_if_nothing_is_held(&mut self) {
+        if self.held.is_empty() {
+            self.expires_at = i64::MAX;
+            if self.posted == 0 {
+                self.state = TransactionState::Canceled;
+            }
+        }
+    }
+}
+
+impl Model {
+    pub(crate) fn new(ids: IdMint) -> Self {
+        Self {
+            ids,
+            companies: Vec::new(),
+            members: Vec::new(),
+            cards: Vec::new(),
+            purchases: Vec::new(),
+            last_seq: 0,
+            answers: Vec::new(),
+            early: Vec::new(),
+        }
+    }
+
+    /// What the shard has to answer. Record numbers are not modelled: `Done` carries zero.
+    pub(crate) fn expect(&mut self, at: i64, command: &Command) -> Reply {
+        self.pass_time(at);
+        match command {
+            Command::Network(request) => Reply::Network(self.network(at, request)),
+            Command::Admin(command) => match self.admin(at, command) {
+                Ok(()) => Reply::Done(RecordSeq(0)),
+                Err(rejection) => Reply::Rejected(rejection),
+            },
+            Command::Tick => Reply::Ticked,
+        }
+    }
+
+    /// Ends allowances and holds whose time has come.
+    pub(crate) fn pass_time(&mut self, at: i64) {
+        for card in &mut self.cards {
+            if card.state == CardState::Active && at > card.terms.ends_at.0 {
+                (card.state, card.reason) = (CardState::Suspended, SuspensionReason::EndTime);
+            }
+        }
+        for purchase in &mut self.purchases {
+            if !purchase.held.is_empty() && purchase.expires_at <= at {
+                purchase.held.clear();
+                purchase.flags.insert(TransactionFlags::HOLD_EXPIRED);
+                purchase.close_if_nothing_is_held();
+            }
+        }
+        self.answers.retain(|answer| answer.expires_at > at);
+        self.early.retain(|early| early.expires_at > at);
+    }
+
+    /// Opens a card's book on the local day of `at`.
+    pub(crate) fn turn_pages(&mut self, card: usize, at: i64) {
+        let zone = self.companies[self.cards[card].company].zone;
+        let card = &mut self.cards[card];
+        let (today, interval) = (date_in(zone, at), card.terms.interval);
+        let mut days = card.anchor.iter_days().skip(1).take_while(|day| *day <= today);
+        if days.any(|day| is_first_day(interval, day)) {
+            card.period += 1;
+            card.anchor = today;
+        }
+        card.today = card.today.max(today);
+    }
+
+    fn parts_of(&self, card: usize) -> impl Iterator<Item = &Part> {
+        let purchases = self.purchases.iter().filter(move |purchase| purchase.card == card);
+        purchases.flat_map(|purchase| purchase.held.iter().chain(&purchase.cleared))
+    }
+
+    /// What the card has used of the current period's budget.
+    pub(crate) fn spent(&self, card: usize) -> i64 {
+        let period = self.cards[card].period;
+        self.parts_of(card).filter(|part| part.period == period).map(|part| part.amount).sum()
+    }
+
+    pub(crate) fn day_spent(&self, card: usize) -> i64 {
+        let today = self.cards[card].today;
+        self.parts_of(card).filter(|part| part.day == today).map(|part| part.amount).sum()
+    }
+
+    pub(crate) fn allowance_balance(&self, card: usize) -> i64 {
+        self.cards[card].terms.amount.0 - self.spent(card)
+    }
+
+    pub(crate) fn ledger(&self, company: usize) -> i64 {
+        self.companies[company].lines.iter().sum()
+    }
+
+    /// What is held for all purchases of a company.
+    pub(crate) fn holds(&self, company: usize) -> i64 {
+        let is_theirs = |purchase: &&Purchase| self.cards[purchase.card].company == company;
+        self.purchases.iter().filter(is_theirs).map(Purchase::held).sum()
+    }
+
+    fn part(&self, card: usize, amount: i64) -> Vec<Part> {
+        let Card { period, today, .. } = self.cards[card];
+        if amount == 0 { Vec::new() } else { vec![Part { amount, period, day: today }] }
+    }
+
+    fn find_card(&self, named: CardRef) -> Option<usize> {
+        self.cards.iter().position(|card| match named {
+            CardRef::Pan(pan, _) => card.pan == pan,
+            CardRef::Id(id) => card.id == id,
+        })
+    }
+
+    pub(crate) fn id_of(&self, purchase: usize) -> TransactionId {
+        let Purchase { seq, at, .. } = self.purchases[purchase];
+        self.ids.transaction_id(Timestamp(at), TransactionSeq(seq))
+    }
+
+    /// The purchase a message names: by the first of the marks that leads anywhere.
+    fn find_original(&self, card: Option<usize>, named: &OriginalRef) -> Option<usize> {
+        let opened = named.transaction.and_then(|id| self.ids.open_transaction_id(id));
+        let found = if let Some(seq) = opened {
+            self.purchases.iter().position(|purchase| purchase.seq == seq.0)
+        } else {
+            self.find_by_authorization_id(card, named)
+                .or_else(|| self.find_by_key(|p| p.original_key, named.original_key))
+                .or_else(|| self.find_by_key(|p| p.retrieval_key, named.retrieval_key))
+        };
+        found.filter(|found| card.is_none_or(|card| self.purchases[*found].card == card))
+    }
+
+    fn find_by_authorization_id(&self, card: Option<usize>, named: &OriginalRef) -> Option<usize> {
+        let (card, wanted) = (card?, named.authorization_id?);
+        let id = |seq| cardswitch_engine::shard::authorization_id_of(TransactionSeq(seq));
+        self.purchases.iter().position(|found| found.card == card && id(found.seq) == wanted)
+    }
+
+    /// The newest with this key; a refund never takes the name of what it gives back.
+    fn find_by_key<K: PartialEq>(
+        &self,
+        key_of: impl Fn(&Purchase) -> Option<K>,
+        wanted: Option<K>,
+    ) -> Option<usize> {
+        wanted.as_ref()?;
+        let mut found = None;
+        for (at, purchase) in self.purchases.iter().enumerate() {
+            let is_refund = purchase.kind == TransactionKind::Refund;
+            if key_of(purchase) == wanted && !(is_refund && found.is_some()) {
+                found = Some(at);
+            }
+        }
+        found
+    }
+
+    fn is_reversed_before(&self, trace: &NetworkTrace) -> bool {
+        let is_named = |early: &Early| {
+            trace.original_key.is_some() && early.original_key == trace.original_key
+                || trace.retrieval_key.is_some() && early.retrieval_key == trace.retrieval_key
+        };
+        self.early.iter().any(is_named)
+    }
+}

@@ -1,0 +1,202 @@
+//! The stories of bugs that were found: what went wrong once, step by step.
+
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::network::{
+    AdviceOutcome, Advise, AuthorizationKind, Authorize, MessageAmounts, NetworkCommand,
+    OriginalRef, Present, PresentmentNumber, PurchaseFacts, Refund, ReversalAmount, ReversalKind,
+    Reverse,
+};
+use cardswitch_engine::command::reply::{
+    AuthorizationReply, NetworkReply, PostingOutcome, PostingReply, Rejection, Reply,
+    ReversalOutcome, ReversalReply,
+};
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::credential::PresentedCredentials;
+use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp};
+use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use cardswitch_engine::domain::transaction::TransactionFlags;
+use cardswitch_engine::shard::ShardState;
+
+use crate::driver::Driver;
+use crate::workload::{START, admin, facts, network, new_card, new_company, pan};
+
+/// A shard with one company and one card, asked once a second.
+struct Story {
+    driver: Driver,
+    at: i64,
+}
+
+impl Story {
+    fn begin() -> Self {
+        let mut story = Self { driver: Driver::new(ShardState::default()), at: START };
+        let company = new_company(0, chrono_tz::UTC, 1_000_000, 0);
+        story.run(&admin(AdminCommand::CreateCompany(company)));
+        let terms = AllowanceTerms::budget(Minor(100_000));
+        story.run(&admin(AdminCommand::IssueCard(new_card(1, 0, terms))));
+        story
+    }
+
+    fn run(&mut self, command: &Command) -> Reply {
+        self.at += 1_000_000;
+        self.driver.run(Timestamp(self.at), command)
+    }
+
+    fn authorize(&mut self, facts: PurchaseFacts, kind: AuthorizationKind) -> AuthorizationReply {
+        let credentials = PresentedCredentials::default();
+        let command = network(NetworkCommand::Authorize(Authorize { facts, kind, credentials }));
+        match self.run(&command) {
+            Reply::Network(NetworkReply::Authorization(reply)) => reply,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn reverse(&mut self, original: OriginalRef, amount: ReversalAmount) -> ReversalReply {
+        let card = Some(pan(1));
+        let kind = ReversalKind::Request;
+        self.reverse_with(Reverse { card, original, amount, kind })
+    }
+
+    fn reverse_with(&mut self, reverse: Reverse) -> ReversalReply {
+        match self.run(&network(NetworkCommand::Reverse(reverse))) {
+            Reply::Network(NetworkReply::Reversal(reply)) => reply,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn refund(&mut self, amount: i64, mark: u64, original: OriginalRef) -> PostingReply {
+        let facts = facts(pan(1), amount, mark);
+        self.posting(NetworkCommand::Refund(Refund { facts, original }))
+    }
+
+    fn posting(&mut self, command: NetworkCommand) -> PostingReply {
+        match self.run(&network(command)) {
+            Reply::Network(NetworkReply::Posting(reply)) => reply,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn spent(&self) -> Minor {
+        self.driver.state.card(CardSlot(0)).usage.spent
+    }
+
+    fn line_count(&self) -> u64 {
+        self.driver.state.balances(AccountSlot(0)).line_count
+    }
+}
+
+fn by_retrieval(mark: u64) -> OriginalRef {
+    let retrieval_key = facts(pan(1), 0, mark).trace.retrieval_key;
+    OriginalRef { retrieval_key, ..OriginalRef::default() }
+}
+
+/// A refund that carried its purchase's retrieval reference took that name over, so a second
+/// partial refund found the first one and gave no room back.
+#[test]
+fn a_second_partial_refund_still_finds_the_purchase() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 900, 5), AuthorizationKind::SingleMessage);
+    story.refund(200, 5, by_retrieval(5));
+    assert_eq!(story.spent(), Minor(700));
+    let second = story.refund(300, 5, by_retrieval(5));
+    assert_eq!((second.outcome, story.spent()), (PostingOutcome::Posted, Minor(400)));
+    let seq = story.driver.ids.open_transaction_id(second.transaction.unwrap()).unwrap();
+    let flags = story.driver.state.transaction(seq).unwrap().progress.flags;
+    assert!(!flags.contains(TransactionFlags::OVER_REFUNDED));
+}
+
+/// A card that is not known counted as no card at all, so a transaction id with a foreign card
+/// number reversed another card's purchase.
+#[test]
+fn a_reversal_with_an_unknown_card_reverses_nothing() {
+    let mut story = Story::begin();
+    let bought = story.authorize(facts(pan(1), 900, 5), AuthorizationKind::Purchase);
+    let original = OriginalRef { transaction: bought.transaction, ..OriginalRef::default() };
+    let (amount, kind) = (ReversalAmount::Full, ReversalKind::Request);
+    let reply = story.reverse_with(Reverse { card: Some(pan(77)), original, amount, kind });
+    assert_eq!(reply.outcome, ReversalOutcome::NotFound);
+    assert_eq!(story.spent(), Minor(900));
+    let reply = story.reverse_with(Reverse { card: None, original, amount, kind });
+    assert_eq!((reply.outcome, story.spent()), (ReversalOutcome::Reversed, Minor(0)));
+}
+
+/// What stays was taken as a share of the hold that was left, so a second partial reversal in the
+/// merchant's currency kept a quarter instead of half.
+#[test]
+fn a_second_foreign_partial_reversal_keeps_what_it_names() {
+    let mut story = Story::begin();
+    let mut facts = facts(pan(1), 10_000, 5);
+    let billing = CurrencyAmount { amount: Minor(11_001), currency: CurrencyCode(840) };
+    facts.amounts.currency = Some(CurrencyCode(978));
+    facts.amounts.billing = Some(billing);
+    story.authorize(facts, AuthorizationKind::Purchase);
+    for (kept, remaining) in [(8_000, 8_801), (5_000, 5_501), (2_500, 2_751), (0, 0)] {
+        let amount = ReversalAmount::RemainingOriginal(Minor(kept));
+        let reply = story.reverse(by_retrieval(5), amount);
+        assert_eq!(reply.outcome, ReversalOutcome::Reversed);
+        assert_eq!(reply.remaining, Minor(remaining), "{kept} of 10000 stay");
+        assert_eq!(story.spent(), Minor(remaining));
+    }
+}
+
+/// A reversal that gave back nothing wrote a line, but not the balances that count it: the next
+/// line had the same number.
+#[test]
+fn a_reversal_of_nothing_writes_no_line() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 900, 5), AuthorizationKind::SingleMessage);
+    let (lines, seq) = (story.line_count(), story.driver.state.last_seq());
+    for amount in [ReversalAmount::GiveBack(Minor(0)), ReversalAmount::Remaining(Minor(900))] {
+        let reply = story.reverse(by_retrieval(5), amount);
+        assert_eq!((reply.outcome, reply.given_back), (ReversalOutcome::Reversed, Minor(0)));
+    }
+    assert_eq!((story.line_count(), story.driver.state.last_seq()), (lines, seq));
+}
+
+/// The doors send no amounts below zero; one that came would have put money into holds, and an
+/// advice stopped the shard.
+#[test]
+fn amounts_below_zero_move_nothing() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 900, 5), AuthorizationKind::Purchase);
+    let below = MessageAmounts { amount: Minor(-1), currency: None, billing: None };
+    let present = |facts, original| {
+        let number = PresentmentNumber::ONLY;
+        NetworkCommand::Present(Present { facts, amounts: Some(below), original, number })
+    };
+    let refused = PostingOutcome::OutOfBounds;
+    assert_eq!(story.posting(present(None, by_retrieval(5))).outcome, refused);
+    let unnamed = Some(facts(pan(1), -1, 6));
+    assert_eq!(story.posting(present(unnamed, OriginalRef::default())).outcome, refused);
+    assert_eq!(story.refund(-1, 7, OriginalRef::default()).outcome, refused);
+    let advice = network(NetworkCommand::Advise(Advise {
+        facts: facts(pan(1), -1, 8),
+        credentials: PresentedCredentials::default(),
+        outcome: AdviceOutcome::Approved,
+        original: by_retrieval(5),
+    }));
+    let reply = story.run(&advice);
+    assert!(matches!(reply, Reply::Network(NetworkReply::FormatError(_))), "{reply:?}");
+    assert_eq!(story.spent(), Minor(900));
+    assert_eq!(story.driver.state.balances(AccountSlot(0)).held, Minor(900));
+}
+
+/// Limits beyond what the ledger holds were refused on change, but taken on issue.
+#[test]
+fn a_card_is_not_issued_with_limits_out_of_bounds() {
+    let mut story = Story::begin();
+    let beyond = Minor(Minor::AMOUNT_MAX.0 + 1);
+    let budget = AllowanceTerms::budget;
+    let rows = [
+        (budget(Minor::AMOUNT_MAX), true),
+        (budget(beyond), false),
+        (budget(Minor(-1)), false),
+        (AllowanceTerms { daily_limit: Minor(-1), ..budget(Minor(1)) }, false),
+        (AllowanceTerms { daily_limit: beyond, ..budget(Minor(1)) }, false),
+        (AllowanceTerms { transaction_limit: Minor(i64::MIN), ..budget(Minor(1)) }, false),
+    ];
+    for (number, (terms, is_taken)) in (10..).zip(rows) {
+        let reply = story.run(&admin(AdminCommand::IssueCard(new_card(number, 0, terms))));
+        assert_eq!(reply != Reply::Rejected(Rejection::OutOfBounds), is_taken, "{terms:?}");
+    }
+}
