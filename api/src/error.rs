@@ -81,6 +81,38 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "incomplete_body", "the body could not be read")
     }
 
+    /// The body of a batch is no JSON array.
+    #[must_use]
+    pub fn not_an_array() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "malformed_body", "the body is not a JSON array")
+    }
+
+    /// A batch has more than `len_max` requests.
+    #[must_use]
+    pub fn batch_too_long(len_max: usize) -> Self {
+        let message = format!("a batch has at most {len_max} requests");
+        Self::new(StatusCode::BAD_REQUEST, "batch_too_long", message)
+    }
+
+    /// The idempotency key came with another request before.
+    #[must_use]
+    pub fn idempotency_key_reused() -> Self {
+        let message = "the header `Idempotency-Key` came with another request before";
+        Self::new(StatusCode::BAD_REQUEST, "idempotency_key_reused", message)
+    }
+
+    /// The system's clock cannot be turned.
+    #[must_use]
+    pub fn clock_not_manual() -> Self {
+        Self::conflict("clock_not_manual", "the clock can be set only with `serve --clock manual`")
+    }
+
+    /// The journal failed under the request.
+    #[must_use]
+    pub fn outcome_unknown() -> Self {
+        WriteError::OutcomeUnknown.into()
+    }
+
     /// The query cannot be decoded.
     #[must_use]
     pub fn malformed_query() -> Self {
@@ -91,6 +123,13 @@ impl ApiError {
     #[must_use]
     pub fn unauthorized() -> Self {
         let message = "an access token is needed: `Authorization: Token <ACCESS_TOKEN>`";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    /// No network key, or not the right one.
+    #[must_use]
+    pub fn network_key_needed() -> Self {
+        let message = "the network key is needed: `Authorization: Bearer <NETWORK_KEY>`";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     }
 
@@ -240,8 +279,15 @@ impl From<WriteError> for ApiError {
     }
 }
 
-impl IntoResponse for ApiError {
-    fn into_response(self) -> Response {
+impl ApiError {
+    /// The body of the answer: the shape of every failure.
+    #[must_use]
+    pub fn body(&self) -> serde_json::Value {
+        // INVARIANT: texts and nulls alone always render.
+        serde_json::to_value(self.error_body()).unwrap_or_default()
+    }
+
+    fn error_body(&self) -> ErrorBody<'_> {
         let errors = self.faults.iter().map(|fault| FieldError {
             param: &fault.param,
             code: fault.flaw.code,
@@ -252,8 +298,13 @@ impl IntoResponse for ApiError {
             _ => None,
         };
         let (code, message) = (self.code, self.message.as_str());
-        let detail = Detail { code, message, param, errors: errors.collect() };
-        let mut response = (self.status, Json(ErrorBody { detail })).into_response();
+        ErrorBody { detail: Detail { code, message, param, errors: errors.collect() } }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.error_body())).into_response();
         if let Some(seconds) = self.retry_after_s {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -18,9 +18,7 @@ use cardswitch_engine::directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::card::{CardState, Dimensions};
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
-use cardswitch_engine::domain::ids::{
-    AccessTokenId, AccountId, CompanyId, MemberId, Timestamp,
-};
+use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, MemberId, Timestamp};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
@@ -28,7 +26,9 @@ use cardswitch_engine::submission::SubmitError;
 use chrono_tz::Tz;
 use serde::Serialize;
 
-use crate::issuing::{CardNumbers, CardOrder, DRAWS_MAX, DrawnCard, IssueError, Issuer, RandomSource};
+use crate::issuing::{
+    CardNumbers, CardOrder, DRAWS_MAX, DrawnCard, IssueError, Issuer, RandomSource,
+};
 use crate::master_key::{MasterKeyError, create_private, write_master_key};
 use crate::portfolio::{NO_FUNDS_BALANCE, Profile, VELOCITY};
 use crate::secrets::{Secrets, token_digest};
@@ -187,12 +187,8 @@ pub async fn install(
     let secrets = Secrets::from_master(master);
     let clock = order.at.map_or(Clock::System, Clock::manual);
     let at = clock.now();
-    let options = EngineOptions {
-        directory,
-        id_key: secrets.id_key(),
-        clock,
-        retention: Retention::Forever,
-    };
+    let options =
+        EngineOptions { directory, id_key: secrets.id_key(), clock, retention: Retention::Forever };
     let switch = Switch::new(Arc::new(Engine::open(options)?));
     let mut installer = Installer { order, switch, secrets, at, random };
     let credentials = installer.install_company().await?;

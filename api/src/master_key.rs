@@ -28,7 +28,9 @@ pub enum MasterKeyError {
 impl std::fmt::Display for MasterKeyError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Missing(path) => write!(formatter, "the master key `{}` is missing", path.display()),
+            Self::Missing(path) => {
+                write!(formatter, "the master key `{}` is missing", path.display())
+            }
             Self::Malformed(path) => {
                 write!(formatter, "`{}` is not a master key: 64 hex digits", path.display())
             }

@@ -11,6 +11,7 @@ use tower::Layer;
 use tower::util::MapRequestLayer;
 
 use crate::error::ApiError;
+use crate::network::http::network_routes;
 use crate::request_id::with_request_id;
 use crate::routes::input::BODY_BYTES_MAX;
 use crate::routes::{
@@ -20,7 +21,7 @@ use crate::state::AppState;
 
 /// Everything that is served over HTTP.
 pub fn whole(state: AppState) -> Router {
-    finish(v1_routes().with_state(state))
+    finish(v1_routes().merge(network_routes()).with_state(state))
 }
 
 /// The routes of `/v1`.

@@ -13,9 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::config::{
-    BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings,
-};
+use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
 use crate::http_server;
 use crate::issuing::CardNumbers;
 use crate::network::listener::{Listener, ListenerOptions};
@@ -78,17 +76,15 @@ impl Server {
         let http = TcpListener::bind(settings.http)
             .await
             .map_err(|error| StartError::Listen("HTTP", settings.http, error))?;
-        let http_address = http
-            .local_addr()
-            .map_err(|error| StartError::Listen("HTTP", settings.http, error))?;
-        let (engine, secrets) = open_engine(data, settings.clock, settings.retention)
-            .map_err(StartError::Opening)?;
+        let http_address =
+            http.local_addr().map_err(|error| StartError::Listen("HTTP", settings.http, error))?;
+        let (engine, secrets) =
+            open_engine(data, settings.clock, settings.retention).map_err(StartError::Opening)?;
         let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
         let not_listening = |error| StartError::Listen("ISO 8583", settings.iso8583, error);
-        let listener =
-            Listener::bind(options, Arc::clone(&engine) as _, Arc::clone(&secrets))
-                .await
-                .map_err(not_listening)?;
+        let listener = Listener::bind(options, Arc::clone(&engine) as _, Arc::clone(&secrets))
+            .await
+            .map_err(not_listening)?;
         let iso8583 = listener.local_addr().map_err(not_listening)?;
 
         let card_numbers = CardNumbers::new(&settings.bin)
@@ -151,8 +147,7 @@ impl Server {
 
 fn listener_options(settings: &Settings) -> Result<ListenerOptions, ConfigError> {
     let parse_peer = |text: &String| {
-        text.parse::<PeerNetwork>()
-            .map_err(|_| ConfigError::Value("iso8583_peers", text.clone()))
+        text.parse::<PeerNetwork>().map_err(|_| ConfigError::Value("iso8583_peers", text.clone()))
     };
     let peers = settings.iso8583_peers.iter().map(parse_peer).collect::<Result<_, _>>()?;
     Ok(ListenerOptions {

@@ -9,10 +9,10 @@ use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::verify::verify;
 use serde_json::{Value, json};
 
+use super::Failure;
 use super::feed::{PaceArgs, default_start, judge, run_until_stopped};
 use super::init::{demo_company, random_source};
 use super::live_screen::LiveScreen;
-use super::Failure;
 use crate::config::{ClockSetting, Settings};
 use crate::feed::{FeedOptions, FeedReport, HttpSource, Portfolio, Progress};
 use crate::install::{Installation, install};
@@ -46,12 +46,15 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     let network_key = home.install_if_needed(&args).await?;
     let portfolio = Portfolio::read(&home.path.join(CARDS_FILE)).map_err(Failure::new)?;
     let server = Server::start(&home.path, &settings(&args)).await.map_err(Failure::new)?;
-    say(&args, &format!(
-        "serving http://{} and ISO 8583 at {} on {}",
-        server.http(),
-        server.iso8583(),
-        home.path.display()
-    ));
+    say(
+        &args,
+        &format!(
+            "serving http://{} and ISO 8583 at {} on {}",
+            server.http(),
+            server.iso8583(),
+            home.path.display()
+        ),
+    );
     let options = FeedOptions {
         rate_per_s: args.pace.rate(),
         duration: args.pace.duration(),
@@ -111,8 +114,7 @@ fn say(args: &DemoArgs, line: &str) {
 
 fn settings(args: &DemoArgs) -> Settings {
     let any_port = "127.0.0.1:0".parse().unwrap_or(Settings::default().http);
-    let clock =
-        if args.pace.speed.is_some() { ClockSetting::Manual } else { ClockSetting::System };
+    let clock = if args.pace.speed.is_some() { ClockSetting::Manual } else { ClockSetting::System };
     Settings { http: any_port, iso8583: any_port, clock, ..Settings::default() }
 }
 

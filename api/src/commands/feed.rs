@@ -198,7 +198,8 @@ async fn run_scenario(path: PathBuf, options: FeedOptions) -> Result<(), Failure
 }
 
 fn print_step(outcome: &StepOutcome) {
-    let code = |code: Option<u16>| code.map_or_else(|| "no answer".to_owned(), |code| code.to_string());
+    let code =
+        |code: Option<u16>| code.map_or_else(|| "no answer".to_owned(), |code| code.to_string());
     let found = code(outcome.found);
     if outcome.is_as_expected() {
         println!("ok     {}: {found}", outcome.step);

@@ -127,8 +127,7 @@ pub async fn run(args: InitArgs) -> Result<(), Failure> {
     let bar = progress_bar(installation.cards, !args.json);
     let mut random = random_source(args.seed);
     let made = |count: usize| bar.set_position(count as u64);
-    let credentials =
-        install(&installation, random.as_mut(), &made).await.map_err(Failure::new)?;
+    let credentials = install(&installation, random.as_mut(), &made).await.map_err(Failure::new)?;
     bar.finish_and_clear();
     if args.json {
         println!("{}", serde_json::to_string(&credentials).map_err(Failure::new)?);

@@ -14,7 +14,7 @@ const SCREEN_INTERVAL: Duration = Duration::from_millis(250);
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A running display, on stderr so that stdout stays for results.
-pub struct LiveScreen {
+pub(super) struct LiveScreen {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -22,16 +22,16 @@ pub struct LiveScreen {
 impl LiveScreen {
     /// Starts to show a run that is to take `duration`, virtual or real.
     #[must_use]
-    pub fn start(progress: Arc<Progress>, duration: Duration) -> Self {
+    pub(super) fn start(progress: Arc<Progress>, duration: Duration) -> Self {
         let (stop, stopped) = oneshot::channel();
         let is_terminal = std::io::stderr().is_terminal();
         Self { stop, task: tokio::spawn(show(progress, duration, is_terminal, stopped)) }
     }
 
     /// Shows the last figures and ends.
-    pub async fn finish(self) {
+    pub(super) async fn finish(self) {
         // A display that ended by itself has nothing left to show.
-        drop(self.stop.send(()));
+        let _ = self.stop.send(());
         drop(self.task.await);
     }
 }
@@ -50,7 +50,10 @@ async fn show(
         if is_terminal {
             let screen = render_screen(&snapshot, duration);
             // Back to where the last screen began, and clear what was there.
-            eprint!("{}{screen}", if shown_lines > 0 { format!("\x1b[{shown_lines}A\x1b[J") } else { String::new() });
+            eprint!(
+                "{}{screen}",
+                if shown_lines > 0 { format!("\x1b[{shown_lines}A\x1b[J") } else { String::new() }
+            );
             shown_lines = screen.lines().count();
             drop(std::io::stderr().flush());
         } else if !is_over {
@@ -88,9 +91,21 @@ fn render_screen(snapshot: &ProgressSnapshot, duration: Duration) -> String {
         render_elapsed(total_us),
         render_bar(snapshot.elapsed_us, total_us),
     );
-    let _ = writeln!(screen, "  purchases {:>10}   approved {:>10}   in flight {:>6}", counts.authorizations, counts.approved, snapshot.in_flight);
-    let _ = writeln!(screen, "  presented {:>10}   reversed {:>10}   sent again {:>5}", counts.presentments, counts.reversed, counts.duplicates);
-    let _ = writeln!(screen, "  latency   p50 {:>6} us   p99 {:>6} us   unanswered {:>4}", snapshot.p50_us, snapshot.p99_us, counts.unanswered);
+    let _ = writeln!(
+        screen,
+        "  purchases {:>10}   approved {:>10}   in flight {:>6}",
+        counts.authorizations, counts.approved, snapshot.in_flight
+    );
+    let _ = writeln!(
+        screen,
+        "  presented {:>10}   reversed {:>10}   sent again {:>5}",
+        counts.presentments, counts.reversed, counts.duplicates
+    );
+    let _ = writeln!(
+        screen,
+        "  latency   p50 {:>6} us   p99 {:>6} us   unanswered {:>4}",
+        snapshot.p50_us, snapshot.p99_us, counts.unanswered
+    );
     let declined: Vec<String> =
         counts.declined.iter().map(|(code, count)| format!("{code}: {count}")).collect();
     for (place, codes) in declined.chunks(6).enumerate() {

@@ -35,12 +35,9 @@ fn parse_field(text: &str) -> Result<(u8, String), String> {
 /// Carries out `send`: prints request and answer; exits 1 without an answer.
 pub async fn run(args: SendArgs) -> Result<(), Failure> {
     let request = SendRequest { mti: args.mti, fields: args.fields };
-    let exchange =
-        move || send(args.connect, &request, &Dialect::default(), args.timeout);
-    let sent = tokio::task::spawn_blocking(exchange)
-        .await
-        .map_err(Failure::new)?
-        .map_err(Failure::new)?;
+    let exchange = move || send(args.connect, &request, &Dialect::default(), args.timeout);
+    let sent =
+        tokio::task::spawn_blocking(exchange).await.map_err(Failure::new)?.map_err(Failure::new)?;
     println!("request\n{}", sent.request);
     match sent.answer {
         Some(answer) => {

@@ -67,7 +67,10 @@ fn print_figures(verification: &Verification) {
         if figure.is_right() {
             println!("ok     {}: {}", figure.name, figure.found);
         } else {
-            println!("WRONG  {}: expected {}, found {}", figure.name, figure.expected, figure.found);
+            println!(
+                "WRONG  {}: expected {}, found {}",
+                figure.name, figure.expected, figure.found
+            );
         }
     }
     println!("state hash {}", verification.state_hash);

@@ -87,6 +87,8 @@ pub fn map_message(message: &Message<'_>, secrets: &Secrets) -> Mapped {
         return Mapped::Ignore;
     }
     let asked = match (mti.version(), mti.class(), mti.function()) {
+        // Only acquirers speak here, and only once or again.
+        _ if mti.origin() > 1 => Err(Refusal::UnknownMessage),
         (0, 1 | 2, 0 | 2) => map_money(message, secrets),
         (0, 4, 0 | 2) => map_reversal(message, secrets),
         (0, 8, 0) => return map_network_management(message),

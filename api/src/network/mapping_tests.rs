@@ -130,6 +130,8 @@ fn each_type_and_processing_code_asks_one_thing() {
         ("0300", "00", "30 UnknownMessage"),
         ("0820", "00", "30 UnknownMessage"),
         ("1100", "00", "30 UnknownMessage"),
+        ("0102", "00", "30 UnknownMessage"),
+        ("0403", "00", "30 UnknownMessage"),
     ];
     for (mti, code, expected) in rows {
         let built = message(mti).set_text(3, &format!("{code}1020"));

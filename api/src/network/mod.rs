@@ -7,6 +7,7 @@
 //! | `mapping`, `presented`, `fingerprint` | from a message to what is asked of the engine |
 //! | `mapping_answer`, `de39` | from the engine's reply to an answer |
 //! | `marks` | the keys by which messages are named, the same for both doors |
+//! | `http` | the HTTP door |
 //! | `limits`, `peers`, `counters` | bounds, the allow-list, what was seen |
 
 mod connection;
@@ -14,6 +15,7 @@ pub mod counters;
 pub mod de39;
 mod fingerprint;
 mod frame_buffer;
+pub mod http;
 mod in_flight;
 pub mod limits;
 pub mod listener;

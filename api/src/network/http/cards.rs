@@ -1,0 +1,135 @@
+//! What a simulated card network has to know of a card: its number, and what became of its
+//! purchases. Source: the network door of a simulation, not for production networks.
+
+use axum::Json;
+use axum::extract::State;
+use cardswitch_engine::domain::ids::CardId;
+use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
+use cardswitch_engine::shard::authorization_id_of;
+use cardswitch_engine::store::query::{CardRow, Listed, TransactionRow};
+use cardswitch_engine::store::{Snapshot, StoreError};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::access::NetworkAccess;
+use super::named::open_pan;
+use crate::error::ApiError;
+use crate::network::marks::render_authorization_id;
+use crate::routes::input::{ListQuery, PathId};
+use crate::state::AppState;
+use crate::wire::amount::Amount;
+use crate::wire::page::parse_page;
+use crate::wire::time::{render_date, render_time};
+
+/// A card with its secrets.
+#[derive(Serialize)]
+pub(super) struct CardSecretsBody {
+    card_id: Uuid,
+    card_number: String,
+    expiration: String,
+    cvv: String,
+}
+
+/// A page of a card's transactions, the newest first.
+#[derive(Serialize)]
+pub(super) struct TransactionsBody {
+    count: u64,
+    results: Vec<NetworkTransactionBody>,
+}
+
+/// A transaction as its merchant's side sees it: amounts are above zero for purchases.
+#[derive(Serialize)]
+pub(super) struct NetworkTransactionBody {
+    transaction_id: Uuid,
+    rrn: String,
+    stan: String,
+    acquirer: String,
+    state: &'static str,
+    amount: Amount,
+    held: Amount,
+    posted: Amount,
+    response_code: u16,
+    sub_reason: Option<&'static str>,
+    authorization_id: Option<String>,
+    authorized_at: String,
+}
+
+impl NetworkTransactionBody {
+    fn new(row: &TransactionRow, currency: CurrencyCode) -> Self {
+        let (record, progress) = (&row.record, &row.progress);
+        let amount = |minor| Amount::new(minor, currency);
+        let is_authorization =
+            !matches!(record.kind, TransactionKind::Refund | TransactionKind::BankTransfer);
+        let is_approved = record.response_code.is_approved() && is_authorization;
+        let authorization_id =
+            is_approved.then(|| render_authorization_id(authorization_id_of(record.seq)));
+        Self {
+            transaction_id: record.id.0,
+            rrn: record.trace.rrn.clone(),
+            stan: record.trace.stan.clone(),
+            acquirer: record.trace.acquirer.clone(),
+            state: match progress.state {
+                TransactionState::Pending => "pending",
+                TransactionState::Completed => "completed",
+                TransactionState::Declined => "declined",
+                TransactionState::Canceled => "canceled",
+            },
+            amount: amount(progress.amount(record.requested)),
+            held: amount(progress.held.total()),
+            posted: amount(progress.posted),
+            response_code: record.response_code.number(),
+            sub_reason: record.sub_reason.text(),
+            authorization_id,
+            authorized_at: render_time(record.authorized_at),
+        }
+    }
+}
+
+/// GET /network/v1/cards/:card_id
+pub(super) async fn get_card(
+    State(state): State<AppState>,
+    _: NetworkAccess,
+    PathId(id): PathId,
+) -> Result<Json<CardSecretsBody>, ApiError> {
+    let row = state.switch.read(|snapshot| snapshot.card_by_any_company(CardId(id))).await?;
+    let row = row.ok_or_else(ApiError::not_found)?;
+    let pan = open_pan(&state.secrets, &row)
+        .ok_or_else(|| ApiError::internal(&"a card number cannot be opened with these keys"))?;
+    Ok(Json(CardSecretsBody {
+        card_id: id,
+        card_number: pan.reveal(),
+        expiration: render_date(row.record.expires_on),
+        cvv: state.secrets.cvv(&pan).map(char::from).iter().collect(),
+    }))
+}
+
+/// GET /network/v1/cards/:card_id/transactions
+pub(super) async fn list_transactions(
+    State(state): State<AppState>,
+    _: NetworkAccess,
+    PathId(id): PathId,
+    ListQuery { mut query, .. }: ListQuery,
+) -> Result<Json<TransactionsBody>, ApiError> {
+    let page = parse_page(&mut query, &["authorized_at"]);
+    query.finish()?;
+    let found = state
+        .switch
+        .read(|snapshot| {
+            let Some(card) = snapshot.card_by_any_company(CardId(id))? else { return Ok(None) };
+            let currency = account_currency(snapshot, &card)?;
+            let listed = snapshot.list_card_transactions(card.profile.slot, &page)?;
+            Ok(currency.map(|currency| (listed, currency)))
+        })
+        .await?;
+    let (Listed { count, rows }, currency) = found.ok_or_else(ApiError::not_found)?;
+    let results = rows.iter().map(|row| NetworkTransactionBody::new(row, currency)).collect();
+    Ok(Json(TransactionsBody { count, results }))
+}
+
+fn account_currency(
+    snapshot: &Snapshot,
+    card: &CardRow,
+) -> Result<Option<CurrencyCode>, StoreError> {
+    Ok(snapshot.account(card.record.account)?.map(|row| row.account.currency))
+}

@@ -1,0 +1,488 @@
+//! From a JSON body to what is asked of the engine. Faults are collected in the body's `Fields`;
+//! whoever calls refuses the body when there are any.
+
+use cardswitch_engine::command::network::{
+    AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand,
+    NetworkRequest, OriginalRef, Present, PresentmentNumber, PurchaseFacts, Refund, ReversalAmount,
+    ReversalKind, Reverse,
+};
+use cardswitch_engine::command::{Command, TimedCommand};
+use cardswitch_engine::domain::card::PanHash;
+use cardswitch_engine::domain::credential::{ExpiryMonth, PackedZip, PresentedCredentials};
+use cardswitch_engine::domain::ids::CardId;
+use cardswitch_engine::domain::merchant::{Mcc, Merchant};
+use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use cardswitch_engine::domain::network_key::{
+    AuthorizationId, DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace,
+};
+use cardswitch_engine::store::Snapshot;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::named::Named;
+use crate::error::ApiError;
+use crate::network::marks::{Marks, merchant_number, parse_authorization_id};
+use crate::secrets::{HashPurpose, Secrets};
+use crate::state::AppState;
+use crate::wire::amount::parse_json_amount;
+use crate::wire::currency::parse_currency;
+use crate::wire::fault::Flaw;
+use crate::wire::fields::{self, Fields};
+use crate::wire::time::parse_date;
+
+/// What can be asked through this door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Authorization,
+    Advice,
+    Reversal,
+    Presentment,
+    Refund,
+}
+
+impl Operation {
+    /// The operation by its name in a batch.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "authorization" => Self::Authorization,
+            "advice" => Self::Advice,
+            "reversal" => Self::Reversal,
+            "presentment" => Self::Presentment,
+            "refund" => Self::Refund,
+            _ => return None,
+        })
+    }
+}
+
+/// How a client marks a request that it may repeat.
+#[derive(Clone, Copy)]
+pub(super) struct Repetition<'a> {
+    pub(super) key: &'a [u8],
+    /// Its place in a batch.
+    pub(super) place: u64,
+}
+
+/// What came in.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) operation: Operation,
+    /// The body the fields are of.
+    pub(super) body: &'a [u8],
+    pub(super) repetition: Option<Repetition<'a>>,
+}
+
+/// A command, and what its answer needs.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) command: TimedCommand,
+    pub(super) currency: CurrencyCode,
+}
+
+/// Reads a body. What it gives counts only if `fields` has no faults afterwards.
+/// Errors: the body names a transaction that is not there; the tables cannot be read.
+pub(super) fn plan_request(
+    state: &AppState,
+    snapshot: &Snapshot,
+    asked: &Asked<'_>,
+    fields: &mut Fields<'_>,
+) -> Result<Planned, ApiError> {
+    let named = Named::read(state, snapshot, fields)?;
+    let card_of_transaction = match named.transaction.as_ref().and_then(|(_, row)| row.record.card)
+    {
+        Some(slot) => snapshot.card(slot)?.map(|card| card.profile.id),
+        None => None,
+    };
+    let supplied_at = fields.optional("time", fields::timestamp);
+    let mut reader = Reader::new(state, &named, card_of_transaction, fields);
+    let command = match asked.operation {
+        Operation::Authorization => reader.authorization(),
+        Operation::Advice => reader.advice(),
+        Operation::Reversal => reader.reversal(),
+        Operation::Presentment => reader.presentment(),
+        Operation::Refund => reader.refund(),
+    };
+    let fingerprint = fingerprint_of(&state.secrets, asked);
+    let command = Command::Network(Box::new(NetworkRequest { command, fingerprint }));
+    Ok(Planned { command: TimedCommand { command, supplied_at }, currency: named.currency })
+}
+
+/// The identity of a request that its client marked; without a mark none is a repeat.
+fn fingerprint_of(secrets: &Secrets, asked: &Asked<'_>) -> Option<Fingerprint> {
+    let Repetition { key, place } = asked.repetition?;
+    let key = secrets.message_hasher(HashPurpose::Idempotency).part(Some(key)).number(place);
+    let content = secrets
+        .message_hasher(HashPurpose::Content)
+        .number(asked.operation as u64)
+        .part(Some(asked.body));
+    Some(Fingerprint {
+        key: DuplicateKey(key.finish128()),
+        trace: None,
+        content: content.finish64(),
+        window: DuplicateWindow::Day,
+    })
+}
+
+/// One body while it is read. Where a field is at fault a stand-in is returned, which is never
+/// used.
+struct Reader<'a, 'b, 'c> {
+    secrets: &'a Secrets,
+    named: &'a Named,
+    card_of_transaction: Option<CardId>,
+    /// The currency the merchant asks in, where the body says it.
+    currency: Option<CurrencyCode>,
+    rrn: Option<String>,
+    acquirer: Option<String>,
+    fields: &'b mut Fields<'c>,
+}
+
+impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
+    fn new(
+        state: &'a AppState,
+        named: &'a Named,
+        card_of_transaction: Option<CardId>,
+        fields: &'b mut Fields<'c>,
+    ) -> Self {
+        let currency = fields.nullable("currency", currency).flatten();
+        let rrn = fields.optional("rrn", |value| fields::short_text(value, 12));
+        let acquirer = fields.optional("acquirer", |value| digits(value, 1, 11));
+        Self {
+            secrets: &state.secrets,
+            named,
+            card_of_transaction,
+            currency,
+            rrn,
+            acquirer,
+            fields,
+        }
+    }
+
+    fn authorization(&mut self) -> NetworkCommand {
+        self.require_card();
+        let kind = self.fields.optional("kind", authorization_kind);
+        let amounts = match kind {
+            Some(AuthorizationKind::Verification) if !self.fields.has("amount") => {
+                self.amounts_of(Minor::ZERO)
+            }
+            _ => self.required_amounts(Lowest::Zero),
+        };
+        let kind = match kind {
+            None | Some(AuthorizationKind::Purchase) if amounts.amount.is_zero() => {
+                AuthorizationKind::Verification
+            }
+            kind => kind.unwrap_or(AuthorizationKind::Purchase),
+        };
+        if kind == AuthorizationKind::Verification && !amounts.amount.is_zero() {
+            let flaw = Flaw::new("not_zero", "must be 0 or absent in a verification");
+            self.fields.fault("amount", flaw);
+        }
+        // Partial approvals are the engine's to offer; until it does, the field changes nothing.
+        self.fields.optional("partial", fields::boolean);
+        let credentials = self.credentials();
+        NetworkCommand::Authorize(Authorize { facts: self.facts(amounts), kind, credentials })
+    }
+
+    fn advice(&mut self) -> NetworkCommand {
+        self.require_card();
+        let amounts = self.required_amounts(Lowest::Zero);
+        let is_approved = self.fields.optional("approved", fields::boolean).unwrap_or(true);
+        let credentials = self.credentials();
+        NetworkCommand::Advise(Advise {
+            facts: self.facts(amounts),
+            credentials,
+            outcome: if is_approved { AdviceOutcome::Approved } else { AdviceOutcome::Declined },
+            original: self.original(),
+        })
+    }
+
+    fn reversal(&mut self) -> NetworkCommand {
+        let original = self.original();
+        self.require_original(&original);
+        let own = self.named.currency;
+        let given_back = self.fields.optional("amount", |v| amount(v, own, Lowest::AboveZero));
+        let remaining = self.fields.optional("remaining", |v| amount(v, own, Lowest::Zero));
+        let amount = match (given_back, remaining) {
+            (Some(_), Some(_)) => {
+                let message = "must not be given together with `amount`";
+                self.fields.fault("remaining", Flaw::new("conflicting", message));
+                ReversalAmount::Full
+            }
+            (Some(given_back), None) => ReversalAmount::GiveBack(given_back),
+            (None, Some(remaining)) => ReversalAmount::Remaining(remaining),
+            (None, None) => ReversalAmount::Full,
+        };
+        let kind = ReversalKind::Request;
+        NetworkCommand::Reverse(Reverse { card: self.named.card, original, amount, kind })
+    }
+
+    fn presentment(&mut self) -> NetworkCommand {
+        let original = self.original();
+        if original.transaction.is_none() {
+            self.require_card();
+        }
+        let has_amount = self.fields.has("amount");
+        let amounts = if has_amount || original.transaction.is_none() {
+            Some(self.required_amounts(Lowest::AboveZero))
+        } else {
+            None
+        };
+        let facts = amounts.filter(|_| self.named.card.is_some());
+        NetworkCommand::Present(Present {
+            facts: facts.map(|amounts| self.facts(amounts)),
+            amounts,
+            original,
+            number: self.presentment_number(),
+        })
+    }
+
+    fn refund(&mut self) -> NetworkCommand {
+        let original = self.original();
+        if original.transaction.is_none() {
+            self.require_card();
+        }
+        let amounts = self.required_amounts(Lowest::AboveZero);
+        let mut facts = self.facts(amounts);
+        if let Some((_, row)) = &self.named.transaction
+            && !self.fields.has("merchant")
+            && let Some(merchant) = &row.record.merchant
+        {
+            facts.merchant = merchant.clone();
+        }
+        NetworkCommand::Refund(Refund { facts, original })
+    }
+
+    /// A card must be named, or a transaction that has one.
+    fn require_card(&mut self) {
+        let is_at_fault = self.fields.has("card_number") || self.fields.has("card_id");
+        if self.named.card.is_none() && !is_at_fault {
+            let message = "is required, or `card_id` instead";
+            self.fields.fault("card_number", Flaw::new("required", message));
+        }
+    }
+
+    fn require_original(&mut self, original: &OriginalRef) {
+        let is_named = original.authorization_id.is_some()
+            || original.original_key.is_some()
+            || original.retrieval_key.is_some();
+        if original.transaction.is_some() {
+            return;
+        }
+        self.require_card();
+        let names = ["transaction_id", "authorization_id", "rrn", "original_stan"];
+        if !is_named && !names.iter().any(|name| self.fields.has(name)) {
+            let message =
+                "is required, or `authorization_id`, `rrn` or `original_stan` with a card";
+            self.fields.fault("transaction_id", Flaw::new("required", message));
+        }
+    }
+
+    fn facts(&mut self, amounts: MessageAmounts) -> PurchaseFacts {
+        let of_transaction = self.card_of_transaction;
+        let nobody = CardId(Uuid::nil());
+        let card = self.named.card.unwrap_or_else(|| CardRef::Id(of_transaction.unwrap_or(nobody)));
+        let trace = self.trace();
+        let merchant = self.merchant(&trace.acquirer);
+        PurchaseFacts { card, amounts, merchant, trace }
+    }
+
+    fn required_amounts(&mut self, lowest: Lowest) -> MessageAmounts {
+        let currency = self.currency.unwrap_or(self.named.currency);
+        let amount = self.fields.required("amount", |value| amount(value, currency, lowest));
+        self.amounts_of(amount)
+    }
+
+    fn amounts_of(&mut self, asked: Minor) -> MessageAmounts {
+        let own = self.named.currency;
+        let is_foreign = self.currency.is_some_and(|currency| currency != own);
+        let read = |value| amount(value, own, Lowest::Zero);
+        let billing = if is_foreign {
+            Some(self.fields.required("billing_amount", read))
+        } else {
+            // Of no use, but a wrong one is a mistake all the same.
+            self.fields.nullable("billing_amount", read);
+            None
+        };
+        MessageAmounts {
+            amount: asked,
+            currency: self.currency,
+            billing: billing.map(|amount| CurrencyAmount { amount, currency: own }),
+        }
+    }
+
+    fn credentials(&mut self) -> PresentedCredentials {
+        let (named, secrets) = (self.named, self.secrets);
+        let cvv = self.fields.optional("cvv", fields::text);
+        let pin = self.fields.optional("pin", fields::text);
+        let zip = self.fields.optional("zip", |value| fields::short_text(value, 16));
+        PresentedCredentials {
+            expiry: self.fields.optional("expiration", expiry_month),
+            cvv: cvv.map(|cvv| named.check_cvv(secrets, &cvv)),
+            pin: pin.and_then(|pin| named.pin_verifier(secrets, &pin)),
+            zip: zip.map(|zip| PackedZip::pack(&zip)).filter(|zip| !zip.is_absent()),
+        }
+    }
+
+    fn merchant(&mut self, acquirer: &str) -> Merchant {
+        let read = |inner: &mut Fields<'_>| {
+            let text = |inner: &mut Fields<'_>, name: &str, chars_max: usize| {
+                inner.optional(name, |value| fields::short_text(value, chars_max))
+            };
+            let number = inner.optional("mid", merchant_id);
+            let sent = text(inner, "card_acceptor_id", 15).or(number).unwrap_or_default();
+            Merchant {
+                mid: merchant_number(acquirer, &sent),
+                mcc: inner.nullable("mcc", category_code).flatten(),
+                card_acceptor_id: sent,
+                name: text(inner, "name", 64).unwrap_or_default(),
+                city: text(inner, "city", 64).unwrap_or_default(),
+                state: text(inner, "state", 16).unwrap_or_default(),
+                country: text(inner, "country", 3).unwrap_or_default(),
+                zip: text(inner, "zip", 16).unwrap_or_default(),
+            }
+        };
+        self.fields.object("merchant", read).unwrap_or_default()
+    }
+
+    fn trace(&mut self) -> NetworkTrace {
+        let stan = self.fields.optional("stan", trace_number);
+        let time = self.fields.optional("transmission_time", |value| digits(value, 10, 10));
+        let terminal = self.fields.optional("terminal", |value| fields::short_text(value, 8));
+        let marks = Marks {
+            stan: stan.as_deref(),
+            transmission_time: time.as_deref(),
+            rrn: self.rrn.as_deref(),
+            acquirer: self.acquirer.as_deref(),
+            terminal: terminal.as_deref(),
+        };
+        match self.named.hash {
+            Some(hash) => marks.trace(self.secrets, hash),
+            None => NetworkTrace {
+                original_key: None,
+                retrieval_key: None,
+                ..marks.trace(self.secrets, PanHash::default())
+            },
+        }
+    }
+
+    /// Which earlier purchase this is about.
+    fn original(&mut self) -> OriginalRef {
+        let authorization_id = self.fields.optional("authorization_id", authorization_id);
+        let stan = self.fields.optional("original_stan", trace_number);
+        let time =
+            self.fields.optional("original_transmission_time", |value| digits(value, 10, 10));
+        let marks = Marks {
+            stan: stan.as_deref(),
+            transmission_time: time.as_deref(),
+            rrn: self.rrn.as_deref(),
+            acquirer: self.acquirer.as_deref(),
+            terminal: None,
+        };
+        let (hash, secrets) = (self.named.hash, self.secrets);
+        OriginalRef {
+            transaction: self.named.transaction.as_ref().map(|(id, _)| *id),
+            authorization_id,
+            original_key: hash.and_then(|hash| marks.original_key(secrets, hash)),
+            retrieval_key: hash.and_then(|hash| marks.retrieval_key(secrets, hash)),
+        }
+    }
+
+    fn presentment_number(&mut self) -> PresentmentNumber {
+        let number = self.fields.optional("presentment_number", presentment_count);
+        let count = self.fields.optional("presentment_count", presentment_count);
+        let number = number.unwrap_or(1);
+        let count = count.unwrap_or(number);
+        if number > count {
+            let message = "must not be above `presentment_count`";
+            self.fields.fault("presentment_number", Flaw::new("out_of_range", message));
+        }
+        PresentmentNumber { number, count }
+    }
+}
+
+/// The lowest amount that makes sense.
+#[derive(Clone, Copy)]
+enum Lowest {
+    Zero,
+    AboveZero,
+}
+
+impl Lowest {
+    fn flaw(self) -> Flaw {
+        match self {
+            Self::Zero => Flaw::new("negative", "must not be negative"),
+            Self::AboveZero => Flaw::new("not_positive", "must be above zero"),
+        }
+    }
+}
+
+/// Reads an amount that is not below the lowest that makes sense.
+fn amount(value: &RawValue, currency: CurrencyCode, lowest: Lowest) -> Result<Minor, Flaw> {
+    let amount = parse_json_amount(value, currency)?;
+    let is_enough = match lowest {
+        Lowest::Zero => amount >= Minor::ZERO,
+        Lowest::AboveZero => amount.is_positive(),
+    };
+    if is_enough { Ok(amount) } else { Err(lowest.flaw()) }
+}
+
+fn currency(value: &RawValue) -> Result<CurrencyCode, Flaw> {
+    let flaw = || Flaw::new("unknown_currency", "must be a currency code such as `USD`");
+    parse_currency(&fields::text(value)?).ok_or_else(flaw)
+}
+
+fn authorization_kind(value: &RawValue) -> Result<AuthorizationKind, Flaw> {
+    match fields::text(value)?.as_str() {
+        "purchase" => Ok(AuthorizationKind::Purchase),
+        "cash" => Ok(AuthorizationKind::Cash),
+        "verification" => Ok(AuthorizationKind::Verification),
+        _ => Err(Flaw::new("unknown_value", "must be one of `purchase`, `cash`, `verification`")),
+    }
+}
+
+fn authorization_id(value: &RawValue) -> Result<AuthorizationId, Flaw> {
+    let flaw = || Flaw::new("not_an_authorization_id", "must be six letters and digits");
+    parse_authorization_id(&fields::text(value)?).ok_or_else(flaw)
+}
+
+/// Reads an expiration: a date, of which year and month count, or year and month alone.
+fn expiry_month(value: &RawValue) -> Result<ExpiryMonth, Flaw> {
+    let text = fields::text(value)?;
+    let date = parse_date(&text).or_else(|| parse_date(&format!("{text}-01")));
+    date.map(ExpiryMonth::of).ok_or_else(|| Flaw::new("not_a_date", "must be a date, yyyy-mm-dd"))
+}
+
+/// Reads text of so many digits, or a JSON integer with them.
+fn digits(value: &RawValue, len_min: usize, len_max: usize) -> Result<String, Flaw> {
+    let text =
+        if value.get().starts_with('"') { fields::text(value)? } else { value.get().to_owned() };
+    let fits = (len_min..=len_max).contains(&text.len());
+    if fits && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(text);
+    }
+    let message = match len_min {
+        _ if len_min == len_max => format!("must be {len_max} digits"),
+        _ => format!("must be {len_min} to {len_max} digits"),
+    };
+    Err(Flaw::new("not_digits", message))
+}
+
+/// Reads a trace number, with zeros in front as messages have it. Source: ISO DE11.
+fn trace_number(value: &RawValue) -> Result<String, Flaw> {
+    digits(value, 1, 6).map(|digits| format!("{digits:0>6}"))
+}
+
+/// Reads a merchant id: a number, or text as a terminal sends it. Source: ISO DE42.
+fn merchant_id(value: &RawValue) -> Result<String, Flaw> {
+    if value.get().starts_with('"') { fields::short_text(value, 15) } else { digits(value, 1, 16) }
+}
+
+fn category_code(value: &RawValue) -> Result<Mcc, Flaw> {
+    let flaw = || Flaw::new("not_a_category", "must be a merchant category code of 4 digits");
+    let digits = digits(value, 1, 4).map_err(|_| flaw())?;
+    digits.parse().map(Mcc).map_err(|_| flaw())
+}
+
+fn presentment_count(value: &RawValue) -> Result<u8, Flaw> {
+    let flaw = || Flaw::new("out_of_range", "must be 1 to 99");
+    let digits = digits(value, 1, 2).map_err(|_| flaw())?;
+    digits.parse().ok().filter(|count| *count > 0).ok_or_else(flaw)
+}

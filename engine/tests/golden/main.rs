@@ -1,0 +1,218 @@
+//! Record bytes as they were first written: a build that reads or writes them otherwise has changed
+//! the format, which takes a new version byte and a new golden file beside this one.
+//!
+//! The records come from a short life of one card, executed with fixed times and keys.
+//! `UPDATE_GOLDEN=1` writes the file anew.
+
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCard, NewCompany};
+use cardswitch_engine::command::network::{
+    AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
+    OriginalRef, Present, PresentmentNumber, PurchaseFacts, ReversalAmount, ReversalKind, Reverse,
+};
+use cardswitch_engine::command::record::{append_record, records};
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::business_date::BusinessDate;
+use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};
+use cardswitch_engine::domain::company::{Address, VelocityLimits};
+use cardswitch_engine::domain::credential::{
+    ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials,
+};
+use cardswitch_engine::domain::ids::{AccountId, AllowanceId, CardId, CompanyId, Timestamp};
+use cardswitch_engine::domain::merchant::{Mcc, Merchant};
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::network_key::{
+    DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey, RetrievalKey, TraceKey,
+};
+use cardswitch_engine::domain::public_id::IdMint;
+use cardswitch_engine::shard::{Moment, ShardState, execute};
+use uuid::Uuid;
+
+const GOLDEN: &str = "tests/golden/records_1.hex";
+const START: Timestamp = Timestamp(1_767_600_000_000_000);
+const PAN_HASH: PanHash = PanHash(0x1122_3344_5566_7788);
+
+#[test]
+fn records_keep_their_bytes() {
+    let written = life_of_a_card();
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(GOLDEN);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, to_hex(&written)).unwrap();
+    }
+    let golden = from_hex(&std::fs::read_to_string(&path).unwrap());
+    assert!(written == golden, "the record format changed; see the head of this file");
+}
+
+#[test]
+fn golden_records_still_fold() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(GOLDEN);
+    let golden = from_hex(&std::fs::read_to_string(&path).unwrap());
+    let mut state = ShardState::default();
+    for record in records(&golden) {
+        let record = record.unwrap();
+        state.apply_record(record.seq, record.at, &record.effects);
+    }
+    assert_eq!(state.last_seq().0, 6);
+    assert_eq!(state.card_count(), 1);
+}
+
+/// A company, a card, an approval, a decline, a partial reversal, a presentment: as records.
+fn life_of_a_card() -> Vec<u8> {
+    let commands = [
+        admin(AdminCommand::CreateCompany(company())),
+        admin(AdminCommand::IssueCard(card())),
+        authorize(1, Minor(75_00), PresentedCredentials::default()),
+        authorize(
+            2,
+            Minor(75_00),
+            PresentedCredentials { expiry: Some(ExpiryMonth(2601)), ..Default::default() },
+        ),
+        network(
+            3,
+            NetworkCommand::Reverse(Reverse {
+                card: Some(card_ref()),
+                original: OriginalRef {
+                    retrieval_key: Some(RetrievalKey(101)),
+                    ..Default::default()
+                },
+                amount: ReversalAmount::Remaining(Minor(50_00)),
+                kind: ReversalKind::Request,
+            }),
+        ),
+        network(
+            4,
+            NetworkCommand::Present(Present {
+                facts: Some(facts(1, Minor(50_00))),
+                amounts: Some(amounts(Minor(50_00))),
+                original: OriginalRef {
+                    original_key: Some(OriginalKey(201)),
+                    ..Default::default()
+                },
+                number: PresentmentNumber::ONLY,
+            }),
+        ),
+    ];
+    let ids = IdMint::new(*b"golden id key 16", 0);
+    let (mut state, mut payload) = (ShardState::default(), Vec::new());
+    for (place, command) in (0..).zip(&commands) {
+        let at = START.plus(place * Timestamp::MINUTE);
+        let mut effects = Vec::new();
+        execute(&state, &Moment { at, ids: &ids }, command, &mut effects);
+        let seq = state.last_seq().next();
+        append_record(&mut payload, seq, at, &effects).unwrap();
+        state.apply_record(seq, at, &effects);
+    }
+    payload
+}
+
+fn admin(command: AdminCommand) -> Command {
+    Command::Admin(Box::new(command))
+}
+
+fn network(number: u128, command: NetworkCommand) -> Command {
+    let fingerprint = Some(Fingerprint {
+        key: DuplicateKey(number),
+        trace: Some(TraceKey(number)),
+        content: 7,
+        window: DuplicateWindow::Day,
+    });
+    Command::Network(Box::new(NetworkRequest { command, fingerprint }))
+}
+
+fn authorize(number: u64, amount: Minor, credentials: PresentedCredentials) -> Command {
+    let kind = AuthorizationKind::Purchase;
+    let command = Authorize { facts: facts(number, amount), kind, credentials };
+    network(u128::from(number), NetworkCommand::Authorize(command))
+}
+
+fn facts(number: u64, amount: Minor) -> PurchaseFacts {
+    PurchaseFacts {
+        card: card_ref(),
+        amounts: amounts(amount),
+        merchant: Merchant {
+            mid: 4_711,
+            mcc: Some(Mcc(5812)),
+            card_acceptor_id: "4711".to_owned(),
+            name: "Blue Door Cafe".to_owned(),
+            city: "Oakland".to_owned(),
+            state: "CA".to_owned(),
+            country: "US".to_owned(),
+            zip: String::new(),
+        },
+        trace: NetworkTrace {
+            stan: format!("{number:06}"),
+            rrn: format!("{number:012}"),
+            acquirer: "123456".to_owned(),
+            terminal: "TERM0001".to_owned(),
+            transmission_time: "0105080000".to_owned(),
+            original_key: Some(OriginalKey(200 + number)),
+            retrieval_key: Some(RetrievalKey(100 + number)),
+        },
+    }
+}
+
+fn amounts(amount: Minor) -> MessageAmounts {
+    MessageAmounts { amount, currency: Some(CurrencyCode(840)), billing: None }
+}
+
+fn card_ref() -> CardRef {
+    let masked = MaskedPan { first_six: *b"453711", last_four: *b"0001" };
+    CardRef::Pan(PAN_HASH, masked)
+}
+
+fn company() -> NewCompany {
+    NewCompany {
+        id: CompanyId(Uuid::from_u128(1)),
+        name: "Golden Ltd".to_owned(),
+        website: "https://golden.example".to_owned(),
+        zone: chrono_tz::America::Los_Angeles,
+        currency: CurrencyCode(840),
+        network: "visa".to_owned(),
+        velocity: VelocityLimits { per_minute: 10, per_hour: 100 },
+        partial_approval: false,
+        billing_address: Address::default(),
+        shipping_address: Address::default(),
+        account: NewAccount {
+            id: AccountId(Uuid::from_u128(2)),
+            name: "Spending".to_owned(),
+            number: "000000000001".to_owned(),
+            credit_limit: Minor::ZERO,
+            funding_source: None,
+            opening_balance: Minor(1_000_00),
+        },
+    }
+}
+
+fn card() -> NewCard {
+    NewCard {
+        id: CardId(Uuid::from_u128(3)),
+        allowance_id: AllowanceId(Uuid::from_u128(4)),
+        company: CompanyId(Uuid::from_u128(1)),
+        pan_hash: PAN_HASH,
+        sealed_pan: SealedPan(vec![9; 44]),
+        last_four: *b"0001",
+        pin: PinVerifier(5),
+        zip: PackedZip::pack("94105"),
+        expires_on: BusinessDate(22_000),
+        terms: AllowanceTerms::budget(Minor(200_00)),
+        state: CardState::Active,
+        is_virtual: true,
+        description: "Lunch".to_owned(),
+        billing_name: "Lunch".to_owned(),
+        billing_address: None,
+        shipping_address: None,
+        assigned_to: None,
+        dimensions: [None; 4],
+    }
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    let line = |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    bytes.chunks(48).map(|chunk| line(chunk) + "\n").collect()
+}
+
+fn from_hex(text: &str) -> Vec<u8> {
+    let digits: Vec<char> = text.chars().filter(|symbol| !symbol.is_whitespace()).collect();
+    let byte = |pair: &[char]| u8::from_str_radix(&pair.iter().collect::<String>(), 16).unwrap();
+    digits.chunks(2).map(byte).collect()
+}
