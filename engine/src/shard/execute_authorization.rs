@@ -74,6 +74,7 @@ pub(super) fn execute_authorize(
 }
 
 /// Holds or settles what was approved, records the transaction and answers.
+#[expect(clippy::too_many_arguments, reason = "effects are the output beside what it is about")]
 fn conclude(
     state: &ShardState,
     moment: &Moment<'_>,

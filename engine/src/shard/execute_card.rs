@@ -89,6 +89,7 @@ fn attempts_after(before: &[Timestamp], limits: VelocityLimits, at: Timestamp) -
 }
 
 /// Counts wrong credentials, and wrong PINs in a row; a right PIN ends the row.
+#[expect(clippy::too_many_arguments, reason = "effects are the output beside what it is about")]
 pub(super) fn count_credentials(
     state: &ShardState,
     moment: &Moment<'_>,

@@ -90,6 +90,7 @@ fn presented_amount(
 
 /// Posts an amount: against the open hold if there is one, else by force. The final presentment
 /// releases what is left of the hold.
+#[expect(clippy::too_many_arguments, reason = "effects are the output beside what it is about")]
 fn settle(
     at: Timestamp,
     number: PresentmentNumber,
@@ -193,6 +194,7 @@ pub(super) fn execute_refund(
 }
 
 /// Gives room back for a refunded purchase, as far as it is not refunded yet.
+#[expect(clippy::too_many_arguments, reason = "effects are the output beside what it is about")]
 fn refund_purchase(
     seq: TransactionSeq,
     open: &OpenTransaction,

@@ -230,6 +230,7 @@ const ID_STRIDE_INVERSE: u64 = inverse(ID_STRIDE, AUTHORIZATION_ID_COUNT);
 const ID_SYMBOLS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 /// The modular inverse by Euclid's algorithm.
+#[expect(clippy::cast_possible_truncation, reason = "a remainder is below its u64 modulus")]
 const fn inverse(value: u64, modulus: u64) -> u64 {
     let (mut previous, mut current) = (modulus as i128, value as i128);
     let (mut previous_factor, mut factor) = (0i128, 1i128);
