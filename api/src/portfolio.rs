@@ -69,7 +69,7 @@ const SCOPE: [u16; 2] = [5812, 5814];
 /// The velocity limits of the company that has them.
 pub const VELOCITY: VelocityLimits = VelocityLimits { per_minute: 3, per_hour: 30 };
 /// What the company without funds starts with. Units: hundredths.
-pub const NO_FUNDS_BALANCE: Minor = Minor(5_00);
+pub const NO_FUNDS_BALANCE: Minor = Minor(500);
 
 impl Profile {
     /// The profile of the card at this place of a portfolio.
@@ -114,17 +114,17 @@ impl Profile {
         }
     }
 
-    /// The allowance of such a card, made at the instant `at`.
+    /// The allowance of such a card, made at the instant `at`. Units: hundredths.
     #[must_use]
     pub fn terms(self, at: Timestamp) -> AllowanceTerms {
-        let mut terms = AllowanceTerms::budget(Minor(250_000_00));
+        let mut terms = AllowanceTerms::budget(Minor(25_000_000));
         match self {
             Self::Scoped => terms.scope = Scope::new(&SCOPE).unwrap_or_default(),
             Self::WindowedFuture => terms.starts_at = at.plus(3_650 * Timestamp::DAY),
             Self::WindowedPast => terms.ends_at = at.plus(-Timestamp::DAY),
-            Self::TinyTransactionLimit => terms.transaction_limit = Minor(1_00),
-            Self::TinyAllowance => terms.amount = Minor(1_00),
-            Self::DailyLimited => terms.daily_limit = Minor(100_00),
+            Self::TinyTransactionLimit => terms.transaction_limit = Minor(100),
+            Self::TinyAllowance => terms.amount = Minor(100),
+            Self::DailyLimited => terms.daily_limit = Minor(10_000),
             Self::SingleUse => terms.single_use = true,
             _ => {}
         }

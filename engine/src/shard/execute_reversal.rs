@@ -69,10 +69,12 @@ fn reverse(
     }
     let is_posted_at_once = open.kind == TransactionKind::SingleMessagePurchase
         || progress.flags.contains(TransactionFlags::FORCED);
-    if !is_posted_at_once || !progress.posted.is_positive() {
+    // What refunds gave back already is not given back again.
+    let reversible = progress.posted - progress.refunded;
+    if !is_posted_at_once || !reversible.is_positive() {
         return Err(ReversalOutcome::NothingHeld);
     }
-    let given_back = amount_given_back(open, amount, progress.posted)?;
+    let given_back = amount_given_back(open, amount, reversible)?;
     // Giving back nothing posts nothing: a line without its balances would lend its number twice.
     if given_back.is_positive() {
         money.compensate(given_back, progress, effects);

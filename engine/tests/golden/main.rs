@@ -61,10 +61,10 @@ fn life_of_a_card() -> Vec<u8> {
     let commands = [
         admin(AdminCommand::CreateCompany(company())),
         admin(AdminCommand::IssueCard(card())),
-        authorize(1, Minor(75_00), PresentedCredentials::default()),
+        authorize(1, Minor(7_500), PresentedCredentials::default()),
         authorize(
             2,
-            Minor(75_00),
+            Minor(7_500),
             PresentedCredentials { expiry: Some(ExpiryMonth(2601)), ..Default::default() },
         ),
         network(
@@ -75,15 +75,15 @@ fn life_of_a_card() -> Vec<u8> {
                     retrieval_key: Some(RetrievalKey(101)),
                     ..Default::default()
                 },
-                amount: ReversalAmount::Remaining(Minor(50_00)),
+                amount: ReversalAmount::Remaining(Minor(5_000)),
                 kind: ReversalKind::Request,
             }),
         ),
         network(
             4,
             NetworkCommand::Present(Present {
-                facts: Some(facts(1, Minor(50_00))),
-                amounts: Some(amounts(Minor(50_00))),
+                facts: Some(facts(1, Minor(5_000))),
+                amounts: Some(amounts(Minor(5_000))),
                 original: OriginalRef {
                     original_key: Some(OriginalKey(201)),
                     ..Default::default()
@@ -99,7 +99,7 @@ fn life_of_a_card() -> Vec<u8> {
         let mut effects = Vec::new();
         execute(&state, &Moment { at, ids: &ids }, command, &mut effects);
         let seq = state.last_seq().next();
-        append_record(&mut payload, seq, at, &effects).unwrap();
+        append_record(&mut payload, seq, at, &effects).expect("a record within its bound");
         state.apply_record(seq, at, &effects);
     }
     payload
@@ -178,7 +178,7 @@ fn company() -> NewCompany {
             number: "000000000001".to_owned(),
             credit_limit: Minor::ZERO,
             funding_source: None,
-            opening_balance: Minor(1_000_00),
+            opening_balance: Minor(100_000),
         },
     }
 }
@@ -194,7 +194,7 @@ fn card() -> NewCard {
         pin: PinVerifier(5),
         zip: PackedZip::pack("94105"),
         expires_on: BusinessDate(22_000),
-        terms: AllowanceTerms::budget(Minor(200_00)),
+        terms: AllowanceTerms::budget(Minor(20_000)),
         state: CardState::Active,
         is_virtual: true,
         description: "Lunch".to_owned(),
@@ -213,6 +213,8 @@ fn to_hex(bytes: &[u8]) -> String {
 
 fn from_hex(text: &str) -> Vec<u8> {
     let digits: Vec<char> = text.chars().filter(|symbol| !symbol.is_whitespace()).collect();
-    let byte = |pair: &[char]| u8::from_str_radix(&pair.iter().collect::<String>(), 16).unwrap();
+    let byte = |pair: &[char]| {
+        u8::from_str_radix(&pair.iter().collect::<String>(), 16).expect("hex digits")
+    };
     digits.chunks(2).map(byte).collect()
 }

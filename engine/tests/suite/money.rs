@@ -200,3 +200,18 @@ fn a_card_is_not_issued_with_limits_out_of_bounds() {
         assert_eq!(reply != Reply::Rejected(Rejection::OutOfBounds), is_taken, "{terms:?}");
     }
 }
+
+/// A settled purchase was refunded in part and then reversed: the reversal gave everything back,
+/// so the card holder had more than was ever paid.
+#[test]
+fn a_reversal_after_a_refund_gives_back_only_the_rest() {
+    let mut story = Story::begin();
+    story.authorize(facts(pan(1), 1_000, 1), AuthorizationKind::SingleMessage);
+    assert_eq!(story.refund(400, 2, by_retrieval(1)).outcome, PostingOutcome::Posted);
+    let rest = story.reverse(by_retrieval(1), ReversalAmount::Full);
+    assert_eq!((rest.outcome, rest.given_back), (ReversalOutcome::Reversed, Minor(600)));
+    assert_eq!(story.driver.state.balances(AccountSlot(0)).ledger, Minor(1_000_000));
+    assert_eq!(story.spent(), Minor::ZERO);
+    let again = story.reverse(by_retrieval(1), ReversalAmount::Full);
+    assert_eq!((again.outcome, again.given_back), (ReversalOutcome::NothingHeld, Minor::ZERO));
+}

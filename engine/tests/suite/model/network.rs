@@ -424,7 +424,7 @@ impl Model {
     fn give_back(&mut self, found: usize, asked: ReversalAmount) -> Result<i64, ReversalOutcome> {
         let company = self.cards[self.purchases[found].card].company;
         let purchase = &mut self.purchases[found];
-        let (held, posted) = (purchase.held(), purchase.posted);
+        let (held, posted) = (purchase.held(), purchase.posted - purchase.refunded);
         if held > 0 {
             let amount = asked_back(purchase, asked, held)?;
             take_last(&mut purchase.held, amount);
