@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cardswitch_engine::directory::DirectoryError;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::verify::verify;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use super::init::{demo_company, random_source};
 use super::live_screen::LiveScreen;
 use crate::config::{ClockSetting, Settings};
 use crate::feed::{FeedOptions, FeedReport, HttpSource, Portfolio, Progress};
-use crate::install::{Installation, install};
+use crate::install::{InstallError, Installation, install};
 use crate::issuing::CardNumbers;
 use crate::master_key::create_private;
 use crate::server::Server;
@@ -156,8 +157,9 @@ impl Home {
             .map_err(|error| Failure::new(format!("`{}`: {error}", self.path.display())))?;
         let installation = self.installation(args)?;
         let mut random = random_source(Some(args.pace.seed));
-        let credentials =
-            install(&installation, random.as_mut(), &|_| {}).await.map_err(Failure::new)?;
+        let credentials = install(&installation, random.as_mut(), &|_| {})
+            .await
+            .map_err(|error| not_installed(&self.path, &error))?;
         let text = serde_json::to_string(&credentials).map_err(Failure::new)?;
         create_private(&credentials_path)
             .and_then(|mut file: File| writeln!(file, "{text}"))
@@ -181,6 +183,17 @@ impl Home {
             cards_out: Some(self.path.join(CARDS_FILE)),
             at,
         })
+    }
+}
+
+/// A directory that `init` made has no credentials file: its secrets were shown once, not kept.
+fn not_installed(path: &Path, error: &InstallError) -> Failure {
+    match error {
+        InstallError::Directory(DirectoryError::Exists(_)) => Failure::new(format!(
+            "`{}` was not made by `demo`: serve it with `serve`, and `feed` it",
+            path.display()
+        )),
+        other => Failure::new(other),
     }
 }
 
