@@ -5,7 +5,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cardswitch_engine::directory::DirectoryError;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::verify::verify;
 use serde_json::{Value, json};
@@ -16,9 +15,9 @@ use super::init::{demo_company, random_source};
 use super::live_screen::LiveScreen;
 use crate::config::{ClockSetting, Settings};
 use crate::feed::{FeedOptions, FeedReport, HttpSource, Portfolio, Progress};
-use crate::install::{InstallError, Installation, install};
+use crate::install::{Installation, install};
 use crate::issuing::CardNumbers;
-use crate::master_key::create_private;
+use crate::master_key::{MASTER_KEY_FILE, create_private};
 use crate::server::Server;
 
 const CARDS_FILE: &str = "cards.jsonl";
@@ -152,14 +151,18 @@ impl Home {
                 Failure::new(format!("`{}` holds no network key", credentials_path.display()))
             });
         }
+        // What `init` made has no credentials file: its secrets were shown once, not kept.
+        if self.path.join(MASTER_KEY_FILE).exists() {
+            let what = "is a data directory that `demo` did not make: `serve` it, and `feed` it";
+            return Err(Failure::new(format!("`{}` {what}", self.path.display())));
+        }
         say(args, &format!("making {} test cards", args.cards));
         std::fs::create_dir_all(&self.path)
             .map_err(|error| Failure::new(format!("`{}`: {error}", self.path.display())))?;
         let installation = self.installation(args)?;
         let mut random = random_source(Some(args.pace.seed));
-        let credentials = install(&installation, random.as_mut(), &|_| {})
-            .await
-            .map_err(|error| not_installed(&self.path, &error))?;
+        let credentials =
+            install(&installation, random.as_mut(), &|_| {}).await.map_err(Failure::new)?;
         let text = serde_json::to_string(&credentials).map_err(Failure::new)?;
         create_private(&credentials_path)
             .and_then(|mut file: File| writeln!(file, "{text}"))
@@ -183,17 +186,6 @@ impl Home {
             cards_out: Some(self.path.join(CARDS_FILE)),
             at,
         })
-    }
-}
-
-/// A directory that `init` made has no credentials file: its secrets were shown once, not kept.
-fn not_installed(path: &Path, error: &InstallError) -> Failure {
-    match error {
-        InstallError::Directory(DirectoryError::Exists(_)) => Failure::new(format!(
-            "`{}` was not made by `demo`: serve it with `serve`, and `feed` it",
-            path.display()
-        )),
-        other => Failure::new(other),
     }
 }
 

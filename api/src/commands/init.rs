@@ -169,7 +169,9 @@ fn keep_bin(data: &Path, bin: &str) -> Result<(), Failure> {
 }
 
 fn parse_zone(text: &str) -> Result<Tz, String> {
-    text.parse().map_err(|_| "not in the IANA time zone database; write `Europe/Berlin`".to_owned())
+    text.parse().map_err(|_| {
+        "not in the IANA time zone database; write one such as Europe/Berlin".to_owned()
+    })
 }
 
 fn no_currency(text: &str) -> String {
