@@ -129,7 +129,14 @@ pub enum ConfigError {
     /// The file cannot be read.
     Read(PathBuf, std::io::Error),
     /// The file is not a configuration.
-    Parse(PathBuf, Box<toml::de::Error>),
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Where in it, from 1.
+        line: usize,
+        /// What the parser says.
+        source: Box<toml::de::Error>,
+    },
     /// A value is out of range.
     Value(&'static str, String),
 }
@@ -138,9 +145,8 @@ impl std::fmt::Display for ConfigError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Read(path, error) => write!(formatter, "`{}`: {error}", path.display()),
-            Self::Parse(path, error) => {
-                let place = error.span().map_or(0, |span| span.start);
-                write!(formatter, "`{}` at byte {place}: {}", path.display(), error.message())
+            Self::Parse { path, line, source } => {
+                write!(formatter, "`{}`, line {line}: {}", path.display(), source.message())
             }
             Self::Value(name, value) => write!(formatter, "`{value}` is no value for {name}"),
         }
@@ -158,9 +164,12 @@ pub fn read_settings(named: Option<&Path>, data: Option<&Path>) -> Result<Settin
         (None, None) => return Ok(Settings::default()),
     };
     match std::fs::read_to_string(&path) {
-        Ok(text) => {
-            toml::from_str(&text).map_err(|error| ConfigError::Parse(path, Box::new(error)))
-        }
+        Ok(text) => toml::from_str(&text).map_err(|error: toml::de::Error| {
+            let start = error.span().map_or(0, |span| span.start);
+            let before = text.bytes().take(start);
+            let line = 1 + before.filter(|byte| *byte == b'\n').count();
+            ConfigError::Parse { path, line, source: Box::new(error) }
+        }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => {
             Ok(Settings::default())
         }
@@ -204,7 +213,7 @@ mod tests {
         assert_eq!((settings.bin.as_str(), settings.clock), ("411111", ClockSetting::Manual));
         std::fs::write(&path, "bim = \"411111\"\n").unwrap();
         let error = read_settings(Some(&path), None).unwrap_err().to_string();
-        assert!(error.contains("bim"), "{error}");
+        assert!(error.contains("line 1: unknown field `bim`"), "{error}");
     }
 
     #[test]

@@ -144,6 +144,9 @@ impl std::fmt::Display for InstallError {
             Self::Rejected(rejection) => write!(formatter, "refused: {rejection:?}"),
             Self::OutcomeUnknown => formatter.write_str("the journal failed"),
             Self::Password => formatter.write_str("the password could not be hashed"),
+            Self::CardsFile(path, error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                write!(formatter, "cards file `{}` exists; it is not overwritten", path.display())
+            }
             Self::CardsFile(path, error) => {
                 write!(formatter, "cards file `{}`: {error}", path.display())
             }

@@ -50,7 +50,7 @@ pub struct SetArgs {
     #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
     data: PathBuf,
     /// Which company
-    #[arg(long, value_name = "COMPANY_ID")]
+    #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
     company: uuid::Uuid,
     /// Its name
     #[arg(long, value_name = "NAME")]
@@ -118,6 +118,10 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
         println!("access token {access_token} (shown this once)");
     }
     Ok(())
+}
+
+fn parse_id(text: &str) -> Result<uuid::Uuid, String> {
+    text.parse().map_err(|_| "not an id: `init` and `company add` print them".to_owned())
 }
 
 async fn set(args: SetArgs) -> Result<(), Failure> {

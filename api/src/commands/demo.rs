@@ -17,7 +17,7 @@ use crate::config::{ClockSetting, Settings};
 use crate::feed::{FeedOptions, FeedReport, HttpSource, Portfolio, Progress};
 use crate::install::{Installation, install};
 use crate::issuing::CardNumbers;
-use crate::master_key::create_private;
+use crate::master_key::{MASTER_KEY_FILE, create_private};
 use crate::server::Server;
 
 const CARDS_FILE: &str = "cards.jsonl";
@@ -150,6 +150,11 @@ impl Home {
             return network_key.ok_or_else(|| {
                 Failure::new(format!("`{}` holds no network key", credentials_path.display()))
             });
+        }
+        // What `init` made has no credentials file: its secrets were shown once, not kept.
+        if self.path.join(MASTER_KEY_FILE).exists() {
+            let what = "is a data directory that `demo` did not make: `serve` it, and `feed` it";
+            return Err(Failure::new(format!("`{}` {what}", self.path.display())));
         }
         say(args, &format!("making {} test cards", args.cards));
         std::fs::create_dir_all(&self.path)

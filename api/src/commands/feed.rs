@@ -8,7 +8,7 @@ use std::time::Duration;
 use cardswitch_engine::domain::ids::Timestamp;
 use chrono::{DateTime, Utc};
 
-use super::{Failure, parse_duration, stop_signal};
+use super::{Failure, parse_address, parse_duration, stop_signal};
 use crate::feed::{
     self, FeedOptions, FeedReport, FeedTime, HttpSource, Portfolio, Progress, Scenario,
     StepOutcome, VIRTUAL_START_US,
@@ -19,7 +19,7 @@ use crate::wire::time::parse_time;
 #[derive(Debug, clap::Args)]
 pub struct FeedArgs {
     /// ISO 8583 address of the switch
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8583")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8583", value_parser = parse_address)]
     connect: SocketAddr,
     /// Cards file, as `init --cards-out` writes it
     #[arg(long, value_name = "FILE")]
@@ -160,9 +160,14 @@ pub async fn run_until_stopped(
 
 /// What makes a run a failure.
 pub fn judge(report: &FeedReport) -> Result<(), Failure> {
-    if let Some(difference) = report.differences.first() {
-        let count = report.differences.len();
-        return Err(Failure::new(format!("{count} book differences, the first: {difference:?}")));
+    if let Some(first) = report.differences.first() {
+        return Err(Failure::new(format!(
+            "{} book differences; the first, of card {}: expected {}, found {}",
+            report.differences.len(),
+            first.card_id,
+            first.expected,
+            first.found,
+        )));
     }
     match &report.ended_early {
         Some(reason) => Err(Failure::new(format!("ended early: {reason}"))),

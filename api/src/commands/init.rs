@@ -1,11 +1,11 @@
 //! `cardswitch init`.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use chrono_tz::Tz;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand_chacha::ChaCha20Rng;
@@ -16,7 +16,7 @@ use crate::config::{CONFIG_FILE, Settings, read_settings};
 use crate::install::{CompanyOrder, Credentials, Installation, install};
 use crate::issuing::{CardNumbers, RandomSource, SystemRandom};
 use crate::wire::amount::parse_amount;
-use crate::wire::currency::parse_currency;
+use crate::wire::currency::{exponent, parse_currency, render_currency};
 use crate::wire::time::parse_time;
 
 /// What `init` takes.
@@ -31,7 +31,7 @@ pub struct InitArgs {
     #[arg(long, default_value = "admin@example.com", value_name = "EMAIL")]
     admin_email: String,
     /// First 6 to 8 digits of card numbers
-    #[arg(long, env = "CARDSWITCH_BIN", value_name = "DIGITS")]
+    #[arg(long, env = "CARDSWITCH_CARD_BIN", value_name = "DIGITS")]
     bin: Option<String>,
     /// Also make so many test cards, which can bring about every response code
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -60,16 +60,16 @@ pub struct CompanyArgs {
     #[arg(long, default_value = "https://example.com", value_name = "URL")]
     website: String,
     /// Time zone of its days, periods and posting dates; cannot change later
-    #[arg(long, default_value = "America/Los_Angeles", value_name = "ZONE")]
+    #[arg(long, default_value = "America/Los_Angeles", value_name = "ZONE", value_parser = parse_zone)]
     zone: Tz,
     /// Currency of its account (ISO 4217); cannot change later
     #[arg(long, default_value = "USD", value_name = "CODE")]
     currency: String,
     /// What its account starts with
-    #[arg(long, default_value = "50000000", value_name = "AMOUNT")]
+    #[arg(long, default_value = "50000000", value_name = "AMOUNT", allow_negative_numbers = true)]
     opening_balance: String,
     /// Its line of credit
-    #[arg(long, default_value = "0", value_name = "AMOUNT")]
+    #[arg(long, default_value = "0", value_name = "AMOUNT", allow_negative_numbers = true)]
     credit_limit: String,
     /// Attempts one card may make in a minute; 0 switches the limit off
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -86,12 +86,12 @@ impl CompanyArgs {
     /// The company described.
     pub fn order(&self) -> Result<CompanyOrder, Failure> {
         let currency = parse_currency(&self.currency)
-            .ok_or_else(|| Failure::usage(format!("`{}` is no currency", self.currency)))?;
+            .ok_or_else(|| Failure::usage(no_currency(&self.currency)))?;
         let amount = |name: &str, text: &str| -> Result<Minor, Failure> {
             parse_amount(text, currency)
                 .ok()
                 .filter(|amount| *amount >= Minor::ZERO)
-                .ok_or_else(|| Failure::usage(format!("`{text}` is no amount for {name}")))
+                .ok_or_else(|| Failure::usage(no_amount(text, name, currency)))
         };
         Ok(CompanyOrder {
             name: self.name.clone(),
@@ -129,6 +129,9 @@ pub async fn run(args: InitArgs) -> Result<(), Failure> {
     let made = |count: usize| bar.set_position(count as u64);
     let credentials = install(&installation, random.as_mut(), &made).await.map_err(Failure::new)?;
     bar.finish_and_clear();
+    if let Some(bin) = &args.bin {
+        keep_bin(&args.data, bin)?;
+    }
     if args.json {
         println!("{}", serde_json::to_string(&credentials).map_err(Failure::new)?);
     } else {
@@ -153,6 +156,31 @@ fn installation(args: &InitArgs) -> Result<Installation, Failure> {
         cards_out: args.cards_out.clone(),
         at: args.time.as_deref().map(parse_start).transpose()?,
     })
+}
+
+/// Cards made later take the same first digits, unless a configuration file says otherwise.
+fn keep_bin(data: &Path, bin: &str) -> Result<(), Failure> {
+    let path = data.join(CONFIG_FILE);
+    if path.exists() {
+        return Ok(());
+    }
+    std::fs::write(&path, format!("bin = \"{bin}\"\n"))
+        .map_err(|error| Failure::new(format!("`{}`: {error}", path.display())))
+}
+
+fn parse_zone(text: &str) -> Result<Tz, String> {
+    text.parse().map_err(|_| {
+        "not in the IANA time zone database; write one such as Europe/Berlin".to_owned()
+    })
+}
+
+fn no_currency(text: &str) -> String {
+    format!("`{text}` is no currency: write three letters of ISO 4217, such as USD")
+}
+
+fn no_amount(text: &str, flag: &str, currency: CurrencyCode) -> String {
+    let (code, decimals) = (render_currency(currency), exponent(currency));
+    format!("`{text}` is no amount for {flag}: 0 or more, in {code} with up to {decimals} decimals")
 }
 
 fn parse_start(text: &str) -> Result<Timestamp, Failure> {

@@ -9,6 +9,7 @@ pub mod send;
 pub mod serve;
 pub mod verify;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -16,7 +17,7 @@ use clap::{Parser, Subcommand};
 /// An authorization switch for expense cards: ISO 8583 and HTTP network doors, a /v1 admin API,
 /// and a simulated card network to try it with.
 #[derive(Debug, Parser)]
-#[command(name = "cardswitch", version, about, max_term_width = 100)]
+#[command(name = "cardswitch", version, max_term_width = 100)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -94,6 +95,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(ms))
 }
 
+/// Parses an address with its port.
+pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write IP:PORT, such as 127.0.0.1:8080".to_owned())
+}
+
 /// Resolves when the process is asked to stop: Ctrl-C or SIGTERM.
 pub async fn stop_signal() {
     use tokio::signal::unix::{SignalKind, signal};
@@ -117,6 +123,14 @@ mod tests {
         }
         for text in ["", "s", "5w", "-1s", "99999999999999999999d"] {
             assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_numbers_with_a_port() {
+        assert!(parse_address("127.0.0.1:0").is_ok() && parse_address("[::1]:8583").is_ok());
+        for text in ["", "8080", "localhost:8080", "127.0.0.1"] {
+            assert!(parse_address(text).is_err(), "{text}");
         }
     }
 

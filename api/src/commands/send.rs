@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use cardswitch_iso8583::Dialect;
 
-use super::{Failure, parse_duration};
+use super::{Failure, parse_address, parse_duration};
 use crate::feed::{SendRequest, send};
 
 /// What `send` takes.
 #[derive(Debug, clap::Args)]
 pub struct SendArgs {
     /// Address of an ISO 8583 door
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8583")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8583", value_parser = parse_address)]
     connect: SocketAddr,
     /// Message type, four digits, such as 0100
     #[arg(long, value_name = "MTI")]

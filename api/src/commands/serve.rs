@@ -1,9 +1,10 @@
 //! `cardswitch serve`.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{Failure, stop_signal};
+use super::{Failure, parse_address, stop_signal};
 use crate::config::{
     ClockSetting, ConfigError, LogFormat, RetentionSetting, Settings, read_settings,
 };
@@ -19,10 +20,10 @@ pub struct ServeArgs {
     #[arg(long, env = "CARDSWITCH_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address for HTTP; port 0 takes a free one [default: 127.0.0.1:8080]
-    #[arg(long, env = "CARDSWITCH_HTTP", value_name = "ADDR")]
+    #[arg(long, env = "CARDSWITCH_HTTP", value_name = "ADDR", value_parser = parse_address)]
     http: Option<SocketAddr>,
     /// Address for ISO 8583; port 0 takes a free one [default: 127.0.0.1:8583]
-    #[arg(long, env = "CARDSWITCH_ISO8583", value_name = "ADDR")]
+    #[arg(long, env = "CARDSWITCH_ISO8583", value_name = "ADDR", value_parser = parse_address)]
     iso8583: Option<SocketAddr>,
     /// Address that clients see, for the links in answers [default: that of --http]
     #[arg(long, env = "CARDSWITCH_BASE_URL", value_name = "URL")]
@@ -79,7 +80,10 @@ fn settings(args: &ServeArgs) -> Result<Settings, ConfigError> {
 fn start_log(format: LogFormat) {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     match format {
         LogFormat::Human => log.init(),
         LogFormat::Json => log.json().init(),
