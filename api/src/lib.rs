@@ -1,1 +1,32 @@
-//! The edges of cardswitch.
+//! The edges of cardswitch: everything that knows of sockets, JSON, decimals and secrets in clear.
+//!
+//! | room | what |
+//! |---|---|
+//! | `commands`, `config` | the command line |
+//! | `server`, `http_server`, `opening`, `install` | a switch at work; a directory made ready |
+//! | `router`, `routes`, `auth`, `error`, `wire` | `/v1` |
+//! | `network` | the ISO 8583 door and the HTTP network door |
+//! | `feed` | the simulated card network |
+//! | `secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
+
+pub mod auth;
+pub mod commands;
+pub mod config;
+pub mod error;
+pub mod feed;
+pub mod http_server;
+pub mod install;
+pub mod issuing;
+pub mod master_key;
+pub mod network;
+pub mod opening;
+pub mod pan;
+pub mod portfolio;
+pub mod request_id;
+pub mod router;
+pub mod routes;
+pub mod secrets;
+pub mod server;
+pub mod state;
+pub mod switch;
+pub mod wire;

@@ -31,8 +31,8 @@ use crate::journal::{
 use crate::limits;
 use crate::shard::ShardState;
 use crate::shard::run::{ShardWiring, spawn_shard};
-use crate::store::{Projector, ProjectorOptions, spawn_projector};
 use crate::store::{Checkpoint, Store, StoreError, Watermark};
+use crate::store::{Projector, ProjectorOptions, spawn_projector};
 use crate::submission::{Envelope, SubmitError};
 
 /// The partition of the one shard.

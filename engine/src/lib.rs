@@ -15,3 +15,4 @@ pub mod limits;
 pub mod shard;
 pub mod store;
 pub mod submission;
+pub mod verify;

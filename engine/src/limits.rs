@@ -16,6 +16,8 @@ pub const CHECKPOINT_RECORDS_MAX: u64 = 50_000;
 pub const CHECKPOINT_INTERVAL_MS: u64 = 1_000;
 /// The store's page cache. Units: bytes.
 pub const STORE_CACHE_BYTES: usize = 256 << 20;
+/// How many differing cards or transactions an audit names, of each kind and account.
+pub const AUDIT_DETAILS_MAX: usize = 20;
 /// The most rows a page of a list has.
 pub const PAGE_LEN_MAX: usize = 1_000;
 

@@ -1,1 +1,28 @@
-//! The harness of the process-level tests.
+//! The harness of the process-level tests: real `cardswitch` processes, real sockets, real kills.
+//!
+//! A test installs a data directory (`Installation`), runs switches on it (`Switch`), and talks to
+//! them as strangers do: `HttpClient` and `Acquirer`, which know the two doors and nothing inside.
+//! Nothing here may depend on the engine or the API crate: what only compiles against them is no
+//! test of the contract. A failed expectation panics with what was expected, for this is test code.
+
+mod acquirer;
+mod cards;
+mod command;
+mod http_client;
+mod installation;
+mod ledger;
+mod message;
+mod purchase;
+mod random;
+mod switch;
+
+pub use acquirer::{Acquirer, Disconnected};
+pub use cards::{Portfolio, TestCard};
+pub use command::{CommandOutput, last_json_line, run_cardswitch, run_cardswitch_with};
+pub use http_client::{HttpClient, HttpRequest, HttpResponse};
+pub use installation::{Credentials, Installation};
+pub use ledger::{NetworkTransaction, minor, transactions_of_card};
+pub use message::{Message, de39_of};
+pub use purchase::{Purchase, next_stan, original_data};
+pub use random::{Random, campaign_scaled, seed_for};
+pub use switch::Switch;

@@ -147,3 +147,7 @@ fn decide_amounts(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleS
     let available = facts.balances.available_credit(facts.credit_limit);
     failed.insert_if(Rule::AvailableCredit, amount > available);
 }
+
+#[cfg(test)]
+#[path = "decision_tests.rs"]
+mod tests;

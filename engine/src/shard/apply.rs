@@ -11,7 +11,9 @@ use crate::domain::business_date::DayWindow;
 use crate::domain::card::{CardRecord, CardState};
 use crate::domain::company::Company;
 use crate::domain::ids::{CardSlot, LineSeq, RecordSeq, Timestamp, TransactionSeq};
-use crate::domain::transaction::{TransactionProgress, TransactionRecord, TransactionState};
+use crate::domain::transaction::{
+    TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
+};
 
 impl ShardState {
     /// Folds one record: its time, then its effects in order.
@@ -145,17 +147,13 @@ impl ShardState {
         if progress.state == TransactionState::Declined {
             return;
         }
-        if let Some(key) = record.trace.original_key {
-            self.by_original.insert(key, record.seq);
-        }
-        if let Some(key) = record.trace.retrieval_key {
-            self.by_retrieval.insert(key, record.seq);
-        }
+        self.index_by_keys(record);
         let open = OpenTransaction {
             card: record.card,
             account: record.account,
             kind: record.kind,
             authorized_at: record.authorized_at,
+            requested: record.requested,
             foreign: record.foreign,
             merchant_name: record.merchant.as_ref().map_or_else(String::new, |m| m.name.clone()),
             progress: progress.clone(),
@@ -166,6 +164,23 @@ impl ShardState {
             expiry_timer_of(progress),
         );
         self.transactions.insert(record.seq, open);
+    }
+
+    /// A key names the newest transaction that carries it. Only a refund never takes a key over: it
+    /// may carry the marks of the purchase it gives back, and those keep naming the purchase.
+    fn index_by_keys(&mut self, record: &TransactionRecord) {
+        let TransactionRecord { seq, ref trace, kind, .. } = *record;
+        let is_refund = kind == TransactionKind::Refund;
+        if let Some(key) =
+            trace.original_key.filter(|key| !is_refund || !self.by_original.contains_key(key))
+        {
+            self.by_original.insert(key, seq);
+        }
+        if let Some(key) =
+            trace.retrieval_key.filter(|key| !is_refund || !self.by_retrieval.contains_key(key))
+        {
+            self.by_retrieval.insert(key, seq);
+        }
     }
 
     fn apply_progress(&mut self, seq: TransactionSeq, progress: &TransactionProgress) {

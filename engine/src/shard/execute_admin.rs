@@ -13,7 +13,7 @@ use crate::command::effect::{Effect, IssuedCard};
 use crate::command::reply::Rejection;
 use crate::decision::RuleSet;
 use crate::domain::account::{Account, AccountBalances};
-use crate::domain::allowance::CardUsage;
+use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::{BusinessDate, DayWindow, Interval};
 use crate::domain::card::{CardProfile, CardRecord, CardState, SuspensionReason};
 use crate::domain::company::{Company, CompanyState};
@@ -331,6 +331,7 @@ fn issue_card(
     if state.card_by_pan.contains_key(&new.pan_hash) {
         return Err(Rejection::CardNumberTaken);
     }
+    check_terms(&new.terms)?;
     if new.dimensions.iter().any(Option::is_some) {
         return Err(Rejection::DimensionNotFound);
     }
@@ -358,6 +359,17 @@ fn issue_card(
         sealed_pan: new.sealed_pan.clone(),
     })));
     Ok(())
+}
+
+/// Limits are amounts, or `Minor::UNLIMITED`. Errors: `OutOfBounds`.
+fn check_terms(terms: &AllowanceTerms) -> Result<(), Rejection> {
+    let is_amount = |amount: Minor| amount >= Minor::ZERO && amount <= Minor::AMOUNT_MAX;
+    let is_limit = |limit: Minor| limit == Minor::UNLIMITED || is_amount(limit);
+    if is_amount(terms.amount) && is_limit(terms.daily_limit) && is_limit(terms.transaction_limit) {
+        Ok(())
+    } else {
+        Err(Rejection::OutOfBounds)
+    }
 }
 
 fn account_of(state: &ShardState, company: CompanySlot) -> Option<AccountSlot> {
@@ -495,9 +507,7 @@ fn update_allowance(
     if changes.reset && terms.interval != Interval::None {
         return Err(Rejection::ResetNeedsNoInterval);
     }
-    if terms.amount < Minor::ZERO || terms.amount > Minor::AMOUNT_MAX {
-        return Err(Rejection::OutOfBounds);
-    }
+    check_terms(&terms)?;
     let today = state.day_at(state.profile(slot).company, moment.at).date;
     let mut usage = record.usage.rolled(record.terms.interval, today);
     if changes.reset {

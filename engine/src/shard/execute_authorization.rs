@@ -260,10 +260,10 @@ fn complete_hold(
     let mut money = CardMoney::open(state, moment, card, seq);
     let mut progress = open.progress.clone();
     let held = progress.held.total();
+    if !money.can_post(amount) {
+        return NetworkReply::FormatError(SubReason::OutOfBounds);
+    }
     if amount > held {
-        if !money.can_post(amount) {
-            return NetworkReply::FormatError(SubReason::OutOfBounds);
-        }
         money.hold(amount - held, &mut progress, effects);
     } else {
         money.release(held - amount, &mut progress, effects);

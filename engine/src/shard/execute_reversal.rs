@@ -21,8 +21,12 @@ pub(super) fn execute_reverse(
     command: &Reverse,
     effects: &mut Vec<Effect>,
 ) -> NetworkReply {
-    let card = command.card.and_then(|card| state.find_card(card));
-    let found = state.find_original(moment.ids, card, &command.original);
+    let card = command.card.map(|card| state.find_card(card));
+    // A card that is named but not known has no purchase, whatever else the message names.
+    let found = match card {
+        Some(None) => None,
+        known => state.find_original(moment.ids, known.flatten(), &command.original),
+    };
     let Some((seq, open, card)) = found.and_then(|(seq, open)| Some((seq, open, open.card?)))
     else {
         return NetworkReply::Reversal(remember_early(moment, command, effects));
@@ -69,8 +73,11 @@ fn reverse(
         return Err(ReversalOutcome::NothingHeld);
     }
     let given_back = amount_given_back(open, amount, progress.posted)?;
-    money.compensate(given_back, progress, effects);
-    money.write_line(given_back, &open.merchant_name, effects);
+    // Giving back nothing posts nothing: a line without its balances would lend its number twice.
+    if given_back.is_positive() {
+        money.compensate(given_back, progress, effects);
+        money.write_line(given_back, &open.merchant_name, effects);
+    }
     cancel_if_nothing_remains(progress);
     Ok(given_back)
 }
@@ -82,12 +89,16 @@ fn amount_given_back(
     amount: ReversalAmount,
     open_amount: Minor,
 ) -> Result<Minor, ReversalOutcome> {
+    let checked = |kept: Minor| {
+        let is_amount = kept >= Minor::ZERO && kept <= Minor::AMOUNT_MAX;
+        if is_amount { Ok(kept) } else { Err(ReversalOutcome::AmountOutOfRange) }
+    };
     let given_back = match amount {
         ReversalAmount::Full => open_amount,
         ReversalAmount::GiveBack(given) => given,
-        ReversalAmount::Remaining(kept) => open_amount - kept.min(Minor::AMOUNT_MAX),
+        ReversalAmount::Remaining(kept) => open_amount - checked(kept)?,
         ReversalAmount::RemainingOriginal(kept) => {
-            open_amount - kept_in_account_currency(open, kept.min(Minor::AMOUNT_MAX), open_amount)
+            open_amount - kept_in_account_currency(open, checked(kept)?)
         }
     };
     if given_back >= Minor::ZERO && given_back <= open_amount {
@@ -97,16 +108,18 @@ fn amount_given_back(
     }
 }
 
-/// The share of a hold that stays when so much of the original amount stays, rounded up.
-/// Source: ISO DE95.
-fn kept_in_account_currency(open: &OpenTransaction, kept: Minor, open_amount: Minor) -> Minor {
+/// What stays in the account's currency when so much of the original amount stays: at the rate of
+/// the authorization, whatever was given back since, and rounded up. Source: ISO DE95.
+fn kept_in_account_currency(open: &OpenTransaction, kept: Minor) -> Minor {
     let Some(foreign) = open.foreign.filter(|foreign| foreign.amount.is_positive()) else {
         return kept;
     };
     let whole = i128::from(foreign.amount.0);
-    let share = i128::from(open_amount.0) * i128::from(kept.0);
+    let share = i128::from(open.requested.0) * i128::from(kept.0);
     let rounded_up = (share + whole - 1) / whole;
-    Minor(i64::try_from(rounded_up).unwrap_or(i64::MAX))
+    // More than any amount is out of range whatever is open.
+    let bounded = rounded_up.min(i128::from(Minor::BALANCE_MAX.0));
+    Minor(i64::try_from(bounded).unwrap_or(Minor::BALANCE_MAX.0))
 }
 
 /// A purchase with nothing held and nothing posted is canceled.

@@ -21,5 +21,5 @@ mod timers;
 
 pub use execute::{Moment, execute};
 pub use state::{OpenTransaction, ShardState, authorization_id_of};
-pub use state_hash::StateHash;
+pub use state_hash::{PartHash, StateHash};
 pub use timers::Timer;

@@ -167,7 +167,9 @@ impl Shard {
             Some(supplied_at) => clock.advance_to(supplied_at),
             None => now,
         };
-        let at = claimed.max(self.last_accepted.plus(1));
+        // A timer that ran since may stand later than the last command, and the clock may have gone
+        // back behind it.
+        let at = claimed.max(self.last_accepted.max(self.state.last_at()).plus(1));
         self.last_accepted = at;
         at
     }
@@ -196,3 +198,7 @@ impl Shard {
         self.effects.clear();
     }
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

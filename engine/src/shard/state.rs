@@ -49,6 +49,8 @@ pub struct OpenTransaction {
     pub kind: TransactionKind,
     /// When it was accepted.
     pub authorized_at: Timestamp,
+    /// What was asked for, in the account's currency.
+    pub requested: Minor,
     /// What the merchant asked for in another currency.
     pub foreign: Option<CurrencyAmount>,
     /// The merchant's name, for statement lines.
@@ -112,7 +114,22 @@ impl ShardState {
         self.cards.len()
     }
 
-    pub(super) fn card(&self, slot: CardSlot) -> &CardRecord {
+    /// An account's balances. Panics: if there is no such account.
+    #[must_use]
+    pub fn balances(&self, slot: AccountSlot) -> &AccountBalances {
+        &self.account(slot).balances
+    }
+
+    /// A transaction that was not declined.
+    #[must_use]
+    pub fn transaction(&self, seq: TransactionSeq) -> Option<&OpenTransaction> {
+        self.transactions.get(&seq)
+    }
+
+    /// What decisions read of a card. Its usage is as of its last change.
+    /// Panics: if there is no such card.
+    #[must_use]
+    pub fn card(&self, slot: CardSlot) -> &CardRecord {
         &self.cards[slot.index()]
     }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::state::ShardState;
+use super::state::{OpenTransaction, ShardState};
 use crate::codec;
 
 /// SHA-256 over the logical state.
@@ -99,7 +99,9 @@ impl ShardState {
             part(
                 "open transactions",
                 open.iter().map(|(seq, open)| {
-                    (seq, open.card, open.account, open.kind, open.authorized_at, &open.progress)
+                    let OpenTransaction { card, account, kind, authorized_at, .. } = open;
+                    let asked = (open.requested, open.foreign);
+                    (seq, card, account, kind, authorized_at, asked, &open.progress)
                 }),
             ),
             part("remembered answers", self.answers.sorted()),

@@ -8,6 +8,7 @@
 //! INVARIANT: rows, indexes and checkpoint change in one commit.
 //! What must not live here: rules, choices, the meaning of a state.
 
+mod audit;
 mod checkpoint;
 mod error;
 mod project;
@@ -18,15 +19,21 @@ mod rows;
 mod tables;
 mod watermark;
 
+#[cfg(test)]
+mod tests;
+
 use std::fs::OpenOptions;
 use std::path::Path;
 
 use redb::{Builder, Database, Durability, ReadableDatabase, StorageBackend};
 
+pub use audit::AuditFigure;
 pub use checkpoint::Checkpoint;
 pub use error::StoreError;
 pub use project::Projection;
-pub use projector::{ProjectionHealth, Projector, ProjectorOptions, spawn_projector};
+pub use projector::{
+    ProjectionError, ProjectionHealth, Projector, ProjectorOptions, catch_up, spawn_projector,
+};
 pub use query::Snapshot;
 pub use watermark::Watermark;
 

@@ -121,12 +121,23 @@ fn last_words(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// Why projection stopped.
 #[derive(Debug)]
-enum ProjectionError {
+pub enum ProjectionError {
+    /// The tables cannot be written.
     Store(StoreError),
+    /// The journal cannot be read.
     Journal(JournalError),
+    /// This record cannot be read.
     Record(u64, CodecError),
-    Sequence { expected: u64, found: u64 },
+    /// A record stands where another had to follow.
+    Sequence {
+        /// The record that had to follow.
+        expected: u64,
+        /// The record that stands there.
+        found: u64,
+    },
 }
+
+impl std::error::Error for ProjectionError {}
 
 impl std::fmt::Display for ProjectionError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -227,6 +238,24 @@ impl Run {
             (self.options.on_checkpoint)(checkpoint);
         }
         Ok(())
+    }
+}
+
+/// Brings the tables up to the end of the journal, without a thread: for those who only read.
+/// Errors: as projection itself, in words.
+pub fn catch_up(
+    store: &Store,
+    reader: impl JournalReader,
+    partition: u16,
+) -> Result<(), ProjectionError> {
+    let mut position = store.checkpoint()?.position();
+    let mut follower = JournalFollower::after(reader, partition, position);
+    loop {
+        let batches = follower.read_next(limits::PROJECTION_READ_BYTES_MAX)?;
+        let Some(last) = batches.last() else { return Ok(()) };
+        let projection = project_batches(&batches, position.last_seq)?;
+        position = last.position();
+        store.commit(&projection, position, CommitKind::Visible)?;
     }
 }
 

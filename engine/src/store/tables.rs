@@ -147,6 +147,9 @@ indexes! {
     ANSWER_ENDS: (i64, u128) => () = "answer_ends";
 }
 
+#[cfg(test)]
+pub(super) use {each_index, each_row_table};
+
 /// Makes every table, so that readers find them all from the first moment.
 pub(super) fn create_all(write_txn: &redb::WriteTransaction) -> Result<(), redb::TableError> {
     macro_rules! create_rows {

@@ -1,0 +1,255 @@
+//! An answer: what the request said, echoed from its frame, and what the switch adds.
+//!
+//! Nothing is copied but into the output, so answering allocates nothing of its own. Values are borrowed too; make
+//! numbers with [`zero_padded`](crate::number::zero_padded).
+
+use crate::bitmap::Bitmap;
+use crate::dialect::Dialect;
+use crate::encode::{EncodeError, Value, write_message};
+use crate::fields::field;
+use crate::message::Message;
+use crate::mti::Mti;
+
+/// The elements that identify a request and come back in its answer. Card data other than the card number does not.
+pub const ECHOED: Bitmap = Bitmap::of(&[
+    2, 3, 4, 5, 6, 7, 11, 12, 13, 15, 18, 19, 22, 23, 24, 25, 32, 33, 37, 41, 42, 43, 49, 50, 51,
+    70, 90, 95,
+]);
+
+/// The most elements that an answer sets itself.
+pub const OWN_ELEMENTS_MAX: usize = 16;
+
+/// The answer to a decoded request.
+#[derive(Debug, Clone)]
+pub struct Answer<'a> {
+    mti: Mti,
+    request: &'a Message<'a>,
+    echoed: Bitmap,
+    own: OwnElements<'a>,
+    fault: Option<EncodeError>,
+}
+
+impl<'a> Answer<'a> {
+    /// An answer that echoes what identifies the request; none for messages that are never answered.
+    #[must_use]
+    pub fn to(request: &'a Message<'a>) -> Option<Self> {
+        let mti = request.mti().response()?;
+        let echoed = ECHOED.intersection(request.present());
+        Some(Self { mti, request, echoed, own: OwnElements::default(), fault: None })
+    }
+
+    /// The type of the answer.
+    #[must_use]
+    pub const fn mti(&self) -> Mti {
+        self.mti
+    }
+
+    /// Echoes one more element, if the request has it.
+    #[must_use]
+    pub fn echo(mut self, de: u8) -> Self {
+        if self.request.has(de) {
+            self.echoed.insert(de);
+        }
+        self
+    }
+
+    /// Leaves an element out, echoed or set.
+    #[must_use]
+    pub fn without(mut self, de: u8) -> Self {
+        self.echoed.remove(de);
+        self.own.present.remove(de);
+        self
+    }
+
+    /// Sets an element, over an echo where there is one. Binary elements are given as bytes.
+    #[must_use]
+    pub fn set(mut self, de: u8, content: &'a [u8]) -> Self {
+        let set = match field(de) {
+            Some(_) => self.own.set(de, content),
+            None => Err(EncodeError::UnknownElement(de)),
+        };
+        if let Err(fault) = set {
+            self.fault.get_or_insert(fault);
+        }
+        self
+    }
+
+    /// Sets an element if there is a value for it.
+    #[must_use]
+    pub fn set_optional(self, de: u8, content: Option<&'a [u8]>) -> Self {
+        match content {
+            Some(content) => self.set(de, content),
+            None => self,
+        }
+    }
+
+    /// Appends the answer to the output, without length prefix and TPDU.
+    ///
+    /// Errors: the first fault of a setter, else of the lowest element; the output is then as before.
+    pub fn encode(&self, out: &mut Vec<u8>, dialect: &Dialect) -> Result<(), EncodeError> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        let present = self.echoed.union(self.own.present);
+        write_message(out, dialect, (self.mti, present), |de| match self.own.get(de) {
+            Some(content) => Some(Value::plain(content)),
+            None => {
+                let content = self.request.get(de)?;
+                Some(Value { content, is_hex: self.request.is_hex(de) })
+            }
+        })
+    }
+}
+
+/// A short list of borrowed values; answers set a handful.
+#[derive(Clone, Default)]
+struct OwnElements<'a> {
+    present: Bitmap,
+    list: [(u8, &'a [u8]); OWN_ELEMENTS_MAX],
+    len: usize,
+}
+
+impl<'a> OwnElements<'a> {
+    fn set(&mut self, de: u8, content: &'a [u8]) -> Result<(), EncodeError> {
+        let place = match self.position(de) {
+            Some(at) => at,
+            None => {
+                self.len += 1;
+                self.len - 1
+            }
+        };
+        let Some(entry) = self.list.get_mut(place) else {
+            self.len = OWN_ELEMENTS_MAX;
+            return Err(EncodeError::TooManyElements(de));
+        };
+        *entry = (de, content);
+        self.present.insert(de);
+        Ok(())
+    }
+
+    fn get(&self, de: u8) -> Option<&'a [u8]> {
+        if !self.present.contains(de) {
+            return None;
+        }
+        let (_, content) = self.list.get(self.position(de)?)?;
+        Some(content)
+    }
+
+    fn position(&self, de: u8) -> Option<usize> {
+        self.list.iter().take(self.len).position(|(other, _)| *other == de)
+    }
+}
+
+impl std::fmt::Debug for OwnElements<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.present.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BitmapEncoding, MessageBuilder, decode};
+
+    const HEX_TEXT: Dialect = Dialect {
+        bitmap: BitmapEncoding::HexText,
+        length_prefix: crate::LengthPrefix::TwoBytes,
+        tpdu: false,
+    };
+
+    fn request(mti: &[u8], dialect: &Dialect) -> Vec<u8> {
+        let mut frame = Vec::new();
+        MessageBuilder::new(Mti::parse(mti).unwrap())
+            .set(2, b"4111111111111111")
+            .set_number(3, 0)
+            .set_number(4, 5000)
+            .set_number(11, 42)
+            .set(14, b"2912")
+            .set_text(37, "RRN000000001")
+            .set_text(41, "T1")
+            .set_text(48, "9203123")
+            .set(52, &[0xab; 8])
+            .encode(&mut frame, dialect)
+            .unwrap();
+        frame
+    }
+
+    #[test]
+    fn an_answer_echoes_what_identifies_the_request_and_no_secrets() {
+        for dialect in [Dialect::default(), HEX_TEXT] {
+            let frame = request(b"0101", &dialect);
+            let request = decode(&frame, &dialect).unwrap();
+            let mut out = Vec::new();
+            Answer::to(&request)
+                .unwrap()
+                .set(38, b"A00001")
+                .set(39, b"10")
+                .set(4, b"000000003000")
+                .set_optional(44, None)
+                .encode(&mut out, &dialect)
+                .unwrap();
+            let answer = decode(&out, &dialect).unwrap();
+            assert_eq!(answer.mti(), Mti::AUTHORIZATION_RESPONSE);
+            let elements: Vec<u8> = answer.present().elements().collect();
+            assert_eq!(elements, [2, 3, 4, 11, 37, 38, 39, 41]);
+            assert_eq!(answer.get_number(4), Some(3000), "what the answer sets wins");
+            assert_eq!(answer.get(2), request.get(2));
+        }
+    }
+
+    #[test]
+    fn echoed_binary_elements_follow_the_dialect_of_the_answer() {
+        for (from, to) in [(HEX_TEXT, Dialect::default()), (Dialect::default(), HEX_TEXT)] {
+            let frame = request(b"0100", &from);
+            let request = decode(&frame, &from).unwrap();
+            let mut out = Vec::new();
+            Answer::to(&request).unwrap().echo(52).encode(&mut out, &to).unwrap();
+            assert_eq!(decode(&out, &to).unwrap().get_binary(52), Some([0xab; 8]));
+        }
+    }
+
+    #[test]
+    fn responses_get_no_answer() {
+        let frame = request(b"0110", &Dialect::default());
+        assert!(Answer::to(&decode(&frame, &Dialect::default()).unwrap()).is_none());
+    }
+
+    #[test]
+    fn a_bad_message_can_be_answered_with_what_was_readable() {
+        let mut frame = request(b"0100", &Dialect::default());
+        // The first digit of the amount, behind type, bitmap, card number and processing code.
+        frame[4 + 8 + 18 + 6] = b'?';
+        let error = decode(&frame, &Dialect::default()).unwrap_err();
+        let readable = error.readable.unwrap();
+        let mut out = Vec::new();
+        Answer::to(&readable)
+            .unwrap()
+            .set(39, b"30")
+            .encode(&mut out, &Dialect::default())
+            .unwrap();
+        let answer = decode(&out, &Dialect::default()).unwrap();
+        assert_eq!((answer.get_number(11), answer.get(4)), (Some(42), None));
+        assert_eq!(answer.get_text(39), Some("30"));
+    }
+
+    #[test]
+    fn wrong_values_are_refused_and_leave_the_output_alone() {
+        let frame = request(b"0100", &Dialect::default());
+        let request = decode(&frame, &Dialect::default()).unwrap();
+        let answer = || Answer::to(&request).unwrap();
+        let crowded = (70..90).fold(answer(), |answer, de| answer.set(de, b"1"));
+        for (answer, error) in [
+            (answer().set(39, b"000"), EncodeError::WrongLength(39)),
+            (answer().set(39, b"?0"), EncodeError::BadContent(39)),
+            (answer().set(1, b"0"), EncodeError::UnknownElement(1)),
+            (crowded, EncodeError::TooManyElements(86)),
+        ] {
+            let mut out = vec![7];
+            assert_eq!(answer.encode(&mut out, &Dialect::default()), Err(error));
+            assert_eq!(out, [7]);
+        }
+        let mut out = Vec::new();
+        answer().set(39, b"00").without(39).encode(&mut out, &Dialect::default()).unwrap();
+        assert_eq!(decode(&out, &Dialect::default()).unwrap().get(39), None);
+    }
+}

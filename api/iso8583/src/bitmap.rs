@@ -1,0 +1,233 @@
+//! Which data elements a message has: one bit each, DE 1 first, in one bitmap or two.
+//!
+//! Bit 1 says that the second bitmap (DE 65 to 128) follows; it is not a data element of its own here.
+
+use std::fmt;
+
+use crate::dialect::BitmapEncoding;
+
+/// A set of data elements 1 to 128.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bitmap(u128);
+
+impl Bitmap {
+    /// No data elements.
+    pub const EMPTY: Self = Self(0);
+
+    /// The set of the given data elements; numbers outside 1 to 128 are left out.
+    #[must_use]
+    pub const fn of(elements: &[u8]) -> Self {
+        let mut set = 0;
+        let mut at = 0;
+        while at < elements.len() {
+            set |= bit(elements[at]);
+            at += 1;
+        }
+        Self(set)
+    }
+
+    /// Whether the data element is in the set.
+    #[must_use]
+    pub const fn contains(self, de: u8) -> bool {
+        self.0 & bit(de) != 0
+    }
+
+    /// Adds a data element; a number outside 1 to 128 changes nothing.
+    pub const fn insert(&mut self, de: u8) {
+        self.0 |= bit(de);
+    }
+
+    /// Takes a data element out.
+    pub const fn remove(&mut self, de: u8) {
+        self.0 &= !bit(de);
+    }
+
+    /// The elements that are in both sets.
+    #[must_use]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// The elements that are in either set.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether the set has no element.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The data elements 2 to 128 of the set, ascending.
+    pub fn elements(self) -> impl Iterator<Item = u8> {
+        let mut rest = self.0 & !bit(1);
+        std::iter::from_fn(move || {
+            let de = u8::try_from(rest.leading_zeros()).ok().filter(|de| *de < 128)? + 1;
+            rest &= !bit(de);
+            Some(de)
+        })
+    }
+
+    /// Whether elements above 64 make a second bitmap necessary.
+    #[must_use]
+    pub const fn needs_secondary(self) -> bool {
+        // The low half of the number is DE 65 to 128.
+        self.0 << 64 != 0
+    }
+
+    /// Reads one bitmap or two from the start of the bytes; also gives how many bytes they took.
+    ///
+    /// None when the bytes end too early, or are not hex where they have to be.
+    #[must_use]
+    pub fn read(bytes: &[u8], encoding: BitmapEncoding) -> Option<(Self, usize)> {
+        let each = half_bytes(encoding);
+        let primary = read_half(bytes.get(..each)?, encoding)?;
+        let first = u128::from(primary) << 64;
+        if first & bit(1) == 0 {
+            return Some((Self(first), each));
+        }
+        let secondary = read_half(bytes.get(each..2 * each)?, encoding)?;
+        Some((Self(first | u128::from(secondary)), 2 * each))
+    }
+
+    /// Appends the bitmap; the second one, and bit 1 with it, only when it is needed.
+    pub fn write(self, out: &mut Vec<u8>, encoding: BitmapEncoding) {
+        let set = if self.needs_secondary() { self.0 | bit(1) } else { self.0 & !bit(1) };
+        let bytes = set.to_be_bytes();
+        let used = if self.needs_secondary() { &bytes[..] } else { &bytes[..8] };
+        match encoding {
+            BitmapEncoding::Binary => out.extend_from_slice(used),
+            BitmapEncoding::HexText => write_hex(used, out),
+        }
+    }
+}
+
+impl fmt::Debug for Bitmap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.elements()).finish()
+    }
+}
+
+/// The value of a hex character of either case.
+pub(crate) const fn hex_value(character: u8) -> Option<u8> {
+    match character {
+        b'0'..=b'9' => Some(character - b'0'),
+        b'a'..=b'f' => Some(character - b'a' + 10),
+        b'A'..=b'F' => Some(character - b'A' + 10),
+        _ => None,
+    }
+}
+
+/// Appends two upper-case hex characters for each byte.
+pub(crate) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in bytes {
+        out.push(DIGITS[usize::from(byte >> 4)]);
+        out.push(DIGITS[usize::from(byte & 15)]);
+    }
+}
+
+/// Appends one byte for each two hex characters; false, with nothing appended, when they are not such.
+pub(crate) fn read_hex(characters: &[u8], out: &mut Vec<u8>) -> bool {
+    let start = out.len();
+    for pair in characters.chunks(2) {
+        let byte = match pair {
+            [high, low] => hex_value(*high).zip(hex_value(*low)).map(|(h, l)| h << 4 | l),
+            _ => None,
+        };
+        let Some(byte) = byte else {
+            out.truncate(start);
+            return false;
+        };
+        out.push(byte);
+    }
+    true
+}
+
+const fn half_bytes(encoding: BitmapEncoding) -> usize {
+    match encoding {
+        BitmapEncoding::Binary => 8,
+        BitmapEncoding::HexText => 16,
+    }
+}
+
+fn read_half(bytes: &[u8], encoding: BitmapEncoding) -> Option<u64> {
+    match encoding {
+        BitmapEncoding::Binary => Some(u64::from_be_bytes(bytes.try_into().ok()?)),
+        BitmapEncoding::HexText => bytes
+            .iter()
+            .try_fold(0, |value, character| Some(value << 4 | u64::from(hex_value(*character)?))),
+    }
+}
+
+/// The bit of a data element, 0 for numbers that are none.
+const fn bit(de: u8) -> u128 {
+    if de >= 1 && de <= 128 { 1 << (128 - de) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_bitmap_is_written_below_de_65_and_two_above() {
+        for (elements, hex) in [
+            (&[2, 3, 4, 64][..], "7000000000000001"),
+            (&[3, 128], "A0000000000000000000000000000001"),
+            (&[65], "80000000000000008000000000000000"),
+            (&[], "0000000000000000"),
+        ] {
+            let mut text = Vec::new();
+            Bitmap::of(elements).write(&mut text, BitmapEncoding::HexText);
+            assert_eq!(text, hex.as_bytes());
+
+            let mut binary = Vec::new();
+            Bitmap::of(elements).write(&mut binary, BitmapEncoding::Binary);
+            let mut as_text = Vec::new();
+            write_hex(&binary, &mut as_text);
+            assert_eq!(as_text, text);
+
+            for (bytes, encoding) in
+                [(&text, BitmapEncoding::HexText), (&binary, BitmapEncoding::Binary)]
+            {
+                let (read, taken) = Bitmap::read(bytes, encoding).unwrap();
+                assert_eq!(taken, bytes.len());
+                assert_eq!(read.elements().collect::<Vec<_>>(), elements);
+                for end in 0..bytes.len() {
+                    assert_eq!(Bitmap::read(&bytes[..end], encoding), None, "cut at {end}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn text_that_is_not_hex_is_no_bitmap_and_lower_case_is() {
+        assert_eq!(Bitmap::read(b"700000000000000G", BitmapEncoding::HexText), None);
+        assert_eq!(Bitmap::read(b"+000000000000001", BitmapEncoding::HexText), None);
+        let (read, _) = Bitmap::read(b"00000000000000af", BitmapEncoding::HexText).unwrap();
+        assert_eq!(read.elements().collect::<Vec<_>>(), [57, 59, 61, 62, 63, 64]);
+    }
+
+    #[test]
+    fn numbers_outside_1_to_128_are_no_elements() {
+        let mut set = Bitmap::of(&[0, 129, 255]);
+        set.insert(200);
+        assert!(set.is_empty() && !set.contains(0) && !set.contains(129));
+        set.insert(128);
+        set.insert(2);
+        assert!(set.contains(128) && set.contains(2));
+        set.remove(128);
+        assert_eq!(set.elements().collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn hex_of_odd_length_or_other_characters_is_refused_whole() {
+        let mut out = vec![9];
+        assert!(!read_hex(b"ABC", &mut out) && !read_hex(b"AB0x", &mut out));
+        assert_eq!(out, [9]);
+        assert!(read_hex(b"ab0F", &mut out));
+        assert_eq!(out, [9, 0xab, 0x0f]);
+    }
+}

@@ -1,0 +1,194 @@
+//! A decoded message: a view into the frame it was read from.
+//!
+//! Only where each data element lies is kept (offset and length, four bytes each), so decoding allocates nothing and a
+//! message lives as long as its frame. Written by `codec` alone.
+
+use std::fmt;
+
+use crate::bitmap::{Bitmap, hex_value};
+use crate::dialect::BitmapEncoding;
+use crate::fields::{Class, field};
+use crate::mti::Mti;
+use crate::number::parse_number;
+
+/// Where the content of one data element lies in the frame.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Span {
+    pub(crate) offset: u16,
+    pub(crate) len: u16,
+}
+
+/// A message that borrows from the frame it was decoded from.
+///
+/// Its `Debug` shows the type and the numbers of the elements, never their content.
+#[derive(Clone)]
+pub struct Message<'a> {
+    frame: &'a [u8],
+    mti: Mti,
+    encoding: BitmapEncoding,
+    present: Bitmap,
+    spans: [Span; 129],
+}
+
+impl<'a> Message<'a> {
+    /// A message of which only the type is known yet.
+    pub(crate) const fn empty(frame: &'a [u8], mti: Mti, encoding: BitmapEncoding) -> Self {
+        let none = Span { offset: 0, len: 0 };
+        Self { frame, mti, encoding, present: Bitmap::EMPTY, spans: [none; 129] }
+    }
+
+    /// Notes where an element lies. The span has been checked against the frame.
+    pub(crate) fn note(&mut self, de: u8, span: Span) {
+        debug_assert!(usize::from(span.offset) + usize::from(span.len) <= self.frame.len());
+        if let Some(place) = self.spans.get_mut(usize::from(de)) {
+            *place = span;
+            self.present.insert(de);
+        }
+    }
+
+    /// The message type.
+    #[must_use]
+    pub const fn mti(&self) -> Mti {
+        self.mti
+    }
+
+    /// The elements that the message has, 2 to 128.
+    #[must_use]
+    pub const fn present(&self) -> Bitmap {
+        self.present
+    }
+
+    /// How binary elements stand in this message.
+    #[must_use]
+    pub const fn encoding(&self) -> BitmapEncoding {
+        self.encoding
+    }
+
+    /// Whether the message has the element.
+    #[must_use]
+    pub const fn has(&self, de: u8) -> bool {
+        self.present.contains(de)
+    }
+
+    /// The content of an element as it stands on the wire, without length prefix.
+    #[must_use]
+    pub fn get(&self, de: u8) -> Option<&'a [u8]> {
+        if !self.present.contains(de) {
+            return None;
+        }
+        let span = self.spans.get(usize::from(de))?;
+        let start = usize::from(span.offset);
+        self.frame.get(start..start + usize::from(span.len))
+    }
+
+    /// The content of an element as text, with its padding. None for binary elements that are not ASCII.
+    #[must_use]
+    pub fn get_text(&self, de: u8) -> Option<&'a str> {
+        std::str::from_utf8(self.get(de)?).ok()
+    }
+
+    /// The content of an element as text, without spaces around it.
+    #[must_use]
+    pub fn get_trimmed(&self, de: u8) -> Option<&'a str> {
+        self.get_text(de).map(str::trim_ascii)
+    }
+
+    /// The number that an element of digits spells. None when it is absent, empty, not digits, or more than a u64 holds.
+    #[must_use]
+    pub fn get_number(&self, de: u8) -> Option<u64> {
+        parse_number(self.get(de)?)
+    }
+
+    /// The content of a fixed element as an array. None when it is absent or of another length.
+    #[must_use]
+    pub fn get_array<const LEN: usize>(&self, de: u8) -> Option<[u8; LEN]> {
+        self.get(de)?.try_into().ok()
+    }
+
+    /// The eight bytes of a fixed binary element (52, 64, 96, 128), whatever the dialect.
+    #[must_use]
+    pub fn get_binary(&self, de: u8) -> Option<[u8; 8]> {
+        let content = self.get(de)?;
+        match self.encoding {
+            BitmapEncoding::Binary => content.try_into().ok(),
+            BitmapEncoding::HexText => {
+                let characters: [u8; 16] = content.try_into().ok()?;
+                let mut bytes = [0; 8];
+                for (byte, pair) in bytes.iter_mut().zip(characters.chunks_exact(2)) {
+                    *byte = hex_value(pair[0])? << 4 | hex_value(pair[1])?;
+                }
+                Some(bytes)
+            }
+        }
+    }
+
+    /// The elements of the message in ascending order, with their content as on the wire.
+    pub fn fields(&self) -> impl Iterator<Item = (u8, &'a [u8])> {
+        self.present.elements().filter_map(|de| Some((de, self.get(de)?)))
+    }
+
+    /// Whether the content of the element is hex text that stands for bytes.
+    pub(crate) fn is_hex(&self, de: u8) -> bool {
+        self.encoding == BitmapEncoding::HexText
+            && field(de).is_some_and(|spec| spec.class == Class::Binary)
+    }
+}
+
+impl fmt::Debug for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Message")
+            .field("mti", &self.mti)
+            .field("elements", &self.present)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dialect, LengthPrefix, MessageBuilder, decode};
+
+    fn hex_dialect() -> Dialect {
+        Dialect {
+            bitmap: BitmapEncoding::HexText,
+            length_prefix: LengthPrefix::FourDigits,
+            tpdu: false,
+        }
+    }
+
+    #[test]
+    fn accessors_read_text_numbers_and_bytes_alike_in_both_dialects() {
+        let block = [0x04, 0x12, 0xac, 0x89, 0xab, 0xcd, 0xef, 0x67];
+        for dialect in [Dialect::default(), hex_dialect()] {
+            let mut frame = Vec::new();
+            MessageBuilder::new(Mti::AUTHORIZATION_REQUEST)
+                .set(2, b"4111111111111111")
+                .set_number(4, 12_345)
+                .set_text(41, "TERM1")
+                .set(52, &block)
+                .encode(&mut frame, &dialect)
+                .unwrap();
+            let message = decode(&frame, &dialect).unwrap();
+            assert_eq!(message.get_number(4), Some(12_345));
+            assert_eq!(message.get_text(41), Some("TERM1   "));
+            assert_eq!(message.get_trimmed(41), Some("TERM1"));
+            assert_eq!(message.get_array::<12>(4), Some(*b"000000012345"));
+            assert_eq!(message.get_array::<11>(4), None);
+            assert_eq!(message.get_binary(52), Some(block));
+            assert_eq!((message.get(3), message.get_number(41)), (None, None));
+            assert_eq!(message.fields().map(|(de, _)| de).collect::<Vec<_>>(), [2, 4, 41, 52]);
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_content() {
+        let mut frame = Vec::new();
+        MessageBuilder::new(Mti::AUTHORIZATION_REQUEST)
+            .set(2, b"4111111111111111")
+            .set_text(48, "9203123")
+            .encode(&mut frame, &Dialect::default())
+            .unwrap();
+        let shown = format!("{:?}", decode(&frame, &Dialect::default()).unwrap());
+        assert_eq!(shown, "Message { mti: Mti(0100), elements: [2, 48], .. }");
+    }
+}

@@ -1,0 +1,223 @@
+//! `cardswitch feed`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cardswitch_engine::domain::ids::Timestamp;
+use chrono::{DateTime, Utc};
+
+use super::{Failure, parse_duration, stop_signal};
+use crate::feed::{
+    self, FeedOptions, FeedReport, FeedTime, HttpSource, Portfolio, Progress, Scenario,
+    StepOutcome, VIRTUAL_START_US,
+};
+use crate::wire::time::parse_time;
+
+/// What `feed` takes.
+#[derive(Debug, clap::Args)]
+pub struct FeedArgs {
+    /// ISO 8583 address of the switch
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8583")]
+    connect: SocketAddr,
+    /// Cards file, as `init --cards-out` writes it
+    #[arg(long, value_name = "FILE")]
+    cards: PathBuf,
+    #[command(flatten)]
+    pace: PaceArgs,
+    /// Connections to spread purchases over, in real time
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    connections: usize,
+    /// When virtual time starts (RFC 3339); not before the time that the switch has reached
+    #[arg(long, value_name = "TIME", requires = "speed")]
+    start: Option<String>,
+    /// HTTP address of the switch, to compare every transaction instead of card balances
+    #[arg(long, value_name = "URL", requires = "network_key")]
+    http: Option<String>,
+    /// Network key for --http, printed by `init`
+    #[arg(long, value_name = "KEY", env = "CARDSWITCH_NETWORK_KEY")]
+    network_key: Option<String>,
+    /// Carry out the steps of this file instead
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
+    /// Print one JSON object as the last line
+    #[arg(long)]
+    json: bool,
+}
+
+/// How fast and how long purchases come; the same for `feed` and `demo`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct PaceArgs {
+    /// Purchases a second; in virtual time, the mean of a day
+    #[arg(long, value_name = "N")]
+    pub rate: Option<f64>,
+    /// How long purchases arrive (30s, 5m, 3d); in virtual time, virtually
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Virtual time, so many times as fast as real time, or `max`; needs a switch on a manual clock
+    #[arg(long, value_name = "N|max")]
+    pub speed: Option<Speed>,
+}
+
+/// How fast virtual time passes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speed {
+    /// As fast as the switch answers.
+    Max,
+    /// So many virtual seconds a second.
+    Times(f64),
+}
+
+impl std::str::FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "max" {
+            return Ok(Self::Max);
+        }
+        let times = text.trim_end_matches('x').parse().ok();
+        let times = times.filter(|times: &f64| times.is_finite() && *times > 0.0);
+        times.map(Self::Times).ok_or_else(|| format!("`{text}` is neither a number nor `max`"))
+    }
+}
+
+/// The mean rate of a virtual day: some thousand purchases.
+const VIRTUAL_RATE: f64 = 0.05;
+const REAL_RATE: f64 = 100.0;
+const VIRTUAL_DURATION: Duration = Duration::from_secs(3 * 86_400);
+const REAL_DURATION: Duration = Duration::from_secs(60);
+
+impl PaceArgs {
+    /// The rate asked for, or one that suits the clock.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.rate.unwrap_or(if self.speed.is_some() { VIRTUAL_RATE } else { REAL_RATE })
+    }
+
+    /// The duration asked for, or one that suits the clock.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        let usual = if self.speed.is_some() { VIRTUAL_DURATION } else { REAL_DURATION };
+        self.duration.unwrap_or(usual)
+    }
+
+    /// Whose clock the run goes by.
+    #[must_use]
+    pub fn time(&self, start: DateTime<Utc>, connections: usize) -> FeedTime {
+        match self.speed {
+            None => FeedTime::Real { connections },
+            Some(Speed::Max) => FeedTime::Virtual { start, speed: None },
+            Some(Speed::Times(times)) => FeedTime::Virtual { start, speed: Some(times) },
+        }
+    }
+}
+
+/// Carries out `feed`: exits 1 where the books differ.
+pub async fn run(args: FeedArgs) -> Result<(), Failure> {
+    let portfolio = Portfolio::read(&args.cards).map_err(Failure::new)?;
+    let start = args.start.as_deref().map(parse_start).transpose()?;
+    let start = start.unwrap_or_else(default_start);
+    let http = args.http.zip(args.network_key);
+    let options = FeedOptions {
+        rate_per_s: args.pace.rate(),
+        duration: args.pace.duration(),
+        seed: args.pace.seed,
+        time: args.pace.time(start, args.connections),
+        http: http.map(|(url, network_key)| HttpSource { url, network_key }),
+        ..FeedOptions::new(args.connect, portfolio)
+    };
+    if let Some(path) = args.scenario {
+        return run_scenario(path, options).await;
+    }
+    let report = run_until_stopped(options, Arc::new(Progress::default())).await?;
+    if args.json {
+        println!("{}", report.to_json());
+    } else {
+        print!("{}", report.to_text());
+    }
+    judge(&report)
+}
+
+/// Runs the feed on a thread of its own; Ctrl-C and SIGTERM end it early but orderly.
+pub async fn run_until_stopped(
+    options: FeedOptions,
+    progress: Arc<Progress>,
+) -> Result<FeedReport, Failure> {
+    let watched = Arc::clone(&progress);
+    let stopper = tokio::spawn(async move {
+        stop_signal().await;
+        watched.stop();
+    });
+    let run = tokio::task::spawn_blocking(move || feed::run(&options, &progress));
+    let outcome = run.await;
+    stopper.abort();
+    outcome.map_err(Failure::new)?.map_err(Failure::new)
+}
+
+/// What makes a run a failure.
+pub fn judge(report: &FeedReport) -> Result<(), Failure> {
+    if let Some(difference) = report.differences.first() {
+        let count = report.differences.len();
+        return Err(Failure::new(format!("{count} book differences, the first: {difference:?}")));
+    }
+    match &report.ended_early {
+        Some(reason) => Err(Failure::new(format!("ended early: {reason}"))),
+        None => Ok(()),
+    }
+}
+
+fn parse_start(text: &str) -> Result<DateTime<Utc>, Failure> {
+    let at = parse_time(text).and_then(to_utc);
+    at.ok_or_else(|| Failure::usage(format!("`{text}` is no RFC 3339 time")))
+}
+
+fn to_utc(at: Timestamp) -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp_micros(at.0)
+}
+
+/// When virtual time starts unless said otherwise.
+#[must_use]
+pub fn default_start() -> DateTime<Utc> {
+    DateTime::from_timestamp_micros(VIRTUAL_START_US).unwrap_or_default()
+}
+
+async fn run_scenario(path: PathBuf, options: FeedOptions) -> Result<(), Failure> {
+    let scenario = Scenario::read(&path).map_err(Failure::new)?;
+    let steps = move || scenario.run(&options, &Progress::default());
+    let outcomes =
+        tokio::task::spawn_blocking(steps).await.map_err(Failure::new)?.map_err(Failure::new)?;
+    outcomes.iter().for_each(print_step);
+    match outcomes.iter().filter(|outcome| !outcome.is_as_expected()).count() {
+        0 => Ok(()),
+        count => Err(Failure::new(format!("{count} steps went otherwise than expected"))),
+    }
+}
+
+fn print_step(outcome: &StepOutcome) {
+    let code = |code: Option<u16>| code.map_or_else(|| "no answer".to_owned(), |code| code.to_string());
+    let found = code(outcome.found);
+    if outcome.is_as_expected() {
+        println!("ok     {}: {found}", outcome.step);
+    } else {
+        println!("WRONG  {}: expected {}, found {found}", outcome.step, code(outcome.expected));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_numbers_or_max() {
+        assert_eq!("max".parse(), Ok(Speed::Max));
+        assert_eq!("60".parse(), Ok(Speed::Times(60.0)));
+        assert_eq!("60x".parse(), Ok(Speed::Times(60.0)));
+        for text in ["", "0", "-1", "fast", "inf"] {
+            assert!(text.parse::<Speed>().is_err(), "{text}");
+        }
+    }
+}

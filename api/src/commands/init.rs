@@ -1,0 +1,197 @@
+//! `cardswitch init`.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use cardswitch_engine::domain::company::VelocityLimits;
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::money::Minor;
+use chrono_tz::Tz;
+use indicatif::{ProgressBar, ProgressStyle};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use super::Failure;
+use crate::config::{CONFIG_FILE, Settings, read_settings};
+use crate::install::{CompanyOrder, Credentials, Installation, install};
+use crate::issuing::{CardNumbers, RandomSource, SystemRandom};
+use crate::wire::amount::parse_amount;
+use crate::wire::currency::parse_currency;
+use crate::wire::time::parse_time;
+
+/// What `init` takes.
+#[derive(Debug, clap::Args)]
+pub struct InitArgs {
+    /// Directory to make; must not be a data directory yet
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    pub data: PathBuf,
+    #[command(flatten)]
+    company: CompanyArgs,
+    /// E-mail address of the administrator
+    #[arg(long, default_value = "admin@example.com", value_name = "EMAIL")]
+    admin_email: String,
+    /// First 6 to 8 digits of card numbers
+    #[arg(long, env = "CARDSWITCH_BIN", value_name = "DIGITS")]
+    bin: Option<String>,
+    /// Also make so many test cards, which can bring about every response code
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    cards: usize,
+    /// File for the test cards, one JSON object a line: numbers, CVVs and PINs in clear, mode 0600
+    #[arg(long, value_name = "FILE", requires = "cards")]
+    cards_out: Option<PathBuf>,
+    /// Draw keys, ids and card numbers from this seed: repeatable, for simulations only
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Record this time (RFC 3339) instead of now: for runs on a manual clock
+    #[arg(long, value_name = "TIME")]
+    time: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a company is described on the command line.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CompanyArgs {
+    /// Name of the company
+    #[arg(long, default_value = "Example Company", value_name = "NAME")]
+    name: String,
+    /// Its web site
+    #[arg(long, default_value = "https://example.com", value_name = "URL")]
+    website: String,
+    /// Time zone of its days, periods and posting dates; cannot change later
+    #[arg(long, default_value = "America/Los_Angeles", value_name = "ZONE")]
+    zone: Tz,
+    /// Currency of its account (ISO 4217); cannot change later
+    #[arg(long, default_value = "USD", value_name = "CODE")]
+    currency: String,
+    /// What its account starts with
+    #[arg(long, default_value = "50000000", value_name = "AMOUNT")]
+    opening_balance: String,
+    /// Its line of credit
+    #[arg(long, default_value = "0", value_name = "AMOUNT")]
+    credit_limit: String,
+    /// Attempts one card may make in a minute; 0 switches the limit off
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    velocity_per_minute: u16,
+    /// Attempts one card may make in an hour; 0 switches the limit off
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    velocity_per_hour: u16,
+    /// Let terminals approve a purchase in part
+    #[arg(long)]
+    partial_approval: bool,
+}
+
+impl CompanyArgs {
+    /// The company described.
+    pub fn order(&self) -> Result<CompanyOrder, Failure> {
+        let currency = parse_currency(&self.currency)
+            .ok_or_else(|| Failure::usage(format!("`{}` is no currency", self.currency)))?;
+        let amount = |name: &str, text: &str| -> Result<Minor, Failure> {
+            parse_amount(text, currency)
+                .ok()
+                .filter(|amount| *amount >= Minor::ZERO)
+                .ok_or_else(|| Failure::usage(format!("`{text}` is no amount for {name}")))
+        };
+        Ok(CompanyOrder {
+            name: self.name.clone(),
+            website: self.website.clone(),
+            zone: self.zone,
+            currency,
+            opening_balance: amount("--opening-balance", &self.opening_balance)?,
+            credit_limit: amount("--credit-limit", &self.credit_limit)?,
+            velocity: VelocityLimits {
+                per_minute: self.velocity_per_minute,
+                per_hour: self.velocity_per_hour,
+            },
+            partial_approval: self.partial_approval,
+        })
+    }
+}
+
+/// A company for demonstrations.
+#[must_use]
+pub fn demo_company() -> CompanyArgs {
+    use clap::Parser;
+    #[derive(clap::Parser)]
+    struct Defaults {
+        #[command(flatten)]
+        company: CompanyArgs,
+    }
+    Defaults::parse_from(["demo"]).company
+}
+
+/// Carries out `init`.
+pub async fn run(args: InitArgs) -> Result<(), Failure> {
+    let installation = installation(&args)?;
+    let bar = progress_bar(installation.cards, !args.json);
+    let mut random = random_source(args.seed);
+    let made = |count: usize| bar.set_position(count as u64);
+    let credentials =
+        install(&installation, random.as_mut(), &made).await.map_err(Failure::new)?;
+    bar.finish_and_clear();
+    if args.json {
+        println!("{}", serde_json::to_string(&credentials).map_err(Failure::new)?);
+    } else {
+        print_credentials(&args, &credentials);
+    }
+    Ok(())
+}
+
+fn installation(args: &InitArgs) -> Result<Installation, Failure> {
+    let settings = read_settings(None, Some(&args.data)).map_err(Failure::new)?;
+    let bin = args.bin.clone().unwrap_or_else(|| settings.bin.clone());
+    let settings = Settings { bin, ..settings }.checked().map_err(Failure::usage)?;
+    let card_numbers = CardNumbers::new(&settings.bin)
+        .ok_or_else(|| Failure::usage(format!("`{}` is no BIN", settings.bin)))?;
+    Ok(Installation {
+        data: args.data.clone(),
+        company: args.company.order()?,
+        admin_email: args.admin_email.clone(),
+        card_numbers,
+        network: settings.network,
+        cards: args.cards,
+        cards_out: args.cards_out.clone(),
+        at: args.time.as_deref().map(parse_start).transpose()?,
+    })
+}
+
+fn parse_start(text: &str) -> Result<Timestamp, Failure> {
+    parse_time(text).ok_or_else(|| Failure::usage(format!("`{text}` is no RFC 3339 time")))
+}
+
+/// The system's randomness, or a stream that is the same for the same seed.
+pub fn random_source(seed: Option<u64>) -> Box<dyn RandomSource + Send> {
+    match seed {
+        None => Box::new(SystemRandom),
+        Some(seed) => {
+            let mut stream = ChaCha20Rng::seed_from_u64(seed);
+            Box::new(move |bytes: &mut [u8]| stream.fill_bytes(bytes))
+        }
+    }
+}
+
+fn progress_bar(cards: usize, is_wanted: bool) -> ProgressBar {
+    if !is_wanted || cards < 1_000 || !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("making cards {wide_bar} {pos}/{len}");
+    let bar = ProgressBar::new(cards as u64);
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+fn print_credentials(args: &InitArgs, credentials: &Credentials) {
+    println!("made data directory {}", args.data.display());
+    println!("  company id      {}", credentials.company_id);
+    println!("  account id      {}", credentials.account_id);
+    println!("  administrator   {}", credentials.admin_email);
+    println!("  password        {}", credentials.admin_password);
+    println!("  access token    {}", credentials.access_token);
+    println!("  network key     {}", credentials.network_key);
+    if let Some(path) = &args.cards_out {
+        println!("  test cards      {} in {}", args.cards, path.display());
+    }
+    println!("These secrets are shown this once. Settings go into {CONFIG_FILE} in the directory.");
+    println!("Next: cardswitch serve --data {}", args.data.display());
+}

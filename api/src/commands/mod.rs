@@ -1,0 +1,128 @@
+//! The command line: what each command takes, and where it is carried out.
+
+pub mod company;
+pub mod demo;
+pub mod feed;
+pub mod init;
+mod live_screen;
+pub mod send;
+pub mod serve;
+pub mod verify;
+
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+/// An authorization switch for expense cards: ISO 8583 and HTTP network doors, a /v1 admin API,
+/// and a simulated card network to try it with.
+#[derive(Debug, Parser)]
+#[command(name = "cardswitch", version, about, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands of the one binary.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Watch a card program at work: makes one, serves it, and sends it purchases
+    Demo(demo::DemoArgs),
+    /// Make a data directory: keys, a company with an account, an administrator, a token, cards
+    Init(init::InitArgs),
+    /// Serve a data directory: /v1 and /network/v1 over HTTP, the card network over ISO 8583
+    Serve(serve::ServeArgs),
+    /// Be the card network: send purchases, reversals and presentments to a switch and keep books
+    Feed(feed::FeedArgs),
+    /// Send one ISO 8583 message and print request and answer field by field
+    Send(send::SendArgs),
+    /// Prove a data directory offline: chain whole, replay equals tables, money adds up
+    Verify(verify::VerifyArgs),
+    /// Add a company to a data directory, or change one
+    #[command(subcommand)]
+    Company(company::CompanyCommand),
+}
+
+/// Why a command failed: one line for the user, and the exit code.
+#[derive(Debug)]
+pub struct Failure {
+    /// What went wrong.
+    pub message: String,
+    /// 1: it did not work; 2: it was asked for wrongly.
+    pub exit_code: u8,
+}
+
+impl Failure {
+    /// It did not work.
+    pub fn new(message: impl std::fmt::Display) -> Self {
+        Self { message: message.to_string(), exit_code: 1 }
+    }
+
+    /// It was asked for wrongly.
+    pub fn usage(message: impl std::fmt::Display) -> Self {
+        Self { message: message.to_string(), exit_code: 2 }
+    }
+}
+
+/// Carries out a command.
+pub async fn run(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Command::Demo(args) => demo::run(args).await,
+        Command::Init(args) => init::run(args).await,
+        Command::Serve(args) => serve::run(args).await,
+        Command::Feed(args) => feed::run(args).await,
+        Command::Send(args) => send::run(args).await,
+        Command::Verify(args) => verify::run(&args),
+        Command::Company(command) => company::run(command).await,
+    }
+}
+
+/// Parses `500ms`, `30s`, `5m`, `8h`, `3d`; a bare number is seconds.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits_end = text.find(|symbol: char| !symbol.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits_end);
+    let number: u64 = number.parse().map_err(|_| format!("`{text}` is no duration"))?;
+    let unit_ms: u64 = match unit {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(format!("`{unit}` is no unit of time: use ms, s, m, h or d")),
+    };
+    let ms = number.checked_mul(unit_ms).ok_or_else(|| format!("`{text}` is too long"))?;
+    Ok(Duration::from_millis(ms))
+}
+
+/// Resolves when the process is asked to stop: Ctrl-C or SIGTERM.
+pub async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        return drop(tokio::signal::ctrl_c().await);
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        for (text, ms) in [("5", 5_000), ("250ms", 250), ("2m", 120_000), ("3d", 259_200_000)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)));
+        }
+        for text in ["", "s", "5w", "-1s", "99999999999999999999d"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

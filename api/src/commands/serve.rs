@@ -1,0 +1,87 @@
+//! `cardswitch serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::{Failure, stop_signal};
+use crate::config::{
+    ClockSetting, ConfigError, LogFormat, RetentionSetting, Settings, read_settings,
+};
+use crate::server::Server;
+
+/// What `serve` takes; each flag overrides the environment, which overrides the file.
+#[derive(Debug, clap::Args)]
+pub struct ServeArgs {
+    /// Data directory, made by `cardswitch init`
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    data: PathBuf,
+    /// Configuration file [default: cardswitch.toml in the data directory]
+    #[arg(long, env = "CARDSWITCH_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address for HTTP; port 0 takes a free one [default: 127.0.0.1:8080]
+    #[arg(long, env = "CARDSWITCH_HTTP", value_name = "ADDR")]
+    http: Option<SocketAddr>,
+    /// Address for ISO 8583; port 0 takes a free one [default: 127.0.0.1:8583]
+    #[arg(long, env = "CARDSWITCH_ISO8583", value_name = "ADDR")]
+    iso8583: Option<SocketAddr>,
+    /// Address that clients see, for the links in answers [default: that of --http]
+    #[arg(long, env = "CARDSWITCH_BASE_URL", value_name = "URL")]
+    base_url: Option<String>,
+    /// Clock: the system's, or one that simulations move [default: system]
+    #[arg(long, env = "CARDSWITCH_CLOCK", value_name = "CLOCK")]
+    clock: Option<ClockSetting>,
+    /// How much of the journal is kept [default: forever]
+    #[arg(long, env = "CARDSWITCH_RETENTION", value_name = "HOW")]
+    retention: Option<RetentionSetting>,
+    /// Log format, on stderr; RUST_LOG sets the level [default: human]
+    #[arg(long, env = "CARDSWITCH_LOG", value_name = "FORMAT")]
+    log: Option<LogFormat>,
+    /// Print the configuration that results, as TOML, and exit
+    #[arg(long)]
+    print_config: bool,
+}
+
+/// Carries out `serve`: runs until Ctrl-C or SIGTERM, or until the journal fails.
+pub async fn run(args: ServeArgs) -> Result<(), Failure> {
+    let settings = settings(&args).map_err(Failure::new)?;
+    if args.print_config {
+        print!("{}", toml::to_string(&settings).map_err(Failure::new)?);
+        return Ok(());
+    }
+    start_log(settings.log);
+    let server = Server::start(&args.data, &settings).await.map_err(Failure::new)?;
+    println!("ready http={} iso8583={}", server.http(), server.iso8583());
+    let failure = tokio::select! {
+        () = stop_signal() => None,
+        reason = server.failed() => Some(reason),
+    };
+    if failure.is_none() {
+        tracing::info!("stopping");
+    }
+    server.stop().await;
+    failure.map_or(Ok(()), |reason| {
+        Err(Failure::new(format!("stopped, because it can keep nothing any more: {reason}")))
+    })
+}
+
+fn settings(args: &ServeArgs) -> Result<Settings, ConfigError> {
+    let mut settings = read_settings(args.config.as_deref(), Some(&args.data))?;
+    settings.http = args.http.unwrap_or(settings.http);
+    settings.iso8583 = args.iso8583.unwrap_or(settings.iso8583);
+    settings.base_url = args.base_url.clone().or(settings.base_url);
+    settings.clock = args.clock.unwrap_or(settings.clock);
+    settings.retention = args.retention.unwrap_or(settings.retention);
+    settings.log = args.log.unwrap_or(settings.log);
+    settings.checked()
+}
+
+/// Starts the log on stderr.
+fn start_log(format: LogFormat) {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Human => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+}

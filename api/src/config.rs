@@ -1,0 +1,217 @@
+//! How the switch is configured: flags over environment over a TOML file over defaults.
+//!
+//! clap merges flags and environment; what neither says is taken from the file
+//! (`--config FILE`, else `cardswitch.toml` in the data directory), then from `Settings::default`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The name of the configuration file inside a data directory.
+pub const CONFIG_FILE: &str = "cardswitch.toml";
+
+/// Everything that can be configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Where HTTP is served: `/v1` and `/network/v1`.
+    pub http: SocketAddr,
+    /// Where ISO 8583 is served.
+    pub iso8583: SocketAddr,
+    /// The address clients see, without a trailing slash; derived from `http` where absent.
+    pub base_url: Option<String>,
+    /// The clock: `system`, or `manual` for simulations that supply the time.
+    pub clock: ClockSetting,
+    /// How much of the journal is kept: `forever` or `recovery`.
+    pub retention: RetentionSetting,
+    /// The first digits of new card numbers, 6 to 8 of them.
+    pub bin: String,
+    /// The card network that such numbers belong to.
+    pub network: String,
+    /// Peers that may connect to the ISO 8583 door: addresses, or networks such as `10.0.0.0/8`.
+    pub iso8583_peers: Vec<String>,
+    /// How ISO 8583 messages are spelled.
+    pub dialect: DialectSettings,
+    /// After so long without a byte an ISO 8583 connection is closed. Units: seconds.
+    pub iso8583_idle_timeout_s: u64,
+    /// The log: `human` or `json`, on stderr.
+    pub log: LogFormat,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            http: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            iso8583: SocketAddr::from((Ipv4Addr::LOCALHOST, 8583)),
+            base_url: None,
+            clock: ClockSetting::System,
+            retention: RetentionSetting::Forever,
+            bin: "45371100".to_owned(),
+            network: "visa".to_owned(),
+            iso8583_peers: vec!["127.0.0.0/8".to_owned(), "::1".to_owned()],
+            dialect: DialectSettings::default(),
+            iso8583_idle_timeout_s: 900,
+            log: LogFormat::Human,
+        }
+    }
+}
+
+/// The clock the switch runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum ClockSetting {
+    /// The system's.
+    System,
+    /// One that moves only when it is told to.
+    Manual,
+}
+
+/// How much of the journal is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum RetentionSetting {
+    /// Everything: the whole history can be proven again.
+    Forever,
+    /// Only what recovery needs.
+    Recovery,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How ISO 8583 messages are spelled on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DialectSettings {
+    /// Bitmaps: `binary` or `hex`.
+    pub bitmap: BitmapSetting,
+    /// Length before each message: `two_bytes`, `four_bytes` or `four_digits`.
+    pub length_prefix: LengthPrefixSetting,
+    /// Whether a 5-byte TPDU comes before each message.
+    pub tpdu: bool,
+}
+
+/// How bitmaps are spelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BitmapSetting {
+    /// Eight bytes.
+    #[default]
+    Binary,
+    /// Sixteen hexadecimal digits.
+    Hex,
+}
+
+/// What comes before each message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LengthPrefixSetting {
+    /// Two bytes, big endian.
+    #[default]
+    TwoBytes,
+    /// Four bytes, big endian.
+    FourBytes,
+    /// Four decimal digits.
+    FourDigits,
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    Read(PathBuf, std::io::Error),
+    /// The file is not a configuration.
+    Parse(PathBuf, Box<toml::de::Error>),
+    /// A value is out of range.
+    Value(&'static str, String),
+}
+
+impl std::fmt::Display for ConfigError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Read(path, error) => write!(formatter, "`{}`: {error}", path.display()),
+            Self::Parse(path, error) => {
+                let place = error.span().map_or(0, |span| span.start);
+                write!(formatter, "`{}` at byte {place}: {}", path.display(), error.message())
+            }
+            Self::Value(name, value) => write!(formatter, "`{value}` is no value for {name}"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Reads the configuration file: the one named, which must exist, or the one in the data
+/// directory, which may.
+pub fn read_settings(named: Option<&Path>, data: Option<&Path>) -> Result<Settings, ConfigError> {
+    let (path, must_exist) = match (named, data) {
+        (Some(path), _) => (path.to_owned(), true),
+        (None, Some(data)) => (data.join(CONFIG_FILE), false),
+        (None, None) => return Ok(Settings::default()),
+    };
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            toml::from_str(&text).map_err(|error| ConfigError::Parse(path, Box::new(error)))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => {
+            Ok(Settings::default())
+        }
+        Err(error) => Err(ConfigError::Read(path, error)),
+    }
+}
+
+impl Settings {
+    /// Checks what types alone do not.
+    pub fn checked(self) -> Result<Self, ConfigError> {
+        let is_bin =
+            (6..=8).contains(&self.bin.len()) && self.bin.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_bin {
+            return Err(ConfigError::Value("bin (6 to 8 digits)", self.bin));
+        }
+        Ok(self)
+    }
+
+    /// The address clients see, when the switch listens at `http`.
+    #[must_use]
+    pub fn base_url_for(&self, http: SocketAddr) -> String {
+        match &self.base_url {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => format!("http://{http}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_sets_what_it_names_and_unknown_keys_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(CONFIG_FILE);
+        assert_eq!(read_settings(None, Some(directory.path())).unwrap(), Settings::default());
+        assert!(read_settings(Some(&path), None).is_err());
+        std::fs::write(&path, "bin = \"411111\"\nclock = \"manual\"\n").unwrap();
+        let settings = read_settings(None, Some(directory.path())).unwrap();
+        assert_eq!((settings.bin.as_str(), settings.clock), ("411111", ClockSetting::Manual));
+        std::fs::write(&path, "bim = \"411111\"\n").unwrap();
+        let error = read_settings(Some(&path), None).unwrap_err().to_string();
+        assert!(error.contains("bim"), "{error}");
+    }
+
+    #[test]
+    fn settings_survive_printing() {
+        let text = toml::to_string(&Settings::default()).unwrap();
+        assert_eq!(toml::from_str::<Settings>(&text).unwrap(), Settings::default());
+        let short = Settings { bin: "123".to_owned(), ..Settings::default() };
+        assert!(short.checked().is_err());
+    }
+}

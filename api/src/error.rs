@@ -1,0 +1,354 @@
+//! What a client is told when a request fails. The only file that knows statuses of failures.
+//!
+//! Every failure has the same body, `{"detail": {code, message, param, errors}}`. A code means one
+//! cause. Nothing internal is ever in a message: causes of 500s go to the log.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::submission::SubmitError;
+use serde::Serialize;
+
+use crate::state::WriteError;
+use crate::wire::fault::{Fault, Flaw};
+
+/// When a client may try again after the switch was too busy. Units: seconds.
+const RETRY_AFTER_S: u32 = 1;
+
+/// A request that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    faults: Vec<Fault>,
+    retry_after_s: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    detail: Detail<'a>,
+}
+
+#[derive(Serialize)]
+struct Detail<'a> {
+    code: &'a str,
+    message: &'a str,
+    /// The field at fault, where it is one.
+    param: Option<&'a str>,
+    errors: Vec<FieldError<'a>>,
+}
+
+#[derive(Serialize)]
+struct FieldError<'a> {
+    param: &'a str,
+    code: &'a str,
+    message: String,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), faults: Vec::new(), retry_after_s: None }
+    }
+
+    /// Fields of the request are at fault; the code is the field's where it is one.
+    #[must_use]
+    pub fn invalid(faults: Vec<Fault>) -> Self {
+        let (code, message) = match faults.as_slice() {
+            [fault] => (fault.flaw.code, fault.message()),
+            _ => ("invalid_fields", format!("{} fields are at fault", faults.len())),
+        };
+        Self { faults, ..Self::new(StatusCode::BAD_REQUEST, code, message) }
+    }
+
+    /// One field of the request is at fault.
+    #[must_use]
+    pub fn invalid_field(param: &str, flaw: Flaw) -> Self {
+        Self::invalid(vec![Fault::new(param, flaw)])
+    }
+
+    /// The body is no JSON object.
+    #[must_use]
+    pub fn malformed_body() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "malformed_body", "the body is not a JSON object")
+    }
+
+    /// The body ended before it was whole.
+    #[must_use]
+    pub fn incomplete_body() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "incomplete_body", "the body could not be read")
+    }
+
+    /// The query cannot be decoded.
+    #[must_use]
+    pub fn malformed_query() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "malformed_query", "the query cannot be decoded")
+    }
+
+    /// No token, or one that opens nothing.
+    #[must_use]
+    pub fn unauthorized() -> Self {
+        let message = "an access token is needed: `Authorization: Token <ACCESS_TOKEN>`";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+    }
+
+    /// The token's scope is too small.
+    #[must_use]
+    pub fn scope_too_small(needed: &str) -> Self {
+        let message = format!("the access token lacks the scope `{needed}`");
+        Self::new(StatusCode::FORBIDDEN, "insufficient_scope", message)
+    }
+
+    /// Nothing is found there, or nothing of the caller's company.
+    #[must_use]
+    pub fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "there is no such object or path")
+    }
+
+    /// The path is there, but does not take this method.
+    #[must_use]
+    pub fn method_not_allowed() -> Self {
+        let message = "this path does not take this method";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+    }
+
+    /// The body is longer than `bytes_max`.
+    #[must_use]
+    pub fn body_too_large(bytes_max: usize) -> Self {
+        let message = format!("the body is longer than {bytes_max} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
+    }
+
+    /// The body is of a type the path does not take.
+    #[must_use]
+    pub fn unsupported_media_type() -> Self {
+        let message = "the header `Content-Type` must be `application/json`";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+    }
+
+    /// The caller asks too often.
+    #[must_use]
+    pub fn too_many_requests(retry_after_s: u32) -> Self {
+        let message = "too many requests";
+        Self {
+            retry_after_s: Some(retry_after_s),
+            ..Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", message)
+        }
+    }
+
+    /// Something of the switch's own failed; `cause` goes to the log, not to the client.
+    #[must_use]
+    pub fn internal(cause: &dyn std::fmt::Display) -> Self {
+        tracing::error!(%cause, "a request failed");
+        let message = "the switch failed to answer; the log has the cause";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    }
+
+    fn conflict(code: &'static str, message: &str) -> Self {
+        Self::new(StatusCode::CONFLICT, code, message)
+    }
+
+    fn unavailable(code: &'static str, message: &str) -> Self {
+        Self {
+            retry_after_s: Some(RETRY_AFTER_S),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, message)
+        }
+    }
+
+    /// The answer to a refused change. `dimensions` are the dimension fields the request set,
+    /// since a refusal does not say which of them is unknown.
+    #[must_use]
+    pub fn rejected(rejection: Rejection, dimensions: &[&'static str]) -> Self {
+        let field = |param, code, message: &str| {
+            Self::invalid_field(param, Flaw::new(code, message.to_owned()))
+        };
+        match rejection {
+            Rejection::CompanyNotFound | Rejection::CardNotFound | Rejection::AllowanceNotFound => {
+                Self::not_found()
+            }
+            Rejection::MemberNotFound => {
+                Self::invalid_field("assigned_to", Flaw::not_found("member"))
+            }
+            Rejection::DimensionNotFound => {
+                let fault = |param: &&'static str| Fault::new(*param, Flaw::not_found(param));
+                Self::invalid(dimensions.iter().map(fault).collect())
+            }
+            Rejection::CardTerminated => {
+                Self::conflict("card_terminated", "a terminated card changes its state no more")
+            }
+            Rejection::AssigneeMissing => {
+                field("assigned_to", "required", "is required before the card can be activated")
+            }
+            Rejection::AllowanceEnded => {
+                Self::conflict("allowance_ended", "the allowance's `end_time` is past")
+            }
+            Rejection::ResetNeedsNoInterval => {
+                field("reset", "not_resettable", "needs an allowance whose `interval` is null")
+            }
+            Rejection::EmailTaken => {
+                Self::conflict("email_taken", "another member has this e-mail address")
+            }
+            Rejection::OutOfBounds => {
+                field("amount", "out_of_bounds", "is beyond what can be kept")
+            }
+            Rejection::IdTaken | Rejection::CardNumberTaken => {
+                Self::internal(&"no free id or card number was drawn")
+            }
+            Rejection::Full => Self::unavailable("full", "the switch has no more room"),
+        }
+    }
+}
+
+impl From<Vec<Fault>> for ApiError {
+    fn from(faults: Vec<Fault>) -> Self {
+        Self::invalid(faults)
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        Self::internal(&error)
+    }
+}
+
+impl From<SubmitError> for ApiError {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Overloaded => {
+                Self::unavailable("overloaded", "too many requests are waiting")
+            }
+            SubmitError::Stopped => Self::unavailable("stopped", "the switch has stopped"),
+        }
+    }
+}
+
+impl From<WriteError> for ApiError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Rejected(rejection) => Self::rejected(rejection, &[]),
+            WriteError::NotTaken(error) => error.into(),
+            WriteError::OutcomeUnknown => Self::unavailable(
+                "outcome_unknown",
+                "whether the change was made is known after the switch restarts",
+            ),
+            WriteError::NotVisibleYet => {
+                Self::unavailable("not_visible_yet", "the change was made but cannot be shown yet")
+            }
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let errors = self.faults.iter().map(|fault| FieldError {
+            param: &fault.param,
+            code: fault.flaw.code,
+            message: fault.message(),
+        });
+        let param = match self.faults.as_slice() {
+            [fault] => Some(fault.param.as_str()),
+            _ => None,
+        };
+        let (code, message) = (self.code, self.message.as_str());
+        let detail = Detail { code, message, param, errors: errors.collect() };
+        let mut response = (self.status, Json(ErrorBody { detail })).into_response();
+        if let Some(seconds) = self.retry_after_s {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Token");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    async fn told(error: ApiError) -> (u16, Value) {
+        let response = error.into_response();
+        let status = response.status().as_u16();
+        let bytes = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+        (status, serde_json::from_slice(&bytes).unwrap())
+    }
+
+    #[tokio::test]
+    async fn one_fault_is_the_error_and_several_are_listed() {
+        let one = ApiError::invalid_field("amount", Flaw::required());
+        let expected = json!({"detail": {
+            "code": "required",
+            "message": "`amount` is required",
+            "param": "amount",
+            "errors": [
+                {"param": "amount", "code": "required", "message": "`amount` is required"},
+            ],
+        }});
+        assert_eq!(told(one).await, (400, expected));
+
+        let faults =
+            ["a", "b.c"].map(|name| Fault::new(name, Flaw::new("not_text", "must be text")));
+        let expected = json!({"detail": {
+            "code": "invalid_fields",
+            "message": "2 fields are at fault",
+            "param": null,
+            "errors": [
+                {"param": "a", "code": "not_text", "message": "`a` must be text"},
+                {"param": "b.c", "code": "not_text", "message": "`b.c` must be text"},
+            ],
+        }});
+        assert_eq!(told(ApiError::invalid(faults.into())).await, (400, expected));
+    }
+
+    #[tokio::test]
+    async fn every_rejection_has_its_status_and_code() {
+        let rows = [
+            (Rejection::CompanyNotFound, 404, "not_found", None),
+            (Rejection::CardNotFound, 404, "not_found", None),
+            (Rejection::AllowanceNotFound, 404, "not_found", None),
+            (Rejection::MemberNotFound, 400, "not_found", Some("assigned_to")),
+            (Rejection::DimensionNotFound, 400, "not_found", Some("label")),
+            (Rejection::CardTerminated, 409, "card_terminated", None),
+            (Rejection::AssigneeMissing, 400, "required", Some("assigned_to")),
+            (Rejection::AllowanceEnded, 409, "allowance_ended", None),
+            (Rejection::ResetNeedsNoInterval, 400, "not_resettable", Some("reset")),
+            (Rejection::EmailTaken, 409, "email_taken", None),
+            (Rejection::OutOfBounds, 400, "out_of_bounds", Some("amount")),
+            (Rejection::IdTaken, 500, "internal", None),
+            (Rejection::CardNumberTaken, 500, "internal", None),
+            (Rejection::Full, 503, "full", None),
+        ];
+        for (rejection, status, code, param) in rows {
+            let (told_status, body) = told(ApiError::rejected(rejection, &["label"])).await;
+            assert_eq!(told_status, status, "{rejection:?}");
+            assert_eq!(body["detail"]["code"], code, "{rejection:?}");
+            assert_eq!(body["detail"]["param"].as_str(), param, "{rejection:?}");
+        }
+    }
+
+    #[test]
+    fn who_may_try_again_is_told_when() {
+        for error in [SubmitError::Overloaded, SubmitError::Stopped] {
+            let response = ApiError::from(error).into_response();
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert!(response.headers().contains_key(header::RETRY_AFTER));
+        }
+        let response = ApiError::too_many_requests(30).into_response();
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(response.headers()[header::RETRY_AFTER], "30");
+        let response = ApiError::not_found().into_response();
+        assert!(!response.headers().contains_key(header::RETRY_AFTER));
+    }
+
+    #[tokio::test]
+    async fn causes_of_failures_stay_inside() {
+        let (status, body) = told(ApiError::internal(&"row 7 of table cards")).await;
+        assert_eq!(status, 500);
+        assert!(!body.to_string().contains("row 7"));
+    }
+}

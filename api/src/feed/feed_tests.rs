@@ -1,0 +1,501 @@
+//! The whole feed over a real socket, against a small switch with simple rules: it approves what the
+//! allowance has, declines 1502 otherwise, and can lose answers or lie.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+
+use cardswitch_iso8583::additional_amounts::Sign;
+use cardswitch_iso8583::{
+    AdditionalAmount, Dialect, Frame, Message, MessageBuilder, OriginalData, decode, next_frame,
+    replacement_amounts::parse_replacement_amount, write_frame,
+};
+use parking_lot::Mutex;
+
+use super::*;
+
+const DIALECT: Dialect = Dialect {
+    bitmap: cardswitch_iso8583::BitmapEncoding::Binary,
+    length_prefix: cardswitch_iso8583::LengthPrefix::TwoBytes,
+    tpdu: false,
+};
+
+/// What the switch does wrong, each so many messages.
+#[derive(Debug, Clone, Copy, Default)]
+struct Faults {
+    silent_every: Option<u64>,
+    unknown_every: Option<u64>,
+    /// Takes one cent too much, so many holds.
+    wrong_every: Option<u64>,
+    /// Answers duplicates with a decline.
+    forgets_duplicates: bool,
+}
+
+#[derive(Default)]
+struct Hold {
+    pan: String,
+    rrn: Option<u64>,
+    stan: u64,
+    authorization_id: String,
+    held: i64,
+    posted: i64,
+    is_declined: bool,
+}
+
+#[derive(Default)]
+struct SmallSwitch {
+    faults: Faults,
+    spent: HashMap<String, i64>,
+    holds: Vec<Hold>,
+    answered: HashMap<Vec<u8>, Verdict>,
+    messages: u64,
+    received: Vec<u8>,
+}
+
+#[derive(Clone, Default)]
+struct Verdict {
+    response: &'static str,
+    code: &'static str,
+    authorization_id: Option<String>,
+    balance: Option<i64>,
+}
+
+const ALLOWANCE: i64 = 400_000;
+
+impl SmallSwitch {
+    fn start(faults: Faults) -> (SocketAddr, Arc<Mutex<Self>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let switch = Arc::new(Mutex::new(Self { faults, ..Self::default() }));
+        let shared = Arc::clone(&switch);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, shared) = (stream.unwrap(), Arc::clone(&shared));
+                std::thread::spawn(move || serve(stream, &shared));
+            }
+        });
+        (address, switch)
+    }
+
+    /// The answer to a message, or silence.
+    fn answer(&mut self, message: &Message<'_>, bytes: &[u8]) -> Option<Verdict> {
+        if message.mti().class() == 8 {
+            return Some(Verdict { response: "00", ..Verdict::default() });
+        }
+        let is_inquiry = message.get(3) == Some(b"300000");
+        if is_inquiry {
+            return Some(self.inquire(&pan_of(message)));
+        }
+        self.received.extend_from_slice(bytes);
+        self.messages += 1;
+        let hits =
+            |every: Option<u64>| every.is_some_and(|every| self.messages.is_multiple_of(every));
+        let (silent, unknown) = (hits(self.faults.silent_every), hits(self.faults.unknown_every));
+        let key = duplicate_key(message);
+        let known = self.answered.get(&key).filter(|_| !self.faults.forgets_duplicates).cloned();
+        let verdict = match known {
+            Some(verdict) => verdict,
+            None if unknown => Verdict { response: "96", ..Verdict::default() },
+            None => {
+                let verdict = self.decide(message);
+                self.answered.insert(key, verdict.clone());
+                verdict
+            }
+        };
+        (!silent).then_some(verdict)
+    }
+
+    fn inquire(&self, pan: &str) -> Verdict {
+        let spent = self.spent.get(pan).copied().unwrap_or(0);
+        Verdict { response: "00", balance: Some(ALLOWANCE - spent), ..Verdict::default() }
+    }
+
+    fn decide(&mut self, message: &Message<'_>) -> Verdict {
+        match message.mti().without_repeat().as_str() {
+            "0100" | "0120" | "0200" => self.hold(message),
+            "0220" => self.present(message),
+            _ => self.reverse(message),
+        }
+    }
+
+    fn hold(&mut self, message: &Message<'_>) -> Verdict {
+        let (pan, advice) = (pan_of(message), message.mti().is_advice());
+        let wrong = self.faults.wrong_every.is_some_and(|n| self.messages.is_multiple_of(n));
+        let amount = amount_of(message) + i64::from(wrong);
+        let (rrn, stan) = (message.get_number(37), message.get_number(11).unwrap());
+        let spent = self.spent.entry(pan.clone()).or_default();
+        if *spent + amount > ALLOWANCE && !advice {
+            self.holds.push(Hold { pan, rrn, stan, is_declined: true, ..Hold::default() });
+            return Verdict { response: "61", code: "1502 allowance", ..Verdict::default() };
+        }
+        *spent += amount;
+        let authorization_id = format!("{:06}", self.holds.len());
+        let posts = message.mti().as_str() == "0200";
+        self.holds.push(Hold {
+            pan,
+            rrn,
+            stan,
+            is_declined: false,
+            authorization_id: authorization_id.clone(),
+            held: if posts { 0 } else { amount },
+            posted: if posts { amount } else { 0 },
+        });
+        let authorization_id = Some(authorization_id);
+        Verdict { response: "00", code: "0", authorization_id, ..Verdict::default() }
+    }
+
+    fn find(&mut self, message: &Message<'_>) -> Option<&mut Hold> {
+        let pan = pan_of(message);
+        let authorization_id = message.get_text(38).map(str::to_owned);
+        let original = message.get(90).and_then(OriginalData::parse);
+        let rrn = message.get_number(37);
+        self.holds.iter_mut().filter(|hold| hold.pan == pan && !hold.is_declined).find(|hold| {
+            if let Some(authorization_id) = &authorization_id {
+                return hold.authorization_id == *authorization_id;
+            }
+            match original {
+                Some(original) => hold.stan == u64::from(original.stan),
+                None => hold.rrn == rrn,
+            }
+        })
+    }
+
+    fn present(&mut self, message: &Message<'_>) -> Verdict {
+        let amount = amount_of(message);
+        let hold = self.find(message).expect("only what was approved is presented");
+        assert_eq!(hold.held, amount, "a presentment is for what is held");
+        (hold.held, hold.posted) = (0, amount);
+        Verdict { response: "00", ..Verdict::default() }
+    }
+
+    fn reverse(&mut self, message: &Message<'_>) -> Verdict {
+        let is_advice = message.mti().is_advice();
+        let (whole, pan) = (message.get_number(4).unwrap(), pan_of(message));
+        let Some(hold) = self.find(message) else {
+            let response = if is_advice { "00" } else { "25" };
+            return Verdict { response, ..Verdict::default() };
+        };
+        let before = hold.held + hold.posted;
+        let keep = message.get(95).and_then(parse_replacement_amount);
+        let held = hold.held.unsigned_abs();
+        let left = keep.map_or(0, |keep| (held * keep).div_ceil(whole).cast_signed());
+        (hold.held, hold.posted) = (left, 0);
+        *self.spent.get_mut(&pan).unwrap() -= before - left;
+        Verdict { response: "00", ..Verdict::default() }
+    }
+}
+
+impl Hold {
+    /// As the HTTP door renders a transaction.
+    fn to_json(&self) -> serde_json::Value {
+        let state = match self {
+            Self { is_declined: true, .. } => "declined",
+            Self { held: 1.., .. } => "pending",
+            Self { posted: 1.., .. } => "completed",
+            _ => "canceled",
+        };
+        let decimal = |minor: i64| {
+            serde_json::from_str::<serde_json::Number>(&format!(
+                "{}.{:02}",
+                minor / 100,
+                minor % 100
+            ))
+        };
+        serde_json::json!({
+            "transaction_id": self.authorization_id,
+            "rrn": format!("{:012}", self.rrn.unwrap()),
+            "state": state,
+            "held": decimal(self.held).unwrap(),
+            "posted": decimal(self.posted).unwrap(),
+            "response_code": if self.is_declined { Some(1502) } else { None },
+        })
+    }
+}
+
+/// Serves the transactions of a card, two a page whatever is asked for.
+fn serve_http(switch: Arc<Mutex<SmallSwitch>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let (mut buffer, mut chunk) = (Vec::new(), [0; 4096]);
+        while let Ok(len @ 1..) = stream.read(&mut chunk) {
+            buffer.extend_from_slice(&chunk[..len]);
+            if buffer.ends_with(b"\r\n\r\n") {
+                let request = String::from_utf8(std::mem::take(&mut buffer)).unwrap();
+                let body = page(&switch.lock(), &request).to_string();
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+                stream.write_all((head + &body).as_bytes()).unwrap();
+            }
+        }
+    });
+    url
+}
+
+fn page(switch: &SmallSwitch, request: &str) -> serde_json::Value {
+    assert!(request.contains("authorization: Bearer key"), "{request}");
+    let between = |start: &str, end: char| {
+        let rest = request.split_once(start).unwrap().1;
+        rest.split(end).next().unwrap().parse::<usize>().unwrap()
+    };
+    let pan = format!("99999900{:08}", between("GET /network/v1/cards/c", '/'));
+    let of_card: Vec<_> = switch.holds.iter().filter(|hold| hold.pan == pan).collect();
+    let results: Vec<_> =
+        of_card.iter().skip(between("offset=", ' ')).take(2).map(|hold| hold.to_json()).collect();
+    serde_json::json!({ "count": of_card.len(), "results": results })
+}
+
+fn serve(mut stream: TcpStream, switch: &Mutex<SmallSwitch>) {
+    let (mut buffer, mut chunk) = (Vec::new(), [0; 4096]);
+    loop {
+        while let Frame::Complete { body, consumed, .. } = next_frame(&buffer, &DIALECT) {
+            let frame: Vec<u8> = buffer[body].to_vec();
+            let message = decode(&frame, &DIALECT).expect("the feed sends whole messages");
+            if let Some(verdict) = switch.lock().answer(&message, &frame) {
+                stream.write_all(&encode(&message, &verdict)).unwrap_or_default();
+            }
+            buffer.drain(..consumed);
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) | Err(_) => return,
+            Ok(len) => buffer.extend_from_slice(&chunk[..len]),
+        }
+    }
+}
+
+fn encode(request: &Message<'_>, verdict: &Verdict) -> Vec<u8> {
+    let mut builder = MessageBuilder::new(request.mti().response().unwrap());
+    for de in [2, 3, 4, 7, 11, 12, 13, 32, 37, 41, 42, 49] {
+        builder = builder.copy(request, de);
+    }
+    builder = builder.set_text(39, verdict.response);
+    if !verdict.code.is_empty() {
+        builder = builder.set_text(44, verdict.code);
+    }
+    if let Some(authorization_id) = &verdict.authorization_id {
+        builder = builder.set_text(38, authorization_id);
+    }
+    if let Some(balance) = verdict.balance {
+        let group = AdditionalAmount {
+            account_type: *b"00",
+            amount_type: *b"02",
+            currency: *b"840",
+            sign: if balance < 0 { Sign::Debit } else { Sign::Credit },
+            amount_minor: balance.unsigned_abs(),
+        };
+        builder = builder.set(54, &group.to_group().unwrap());
+    }
+    let mut framed = Vec::new();
+    write_frame(&mut framed, &DIALECT, None, |out| builder.encode(out, &DIALECT)).unwrap();
+    framed
+}
+
+/// In the account's currency.
+fn amount_of(message: &Message<'_>) -> i64 {
+    message.get_number(6).or(message.get_number(4)).unwrap().cast_signed()
+}
+
+fn pan_of(message: &Message<'_>) -> String {
+    let track = message.get_text(35).and_then(|track| track.split('=').next());
+    message.get_text(2).or(track).unwrap().to_owned()
+}
+
+/// Class and function of the type, card, and the elements that make a message the same again.
+fn duplicate_key(message: &Message<'_>) -> Vec<u8> {
+    let mut key = message.mti().bytes()[..3].to_vec();
+    key.extend_from_slice(pan_of(message).as_bytes());
+    for de in [3, 4, 7, 11, 12, 13, 32, 37, 41] {
+        key.extend_from_slice(message.get(de).unwrap_or_default());
+        key.push(b'|');
+    }
+    key
+}
+
+fn portfolio(cards: usize) -> Portfolio {
+    let line = |at: usize| {
+        format!(
+            r#"{{"card_id":"c{at}","pan":"99999900{at:08}","expiration":"2030-01-31","cvv":"123","pin":"4321","zip":"94107"}}"#
+        )
+    };
+    Portfolio::parse(&(0..cards).map(line).collect::<Vec<_>>().join("\n")).unwrap()
+}
+
+fn virtual_options(address: SocketAddr, seed: u64) -> FeedOptions {
+    let start = DateTime::from_timestamp_micros(VIRTUAL_START_US).unwrap();
+    FeedOptions {
+        rate_per_s: 0.02,
+        duration: Duration::from_secs(86_400),
+        seed,
+        time: FeedTime::Virtual { start, speed: None },
+        answer_timeout: Duration::from_millis(30),
+        ..FeedOptions::new(address, portfolio(20))
+    }
+}
+
+fn virtual_run(faults: Faults, seed: u64) -> (FeedReport, Vec<u8>) {
+    let (address, switch) = SmallSwitch::start(faults);
+    let report = run(&virtual_options(address, seed), &Progress::default()).unwrap();
+    let received = std::mem::take(&mut switch.lock().received);
+    (report, received)
+}
+
+fn real_run(faults: Faults, seed: u64) -> FeedReport {
+    let (address, _switch) = SmallSwitch::start(faults);
+    let options = FeedOptions {
+        rate_per_s: 400.0,
+        duration: Duration::from_secs(3),
+        seed,
+        time: FeedTime::Real { connections: 3 },
+        answer_timeout: Duration::from_millis(400),
+        ..FeedOptions::new(address, portfolio(50))
+    };
+    run(&options, &Progress::default()).unwrap()
+}
+
+#[test]
+fn the_same_seed_sends_the_same_bytes_and_the_books_agree() {
+    let (report, bytes) = virtual_run(Faults::default(), 11);
+    let (again, same_bytes) = virtual_run(Faults::default(), 11);
+    let (_, other_bytes) = virtual_run(Faults::default(), 12);
+    assert_eq!(bytes, same_bytes, "seed 11");
+    assert_ne!(bytes, other_bytes);
+    assert_eq!(report.counts, again.counts);
+    assert_eq!(report.differences, [], "seed 11");
+    assert_eq!(report.comparison, Comparison::Balances { cards: 20 });
+    let counts = &report.counts;
+    assert!(counts.authorizations > 1000 && counts.unanswered == 0, "{counts:?}");
+    assert_eq!(counts.approved + counts.declined.values().sum::<u64>(), counts.authorizations);
+    assert!(
+        counts.presentments > 100 && counts.reversed > 20 && counts.duplicates > 10,
+        "{counts:?}"
+    );
+    assert!(counts.declined[&1502] > 0, "{counts:?}");
+}
+
+#[test]
+fn lost_and_unknown_outcomes_are_no_differences() {
+    let faults = Faults { silent_every: Some(61), unknown_every: Some(43), ..Faults::default() };
+    let (report, _) = virtual_run(faults, 13);
+    assert_eq!(report.differences, [], "seed 13");
+    assert!(report.counts.unanswered > 5 && report.counts.unknown > 5, "{:?}", report.counts);
+}
+
+#[test]
+fn real_time_keeps_its_rate_and_the_books_agree() {
+    let report = real_run(Faults { silent_every: Some(97), ..Faults::default() }, 17);
+    assert_eq!(report.differences, [], "seed 17");
+    let counts = &report.counts;
+    assert!((950..1450).contains(&counts.authorizations), "seed 17: {counts:?}");
+    assert!(counts.unanswered > 5 && counts.presentments > 100, "{counts:?}");
+    assert!(report.latency.p50_us > 0 && report.latency.p50_us <= report.latency.p99_us);
+}
+
+#[test]
+fn every_transaction_is_compared_over_http() {
+    for (wrong_every, is_right) in [(None, true), (Some(400), false)] {
+        let (address, switch) = SmallSwitch::start(Faults { wrong_every, ..Faults::default() });
+        let url = serve_http(switch);
+        let options = FeedOptions {
+            http: Some(HttpSource { url, network_key: "key".to_owned() }),
+            ..virtual_options(address, 29)
+        };
+        let report = run(&options, &Progress::default()).unwrap();
+        assert_eq!(report.comparison, Comparison::Transactions { cards: 20 });
+        assert_eq!(report.differences.is_empty(), is_right, "seed 29: {:?}", report.differences);
+    }
+}
+
+#[test]
+fn a_cent_too_much_is_found() {
+    let (report, _) = virtual_run(Faults { wrong_every: Some(400), ..Faults::default() }, 19);
+    assert!(!report.differences.is_empty(), "seed 19");
+}
+
+#[test]
+fn a_duplicate_that_is_answered_otherwise_is_found() {
+    let (report, _) = virtual_run(Faults { forgets_duplicates: true, ..Faults::default() }, 23);
+    let about_one = report.differences.iter().filter(|difference| difference.rrn.is_some()).count();
+    assert!(about_one > 0, "seed 23: {:?}", report.differences);
+}
+
+#[test]
+fn a_stopped_run_ends_and_reports() {
+    let (address, _switch) = SmallSwitch::start(Faults::default());
+    let options = FeedOptions {
+        duration: Duration::from_secs(3600),
+        ..FeedOptions::new(address, portfolio(5))
+    };
+    let progress = Arc::new(Progress::default());
+    let watcher = Arc::clone(&progress);
+    let stopper = std::thread::spawn(move || {
+        while watcher.snapshot().counts.authorizations < 3 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        watcher.stop();
+    });
+    let report = run(&options, &progress).unwrap();
+    stopper.join().unwrap();
+    assert!(report.counts.authorizations >= 3);
+    assert_eq!(report.differences, []);
+}
+
+#[test]
+fn no_switch_is_one_clear_error() {
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = run(&FeedOptions::new(address, portfolio(1)), &Progress::default()).unwrap_err();
+    assert!(matches!(error, FeedError::Connect { .. }), "{error}");
+}
+
+#[test]
+fn a_scenario_carries_its_steps_out() {
+    let (address, _switch) = SmallSwitch::start(Faults::default());
+    let scenario = Scenario::parse(
+        r#"
+        [[step]]
+        name = "lunch"
+        message = "authorization"
+        amount = "12.34"
+        mcc = 5812
+        expect = 0
+        [[step]]
+        message = "partial_reversal"
+        of = "lunch"
+        keep = "5.00"
+        expect = 0
+        [[step]]
+        message = "presentment"
+        of = "lunch"
+        expect = 0
+        [[step]]
+        message = "authorization"
+        amount = "9000.00"
+        expect = 0
+        "#,
+    )
+    .unwrap();
+    let options = FeedOptions::new(address, portfolio(1));
+    let outcomes = scenario.run(&options, &Progress::default()).unwrap();
+    let right: Vec<bool> = outcomes.iter().map(StepOutcome::is_as_expected).collect();
+    assert_eq!(right, [true, true, true, false], "{outcomes:?}");
+    assert_eq!(outcomes[3].found, Some(1502));
+}
+
+#[test]
+fn one_message_is_sent_and_shown() {
+    let (address, _switch) = SmallSwitch::start(Faults::default());
+    let fields = [(2, "9999990000000000"), (3, "0"), (4, "1234"), (37, "000000000001")];
+    let request = SendRequest {
+        mti: "0100".to_owned(),
+        fields: fields.map(|(de, content)| (de, content.to_owned())).to_vec(),
+    };
+    let sent = send(address, &request, &DIALECT, ANSWER_TIMEOUT).unwrap();
+    assert_eq!(sent.response.as_deref(), Some("00"));
+    assert!(sent.request.contains("000000001234"), "{}", sent.request);
+    assert!(!sent.request.contains("9999990000000000"), "card data is masked");
+    let bad = SendRequest { mti: "01".to_owned(), fields: Vec::new() };
+    assert!(matches!(
+        send(address, &bad, &DIALECT, ANSWER_TIMEOUT),
+        Err(FeedError::Message { .. })
+    ));
+}

@@ -1,0 +1,452 @@
+//! The simulated card network: cardholders, merchants and acquirers of a whole card program, seeded
+//! and repeatable, over real ISO 8583 connections.
+//!
+//! | file | what |
+//! |---|---|
+//! | `portfolio`, `merchants` | who pays, and where |
+//! | `random`, `traffic` | the seeded stream; the complete plan of every purchase |
+//! | `message` | plans as bytes, answers as values |
+//! | `conversation` | what is sent next, and what follows from an answer; owns order, not time |
+//! | `open_loop`, `closed_loop`, `client` | real time over several connections; virtual time over one |
+//! | `books`, `balances`, `transactions` | the feed's own ledger, compared with the switch's in two ways |
+//! | `scenario`, `send` | explicit steps from a file; one message by hand |
+//! | `report` | counts, percentiles, progress |
+//!
+//! It is a counterpart, not a part of the switch: it knows nothing of the engine, and works against a
+//! switch in another process.
+
+mod balances;
+mod books;
+mod client;
+mod closed_loop;
+mod conversation;
+mod merchants;
+mod message;
+mod open_loop;
+mod portfolio;
+mod random;
+mod report;
+mod scenario;
+mod send;
+mod traffic;
+mod transactions;
+
+#[cfg(test)]
+mod feed_tests;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cardswitch_iso8583::Dialect;
+use chrono::{DateTime, Utc};
+
+use balances::{Balances, Inquiry};
+use client::Connection;
+use closed_loop::Pacing;
+use conversation::{Conversation, Epoch, Settings};
+use message::{Answer, Control, Identity};
+use open_loop::Course;
+use traffic::{REAL_PACE, VIRTUAL_PACE};
+
+pub use books::Difference;
+pub use portfolio::{Card, Portfolio, Profile};
+pub use report::{
+    Comparison, Counts, FeedReport, Latency, Progress, ProgressSnapshot, RecentPurchase,
+};
+pub use scenario::{Scenario, StepOutcome};
+pub use send::{SendRequest, Sent, send};
+
+/// The default start of virtual time: 2026-01-05T08:00:00Z, a Monday.
+pub const VIRTUAL_START_US: i64 = 1_767_600_000_000_000;
+
+/// Connections of a run in real time, at most.
+pub const CONNECTIONS_MAX: usize = 64;
+
+/// The default time to wait for an answer.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Reference numbers of balance inquiries count down from the last, in two stretches.
+const LAST_RRN: u64 = 999_999_999_999;
+const AFTER_RRN_OFFSET: u64 = 1_000_000;
+
+/// Whose clock a run goes by.
+#[derive(Debug, Clone, Copy)]
+pub enum FeedTime {
+    /// The clock on the wall; messages leave when due, answered or not.
+    Real {
+        /// Connections to spread the purchases over.
+        connections: usize,
+    },
+    /// The schedule's own clock, on one connection, one message in flight. The switch has to run
+    /// on a manual clock.
+    Virtual {
+        /// When the run starts.
+        start: DateTime<Utc>,
+        /// Virtual seconds in a second of wall time; `None` does not wait at all.
+        speed: Option<f64>,
+    },
+}
+
+/// Where every transaction can be read.
+#[derive(Clone)]
+pub struct HttpSource {
+    /// Such as `http://127.0.0.1:8080`.
+    pub url: String,
+    /// The network key.
+    pub network_key: String,
+}
+
+/// Shows the address alone: the key is a secret.
+impl std::fmt::Debug for HttpSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpSource").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// What a run is to be.
+#[derive(Debug)]
+pub struct FeedOptions {
+    /// The ISO 8583 door.
+    pub connect: SocketAddr,
+    /// How the door spells its messages.
+    pub dialect: Dialect,
+    /// The cards.
+    pub portfolio: Portfolio,
+    /// Purchases a second; on virtual time a virtual one, as the mean of a day.
+    pub rate_per_s: f64,
+    /// How long purchases arrive; on virtual time a virtual duration.
+    pub duration: Duration,
+    /// The seed of everything.
+    pub seed: u64,
+    /// Whose clock the run goes by.
+    pub time: FeedTime,
+    /// Compare every transaction over HTTP instead of each card's allowance.
+    pub http: Option<HttpSource>,
+    /// How long an answer is waited for.
+    pub answer_timeout: Duration,
+}
+
+impl FeedOptions {
+    /// A run in real time on two connections: 10 purchases a second for a minute.
+    #[must_use]
+    pub fn new(connect: SocketAddr, portfolio: Portfolio) -> Self {
+        Self {
+            connect,
+            dialect: Dialect::default(),
+            portfolio,
+            rate_per_s: 10.0,
+            duration: Duration::from_secs(60),
+            seed: 1,
+            time: FeedTime::Real { connections: 2 },
+            http: None,
+            answer_timeout: ANSWER_TIMEOUT,
+        }
+    }
+}
+
+/// Why a run cannot start or go on.
+#[derive(Debug)]
+pub enum FeedError {
+    /// A file cannot be read.
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A line of the cards file is not a card.
+    CardLine {
+        /// Counted from one.
+        line: usize,
+    },
+    /// The cards file holds no card.
+    NoCards,
+    /// A scenario that makes no sense.
+    Scenario {
+        /// What is wrong, with the step.
+        message: String,
+    },
+    /// A rate, speed or number of connections that cannot be.
+    BadOption {
+        /// What is wrong.
+        message: String,
+    },
+    /// The switch cannot be reached.
+    Connect {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The switch does not answer a sign-on, or refuses it.
+    SignOn {
+        /// Where.
+        address: SocketAddr,
+        /// ISO DE39, or that there was none.
+        answer: String,
+    },
+    /// The connection broke where the run cannot go on without.
+    Connection {
+        /// Why.
+        source: io::Error,
+    },
+    /// A message that cannot be built.
+    Message {
+        /// What is wrong.
+        message: String,
+    },
+    /// The address of the HTTP door is none.
+    BadUrl {
+        /// As given.
+        url: String,
+    },
+    /// The HTTP door does not answer as it should.
+    Http {
+        /// What happened.
+        message: String,
+    },
+    /// A thread or runtime cannot be started.
+    Thread {
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl std::fmt::Display for FeedError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Read { path, source } => write!(f, "cannot read `{}`: {source}", path.display()),
+            Self::CardLine { line } => write!(f, "line {line} of the cards file is not a card"),
+            Self::NoCards => f.write_str("the cards file holds no card"),
+            Self::Scenario { message } => write!(f, "scenario: {message}"),
+            Self::BadOption { message } | Self::Message { message } => f.write_str(message),
+            Self::Connect { address, source } => write!(f, "cannot connect to {address}: {source}"),
+            Self::SignOn { address, answer } => {
+                write!(f, "{address} did not take the sign-on: {answer}")
+            }
+            Self::Connection { source } => write!(f, "the connection broke: {source}"),
+            Self::BadUrl { url } => write!(f, "`{url}` is not an HTTP address"),
+            Self::Http { message } => write!(f, "the HTTP door: {message}"),
+            Self::Thread { source } => write!(f, "cannot start a thread: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for FeedError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Read { source, .. }
+            | Self::Connect { source, .. }
+            | Self::Connection { source }
+            | Self::Thread { source } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// Runs the network against a switch until its time is over, the switch is gone, or it is stopped;
+/// then compares the books. Blocks: call it on a thread of its own.
+/// Errors: options that cannot be, no switch at the address, books that cannot be read.
+pub fn run(options: &FeedOptions, progress: &Progress) -> Result<FeedReport, FeedError> {
+    let mean_gap_ns = mean_gap_ns(options)?;
+    let mut side = Connection::open(options.connect, options.dialect)
+        .map_err(|source| FeedError::Connect { address: options.connect, source })?;
+    let start_us = start_us(options.time);
+    let epoch = Epoch { start_us, is_virtual: matches!(options.time, FeedTime::Virtual { .. }) };
+    sign(&mut side, options, epoch, Control::SignOn)?;
+    let before = read_balances(&mut side, options, (epoch, start_us, LAST_RRN))?;
+
+    // Asking took time: purchases start now.
+    let epoch = Epoch { start_us: start_us.max(self::start_us(options.time)), ..epoch };
+    let mut conversation =
+        Conversation::new(&options.portfolio, settings(options, epoch, mean_gap_ns));
+    let course = converse(&mut conversation, options, progress)?;
+
+    let books = compare_books(options, (epoch, course.ended_us), &conversation, before);
+    // A switch that is gone cannot take a sign-off.
+    let _ = sign(&mut side, options, epoch, Control::SignOff);
+    report(options, conversation, course, books)
+}
+
+/// How the comparison of the books went; an error where it could not be made.
+type BooksCompared = Result<(Comparison, Vec<Difference>), FeedError>;
+
+fn report(
+    options: &FeedOptions,
+    conversation: Conversation<'_>,
+    course: Course,
+    books: BooksCompared,
+) -> Result<FeedReport, FeedError> {
+    let (comparison, found, unread) = match books {
+        Ok((comparison, found)) => (comparison, found, None),
+        // Where the run already ended for want of a switch, that is what is to be told.
+        Err(error) if course.ended_early.is_some() => {
+            (Comparison::None, Vec::new(), Some(error.to_string()))
+        }
+        Err(error) => return Err(error),
+    };
+    let mut differences = conversation.differences;
+    differences.extend(found);
+    let why = course.ended_early.into_iter().chain(unread).collect::<Vec<_>>().join("; ");
+    Ok(FeedReport {
+        seed: options.seed,
+        duration: options.duration,
+        elapsed: course.elapsed,
+        latency: conversation.tally.latency(),
+        counts: conversation.tally.counts,
+        comparison,
+        differences,
+        ended_early: Some(why).filter(|why| !why.is_empty()),
+    })
+}
+
+/// The mean time between purchases.
+/// Errors: a rate or speed that is not a positive number, too many connections.
+fn mean_gap_ns(options: &FeedOptions) -> Result<u64, FeedError> {
+    const RATE_MAX: f64 = 1e8;
+    let refuse = |message: &str| Err(FeedError::BadOption { message: message.to_owned() });
+    let is_positive = |number: f64| number.is_finite() && number > 0.0;
+    if !is_positive(options.rate_per_s) || options.rate_per_s > RATE_MAX {
+        return refuse("the rate must be above 0 and at most 100,000,000 a second");
+    }
+    match options.time {
+        FeedTime::Real { connections } if !(1..=CONNECTIONS_MAX).contains(&connections) => {
+            return refuse("the number of connections must be from 1 to 64");
+        }
+        FeedTime::Virtual { speed: Some(speed), .. } if !is_positive(speed) => {
+            return refuse("the speed must be a number above 0, or max");
+        }
+        _ => {}
+    }
+    let gap = Duration::try_from_secs_f64(1.0 / options.rate_per_s).unwrap_or(Duration::MAX);
+    Ok(u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX))
+}
+
+fn settings(options: &FeedOptions, epoch: Epoch, mean_gap_ns: u64) -> Settings {
+    Settings {
+        seed: options.seed,
+        mean_gap_ns,
+        pace: if epoch.is_virtual { VIRTUAL_PACE } else { REAL_PACE },
+        epoch,
+        arrivals_end_us: open_loop::micros(options.duration),
+        answer_timeout_us: open_loop::micros(options.answer_timeout),
+        dialect: options.dialect,
+    }
+}
+
+/// Since the Unix epoch. Units: microseconds.
+fn start_us(time: FeedTime) -> u64 {
+    match time {
+        FeedTime::Real { .. } => {
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, open_loop::micros)
+        }
+        FeedTime::Virtual { start, .. } => u64::try_from(start.timestamp_micros()).unwrap_or(0),
+    }
+}
+
+/// Runs the conversation on the clock that was asked for.
+fn converse(
+    conversation: &mut Conversation<'_>,
+    options: &FeedOptions,
+    progress: &Progress,
+) -> Result<Course, FeedError> {
+    let (address, dialect) = (options.connect, options.dialect);
+    let open = || {
+        Connection::open(address, dialect).map_err(|source| FeedError::Connect { address, source })
+    };
+    let course = match options.time {
+        FeedTime::Real { connections } => {
+            let connections = (0..connections).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
+            open_loop::run(conversation, connections, (address, dialect), progress)
+                .map_err(|source| FeedError::Thread { source })?
+        }
+        FeedTime::Virtual { speed, .. } => {
+            let pacing = Pacing {
+                speed,
+                arrivals_end_us: open_loop::micros(options.duration),
+                answer_timeout: options.answer_timeout,
+            };
+            closed_loop::run(conversation, open()?, (address, dialect), pacing, progress)
+        }
+    };
+    progress.show(conversation.tally.snapshot(course.ended_us, conversation.in_flight()));
+    Ok(course)
+}
+
+/// Signs on or off.
+/// Errors: a broken connection, no answer, a refusal.
+fn sign(
+    connection: &mut Connection,
+    options: &FeedOptions,
+    epoch: Epoch,
+    control: Control,
+) -> Result<(), FeedError> {
+    let address = options.connect;
+    let identity = Identity { stan: 0, rrn: 0, sent_us: epoch.start_us };
+    let virtual_us = epoch.is_virtual.then_some(epoch.start_us);
+    let (bytes, key) = message::control(control, identity, virtual_us, &options.dialect);
+    connection.send(&bytes).map_err(|source| FeedError::Connection { source })?;
+    let failed = |answer: &str| FeedError::SignOn { address, answer: answer.to_owned() };
+    loop {
+        let message = connection
+            .receive(Some(options.answer_timeout))
+            .map_err(|source| failed(&source.to_string()))?
+            .ok_or_else(|| failed("no answer"))?;
+        match Answer::parse(&message, &options.dialect) {
+            Some(answer) if answer.key == key && answer.response == *b"00" => return Ok(()),
+            Some(answer) if answer.key == key => return Err(failed(&answer.response_text())),
+            _ => {}
+        }
+    }
+}
+
+/// Reads the allowances by inquiries, unless every transaction will be read instead.
+fn read_balances(
+    connection: &mut Connection,
+    options: &FeedOptions,
+    (epoch, at_us, first_rrn): (Epoch, u64, u64),
+) -> Result<Balances, FeedError> {
+    if options.http.is_some() {
+        return Ok(Balances::new());
+    }
+    let inquiry = Inquiry {
+        at_us,
+        is_virtual: epoch.is_virtual,
+        first_rrn,
+        answer_timeout: options.answer_timeout,
+        dialect: options.dialect,
+    };
+    balances::read(connection, &options.portfolio, inquiry)
+        .map_err(|source| FeedError::Connection { source })
+}
+
+fn compare_books(
+    options: &FeedOptions,
+    (epoch, now_us): (Epoch, u64),
+    conversation: &Conversation<'_>,
+    before: Balances,
+) -> BooksCompared {
+    let books = &conversation.books;
+    if let Some(source) = &options.http {
+        let owns_rrn = |rrn| conversation.owns_rrn(rrn);
+        let compared = transactions::Compared {
+            books,
+            portfolio: &options.portfolio,
+            now_us,
+            owns_rrn: &owns_rrn,
+        };
+        let (cards, differences) = transactions::compare(source, &compared)?;
+        return Ok((Comparison::Transactions { cards }, differences));
+    }
+    // A connection of its own: the first one may have been idle for long, or lost with the switch.
+    let address = options.connect;
+    let mut connection = Connection::open(address, options.dialect)
+        .map_err(|source| FeedError::Connect { address, source })?;
+    let inquiries = (epoch, epoch.start_us + now_us, LAST_RRN - AFTER_RRN_OFFSET);
+    let after = read_balances(&mut connection, options, inquiries)?;
+    let (cards, differences) =
+        balances::compare(books, &options.portfolio, (&before, &after), now_us);
+    Ok((Comparison::Balances { cards }, differences))
+}

@@ -1,0 +1,274 @@
+//! Real time: messages leave when they are due, whether or not earlier ones were answered.
+//!
+//! One thread owns the conversation and writes; each connection has a thread that reads. Messages of
+//! one purchase use one connection. A connection that breaks is opened again; what was
+//! under way on it is answered by silence.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cardswitch_iso8583::Dialect;
+
+use super::client::{Connection, frame};
+use super::conversation::Conversation;
+use super::message::Answer;
+use super::report::Progress;
+
+/// The writer looks up at least this often.
+const WAIT_MAX: Duration = Duration::from_millis(50);
+
+/// How often the shared view of the run is renewed.
+pub(super) const SHOW_EVERY: Duration = Duration::from_millis(100);
+
+/// Pause between two attempts to open a broken connection again.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long a run goes on without any connection.
+pub(super) const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
+
+/// How long answers are waited for once the run was told to stop.
+pub(super) const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// How a run went.
+#[derive(Debug, Default)]
+pub(super) struct Course {
+    /// Wall time from the start to the last purchase.
+    pub(super) elapsed: Duration,
+    /// When it ended, by its own clock.
+    pub(super) ended_us: u64,
+    pub(super) ended_early: Option<String>,
+}
+
+/// What the reading threads report.
+enum News {
+    Answers { answers: Vec<Answer>, at: Instant },
+    Lost { lane: usize, generation: u64 },
+}
+
+struct Lane {
+    connection: Option<Connection>,
+    generation: u64,
+    outbox: Vec<u8>,
+    last_attempt: Instant,
+}
+
+struct OpenLoop<'run, 'cards> {
+    conversation: &'run mut Conversation<'cards>,
+    lanes: Vec<Lane>,
+    readers: Vec<JoinHandle<()>>,
+    news: Sender<News>,
+    address: SocketAddr,
+    dialect: Dialect,
+    started: Instant,
+    last_alive: Instant,
+}
+
+/// Runs a conversation in real time over the connections given.
+pub(super) fn run(
+    conversation: &mut Conversation<'_>,
+    connections: Vec<Connection>,
+    (address, dialect): (SocketAddr, Dialect),
+    progress: &Progress,
+) -> io::Result<Course> {
+    let (news, inbox) = mpsc::channel();
+    let started = Instant::now();
+    let mut open_loop = OpenLoop {
+        conversation,
+        lanes: Vec::new(),
+        readers: Vec::new(),
+        news,
+        address,
+        dialect,
+        started,
+        last_alive: started,
+    };
+    for connection in connections {
+        open_loop.add_lane(connection)?;
+    }
+    let mut course = open_loop.run(&inbox, progress);
+    course.ended_us = open_loop.now_us();
+    open_loop.close();
+    Ok(course)
+}
+
+impl OpenLoop<'_, '_> {
+    fn run(&mut self, inbox: &Receiver<News>, progress: &Progress) -> Course {
+        let mut course = Course::default();
+        let (mut shown, mut stopped_at) = (self.started, None);
+        loop {
+            let purchases = self.conversation.tally.counts.authorizations;
+            self.send_due();
+            let now = Instant::now();
+            if self.conversation.tally.counts.authorizations != purchases {
+                course.elapsed = now - self.started;
+            }
+            if progress.is_stopped() && stopped_at.is_none() {
+                self.conversation.stop();
+                stopped_at = Some(now);
+            }
+            self.conversation.expire(self.now_us());
+            if now - shown >= SHOW_EVERY {
+                shown = now;
+                let in_flight = self.conversation.in_flight();
+                progress.show(self.conversation.tally.snapshot(self.now_us(), in_flight));
+            }
+            if self.revive(now) >= GIVE_UP_AFTER {
+                course.ended_early = Some("the connection was lost".to_owned());
+                return course;
+            }
+            let is_over = stopped_at.is_some_and(|at| now - at >= STOP_GRACE);
+            if is_over || !self.wait(inbox, stopped_at.is_some()) {
+                return course;
+            }
+        }
+    }
+
+    /// Waits for news until the next message is due. False when nothing is left to do.
+    fn wait(&mut self, inbox: &Receiver<News>, is_stopped: bool) -> bool {
+        let due_us = if is_stopped { None } else { self.conversation.next_due_us() };
+        if due_us.is_none() && self.conversation.in_flight() == 0 {
+            return false;
+        }
+        let until_due = due_us.map_or(WAIT_MAX, |due_us| {
+            Duration::from_micros(due_us.saturating_sub(self.now_us())).min(WAIT_MAX)
+        });
+        match inbox.recv_timeout(until_due) {
+            Ok(news) => {
+                self.take_in(news);
+                while let Ok(news) = inbox.try_recv() {
+                    self.take_in(news);
+                }
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        true
+    }
+
+    fn take_in(&mut self, news: News) {
+        match news {
+            News::Answers { answers, at } => {
+                let now_us = self.now_us();
+                let at_us = micros(at - self.started);
+                for answer in answers {
+                    self.conversation.answered_at(&answer, now_us, at_us);
+                }
+            }
+            News::Lost { lane, generation } => {
+                if let Some(lane) = self.lanes.get_mut(lane).filter(|l| l.generation == generation)
+                {
+                    lane.connection = None;
+                }
+            }
+        }
+    }
+
+    fn send_due(&mut self) {
+        let now_us = self.now_us();
+        let lanes = self.lanes.len() as u64;
+        while let Some(outgoing) = self.conversation.take_due(now_us) {
+            let lane = usize::try_from(outgoing.lane % lanes.max(1)).unwrap_or(0);
+            if let Some(lane) = self.lanes.get_mut(lane) {
+                // The feed builds no message near the cap; one that were too long stays unsent.
+                let _ = frame(&mut lane.outbox, &outgoing.bytes, &self.dialect);
+            }
+        }
+        for lane in &mut self.lanes {
+            lane.flush();
+        }
+    }
+
+    /// Opens broken connections again. Returns how long none has been open.
+    fn revive(&mut self, now: Instant) -> Duration {
+        for at in 0..self.lanes.len() {
+            let lane = &mut self.lanes[at];
+            if lane.connection.is_some() {
+                self.last_alive = now;
+            } else if now - lane.last_attempt >= RECONNECT_PAUSE {
+                lane.last_attempt = now;
+                if let Ok(connection) = Connection::open(self.address, self.dialect) {
+                    lane.generation += 1;
+                    let generation = lane.generation;
+                    if self.start_reader(at, generation, &connection).is_ok() {
+                        self.lanes[at].connection = Some(connection);
+                    }
+                }
+            }
+        }
+        now - self.last_alive
+    }
+
+    fn add_lane(&mut self, connection: Connection) -> io::Result<()> {
+        let at = self.lanes.len();
+        self.start_reader(at, 0, &connection)?;
+        self.lanes.push(Lane {
+            connection: Some(connection),
+            generation: 0,
+            outbox: Vec::new(),
+            last_attempt: self.started,
+        });
+        Ok(())
+    }
+
+    fn start_reader(&mut self, lane: usize, generation: u64, from: &Connection) -> io::Result<()> {
+        let (connection, news, dialect) = (from.split()?, self.news.clone(), self.dialect);
+        let reader = std::thread::Builder::new()
+            .name(format!("feed-read-{lane}"))
+            .spawn(move || read(connection, dialect, &news, News::Lost { lane, generation }))?;
+        self.readers.push(reader);
+        Ok(())
+    }
+
+    fn close(self) {
+        for lane in &self.lanes {
+            lane.connection.iter().for_each(Connection::close);
+        }
+        for reader in self.readers {
+            // A reader that panicked has said so on stderr; the run is over either way.
+            let _ = reader.join();
+        }
+    }
+
+    fn now_us(&self) -> u64 {
+        micros(self.started.elapsed())
+    }
+}
+
+impl Lane {
+    /// Writes what is due in one go. What a broken connection had to send is lost, as on a wire.
+    fn flush(&mut self) {
+        if self.outbox.is_empty() {
+            return;
+        }
+        if let Some(connection) = &mut self.connection
+            && connection.send_framed(&self.outbox).is_err()
+        {
+            connection.close();
+            self.connection = None;
+        }
+        self.outbox.clear();
+    }
+}
+
+/// Reads answers until the connection ends; hands over together what arrived together.
+fn read(mut connection: Connection, dialect: Dialect, news: &Sender<News>, lost: News) {
+    while let Ok(Some(first)) = connection.receive(None) {
+        let at = Instant::now();
+        let mut answers: Vec<Answer> = Answer::parse(&first, &dialect).into_iter().collect();
+        while let Ok(Some(message)) = connection.next_message() {
+            answers.extend(Answer::parse(&message, &dialect));
+        }
+        if news.send(News::Answers { answers, at }).is_err() {
+            return;
+        }
+    }
+    // Nobody listens once the run is over.
+    let _ = news.send(lost);
+}
+
+/// A duration in microseconds.
+pub(super) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,111 @@
+//! One message by hand: built from fields, sent, its answer shown. What `cardswitch send` does.
+//!
+//! Card data is masked in what is shown; there is no way to unmask it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use cardswitch_iso8583::{Class, Dialect, Length, MessageBuilder, Mti, decode, describe, field};
+
+use super::FeedError;
+use super::client::Connection;
+
+/// A message to send: its type and data elements, as given.
+#[derive(Clone)]
+pub struct SendRequest {
+    /// Four digits.
+    pub mti: String,
+    /// Number and content of each element; binary ones (52, 64, 128) as hex, numbers without
+    /// leading zeros. The transmission time (7) and the trace number (11) are filled in if missing.
+    pub fields: Vec<(u8, String)>,
+}
+
+/// What was sent and what came back.
+#[derive(Debug, Clone)]
+pub struct Sent {
+    /// The request, one line an element, card data masked.
+    pub request: String,
+    /// The answer likewise; `None` when none came in time.
+    pub answer: Option<String>,
+    /// ISO DE39 of the answer.
+    pub response: Option<String>,
+}
+
+/// Sends one message and waits for one answer.
+/// Errors: fields that make no message, no switch at the address, a broken connection.
+pub fn send(
+    address: SocketAddr,
+    request: &SendRequest,
+    dialect: &Dialect,
+    timeout: Duration,
+) -> Result<Sent, FeedError> {
+    let bytes = encode(request, dialect)?;
+    let mut connection = Connection::open(address, *dialect)
+        .map_err(|source| FeedError::Connect { address, source })?;
+    let broken = |source| FeedError::Connection { source };
+    connection.send(&bytes).map_err(broken)?;
+    let answer = connection.receive(Some(timeout)).map_err(broken)?;
+    Ok(Sent {
+        request: show(&bytes, dialect),
+        response: answer
+            .as_deref()
+            .and_then(|answer| decode(answer, dialect).ok()?.get_text(39).map(str::to_owned)),
+        answer: answer.map(|answer| show(&answer, dialect)),
+    })
+}
+
+fn encode(request: &SendRequest, dialect: &Dialect) -> Result<Vec<u8>, FeedError> {
+    let refuse = |message: String| FeedError::Message { message };
+    let mti = Mti::parse(request.mti.as_bytes())
+        .ok_or_else(|| refuse(format!("`{}` is not a message type of four digits", request.mti)))?;
+    let mut builder = MessageBuilder::new(mti);
+    for (de, content) in &request.fields {
+        let spec = field(*de).ok_or_else(|| refuse(format!("there is no data element {de}")))?;
+        builder = if spec.class == Class::Binary {
+            let bytes = parse_hex(content).ok_or_else(|| {
+                refuse(format!("data element {de} takes an even number of hex digits"))
+            })?;
+            builder.set(*de, &bytes)
+        } else if spec.class == Class::Digits && spec.length == Length::Fixed {
+            let width = usize::from(spec.len_max);
+            builder.set_text(*de, &format!("{content:0>width$}"))
+        } else {
+            builder.set_text(*de, content)
+        };
+    }
+    let builder = with_defaults(builder, request);
+    let mut bytes = Vec::new();
+    builder.encode(&mut bytes, dialect).map_err(|error| refuse(error.to_string()))?;
+    Ok(bytes)
+}
+
+/// The transmission time and a trace number, which every message has, where they are not given.
+fn with_defaults(mut builder: MessageBuilder, request: &SendRequest) -> MessageBuilder {
+    let is_missing = |de| request.fields.iter().all(|(given, _)| *given != de);
+    let now = chrono::Utc::now();
+    if is_missing(7) {
+        builder = builder.set_text(7, &now.format("%m%d%H%M%S").to_string());
+    }
+    if is_missing(11) {
+        builder = builder.set_number(11, u64::from(now.timestamp_subsec_micros()));
+    }
+    builder
+}
+
+fn show(bytes: &[u8], dialect: &Dialect) -> String {
+    match decode(bytes, dialect) {
+        Ok(message) => describe(&message).to_string(),
+        Err(error) => format!("unreadable: {error}"),
+    }
+}
+
+fn parse_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text
+        .chars()
+        .map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok()))
+        .collect::<Option<_>>()?;
+    digits
+        .len()
+        .is_multiple_of(2)
+        .then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}

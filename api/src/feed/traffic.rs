@@ -1,0 +1,463 @@
+//! Who buys what, where and when, and what becomes of it: the plan of every purchase.
+//!
+//! A plan is complete when the purchase is made: every later step (settlement, reversal, a
+//! repeat) is drawn at once, so that answers decide only whether a step happens, never what
+//! it is. Times are microseconds since the start of the run, virtual or real alike.
+
+use super::merchants::{Price, catalogue};
+use super::portfolio::{Portfolio, Profile};
+use super::random::Draws;
+
+/// Microseconds in a second, a minute, an hour and a day.
+pub(super) const SECOND_US: u64 = 1_000_000;
+const MINUTE_US: u64 = 60 * SECOND_US;
+const HOUR_US: u64 = 60 * MINUTE_US;
+const DAY_US: u64 = 24 * HOUR_US;
+
+/// How busy each hour of the day (UTC) is, in thousandths of the mean; they add up to 24,000.
+const DAILY_SHAPE: [u64; 24] = [
+    700, 500, 350, 250, 200, 200, 250, 400, 650, 900, 1050, 1200, 1450, 1500, 1350, 1300, 1400,
+    1600, 1850, 1900, 1700, 1400, 1100, 800,
+];
+
+/// Stream of the arrivals; purchase `n` draws from stream `n + 1`.
+const ARRIVALS_STREAM: u64 = 0;
+
+/// How long things take: seconds when people watch, days on virtual time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pace {
+    settle_us: (u64, u64),
+    settle_late_us: (u64, u64),
+    reverse_us: (u64, u64),
+    time_out_us: (u64, u64),
+    repeat_us: (u64, u64),
+    burst_gap_us: u64,
+    daily_shape: bool,
+}
+
+impl Pace {
+    /// How long an acquirer waits before it tries again.
+    pub(super) fn retry_us(&self) -> u64 {
+        self.repeat_us.1
+    }
+}
+
+/// Settlement a few seconds later; arrivals keep the rate that was asked for.
+pub(super) const REAL_PACE: Pace = Pace {
+    settle_us: (SECOND_US, 4 * SECOND_US),
+    settle_late_us: (4 * SECOND_US, 5 * SECOND_US),
+    reverse_us: (SECOND_US / 2, 2 * SECOND_US),
+    time_out_us: (SECOND_US, 3 * SECOND_US),
+    repeat_us: (20_000, SECOND_US),
+    burst_gap_us: 50_000,
+    daily_shape: false,
+};
+
+/// Settlement days later; arrivals follow the hours of the day.
+pub(super) const VIRTUAL_PACE: Pace = Pace {
+    settle_us: (DAY_US, 4 * DAY_US),
+    settle_late_us: (5 * DAY_US, 6 * DAY_US),
+    reverse_us: (MINUTE_US, 8 * HOUR_US),
+    time_out_us: (15 * SECOND_US, 60 * SECOND_US),
+    repeat_us: (SECOND_US, 30 * SECOND_US),
+    burst_gap_us: 2 * SECOND_US,
+    daily_shape: true,
+};
+
+/// The message that opens a purchase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Opening {
+    /// 0100.
+    Authorization,
+    /// 0120: approved by a stand-in while the switch was out of reach.
+    Advice,
+    /// 0200: authorized and posted in one.
+    Financial,
+    /// 0100 with processing code 30: asks for the balance only.
+    BalanceInquiry,
+    /// 0100 with amount zero.
+    Verification,
+}
+
+/// Who pays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Payer {
+    /// The card in this slot of the portfolio.
+    Card(u32),
+    /// A card number that nobody issued, from this draw.
+    Stranger(u64),
+}
+
+/// How a credential is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Given {
+    /// Not in the message.
+    Absent,
+    /// As the card has it.
+    Right,
+    /// Otherwise.
+    Wrong,
+}
+
+/// What of the card's credentials a message carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Credentials {
+    /// ISO DE14, or in track 2.
+    pub(super) expiry: Given,
+    /// ISO DE52.
+    pub(super) pin: Given,
+    /// ISO DE48 tag 92.
+    pub(super) cvv: Given,
+    /// ISO DE48 tag 80.
+    pub(super) zip: Given,
+    /// Card number and expiry in DE35 instead of DE2 and DE14.
+    pub(super) track2: bool,
+}
+
+/// What becomes of a purchase that is approved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Presented after so long.
+    Settles { after_us: u64, late: bool },
+    /// Reversed in full after so long.
+    Reversed { after_us: u64 },
+    /// Reversed down to a share, the rest presented later.
+    PartlyReversed { after_us: u64, keep_percent: u64, settles_after_us: u64 },
+    /// The feed acts as if it never saw the answer: an 0420, and perhaps its repeat.
+    TimesOut { after_us: u64, repeat_after_us: Option<u64> },
+    /// Never heard of again: the hold stays open until it expires.
+    Abandoned,
+}
+
+/// How a later message names the purchase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Reference {
+    /// By the authorization id. Source: ISO DE38.
+    AuthorizationId,
+    /// By the original's data elements. Source: ISO DE90.
+    OriginalData,
+    /// By retrieval reference number. Source: ISO DE37.
+    Rrn,
+}
+
+/// A purchase as planned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Counts from zero over the run.
+    pub(super) number: u64,
+    pub(super) due_us: u64,
+    pub(super) opening: Opening,
+    pub(super) payer: Payer,
+    /// Slot in the catalogue.
+    pub(super) merchant: u16,
+    pub(super) price: Price,
+    /// Processing code 01.
+    pub(super) cash: bool,
+    /// DE48 tag 61: the terminal takes partial approvals.
+    pub(super) partial: bool,
+    pub(super) credentials: Credentials,
+    pub(super) fate: Fate,
+    pub(super) reference: Reference,
+    /// The opening message is sent once more, byte for byte, after so long.
+    pub(super) duplicate_after_us: Option<u64>,
+    /// The first later message is repeated (0221, 0421) after so long.
+    pub(super) repeat_after_us: Option<u64>,
+}
+
+/// Makes plans in the order of their arrival, without end.
+pub(super) struct Traffic {
+    seed: u64,
+    pace: Pace,
+    arrivals: Draws,
+    mean_gap_ns: u64,
+    /// Time of day at which the run starts.
+    day_offset_ns: u64,
+    now_ns: u64,
+    next_number: u64,
+    /// What is left of a burst on one card: the card, how many, when the next is due.
+    burst: Option<(u32, u64, u64)>,
+}
+
+impl Traffic {
+    /// Opens the stream of a seed. `start_us` is the start of the run since the Unix epoch.
+    pub(super) fn new(seed: u64, mean_gap_ns: u64, pace: Pace, start_us: u64) -> Self {
+        Self {
+            seed,
+            pace,
+            arrivals: Draws::new(seed, ARRIVALS_STREAM),
+            mean_gap_ns: mean_gap_ns.max(1),
+            day_offset_ns: start_us % DAY_US * 1000,
+            now_ns: 0,
+            next_number: 0,
+            burst: None,
+        }
+    }
+
+    /// Plans the next purchase.
+    pub(super) fn next_plan(&mut self, portfolio: &Portfolio) -> Plan {
+        let arrival_ns = self.next_arrival_ns();
+        let number = self.next_number;
+        self.next_number += 1;
+        let mut draws = Draws::new(self.seed, number + 1);
+        let (payer, profile) = self.draw_payer(portfolio, &mut draws);
+        self.plan(number, arrival_ns / 1000, (payer, profile), &mut draws)
+    }
+
+    /// Tells whether the next plan continues a burst: its time may lie after that of the plan
+    /// which follows it.
+    pub(super) fn is_in_burst(&self) -> bool {
+        self.burst.is_some()
+    }
+
+    /// When the next purchase is due. One of a burst takes an arrival's turn, so that bursts
+    /// do not raise the rate that was asked for.
+    fn next_arrival_ns(&mut self) -> u64 {
+        let arrival_ns = self.advance();
+        self.burst.map_or(arrival_ns, |(_, _, due_us)| due_us * 1000)
+    }
+
+    /// Advances to the next arrival: exponential gaps, stretched by the hour's share.
+    fn advance(&mut self) -> u64 {
+        let wait = u128::from(self.arrivals.exponential_q32()) * u128::from(self.mean_gap_ns);
+        let mut work = (wait * 1000) >> 32;
+        loop {
+            let of_day_ns = (self.day_offset_ns + self.now_ns) % (DAY_US * 1000);
+            let hour = usize::try_from(of_day_ns / (HOUR_US * 1000)).unwrap_or(0);
+            let share = if self.pace.daily_shape { DAILY_SHAPE[hour] } else { 1000 };
+            let left_ns = HOUR_US * 1000 - of_day_ns % (HOUR_US * 1000);
+            if work < u128::from(left_ns * share) {
+                self.now_ns += u64::try_from(work / u128::from(share)).unwrap_or(0);
+                return self.now_ns;
+            }
+            work -= u128::from(left_ns * share);
+            self.now_ns += left_ns;
+        }
+    }
+
+    /// Draws who pays: an ordinary card mostly, sometimes one made for a purpose.
+    fn draw_payer(&mut self, portfolio: &Portfolio, draws: &mut Draws) -> (Payer, Option<Profile>) {
+        if let Some((slot, left, due_us)) = self.burst {
+            let gap_us = self.pace.burst_gap_us;
+            self.burst = (left > 1).then_some((slot, left - 1, due_us + gap_us));
+            return (Payer::Card(slot), Some(Profile::Velocity));
+        }
+        if draws.per_mille(4) {
+            return (Payer::Stranger(draws.below(1_000_000_000)), None);
+        }
+        let profiles: Vec<Profile> = portfolio.special().keys().copied().collect();
+        let special = draws.per_mille(130) || portfolio.ordinary().is_empty();
+        if special && let Some(profile) = draws.pick(&profiles) {
+            let slot = draws.pick(&portfolio.special()[profile]).copied().unwrap_or(0);
+            if *profile == Profile::Velocity {
+                let due_us = self.now_ns / 1000 + self.pace.burst_gap_us;
+                self.burst = Some((slot, draws.between(3, 8), due_us));
+            }
+            return (Payer::Card(slot), Some(*profile));
+        }
+        (Payer::Card(draws.pick(portfolio.ordinary()).copied().unwrap_or(0)), None)
+    }
+
+    fn plan(
+        &self,
+        number: u64,
+        due_us: u64,
+        (payer, profile): (Payer, Option<Profile>),
+        draws: &mut Draws,
+    ) -> Plan {
+        let merchant = catalogue().draw(draws);
+        let opening = draw_opening(draws, payer, profile);
+        let mut price = catalogue().merchant(merchant).draw_price(draws);
+        if opening == Opening::Verification {
+            price = Price { amount_minor: 0, billing_minor: 0 };
+        }
+        Plan {
+            number,
+            due_us,
+            opening,
+            payer,
+            merchant,
+            price,
+            cash: opening == Opening::Authorization && draws.per_mille(8),
+            partial: opening == Opening::Authorization && draws.per_mille(10),
+            credentials: draw_credentials(draws, opening, profile),
+            fate: self.draw_fate(draws, opening),
+            reference: *draws
+                .pick(&[Reference::AuthorizationId, Reference::OriginalData, Reference::Rrn])
+                .unwrap_or(&Reference::Rrn),
+            duplicate_after_us: draws.per_mille(12).then(|| self.draw_repeat_us(draws)),
+            repeat_after_us: draws.per_mille(15).then(|| self.draw_repeat_us(draws)),
+        }
+    }
+
+    fn draw_fate(&self, draws: &mut Draws, opening: Opening) -> Fate {
+        let pace = &self.pace;
+        let settles_after_us = draws.between(pace.settle_us.0, pace.settle_us.1);
+        let reversed_after_us = draws.between(pace.reverse_us.0, pace.reverse_us.1);
+        let late_after_us = draws.between(pace.settle_late_us.0, pace.settle_late_us.1);
+        let time_out_us = draws.between(pace.time_out_us.0, pace.time_out_us.1);
+        let repeat_after_us = draws.per_mille(400).then(|| self.draw_repeat_us(draws));
+        let keep_percent = draws.between(10, 90);
+        match (draws.below(1000), opening) {
+            (0..15, _) => Fate::TimesOut { after_us: time_out_us, repeat_after_us },
+            (_, Opening::Financial) => Fate::Abandoned,
+            (15..55, Opening::Authorization) => Fate::Reversed { after_us: reversed_after_us },
+            (55..80, Opening::Authorization) => Fate::PartlyReversed {
+                after_us: reversed_after_us,
+                keep_percent,
+                settles_after_us: reversed_after_us + settles_after_us,
+            },
+            (80..95, _) => Fate::Abandoned,
+            (95..125, _) => Fate::Settles { after_us: late_after_us, late: true },
+            _ => Fate::Settles { after_us: settles_after_us, late: false },
+        }
+    }
+
+    fn draw_repeat_us(&self, draws: &mut Draws) -> u64 {
+        draws.between(self.pace.repeat_us.0, self.pace.repeat_us.1)
+    }
+}
+
+/// Draws the opening message. A card made for one code is asked in the plain way, so that
+/// the code comes about.
+fn draw_opening(draws: &mut Draws, payer: Payer, profile: Option<Profile>) -> Opening {
+    let draw = draws.below(1000);
+    if profile.is_some() || matches!(payer, Payer::Stranger(_)) {
+        return Opening::Authorization;
+    }
+    match draw {
+        0..12 => Opening::Advice,
+        12..62 => Opening::Financial,
+        62..67 => Opening::BalanceInquiry,
+        67..77 => Opening::Verification,
+        _ => Opening::Authorization,
+    }
+}
+
+/// Draws which credentials are carried, and now and then a wrong one. Advices were approved
+/// elsewhere and carry none.
+fn draw_credentials(draws: &mut Draws, opening: Opening, profile: Option<Profile>) -> Credentials {
+    let wrong = draws.below(1000);
+    let (track2, with_pin) = (draws.per_mille(100), draws.per_mille(120));
+    let (with_cvv, with_zip) = (draws.per_mille(500), draws.per_mille(300));
+    let given = |with: bool| if with { Given::Right } else { Given::Absent };
+    let mut credentials = Credentials {
+        expiry: Given::Right,
+        pin: given(with_pin),
+        cvv: given(with_cvv),
+        zip: given(with_zip),
+        track2,
+    };
+    if opening == Opening::Advice {
+        return Credentials {
+            expiry: Given::Absent,
+            pin: Given::Absent,
+            cvv: Given::Absent,
+            zip: Given::Absent,
+            track2: false,
+        };
+    }
+    match (profile, wrong) {
+        (None, 0..5) => credentials.expiry = Given::Wrong,
+        (None, 5..9) => credentials.pin = Given::Wrong,
+        (None, 9..14) => credentials.cvv = Given::Wrong,
+        (None, 14..19) => credentials.zip = Given::Wrong,
+        _ => {}
+    }
+    credentials
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn portfolio() -> Portfolio {
+        let profiles = ["ordinary", "ordinary", "suspended", "velocity", "single_use"];
+        let lines: Vec<String> = profiles
+            .iter()
+            .enumerate()
+            .map(|(at, profile)| {
+                format!(
+                    r#"{{"card_id":"c{at}","pan":"999999000000000{at}","expiration":"2030-01-31","profile":"{profile}"}}"#
+                )
+            })
+            .collect();
+        Portfolio::parse(&lines.join("\n")).unwrap()
+    }
+
+    fn plans(seed: u64, pace: Pace, count: usize) -> Vec<Plan> {
+        let portfolio = portfolio();
+        let mut traffic = Traffic::new(seed, 500_000, pace, 8 * HOUR_US);
+        (0..count).map(|_| traffic.next_plan(&portfolio)).collect()
+    }
+
+    #[test]
+    fn the_same_seed_plans_the_same_purchases() {
+        assert_eq!(plans(1, REAL_PACE, 500), plans(1, REAL_PACE, 500));
+        assert_ne!(plans(1, REAL_PACE, 500), plans(2, REAL_PACE, 500));
+    }
+
+    #[test]
+    fn arrivals_keep_order_and_rate() {
+        let plans = plans(5, REAL_PACE, 20_000);
+        assert!(plans.windows(2).all(|pair| pair[0].number + 1 == pair[1].number));
+        let last_us = plans.iter().map(|plan| plan.due_us).max().unwrap();
+        // 20,000 at 2,000 a second.
+        assert!((9_700_000..=10_600_000).contains(&last_us), "seed 5: {last_us}");
+    }
+
+    #[test]
+    fn every_kind_of_purchase_and_fate_occurs() {
+        let plans = plans(9, VIRTUAL_PACE, 20_000);
+        let openings: BTreeSet<Opening> = plans.iter().map(|plan| plan.opening).collect();
+        assert_eq!(openings.len(), 5, "{openings:?}");
+        let references: BTreeSet<Reference> = plans.iter().map(|plan| plan.reference).collect();
+        assert_eq!(references.len(), 3);
+        let has = |claim: fn(&Plan) -> bool| plans.iter().filter(|plan| claim(plan)).count();
+        assert!(has(|plan| plan.cash) > 50);
+        assert!(has(|plan| plan.partial) > 50);
+        assert!(has(|plan| matches!(plan.payer, Payer::Stranger(_))) > 30);
+        assert!(has(|plan| matches!(plan.fate, Fate::Settles { late: true, .. })) > 100);
+        assert!(has(|plan| matches!(plan.fate, Fate::Reversed { .. })) > 100);
+        assert!(has(|plan| matches!(plan.fate, Fate::PartlyReversed { .. })) > 100);
+        assert!(has(|plan| matches!(plan.fate, Fate::Abandoned)) > 100);
+        assert!(
+            has(|plan| matches!(plan.fate, Fate::TimesOut { repeat_after_us: Some(_), .. })) > 20
+        );
+        assert!(has(|plan| plan.duplicate_after_us.is_some()) > 100);
+        assert!(has(|plan| plan.repeat_after_us.is_some()) > 100);
+        assert!(has(|plan| plan.price.amount_minor != plan.price.billing_minor) > 500);
+        for wrong in [
+            |plan: &Plan| plan.credentials.expiry == Given::Wrong,
+            |plan: &Plan| plan.credentials.pin == Given::Wrong,
+            |plan: &Plan| plan.credentials.cvv == Given::Wrong,
+            |plan: &Plan| plan.credentials.zip == Given::Wrong,
+        ] {
+            assert!(has(wrong) > 20);
+        }
+    }
+
+    #[test]
+    fn a_velocity_card_is_used_in_bursts() {
+        let plans = plans(3, VIRTUAL_PACE, 5_000);
+        let burst = plans.windows(4).any(|window| {
+            window.iter().all(|plan| plan.payer == Payer::Card(3))
+                && window[3].due_us - window[0].due_us <= 6 * SECOND_US
+        });
+        assert!(burst);
+    }
+
+    #[test]
+    fn the_day_has_its_shape() {
+        assert_eq!(DAILY_SHAPE.iter().sum::<u64>(), 24_000);
+        let portfolio = portfolio();
+        let mut traffic = Traffic::new(4, 3_000_000_000, VIRTUAL_PACE, 0);
+        let mut by_hour = [0_u64; 24];
+        for _ in 0..50_000 {
+            let plan = traffic.next_plan(&portfolio);
+            by_hour[usize::try_from(plan.due_us / HOUR_US % 24).unwrap()] += 1;
+        }
+        assert!(by_hour[19] > 3 * by_hour[4], "seed 4: {by_hour:?}");
+    }
+}

@@ -1,0 +1,482 @@
+//! Makes a data directory ready for work: keys, companies, an administrator, a token, cards.
+//!
+//! Everything random comes from one source, so that a seeded installation is the same every time;
+//! such a one is for simulations only, since whoever knows the seed knows its keys.
+
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use argon2::password_hash::PasswordHasher;
+use cardswitch_engine::clock::Clock;
+use cardswitch_engine::command::admin::{
+    AdminCommand, NewAccessToken, NewAccount, NewCompany, NewMember,
+};
+use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::command::{Command, TimedCommand};
+use cardswitch_engine::directory::{DataDirectory, DirectoryError};
+use cardswitch_engine::domain::account::FundingSource;
+use cardswitch_engine::domain::card::{CardState, Dimensions};
+use cardswitch_engine::domain::company::{Address, VelocityLimits};
+use cardswitch_engine::domain::ids::{
+    AccessTokenId, AccountId, CompanyId, MemberId, Timestamp,
+};
+use cardswitch_engine::domain::member::{AccessScope, MemberRole};
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
+use cardswitch_engine::submission::SubmitError;
+use chrono_tz::Tz;
+use serde::Serialize;
+
+use crate::issuing::{CardNumbers, CardOrder, DRAWS_MAX, DrawnCard, IssueError, Issuer, RandomSource};
+use crate::master_key::{MasterKeyError, create_private, write_master_key};
+use crate::portfolio::{NO_FUNDS_BALANCE, Profile, VELOCITY};
+use crate::secrets::{Secrets, token_digest};
+use crate::switch::Switch;
+use crate::wire::time::render_date;
+
+/// How many cards are made at a time.
+const CARDS_PER_BATCH: usize = 256;
+
+/// What to install.
+#[derive(Clone, Debug)]
+pub struct Installation {
+    /// Where.
+    pub data: PathBuf,
+    /// The company.
+    pub company: CompanyOrder,
+    /// The administrator's e-mail address.
+    pub admin_email: String,
+    /// The first digits of card numbers.
+    pub card_numbers: CardNumbers,
+    /// The card network they belong to.
+    pub network: String,
+    /// How many test cards.
+    pub cards: usize,
+    /// Where to write them.
+    pub cards_out: Option<PathBuf>,
+    /// The time to record; the system's where absent.
+    pub at: Option<Timestamp>,
+}
+
+/// A company to make, as an operator describes it.
+#[derive(Clone, Debug)]
+pub struct CompanyOrder {
+    /// Its name.
+    pub name: String,
+    /// Its web site.
+    pub website: String,
+    /// The zone of its days.
+    pub zone: Tz,
+    /// The currency of its account.
+    pub currency: CurrencyCode,
+    /// What its account starts with.
+    pub opening_balance: Minor,
+    /// Its line of credit.
+    pub credit_limit: Minor,
+    /// Velocity limits.
+    pub velocity: VelocityLimits,
+    /// Whether a purchase may be approved in part.
+    pub partial_approval: bool,
+}
+
+/// What a new installation is known by; printed once.
+#[derive(Clone, Debug, Serialize)]
+pub struct Credentials {
+    /// The company's id.
+    pub company_id: String,
+    /// Its account's id.
+    pub account_id: String,
+    /// The administrator's e-mail address.
+    pub admin_email: String,
+    /// The administrator's password.
+    pub admin_password: String,
+    /// A token for `/v1`, scope admin.
+    pub access_token: String,
+    /// The key of the HTTP network door.
+    pub network_key: String,
+}
+
+/// One line of a cards file.
+#[derive(Serialize)]
+struct CardLine<'a> {
+    card_id: String,
+    allowance_id: String,
+    pan: String,
+    expiration: String,
+    cvv: &'a str,
+    pin: &'a str,
+    zip: &'a str,
+    profile: &'static str,
+}
+
+/// Why an installation failed.
+#[derive(Debug)]
+pub enum InstallError {
+    /// The directory.
+    Directory(DirectoryError),
+    /// The master key.
+    MasterKey(MasterKeyError),
+    /// The engine.
+    Open(OpenError),
+    /// No random bytes, or a card number that cannot be sealed.
+    Issue(IssueError),
+    /// The engine took no command.
+    Submit(SubmitError),
+    /// The engine refused a command.
+    Rejected(Rejection),
+    /// The journal failed under a command.
+    OutcomeUnknown,
+    /// The password could not be hashed.
+    Password,
+    /// The cards file cannot be written.
+    CardsFile(PathBuf, io::Error),
+}
+
+impl std::fmt::Display for InstallError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Directory(error) => error.fmt(formatter),
+            Self::MasterKey(error) => error.fmt(formatter),
+            Self::Open(error) => error.fmt(formatter),
+            Self::Issue(error) => error.fmt(formatter),
+            Self::Submit(error) => error.fmt(formatter),
+            Self::Rejected(rejection) => write!(formatter, "refused: {rejection:?}"),
+            Self::OutcomeUnknown => formatter.write_str("the journal failed"),
+            Self::Password => formatter.write_str("the password could not be hashed"),
+            Self::CardsFile(path, error) => {
+                write!(formatter, "cards file `{}`: {error}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for InstallError {}
+
+macro_rules! install_error_from {
+    ($($source:ty => $variant:ident),* $(,)?) => {$(
+        impl From<$source> for InstallError {
+            fn from(error: $source) -> Self {
+                Self::$variant(error)
+            }
+        }
+    )*};
+}
+install_error_from!(
+    DirectoryError => Directory,
+    MasterKeyError => MasterKey,
+    OpenError => Open,
+    IssueError => Issue,
+    SubmitError => Submit,
+);
+
+/// Makes the data directory and everything in it. `made` is told how many cards there are so far.
+/// Errors: see `InstallError`; an existing data directory is never touched.
+pub async fn install(
+    order: &Installation,
+    random: &mut (dyn RandomSource + Send),
+    made: &(dyn Fn(usize) + Sync),
+) -> Result<Credentials, InstallError> {
+    let mut cards_file = order.cards_out.as_deref().map(open_cards_file).transpose()?;
+    let mut directory_id = [0; 16];
+    random.fill(&mut directory_id)?;
+    let directory = DataDirectory::create(&order.data, directory_id)?;
+    let mut master = [0; 32];
+    random.fill(&mut master)?;
+    write_master_key(directory.path(), &master)?;
+    let secrets = Secrets::from_master(master);
+    let clock = order.at.map_or(Clock::System, Clock::manual);
+    let at = clock.now();
+    let options = EngineOptions {
+        directory,
+        id_key: secrets.id_key(),
+        clock,
+        retention: Retention::Forever,
+    };
+    let switch = Switch::new(Arc::new(Engine::open(options)?));
+    let mut installer = Installer { order, switch, secrets, at, random };
+    let credentials = installer.install_company().await?;
+    if order.cards > 0 {
+        installer.install_cards(&credentials, cards_file.as_mut(), made).await?;
+    }
+    installer.switch.engine().shut_down();
+    Ok(credentials)
+}
+
+struct Installer<'a> {
+    order: &'a Installation,
+    switch: Switch,
+    secrets: Secrets,
+    at: Timestamp,
+    random: &'a mut (dyn RandomSource + Send),
+}
+
+impl Installer<'_> {
+    async fn install_company(&mut self) -> Result<Credentials, InstallError> {
+        let company = self.create_company(self.order.company.clone()).await?;
+        let (password, password_hash) = self.draw_password()?;
+        let member = AdminCommand::CreateMember(NewMember {
+            id: MemberId(self.random.id(self.at)?),
+            company: company.id,
+            first_name: "Ada".to_owned(),
+            last_name: "Admin".to_owned(),
+            email: self.order.admin_email.clone(),
+            role: MemberRole::Administrator,
+            password_hash: Some(password_hash),
+        });
+        let access_token = self.draw_token()?;
+        let token = AdminCommand::CreateAccessToken(NewAccessToken {
+            id: AccessTokenId(self.random.id(self.at)?),
+            digest: token_digest(&access_token),
+            company: company.id,
+            scope: AccessScope { admin: true, ..AccessScope::default() },
+        });
+        let network_key = self.draw_token()?;
+        let key = AdminCommand::SetNetworkKey(token_digest(&network_key));
+        self.carry_out(vec![member, token, key]).await?;
+        Ok(Credentials {
+            company_id: company.id.0.to_string(),
+            account_id: company.account.id.0.to_string(),
+            admin_email: self.order.admin_email.clone(),
+            admin_password: password,
+            access_token,
+            network_key,
+        })
+    }
+
+    async fn create_company(&mut self, order: CompanyOrder) -> Result<NewCompany, InstallError> {
+        let company = new_company(order, &self.order.network, self.at, self.random)?;
+        self.carry_out(vec![AdminCommand::CreateCompany(company.clone())]).await?;
+        Ok(company)
+    }
+
+    async fn install_cards(
+        &mut self,
+        credentials: &Credentials,
+        mut cards_file: Option<&mut BufWriter<std::fs::File>>,
+        made: &(dyn Fn(usize) + Sync),
+    ) -> Result<(), InstallError> {
+        let own = CompanyId(credentials.company_id.parse().unwrap_or_default());
+        let template = self.order.company.clone();
+        let no_funds = CompanyOrder {
+            name: "Penniless Ltd".to_owned(),
+            opening_balance: NO_FUNDS_BALANCE,
+            credit_limit: Minor::ZERO,
+            ..template.clone()
+        };
+        let velocity =
+            CompanyOrder { name: "Watchful Ltd".to_owned(), velocity: VELOCITY, ..template };
+        let no_funds = self.create_company(no_funds).await?.id;
+        let velocity = self.create_company(velocity).await?.id;
+        let company_of = |profile| match profile {
+            Profile::NoFunds => no_funds,
+            Profile::Velocity => velocity,
+            _ => own,
+        };
+        for start in (0..self.order.cards).step_by(CARDS_PER_BATCH) {
+            let end = (start + CARDS_PER_BATCH).min(self.order.cards);
+            let mut batch = Vec::with_capacity(end - start);
+            for place in start..end {
+                let profile = Profile::of_card(place);
+                batch.push(self.draw_card(place, profile, company_of(profile))?);
+            }
+            self.issue(&mut batch).await?;
+            if let Some(file) = cards_file.as_mut() {
+                self.write_lines(&batch, file)?;
+            }
+            made(end);
+        }
+        Ok(())
+    }
+
+    fn draw_card(
+        &mut self,
+        place: usize,
+        profile: Profile,
+        company: CompanyId,
+    ) -> Result<TestCard, InstallError> {
+        let pin = format!("{:04}", self.draw_below(10_000)?);
+        let zone = self.order.company.zone;
+        let order = CardOrder {
+            company,
+            zone,
+            terms: profile.terms(self.at),
+            is_virtual: profile.state() != CardState::Unactivated,
+            description: format!("Test card {} ({})", place + 1, profile.name()),
+            billing_name: format!("Test card {}", place + 1),
+            billing_address: None,
+            billing_zip_code: company_address().zip_code,
+            shipping_address: None,
+            assigned_to: None,
+            dimensions: Dimensions::default(),
+            pin: Some(pin.clone()),
+        };
+        let issuer = Issuer { numbers: &self.order.card_numbers, secrets: &self.secrets };
+        let mut drawn = issuer.draw_card(&order, self.at, &mut *self.random)?;
+        drawn.card.state = profile.state();
+        if let Some(expires_on) = profile.expires_on(zone, self.at) {
+            drawn.card.expires_on = expires_on;
+        }
+        Ok(TestCard { profile, pin, order, drawn })
+    }
+
+    /// Makes a batch of cards; a number that is in use is drawn again.
+    async fn issue(&mut self, batch: &mut [TestCard]) -> Result<(), InstallError> {
+        let mut waiting: Vec<usize> = (0..batch.len()).collect();
+        for _ in 0..DRAWS_MAX {
+            let commands = waiting
+                .iter()
+                .map(|place| AdminCommand::IssueCard(batch[*place].drawn.card.clone()));
+            let replies = self.ask(commands.collect()).await?;
+            let mut again = Vec::new();
+            for (place, reply) in waiting.iter().copied().zip(replies) {
+                match reply {
+                    Reply::Rejected(Rejection::CardNumberTaken) => again.push(place),
+                    other => done(other)?,
+                }
+            }
+            if again.is_empty() {
+                return Ok(());
+            }
+            for place in &again {
+                let issuer = Issuer { numbers: &self.order.card_numbers, secrets: &self.secrets };
+                let card = &mut batch[*place];
+                let redrawn = issuer.draw_card(&card.order, self.at, &mut *self.random)?;
+                let (state, expires_on) = (card.drawn.card.state, card.drawn.card.expires_on);
+                card.drawn = redrawn;
+                card.drawn.card.state = state;
+                card.drawn.card.expires_on = expires_on;
+            }
+            waiting = again;
+        }
+        Err(InstallError::Rejected(Rejection::CardNumberTaken))
+    }
+
+    fn write_lines(
+        &self,
+        batch: &[TestCard],
+        file: &mut BufWriter<std::fs::File>,
+    ) -> Result<(), InstallError> {
+        let path = || self.order.cards_out.clone().unwrap_or_default();
+        for TestCard { profile, pin, order, drawn } in batch {
+            let cvv = self.secrets.cvv(&drawn.pan);
+            let line = CardLine {
+                card_id: drawn.card.id.0.to_string(),
+                allowance_id: drawn.card.allowance_id.0.to_string(),
+                pan: drawn.pan.reveal(),
+                expiration: render_date(drawn.card.expires_on),
+                cvv: std::str::from_utf8(&cvv).unwrap_or_default(),
+                pin,
+                zip: &order.billing_zip_code,
+                profile: profile.name(),
+            };
+            serde_json::to_writer(&mut *file, &line)
+                .map_err(io::Error::from)
+                .and_then(|()| file.write_all(b"\n"))
+                .map_err(|error| InstallError::CardsFile(path(), error))?;
+        }
+        file.flush().map_err(|error| InstallError::CardsFile(path(), error))
+    }
+
+    async fn ask(&self, commands: Vec<AdminCommand>) -> Result<Vec<Reply>, InstallError> {
+        let timed = |command| TimedCommand::from(Command::Admin(Box::new(command)));
+        Ok(self.switch.ask_many(commands.into_iter().map(timed).collect()).await?)
+    }
+
+    async fn carry_out(&self, commands: Vec<AdminCommand>) -> Result<(), InstallError> {
+        self.ask(commands).await?.into_iter().try_for_each(done)
+    }
+
+    fn draw_below(&mut self, limit: u32) -> Result<u32, InstallError> {
+        let mut bytes = [0; 4];
+        self.random.fill(&mut bytes)?;
+        Ok(u32::from_le_bytes(bytes) % limit)
+    }
+
+    fn draw_token(&mut self) -> Result<String, InstallError> {
+        let mut bytes = [0; 32];
+        self.random.fill(&mut bytes)?;
+        Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// A password and its Argon2id hash.
+    fn draw_password(&mut self) -> Result<(String, String), InstallError> {
+        let mut bytes = [0; 12];
+        self.random.fill(&mut bytes)?;
+        let password: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut salt = [0; 16];
+        self.random.fill(&mut salt)?;
+        let hash = argon2::Argon2::default()
+            .hash_password_with_salt(password.as_bytes(), &salt)
+            .map_err(|_| InstallError::Password)?;
+        Ok((password, hash.to_string()))
+    }
+}
+
+/// A test card and what its holder knows.
+struct TestCard {
+    profile: Profile,
+    pin: String,
+    order: CardOrder,
+    drawn: DrawnCard,
+}
+
+fn done(reply: Reply) -> Result<(), InstallError> {
+    match reply {
+        Reply::Rejected(rejection) => Err(InstallError::Rejected(rejection)),
+        Reply::OutcomeUnknown => Err(InstallError::OutcomeUnknown),
+        _ => Ok(()),
+    }
+}
+
+fn open_cards_file(path: &Path) -> Result<BufWriter<std::fs::File>, InstallError> {
+    let file = create_private(path);
+    file.map(BufWriter::new).map_err(|error| InstallError::CardsFile(path.to_owned(), error))
+}
+
+/// A company with its account, ids and account number drawn.
+pub fn new_company(
+    order: CompanyOrder,
+    network: &str,
+    at: Timestamp,
+    random: &mut dyn RandomSource,
+) -> Result<NewCompany, IssueError> {
+    let mut digits = [0; 8];
+    random.fill(&mut digits)?;
+    let number = u64::from_le_bytes(digits) % 1_000_000_000_000;
+    Ok(NewCompany {
+        id: CompanyId(random.id(at)?),
+        website: order.website,
+        zone: order.zone,
+        currency: order.currency,
+        network: network.to_owned(),
+        velocity: order.velocity,
+        partial_approval: order.partial_approval,
+        billing_address: company_address(),
+        shipping_address: company_address(),
+        account: NewAccount {
+            id: AccountId(random.id(at)?),
+            name: format!("{} spending account", order.name),
+            number: format!("{number:012}"),
+            credit_limit: order.credit_limit,
+            funding_source: Some(FundingSource {
+                name: format!("{} operating account", order.name),
+                is_verified: true,
+            }),
+            opening_balance: order.opening_balance,
+        },
+        name: order.name,
+    })
+}
+
+fn company_address() -> Address {
+    Address {
+        attn: String::new(),
+        address_1: "1 Market Street".to_owned(),
+        address_2: String::new(),
+        city: "San Francisco".to_owned(),
+        state: "CA".to_owned(),
+        zip_code: "94105".to_owned(),
+        country: "US".to_owned(),
+    }
+}

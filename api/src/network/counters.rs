@@ -1,0 +1,72 @@
+//! What a listener has seen since it started, for reports and alarms.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counts that only rise.
+#[derive(Debug, Default)]
+pub struct Counters {
+    messages: AtomicU64,
+    bad_messages: AtomicU64,
+    not_taken: AtomicU64,
+    outcome_unknown: AtomicU64,
+    connections: AtomicU64,
+    connections_refused: AtomicU64,
+}
+
+/// The counts at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CountersNow {
+    /// Messages handed to the engine.
+    pub messages: u64,
+    /// Messages and frames that could not be carried out as they were.
+    pub bad_messages: u64,
+    /// Messages the engine did not take; answered 91.
+    pub not_taken: u64,
+    /// Messages whose outcome is unknown; answered 96.
+    pub outcome_unknown: u64,
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections closed at once: of a peer not allowed, or one too many.
+    pub connections_refused: u64,
+}
+
+impl Counters {
+    /// The counts now.
+    #[must_use]
+    pub fn now(&self) -> CountersNow {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        CountersNow {
+            messages: read(&self.messages),
+            bad_messages: read(&self.bad_messages),
+            not_taken: read(&self.not_taken),
+            outcome_unknown: read(&self.outcome_unknown),
+            connections: read(&self.connections),
+            connections_refused: read(&self.connections_refused),
+        }
+    }
+
+    pub(super) fn add_messages(&self, count: usize) {
+        self.messages.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_not_taken(&self, count: usize) {
+        self.not_taken.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_bad_message(&self) {
+        self.bad_messages.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_outcome_unknown(&self) {
+        self.outcome_unknown.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_connection(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many have been refused, this one among them.
+    pub(super) fn add_refused_connection(&self) -> u64 {
+        self.connections_refused.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}

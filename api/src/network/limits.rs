@@ -1,0 +1,26 @@
+//! Every bound of the network doors. Exceeding one has a defined answer.
+
+use std::time::Duration;
+
+/// How many messages of one connection may be with the engine; beyond, it is not read from.
+pub const IN_FLIGHT_MAX: usize = 1_024;
+/// How many bytes of answers may wait for a slow peer; beyond, it is not read from.
+pub const OUTBOX_BYTES_MAX: usize = 256 * 1_024;
+/// How many bytes are read from a connection at a time.
+pub const READ_BYTES: usize = 16 * 1_024;
+/// How many connections a listener holds by default; beyond, new ones are closed at once.
+pub const CONNECTIONS_MAX_DEFAULT: usize = 16_384;
+/// How long a connection may be silent by default, half a message included.
+pub const IDLE_LIMIT_DEFAULT: Duration = Duration::from_secs(15 * 60);
+/// How long a stopping door waits for answers and for peers to take them.
+pub const DRAIN_WAIT: Duration = Duration::from_secs(3);
+/// How long a listener rests after the system refused a connection, for want of file handles.
+pub const ACCEPT_REST: Duration = Duration::from_millis(50);
+/// How many requests one HTTP batch holds at most.
+pub const BATCH_LEN_MAX: usize = 1_000;
+/// How many bytes an HTTP body has at most.
+pub const BODY_BYTES_MAX: usize = 2 * 1_024 * 1_024;
+
+const _: () = assert!(IN_FLIGHT_MAX < cardswitch_engine::limits::QUEUED_COMMANDS_MAX);
+const _: () = assert!(BATCH_LEN_MAX < cardswitch_engine::limits::QUEUED_COMMANDS_MAX);
+const _: () = assert!(READ_BYTES >= cardswitch_iso8583::FRAME_BYTES_MAX);

@@ -1,0 +1,151 @@
+//! The ISO 8583 door: accepts connections from allowed peers and serves each on a task of its own.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cardswitch_iso8583::Dialect;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::connection::{Connection, Shared, stopped};
+use super::counters::Counters;
+use super::limits;
+use super::peers::PeerNetwork;
+use crate::secrets::Secrets;
+use crate::switch::Submit;
+
+/// How a listener behaves.
+#[derive(Clone, Debug)]
+pub struct ListenerOptions {
+    /// Where it listens; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// How its peers spell their messages.
+    pub dialect: Dialect,
+    /// Who may connect.
+    pub peers: Vec<PeerNetwork>,
+    /// How long a connection may be silent.
+    pub idle_limit: Duration,
+    /// How many connections it holds; beyond, new ones are closed at once.
+    pub connections_max: usize,
+}
+
+impl ListenerOptions {
+    /// Loopback peers only, the default dialect.
+    #[must_use]
+    pub fn at(address: SocketAddr) -> Self {
+        Self {
+            address,
+            dialect: Dialect::default(),
+            peers: PeerNetwork::LOOPBACK.to_vec(),
+            idle_limit: limits::IDLE_LIMIT_DEFAULT,
+            connections_max: limits::CONNECTIONS_MAX_DEFAULT,
+        }
+    }
+}
+
+/// A bound listener that does not accept yet.
+pub struct Listener {
+    socket: TcpListener,
+    options: ListenerOptions,
+    shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Listener").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Listener {
+    /// Takes the address.
+    /// Errors: the address is in use or not this machine's.
+    pub async fn bind(
+        options: ListenerOptions,
+        engine: Arc<dyn Submit>,
+        secrets: Arc<Secrets>,
+    ) -> io::Result<Self> {
+        let socket = TcpListener::bind(options.address).await?;
+        let shared = Shared {
+            engine,
+            secrets,
+            dialect: options.dialect,
+            idle_limit: options.idle_limit,
+            counters: Arc::default(),
+        };
+        Ok(Self { socket, options, shared: Arc::new(shared) })
+    }
+
+    /// The address it listens at.
+    /// Errors: the system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// What it has seen.
+    #[must_use]
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.shared.counters)
+    }
+
+    /// Accepts and serves until `stop` becomes true; then answers what is in flight and returns.
+    pub async fn run(self, mut stop: watch::Receiver<bool>) {
+        let mut connections = JoinSet::new();
+        let places = Arc::new(Semaphore::new(self.options.connections_max));
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.socket.accept() => accepted,
+                () = stopped(&mut stop) => break,
+                Some(_) = connections.join_next() => continue,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let Some(stream) = self.admit(stream, peer) else { continue };
+                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                        self.refuse(peer, "too many connections");
+                        continue;
+                    };
+                    let connection = Connection::new(stream, peer, Arc::clone(&self.shared));
+                    let stop = stop.clone();
+                    self.shared.counters.add_connection();
+                    connections.spawn(async move {
+                        connection.serve(stop).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(limits::ACCEPT_REST).await;
+                }
+            }
+        }
+        while connections.join_next().await.is_some() {}
+    }
+
+    /// Lets a connection of an allowed peer in.
+    fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Option<TcpStream> {
+        if !self.options.peers.iter().any(|network| network.contains(peer.ip())) {
+            self.refuse(peer, "the peer is not allowed");
+            return None;
+        }
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%peer, %error, "connection ended");
+            return None;
+        }
+        Some(stream)
+    }
+
+    /// Counts a refused connection and logs it, ever more seldom.
+    fn refuse(&self, peer: SocketAddr, reason: &str) {
+        let refused = self.shared.counters.add_refused_connection();
+        if refused.is_power_of_two() {
+            tracing::warn!(%peer, refused, reason, "connection refused");
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "listener_tests.rs"]
+mod tests;

@@ -1,0 +1,466 @@
+//! The door over a real socket, with a stand-in for the engine.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cardswitch_engine::command::reply::{AuthorizationReply, NetworkReply, Reply};
+use cardswitch_engine::decision::RuleSet;
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
+use cardswitch_engine::submission::{Envelope, SubmitError};
+use cardswitch_iso8583::frame::{Frame, next_frame, write_frame};
+use cardswitch_iso8583::{BitmapEncoding, LengthPrefix, MessageBuilder, Mti, Tpdu, decode};
+use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::task::JoinHandle;
+
+use super::super::counters::CountersNow;
+use super::*;
+
+/// Approves everything, at once or when told to.
+#[derive(Default)]
+struct FakeEngine {
+    is_holding: AtomicBool,
+    is_overloaded: AtomicBool,
+    held: Mutex<Vec<Envelope>>,
+    batches: Mutex<Vec<usize>>,
+}
+
+impl FakeEngine {
+    fn hold(&self) {
+        self.is_holding.store(true, Ordering::SeqCst);
+    }
+
+    /// Answers what was held, the last first.
+    fn release(&self, reply: &Reply) {
+        let held = std::mem::take(&mut *self.held.lock());
+        for envelope in held.iter().rev() {
+            envelope.port.deliver(envelope.tag, reply.clone());
+        }
+        held.iter().for_each(|envelope| envelope.port.flush());
+    }
+}
+
+impl Submit for FakeEngine {
+    fn submit(&self, envelopes: Vec<Envelope>) -> Result<(), SubmitError> {
+        if self.is_overloaded.load(Ordering::SeqCst) {
+            return Err(SubmitError::Overloaded);
+        }
+        self.batches.lock().push(envelopes.len());
+        self.held.lock().extend(envelopes);
+        if !self.is_holding.load(Ordering::SeqCst) {
+            self.release(&approved());
+        }
+        Ok(())
+    }
+}
+
+fn approved() -> Reply {
+    Reply::Network(NetworkReply::Authorization(AuthorizationReply {
+        transaction: None,
+        response_code: ResponseCode::Approved,
+        sub_reason: SubReason::None,
+        failed_rules: RuleSet::EMPTY,
+        approved: Minor(100),
+        authorization_id: None,
+        allowance_balance: Minor(1),
+        currency: CurrencyCode(840),
+    }))
+}
+
+/// A running door.
+struct Door {
+    engine: Arc<FakeEngine>,
+    address: SocketAddr,
+    counters: Arc<Counters>,
+    stop: watch::Sender<bool>,
+    running: JoinHandle<()>,
+}
+
+async fn door_with(change: impl FnOnce(&mut ListenerOptions)) -> Door {
+    let engine = Arc::new(FakeEngine::default());
+    let mut options = ListenerOptions::at("127.0.0.1:0".parse().unwrap());
+    change(&mut options);
+    let secrets = Arc::new(Secrets::from_master([1; 32]));
+    let listener =
+        Listener::bind(options, Arc::clone(&engine) as Arc<dyn Submit>, secrets).await.unwrap();
+    let (address, counters) = (listener.local_addr().unwrap(), listener.counters());
+    let (stop, stopping) = watch::channel(false);
+    let running = tokio::spawn(listener.run(stopping));
+    Door { engine, address, counters, stop, running }
+}
+
+async fn door() -> Door {
+    door_with(|_| ()).await
+}
+
+impl Door {
+    async fn connect(&self) -> Peer {
+        self.connect_as(Dialect::default()).await
+    }
+
+    async fn connect_as(&self, dialect: Dialect) -> Peer {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        Peer { stream, dialect, buffer: Vec::new() }
+    }
+
+    async fn count(&self, reached: impl Fn(CountersNow) -> bool) {
+        while !reached(self.counters.now()) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    async fn held(&self, count: usize) {
+        while self.engine.held.lock().len() < count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// A client.
+struct Peer {
+    stream: TcpStream,
+    dialect: Dialect,
+    buffer: Vec<u8>,
+}
+
+/// An answer: type, STAN, DE39, and the header before it.
+type Told = (String, Option<u64>, Option<String>, Option<Tpdu>);
+
+impl Peer {
+    async fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
+    /// The next answer; none at the end of the connection.
+    async fn told(&mut self) -> Option<Told> {
+        loop {
+            if let Frame::Complete { tpdu, body, consumed } =
+                next_frame(&self.buffer, &self.dialect)
+            {
+                let message = decode(&self.buffer[body], &self.dialect).unwrap();
+                let code = message.get_text(39).map(str::to_owned);
+                let told = (message.mti().to_string(), message.get_number(11), code, tpdu);
+                self.buffer.drain(..consumed);
+                return Some(told);
+            }
+            if self.stream.read_buf(&mut self.buffer).await.unwrap_or(0) == 0 {
+                return None;
+            }
+        }
+    }
+
+    async fn expect(&mut self, mti: &str, stan: u64, code: &str) {
+        let (told_mti, told_stan, told_code, _) = self.told().await.expect("no answer");
+        assert_eq!((told_mti.as_str(), told_stan), (mti, Some(stan)));
+        assert_eq!(told_code.as_deref(), Some(code));
+    }
+
+    /// Proves that the connection still works.
+    async fn echo(&mut self, stan: u64) {
+        let frame = framed(&echo(stan), &self.dialect);
+        self.send(&frame).await;
+        self.expect("0810", stan, "00").await;
+    }
+}
+
+fn purchase(stan: u64) -> MessageBuilder {
+    MessageBuilder::new(Mti::AUTHORIZATION_REQUEST)
+        .set(2, b"4111111111111111")
+        .set_text(3, "000000")
+        .set_number(4, 100)
+        .set_text(7, "0305120000")
+        .set_number(11, stan)
+}
+
+fn echo(stan: u64) -> MessageBuilder {
+    MessageBuilder::new(Mti::NETWORK_REQUEST).set_number(11, stan).set_text(70, "301")
+}
+
+fn framed(message: &MessageBuilder, dialect: &Dialect) -> Vec<u8> {
+    let mut out = Vec::new();
+    let tpdu = dialect.tpdu.then_some(Tpdu::new([0x60, 1, 2, 3, 4]));
+    write_frame(&mut out, dialect, tpdu, |out| message.encode(out, dialect)).unwrap();
+    out
+}
+
+fn plain(message: &MessageBuilder) -> Vec<u8> {
+    framed(message, &Dialect::default())
+}
+
+#[tokio::test]
+async fn requests_that_come_together_are_one_batch_and_answers_may_overtake() {
+    let door = door().await;
+    door.engine.hold();
+    let mut peer = door.connect().await;
+    let together: Vec<u8> = (1..=50).flat_map(|stan| plain(&purchase(stan))).collect();
+    peer.send(&together).await;
+    door.held(50).await;
+    assert!(door.engine.batches.lock().len() < 10, "{:?}", door.engine.batches.lock());
+    peer.echo(999).await;
+    door.engine.release(&approved());
+    let mut stans = Vec::new();
+    for _ in 0..50 {
+        let (mti, stan, code, _) = peer.told().await.unwrap();
+        assert_eq!((mti.as_str(), code.as_deref()), ("0110", Some("00")));
+        stans.push(stan.unwrap());
+    }
+    let expected: Vec<u64> = (1..=50).rev().collect();
+    assert_eq!(stans, expected);
+}
+
+#[tokio::test]
+async fn messages_may_come_byte_by_byte() {
+    let door = door().await;
+    let mut peer = door.connect().await;
+    for byte in plain(&purchase(7)) {
+        peer.send(&[byte]).await;
+        tokio::task::yield_now().await;
+    }
+    peer.expect("0110", 7, "00").await;
+}
+
+#[tokio::test]
+async fn bad_input_costs_neither_the_connection_nor_its_neighbours() {
+    let door = door().await;
+    let mut neighbour = door.connect().await;
+    let mut peer = door.connect().await;
+
+    let mut bad_amount = plain(&purchase(1));
+    bad_amount[2 + 4 + 8 + 18 + 6] = b'?';
+    peer.send(&bad_amount).await;
+    peer.expect("0110", 1, "30").await;
+
+    peer.send(&plain(&purchase(2).without(4))).await;
+    peer.expect("0110", 2, "30").await;
+
+    let unknown_type = MessageBuilder::new(Mti::parse(b"0300").unwrap()).set_number(11, 3);
+    peer.send(&plain(&unknown_type)).await;
+    peer.expect("0310", 3, "30").await;
+
+    let mut trailing = plain(&purchase(4));
+    trailing.push(b'x');
+    let announced = u16::try_from(trailing.len() - 2).unwrap().to_be_bytes();
+    trailing[..2].copy_from_slice(&announced);
+    peer.send(&trailing).await;
+    peer.expect("0110", 4, "30").await;
+
+    // None of these can be answered.
+    peer.send(b"\x00\x00").await;
+    peer.send(b"\x00\x03abc").await;
+    peer.send(b"\x00\x04abcd").await;
+    peer.send(&plain(&MessageBuilder::new(Mti::AUTHORIZATION_RESPONSE).set_number(11, 5))).await;
+    peer.send(&[b"\xff\xff".as_slice(), &[0; 65_535]].concat()).await;
+    peer.echo(6).await;
+    neighbour.echo(7).await;
+    peer.send(&plain(&purchase(8))).await;
+    peer.expect("0110", 8, "00").await;
+    assert_eq!(door.counters.now().bad_messages, 8);
+    assert_eq!(*door.engine.batches.lock(), [1], "bad messages never reach the engine");
+}
+
+#[tokio::test]
+async fn random_bytes_never_hurt() {
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{Rng, SeedableRng};
+    let seed = 20_260_305;
+    println!("seed {seed}");
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let door = door().await;
+    let mut neighbour = door.connect().await;
+    for round in 0..200 {
+        let mut peer = door.connect().await;
+        let mut bytes = plain(&purchase(round));
+        for _ in 0..=random.next_u32() % 8 {
+            let place = random.next_u32() as usize % bytes.len();
+            bytes[place] = random.next_u32().to_le_bytes()[0];
+        }
+        peer.send(&bytes).await;
+        peer.stream.shutdown().await.unwrap();
+        while peer.told().await.is_some() {}
+        neighbour.echo(round).await;
+    }
+}
+
+#[tokio::test]
+async fn overload_is_said_at_once_and_passes() {
+    let door = door().await;
+    let mut peer = door.connect().await;
+    door.engine.is_overloaded.store(true, Ordering::SeqCst);
+    peer.send(&[plain(&purchase(1)), plain(&purchase(2))].concat()).await;
+    let mut stans = BTreeSet::new();
+    for _ in 0..2 {
+        let (_, stan, code, _) = peer.told().await.unwrap();
+        assert_eq!(code.as_deref(), Some("91"));
+        stans.insert(stan.unwrap());
+    }
+    assert_eq!(stans, BTreeSet::from([1, 2]));
+    assert_eq!(door.counters.now().not_taken, 2);
+    door.engine.is_overloaded.store(false, Ordering::SeqCst);
+    peer.send(&plain(&purchase(3))).await;
+    peer.expect("0110", 3, "00").await;
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_is_said() {
+    let door = door().await;
+    door.engine.hold();
+    let mut peer = door.connect().await;
+    peer.send(&plain(&purchase(1))).await;
+    door.held(1).await;
+    door.engine.release(&Reply::OutcomeUnknown);
+    peer.expect("0110", 1, "96").await;
+    assert_eq!(door.counters.now().outcome_unknown, 1);
+}
+
+#[tokio::test]
+async fn a_connection_has_only_so_many_requests_with_the_engine() {
+    let door = door().await;
+    door.engine.hold();
+    let mut peer = door.connect().await;
+    let count = limits::IN_FLIGHT_MAX as u64 + 500;
+    let all: Vec<u8> = (0..count).flat_map(|stan| plain(&purchase(stan))).collect();
+    peer.send(&all).await;
+    door.held(limits::IN_FLIGHT_MAX).await;
+    door.connect().await.echo(1).await;
+    assert_eq!(door.engine.held.lock().len(), limits::IN_FLIGHT_MAX);
+    door.engine.is_holding.store(false, Ordering::SeqCst);
+    door.engine.release(&approved());
+    let mut stans = BTreeSet::new();
+    for _ in 0..count {
+        stans.insert(peer.told().await.unwrap().1.unwrap());
+    }
+    assert_eq!(stans.len() as u64, count, "each is answered once");
+}
+
+#[tokio::test]
+async fn a_peer_that_takes_no_answers_is_not_read_from() {
+    let door = door().await;
+    let mut peer = door.connect().await;
+    let request = plain(&echo(1));
+    let burst = request.repeat(1_000);
+    let mut sent = 0;
+    // The sockets' own buffers fill first; then writing stalls, because nobody reads.
+    while tokio::time::timeout(Duration::from_millis(300), peer.stream.write_all(&burst))
+        .await
+        .is_ok()
+    {
+        sent += burst.len();
+        assert!(sent < 1 << 28, "the door reads without end");
+    }
+    door.connect().await.echo(2).await;
+    peer.told().await.expect("the answers are there");
+}
+
+#[tokio::test]
+async fn silence_ends_a_connection_half_a_message_or_none() {
+    let door = door_with(|options| options.idle_limit = Duration::from_millis(100)).await;
+    let mut silent = door.connect().await;
+    let mut halfway = door.connect().await;
+    halfway.send(&plain(&purchase(1))[..20]).await;
+    assert!(silent.told().await.is_none());
+    assert!(halfway.told().await.is_none());
+    door.connect().await.echo(2).await;
+}
+
+#[tokio::test]
+async fn a_request_with_the_engine_keeps_a_silent_connection() {
+    let door = door_with(|options| options.idle_limit = Duration::from_millis(50)).await;
+    door.engine.hold();
+    let mut peer = door.connect().await;
+    peer.send(&plain(&purchase(1))).await;
+    door.held(1).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    door.engine.release(&approved());
+    peer.expect("0110", 1, "00").await;
+}
+
+#[tokio::test]
+async fn a_peer_that_stops_sending_still_gets_its_answers() {
+    let door = door().await;
+    door.engine.hold();
+    let mut peer = door.connect().await;
+    peer.send(&plain(&purchase(1))).await;
+    peer.stream.shutdown().await.unwrap();
+    door.held(1).await;
+    door.engine.release(&approved());
+    peer.expect("0110", 1, "00").await;
+    assert!(peer.told().await.is_none());
+}
+
+#[tokio::test]
+async fn a_closing_door_answers_what_is_in_flight() {
+    let door = door().await;
+    door.engine.hold();
+    let mut peer = door.connect().await;
+    let mut idle = door.connect().await;
+    idle.echo(5).await;
+    peer.send(&plain(&purchase(1))).await;
+    door.held(1).await;
+    door.stop.send(true).unwrap();
+    assert!(idle.told().await.is_none());
+    door.engine.release(&approved());
+    peer.expect("0110", 1, "00").await;
+    assert!(peer.told().await.is_none());
+    door.running.await.unwrap();
+    assert!(TcpStream::connect(door.address).await.is_err());
+}
+
+#[tokio::test]
+async fn only_allowed_peers_come_in_and_only_so_many() {
+    let closed = door_with(|options| options.peers = vec!["10.0.0.0/8".parse().unwrap()]).await;
+    assert!(closed.connect().await.told().await.is_none());
+    assert_eq!(closed.counters.now().connections_refused, 1);
+
+    let small = door_with(|options| options.connections_max = 2).await;
+    let mut first = small.connect().await;
+    let mut second = small.connect().await;
+    first.echo(1).await;
+    second.echo(2).await;
+    assert!(small.connect().await.told().await.is_none());
+    drop(second);
+    first.echo(3).await;
+    small.count(|counters| counters.connections_refused == 1).await;
+    // The place of a connection that went is free again.
+    loop {
+        let mut third = small.connect().await;
+        third.send(&plain(&echo(4))).await;
+        if third.told().await.is_some() {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_dialect_is_answered_as_it_asks() {
+    let bitmaps = [BitmapEncoding::Binary, BitmapEncoding::HexText];
+    let prefixes = [LengthPrefix::TwoBytes, LengthPrefix::FourBytes, LengthPrefix::FourDigits];
+    for bitmap in bitmaps {
+        for length_prefix in prefixes {
+            for tpdu in [false, true] {
+                let dialect = Dialect { bitmap, length_prefix, tpdu };
+                let door = door_with(|options| options.dialect = dialect).await;
+                let mut peer = door.connect_as(dialect).await;
+                peer.send(&framed(&purchase(9), &dialect)).await;
+                let (mti, stan, code, header) = peer.told().await.unwrap();
+                assert_eq!((mti.as_str(), stan, code.as_deref()), ("0110", Some(9), Some("00")));
+                let swapped = Tpdu::new([0x60, 3, 4, 1, 2]);
+                assert_eq!(header, tpdu.then_some(swapped), "{dialect:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_prefix_that_is_no_length_ends_only_its_own_connection() {
+    let dialect = Dialect { length_prefix: LengthPrefix::FourDigits, ..Dialect::default() };
+    let door = door_with(|options| options.dialect = dialect).await;
+    let mut neighbour = door.connect_as(dialect).await;
+    let mut peer = door.connect_as(dialect).await;
+    let mut bytes = framed(&purchase(1), &dialect);
+    bytes.extend_from_slice(b"12x4");
+    peer.send(&bytes).await;
+    peer.expect("0110", 1, "00").await;
+    assert!(peer.told().await.is_none());
+    neighbour.echo(2).await;
+}

@@ -1,0 +1,213 @@
+//! From what the engine answered to the elements an ISO 8583 answer adds to its request.
+//!
+//! | DE | content |
+//! |---|---|
+//! | 4 | the approved amount of a partial approval; otherwise echoed |
+//! | 38 | authorization id |
+//! | 39 | the network's code, see `de39` |
+//! | 44 | the exact response code, a space, the sub-reason |
+//! | 54 | what the allowance still has; for a partial approval also what was asked |
+
+use cardswitch_engine::command::reply::{
+    AuthorizationReply, NetworkReply, PostingOutcome, PostingReply, Reply, ReversalReply,
+};
+use cardswitch_engine::domain::ids::TransactionId;
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
+use cardswitch_iso8583::additional_amounts::{AVAILABLE, ORIGINALLY_REQUESTED, Sign};
+use cardswitch_iso8583::number::zero_padded;
+use cardswitch_iso8583::{AdditionalAmount, Answer, Dialect, EncodeError, Message};
+
+use super::de39::De39;
+use super::mapping::Refusal;
+
+/// The elements an answer adds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerElements {
+    /// DE39.
+    pub code: De39,
+    /// DE44; empty for none.
+    pub detail: String,
+    /// DE38.
+    pub authorization_id: Option<[u8; 6]>,
+    /// DE4, where it is not the request's.
+    pub approved: Option<Minor>,
+    /// DE54; empty for none.
+    pub amounts: Vec<u8>,
+}
+
+impl AnswerElements {
+    /// An answer of nothing but a code.
+    #[must_use]
+    pub const fn plain(code: De39) -> Self {
+        Self {
+            code,
+            detail: String::new(),
+            authorization_id: None,
+            approved: None,
+            amounts: Vec::new(),
+        }
+    }
+
+    fn declined(code: De39, reason: &str) -> Self {
+        Self { detail: detail(ResponseCode::Declined, Some(reason)), ..Self::plain(code) }
+    }
+
+    /// The answer to a message that the engine never saw because it cannot be carried out.
+    #[must_use]
+    pub fn refused(refusal: Refusal) -> Self {
+        let reason = match refusal {
+            Refusal::Missing(de) => format!("missing_de{de}"),
+            Refusal::Invalid(de) | Refusal::Undecodable(Some(de)) => format!("invalid_de{de}"),
+            Refusal::UnknownTransaction => "unknown_processing".to_owned(),
+            Refusal::UnknownMessage => "unknown_message".to_owned(),
+            Refusal::Undecodable(None) => "undecodable".to_owned(),
+        };
+        Self::declined(refusal.de39(), &reason)
+    }
+
+    /// The answer to a message that the engine did not take.
+    #[must_use]
+    pub fn not_taken() -> Self {
+        Self::declined(De39::NOT_TAKEN, "not_taken")
+    }
+
+    /// The answer that the engine gave to `request`.
+    #[must_use]
+    pub fn of_reply(request: &Message<'_>, reply: &Reply) -> Self {
+        let Reply::Network(reply) = reply else {
+            return Self::declined(De39::OUTCOME_UNKNOWN, "outcome_unknown");
+        };
+        match reply {
+            NetworkReply::Authorization(reply) => of_authorization(request, reply),
+            NetworkReply::Reversal(reply) => of_reversal(request, reply),
+            NetworkReply::Posting(reply) => of_posting(reply),
+            NetworkReply::Balance(reply) => Self {
+                detail: detail(reply.response_code, reply.sub_reason.text()),
+                amounts: if reply.response_code.is_approved() {
+                    available(reply.allowance_balance, reply.currency)
+                } else {
+                    Vec::new()
+                },
+                ..Self::plain(De39::of_decision(reply.response_code, reply.sub_reason))
+            },
+            NetworkReply::Conflict => Self::declined(De39::DUPLICATE_CONFLICT, "conflict"),
+            NetworkReply::FormatError(reason) => {
+                Self::declined(De39::FORMAT_ERROR, reason.text().unwrap_or("format_error"))
+            }
+        }
+    }
+
+    /// Appends the answer to `request`, without length prefix and TPDU. Messages that are never
+    /// answered leave the output as it was.
+    /// Errors: the codec's.
+    pub fn encode(
+        &self,
+        request: &Message<'_>,
+        out: &mut Vec<u8>,
+        dialect: &Dialect,
+    ) -> Result<(), EncodeError> {
+        let Some(answer) = Answer::to(request) else { return Ok(()) };
+        let approved = self.approved.and_then(|approved| zero_padded::<12>(magnitude(approved)));
+        answer
+            .set(39, &self.code.0)
+            .set_optional(4, approved.as_ref().map(<[u8; 12]>::as_slice))
+            .set_optional(38, self.authorization_id.as_ref().map(<[u8; 6]>::as_slice))
+            .set_optional(44, Some(self.detail.as_bytes()).filter(|detail| !detail.is_empty()))
+            .set_optional(54, Some(&self.amounts[..]).filter(|amounts| !amounts.is_empty()))
+            .encode(out, dialect)
+    }
+}
+
+fn of_authorization(request: &Message<'_>, reply: &AuthorizationReply) -> AnswerElements {
+    let is_advice = request.mti().is_advice();
+    let asked =
+        Minor(request.get_number(4).and_then(|asked| i64::try_from(asked).ok()).unwrap_or(0));
+    let is_foreign = request.get_number(49).is_some_and(|code| code != u64::from(reply.currency.0));
+    let is_partial = reply.response_code.is_approved()
+        && !is_advice
+        && !is_foreign
+        && reply.approved.is_positive()
+        && reply.approved < asked;
+    let code = match De39::of_decision(reply.response_code, reply.sub_reason) {
+        // An advice tells what has happened; whatever it was, it is now known.
+        _ if is_advice => De39::APPROVED,
+        _ if is_partial => De39::APPROVED_IN_PART,
+        code => code,
+    };
+    let mut amounts = balance_of(reply.transaction, reply.allowance_balance, reply.currency);
+    if is_partial {
+        amounts.extend(group(ORIGINALLY_REQUESTED, asked, reply.currency));
+    }
+    AnswerElements {
+        code,
+        detail: detail(reply.response_code, reply.sub_reason.text()),
+        authorization_id: reply.authorization_id.map(|id| id.0),
+        approved: is_partial.then_some(reply.approved),
+        amounts,
+    }
+}
+
+fn of_reversal(request: &Message<'_>, reply: &ReversalReply) -> AnswerElements {
+    let code =
+        if request.mti().is_advice() { De39::APPROVED } else { De39::of_reversal(reply.outcome) };
+    AnswerElements {
+        amounts: balance_of(reply.transaction, reply.allowance_balance, reply.currency),
+        ..AnswerElements::plain(code)
+    }
+}
+
+fn of_posting(reply: &PostingReply) -> AnswerElements {
+    let (code, reason) = match reply.outcome {
+        PostingOutcome::Posted => (ResponseCode::Approved, None),
+        PostingOutcome::UnknownCard => (ResponseCode::Declined, SubReason::UnknownCard.text()),
+        PostingOutcome::NotFound => (ResponseCode::Declined, Some("not_found")),
+        PostingOutcome::OutOfBounds => (ResponseCode::Declined, SubReason::OutOfBounds.text()),
+    };
+    AnswerElements {
+        detail: detail(code, reason),
+        amounts: balance_of(reply.transaction, reply.allowance_balance, reply.currency),
+        ..AnswerElements::plain(De39::of_posting(reply.outcome))
+    }
+}
+
+/// DE44: at most 25 characters.
+fn detail(code: ResponseCode, reason: Option<&str>) -> String {
+    match reason {
+        Some(reason) => format!("{} {reason}", code.number()),
+        None => code.number().to_string(),
+    }
+}
+
+/// What the allowance still has, where the answer is about a known card.
+fn balance_of(
+    transaction: Option<TransactionId>,
+    balance: Minor,
+    currency: CurrencyCode,
+) -> Vec<u8> {
+    if transaction.is_some() { available(balance, currency) } else { Vec::new() }
+}
+
+fn available(balance: Minor, currency: CurrencyCode) -> Vec<u8> {
+    group(AVAILABLE, balance, currency)
+}
+
+fn group(amount_type: [u8; 2], amount: Minor, currency: CurrencyCode) -> Vec<u8> {
+    let group = AdditionalAmount {
+        account_type: *b"00",
+        amount_type,
+        currency: zero_padded(u64::from(currency.0)).unwrap_or(*b"000"),
+        sign: if amount < Minor::ZERO { Sign::Debit } else { Sign::Credit },
+        amount_minor: magnitude(amount),
+    };
+    // An amount beyond twelve digits cannot be said and is left out.
+    group.to_group().map(Vec::from).unwrap_or_default()
+}
+
+const fn magnitude(amount: Minor) -> u64 {
+    amount.0.unsigned_abs()
+}
+
+#[cfg(test)]
+#[path = "mapping_answer_tests.rs"]
+mod tests;

@@ -1,0 +1,121 @@
+//! Who may connect to the ISO 8583 door: addresses and networks, loopback alone by default.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// An address, or a network of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerNetwork {
+    address: IpAddr,
+    prefix_bits: u8,
+}
+
+impl PeerNetwork {
+    /// The addresses of this machine itself.
+    pub const LOOPBACK: [Self; 2] = [
+        Self { address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), prefix_bits: 8 },
+        Self { address: IpAddr::V6(Ipv6Addr::LOCALHOST), prefix_bits: 128 },
+    ];
+
+    /// Whether the address belongs to it. IPv4 addresses count as such in IPv6 clothes, too.
+    #[must_use]
+    pub fn contains(&self, peer: IpAddr) -> bool {
+        match (self.address, peer.to_canonical()) {
+            (IpAddr::V4(network), IpAddr::V4(peer)) => {
+                let shift = 32 - u32::from(self.prefix_bits);
+                let differing = network.to_bits() ^ peer.to_bits();
+                differing.checked_shr(shift).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(network), IpAddr::V6(peer)) => {
+                let shift = 128 - u32::from(self.prefix_bits);
+                let differing = network.to_bits() ^ peer.to_bits();
+                differing.checked_shr(shift).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The text is no address and no network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerNetworkError;
+
+impl fmt::Display for PeerNetworkError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("neither an address nor a network such as `10.0.0.0/8`")
+    }
+}
+
+impl std::error::Error for PeerNetworkError {}
+
+impl FromStr for PeerNetwork {
+    type Err = PeerNetworkError;
+
+    fn from_str(text: &str) -> Result<Self, PeerNetworkError> {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| PeerNetworkError)?;
+        let bits_max = if address.is_ipv4() { 32 } else { 128 };
+        let prefix_bits = match prefix {
+            Some(prefix) => prefix.parse().map_err(|_| PeerNetworkError)?,
+            None => bits_max,
+        };
+        if prefix_bits > bits_max {
+            return Err(PeerNetworkError);
+        }
+        Ok(Self { address, prefix_bits })
+    }
+}
+
+impl fmt::Display for PeerNetwork {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.address, self.prefix_bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_hold_their_addresses_and_no_others() {
+        let rows = [
+            ("127.0.0.1", "127.0.0.1", true),
+            ("127.0.0.1", "127.0.0.2", false),
+            ("10.0.0.0/8", "10.255.1.2", true),
+            ("10.0.0.0/8", "11.0.0.1", false),
+            ("10.0.0.0/8", "::ffff:10.1.2.3", true),
+            ("0.0.0.0/0", "203.0.113.9", true),
+            ("0.0.0.0/0", "2001:db8::1", false),
+            ("2001:db8::/32", "2001:db8:1::1", true),
+            ("2001:db8::/32", "2001:db9::1", false),
+            ("::/0", "2001:db9::1", true),
+        ];
+        for (network, peer, is_within) in rows {
+            let parsed: PeerNetwork = network.parse().unwrap();
+            assert_eq!(parsed.contains(peer.parse().unwrap()), is_within, "{network} {peer}");
+        }
+    }
+
+    #[test]
+    fn the_default_is_loopback_alone() {
+        let is_let_in = |peer: &str| {
+            let peer = peer.parse().unwrap();
+            PeerNetwork::LOOPBACK.iter().any(|network| network.contains(peer))
+        };
+        assert!(is_let_in("127.0.0.1") && is_let_in("::1") && is_let_in("::ffff:127.0.0.1"));
+        assert!(!is_let_in("10.0.0.1") && !is_let_in("192.168.1.1") && !is_let_in("2001:db8::1"));
+    }
+
+    #[test]
+    fn what_is_no_network_is_refused() {
+        for text in
+            ["", "localhost", "10.0.0.0/33", "10.0.0.0/", "10.0.0/8", "::/129", "10.0.0.0/-1"]
+        {
+            assert_eq!(text.parse::<PeerNetwork>(), Err(PeerNetworkError), "{text}");
+        }
+    }
+}

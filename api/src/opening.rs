@@ -1,0 +1,61 @@
+//! Opens the engine of a data directory with its keys.
+
+use std::path::Path;
+
+use cardswitch_engine::clock::Clock;
+use cardswitch_engine::directory::{DataDirectory, DirectoryError};
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
+
+use crate::config::{ClockSetting, RetentionSetting};
+use crate::master_key::{MasterKeyError, read_master_key};
+use crate::secrets::Secrets;
+
+/// Why a data directory cannot be opened.
+#[derive(Debug)]
+pub enum OpeningError {
+    /// The directory.
+    Directory(DirectoryError),
+    /// The master key.
+    MasterKey(MasterKeyError),
+    /// One of the engine's files.
+    Engine(OpenError),
+}
+
+impl std::fmt::Display for OpeningError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Directory(error) => error.fmt(formatter),
+            Self::MasterKey(error) => error.fmt(formatter),
+            Self::Engine(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for OpeningError {}
+
+/// Opens the engine; recovery is done when this returns.
+/// Errors: a directory in use, a missing key, a damaged or foreign file.
+pub fn open_engine(
+    data: &Path,
+    clock: ClockSetting,
+    retention: RetentionSetting,
+) -> Result<(Engine, Secrets), OpeningError> {
+    let directory = DataDirectory::open(data).map_err(OpeningError::Directory)?;
+    let master = read_master_key(data).map_err(OpeningError::MasterKey)?;
+    let secrets = Secrets::from_master(master);
+    let options = EngineOptions {
+        directory,
+        id_key: secrets.id_key(),
+        // A manual clock starts where the journal ends.
+        clock: match clock {
+            ClockSetting::System => Clock::System,
+            ClockSetting::Manual => Clock::manual(Timestamp::default()),
+        },
+        retention: match retention {
+            RetentionSetting::Forever => Retention::Forever,
+            RetentionSetting::Recovery => Retention::Recovery,
+        },
+    };
+    Ok((Engine::open(options).map_err(OpeningError::Engine)?, secrets))
+}

@@ -1,0 +1,166 @@
+//! Every method and path of `/v1`, one line each, and what is true of all of them: bounded bodies,
+//! the error body for unknown paths and methods, an id on every answer.
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::Uri;
+use axum::http::uri::PathAndQuery;
+use axum::middleware;
+use axum::routing::get;
+use tower::Layer;
+use tower::util::MapRequestLayer;
+
+use crate::error::ApiError;
+use crate::request_id::with_request_id;
+use crate::routes::input::BODY_BYTES_MAX;
+use crate::routes::{
+    accounts, allowances, cards, company, merchant_categories, shipping_addresses, transactions,
+};
+use crate::state::AppState;
+
+/// Everything that is served over HTTP.
+pub fn whole(state: AppState) -> Router {
+    finish(v1_routes().with_state(state))
+}
+
+/// The routes of `/v1`.
+pub fn v1_routes() -> Router<AppState> {
+    Router::new()
+        .route("/v1/cards", get(cards::list_cards).post(cards::create_card))
+        .route(
+            "/v1/cards/{card_id}",
+            get(cards::get_card).put(cards::update_card).delete(cards::delete_card),
+        )
+        .route(
+            "/v1/allowances/{allowance_id}",
+            get(allowances::get_allowance).put(allowances::update_allowance),
+        )
+        .route("/v1/transactions", get(transactions::list_transactions))
+        .route("/v1/transactions/{transaction_id}", get(transactions::get_transaction))
+        .route("/v1/accounts", get(accounts::list_accounts))
+        .route("/v1/accounts/{account_id}", get(accounts::get_account))
+        .route("/v1/company", get(company::get_company))
+        .route(
+            "/v1/shipping-addresses/{shipping_address_id}",
+            get(shipping_addresses::get_shipping_address),
+        )
+        .route("/v1/merchant-categories", get(merchant_categories::list_merchant_categories))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+}
+
+/// Adds what is true of every path: unknown ones and unknown methods have the error body, a slash
+/// at the end changes nothing, every answer has its id.
+pub fn finish(routes: Router) -> Router {
+    let routes = routes
+        .fallback(|| async { ApiError::not_found() })
+        .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })
+        .layer(middleware::from_fn(with_request_id));
+    // Paths are changed before the routes see them, so this stands around the router, not in it.
+    Router::new().fallback_service(MapRequestLayer::new(without_last_slash).layer(routes))
+}
+
+fn without_last_slash(mut request: Request) -> Request {
+    let path = request.uri().path();
+    let trimmed = path.trim_end_matches('/');
+    if trimmed.len() == path.len() || trimmed.is_empty() {
+        return request;
+    }
+    let query = request.uri().query().map_or(String::new(), |query| format!("?{query}"));
+    let Ok(target) = PathAndQuery::try_from(format!("{trimmed}{query}")) else { return request };
+    let mut parts = request.uri().clone().into_parts();
+    parts.path_and_query = Some(target);
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+    request
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::{StatusCode, header};
+    use axum::routing::post;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::routes::input::JsonBody;
+
+    fn small_router() -> Router {
+        let take = |body: JsonBody| async move { body.fields().map(|_| "taken") };
+        let routes = Router::new()
+            .route("/v1/things", get(|request: Request| async move { request.uri().to_string() }))
+            .route("/v1/bodies", post(take))
+            .route("/v1/broken", get(async || -> &'static str { panic!("card 4111") }))
+            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
+        finish(routes)
+    }
+
+    async fn ask(method: &str, uri: &str) -> (StatusCode, axum::http::HeaderMap, String) {
+        let request = Request::builder().method(method).uri(uri).body(Body::empty()).unwrap();
+        let response = small_router().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = axum::body::to_bytes(body, 100_000).await.unwrap();
+        (parts.status, parts.headers, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_slash_at_the_end_changes_nothing() {
+        for uri in ["/v1/things?a=b%2F/", "/v1/things/?a=b%2F/"] {
+            let (status, _, body) = ask("GET", uri).await;
+            assert_eq!((status, body.as_str()), (StatusCode::OK, "/v1/things?a=b%2F/"));
+        }
+    }
+
+    #[tokio::test]
+    async fn unknown_paths_and_methods_have_the_error_body_and_an_id() {
+        let rows = [
+            ("GET", "/v1/nothing", 404, "not_found"),
+            ("GET", "/", 404, "not_found"),
+            ("GET", "//", 404, "not_found"),
+            ("DELETE", "/v1/things/", 405, "method_not_allowed"),
+        ];
+        let mut ids = Vec::new();
+        for (method, uri, status, code) in rows {
+            let (told, headers, body) = ask(method, uri).await;
+            assert_eq!(told.as_u16(), status, "{method} {uri}");
+            let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+            assert_eq!(body["detail"]["code"], code);
+            ids.push(headers["request-id"].to_str().unwrap().to_owned());
+        }
+        let (_, headers, _) = ask("DELETE", "/v1/things").await;
+        assert!(headers[header::ALLOW].to_str().unwrap().contains("GET"));
+        ids.dedup();
+        assert_eq!(ids.len(), rows.len());
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_is_a_500_that_tells_nothing() {
+        let (status, headers, body) = ask("GET", "/v1/broken").await;
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(headers.contains_key("request-id") && !body.contains("4111"), "{body}");
+    }
+
+    #[tokio::test]
+    async fn bodies_are_bounded_json_objects() {
+        let long = format!("{{\"a\": \"{}\"}}", "x".repeat(BODY_BYTES_MAX));
+        let rows = [
+            (Some("application/json"), "{}", 200),
+            (Some("application/json"), "{", 400),
+            (Some("application/json"), "[]", 400),
+            (Some("application/json"), "", 400),
+            (Some("application/json"), long.as_str(), 413),
+            (Some("text/plain"), "{}", 415),
+            (None, "{}", 415),
+        ];
+        for (content_type, body, status) in rows {
+            let mut request = Request::builder().method("POST").uri("/v1/bodies");
+            if let Some(content_type) = content_type {
+                request = request.header(header::CONTENT_TYPE, content_type);
+            }
+            let request = request.body(Body::from(body.to_owned())).unwrap();
+            let response = small_router().oneshot(request).await.unwrap();
+            assert_eq!(response.status().as_u16(), status, "{content_type:?}");
+            assert!(response.headers().contains_key("request-id"));
+        }
+    }
+}

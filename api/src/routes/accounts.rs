@@ -1,0 +1,100 @@
+//! Accounts: the money behind the cards. Source: spec "Accounts and statements".
+
+use axum::Json;
+use axum::extract::State;
+use cardswitch_engine::domain::ids::AccountId;
+use cardswitch_engine::store::query::{AccountRow, Listed};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::input::{ListQuery, PathId};
+use super::view::read_view;
+use crate::auth::ReadAccess;
+use crate::error::ApiError;
+use crate::state::AppState;
+use crate::wire::amount::Amount;
+use crate::wire::page::{Listing, envelope, page_of, parse_page};
+use crate::wire::time::render_time;
+use crate::wire::urls::Urls;
+
+/// An account as responses show it. Source: spec "Account".
+#[derive(Debug, Serialize)]
+pub struct AccountBody {
+    id: Uuid,
+    url: String,
+    name: String,
+    number: String,
+    ledger_balance: Amount,
+    available_balance: Amount,
+    available_credit: Amount,
+    pending_credits: Amount,
+    credit_limit: Amount,
+    funding_source: Option<FundingSourceBody>,
+    created_at: String,
+}
+
+/// Where an account's money comes from.
+#[derive(Debug, Serialize)]
+pub struct FundingSourceBody {
+    name: String,
+    is_verified: bool,
+}
+
+impl AccountBody {
+    /// The account as it is shown.
+    #[must_use]
+    pub fn new(row: &AccountRow, urls: &Urls) -> Self {
+        let (account, balances) = (&row.account, &row.balances);
+        let amount = |minor| Amount::new(minor, account.currency);
+        Self {
+            id: account.id.0,
+            url: urls.object("accounts", account.id.0),
+            name: account.name.clone(),
+            number: account.number.clone(),
+            ledger_balance: amount(balances.ledger),
+            available_balance: amount(balances.available_balance()),
+            available_credit: amount(balances.available_credit(account.credit_limit)),
+            pending_credits: amount(balances.credits_in_transit),
+            credit_limit: amount(account.credit_limit),
+            funding_source: account.funding_source.as_ref().map(|source| FundingSourceBody {
+                name: source.name.clone(),
+                is_verified: source.is_verified,
+            }),
+            created_at: render_time(account.created_at),
+        }
+    }
+}
+
+/// GET /v1/accounts
+pub async fn list_accounts(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    ListQuery { mut query, address }: ListQuery,
+) -> Result<Json<Listing<AccountBody>>, ApiError> {
+    let page = parse_page(&mut query, &["created_at"]);
+    query.finish()?;
+    let mut accounts =
+        read_view(&state, &caller, |view| view.snapshot.accounts(view.company.slot)).await?;
+    accounts.retain(|row| {
+        let at = row.account.created_at;
+        page.created_after.is_none_or(|after| at >= after)
+            && page.created_before.is_none_or(|before| at < before)
+    });
+    let cut = page_of(accounts, &page);
+    let rows = cut.rows.iter().map(|row| AccountBody::new(row, state.urls())).collect();
+    let listed = Listed { count: cut.count, rows };
+    Ok(Json(envelope(listed, &page, &address, state.urls())))
+}
+
+/// GET /v1/accounts/:account_id
+pub async fn get_account(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    PathId(id): PathId,
+) -> Result<Json<AccountBody>, ApiError> {
+    let account = read_view(&state, &caller, |view| {
+        view.snapshot.account_by_id(view.company.slot, AccountId(id))
+    });
+    let account = account.await?.ok_or_else(ApiError::not_found)?;
+    Ok(Json(AccountBody::new(&account, state.urls())))
+}

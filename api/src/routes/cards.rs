@@ -1,0 +1,370 @@
+//! Cards: listing, ordering, changing and closing them. Source: spec "Cards".
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use cardswitch_engine::command::admin::{AdminCommand, CardChanges, SettableCardState};
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::card::{CardState, Dimensions, SuspensionReason};
+use cardswitch_engine::domain::company::{Address, Company};
+use cardswitch_engine::domain::ids::{CardId, DimensionId, MemberId};
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::allowances::{AllowanceBody, parse_new_allowance};
+use super::input::{JsonBody, ListQuery, PathId};
+use super::view::{View, read_view};
+use crate::auth::{AdminAccess, Caller, ReadAccess};
+use crate::error::ApiError;
+use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use crate::state::{AppState, WriteError};
+use crate::wire::address::{AddressBody, read_address, read_shipping_address};
+use crate::wire::fault::Flaw;
+use crate::wire::fields::{self, Fields};
+use crate::wire::page::{Listing, envelope, parse_page};
+use crate::wire::query::Query;
+use crate::wire::reference::{
+    DIMENSION_FIELDS, DimensionReference, MemberReference, parse_card_state, render_card_state,
+    render_last_four,
+};
+use crate::wire::time::{render_date, render_time};
+
+/// The most characters a billing name has. Source: spec "Limits".
+const BILLING_NAME_CHARS_MAX: usize = 40;
+/// The most characters a description has.
+const DESCRIPTION_CHARS_MAX: usize = 1_000;
+
+/// A card as responses show it. Source: spec "Card".
+#[derive(Debug, Serialize)]
+pub struct CardBody {
+    id: Uuid,
+    url: String,
+    allowance: AllowanceBody,
+    description: String,
+    expiration: String,
+    is_virtual: bool,
+    last_four: String,
+    state: &'static str,
+    /// Extension: why it is suspended.
+    suspension_reason: Option<&'static str>,
+    assigned_to: Option<MemberReference>,
+    category: Option<DimensionReference>,
+    department: Option<DimensionReference>,
+    location: Option<DimensionReference>,
+    label: Option<DimensionReference>,
+    billing_address: AddressBody,
+    created_at: String,
+}
+
+impl CardBody {
+    /// The card as it is shown.
+    /// Errors: what it refers to cannot be read.
+    pub fn new(card: &CardRow, view: &View<'_>) -> Result<Self, StoreError> {
+        let (profile, usage) = (&card.profile, &card.record.usage);
+        let [category, department, label, location] =
+            profile.dimensions.map(|id| view.dimension_reference(id));
+        let own_address = profile.billing_address.as_ref();
+        Ok(Self {
+            id: profile.id.0,
+            url: view.urls.object("cards", profile.id.0),
+            allowance: AllowanceBody::new(card, view),
+            description: profile.description.clone(),
+            expiration: render_date(card.record.expires_on),
+            is_virtual: profile.is_virtual,
+            last_four: render_last_four(profile.last_four),
+            state: render_card_state(usage.state),
+            suspension_reason: render_suspension(usage.suspension),
+            assigned_to: view.member_reference(profile.assigned_to)?,
+            category,
+            department,
+            location,
+            label,
+            billing_address: AddressBody::new(own_address.unwrap_or(&view.company.billing_address)),
+            created_at: render_time(profile.created_at),
+        })
+    }
+}
+
+const fn render_suspension(reason: SuspensionReason) -> Option<&'static str> {
+    match reason {
+        SuspensionReason::None => None,
+        SuspensionReason::Manual => Some("manual"),
+        SuspensionReason::SingleUse => Some("single_use"),
+        SuspensionReason::EndTime => Some("end_time"),
+    }
+}
+
+/// The body of POST /v1/cards.
+#[derive(Debug)]
+struct CreateCardRequest {
+    terms: AllowanceTerms,
+    description: String,
+    is_virtual: bool,
+    shipping_address: Option<Address>,
+    billing_name: String,
+    billing_address: Option<Address>,
+    assigned_to: Option<MemberId>,
+    dimensions: Dimensions,
+}
+
+impl CreateCardRequest {
+    fn parse(fields: &mut Fields<'_>, company: &Company) -> Self {
+        let terms =
+            fields.object("allowance", |inner| parse_new_allowance(inner, company.currency));
+        if !fields.has("allowance") {
+            fields.fault("allowance", Flaw::required());
+        }
+        let description = fields.required("description", description);
+        let is_virtual = fields.required("is_virtual", |value| fields::boolean(value).map(Some));
+        let is_physical = is_virtual == Some(false);
+        let shipping_address = is_physical.then(|| parse_shipping_address(fields, company));
+        let billing_name = fields.nullable("billing_name", billing_name).flatten();
+        Self {
+            terms: terms.unwrap_or_else(|| AllowanceTerms::budget(Default::default())),
+            is_virtual: !is_physical,
+            shipping_address: shipping_address.flatten(),
+            billing_name: billing_name.unwrap_or_else(|| default_billing_name(&description)),
+            billing_address: fields.nullable_object("billing_address", read_address).flatten(),
+            assigned_to: fields.nullable("assigned_to", fields::reference).flatten().map(MemberId),
+            dimensions: parse_dimensions(fields).map(Option::flatten),
+            description,
+        }
+    }
+
+    fn into_order(self, company: &Company) -> CardOrder {
+        let billed_to = self.billing_address.as_ref().unwrap_or(&company.billing_address);
+        CardOrder {
+            company: company.id,
+            zone: company.zone,
+            billing_zip_code: billed_to.zip_code.clone(),
+            terms: self.terms,
+            is_virtual: self.is_virtual,
+            description: self.description,
+            billing_name: self.billing_name,
+            billing_address: self.billing_address,
+            shipping_address: self.shipping_address,
+            assigned_to: self.assigned_to,
+            dimensions: self.dimensions,
+            pin: None,
+        }
+    }
+}
+
+fn parse_shipping_address(fields: &mut Fields<'_>, company: &Company) -> Option<Address> {
+    if !fields.has("shipping_address") {
+        fields.fault("shipping_address", Flaw::new("required", "is required for physical cards"));
+    }
+    fields.object("shipping_address", |inner| read_shipping_address(inner, company))
+}
+
+fn description(value: &RawValue) -> Result<String, Flaw> {
+    fields::non_blank_text(value)?;
+    fields::short_text(value, DESCRIPTION_CHARS_MAX)
+}
+
+fn billing_name(value: &RawValue) -> Result<String, Flaw> {
+    fields::short_text(value, BILLING_NAME_CHARS_MAX)
+}
+
+fn default_billing_name(description: &str) -> String {
+    description.chars().take(BILLING_NAME_CHARS_MAX).collect()
+}
+
+/// What is to become of each dimension: absent, cleared or set.
+fn parse_dimensions(fields: &mut Fields<'_>) -> [Option<Option<DimensionId>>; 4] {
+    DIMENSION_FIELDS
+        .map(|name| fields.nullable(name, |value| fields::reference(value).map(DimensionId)))
+}
+
+/// The body of PUT /v1/cards/:card_id.
+fn parse_card_changes(fields: &mut Fields<'_>) -> CardChanges {
+    let assigned_to = fields.nullable("assigned_to", fields::reference);
+    CardChanges {
+        description: fields.optional("description", description),
+        state: fields.optional("state", settable_state),
+        assigned_to: assigned_to.map(|given| given.map(MemberId)),
+        dimensions: parse_dimensions(fields),
+        billing_address: fields.nullable_object("billing_address", read_address),
+    }
+}
+
+fn settable_state(value: &RawValue) -> Result<SettableCardState, Flaw> {
+    let text = fields::text(value).unwrap_or_default();
+    match parse_card_state(&text) {
+        Some(CardState::Active) => Ok(SettableCardState::Active),
+        Some(CardState::Suspended) => Ok(SettableCardState::Suspended),
+        Some(CardState::Terminated) => {
+            Err(Flaw::new("not_settable", "cannot be set to `terminated`; delete the card instead"))
+        }
+        Some(CardState::Unactivated) => {
+            Err(Flaw::new("not_settable", "cannot be set back to `unactivated`"))
+        }
+        None => Err(Flaw::new("unknown_value", "must be `active` or `suspended`")),
+    }
+}
+
+/// The filters of GET /v1/cards; ids stay ids until the tables are at hand.
+#[derive(Debug)]
+struct ListCardsRequest {
+    assigned_to: Option<MemberId>,
+    filter: CardFilter,
+}
+
+impl ListCardsRequest {
+    fn parse(query: &mut Query) -> Self {
+        let assigned_to = query.id("assigned_to").map(MemberId);
+        let dimensions = DIMENSION_FIELDS.map(|name| query.id(name).map(DimensionId));
+        let states = query.parsed("state", parse_states, || {
+            Flaw::new("unknown_value", "must be card states with commas between them")
+        });
+        let description_contains = query.text("description").map(str::to_owned);
+        let filter = CardFilter {
+            assigned_to: None,
+            dimensions,
+            states: states.unwrap_or_default(),
+            description_contains,
+        };
+        Self { assigned_to, filter }
+    }
+
+    /// The filter as the tables take it; none where it names somebody unknown.
+    fn resolve(self, view: &View<'_>) -> Result<Option<CardFilter>, StoreError> {
+        let Some(id) = self.assigned_to else { return Ok(Some(self.filter)) };
+        let member = view.find_member(id)?;
+        Ok(member.map(|member| CardFilter { assigned_to: Some(member.slot), ..self.filter }))
+    }
+}
+
+fn parse_states(text: &str) -> Option<Vec<CardState>> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names.map(parse_card_state).collect()
+}
+
+/// GET /v1/cards
+pub async fn list_cards(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    ListQuery { mut query, address }: ListQuery,
+) -> Result<Json<Listing<CardBody>>, ApiError> {
+    let page = parse_page(&mut query, &["created_at"]);
+    let request = ListCardsRequest::parse(&mut query);
+    query.finish()?;
+    let listed = read_view(&state, &caller, |view| {
+        let Some(filter) = request.resolve(view)? else {
+            return Ok(Listed { count: 0, rows: Vec::new() });
+        };
+        let cards = view.snapshot.list_cards(view.company.slot, &filter, &page)?;
+        let rows = cards.rows.iter().map(|card| CardBody::new(card, view));
+        Ok(Listed { count: cards.count, rows: rows.collect::<Result<_, _>>()? })
+    });
+    let listed = listed.await?;
+    Ok(Json(envelope(listed, &page, &address, state.urls())))
+}
+
+/// GET /v1/cards/:card_id
+pub async fn get_card(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    PathId(id): PathId,
+) -> Result<Json<CardBody>, ApiError> {
+    read_card(&state, &caller, CardId(id)).await?.map(Json).ok_or_else(ApiError::not_found)
+}
+
+async fn read_card(
+    state: &AppState,
+    caller: &Caller,
+    id: CardId,
+) -> Result<Option<CardBody>, ApiError> {
+    read_view(state, caller, |view| {
+        let card = view.find_card(id)?;
+        card.map(|card| CardBody::new(&card, view)).transpose()
+    })
+    .await
+}
+
+/// POST /v1/cards
+pub async fn create_card(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    body: JsonBody,
+) -> Result<(StatusCode, Json<CardBody>), ApiError> {
+    let mut fields = body.fields()?;
+    let request = CreateCardRequest::parse(&mut fields, &caller.company);
+    let assigned_to = request.assigned_to;
+    if !read_view(&state, &caller, |view| view.is_assignable(assigned_to)).await? {
+        fields.fault("assigned_to", Flaw::not_found("member"));
+    }
+    fields.finish()?;
+    let id = issue_card(&state, &request.into_order(&caller.company)).await?;
+    let card = read_card(&state, &caller, id).await?.ok_or_else(ApiError::not_found)?;
+    Ok((StatusCode::CREATED, Json(card)))
+}
+
+/// Draws numbers until one is free.
+async fn issue_card(state: &AppState, order: &CardOrder) -> Result<CardId, ApiError> {
+    let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
+    for _ in 0..DRAWS_MAX {
+        let drawn = issuer.draw_card(order, state.now(), &mut SystemRandom);
+        let card = drawn.map_err(|error| ApiError::internal(&error))?.card;
+        let id = card.id;
+        match state.carry_out(AdminCommand::IssueCard(card)).await {
+            Ok(()) => return Ok(id),
+            Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
+            Err(error) => return Err(refused(error, order.dimensions.map(|id| id.is_some()))),
+        }
+    }
+    Err(WriteError::Rejected(Rejection::CardNumberTaken).into())
+}
+
+/// The answer to a change that was not made; `is_set` tells which dimensions it was to set.
+fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
+    let WriteError::Rejected(rejection) = error else { return error.into() };
+    let named = DIMENSION_FIELDS.into_iter().zip(is_set).filter(|(_, is_set)| *is_set);
+    ApiError::rejected(rejection, &named.map(|(name, _)| name).collect::<Vec<_>>())
+}
+
+/// PUT /v1/cards/:card_id
+pub async fn update_card(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Result<Json<CardBody>, ApiError> {
+    let id = CardId(id);
+    let mut fields = body.fields()?;
+    let changes = parse_card_changes(&mut fields);
+    let assigned_to = changes.assigned_to.flatten();
+    let (exists, is_assignable) = read_view(&state, &caller, |view| {
+        Ok((view.find_card(id)?.is_some(), view.is_assignable(assigned_to)?))
+    })
+    .await?;
+    if !exists {
+        return Err(ApiError::not_found());
+    }
+    if !is_assignable {
+        fields.fault("assigned_to", Flaw::not_found("member"));
+    }
+    fields.finish()?;
+    let is_set = changes.dimensions.map(|change| change.flatten().is_some());
+    let command = AdminCommand::UpdateCard(caller.company.id, id, changes);
+    state.carry_out(command).await.map_err(|error| refused(error, is_set))?;
+    read_card(&state, &caller, id).await?.map(Json).ok_or_else(ApiError::not_found)
+}
+
+/// DELETE /v1/cards/:card_id
+pub async fn delete_card(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+) -> Result<StatusCode, ApiError> {
+    let command = AdminCommand::TerminateCard(caller.company.id, CardId(id));
+    match state.carry_out(command).await {
+        // The answer shows nothing, so it need not wait for late tables.
+        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
+        Err(error) => Err(error.into()),
+    }
+}

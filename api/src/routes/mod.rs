@@ -1,0 +1,16 @@
+//! The handlers of `/v1`, one file a resource: parse, check access, ask or read, render.
+//!
+//! No business rule lives here: what may change is the engine's to say.
+
+pub mod accounts;
+pub mod allowances;
+pub mod cards;
+pub mod company;
+pub mod input;
+pub mod merchant_categories;
+pub mod shipping_addresses;
+pub mod transactions;
+pub mod view;
+
+#[cfg(test)]
+mod routes_tests;

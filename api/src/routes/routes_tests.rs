@@ -1,0 +1,733 @@
+//! The handlers against a real engine on a manual clock: shapes as clients see them, and who may
+//! do what. Each test has a data directory of its own.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, header};
+use cardswitch_engine::clock::Clock;
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::admin::{
+    AdminCommand, NewAccessToken, NewAccount, NewCompany, NewMember,
+};
+use cardswitch_engine::command::network::{
+    AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
+    PurchaseFacts,
+};
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::directory::DataDirectory;
+use cardswitch_engine::domain::account::FundingSource;
+use cardswitch_engine::domain::company::{Address, VelocityLimits};
+use cardswitch_engine::domain::credential::PresentedCredentials;
+use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CardId, CompanyId, MemberId};
+use cardswitch_engine::domain::member::{AccessScope, MemberRole};
+use cardswitch_engine::domain::merchant::{Mcc, Merchant};
+use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use cardswitch_engine::domain::network_key::NetworkTrace;
+use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tower::ServiceExt;
+use uuid::Uuid;
+
+use crate::issuing::CardNumbers;
+use crate::router;
+use crate::secrets::{Secrets, token_digest};
+use crate::state::{ApiConfig, AppState};
+use crate::switch::Switch;
+use crate::wire::time::parse_time;
+use crate::wire::urls::Urls;
+
+const COMPANY: Uuid = Uuid::from_u128(1);
+const ACCOUNT: Uuid = Uuid::from_u128(2);
+const MEMBER: Uuid = Uuid::from_u128(3);
+const OTHER_COMPANY: Uuid = Uuid::from_u128(11);
+const OTHER_MEMBER: Uuid = Uuid::from_u128(13);
+const USD: CurrencyCode = CurrencyCode(840);
+const JPY: CurrencyCode = CurrencyCode(392);
+const BASE: &str = "https://cards.example.com";
+
+/// A switch with two companies, one in dollars and one in yen. Tokens: `admin`, `read`, `other`.
+struct Bench {
+    state: AppState,
+    routes: Router,
+    _directory: TempDir,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let secrets = Arc::new(Secrets::from_master([9; 32]));
+        // A Wednesday, noon in Los Angeles.
+        let clock = Clock::manual(parse_time("2026-03-04T20:00:00Z").unwrap());
+        let engine = Engine::open(EngineOptions {
+            directory: DataDirectory::create(&directory.path().join("data"), [1; 16]).unwrap(),
+            id_key: secrets.id_key(),
+            clock,
+            retention: Retention::Forever,
+        });
+        let state = AppState {
+            switch: Switch::new(Arc::new(engine.unwrap())),
+            secrets,
+            config: Arc::new(ApiConfig {
+                urls: Urls::new(BASE),
+                card_numbers: CardNumbers::new("41111111").unwrap(),
+            }),
+        };
+        let bench = Self { routes: router::whole(state.clone()), state, _directory: directory };
+        for command in [
+            AdminCommand::CreateCompany(company(COMPANY, ACCOUNT, USD)),
+            AdminCommand::CreateCompany(company(OTHER_COMPANY, Uuid::from_u128(12), JPY)),
+            AdminCommand::CreateMember(member(COMPANY, MEMBER)),
+            AdminCommand::CreateMember(member(OTHER_COMPANY, OTHER_MEMBER)),
+            AdminCommand::CreateAccessToken(token("admin", COMPANY, true)),
+            AdminCommand::CreateAccessToken(token("read", COMPANY, false)),
+            AdminCommand::CreateAccessToken(token("other", OTHER_COMPANY, true)),
+        ] {
+            bench.state.carry_out(command).await.unwrap();
+        }
+        bench
+    }
+
+    /// Asks with the token `admin`.
+    async fn ask(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let (status, text) = self.ask_as("Token admin", method, path, body).await;
+        let value =
+            if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() };
+        (status, value)
+    }
+
+    async fn ask_as(
+        &self,
+        authorization: &str,
+        method: &str,
+        path: &str,
+        body: Value,
+    ) -> (u16, String) {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::AUTHORIZATION, authorization)
+            .header(header::CONTENT_TYPE, "application/json");
+        if authorization.is_empty() {
+            request.headers_mut().unwrap().remove(header::AUTHORIZATION);
+        }
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let response = self.routes.clone().oneshot(request.body(body).unwrap()).await.unwrap();
+        assert!(response.headers().contains_key("request-id"), "{method} {path}");
+        let status = response.status().as_u16();
+        let bytes = axum::body::to_bytes(response.into_body(), 10_000_000).await.unwrap();
+        (status, String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let (status, body) = self.ask("GET", path, Value::Null).await;
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    /// Orders a card and returns its body.
+    async fn order(&self, body: Value) -> Value {
+        let (status, body) = self.ask("POST", "/v1/cards", body).await;
+        assert_eq!(status, 201, "{body}");
+        body
+    }
+
+    /// Asks for an authorization and returns whether it was approved.
+    async fn authorize(&self, card: &Value, amounts: MessageAmounts) -> bool {
+        let facts = PurchaseFacts {
+            card: CardRef::Id(CardId(id_of(card).parse().unwrap())),
+            amounts,
+            merchant: merchant(),
+            trace: NetworkTrace::default(),
+        };
+        let command = NetworkCommand::Authorize(Authorize {
+            facts,
+            kind: AuthorizationKind::Purchase,
+            credentials: PresentedCredentials::default(),
+        });
+        let request = NetworkRequest { command, fingerprint: None };
+        let command = Command::Network(Box::new(request));
+        match self.state.switch.ask(command.into()).await.unwrap() {
+            Reply::Network(reply) => format!("{reply:?}").contains("response_code: Approved"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn advance(&self, time: &str) {
+        self.state.switch.engine().clock().advance_to(parse_time(time).unwrap());
+    }
+}
+
+fn company(id: Uuid, account: Uuid, currency: CurrencyCode) -> NewCompany {
+    NewCompany {
+        id: CompanyId(id),
+        name: "Acme".into(),
+        website: "https://acme.example.com".into(),
+        zone: chrono_tz::America::Los_Angeles,
+        currency,
+        network: "visa".into(),
+        velocity: VelocityLimits::default(),
+        partial_approval: false,
+        billing_address: address(),
+        shipping_address: address(),
+        account: NewAccount {
+            id: AccountId(account),
+            name: "Spending".into(),
+            number: "000123456789".into(),
+            credit_limit: Minor(50_000),
+            funding_source: Some(FundingSource { name: "Bank".into(), is_verified: true }),
+            opening_balance: Minor(100_000),
+        },
+    }
+}
+
+fn address() -> Address {
+    Address {
+        attn: String::new(),
+        address_1: "1 Market Street".into(),
+        address_2: String::new(),
+        city: "San Francisco".into(),
+        state: "CA".into(),
+        zip_code: "94105".into(),
+        country: "US".into(),
+    }
+}
+
+fn member(company: Uuid, id: Uuid) -> NewMember {
+    NewMember {
+        id: MemberId(id),
+        company: CompanyId(company),
+        first_name: "Ada".into(),
+        last_name: "Byron".into(),
+        email: "ada@example.com".into(),
+        role: MemberRole::Member,
+        password_hash: None,
+    }
+}
+
+fn token(text: &str, company: Uuid, admin: bool) -> NewAccessToken {
+    NewAccessToken {
+        id: AccessTokenId(Uuid::now_v7()),
+        digest: token_digest(text),
+        company: CompanyId(company),
+        scope: AccessScope { admin, ..AccessScope::default() },
+    }
+}
+
+fn merchant() -> Merchant {
+    Merchant {
+        mid: 123_456,
+        mcc: Some(Mcc(5812)),
+        card_acceptor_id: "000000000123456".into(),
+        name: "Luigi".into(),
+        city: "Oakland".into(),
+        state: "CA".into(),
+        country: "US".into(),
+        zip: "94601".into(),
+    }
+}
+
+fn amount(minor: i64) -> MessageAmounts {
+    MessageAmounts { amount: Minor(minor), currency: None, billing: None }
+}
+
+fn id_of(body: &Value) -> &str {
+    body["id"].as_str().unwrap()
+}
+
+fn code_of(body: &Value) -> &str {
+    body["detail"]["code"].as_str().unwrap()
+}
+
+fn virtual_card() -> Value {
+    json!({"allowance": {"amount": 100}, "description": "Lunch", "is_virtual": true})
+}
+
+#[tokio::test]
+async fn a_card_has_the_shape_of_the_specification() {
+    let bench = Bench::new().await;
+    let card = bench
+        .order(json!({
+            "allowance": {"amount": "250.00", "interval": "weekly", "transaction_limit": 20.5,
+                "daily_limit": null, "end_time": "2026-12-31T23:59:59+01:00", "scope": [5812, 3],
+                "single_use": false},
+            "description": "Team lunches",
+            "is_virtual": true,
+            "assigned_to": {"id": MEMBER},
+            "category": null,
+            "billing_address": {"address_1": "2 Side St", "city": "Berkeley", "state": "CA",
+                "zip_code": "94704"},
+            "id": "ignored", "surprise": 1,
+        }))
+        .await;
+    let (id, allowance_id) = (id_of(&card).to_owned(), id_of(&card["allowance"]).to_owned());
+    let expected = json!({
+        "id": id,
+        "url": format!("{BASE}/v1/cards/{id}"),
+        "allowance": {
+            "id": allowance_id,
+            "url": format!("{BASE}/v1/allowances/{allowance_id}"),
+            "amount": 250.0,
+            "interval": "weekly",
+            "balance": 250.0,
+            "daily_limit": null,
+            "transaction_limit": 20.5,
+            "single_use": false,
+            "start_time": null,
+            "end_time": "2026-12-31T22:59:59.000000Z",
+            "scope": [5812, 3],
+            "next_reset_at": "2026-03-09T07:00:00.000000Z",
+            "usage": {"spent": 0.0, "spent_today": 0.0, "daily_balance": null},
+            "created_at": card["created_at"],
+        },
+        "description": "Team lunches",
+        "expiration": "2029-03-31",
+        "is_virtual": true,
+        "last_four": card["last_four"],
+        "state": "active",
+        "suspension_reason": null,
+        "assigned_to": {"id": MEMBER, "url": format!("{BASE}/v1/members/{MEMBER}"),
+            "email": "ada@example.com", "first_name": "Ada", "last_name": "Byron"},
+        "category": null,
+        "department": null,
+        "location": null,
+        "label": null,
+        "billing_address": {"address_1": "2 Side St", "address_2": "", "city": "Berkeley",
+            "state": "CA", "zip_code": "94704"},
+        "created_at": card["created_at"],
+    });
+    assert_eq!(card, expected);
+    assert_eq!(card["last_four"].as_str().unwrap().len(), 4);
+    assert!(card["created_at"].as_str().unwrap().starts_with("2026-03-04T20:00:00."));
+    assert_eq!(bench.get(&format!("/v1/cards/{id}/")).await, expected);
+    let (_, text) =
+        bench.ask_as("bearer read", "GET", &format!("/v1/cards/{id}"), Value::Null).await;
+    assert!(text.contains("\"amount\":250.00,"), "{text}");
+    assert!(text.contains("\"transaction_limit\":20.50,"), "{text}");
+}
+
+#[tokio::test]
+async fn physical_cards_start_unactivated_and_need_an_assignee_to_be_opened() {
+    let bench = Bench::new().await;
+    let shipping = bench.get("/v1/company").await["shipping_address"]["id"].clone();
+    let card = bench
+        .order(json!({"allowance": {"amount": 1}, "description": "Van", "is_virtual": false,
+            "shipping_address": {"id": shipping}}))
+        .await;
+    assert_eq!(card["state"], "unactivated");
+    let path = format!("/v1/cards/{}", id_of(&card));
+    let (status, body) = bench.ask("PUT", &path, json!({"state": "active"})).await;
+    assert_eq!((status, &body["detail"]["param"]), (400, &json!("assigned_to")));
+    let change = json!({"state": "active", "assigned_to": {"id": MEMBER}});
+    let (status, body) = bench.ask("PUT", &path, change).await;
+    assert_eq!((status, &body["state"]), (200, &json!("active")));
+}
+
+#[tokio::test]
+async fn orders_are_checked_field_by_field() {
+    let bench = Bench::new().await;
+    let with = |changes: Value| {
+        let mut body = virtual_card();
+        body.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        body
+    };
+    let rows = [
+        (json!({}), vec!["allowance", "description", "is_virtual"]),
+        (with(json!({"allowance": null})), vec!["allowance"]),
+        (with(json!({"allowance": 5})), vec!["allowance"]),
+        (with(json!({"allowance": {}})), vec!["allowance.amount"]),
+        (with(json!({"allowance": {"amount": -1}})), vec!["allowance.amount"]),
+        (with(json!({"allowance": {"amount": 1, "scope": [1, 1]}})), vec!["allowance.scope"]),
+        (with(json!({"description": ""})), vec!["description"]),
+        (with(json!({"description": 5, "is_virtual": "yes"})), vec!["description", "is_virtual"]),
+        (with(json!({"is_virtual": false})), vec!["shipping_address"]),
+        (
+            with(json!({"is_virtual": false, "shipping_address": {"city": "X"}})),
+            vec![
+                "shipping_address.address_1",
+                "shipping_address.state",
+                "shipping_address.zip_code",
+            ],
+        ),
+        (
+            with(json!({"is_virtual": false, "shipping_address": {"id": COMPANY}})),
+            vec!["shipping_address.id"],
+        ),
+        (with(json!({"billing_name": "x".repeat(41)})), vec!["billing_name"]),
+        (with(json!({"billing_address": {}})), {
+            let fields = ["address_1", "city", "state", "zip_code"];
+            fields.map(|name| ["billing_address.", name].concat().leak() as &str).to_vec()
+        }),
+        (with(json!({"assigned_to": MEMBER})), vec!["assigned_to"]),
+        (with(json!({"assigned_to": {"id": OTHER_MEMBER}})), vec!["assigned_to"]),
+        (with(json!({"category": {"id": COMPANY}})), vec!["category"]),
+        (with(json!({"label": "x", "description": null})), vec!["description", "label"]),
+    ];
+    for (body, expected) in rows {
+        let (status, answer) = bench.ask("POST", "/v1/cards", body.clone()).await;
+        assert_eq!(status, 400, "{body}");
+        let errors = answer["detail"]["errors"].as_array().unwrap();
+        let named: Vec<_> = errors.iter().map(|error| error["param"].as_str().unwrap()).collect();
+        assert_eq!(named, expected, "{body}");
+        let param = if let [one] = expected.as_slice() { json!(one) } else { Value::Null };
+        assert_eq!(answer["detail"]["param"], param, "{body}");
+    }
+    assert_eq!(bench.get("/v1/cards").await["count"], 0);
+    let fine = with(json!({"billing_name": "x".repeat(40), "assigned_to": null, "label": null}));
+    bench.order(fine).await;
+}
+
+#[tokio::test]
+async fn only_tokens_open_data_and_only_admins_change_it() {
+    let bench = Bench::new().await;
+    let card = bench.order(virtual_card()).await;
+    let card_path = format!("/v1/cards/{}", id_of(&card));
+    let allowance_path = format!("/v1/allowances/{}", id_of(&card["allowance"]));
+    let account_path = format!("/v1/accounts/{ACCOUNT}");
+    let rows = [
+        ("", "GET", "/v1/cards", 401),
+        ("Token", "GET", "/v1/cards", 401),
+        ("Token wrong", "GET", "/v1/cards", 401),
+        ("Basic admin", "GET", "/v1/cards", 401),
+        ("Bearer admin", "GET", "/v1/cards", 200),
+        ("Token read", "GET", "/v1/cards", 200),
+        ("Token read", "POST", "/v1/cards", 403),
+        ("Token read", "PUT", &card_path, 403),
+        ("Token read", "DELETE", &card_path, 403),
+        ("Token read", "PUT", &allowance_path, 403),
+        ("Token other", "GET", &card_path, 404),
+        ("Token other", "PUT", &card_path, 404),
+        ("Token other", "DELETE", &card_path, 404),
+        ("Token other", "GET", &allowance_path, 404),
+        ("Token other", "PUT", &allowance_path, 404),
+        ("Token other", "GET", &account_path, 404),
+        ("Token admin", "GET", "/v1/cards/5", 404),
+        ("Token admin", "GET", "/v1/transactions/01900000-0000-7000-8000-000000000000", 404),
+        ("Token admin", "PATCH", &card_path, 405),
+        ("Token admin", "GET", "/v1/unknown", 404),
+        ("", "GET", "/v1/unknown", 404),
+    ];
+    for (authorization, method, path, expected) in rows {
+        let body = if matches!(method, "POST" | "PUT") { json!({}) } else { Value::Null };
+        let (status, text) = bench.ask_as(authorization, method, path, body).await;
+        assert_eq!(status, expected, "{authorization} {method} {path}");
+        if status >= 400 {
+            let body: Value = serde_json::from_str(&text).unwrap();
+            assert!(body["detail"]["message"].is_string(), "{text}");
+            assert_eq!(body["detail"]["errors"], json!([]), "{text}");
+        }
+    }
+    assert_eq!(bench.get(&card_path).await["state"], "active");
+}
+
+#[tokio::test]
+async fn cards_are_listed_by_filter_and_page() {
+    let bench = Bench::new().await;
+    let mut ids = Vec::new();
+    for number in 0..5 {
+        let mut body = virtual_card();
+        body["description"] = json!(format!("Card {number}"));
+        if number % 2 == 0 {
+            body["assigned_to"] = json!({"id": MEMBER});
+        }
+        ids.push(id_of(&bench.order(body).await).to_owned());
+        bench.advance(&format!("2026-03-04T20:0{}:00Z", number + 1));
+    }
+    let (status, _) = bench.ask("DELETE", &format!("/v1/cards/{}", ids[4]), Value::Null).await;
+    assert_eq!(status, 204);
+    let (status, _) = bench.ask("DELETE", &format!("/v1/cards/{}", ids[4]), Value::Null).await;
+    assert_eq!(status, 204);
+    let rows: &[(&str, &[usize])] = &[
+        ("", &[4, 3, 2, 1, 0]),
+        ("?ordering=created_at", &[0, 1, 2, 3, 4]),
+        ("?state=active", &[3, 2, 1, 0]),
+        ("?state=terminated,suspended", &[4]),
+        ("?description=CARD%203", &[3]),
+        ("?description=nothing", &[]),
+        ("?created_after=2026-03-04T20:02:00Z", &[4, 3, 2]),
+        ("?created_before=2026-03-04T21:02:00+01:00", &[1, 0]),
+        ("?created_before=2026-03-04T21:02:00%2B01:00&created_after=2026-03-04T20:01:00Z", &[1]),
+    ];
+    for (query, expected) in rows {
+        let list = bench.get(&format!("/v1/cards{query}")).await;
+        let found: Vec<_> = list["results"].as_array().unwrap().iter().map(id_of).collect();
+        let expected: Vec<_> = expected.iter().map(|at| ids[*at].as_str()).collect();
+        assert_eq!(found, expected, "{query}");
+        assert_eq!(list["count"], expected.len(), "{query}");
+        assert_eq!(list["next"], Value::Null, "{query}");
+    }
+    let list = bench.get(&format!("/v1/cards?assigned_to={MEMBER}")).await;
+    assert_eq!(list["count"], 3);
+    for stranger in [OTHER_MEMBER, COMPANY] {
+        let list = bench.get(&format!("/v1/cards?assigned_to={stranger}")).await;
+        let empty = json!({"count": 0, "next": null, "previous": null, "results": []});
+        assert_eq!(list, empty);
+    }
+    let list = bench.get("/v1/cards?limit=2&offset=2&state=active,terminated").await;
+    let link =
+        |offset| json!(format!("{BASE}/v1/cards?state=active,terminated&limit=2&offset={offset}"));
+    assert_eq!((&list["next"], &list["previous"]), (&link(4), &link(0)));
+    let (status, body) =
+        bench.ask("GET", "/v1/cards?state=open&limit=-1&category=x", Value::Null).await;
+    assert_eq!(status, 400);
+    assert_eq!(body["detail"]["errors"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_card_changes_only_where_it_is_told_to() {
+    let bench = Bench::new().await;
+    let card = bench.order(virtual_card()).await;
+    let path = format!("/v1/cards/{}", id_of(&card));
+    let (status, same) = bench.ask("PUT", &path, json!({"last_four": "1", "x": {}})).await;
+    assert_eq!((status, &same), (200, &card));
+
+    let change = json!({"state": "suspended", "description": "Closed",
+        "assigned_to": {"id": MEMBER}, "billing_address": {"address_1": "2 Side St", "city": "Berkeley", "state": "CA",
+            "zip_code": "94704", "address_2": "Floor 3"}});
+    let (_, changed) = bench.ask("PUT", &path, change).await;
+    let mut expected = card.clone();
+    expected["state"] = json!("suspended");
+    expected["suspension_reason"] = json!("manual");
+    expected["description"] = json!("Closed");
+    expected["assigned_to"] = changed["assigned_to"].clone();
+    expected["billing_address"] = json!({"address_1": "2 Side St", "address_2": "Floor 3",
+        "city": "Berkeley", "state": "CA", "zip_code": "94704"});
+    assert_eq!(changed, expected);
+    assert_eq!(changed["assigned_to"]["id"], json!(MEMBER));
+
+    let change = json!({"state": "active", "description": "Lunch", "assigned_to": null,
+        "billing_address": null});
+    let (_, restored) = bench.ask("PUT", &path, change).await;
+    assert_eq!(restored, card);
+
+    let rows = [
+        (json!({"state": "terminated"}), 400, "not_settable"),
+        (json!({"state": "unactivated"}), 400, "not_settable"),
+        (json!({"state": "open"}), 400, "unknown_value"),
+        (json!({"state": null}), 400, "null"),
+        (json!({"description": " "}), 400, "blank"),
+        (json!({"assigned_to": {"id": OTHER_MEMBER}}), 400, "not_found"),
+        (json!({"department": {"id": COMPANY}}), 400, "not_found"),
+        (json!({"location": null}), 200, ""),
+    ];
+    for (change, status, code) in rows {
+        let (told, body) = bench.ask("PUT", &path, change.clone()).await;
+        assert_eq!(told, status, "{change}");
+        if status != 200 {
+            assert_eq!(code_of(&body), code, "{change}");
+        }
+    }
+    bench.ask("DELETE", &path, Value::Null).await;
+    let (status, body) = bench.ask("PUT", &path, json!({"state": "active"})).await;
+    assert_eq!((status, code_of(&body)), (409, "card_terminated"));
+    let (status, body) = bench.ask("PUT", &path, json!({"description": "Gone"})).await;
+    assert_eq!(
+        (status, &body["description"], &body["state"]),
+        (200, &json!("Gone"), &json!("terminated"))
+    );
+}
+
+#[tokio::test]
+async fn an_allowance_shows_what_is_left_and_takes_changes_in_part() {
+    let bench = Bench::new().await;
+    let card = bench.order(virtual_card()).await;
+    let path = format!("/v1/allowances/{}", id_of(&card["allowance"]));
+    assert_eq!(bench.get(&path).await, card["allowance"]);
+    assert!(bench.authorize(&card, amount(3_025)).await);
+
+    let (status, body) = bench.ask("PUT", &path, json!({"daily_limit": 50, "amount": 30})).await;
+    assert_eq!(status, 200);
+    let mut expected = card["allowance"].clone();
+    expected["amount"] = json!(30.0);
+    expected["balance"] = json!(-0.25);
+    expected["daily_limit"] = json!(50.0);
+    expected["usage"] = json!({"spent": 30.25, "spent_today": 30.25, "daily_balance": 19.75});
+    assert_eq!(body, expected);
+
+    let (_, body) = bench.ask("PUT", &path, json!({"reset": true})).await;
+    assert_eq!((&body["balance"], &body["usage"]["spent_today"]), (&json!(30.0), &json!(30.25)));
+    let (status, body) = bench.ask("PUT", &path, json!({"reset": true, "interval": "daily"})).await;
+    assert_eq!((status, &body["detail"]["param"]), (400, &json!("reset")));
+
+    assert!(bench.authorize(&card, amount(1_000)).await);
+    let (_, body) = bench.ask("PUT", &path, json!({"interval": "daily"})).await;
+    assert_eq!(body["balance"], json!(20.0));
+    assert_eq!(body["next_reset_at"], "2026-03-05T08:00:00.000000Z");
+    bench.advance("2026-03-05T08:00:00Z");
+    let body = bench.get(&path).await;
+    assert_eq!((&body["balance"], &body["usage"]["spent_today"]), (&json!(30.0), &json!(0.0)));
+    assert_eq!(body["next_reset_at"], "2026-03-06T08:00:00.000000Z");
+
+    let (status, body) = bench.ask("PUT", &path, json!({"amount": -1, "scope": [699]})).await;
+    assert_eq!((status, body["detail"]["errors"].as_array().unwrap().len()), (400, 2));
+}
+
+#[tokio::test]
+async fn a_transaction_has_the_shape_of_the_specification() {
+    let bench = Bench::new().await;
+    let mut order = virtual_card();
+    order["assigned_to"] = json!({"id": MEMBER});
+    let card = bench.order(order).await;
+    bench.advance("2026-03-04T20:10:00Z");
+    let foreign = MessageAmounts {
+        amount: Minor(1_500),
+        currency: Some(JPY),
+        billing: Some(CurrencyAmount { amount: Minor(1_025), currency: USD }),
+    };
+    assert!(bench.authorize(&card, foreign).await);
+    bench.advance("2026-03-04T20:20:00Z");
+    assert!(!bench.authorize(&card, amount(10_001)).await);
+
+    let list = bench.get("/v1/transactions").await;
+    assert_eq!(list["count"], 3);
+    let [declined, pending, opening] = list["results"].as_array().unwrap().as_slice() else {
+        panic!("{list}");
+    };
+    let id = id_of(pending);
+    let expected = json!({
+        "id": id,
+        "url": format!("{BASE}/v1/transactions/{id}"),
+        "amount": -10.25,
+        "foreign_amount": -1500,
+        "foreign_currency_code": "JPY",
+        "state": "pending",
+        "card": {"id": id_of(&card), "url": card["url"], "state": "active",
+            "description": "Lunch", "last_four": card["last_four"]},
+        "member": card["assigned_to"],
+        "category": null,
+        "department": null,
+        "location": null,
+        "label": null,
+        "receipt": null,
+        "note": "",
+        "merchant": {"mid": 123_456, "mcc": 5812, "name": "Luigi", "address": "",
+            "city": "Oakland", "state": "CA", "zip": "94601", "zip_code": "94601",
+            "country": "US", "card_acceptor_id": "000000000123456"},
+        "time": "2026-03-04T20:10:00.000000Z",
+        "posted_at": null,
+        "created_at": "2026-03-04T20:10:00.000000Z",
+        "kind": "purchase",
+    });
+    assert_eq!(*pending, expected);
+    assert_eq!(bench.get(&format!("/v1/transactions/{id}")).await, expected);
+
+    assert_eq!(declined["state"], "declined");
+    assert_eq!(declined["amount"], json!(-100.01));
+    assert_eq!(declined["response_code"], 1502);
+    assert_eq!(declined["failed_rules"], json!(["allowance_balance"]));
+    assert_eq!(declined["posted_at"], Value::Null);
+
+    assert_eq!(opening["amount"], json!(1000.0));
+    assert_eq!((&opening["card"], &opening["kind"]), (&Value::Null, &json!("bank_transfer")));
+    let bank = json!({"description": "Opening balance", "name": "Bank", "number": ""});
+    assert_eq!(opening["bank_account"], bank);
+    assert_eq!(opening["posted_at"], opening["time"]);
+    assert!(opening.get("merchant").is_none() && opening.get("response_code").is_none());
+
+    let path = format!("/v1/transactions/{id}");
+    let (status, _) = bench.ask_as("Token other", "GET", &path, Value::Null).await;
+    assert_eq!(status, 404);
+}
+
+#[tokio::test]
+async fn transactions_are_listed_by_filter_and_time() {
+    let bench = Bench::new().await;
+    let mut order = virtual_card();
+    order["assigned_to"] = json!({"id": MEMBER});
+    let (first, second) = (bench.order(order).await, bench.order(virtual_card()).await);
+    for (minute, card) in [(1, &first), (2, &second), (3, &first)] {
+        bench.advance(&format!("2026-03-04T20:0{minute}:00Z"));
+        assert!(bench.authorize(card, amount(100 * minute)).await);
+    }
+    let of_first = format!("card={}", id_of(&first));
+    let rows: &[(&str, &[f64])] = &[
+        ("", &[-3.0, -2.0, -1.0, 1_000.0]),
+        ("ordering=time", &[1_000.0, -1.0, -2.0, -3.0]),
+        ("ordering=-time&limit=1&offset=1", &[-2.0]),
+        (&of_first, &[-3.0, -1.0]),
+        (&format!("member={MEMBER}"), &[-3.0, -1.0]),
+        ("after=2026-03-04T20:02:00Z", &[-3.0, -2.0]),
+        ("before=2026-03-04T20:02:00Z&after=2026-03-04T20:01:00Z", &[-1.0]),
+        (&format!("{of_first}&before=2026-03-04T21:03:00+01:00"), &[-1.0]),
+        (&format!("card={COMPANY}"), &[]),
+        (&format!("member={OTHER_MEMBER}"), &[]),
+        (&format!("label={COMPANY}"), &[]),
+    ];
+    for (query, expected) in rows {
+        let list = bench.get(&format!("/v1/transactions?{query}")).await;
+        let found: Vec<_> =
+            list["results"].as_array().unwrap().iter().map(|row| &row["amount"]).collect();
+        assert_eq!(found, *expected, "{query}");
+    }
+    let (status, body) = bench.ask("GET", "/v1/transactions?before=today", Value::Null).await;
+    assert_eq!((status, &body["detail"]["param"]), (400, &json!("before")));
+}
+
+#[tokio::test]
+async fn accounts_and_company_have_the_shapes_of_the_specification() {
+    let bench = Bench::new().await;
+    let card = bench.order(virtual_card()).await;
+    assert!(bench.authorize(&card, amount(1_050)).await);
+    let list = bench.get("/v1/accounts").await;
+    let account = &list["results"][0];
+    let expected = json!({
+        "id": ACCOUNT,
+        "url": format!("{BASE}/v1/accounts/{ACCOUNT}"),
+        "name": "Spending",
+        "number": "000123456789",
+        "ledger_balance": 1000.0,
+        "available_balance": 989.5,
+        "available_credit": 1489.5,
+        "pending_credits": 0.0,
+        "credit_limit": 500.0,
+        "funding_source": {"name": "Bank", "is_verified": true},
+        "created_at": account["created_at"],
+    });
+    assert_eq!(*account, expected);
+    assert_eq!((&list["count"], &list["next"]), (&json!(1), &Value::Null));
+    assert_eq!(bench.get(&format!("/v1/accounts/{ACCOUNT}")).await, expected);
+    let empty = bench.get("/v1/accounts?created_before=2026-03-04T19:00:00Z").await;
+    assert_eq!(empty["count"], 0);
+
+    let company = bench.get("/v1/company").await;
+    let address_id = id_of(&company["shipping_address"]).to_owned();
+    let expected = json!({
+        "id": COMPANY,
+        "url": format!("{BASE}/v1/company"),
+        "name": "Acme",
+        "website": "https://acme.example.com",
+        "shipping_address": {"id": address_id,
+            "url": format!("{BASE}/v1/shipping-addresses/{address_id}"),
+            "address_1": "1 Market Street", "address_2": "", "city": "San Francisco",
+            "state": "CA", "zip_code": "94105", "country": "US"},
+        "sso": null,
+        "created_at": company["created_at"],
+    });
+    assert_eq!(company, expected);
+    let address = bench.get(&format!("/v1/shipping-addresses/{address_id}")).await;
+    assert_eq!(address, expected["shipping_address"]);
+
+    let (_, yen) = bench.ask_as("Token other", "GET", "/v1/accounts", Value::Null).await;
+    assert!(yen.contains("\"ledger_balance\":100000,"), "{yen}");
+}
+
+#[tokio::test]
+async fn merchant_categories_are_paged_by_number() {
+    let bench = Bench::new().await;
+    let list = bench.get("/v1/merchant-categories?limit=1000").await;
+    let ids: Vec<_> =
+        list["results"].as_array().unwrap().iter().map(|row| row["id"].as_u64().unwrap()).collect();
+    assert!(ids.is_sorted() && ids.len() > 900, "{}", ids.len());
+    let last = bench.get("/v1/merchant-categories?ordering=-id&limit=1").await;
+    assert_eq!(last["results"][0]["id"].as_u64(), ids.iter().copied().max());
+}
+
+#[tokio::test]
+async fn a_stopped_switch_says_so() {
+    let bench = Bench::new().await;
+    bench.state.switch.engine().shut_down();
+    let (status, body) = bench.ask("POST", "/v1/cards", virtual_card()).await;
+    assert_eq!((status, code_of(&body)), (503, "stopped"));
+}

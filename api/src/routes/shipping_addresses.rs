@@ -1,0 +1,22 @@
+//! Shipping addresses: each company has one, which its physical cards may be sent to. Extension.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::input::PathId;
+use crate::auth::ReadAccess;
+use crate::error::ApiError;
+use crate::state::AppState;
+use crate::wire::address::{ShippingAddressBody, shipping_address_id};
+
+/// GET /v1/shipping-addresses/:shipping_address_id
+pub async fn get_shipping_address(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    PathId(id): PathId,
+) -> Result<Json<ShippingAddressBody>, ApiError> {
+    if id != shipping_address_id(caller.company.id) {
+        return Err(ApiError::not_found());
+    }
+    Ok(Json(ShippingAddressBody::new(&caller.company, state.urls())))
+}

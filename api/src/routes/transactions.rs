@@ -1,0 +1,275 @@
+//! Transactions: card purchases and bank transfers, as they stand. Source: spec "Transactions".
+
+use axum::Json;
+use axum::extract::State;
+use cardswitch_engine::domain::ids::{CardId, DimensionId, MemberId, TransactionId};
+use cardswitch_engine::domain::merchant::Merchant;
+use cardswitch_engine::domain::transaction::{
+    BankAccount, TransactionKind, TransactionRecord, TransactionState,
+};
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{Listed, TransactionFilter, TransactionRow};
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::input::{ListQuery, PathId};
+use super::view::{View, read_view};
+use crate::auth::ReadAccess;
+use crate::error::ApiError;
+use crate::state::AppState;
+use crate::wire::amount::Amount;
+use crate::wire::currency::render_currency;
+use crate::wire::page::{Listing, envelope, parse_page};
+use crate::wire::query::Query;
+use crate::wire::reference::{
+    CardReference, DIMENSION_FIELDS, DimensionReference, MemberReference,
+};
+use crate::wire::time::render_time;
+
+/// A transaction as responses show it. Source: spec "Transaction".
+#[derive(Debug, Serialize)]
+pub struct TransactionBody {
+    id: Uuid,
+    url: String,
+    amount: Amount,
+    foreign_amount: Option<Amount>,
+    foreign_currency_code: Option<String>,
+    state: &'static str,
+    card: Option<CardReference>,
+    member: Option<MemberReference>,
+    category: Option<DimensionReference>,
+    department: Option<DimensionReference>,
+    location: Option<DimensionReference>,
+    label: Option<DimensionReference>,
+    receipt: Option<()>,
+    note: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bank_account: Option<BankAccountBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merchant: Option<MerchantBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_code: Option<u16>,
+    time: String,
+    posted_at: Option<String>,
+    created_at: String,
+    /// Extension: what kind of movement it is.
+    kind: &'static str,
+    /// Extension: every rule that failed, the deciding one first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed_rules: Vec<&'static str>,
+    /// Extension: the purchase it gives money back for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refund_of: Option<TransactionReference>,
+}
+
+/// The far end of a bank transfer.
+#[derive(Debug, Serialize)]
+pub struct BankAccountBody {
+    description: String,
+    name: String,
+    number: String,
+}
+
+/// Where a purchase was made. The ZIP stands under both names that clients know.
+#[derive(Debug, Serialize)]
+pub struct MerchantBody {
+    mid: u64,
+    mcc: Option<u16>,
+    name: String,
+    /// Card networks name no street.
+    address: &'static str,
+    city: String,
+    state: String,
+    zip: String,
+    zip_code: String,
+    country: String,
+    /// Extension: the merchant id as the network sent it.
+    card_acceptor_id: String,
+}
+
+/// Another transaction.
+#[derive(Debug, Serialize)]
+pub struct TransactionReference {
+    id: Uuid,
+    url: String,
+}
+
+impl TransactionBody {
+    /// The transaction as it is shown.
+    /// Errors: what it refers to cannot be read.
+    pub fn new(row: &TransactionRow, view: &View<'_>) -> Result<Self, StoreError> {
+        let (record, progress) = (&row.record, &row.progress);
+        let [category, department, label, location] =
+            record.dimensions.map(|id| view.dimension_reference(id));
+        let is_declined = progress.state == TransactionState::Declined;
+        // SPEC: "Transaction": purchases are negative, refunds and transfers in are positive; the
+        // engine counts from the merchant's side.
+        let amount = -progress.amount(record.requested);
+        Ok(Self {
+            id: record.id.0,
+            url: view.urls.object("transactions", record.id.0),
+            amount: Amount::new(amount, view.company.currency),
+            foreign_amount: foreign_amount(record),
+            foreign_currency_code: record.foreign.map(|foreign| render_currency(foreign.currency)),
+            state: render_state(progress.state),
+            card: view.card_reference(record.card)?,
+            member: view.member_reference(record.member)?,
+            category,
+            department,
+            location,
+            label,
+            receipt: None,
+            note: String::new(),
+            bank_account: record.bank_account.as_ref().map(BankAccountBody::new),
+            merchant: record.merchant.as_ref().map(MerchantBody::new),
+            response_code: is_declined.then(|| record.response_code.number()),
+            time: render_time(record.authorized_at),
+            posted_at: progress.posted_at.map(render_time),
+            created_at: render_time(record.authorized_at),
+            kind: render_kind(record.kind),
+            failed_rules: record.failed_rules.iter().map(|rule| rule.name()).collect(),
+            refund_of: refunded(record, view)?,
+        })
+    }
+}
+
+fn foreign_amount(record: &TransactionRecord) -> Option<Amount> {
+    let foreign = record.foreign?;
+    let is_refund = record.kind == TransactionKind::Refund;
+    let amount = if is_refund { foreign.amount } else { -foreign.amount };
+    Some(Amount::new(amount, foreign.currency))
+}
+
+fn refunded(
+    record: &TransactionRecord,
+    view: &View<'_>,
+) -> Result<Option<TransactionReference>, StoreError> {
+    let Some(seq) = record.refund_of else { return Ok(None) };
+    let purchase = view.snapshot.transaction(seq)?;
+    Ok(purchase.map(|row| TransactionReference {
+        id: row.record.id.0,
+        url: view.urls.object("transactions", row.record.id.0),
+    }))
+}
+
+impl BankAccountBody {
+    fn new(account: &BankAccount) -> Self {
+        Self {
+            description: account.description.clone(),
+            name: account.name.clone(),
+            number: account.number.clone(),
+        }
+    }
+}
+
+impl MerchantBody {
+    fn new(merchant: &Merchant) -> Self {
+        Self {
+            mid: merchant.mid,
+            mcc: merchant.mcc.map(|mcc| mcc.0),
+            name: merchant.name.clone(),
+            address: "",
+            city: merchant.city.clone(),
+            state: merchant.state.clone(),
+            zip: merchant.zip.clone(),
+            zip_code: merchant.zip.clone(),
+            country: merchant.country.clone(),
+            card_acceptor_id: merchant.card_acceptor_id.clone(),
+        }
+    }
+}
+
+const fn render_state(state: TransactionState) -> &'static str {
+    match state {
+        TransactionState::Pending => "pending",
+        TransactionState::Completed => "completed",
+        TransactionState::Declined => "declined",
+        TransactionState::Canceled => "canceled",
+    }
+}
+
+const fn render_kind(kind: TransactionKind) -> &'static str {
+    match kind {
+        TransactionKind::Purchase | TransactionKind::SingleMessagePurchase => "purchase",
+        TransactionKind::Verification => "verification",
+        TransactionKind::Cash => "cash",
+        TransactionKind::Refund => "refund",
+        TransactionKind::BankTransfer => "bank_transfer",
+    }
+}
+
+/// The filters of GET /v1/transactions; ids stay ids until the tables are at hand.
+#[derive(Debug)]
+struct ListTransactionsRequest {
+    card: Option<CardId>,
+    member: Option<MemberId>,
+    filter: TransactionFilter,
+}
+
+impl ListTransactionsRequest {
+    fn parse(query: &mut Query) -> Self {
+        Self {
+            card: query.id("card").map(CardId),
+            member: query.id("member").map(MemberId),
+            filter: TransactionFilter {
+                before: query.time("before"),
+                after: query.time("after"),
+                dimensions: DIMENSION_FIELDS.map(|name| query.id(name).map(DimensionId)),
+                ..TransactionFilter::default()
+            },
+        }
+    }
+
+    /// The filter as the tables take it; none where it names a card or member that is unknown.
+    fn resolve(&self, view: &View<'_>) -> Result<Option<TransactionFilter>, StoreError> {
+        let mut filter = self.filter;
+        if let Some(id) = self.card {
+            let Some(card) = view.find_card(id)? else { return Ok(None) };
+            filter.card = Some(card.profile.slot);
+        }
+        if let Some(id) = self.member {
+            let Some(member) = view.find_member(id)? else { return Ok(None) };
+            filter.member = Some(member.slot);
+        }
+        Ok(Some(filter))
+    }
+}
+
+/// GET /v1/transactions
+pub async fn list_transactions(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    ListQuery { mut query, address }: ListQuery,
+) -> Result<Json<Listing<TransactionBody>>, ApiError> {
+    let page = parse_page(&mut query, &["created_at", "time"]);
+    let request = ListTransactionsRequest::parse(&mut query);
+    query.finish()?;
+    let listed = read_view(&state, &caller, |view| {
+        let Some(filter) = request.resolve(view)? else {
+            return Ok(Listed { count: 0, rows: Vec::new() });
+        };
+        let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
+        let rows = found.rows.iter().map(|row| TransactionBody::new(row, view));
+        Ok(Listed { count: found.count, rows: rows.collect::<Result<_, _>>()? })
+    });
+    let listed = listed.await?;
+    Ok(Json(envelope(listed, &page, &address, state.urls())))
+}
+
+/// GET /v1/transactions/:transaction_id
+pub async fn get_transaction(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    PathId(id): PathId,
+) -> Result<Json<TransactionBody>, ApiError> {
+    let id = TransactionId(id);
+    // A forged id is told from a real one without a look-up.
+    let seq = state.switch.engine().ids().open_transaction_id(id);
+    let seq = seq.ok_or_else(ApiError::not_found)?;
+    let body = read_view(&state, &caller, |view| {
+        let row = view.snapshot.transaction(seq)?;
+        let own = row.filter(|row| row.record.company == view.company.slot && row.record.id == id);
+        own.map(|row| TransactionBody::new(&row, view)).transpose()
+    });
+    body.await?.map(Json).ok_or_else(ApiError::not_found)
+}

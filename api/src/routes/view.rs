@@ -1,0 +1,104 @@
+//! A company's data at one moment: what rendering an object needs beyond its own row.
+
+use cardswitch_engine::domain::card::CardProfile;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::{
+    CardId, CardSlot, DimensionId, MemberId, MemberSlot, Timestamp,
+};
+use cardswitch_engine::domain::member::{Member, MemberState};
+use cardswitch_engine::store::query::CardRow;
+use cardswitch_engine::store::{Snapshot, StoreError};
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::state::AppState;
+use crate::wire::reference::{
+    CardReference, DimensionReference, MemberReference, render_card_state, render_last_four,
+};
+use crate::wire::urls::Urls;
+
+/// The tables as the caller's company sees them.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// The tables.
+    pub snapshot: &'a Snapshot,
+    /// Whose objects are shown.
+    pub company: &'a Company,
+    /// The addresses of objects.
+    pub urls: &'a Urls,
+    /// The moment for which periods and days are shown.
+    pub now: Timestamp,
+}
+
+/// Reads the caller's data.
+/// Errors: the tables cannot be read.
+pub async fn read_view<T: Send>(
+    state: &AppState,
+    caller: &Caller,
+    read: impl FnOnce(&View<'_>) -> Result<T, StoreError> + Send,
+) -> Result<T, ApiError> {
+    let now = state.now();
+    let view = |snapshot: &Snapshot| {
+        read(&View { snapshot, company: &caller.company, urls: state.urls(), now })
+    };
+    Ok(state.switch.read(view).await?)
+}
+
+impl View<'_> {
+    /// Finds a card of the company.
+    pub fn find_card(&self, id: CardId) -> Result<Option<CardRow>, StoreError> {
+        self.snapshot.card_by_id(self.company.slot, id)
+    }
+
+    /// Finds a member of the company, one that was deleted too.
+    pub fn find_member(&self, id: MemberId) -> Result<Option<Member>, StoreError> {
+        self.snapshot.member_by_id(self.company.slot, id)
+    }
+
+    /// Whether cards can be assigned to this member; to nobody they always can.
+    pub fn is_assignable(&self, id: Option<MemberId>) -> Result<bool, StoreError> {
+        let Some(id) = id else { return Ok(true) };
+        let member = self.find_member(id)?;
+        Ok(member.is_some_and(|member| member.state == MemberState::Active))
+    }
+
+    /// The reference to a member.
+    pub fn member_reference(
+        &self,
+        slot: Option<MemberSlot>,
+    ) -> Result<Option<MemberReference>, StoreError> {
+        let Some(slot) = slot else { return Ok(None) };
+        let member = self.snapshot.member(slot)?;
+        Ok(member.map(|member| MemberReference::new(&member, self.urls)))
+    }
+
+    /// The reference to a card.
+    pub fn card_reference(
+        &self,
+        slot: Option<CardSlot>,
+    ) -> Result<Option<CardReference>, StoreError> {
+        let Some(slot) = slot else { return Ok(None) };
+        let card = self.snapshot.card(slot)?;
+        Ok(card.map(|card| self.reference_to(&card.profile, &card)))
+    }
+
+    fn reference_to(&self, profile: &CardProfile, card: &CardRow) -> CardReference {
+        CardReference {
+            id: profile.id.0,
+            url: self.urls.object("cards", profile.id.0),
+            state: render_card_state(card.record.usage.state),
+            description: profile.description.clone(),
+            last_four: render_last_four(profile.last_four),
+        }
+    }
+
+    /// The reference to a category, department, label or location. No such objects are kept yet,
+    /// and the shard refuses ids of what is not kept, so an id here names one that is gone.
+    #[must_use]
+    pub const fn dimension_reference(
+        &self,
+        _id: Option<DimensionId>,
+    ) -> Option<DimensionReference> {
+        None
+    }
+}

@@ -1,0 +1,179 @@
+//! A switch at work in this process: the engine, the HTTP side and the ISO 8583 door.
+//!
+//! Starting and stopping are in one place, so that `serve` and `demo` run the very same switch.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cardswitch_engine::engine::Engine;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::config::{
+    BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings,
+};
+use crate::http_server;
+use crate::issuing::CardNumbers;
+use crate::network::listener::{Listener, ListenerOptions};
+use crate::network::peers::PeerNetwork;
+use crate::opening::{OpeningError, open_engine};
+use crate::router;
+use crate::state::{ApiConfig, AppState};
+use crate::switch::Switch;
+use crate::wire::urls::Urls;
+
+use cardswitch_iso8583::{BitmapEncoding, Dialect, LengthPrefix};
+
+/// How often the engine's health is looked at.
+const HEALTH_INTERVAL: Duration = Duration::from_millis(200);
+
+/// A running switch.
+#[derive(Debug)]
+pub struct Server {
+    engine: Arc<Engine>,
+    http: SocketAddr,
+    iso8583: SocketAddr,
+    stop: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// Why a switch cannot be started.
+#[derive(Debug)]
+pub enum StartError {
+    /// A setting is out of range.
+    Config(ConfigError),
+    /// The data directory.
+    Opening(OpeningError),
+    /// An address cannot be listened at.
+    Listen(&'static str, SocketAddr, io::Error),
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(formatter),
+            Self::Opening(error) => error.fmt(formatter),
+            Self::Listen(what, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
+                write!(formatter, "{what} address {address} is in use")
+            }
+            Self::Listen(what, address, error) => {
+                write!(formatter, "cannot listen for {what} at {address}: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl Server {
+    /// Recovers the data directory and opens both doors; when this returns, both answer.
+    pub async fn start(data: &Path, settings: &Settings) -> Result<Self, StartError> {
+        let settings = settings.clone().checked().map_err(StartError::Config)?;
+        let options = listener_options(&settings).map_err(StartError::Config)?;
+        // Addresses first: recovering a large directory for a port that is taken helps nobody.
+        let http = TcpListener::bind(settings.http)
+            .await
+            .map_err(|error| StartError::Listen("HTTP", settings.http, error))?;
+        let http_address = http
+            .local_addr()
+            .map_err(|error| StartError::Listen("HTTP", settings.http, error))?;
+        let (engine, secrets) = open_engine(data, settings.clock, settings.retention)
+            .map_err(StartError::Opening)?;
+        let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
+        let not_listening = |error| StartError::Listen("ISO 8583", settings.iso8583, error);
+        let listener =
+            Listener::bind(options, Arc::clone(&engine) as _, Arc::clone(&secrets))
+                .await
+                .map_err(not_listening)?;
+        let iso8583 = listener.local_addr().map_err(not_listening)?;
+
+        let card_numbers = CardNumbers::new(&settings.bin)
+            .ok_or_else(|| StartError::Config(ConfigError::Value("bin", settings.bin.clone())))?;
+        let state = AppState {
+            switch: Switch::new(Arc::clone(&engine)),
+            secrets,
+            config: Arc::new(ApiConfig {
+                urls: Urls::new(&settings.base_url_for(http_address)),
+                card_numbers,
+            }),
+        };
+        let (stop, stopped) = watch::channel(false);
+        let tasks = vec![
+            tokio::spawn(http_server::serve(http, router::whole(state), stopped.clone())),
+            tokio::spawn(listener.run(stopped)),
+        ];
+        Ok(Self { engine, http: http_address, iso8583, stop, tasks })
+    }
+
+    /// Where HTTP is served.
+    #[must_use]
+    pub const fn http(&self) -> SocketAddr {
+        self.http
+    }
+
+    /// Where ISO 8583 is served.
+    #[must_use]
+    pub const fn iso8583(&self) -> SocketAddr {
+        self.iso8583
+    }
+
+    /// Resolves when the engine has failed, with the reason.
+    pub async fn failed(&self) -> String {
+        loop {
+            if let Some(reason) = self.engine.failure() {
+                return reason;
+            }
+            tokio::time::sleep(HEALTH_INTERVAL).await;
+        }
+    }
+
+    /// Why the engine has failed, if it has.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.engine.failure()
+    }
+
+    /// Stops reading, answers what is in flight, writes the last checkpoint.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        for task in self.tasks {
+            // A task that panicked has printed why; the engine is still to be shut down.
+            drop(task.await);
+        }
+        let engine = self.engine;
+        drop(tokio::task::spawn_blocking(move || engine.shut_down()).await);
+    }
+}
+
+fn listener_options(settings: &Settings) -> Result<ListenerOptions, ConfigError> {
+    let parse_peer = |text: &String| {
+        text.parse::<PeerNetwork>()
+            .map_err(|_| ConfigError::Value("iso8583_peers", text.clone()))
+    };
+    let peers = settings.iso8583_peers.iter().map(parse_peer).collect::<Result<_, _>>()?;
+    Ok(ListenerOptions {
+        dialect: dialect(settings.dialect),
+        peers,
+        idle_limit: Duration::from_secs(settings.iso8583_idle_timeout_s),
+        ..ListenerOptions::at(settings.iso8583)
+    })
+}
+
+fn dialect(settings: DialectSettings) -> Dialect {
+    Dialect {
+        bitmap: match settings.bitmap {
+            BitmapSetting::Binary => BitmapEncoding::Binary,
+            BitmapSetting::Hex => BitmapEncoding::HexText,
+        },
+        length_prefix: match settings.length_prefix {
+            LengthPrefixSetting::TwoBytes => LengthPrefix::TwoBytes,
+            LengthPrefixSetting::FourBytes => LengthPrefix::FourBytes,
+            LengthPrefixSetting::FourDigits => LengthPrefix::FourDigits,
+        },
+        tpdu: settings.tpdu,
+    }
+}

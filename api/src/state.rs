@@ -1,0 +1,76 @@
+//! What every handler of the API works with, and the one way in which they change anything.
+
+use std::sync::Arc;
+
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::submission::SubmitError;
+
+use crate::issuing::CardNumbers;
+use crate::secrets::Secrets;
+use crate::switch::Switch;
+use crate::wire::urls::Urls;
+
+/// Shared by all requests; cheap to clone.
+#[derive(Clone)]
+pub struct AppState {
+    /// The way to the engine.
+    pub switch: Switch,
+    /// Keys.
+    pub secrets: Arc<Secrets>,
+    /// Settings of the API.
+    pub config: Arc<ApiConfig>,
+}
+
+/// Settings of the API.
+#[derive(Clone, Debug)]
+pub struct ApiConfig {
+    /// Addresses of objects.
+    pub urls: Urls,
+    /// Where card numbers come from.
+    pub card_numbers: CardNumbers,
+}
+
+/// Why a change was not made, or may not have been.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteError {
+    /// The shard refused it.
+    Rejected(Rejection),
+    /// It never entered the engine.
+    NotTaken(SubmitError),
+    /// The journal failed under it.
+    OutcomeUnknown,
+    /// It was made, but the tables do not show it in time.
+    NotVisibleYet,
+}
+
+impl AppState {
+    /// The switch's time now.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.switch.engine().clock().now()
+    }
+
+    /// The addresses of objects.
+    #[must_use]
+    pub fn urls(&self) -> &Urls {
+        &self.config.urls
+    }
+
+    /// Has the shard make a change and waits until the tables show it.
+    /// Errors: a refusal, an overloaded or stopped switch, an unknown outcome, or late tables.
+    pub async fn carry_out(&self, command: AdminCommand) -> Result<(), WriteError> {
+        let command = Command::Admin(Box::new(command));
+        match self.switch.ask(command.into()).await.map_err(WriteError::NotTaken)? {
+            Reply::Done(seq) if self.switch.visible(seq).await => Ok(()),
+            Reply::Done(_) => Err(WriteError::NotVisibleYet),
+            Reply::Rejected(rejection) => Err(WriteError::Rejected(rejection)),
+            // No other reply is ever given to an admin command.
+            Reply::OutcomeUnknown | Reply::Network(_) | Reply::Ticked => {
+                Err(WriteError::OutcomeUnknown)
+            }
+        }
+    }
+}

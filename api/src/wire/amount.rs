@@ -1,0 +1,257 @@
+//! Amounts at the edge: decimals on the wire, integers of minor units inside.
+//!
+//! INVARIANT: no amount passes through a binary floating point number, in or out. What is read is
+//! the text of the JSON number (or numeric text); what is written is an exact JSON number with as
+//! many decimals as the currency has.
+
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use rust_decimal::Decimal;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::currency;
+use super::fault::Flaw;
+
+/// The largest amount that may be sent, in either direction. Units: major units.
+const AMOUNT_MAX_MAJOR: i64 = 1_000_000_000_000;
+/// Longer texts are no amounts.
+const TEXT_BYTES_MAX: usize = 64;
+
+/// An amount as responses show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amount {
+    decimal: Decimal,
+}
+
+impl Amount {
+    /// The amount in the currency's major units.
+    #[must_use]
+    pub fn new(minor: Minor, code: CurrencyCode) -> Self {
+        Self { decimal: Decimal::new(minor.0, currency::exponent(code)) }
+    }
+
+    /// The amount, or none for `Minor::UNLIMITED`.
+    #[must_use]
+    pub fn limit(minor: Minor, code: CurrencyCode) -> Option<Self> {
+        (minor != Minor::UNLIMITED).then(|| Self::new(minor, code))
+    }
+}
+
+impl std::fmt::Display for Amount {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.decimal.fmt(formatter)
+    }
+}
+
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RawValue::from_string(self.decimal.to_string())
+            .map_err(serde::ser::Error::custom)?
+            .serialize(serializer)
+    }
+}
+
+/// Why a text is not an amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AmountError {
+    /// It is no decimal number.
+    NotANumber,
+    /// It has more decimals than the currency.
+    TooManyDecimals {
+        /// How many the currency has.
+        exponent: u32,
+    },
+    /// Its magnitude is beyond 10^12.
+    TooLarge,
+}
+
+impl From<AmountError> for Flaw {
+    fn from(error: AmountError) -> Self {
+        match error {
+            AmountError::NotANumber => Self::new("not_a_number", "must be a decimal number"),
+            AmountError::TooManyDecimals { exponent } => {
+                let message = format!("must have at most {exponent} decimals");
+                Self::new("too_many_decimals", message)
+            }
+            AmountError::TooLarge => Self::new("too_large", "must be within 1000000000000"),
+        }
+    }
+}
+
+/// Parses an amount from a JSON number or from numeric text in quotes.
+pub fn parse_json_amount(value: &RawValue, code: CurrencyCode) -> Result<Minor, AmountError> {
+    let json = value.get();
+    if json.starts_with('"') {
+        let text: String = serde_json::from_str(json).map_err(|_| AmountError::NotANumber)?;
+        parse_amount(&text, code)
+    } else {
+        parse_amount(json, code)
+    }
+}
+
+/// Parses an amount: digits with an optional sign, fraction and power of ten. Zeros at the end of
+/// the fraction do not count as decimals.
+/// Units: major units in, minor units of the currency `code` out.
+pub fn parse_amount(text: &str, code: CurrencyCode) -> Result<Minor, AmountError> {
+    let exponent = currency::exponent(code);
+    let decimal = parse_decimal(text)?.normalize();
+    if decimal.abs() > Decimal::from(AMOUNT_MAX_MAJOR) {
+        return Err(AmountError::TooLarge);
+    }
+    if decimal.scale() > exponent {
+        return Err(AmountError::TooManyDecimals { exponent });
+    }
+    let minor = decimal * Decimal::from(10_i64.pow(exponent));
+    i64::try_from(minor).map(Minor).map_err(|_| AmountError::TooLarge)
+}
+
+/// Parses the text exactly; digits beyond what a decimal holds are refused, never rounded.
+fn parse_decimal(text: &str) -> Result<Decimal, AmountError> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(AmountError::NotANumber);
+    }
+    let (mantissa, power) = match text.split_once(['e', 'E']) {
+        Some((mantissa, power)) => (mantissa, parse_power(power)?),
+        None => (text, 0),
+    };
+    let unsigned = mantissa.strip_prefix('-').unwrap_or(mantissa);
+    let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, "0"));
+    if !is_digits(whole) || !is_digits(fraction) {
+        return Err(AmountError::NotANumber);
+    }
+    let fraction = fraction.trim_end_matches('0');
+    let sign = if mantissa.starts_with('-') { "-" } else { "" };
+    let decimal = Decimal::from_str_exact(&format!("{sign}{whole}.{fraction}0"))
+        .map_err(|_| AmountError::TooLarge)?;
+    shift(decimal, power)
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn parse_power(text: &str) -> Result<i32, AmountError> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if !is_digits(digits) || digits.len() > 3 {
+        return Err(AmountError::NotANumber);
+    }
+    text.parse().map_err(|_| AmountError::NotANumber)
+}
+
+/// Multiplies by ten to the `power`.
+fn shift(decimal: Decimal, power: i32) -> Result<Decimal, AmountError> {
+    if decimal.is_zero() {
+        return Ok(Decimal::ZERO);
+    }
+    let step = Decimal::from(10);
+    let mut shifted = decimal.normalize();
+    for _ in 0..power.max(0) {
+        shifted = shifted.checked_mul(step).ok_or(AmountError::TooLarge)?.normalize();
+    }
+    let scale = i64::from(shifted.scale()) + i64::from(-power.min(0));
+    let scale = u32::try_from(scale).map_err(|_| AmountError::TooLarge)?;
+    // A number this small has more decimals than any currency.
+    shifted.set_scale(scale).map_err(|_| AmountError::TooManyDecimals { exponent: 0 })?;
+    Ok(shifted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USD: CurrencyCode = CurrencyCode(840);
+    const JPY: CurrencyCode = CurrencyCode(392);
+    const KWD: CurrencyCode = CurrencyCode(414);
+
+    #[test]
+    fn amounts_read_exactly_or_not_at_all() {
+        use AmountError::{NotANumber, TooLarge, TooManyDecimals};
+        let rows: &[(&str, CurrencyCode, Result<i64, AmountError>)] = &[
+            ("0", USD, Ok(0)),
+            ("-0", USD, Ok(0)),
+            ("-0.00", USD, Ok(0)),
+            ("12.5", USD, Ok(1_250)),
+            ("12.50", USD, Ok(1_250)),
+            ("12.500000000000000000000000000000000000", USD, Ok(1_250)),
+            ("-30.25", USD, Ok(-3_025)),
+            ("0.1", USD, Ok(10)),
+            ("0.29", USD, Ok(29)),
+            ("1e2", USD, Ok(10_000)),
+            ("1.5E+1", USD, Ok(1_500)),
+            ("1250e-2", USD, Ok(1_250)),
+            ("0e999", USD, Ok(0)),
+            ("0012", USD, Ok(1_200)),
+            ("1000000000000", USD, Ok(100_000_000_000_000)),
+            ("-1000000000000", USD, Ok(-100_000_000_000_000)),
+            ("999999999999.99", USD, Ok(99_999_999_999_999)),
+            ("1000000000000.01", USD, Err(TooLarge)),
+            ("1e13", USD, Err(TooLarge)),
+            ("1e999", USD, Err(TooLarge)),
+            ("99999999999999999999999999999999999999", USD, Err(TooLarge)),
+            ("0.001", USD, Err(TooManyDecimals { exponent: 2 })),
+            ("1e-3", USD, Err(TooManyDecimals { exponent: 2 })),
+            ("100", JPY, Ok(100)),
+            ("100.0", JPY, Ok(100)),
+            ("100.5", JPY, Err(TooManyDecimals { exponent: 0 })),
+            ("1.234", KWD, Ok(1_234)),
+            ("", USD, Err(NotANumber)),
+            ("-", USD, Err(NotANumber)),
+            ("+5", USD, Err(NotANumber)),
+            (" 5", USD, Err(NotANumber)),
+            ("5.", USD, Err(NotANumber)),
+            (".5", USD, Err(NotANumber)),
+            ("1_000", USD, Err(NotANumber)),
+            ("1,000", USD, Err(NotANumber)),
+            ("1e", USD, Err(NotANumber)),
+            ("1e1.5", USD, Err(NotANumber)),
+            ("0x10", USD, Err(NotANumber)),
+            ("NaN", USD, Err(NotANumber)),
+            ("Infinity", USD, Err(NotANumber)),
+            ("true", USD, Err(NotANumber)),
+            ("\u{0661}", USD, Err(NotANumber)),
+        ];
+        for (text, code, expected) in rows {
+            assert_eq!(parse_amount(text, *code), expected.map(Minor), "{text}");
+        }
+        assert!(parse_amount("1e-99", USD).is_err());
+        assert!(parse_amount("0.0000000000000000000000000000000000000001", USD).is_err());
+    }
+
+    #[test]
+    fn json_numbers_and_numeric_text_are_amounts_and_nothing_else_is() {
+        let rows = [
+            ("12.30", Some(1_230)),
+            ("\"12.30\"", Some(1_230)),
+            ("\"\\u0031\"", Some(100)),
+            ("\"NaN\"", None),
+            ("null", None),
+            ("[1]", None),
+            ("{}", None),
+            ("false", None),
+        ];
+        for (json, expected) in rows {
+            let value: &RawValue = serde_json::from_str(json).unwrap();
+            assert_eq!(parse_json_amount(value, USD).ok(), expected.map(Minor), "{json}");
+        }
+    }
+
+    #[test]
+    fn amounts_print_with_the_decimals_of_the_currency() {
+        let rows = [
+            (0, USD, "0.00"),
+            (-3_025, USD, "-30.25"),
+            (5, USD, "0.05"),
+            (100_000_000_000_000, USD, "1000000000000.00"),
+            (100, JPY, "100"),
+            (1_234, KWD, "1.234"),
+        ];
+        for (minor, code, expected) in rows {
+            let json = serde_json::to_string(&Amount::new(Minor(minor), code)).unwrap();
+            assert_eq!(json, expected);
+            assert_eq!(parse_amount(expected, code), Ok(Minor(minor)));
+        }
+        let balance = Amount::new(Minor(9_007_199_254_740_993), USD);
+        assert_eq!(serde_json::to_string(&balance).unwrap(), "90071992547409.93");
+        assert_eq!(Amount::limit(Minor::UNLIMITED, USD), None);
+    }
+}

@@ -1,0 +1,53 @@
+//! What is wrong with a request: one flaw of a value, and the fault that names its field.
+
+/// What is wrong with one value; the message continues the field's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    /// One word for programs.
+    pub code: &'static str,
+    /// One sentence without its subject, for people.
+    pub message: String,
+}
+
+impl Flaw {
+    /// A flaw with this code and message.
+    #[must_use]
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// A required value is missing.
+    #[must_use]
+    pub fn required() -> Self {
+        Self::new("required", "is required")
+    }
+
+    /// A value names an object that does not exist.
+    #[must_use]
+    pub fn not_found(noun: &str) -> Self {
+        Self::new("not_found", format!("names no {noun} of this company"))
+    }
+}
+
+/// A field at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The field, with dots between levels.
+    pub param: String,
+    /// What is wrong.
+    pub flaw: Flaw,
+}
+
+impl Fault {
+    /// A fault of the field `param`.
+    #[must_use]
+    pub fn new(param: impl Into<String>, flaw: Flaw) -> Self {
+        Self { param: param.into(), flaw }
+    }
+
+    /// The whole sentence.
+    #[must_use]
+    pub fn message(&self) -> String {
+        format!("`{}` {}", self.param, self.flaw.message)
+    }
+}

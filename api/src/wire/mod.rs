@@ -1,0 +1,15 @@
+//! What travels over HTTP and how it becomes the engine's values: amounts, times, currencies,
+//! fields of request bodies, query parameters, pages, addresses of objects.
+//!
+//! Everything here is pure: text in, values or faults out. Status codes live in `error.rs`.
+
+pub mod address;
+pub mod amount;
+pub mod currency;
+pub mod fault;
+pub mod fields;
+pub mod page;
+pub mod query;
+pub mod reference;
+pub mod time;
+pub mod urls;

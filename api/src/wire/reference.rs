@@ -1,0 +1,93 @@
+//! Reference objects: how other resources are embedded. Source: spec "Reference objects".
+
+use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::member::Member;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::urls::Urls;
+
+/// A member within another object.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct MemberReference {
+    /// Its id.
+    pub id: Uuid,
+    /// Where it is found.
+    pub url: String,
+    /// E-mail address.
+    pub email: String,
+    /// First name.
+    pub first_name: String,
+    /// Last name.
+    pub last_name: String,
+}
+
+impl MemberReference {
+    /// The reference to a member.
+    #[must_use]
+    pub fn new(member: &Member, urls: &Urls) -> Self {
+        Self {
+            id: member.id.0,
+            url: urls.object("members", member.id.0),
+            email: member.email.clone(),
+            first_name: member.first_name.clone(),
+            last_name: member.last_name.clone(),
+        }
+    }
+}
+
+/// A category, department, label or location within another object.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct DimensionReference {
+    /// Its id.
+    pub id: Uuid,
+    /// Where it is found.
+    pub url: String,
+    /// Its number in accounting.
+    pub code: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+/// The fields that hold dimensions, in the order of `DimensionKind::ALL`.
+pub const DIMENSION_FIELDS: [&str; 4] = ["category", "department", "label", "location"];
+
+/// A card within another object.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct CardReference {
+    /// Its id.
+    pub id: Uuid,
+    /// Where it is found.
+    pub url: String,
+    /// Its state.
+    pub state: &'static str,
+    /// Shown above it.
+    pub description: String,
+    /// The last four digits of its number.
+    pub last_four: String,
+}
+
+/// A card's state as text. Source: spec "States and transitions".
+#[must_use]
+pub const fn render_card_state(state: CardState) -> &'static str {
+    match state {
+        CardState::Unactivated => "unactivated",
+        CardState::Active => "active",
+        CardState::Suspended => "suspended",
+        CardState::Terminated => "terminated",
+    }
+}
+
+/// Parses the text of a card's state.
+#[must_use]
+pub fn parse_card_state(text: &str) -> Option<CardState> {
+    [CardState::Unactivated, CardState::Active, CardState::Suspended, CardState::Terminated]
+        .into_iter()
+        .find(|state| render_card_state(*state) == text)
+}
+
+/// The last four digits of a card number as text.
+#[must_use]
+pub fn render_last_four(digits: [u8; 4]) -> String {
+    digits.into_iter().map(char::from).collect()
+}

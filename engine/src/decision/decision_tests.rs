@@ -1,0 +1,405 @@
+//! Each rule with its boundaries, and their order: the table of the specification, row by row.
+
+use super::*;
+use crate::domain::account::AccountBalances;
+use crate::domain::allowance::{AllowanceTerms, Scope};
+use crate::domain::business_date::Interval;
+use crate::domain::card::PanHash;
+use crate::domain::credential::{PackedZip, PinVerifier};
+use crate::domain::ids::AccountSlot;
+use crate::domain::response_code::ResponseCode;
+
+/// 2026-03-03T12:00:00Z.
+const NOON: Timestamp = Timestamp(1_772_539_200_000_000);
+const RESTAURANT: Mcc = Mcc(5812);
+const PIN: PinVerifier = PinVerifier(77);
+
+/// A purchase of 10.00 that nothing speaks against; rows change what they are about.
+struct Case {
+    card: CardRecord,
+    balances: AccountBalances,
+    credit_limit: Minor,
+    is_company_closed: bool,
+    is_reversed_before: bool,
+    velocity: VelocityFinding,
+    failures: Option<CredentialFailures>,
+    amount: Minor,
+    mcc: Option<Mcc>,
+    is_cash: bool,
+    credentials: PresentedCredentials,
+    at: Timestamp,
+    today: BusinessDate,
+}
+
+fn date(text: &str) -> BusinessDate {
+    BusinessDate::from_naive(text.parse().unwrap())
+}
+
+fn case() -> Case {
+    let today = date("2026-03-03");
+    let card = CardRecord {
+        pan_hash: PanHash(1),
+        pin: PIN,
+        zip: PackedZip::pack("94105"),
+        account: AccountSlot(0),
+        expires_on: date("2029-06-30"),
+        usage: CardUsage {
+            state: CardState::Active,
+            period: 1,
+            period_started_on: today,
+            day: today,
+            ..CardUsage::default()
+        },
+        terms: AllowanceTerms {
+            interval: Interval::Monthly,
+            ..AllowanceTerms::budget(Minor(100_000))
+        },
+    };
+    Case {
+        card,
+        balances: AccountBalances { ledger: Minor(1_000_000), ..AccountBalances::default() },
+        credit_limit: Minor::ZERO,
+        is_company_closed: false,
+        is_reversed_before: false,
+        velocity: VelocityFinding::default(),
+        failures: None,
+        amount: Minor(1_000),
+        mcc: Some(RESTAURANT),
+        is_cash: false,
+        credentials: PresentedCredentials::default(),
+        at: NOON,
+        today,
+    }
+}
+
+impl Case {
+    fn decide(&self) -> RuleSet {
+        let facts = Facts {
+            card: &self.card,
+            usage: self.card.usage,
+            balances: &self.balances,
+            credit_limit: self.credit_limit,
+            is_company_closed: self.is_company_closed,
+            is_reversed_before: self.is_reversed_before,
+            velocity: self.velocity,
+            failures: self.failures,
+        };
+        let question = Question {
+            amount: self.amount,
+            mcc: self.mcc,
+            is_cash: self.is_cash,
+            credentials: &self.credentials,
+            at: self.at,
+            today: self.today,
+        };
+        decide(&facts, &question)
+    }
+}
+
+type Row = (&'static str, &'static [Rule], fn(&mut Case));
+
+/// Checks that each row fails exactly the rules it names, and answers with the first one's code.
+fn check(rows: &[Row]) {
+    for (name, expected, change) in rows {
+        let mut case = case();
+        change(&mut case);
+        let failed = case.decide();
+        assert_eq!(failed.iter().collect::<Vec<_>>(), *expected, "{name}");
+        let code = expected.first().map_or(ResponseCode::Approved, |rule| rule.response_code());
+        assert_eq!(failed.response_code(), code, "{name}");
+    }
+}
+
+#[test]
+fn standing_of_card_and_company() {
+    check(&[
+        ("nothing wrong", &[], |_| {}),
+        ("terminated", &[Rule::CardTerminated], |c| c.card.usage.state = CardState::Terminated),
+        ("company closed", &[Rule::CompanyClosed], |c| c.is_company_closed = true),
+        ("reversed before", &[Rule::ReversedBefore], |c| c.is_reversed_before = true),
+        ("unactivated", &[Rule::CardUnactivated], |c| c.card.usage.state = CardState::Unactivated),
+        ("suspended", &[Rule::CardSuspended], |c| c.card.usage.suspend(SuspensionReason::Manual)),
+        ("used up", &[Rule::CardSuspended], |c| c.card.usage.suspend(SuspensionReason::SingleUse)),
+        ("last day", &[], |c| c.today = c.card.expires_on),
+        ("day after", &[Rule::CardExpired], |c| c.today = BusinessDate(c.card.expires_on.0 + 1)),
+    ]);
+}
+
+/// Past its end an allowance answers 1501, before and after the timer has suspended the card.
+#[test]
+fn a_card_that_its_end_time_suspended_answers_for_its_allowance() {
+    fn end(case: &mut Case, reason: SuspensionReason, ends_at: Timestamp) {
+        case.card.terms.ends_at = ends_at;
+        case.card.usage.suspend(reason);
+    }
+    check(&[
+        ("the timer has not run", &[Rule::AfterEnd], |c| c.card.terms.ends_at = NOON.plus(-1)),
+        ("the timer has run", &[Rule::AfterEnd], |c| {
+            end(c, SuspensionReason::EndTime, NOON.plus(-1));
+        }),
+        ("the end was put off since", &[Rule::CardSuspended], |c| {
+            end(c, SuspensionReason::EndTime, NOON);
+        }),
+        ("somebody suspended it", &[Rule::CardSuspended, Rule::AfterEnd], |c| {
+            end(c, SuspensionReason::Manual, NOON.plus(-1));
+        }),
+        ("it was used up", &[Rule::CardSuspended, Rule::AfterEnd], |c| {
+            end(c, SuspensionReason::SingleUse, NOON.plus(-1));
+        }),
+    ]);
+}
+
+#[test]
+fn amounts_and_balances_stay_in_bounds() {
+    fn ask(case: &mut Case, amount: Minor) {
+        case.amount = amount;
+        case.card.terms.amount = Minor::AMOUNT_MAX;
+        case.balances.ledger = Minor::BALANCE_MAX;
+    }
+    check(&[
+        ("the largest amount", &[], |c| ask(c, Minor::AMOUNT_MAX)),
+        ("above it", &[Rule::OutOfBounds, Rule::AllowanceBalance], |c| {
+            ask(c, Minor(Minor::AMOUNT_MAX.0 + 1));
+        }),
+        (
+            "as large as there is",
+            &[Rule::OutOfBounds, Rule::AllowanceBalance, Rule::AvailableCredit],
+            |c| {
+                ask(c, Minor(i64::MAX));
+            },
+        ),
+        ("below zero", &[Rule::OutOfBounds], |c| ask(c, Minor(-1))),
+        ("the smallest there is", &[Rule::OutOfBounds], |c| ask(c, Minor(i64::MIN))),
+        ("holds up to the bound", &[], |c| {
+            c.balances.held = Minor::BALANCE_MAX - c.amount;
+            c.balances.ledger = c.balances.held + c.amount;
+        }),
+        ("holds beyond the bound", &[Rule::OutOfBounds], |c| {
+            c.balances.held = Minor::BALANCE_MAX - c.amount + Minor(1);
+            c.balances.ledger = c.balances.held + c.amount;
+        }),
+        ("usage beyond the bound", &[Rule::OutOfBounds, Rule::AllowanceBalance], |c| {
+            c.card.usage.spent = Minor::BALANCE_MAX;
+        }),
+    ]);
+}
+
+#[test]
+fn only_what_the_message_carries_is_compared() {
+    fn pin(case: &mut Case, on_card: u64, shown: u64, failures: u8) {
+        case.card.pin = PinVerifier(on_card);
+        case.credentials.pin = Some(PinVerifier(shown));
+        case.card.usage.pin_failures = failures;
+    }
+    check(&[
+        ("right expiry", &[], |c| c.credentials.expiry = Some(ExpiryMonth(2906))),
+        ("wrong month", &[Rule::ExpirationDiffers], |c| {
+            c.credentials.expiry = Some(ExpiryMonth(2907));
+        }),
+        ("wrong year", &[Rule::ExpirationDiffers], |c| {
+            c.credentials.expiry = Some(ExpiryMonth(2806));
+        }),
+        ("right PIN", &[], |c| pin(c, 77, 77, 0)),
+        ("right PIN after two wrong ones", &[], |c| pin(c, 77, 77, 2)),
+        ("right PIN after three wrong ones", &[Rule::PinWrong], |c| pin(c, 77, 77, 3)),
+        ("wrong PIN", &[Rule::PinWrong], |c| pin(c, 77, 78, 0)),
+        ("a PIN to a card without one", &[Rule::PinWrong], |c| pin(c, 0, 77, 0)),
+        ("the value that stands for no PIN", &[Rule::PinWrong], |c| pin(c, 0, 0, 0)),
+        ("no PIN shown to a locked card", &[], |c| c.card.usage.pin_failures = 3),
+        ("right CVV", &[], |c| c.credentials.cvv = Some(CvvCheck::Match)),
+        ("wrong CVV", &[Rule::CvvWrong], |c| c.credentials.cvv = Some(CvvCheck::Mismatch)),
+        ("right ZIP", &[], |c| c.credentials.zip = Some(PackedZip::pack("94105-0001"))),
+        ("wrong ZIP", &[Rule::ZipDiffers], |c| {
+            c.credentials.zip = Some(PackedZip::pack("94106"));
+        }),
+        ("an empty ZIP where one is on file", &[Rule::ZipDiffers], |c| {
+            c.credentials.zip = Some(PackedZip::default());
+        }),
+        ("any ZIP where none is on file", &[], |c| {
+            c.card.zip = PackedZip::default();
+            c.credentials.zip = Some(PackedZip::pack("94106"));
+        }),
+    ]);
+}
+
+#[test]
+fn cash_and_risk() {
+    fn failures(case: &mut Case, count: u8, since: i64) {
+        case.failures = Some(CredentialFailures { count, since: NOON.plus(since) });
+    }
+    check(&[
+        ("cash by processing code", &[Rule::CashWithdrawal], |c| c.is_cash = true),
+        ("cash at a counter", &[Rule::CashWithdrawal], |c| c.mcc = Some(Mcc(6010))),
+        ("cash from a machine", &[Rule::CashWithdrawal], |c| c.mcc = Some(Mcc(6011))),
+        ("goods of a bank", &[], |c| c.mcc = Some(Mcc(6012))),
+        ("too many in a minute", &[Rule::VelocityPerMinute], |c| c.velocity.over_minute = true),
+        ("too many in an hour", &[Rule::VelocityPerHour], |c| c.velocity.over_hour = true),
+        ("four wrong credentials", &[], |c| failures(c, 4, -Timestamp::MINUTE)),
+        ("five within the hour", &[Rule::CredentialFailures], |c| {
+            failures(c, 5, -Timestamp::HOUR + 1);
+        }),
+        ("five, an hour ago", &[], |c| failures(c, 5, -Timestamp::HOUR)),
+        ("many, just now", &[Rule::CredentialFailures], |c| failures(c, u8::MAX, 0)),
+    ]);
+}
+
+#[test]
+fn window_and_scope() {
+    fn window(case: &mut Case, starts: i64, ends: i64) {
+        (case.card.terms.starts_at, case.card.terms.ends_at) = (NOON.plus(starts), NOON.plus(ends));
+    }
+    fn scope(case: &mut Case, codes: &[u16], mcc: Option<u16>) {
+        case.card.terms.scope = Scope::new(codes).unwrap();
+        case.mcc = mcc.map(Mcc);
+    }
+    check(&[
+        ("at its first and last instant", &[], |c| window(c, 0, 0)),
+        ("just before the first", &[Rule::BeforeStart], |c| window(c, 1, 9)),
+        ("just after the last", &[Rule::AfterEnd], |c| window(c, -9, -1)),
+        ("a window that ends before it starts", &[Rule::BeforeStart, Rule::AfterEnd], |c| {
+            window(c, 1, -1);
+        }),
+        ("no scope, no category", &[], |c| c.mcc = None),
+        ("the category itself", &[], |c| scope(c, &[5411, 5812], Some(5812))),
+        ("another category", &[Rule::OutOfScope], |c| scope(c, &[5411], Some(5812))),
+        ("a category of the group", &[], |c| scope(c, &[10], Some(5814))),
+        ("a category outside the group", &[Rule::OutOfScope], |c| scope(c, &[10], Some(5411))),
+        ("a scope, no category", &[Rule::OutOfScope], |c| scope(c, &[10], None)),
+        ("ten values, the last one fits", &[], |c| {
+            scope(c, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 5812], Some(5812));
+        }),
+    ]);
+}
+
+#[test]
+fn amounts_up_to_a_limit_pass_and_above_it_do_not() {
+    check(&[
+        ("transaction limit", &[], |c| c.card.terms.transaction_limit = c.amount),
+        ("above it", &[Rule::TransactionLimit], |c| {
+            c.card.terms.transaction_limit = c.amount - Minor(1);
+        }),
+        ("the day's room", &[], |c| {
+            c.card.terms.daily_limit = Minor(1_500);
+            c.card.usage.day_spent = Minor(500);
+        }),
+        ("above it", &[Rule::DailyLimit], |c| {
+            c.card.terms.daily_limit = Minor(1_500);
+            c.card.usage.day_spent = Minor(501);
+        }),
+        ("no daily limit", &[], |c| c.card.usage.day_spent = Minor::BALANCE_MAX),
+        ("the budget", &[], |c| c.card.usage.spent = Minor(99_000)),
+        ("above it", &[Rule::AllowanceBalance], |c| c.card.usage.spent = Minor(99_001)),
+        ("the funds", &[], |c| c.balances.ledger = c.amount),
+        ("above them", &[Rule::AvailableCredit], |c| c.balances.ledger = c.amount - Minor(1)),
+        ("holds bind funds", &[Rule::AvailableCredit], |c| c.balances.held = Minor(999_001)),
+        ("so do withdrawals", &[Rule::AvailableCredit], |c| {
+            c.balances.debits_in_transit = Minor(999_001);
+        }),
+        ("deposits on their way do not count", &[Rule::AvailableCredit], |c| {
+            c.balances.ledger = Minor::ZERO;
+            c.balances.credits_in_transit = Minor(1_000_000);
+        }),
+        ("credit", &[], |c| {
+            c.balances.ledger = Minor(-4_000);
+            c.credit_limit = Minor(5_000);
+        }),
+        ("above it", &[Rule::AvailableCredit], |c| {
+            c.balances.ledger = Minor(-4_001);
+            c.credit_limit = Minor(5_000);
+        }),
+        ("zero of an empty budget", &[], |c| {
+            c.amount = Minor::ZERO;
+            c.card.usage.spent = c.card.terms.amount;
+        }),
+        ("zero below an empty budget", &[Rule::AllowanceBalance], |c| {
+            c.amount = Minor::ZERO;
+            c.card.usage.spent = c.card.terms.amount + Minor(1);
+        }),
+    ]);
+}
+
+/// Each rule, made to fail alone and whatever else fails, in the order of precedence with its code.
+const BREAKERS: [(Rule, u16, fn(&mut Case)); 22] = [
+    (Rule::CardTerminated, 1000, |c| c.card.usage.state = CardState::Terminated),
+    (Rule::CompanyClosed, 1000, |c| c.is_company_closed = true),
+    (Rule::ReversedBefore, 1000, |c| c.is_reversed_before = true),
+    (Rule::OutOfBounds, 1000, |c| {
+        c.balances.held = Minor::BALANCE_MAX;
+        c.balances.ledger += Minor::BALANCE_MAX;
+    }),
+    (Rule::CardUnactivated, 1201, |c| c.card.usage.state = CardState::Unactivated),
+    (Rule::CardSuspended, 1202, |c| c.card.usage.suspend(SuspensionReason::Manual)),
+    (Rule::CardExpired, 1203, |c| c.today = date("2029-07-01")),
+    (Rule::ExpirationDiffers, 1301, |c| c.credentials.expiry = Some(ExpiryMonth(3001))),
+    (Rule::PinWrong, 1302, |c| c.credentials.pin = Some(PinVerifier(1))),
+    (Rule::CvvWrong, 1303, |c| c.credentials.cvv = Some(CvvCheck::Mismatch)),
+    (Rule::ZipDiffers, 1304, |c| c.credentials.zip = Some(PackedZip::pack("1"))),
+    (Rule::CashWithdrawal, 1702, |c| c.is_cash = true),
+    (Rule::VelocityPerMinute, 1701, |c| c.velocity.over_minute = true),
+    (Rule::VelocityPerHour, 1701, |c| c.velocity.over_hour = true),
+    (Rule::CredentialFailures, 1701, |c| {
+        c.failures = Some(CredentialFailures { since: NOON, count: 5 });
+    }),
+    (Rule::BeforeStart, 1501, |c| c.card.terms.starts_at = Timestamp::MAX),
+    (Rule::AfterEnd, 1501, |c| c.card.terms.ends_at = NOON.plus(-1)),
+    (Rule::OutOfScope, 1501, |c| c.card.terms.scope = Scope::new(&[5411]).unwrap_or_default()),
+    (Rule::TransactionLimit, 1503, |c| c.card.terms.transaction_limit = Minor(1)),
+    (Rule::DailyLimit, 1502, |c| c.card.terms.daily_limit = Minor(1)),
+    (Rule::AllowanceBalance, 1502, |c| c.card.terms.amount = Minor(1)),
+    (Rule::AvailableCredit, 1101, |c| c.balances.ledger += Minor(-1_000_000)),
+];
+
+#[test]
+fn each_rule_gives_its_code_and_stands_in_its_place() {
+    for ((rule, code, change), listed) in BREAKERS.into_iter().zip(Rule::ALL) {
+        assert_eq!(rule, listed, "the order of precedence");
+        let mut case = case();
+        change(&mut case);
+        let failed = case.decide();
+        assert_eq!(failed, RuleSet::of(rule), "{rule:?} alone");
+        assert_eq!(failed.response_code().number(), code, "{rule:?}");
+    }
+}
+
+#[test]
+fn of_any_two_rules_the_first_decides_and_both_are_kept() {
+    for (at, (first, code, break_first)) in BREAKERS.into_iter().enumerate() {
+        for (second, _, break_second) in &BREAKERS[at + 1..] {
+            let mut case = case();
+            break_second(&mut case);
+            break_first(&mut case);
+            let failed = case.decide();
+            let states = [Rule::CardTerminated, Rule::CardUnactivated, Rule::CardSuspended];
+            // A card is in one state at a time.
+            if states.contains(&first) && states.contains(second) {
+                continue;
+            }
+            let kept: Vec<_> = failed.iter().collect();
+            assert_eq!(kept, [first, *second], "both are kept");
+            assert_eq!(failed.first(), Some(first), "{first:?} before {second:?}");
+            assert_eq!(failed.response_code().number(), code);
+        }
+    }
+}
+
+#[test]
+fn every_rule_that_can_fail_at_once_is_kept() {
+    let mut case = case();
+    for (_, _, change) in BREAKERS.iter().rev() {
+        change(&mut case);
+    }
+    let failed = case.decide();
+    let excluded = [Rule::CardUnactivated, Rule::CardSuspended];
+    let expected: Vec<_> = Rule::ALL.into_iter().filter(|rule| !excluded.contains(rule)).collect();
+    assert_eq!(failed.iter().collect::<Vec<_>>(), expected);
+    assert_eq!(failed.response_code(), ResponseCode::Declined);
+}
+
+#[test]
+fn names_are_words_of_their_own_and_the_empty_set_approves() {
+    let names: std::collections::BTreeSet<_> = Rule::ALL.iter().map(|rule| rule.name()).collect();
+    assert_eq!(names.len(), Rule::ALL.len());
+    assert_eq!(RuleSet::EMPTY.first(), None);
+    assert!(RuleSet::EMPTY.response_code().is_approved());
+    assert!(RuleSet::EMPTY.is_empty() && !RuleSet::of(Rule::AvailableCredit).is_empty());
+}

@@ -1,0 +1,134 @@
+//! The loop's own promises: what time a command gets, whatever the clock does.
+
+use crossbeam_channel::{Receiver, bounded};
+
+use super::*;
+use crate::command::Command;
+use crate::command::admin::AdminCommand;
+use crate::command::effect::IssuedCard;
+use crate::domain::account::{Account, AccountBalances};
+use crate::domain::allowance::{AllowanceTerms, CardUsage};
+use crate::domain::business_date::BusinessDate;
+use crate::domain::card::{CardProfile, CardRecord, CardState, PanHash, SealedPan};
+use crate::domain::company::{Address, Company, CompanyState, VelocityLimits};
+use crate::domain::credential::{PackedZip, PinVerifier};
+use crate::domain::ids::{
+    AccountId, AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, RecordSeq,
+};
+use crate::domain::money::{CurrencyCode, Minor};
+
+const NOON: Timestamp = Timestamp(1_772_539_200_000_000);
+
+/// A company with one card whose allowance ends one second after noon.
+fn state_with_an_ending_card() -> ShardState {
+    let company = Company {
+        slot: CompanySlot(0),
+        id: CompanyId(uuid::Uuid::from_u128(1)),
+        name: String::new(),
+        website: String::new(),
+        zone: chrono_tz::UTC,
+        currency: CurrencyCode(840),
+        network: String::new(),
+        velocity: VelocityLimits::default(),
+        partial_approval: false,
+        billing_address: Address::default(),
+        shipping_address: Address::default(),
+        state: CompanyState::Active,
+        created_at: NOON,
+    };
+    let account = Account {
+        slot: AccountSlot(0),
+        id: AccountId(uuid::Uuid::from_u128(2)),
+        company: company.slot,
+        name: String::new(),
+        number: String::new(),
+        currency: company.currency,
+        credit_limit: Minor::ZERO,
+        funding_source: None,
+        created_at: NOON,
+    };
+    let ends_at = NOON.plus(Timestamp::SECOND);
+    let record = CardRecord {
+        pan_hash: PanHash(1),
+        pin: PinVerifier::default(),
+        zip: PackedZip::default(),
+        account: account.slot,
+        expires_on: BusinessDate(30_000),
+        usage: CardUsage { state: CardState::Active, ..CardUsage::default() },
+        terms: AllowanceTerms { ends_at, ..AllowanceTerms::budget(Minor(1_000)) },
+    };
+    let profile = CardProfile {
+        slot: CardSlot(0),
+        id: CardId(uuid::Uuid::from_u128(3)),
+        allowance_id: AllowanceId(uuid::Uuid::from_u128(4)),
+        company: company.slot,
+        description: String::new(),
+        billing_name: String::new(),
+        is_virtual: true,
+        last_four: *b"0000",
+        assigned_to: None,
+        dimensions: [None; 4],
+        billing_address: None,
+        shipping_address: None,
+        created_at: NOON,
+    };
+    let issued = IssuedCard { profile, record, sealed_pan: SealedPan(Vec::new()) };
+    let mut state = ShardState::default();
+    let effects = [
+        Effect::Company(Box::new(company)),
+        Effect::Account(Box::new(account)),
+        Effect::AccountBalances(AccountSlot(0), AccountBalances::default()),
+        Effect::CardIssued(Box::new(issued)),
+    ];
+    state.apply_record(RecordSeq(1), NOON, &effects);
+    state
+}
+
+fn shard_on(state: ShardState, clock: Clock) -> (Shard, Receiver<CommitRequest<ReplyBatch>>) {
+    let (_, inbox) = bounded(1);
+    let (committer, committed) = bounded(1);
+    let (_, spent_payloads) = bounded(1);
+    let wiring = ShardWiring {
+        inbox,
+        queued: Arc::default(),
+        committer,
+        spent_payloads,
+        clock: Arc::new(clock),
+        ids: IdMint::new([7; 16], 0),
+    };
+    (Shard::new(state, wiring), committed)
+}
+
+fn set_network_key() -> TimedCommand {
+    Command::Admin(Box::new(AdminCommand::SetNetworkKey([1; 32]))).into()
+}
+
+/// A timer ran while no command came; then the clock went back behind it, and the next command was
+/// given a time before the timer's: the shard stopped at its own assertion.
+#[test]
+fn a_clock_that_goes_back_behind_a_timer_changes_no_order() {
+    let (mut shard, _committed) = shard_on(state_with_an_ending_card(), Clock::System);
+    shard.run_due_timers(NOON.plus(Timestamp::MINUTE));
+    let timer_ran_at = shard.state.last_at();
+    assert_eq!(timer_ran_at, NOON.plus(Timestamp::SECOND + 1));
+    assert_eq!(shard.take(NOON.plus(5), &set_network_key()), Reply::Done(RecordSeq(3)));
+    assert!(shard.state.last_at() > timer_ran_at);
+}
+
+#[test]
+fn commands_have_times_of_their_own_in_the_order_they_came() {
+    let (mut shard, _committed) = shard_on(ShardState::default(), Clock::System);
+    let readings = [NOON, NOON, NOON.plus(-Timestamp::DAY), NOON.plus(9), NOON.plus(3)];
+    let stamped: Vec<_> = readings.iter().map(|now| shard.stamp(*now, None)).collect();
+    assert_eq!(stamped, [NOON, NOON.plus(1), NOON.plus(2), NOON.plus(9), NOON.plus(10)]);
+}
+
+#[test]
+fn only_a_manual_clock_honours_a_supplied_time_and_it_never_goes_back() {
+    let later = NOON.plus(Timestamp::DAY);
+    let (mut shard, _committed) = shard_on(ShardState::default(), Clock::System);
+    assert_eq!(shard.stamp(NOON, Some(later)), NOON);
+    let (mut shard, _committed) = shard_on(ShardState::default(), Clock::manual(NOON));
+    assert_eq!(shard.stamp(NOON, Some(later)), later);
+    assert_eq!(shard.stamp(NOON, Some(NOON.plus(-1))), later.plus(1));
+}

@@ -1,0 +1,90 @@
+//! The audit agrees with sound books and names what is not sound.
+
+use super::world::journal;
+use super::*;
+use crate::command::effect::Effect;
+use crate::domain::money::Minor;
+use crate::store::AuditFigure;
+
+fn figures(records: &[Record]) -> Vec<AuditFigure> {
+    store_of(records).read().unwrap().audit().unwrap()
+}
+
+#[test]
+fn sound_books_agree_in_every_figure() {
+    for seed in 0..6 {
+        let figures = figures(&journal(seed, 400));
+        assert_eq!(figures.len(), 2 * 14, "ten of each account and its transactions and cards");
+        for figure in &figures {
+            assert!(figure.agrees(), "seed {seed}: {figure:?}");
+        }
+        assert!(
+            figures.iter().any(|figure| figure.name.contains("open holds") && figure.found > 0)
+        );
+        assert!(figures.iter().any(|figure| figure.name.contains("spent on") && figure.found > 0));
+    }
+}
+
+/// Changes the last effect that `tamper` takes, and returns the names of the figures that differ.
+fn differing_after(tamper: impl Fn(&mut Effect) -> bool) -> Vec<String> {
+    let mut records = journal(11, 400);
+    let effects = records.iter_mut().flat_map(|record| &mut record.effects);
+    let is_done = effects.rev().any(tamper);
+    assert!(is_done, "nothing was changed");
+    let differing = figures(&records).into_iter().filter(|figure| !figure.agrees());
+    differing.map(|figure| figure.name).collect()
+}
+
+fn assert_names(found: &[String], parts: &[&str]) {
+    for part in parts {
+        assert!(found.iter().any(|name| name.contains(part)), "{part} in {found:?}");
+    }
+}
+
+#[test]
+fn a_changed_balance_is_named() {
+    let ledger = differing_after(|effect| {
+        let Effect::AccountBalances(_, balances) = effect else { return false };
+        balances.ledger += Minor(1);
+        true
+    });
+    assert_names(&ledger, &["sum of statement lines", "funds, holds and transit books"]);
+    let held = differing_after(|effect| {
+        let Effect::AccountBalances(_, balances) = effect else { return false };
+        balances.held += Minor(1);
+        balances.line_count += 1;
+        true
+    });
+    assert_names(&held, &["open holds", "holds book", "statement line count"]);
+}
+
+#[test]
+fn a_changed_posting_or_line_is_named() {
+    let posting = differing_after(|effect| {
+        let Effect::Posting(posting) = effect else { return false };
+        posting.amount += Minor(1);
+        true
+    });
+    assert_names(&posting, &["transactions off their books", "transaction "]);
+    let line = differing_after(|effect| {
+        let Effect::StatementLine(line) = effect else { return false };
+        line.amount += Minor(1);
+        line.number += 1;
+        true
+    });
+    assert_names(&line, &["posted by transactions", "last statement line number"]);
+}
+
+#[test]
+fn a_changed_card_is_named_by_its_id() {
+    let usage = differing_after(|effect| {
+        let Effect::CardUsage(_, usage) = effect else { return false };
+        usage.spent += Minor(1);
+        usage.day_spent += Minor(2);
+        true
+    });
+    assert_names(
+        &usage,
+        &["spent on all cards", "spent today on all cards", "cards off", "card 0000"],
+    );
+}

@@ -1,0 +1,112 @@
+//! The slow store: keeps the last value of everything in maps and answers by looking at all of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::command::effect::{EarlyReversal, Effect, IssuedCard, RememberedAnswer};
+use crate::command::record::Record;
+use crate::domain::account::{Account, AccountBalances};
+use crate::domain::company::Company;
+use crate::domain::credential::CredentialFailures;
+use crate::domain::ids::*;
+use crate::domain::member::{AccessToken, Member};
+use crate::domain::posting::StatementLine;
+use crate::domain::transaction::TransactionState;
+use crate::store::query::{CardRow, Listed, Order, Page, TransactionRow};
+
+/// Everything as it stands after the records taken.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Model {
+    pub(super) companies: BTreeMap<CompanySlot, Company>,
+    pub(super) accounts: BTreeMap<AccountSlot, Account>,
+    pub(super) balances: BTreeMap<AccountSlot, AccountBalances>,
+    pub(super) members: BTreeMap<MemberSlot, Member>,
+    pub(super) tokens: BTreeMap<[u8; 32], AccessToken>,
+    pub(super) network_key: Option<[u8; 32]>,
+    pub(super) cards: BTreeMap<CardSlot, CardRow>,
+    attempts: BTreeMap<CardSlot, Vec<Timestamp>>,
+    failures: BTreeMap<CardSlot, CredentialFailures>,
+    pub(super) transactions: BTreeMap<TransactionSeq, TransactionRow>,
+    pub(super) lines: BTreeMap<LineSeq, StatementLine>,
+    answers: BTreeMap<u128, RememberedAnswer>,
+    early: BTreeSet<(Timestamp, Option<u64>, Option<u64>)>,
+}
+
+impl Model {
+    /// The model after these records.
+    pub(super) fn of(records: &[Record]) -> Self {
+        let mut model = Self::default();
+        for record in records {
+            for effect in &record.effects {
+                model.apply(effect.clone());
+            }
+            model.answers.retain(|_, answer| answer.expires_at > record.at);
+            model.early.retain(|(expires_at, ..)| *expires_at > record.at);
+        }
+        model
+    }
+
+    pub(super) fn apply(&mut self, effect: Effect) {
+        match effect {
+            Effect::Company(row) => drop(self.companies.insert(row.slot, *row)),
+            Effect::Account(row) => drop(self.accounts.insert(row.slot, *row)),
+            Effect::AccountBalances(slot, row) => drop(self.balances.insert(slot, row)),
+            Effect::Member(row) => drop(self.members.insert(row.slot, *row)),
+            Effect::AccessToken(row) => drop(self.tokens.insert(row.digest, *row)),
+            Effect::NetworkKey(digest) => self.network_key = Some(digest),
+            Effect::CardIssued(issued) => {
+                let IssuedCard { profile, record, sealed_pan } = *issued;
+                self.cards.insert(profile.slot, CardRow { profile, record, sealed_pan });
+            }
+            Effect::CardProfile(row) => {
+                let slot = row.slot;
+                self.card(slot).profile = *row;
+            }
+            Effect::CardPin(slot, row) => self.card(slot).record.pin = row,
+            Effect::CardZip(slot, row) => self.card(slot).record.zip = row,
+            Effect::AllowanceTerms(slot, row) => self.card(slot).record.terms = *row,
+            Effect::CardUsage(slot, row) => self.card(slot).record.usage = row,
+            Effect::CardAttempts(slot, row) => drop(self.attempts.insert(slot, row)),
+            Effect::CredentialFailures(slot, row) => drop(self.failures.insert(slot, row)),
+            Effect::Transaction(record, progress) => {
+                let row = TransactionRow { record: *record, progress: *progress };
+                self.transactions.insert(row.record.seq, row);
+            }
+            Effect::TransactionProgress(seq, row) => {
+                self.transactions.get_mut(&seq).unwrap().progress = *row;
+            }
+            Effect::StatementLine(row) => drop(self.lines.insert(row.seq, *row)),
+            Effect::Answer(row) => drop(self.answers.insert(row.fingerprint.key.0, *row)),
+            Effect::EarlyReversal(EarlyReversal { original_key, retrieval_key, expires_at }) => {
+                let key = (expires_at, original_key.map(|k| k.0), retrieval_key.map(|k| k.0));
+                self.early.insert(key);
+            }
+            Effect::Posting(_) | Effect::NetworkLog(_) => {}
+        }
+    }
+
+    fn card(&mut self, slot: CardSlot) -> &mut CardRow {
+        self.cards.get_mut(&slot).unwrap()
+    }
+
+    /// What of it a shard needs after a restart.
+    pub(super) fn hot(mut self) -> Self {
+        self.transactions.retain(|_, row| row.progress.state != TransactionState::Declined);
+        self.lines.clear();
+        self
+    }
+}
+
+/// A page of `rows`, which come oldest first with the instant they were made at.
+pub(super) fn page_of<T: Clone>(rows: &[(Timestamp, T)], page: &Page) -> Listed<T> {
+    let mut fitting: Vec<T> = rows
+        .iter()
+        .filter(|(at, _)| page.created_after.is_none_or(|after| *at >= after))
+        .filter(|(at, _)| page.created_before.is_none_or(|before| *at < before))
+        .map(|(_, row)| row.clone())
+        .collect();
+    if page.order == Order::NewestFirst {
+        fitting.reverse();
+    }
+    let count = fitting.len() as u64;
+    Listed { count, rows: fitting.into_iter().skip(page.offset).take(page.limit).collect() }
+}

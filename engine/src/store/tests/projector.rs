@@ -1,0 +1,206 @@
+//! The projector behind a real journal: it follows, checkpoints, goes on where it was, and fails
+//! alone.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use super::world::journal;
+use super::*;
+use crate::command::record::append_record;
+use crate::journal::overlay::SharedBackend;
+use crate::journal::redb::Expectation;
+use crate::journal::testing::FaultPlan;
+use crate::journal::{
+    CommitOutcome, CommitRequest, CommitterWiring, DirectoryId, DurablePosition, JournalHealth,
+    JournalIdentity, JournalReader, RedbJournal, Release, TrimControl, spawn_committer,
+};
+use crate::store::{Projector, ProjectorOptions, Watermark, spawn_projector};
+
+/// A journal with its committer.
+struct Line {
+    requests: crossbeam_channel::Sender<CommitRequest<Note>>,
+    durable: Arc<DurablePosition>,
+    reader: Arc<dyn JournalReader>,
+    committer: JoinHandle<()>,
+}
+
+/// A reply that tells the test how it left.
+struct Note(Sender<CommitOutcome>);
+
+impl Release for Note {
+    fn release(self, outcome: CommitOutcome) {
+        self.0.send(outcome).unwrap();
+    }
+}
+
+fn open_journal(journal: &FaultyBackend, mark: &FaultyBackend, checkpoint: Checkpoint) -> Line {
+    let identity = JournalIdentity { directory_id: DirectoryId(DIRECTORY), partition: 0 };
+    let expected = Expectation { identity, checkpoint: Some(checkpoint.position()) };
+    let (journal, mark) = (SharedBackend::new(journal.clone()), SharedBackend::new(mark.clone()));
+    let journal = RedbJournal::open_on(journal, mark, &expected).unwrap();
+    let reader = Arc::new(journal.reader());
+    let durable = Arc::new(DurablePosition::new(journal.recovered().last_seq));
+    let (requests, inbox) = crossbeam_channel::bounded(4);
+    let wiring = CommitterWiring {
+        inbox,
+        position: Arc::clone(&durable),
+        health: Arc::new(JournalHealth::default()),
+        trim: Arc::new(TrimControl::default()),
+        spent_payloads: None,
+    };
+    let committer = spawn_committer(journal, 0, wiring).unwrap();
+    Line { requests, durable, reader, committer }
+}
+
+impl Line {
+    /// Commits records as one shard batch and waits for the reply.
+    fn commit(&self, records: &[Record]) -> CommitOutcome {
+        let mut payload = Vec::new();
+        for record in records {
+            append_record(&mut payload, record.seq, record.at, &record.effects).unwrap();
+        }
+        let (note, outcome) = channel();
+        let request = CommitRequest {
+            first_seq: records[0].seq.0,
+            last_seq: records[records.len() - 1].seq.0,
+            record_count: u32::try_from(records.len()).unwrap(),
+            payload,
+            releases: vec![Note(note)],
+        };
+        self.requests.send(request).unwrap();
+        outcome.recv().unwrap()
+    }
+
+    fn close(self) {
+        drop(self.requests);
+        self.committer.join().unwrap();
+    }
+}
+
+struct Follower {
+    projector: Projector,
+    watermark: Arc<Watermark>,
+    checkpoints: std::sync::mpsc::Receiver<Checkpoint>,
+}
+
+fn follow(line: &Line, store: &Arc<Store>) -> Follower {
+    let watermark = Arc::new(Watermark::new(store.checkpoint().unwrap().applied_seq));
+    let (tell, checkpoints) = channel();
+    let on_checkpoint = Box::new(move |checkpoint| tell.send(checkpoint).unwrap());
+    let projector = spawn_projector(
+        Arc::clone(store),
+        Arc::clone(&line.reader),
+        &line.durable,
+        Arc::clone(&watermark),
+        ProjectorOptions { partition: 0, on_checkpoint },
+    )
+    .unwrap();
+    Follower { projector, watermark, checkpoints }
+}
+
+impl Follower {
+    fn wait_for(&self, seq: RecordSeq) -> RecordSeq {
+        let (tell, woken) = channel();
+        self.watermark.on_reached(seq, Box::new(move || tell.send(()).unwrap()));
+        woken.recv().unwrap();
+        self.watermark.applied()
+    }
+
+    /// Stops it and returns the last checkpoint it told of.
+    fn stop(self) -> Option<Checkpoint> {
+        let health = Arc::clone(self.projector.health());
+        self.projector.stop();
+        self.projector.join();
+        assert_eq!(health.failure(), None);
+        self.checkpoints.iter().last()
+    }
+}
+
+#[test]
+fn the_tables_follow_the_journal_and_go_on_after_a_restart() {
+    let records = journal(31, 240);
+    let (disk, mark) = (FaultyBackend::new(), FaultyBackend::new());
+    let store_disk = FaultyBackend::new();
+    let mut done = 0;
+    for session in 0..3 {
+        // Each session goes on from what a power failure leaves: the last checkpoint.
+        let store_disk = store_disk.clone();
+        let store = Arc::new(Store::open_with_backend(store_disk, DIRECTORY).unwrap());
+        let checkpoint = store.checkpoint().unwrap();
+        assert_eq!(checkpoint.applied_seq, RecordSeq(done as u64), "session {session}");
+        let line = open_journal(&disk, &mark, checkpoint);
+        let follower = follow(&line, &store);
+        for _ in 0..8 {
+            let batch = &records[done..done + 10];
+            assert_eq!(line.commit(batch), CommitOutcome::Durable);
+            done += 10;
+            let reached = follower.wait_for(batch[9].seq);
+            assert_eq!(reached, batch[9].seq);
+            let companies = store.read().unwrap().companies().unwrap();
+            assert_eq!(companies.len(), 2, "what is reached can be read");
+        }
+        line.close();
+        let last = follower.stop().unwrap();
+        assert_eq!(last.applied_seq, RecordSeq(done as u64));
+        assert_eq!(store.checkpoint().unwrap(), last);
+    }
+    let store = Store::open_with_backend(store_disk, DIRECTORY).unwrap();
+    let expected = store_of(&records);
+    for (found, expected) in
+        dump(&store).iter().zip(&dump(&expected)).filter(|(t, _)| t.0 != META.to_string())
+    {
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn a_checkpoint_comes_by_itself_while_records_are_new() {
+    let records = journal(32, 40);
+    let line = open_journal(&FaultyBackend::new(), &FaultyBackend::new(), Checkpoint::default());
+    let disk = FaultyBackend::new();
+    let store = Arc::new(Store::open_with_backend(disk.clone(), DIRECTORY).unwrap());
+    let follower = follow(&line, &store);
+    line.commit(&records);
+    let mut checkpoint = follower.checkpoints.recv().unwrap();
+    if checkpoint.applied_seq == RecordSeq(0) {
+        // The barrier alone was saved first.
+        checkpoint = follower.checkpoints.recv().unwrap();
+    }
+    assert_eq!(checkpoint.applied_seq, RecordSeq(40));
+    let survivor = Store::open_with_backend(disk.after_power_failure(), DIRECTORY).unwrap();
+    assert_eq!(survivor.checkpoint().unwrap(), checkpoint);
+    line.close();
+    assert_eq!(follower.stop(), None, "nothing is new, so nothing is saved again");
+}
+
+#[test]
+fn a_failing_store_stops_the_projector_and_nothing_else() {
+    let records = journal(33, 60);
+    let line = open_journal(&FaultyBackend::new(), &FaultyBackend::new(), Checkpoint::default());
+    let disk = FaultyBackend::new();
+    let store = Arc::new(Store::open_with_backend(disk.clone(), DIRECTORY).unwrap());
+    let follower = follow(&line, &store);
+    line.commit(&records[..20]);
+    assert_eq!(follower.wait_for(RecordSeq(20)), RecordSeq(20));
+    disk.plan(FaultPlan { fail_sync: Some(1), ..FaultPlan::default() });
+    let (mut done, mut checkpoints) = (20, 0);
+    while follower.projector.health().failure().is_none() {
+        if done < 50 {
+            assert_eq!(line.commit(&records[done..done + 1]), CommitOutcome::Durable);
+            done += 1;
+        }
+        // One may have been on its way when the disk was told to fail; no further one can be.
+        checkpoints += follower.checkpoints.try_iter().count();
+        assert!(checkpoints <= 2, "checkpoints go on without a sync");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let why = follower.projector.health().failure().unwrap();
+    assert!(why.starts_with("the tables cannot be written: "), "{why}");
+    // Whoever waits is woken and sees that it has not come; the journal goes on.
+    assert!(follower.wait_for(RecordSeq(60)) < RecordSeq(60));
+    assert_eq!(line.commit(&records[done..]), CommitOutcome::Durable);
+    assert_eq!(line.durable.durable_seq(), 60);
+    follower.projector.join();
+    line.close();
+}

@@ -1,0 +1,507 @@
+//! Makes journals of a small card program from a seed: every kind of effect occurs, ids and
+//! sequences are as a shard would give them, and the money adds up.
+
+use uuid::Uuid;
+
+use crate::command::effect::{
+    EarlyReversal, Effect, IssuedCard, NetworkLogEntry, NetworkMessageKind, RememberedAnswer,
+};
+use crate::command::record::Record;
+use crate::command::reply::NetworkReply;
+use crate::decision::RuleSet;
+use crate::domain::account::{Account, AccountBalances};
+use crate::domain::allowance::{AllowanceTerms, CardUsage};
+use crate::domain::business_date::BusinessDate;
+use crate::domain::card::{
+    CardProfile, CardRecord, CardState, Dimensions, MaskedPan, PanHash, SealedPan,
+};
+use crate::domain::company::{Address, Company, CompanyState, VelocityLimits};
+use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
+use crate::domain::ids::*;
+use crate::domain::member::{AccessScope, AccessToken, Member, MemberRole, MemberState};
+use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::network_key::{
+    DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey,
+};
+use crate::domain::posting::{Book, Posting, StatementLine};
+use crate::domain::response_code::{ResponseCode, SubReason};
+use crate::domain::transaction::*;
+use crate::journal::testing::next_random;
+
+const COMPANIES: u32 = 2;
+pub(super) const EMAILS: [&str; 4] = ["ann@a.test", "Ann@a.test", "bob@a.test", "Éva@a.test"];
+pub(super) const DESCRIPTIONS: [&str; 4] = ["Travel", "team travel", "Büro", ""];
+
+/// A dimension of a small stock, the same for every company.
+pub(super) fn dimension(number: u64) -> DimensionId {
+    DimensionId(Uuid::from_u128(0xd000 + u128::from(number)))
+}
+
+/// The id of kind `kind` at a slot.
+pub(super) fn id(kind: u128, slot: u32) -> Uuid {
+    Uuid::from_u128(kind << 64 | u128::from(slot))
+}
+
+/// The program as its journal stands.
+pub(super) struct World {
+    random: u64,
+    at: Timestamp,
+    day: BusinessDate,
+    records: Vec<Record>,
+    balances: Vec<AccountBalances>,
+    members: Vec<Member>,
+    cards: Vec<(CardProfile, CardUsage)>,
+    transactions: Vec<(TransactionRecord, TransactionProgress)>,
+    lines: u64,
+}
+
+/// A journal of about `len` records.
+pub(super) fn journal(seed: u64, len: usize) -> Vec<Record> {
+    let mut world = World {
+        random: seed,
+        at: Timestamp(1_772_000_000_000_000),
+        day: BusinessDate(20_500),
+        records: Vec::new(),
+        balances: Vec::new(),
+        members: Vec::new(),
+        cards: Vec::new(),
+        transactions: Vec::new(),
+        lines: 0,
+    };
+    for company in 0..COMPANIES {
+        world.make_company(CompanySlot(company));
+    }
+    while world.records.len() < len {
+        world.step();
+    }
+    world.records
+}
+
+impl World {
+    fn below(&mut self, bound: u64) -> u64 {
+        next_random(&mut self.random) % bound
+    }
+
+    fn pick(&mut self, len: usize) -> Option<usize> {
+        let len = u64::try_from(len).unwrap();
+        (len > 0).then(|| usize::try_from(self.below(len)).unwrap())
+    }
+
+    fn amount(&mut self) -> Minor {
+        Minor(i64::try_from(self.below(10_000) + 1).unwrap())
+    }
+
+    fn dimensions(&mut self) -> Dimensions {
+        std::array::from_fn(|_| Some(self.below(6)).filter(|number| *number < 3).map(dimension))
+    }
+
+    fn record(&mut self, effects: Vec<Effect>) {
+        let seq = RecordSeq(self.records.len() as u64 + 1);
+        self.records.push(Record { seq, at: self.at, effects });
+        // Some records share their instant, as a timer's do with the record before it.
+        let step = [0, 1, 60, 3_600, 40_000][usize::try_from(self.below(5)).unwrap()];
+        self.at = self.at.plus(step * Timestamp::SECOND);
+        self.day = BusinessDate(i32::try_from(self.at.0 / Timestamp::DAY).unwrap());
+    }
+
+    fn step(&mut self) {
+        match self.below(20) {
+            0 => self.make_member(),
+            1 => self.change_member(),
+            2..5 => self.make_card(),
+            5 => self.change_card(),
+            6 => self.change_card_parts(),
+            7..12 => self.authorize(),
+            12 => self.decline(),
+            13..16 => self.clear(),
+            16 => self.release(),
+            17 => self.remember(),
+            18 => self.change_organization(),
+            _ => self.log(),
+        }
+    }
+
+    fn make_company(&mut self, slot: CompanySlot) {
+        let account = AccountSlot(slot.0);
+        let balances = AccountBalances { ledger: Minor(100), line_count: 1, ..Default::default() };
+        self.balances.push(balances);
+        let mut progress = TransactionProgress::empty(TransactionState::Completed);
+        progress.posted = Minor(-100);
+        let record = self.new_record(slot, TransactionKind::BankTransfer, None, Minor(100));
+        let (transaction, amount) = (record.seq, Minor(100));
+        let line = self.line(account, 1, amount, &record);
+        self.transactions.push((record.clone(), progress.clone()));
+        self.record(vec![
+            Effect::Company(Box::new(company(slot, "first name", self.at))),
+            Effect::Account(Box::new(Account {
+                slot: account,
+                id: AccountId(id(2, slot.0)),
+                company: slot,
+                name: "main".into(),
+                number: "000000000001".into(),
+                currency: CurrencyCode(840),
+                credit_limit: Minor::ZERO,
+                funding_source: None,
+                created_at: self.at,
+            })),
+            Effect::Transaction(Box::new(record), Box::new(progress)),
+            Effect::Posting(Posting {
+                account,
+                transaction,
+                from: Book::Bank,
+                to: Book::Funds,
+                amount,
+            }),
+            line,
+            Effect::AccountBalances(account, balances),
+        ]);
+    }
+
+    fn make_member(&mut self) {
+        let slot = MemberSlot(u32::try_from(self.members.len()).unwrap());
+        let email = EMAILS[usize::try_from(self.below(4)).unwrap()].to_owned();
+        let company = CompanySlot(u32::try_from(self.below(u64::from(COMPANIES))).unwrap());
+        self.free_email(company, &email);
+        let member = Member {
+            slot,
+            id: MemberId(id(3, slot.0)),
+            company,
+            first_name: format!("first {}", slot.0),
+            last_name: "last".into(),
+            email,
+            role: MemberRole::Member,
+            code: None,
+            state: MemberState::Active,
+            dimensions: [None; 4],
+            password_hash: None,
+            created_at: self.at,
+        };
+        self.members.push(member.clone());
+        self.record(vec![Effect::Member(Box::new(member))]);
+    }
+
+    /// Deletes whoever has the address: the shard would refuse a second owner.
+    fn free_email(&mut self, company: CompanySlot, email: &str) {
+        let holder = self.members.iter_mut().find(|member| {
+            member.company == company
+                && member.state != MemberState::Deleted
+                && member.email.to_lowercase() == email.to_lowercase()
+        });
+        if let Some(holder) = holder {
+            holder.state = MemberState::Deleted;
+            let gone = holder.clone();
+            self.record(vec![Effect::Member(Box::new(gone))]);
+        }
+    }
+
+    fn change_member(&mut self) {
+        let Some(place) = self.pick(self.members.len()) else { return };
+        let number = self.below(1_000);
+        let member = &mut self.members[place];
+        if member.state != MemberState::Deleted {
+            member.email = format!("New{number}-{place}@a.test");
+        }
+        let member = member.clone();
+        self.record(vec![Effect::Member(Box::new(member))]);
+    }
+
+    fn member_of(&mut self, company: CompanySlot) -> Option<MemberSlot> {
+        let place = self.pick(self.members.len())?;
+        Some(&self.members[place]).filter(|member| member.company == company).map(|m| m.slot)
+    }
+
+    fn make_card(&mut self) {
+        let slot = CardSlot(u32::try_from(self.cards.len()).unwrap());
+        let company = CompanySlot(u32::try_from(self.below(u64::from(COMPANIES))).unwrap());
+        let profile = CardProfile {
+            slot,
+            id: CardId(id(4, slot.0)),
+            allowance_id: AllowanceId(id(5, slot.0)),
+            company,
+            description: DESCRIPTIONS[usize::try_from(self.below(4)).unwrap()].into(),
+            billing_name: "A CARD".into(),
+            is_virtual: true,
+            last_four: *b"4242",
+            assigned_to: self.member_of(company),
+            dimensions: self.dimensions(),
+            billing_address: None,
+            shipping_address: Some(Address::default()),
+            created_at: self.at,
+        };
+        let state = if self.below(2) == 0 { CardState::Active } else { CardState::Unactivated };
+        let usage = CardUsage { state, day: self.day, ..CardUsage::default() };
+        let record = CardRecord {
+            pan_hash: PanHash(u64::from(slot.0) * 7_919),
+            pin: PinVerifier(1),
+            zip: PackedZip(2),
+            account: AccountSlot(company.0),
+            expires_on: BusinessDate(30_000),
+            usage,
+            terms: AllowanceTerms::budget(Minor(1_000_000)),
+        };
+        self.cards.push((profile.clone(), usage));
+        let sealed_pan = SealedPan(vec![u8::try_from(slot.0 % 251).unwrap(); 40]);
+        self.record(vec![Effect::CardIssued(Box::new(IssuedCard { profile, record, sealed_pan }))]);
+    }
+
+    fn change_card(&mut self) {
+        let Some(place) = self.pick(self.cards.len()) else { return };
+        let company = self.cards[place].0.company;
+        let (assigned_to, dimensions) = (self.member_of(company), self.dimensions());
+        let profile = &mut self.cards[place].0;
+        (profile.assigned_to, profile.dimensions) = (assigned_to, dimensions);
+        profile.description = "renamed travel".into();
+        let profile = profile.clone();
+        self.record(vec![Effect::CardProfile(Box::new(profile))]);
+    }
+
+    fn change_card_parts(&mut self) {
+        let Some(place) = self.pick(self.cards.len()) else { return };
+        let value = self.below(100);
+        let (at, day) = (self.at, self.day);
+        let (profile, usage) = &mut self.cards[place];
+        let slot = profile.slot;
+        usage.state = CardState::Suspended;
+        if value < 30 {
+            usage.start_period(day);
+        }
+        let usage = *usage;
+        let amount = Minor(i64::try_from(value).unwrap());
+        self.record(vec![
+            Effect::CardPin(slot, PinVerifier(value + 1)),
+            Effect::CardZip(slot, PackedZip(value)),
+            Effect::AllowanceTerms(slot, Box::new(AllowanceTerms::budget(amount))),
+            Effect::CardUsage(slot, usage),
+            Effect::CardAttempts(slot, vec![at; usize::try_from(value % 4).unwrap()]),
+            Effect::CredentialFailures(slot, CredentialFailures { since: at, count: 1 }),
+        ]);
+    }
+
+    fn new_record(
+        &mut self,
+        company: CompanySlot,
+        kind: TransactionKind,
+        card: Option<usize>,
+        requested: Minor,
+    ) -> TransactionRecord {
+        let seq = TransactionSeq(self.transactions.len() as u64 + 1);
+        let profile = card.map(|card| self.cards[card].0.clone());
+        TransactionRecord {
+            seq,
+            id: TransactionId(Uuid::from_u128(u128::from(seq.0))),
+            kind,
+            company,
+            account: AccountSlot(company.0),
+            card: profile.as_ref().map(|profile| profile.slot),
+            member: profile.as_ref().and_then(|profile| profile.assigned_to),
+            requested,
+            foreign: None,
+            merchant: None,
+            bank_account: None,
+            trace: NetworkTrace::default(),
+            response_code: ResponseCode::Approved,
+            sub_reason: SubReason::None,
+            failed_rules: RuleSet::default(),
+            refund_of: None,
+            authorized_at: self.at,
+            dimensions: profile.map_or([None; 4], |profile| profile.dimensions),
+        }
+    }
+
+    fn authorize(&mut self) {
+        let Some(card) = self.pick(self.cards.len()) else { return };
+        let (company, amount) = (self.cards[card].0.company, self.amount());
+        let record = self.new_record(company, TransactionKind::Purchase, Some(card), amount);
+        let mut progress = TransactionProgress::empty(TransactionState::Pending);
+        let usage = &mut self.cards[card].1;
+        *usage = usage.rolled(crate::domain::business_date::Interval::None, self.day);
+        usage.take(amount);
+        progress.held.push(amount, usage);
+        let usage = *usage;
+        let account = record.account;
+        self.balances[account.index()].held += amount;
+        self.transactions.push((record.clone(), progress.clone()));
+        let transaction = record.seq;
+        let posting = Posting { account, transaction, from: Book::Funds, to: Book::Holds, amount };
+        let answer = self.answer(24);
+        self.record(vec![
+            Effect::Transaction(Box::new(record), Box::new(progress)),
+            Effect::Posting(posting),
+            Effect::CardUsage(self.cards[card].0.slot, usage),
+            Effect::AccountBalances(account, self.balances[account.index()]),
+            answer,
+        ]);
+    }
+
+    fn decline(&mut self) {
+        let Some(card) = self.pick(self.cards.len()) else { return };
+        let (company, amount) = (self.cards[card].0.company, self.amount());
+        let record = self.new_record(company, TransactionKind::Purchase, Some(card), amount);
+        let progress = TransactionProgress::empty(TransactionState::Declined);
+        self.transactions.push((record.clone(), progress.clone()));
+        self.record(vec![Effect::Transaction(Box::new(record), Box::new(progress))]);
+    }
+
+    fn open_purchase(&mut self) -> Option<(usize, usize)> {
+        let place = self.pick(self.transactions.len())?;
+        let (record, progress) = &self.transactions[place];
+        let card = record.card.filter(|_| !progress.held.is_empty())?;
+        Some((place, card.index()))
+    }
+
+    fn clear(&mut self) {
+        let Some((place, card)) = self.open_purchase() else { return };
+        let (record, progress) = &mut self.transactions[place];
+        let amount = progress.held.total();
+        let cleared = &mut progress.cleared;
+        progress.held.take_oldest(amount, |piece| cleared.push_part(piece));
+        progress.posted += amount;
+        progress.state = TransactionState::Completed;
+        progress.posted_at.get_or_insert(self.at);
+        let (record, progress) = (record.clone(), progress.clone());
+        let balances = &mut self.balances[record.account.index()];
+        balances.held -= amount;
+        balances.ledger -= amount;
+        balances.line_count += 1;
+        let balances = *balances;
+        let line = self.line(record.account, balances.line_count, -amount, &record);
+        let (account, transaction) = (record.account, record.seq);
+        self.record(vec![
+            Effect::TransactionProgress(transaction, Box::new(progress)),
+            Effect::Posting(Posting {
+                account,
+                transaction,
+                from: Book::Holds,
+                to: Book::NetworkSettlement,
+                amount,
+            }),
+            line,
+            Effect::CardUsage(self.cards[card].0.slot, self.cards[card].1),
+            Effect::AccountBalances(account, balances),
+        ]);
+    }
+
+    fn release(&mut self) {
+        let Some((place, card)) = self.open_purchase() else { return };
+        let (profile, usage) = &mut self.cards[card];
+        let slot = profile.slot;
+        let (record, progress) = &mut self.transactions[place];
+        let amount = progress.held.total();
+        progress.held.take_newest(amount, |piece| {
+            usage.give_back(piece.amount, piece.period, piece.day);
+        });
+        progress.state = TransactionState::Canceled;
+        let (account, transaction) = (record.account, record.seq);
+        let progress = progress.clone();
+        let balances = &mut self.balances[account.index()];
+        balances.held -= amount;
+        let effects = vec![
+            Effect::TransactionProgress(transaction, Box::new(progress)),
+            Effect::Posting(Posting {
+                account,
+                transaction,
+                from: Book::Holds,
+                to: Book::Funds,
+                amount,
+            }),
+            Effect::CardUsage(slot, *usage),
+            Effect::AccountBalances(account, *balances),
+        ];
+        self.record(effects);
+    }
+
+    fn line(
+        &mut self,
+        account: AccountSlot,
+        number: u64,
+        amount: Minor,
+        record: &TransactionRecord,
+    ) -> Effect {
+        self.lines += 1;
+        Effect::StatementLine(Box::new(StatementLine {
+            seq: LineSeq(self.lines),
+            id: StatementLineId(Uuid::from_u128(u128::from(self.lines))),
+            account,
+            number,
+            amount,
+            transaction: record.seq,
+            card: record.card,
+            member: record.member,
+            description: "line".into(),
+            posted_on: self.day,
+            posted_at: self.at,
+        }))
+    }
+
+    /// Answers come from few keys, so that one is renewed now and then.
+    fn answer(&mut self, hours: i64) -> Effect {
+        Effect::Answer(Box::new(RememberedAnswer {
+            fingerprint: Fingerprint {
+                key: DuplicateKey(u128::from(self.below(40))),
+                trace: None,
+                content: self.below(1_000),
+                window: DuplicateWindow::Day,
+            },
+            expires_at: self.at.plus(hours * Timestamp::HOUR),
+            reply: NetworkReply::Conflict,
+        }))
+    }
+
+    fn remember(&mut self) {
+        let answer = self.answer(1);
+        let original_key = Some(OriginalKey(self.below(20)));
+        let expires_at = self.at.plus(24 * Timestamp::HOUR);
+        let reversal = EarlyReversal { original_key, retrieval_key: None, expires_at };
+        self.record(vec![answer, Effect::EarlyReversal(reversal)]);
+    }
+
+    fn change_organization(&mut self) {
+        let slot = CompanySlot(u32::try_from(self.below(u64::from(COMPANIES))).unwrap());
+        let digest = [u8::try_from(self.below(200)).unwrap(); 32];
+        let token = AccessToken {
+            digest,
+            id: AccessTokenId(id(6, slot.0)),
+            company: slot,
+            scope: AccessScope::default(),
+            is_revoked: self.below(2) == 0,
+            created_at: self.at,
+        };
+        let name = format!("name {}", self.below(9));
+        self.record(vec![
+            Effect::Company(Box::new(company(slot, &name, self.at))),
+            Effect::AccessToken(Box::new(token)),
+            Effect::NetworkKey(digest),
+        ]);
+    }
+
+    fn log(&mut self) {
+        let entry = NetworkLogEntry {
+            at: self.at,
+            kind: NetworkMessageKind::Reversal,
+            masked_pan: MaskedPan::default(),
+            amount: self.amount(),
+            currency: None,
+            rrn: "r".into(),
+            reason: SubReason::UnknownCard,
+        };
+        self.record(vec![Effect::NetworkLog(Box::new(entry))]);
+    }
+}
+
+fn company(slot: CompanySlot, name: &str, created_at: Timestamp) -> Company {
+    Company {
+        slot,
+        id: CompanyId(id(1, slot.0)),
+        name: name.to_owned(),
+        website: String::new(),
+        zone: chrono_tz::UTC,
+        currency: CurrencyCode(840),
+        network: "network".into(),
+        velocity: VelocityLimits::default(),
+        partial_approval: false,
+        billing_address: Address::default(),
+        shipping_address: Address::default(),
+        state: CompanyState::Active,
+        created_at,
+    }
+}

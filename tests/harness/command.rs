@@ -1,0 +1,98 @@
+//! Runs one-shot `cardswitch` commands (`init`, `verify`, `feed`, ..) and reads what they print.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// What a finished `cardswitch` command left behind.
+#[derive(Debug)]
+pub struct CommandOutput {
+    /// The exit code; `None` if a signal ended it.
+    pub code: Option<i32>,
+    /// Everything on stdout.
+    pub stdout: String,
+    /// Everything on stderr.
+    pub stderr: String,
+}
+
+impl CommandOutput {
+    /// Asserts success and returns the JSON object on the last line of stdout.
+    #[track_caller]
+    pub fn expect_json(&self) -> Value {
+        assert_eq!(self.code, Some(0), "the command failed: {self:#?}");
+        last_json_line(&self.stdout)
+    }
+
+    /// Asserts a failure told in one line, and returns that line.
+    ///
+    /// Log lines (which begin with a time) may stand beside it; a panic or a back trace may not.
+    #[track_caller]
+    pub fn expect_one_line_error(&self) -> String {
+        assert!(self.code.is_some_and(|code| code != 0), "a refusal was expected: {self:#?}");
+        assert!(!self.stderr.contains("panicked"), "a panic is no error message: {self:#?}");
+        let told: Vec<&str> = self.stderr.lines().filter(|line| !is_log_line(line)).collect();
+        assert_eq!(told.len(), 1, "one line of error was expected: {self:#?}");
+        told[0].to_owned()
+    }
+}
+
+/// Runs `cardswitch` with these arguments to its end.
+#[track_caller]
+pub fn run_cardswitch(arguments: &[&str]) -> CommandOutput {
+    run_cardswitch_with(arguments, &[])
+}
+
+/// Runs `cardswitch` with these arguments and environment variables to its end.
+#[track_caller]
+pub fn run_cardswitch_with(arguments: &[&str], variables: &[(&str, &str)]) -> CommandOutput {
+    let output = cardswitch_command(arguments)
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .expect("cardswitch starts");
+    CommandOutput {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("stdout is text"),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// The JSON object on the last non-empty line of `text`.
+#[track_caller]
+#[must_use]
+pub fn last_json_line(text: &str) -> Value {
+    let line = text.lines().rev().find(|line| !line.trim().is_empty());
+    let line = line.expect("a command asked for JSON prints some");
+    let value: Value = serde_json::from_str(line).expect("the last line is JSON");
+    assert!(value.is_object(), "the last line is one JSON object, not `{line}`");
+    value
+}
+
+pub(crate) fn cardswitch_command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    // Whoever runs the suite may have settings of their own: they are no part of it.
+    for (name, _) in env::vars().filter(|(name, _)| name.starts_with("CARDSWITCH_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments);
+    command
+}
+
+/// The binary under test: `CARDSWITCH_BIN`, else the one in the target directory of this test.
+fn binary() -> PathBuf {
+    if let Some(given) = env::var_os("CARDSWITCH_BIN") {
+        return PathBuf::from(given);
+    }
+    // TARGET/debug/deps/this_test, wherever cargo was told to put TARGET.
+    let this_test = env::current_exe().expect("a running test has a path");
+    let profile = this_test.ancestors().nth(2).expect("tests run from TARGET/PROFILE/deps");
+    let built = profile.join("cardswitch");
+    assert!(built.is_file(), "{} is missing: `cargo build` makes it", built.display());
+    built
+}
+
+fn is_log_line(line: &str) -> bool {
+    line.trim().is_empty() || line.starts_with(|first: char| first.is_ascii_digit() || first == '{')
+}

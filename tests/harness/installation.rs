@@ -1,0 +1,159 @@
+//! A data directory made by `cardswitch init`, with what it printed and the cards it wrote.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::cards::Portfolio;
+use crate::command::{CommandOutput, last_json_line, run_cardswitch};
+use crate::switch::Switch;
+
+/// What `init --json` prints, once.
+#[derive(Debug, Clone)]
+pub struct Credentials {
+    /// The company made by `init`.
+    pub company_id: String,
+    /// Its account.
+    pub account_id: String,
+    /// Who administers it.
+    pub admin_email: String,
+    /// The administrator's password.
+    pub admin_password: String,
+    /// For `/v1`.
+    pub access_token: String,
+    /// For `/network/v1`.
+    pub network_key: String,
+}
+
+/// A data directory in a temporary place, deleted with this value.
+#[derive(Debug)]
+pub struct Installation {
+    directory: TempDir,
+    starts: AtomicU32,
+    /// What `init` printed.
+    pub credentials: Credentials,
+    /// The cards that `init` made.
+    pub cards: Portfolio,
+}
+
+impl Installation {
+    /// Runs `cardswitch init` with `cards` test cards and everything drawn from `seed`.
+    #[track_caller]
+    #[must_use]
+    pub fn init(cards: u32, seed: u64) -> Self {
+        let directory = TempDir::new().expect("a temporary directory");
+        let data = directory.path().join("data");
+        let cards_file = directory.path().join("cards.jsonl");
+        let output = run_cardswitch(&[
+            "init",
+            "--data",
+            text_of(&data),
+            "--cards",
+            &cards.to_string(),
+            "--cards-out",
+            text_of(&cards_file),
+            "--seed",
+            &seed.to_string(),
+            "--json",
+        ]);
+        let credentials = parse_credentials(&output.expect_json());
+        let cards = Portfolio::read(&cards_file);
+        Self { directory, starts: AtomicU32::new(0), credentials, cards }
+    }
+
+    /// Starts `cardswitch serve` on this directory, on free ports of the loopback.
+    #[track_caller]
+    #[must_use]
+    pub fn serve(&self) -> Switch {
+        self.serve_with(&[])
+    }
+
+    /// As `serve`, with further arguments.
+    #[track_caller]
+    #[must_use]
+    pub fn serve_with(&self, further: &[&str]) -> Switch {
+        let start = self.starts.fetch_add(1, Ordering::Relaxed);
+        let log_path = self.directory.path().join(format!("serve-{start}.log"));
+        let data = self.data();
+        let mut arguments = serve_arguments(text_of(&data), "127.0.0.1:0", "127.0.0.1:0");
+        arguments.extend_from_slice(further);
+        Switch::start(&arguments, log_path, self.credentials.clone())
+    }
+
+    /// Runs `serve` where it is expected to refuse, to its end.
+    #[track_caller]
+    #[must_use]
+    pub fn serve_refused(&self) -> CommandOutput {
+        run_cardswitch(&serve_arguments(text_of(&self.data()), "127.0.0.1:0", "127.0.0.1:0"))
+    }
+
+    /// Runs `serve` on addresses of which one is taken, to its end.
+    #[track_caller]
+    #[must_use]
+    pub fn serve_refused_on(&self, http: SocketAddr, iso8583: SocketAddr) -> CommandOutput {
+        let (http, iso8583) = (http.to_string(), iso8583.to_string());
+        run_cardswitch(&serve_arguments(text_of(&self.data()), &http, &iso8583))
+    }
+
+    /// Runs `verify --json`, whatever its verdict.
+    #[track_caller]
+    #[must_use]
+    pub fn verify(&self) -> CommandOutput {
+        run_cardswitch(&["verify", "--data", text_of(&self.data()), "--json"])
+    }
+
+    /// Asserts that `verify` finds everything right, and returns its report.
+    #[track_caller]
+    pub fn verify_ok(&self) -> Value {
+        let output = self.verify();
+        assert_eq!(output.code, Some(0), "verify found a difference: {output:#?}");
+        let report = last_json_line(&output.stdout);
+        assert_eq!(report["ok"], true, "exit code 0 and ok must agree: {report:#}");
+        report
+    }
+
+    /// The data directory.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// The cards file, as `feed --cards` takes it.
+    #[must_use]
+    pub fn cards_file(&self) -> PathBuf {
+        self.directory.path().join("cards.jsonl")
+    }
+
+    /// The journal's database file.
+    #[must_use]
+    pub fn journal_file(&self) -> PathBuf {
+        self.data().join("journal.redb")
+    }
+}
+
+fn serve_arguments<'a>(data: &'a str, http: &'a str, iso8583: &'a str) -> Vec<&'a str> {
+    vec!["serve", "--data", data, "--http", http, "--iso8583", iso8583]
+}
+
+fn parse_credentials(printed: &Value) -> Credentials {
+    let text = |key: &str| {
+        let value = printed[key].as_str().unwrap_or_default().to_owned();
+        assert!(!value.is_empty(), "init prints `{key}`: {printed:#}");
+        value
+    };
+    Credentials {
+        company_id: text("company_id"),
+        account_id: text("account_id"),
+        admin_email: text("admin_email"),
+        admin_password: text("admin_password"),
+        access_token: text("access_token"),
+        network_key: text("network_key"),
+    }
+}
+
+fn text_of(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are UTF-8")
+}

@@ -1,0 +1,145 @@
+//! One running `cardswitch serve` process, and the ways it ends: by request, or by kill -9.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+
+use crate::acquirer::Acquirer;
+use crate::command::cardswitch_command;
+use crate::http_client::HttpClient;
+use crate::installation::Credentials;
+
+/// A serving process. It is killed when dropped, and its log is shown if the test failed.
+#[derive(Debug)]
+pub struct Switch {
+    child: Child,
+    log_path: PathBuf,
+    credentials: Credentials,
+    /// Where `/v1` and `/network/v1` answer.
+    pub http: SocketAddr,
+    /// Where the ISO 8583 door answers.
+    pub iso8583: SocketAddr,
+}
+
+impl Switch {
+    /// Starts `cardswitch serve` with `arguments` and waits until it says that both doors answer.
+    #[track_caller]
+    pub(crate) fn start(arguments: &[&str], log_path: PathBuf, credentials: Credentials) -> Self {
+        let log = File::create(&log_path).expect("a log file can be made");
+        let mut child = cardswitch_command(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::from(log))
+            .spawn()
+            .expect("cardswitch starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        let mut ready = String::new();
+        lines.read_line(&mut ready).expect("stdout is text");
+        let doors = parse_ready(ready.trim_end());
+        if doors.is_none() {
+            let status = child.wait();
+            let log = fs::read_to_string(&log_path).unwrap_or_default();
+            eprintln!("serve printed `{ready}` and ended with {status:?}; its log:\n{log}");
+        }
+        let (http, iso8583) = doors.expect("serve prints its ready line first");
+        // Whatever else it prints must not fill the pipe and stop it.
+        thread::spawn(move || lines.lines().map_while(Result::ok).for_each(drop));
+        Self { child, log_path, credentials, http, iso8583 }
+    }
+
+    /// The process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A client of `/v1` with the administrator's access token.
+    #[must_use]
+    pub fn api(&self) -> HttpClient {
+        HttpClient::with_authorization(
+            self.http,
+            &format!("Token {}", self.credentials.access_token),
+        )
+    }
+
+    /// A client of `/network/v1` with the network key.
+    #[must_use]
+    pub fn network_api(&self) -> HttpClient {
+        let authorization = format!("Bearer {}", self.credentials.network_key);
+        HttpClient::with_authorization(self.http, &authorization)
+    }
+
+    /// A client that shows no credentials.
+    #[must_use]
+    pub fn anonymous(&self) -> HttpClient {
+        HttpClient::anonymous(self.http)
+    }
+
+    /// A new connection to the ISO 8583 door.
+    #[track_caller]
+    #[must_use]
+    pub fn acquirer(&self) -> Acquirer {
+        Acquirer::connect(self.iso8583)
+    }
+
+    /// Everything the process has logged so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        let bytes = fs::read(&self.log_path).expect("the log can be read");
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// The process' resident memory.
+    /// Units: bytes.
+    /// Source: /proc/PID/status, so Linux only.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()))
+            .expect("a running process has a status");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS is there");
+        let kibibytes = line.split_whitespace().nth(1).expect("VmRSS has a figure");
+        kibibytes.parse::<u64>().expect("VmRSS is a number") * 1024
+    }
+
+    /// Ends the process with SIGKILL: it gets no chance to finish anything.
+    pub fn kill9(mut self) {
+        self.child.kill().expect("the switch was still running");
+        self.child.wait().expect("the switch can be waited for");
+    }
+
+    /// Ends the process with SIGTERM and asserts that it left cleanly.
+    #[track_caller]
+    pub fn stop(self) {
+        let log_path = self.log_path.clone();
+        let status = self.terminate();
+        let log = fs::read_to_string(&log_path).unwrap_or_default();
+        assert!(status.success(), "serve left with {status} on SIGTERM; its log:\n{log}");
+    }
+
+    fn terminate(mut self) -> ExitStatus {
+        let kill = format!("kill -TERM {}", self.pid());
+        let sent = Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
+        assert!(sent.success(), "the switch was no longer running");
+        self.child.wait().expect("the switch can be waited for")
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        // Both fail where the test has already ended the process, which is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("--- log of the switch ---\n{}", self.log());
+        }
+    }
+}
+
+/// Reads `ready http=ADDR iso8583=ADDR`.
+fn parse_ready(line: &str) -> Option<(SocketAddr, SocketAddr)> {
+    let (http, iso8583) = line.strip_prefix("ready http=")?.split_once(" iso8583=")?;
+    Some((http.parse().ok()?, iso8583.parse().ok()?))
+}

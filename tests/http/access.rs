@@ -1,0 +1,121 @@
+//! Who may ask `/v1`, and what every refusal looks like: one shape, a request id, nothing internal.
+
+use cardswitch_harness::{HttpClient, HttpRequest, Installation};
+use serde_json::json;
+
+const NOBODY: &str = "01890000-0000-7000-8000-000000000000";
+
+#[test]
+fn every_path_asks_for_a_token() {
+    let installation = Installation::init(60, 801);
+    let switch = installation.serve();
+    let card = &installation.cards.ordinary().card_id;
+    let allowance = &installation.cards.ordinary().allowance_id;
+    let paths = [
+        "/v1/cards".to_owned(),
+        format!("/v1/cards/{card}"),
+        format!("/v1/allowances/{allowance}"),
+        "/v1/transactions".to_owned(),
+        "/v1/accounts".to_owned(),
+        "/v1/company".to_owned(),
+    ];
+    let wrong = HttpClient::with_authorization(switch.http, "Token wrong");
+    let malformed = HttpClient::with_authorization(switch.http, "nonsense");
+    for path in &paths {
+        switch.anonymous().get(path).expect_error(401);
+        wrong.get(path).expect_error(401);
+        malformed.get(path).expect_error(401);
+        switch.api().get(path).expect(200);
+    }
+}
+
+#[test]
+fn bearer_is_taken_for_token() {
+    let installation = Installation::init(60, 802);
+    let switch = installation.serve();
+    let bearer = format!("Bearer {}", installation.credentials.access_token);
+    HttpClient::with_authorization(switch.http, &bearer).get("/v1/company").expect(200);
+}
+
+#[test]
+fn every_answer_has_a_request_id_of_its_own() {
+    let installation = Installation::init(60, 803);
+    let switch = installation.serve();
+    let id = |path: &str| {
+        let answer = switch.api().get(path);
+        answer.header("request-id").expect("a request-id").to_owned()
+    };
+    let ids = [id("/v1/company"), id("/v1/company"), id("/v1/nothing")];
+    assert!(ids[0] != ids[1] && ids[1] != ids[2], "{ids:?}");
+}
+
+#[test]
+fn trailing_slash_serves_the_same() {
+    let installation = Installation::init(60, 804);
+    let switch = installation.serve();
+    let card = &installation.cards.ordinary().card_id;
+    for path in ["/v1/company".to_owned(), format!("/v1/cards/{card}")] {
+        let plain = switch.api().get(&path).expect(200);
+        assert_eq!(switch.api().get(&format!("{path}/")).expect(200), plain);
+    }
+    let cards = switch.api().get("/v1/cards/?limit=1").expect(200);
+    assert_eq!(cards["results"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn missing_things_are_404_and_wrong_methods_405() {
+    let installation = Installation::init(60, 805);
+    let switch = installation.serve();
+    let api = switch.api();
+    api.get("/v1/nothing").expect_error(404);
+    api.get("/nothing").expect_error(404);
+    for noun in ["cards", "allowances", "transactions", "accounts"] {
+        api.get(&format!("/v1/{noun}/{NOBODY}")).expect_error(404);
+        api.get(&format!("/v1/{noun}/not-an-id")).expect_error(404);
+    }
+    api.delete("/v1/company").expect_error(405);
+    api.delete("/v1/cards").expect_error(405);
+    api.post("/v1/transactions", &json!({})).expect_error(405);
+}
+
+#[test]
+fn another_companys_card_does_not_exist() {
+    let installation = Installation::init(60, 806);
+    let switch = installation.serve();
+    // The card without funds belongs to the second company.
+    let card = installation.cards.first("no_funds");
+    switch.api().get(&format!("/v1/cards/{}", card.card_id)).expect_error(404);
+    switch.api().get(&format!("/v1/allowances/{}", card.allowance_id)).expect_error(404);
+    switch.api().delete(&format!("/v1/cards/{}", card.card_id)).expect_error(404);
+}
+
+#[test]
+fn bodies_must_be_json_objects_that_parse() {
+    let installation = Installation::init(60, 807);
+    let switch = installation.serve();
+    let api = switch.api();
+    let send = |content_type: &str, body: &[u8]| {
+        let headers = &[("content-type", content_type)];
+        api.send(&HttpRequest { method: "POST", path: "/v1/cards", headers, body })
+    };
+    send("text/plain", b"{}").expect_error(415);
+    send("application/json", b"{").expect_error(400);
+    send("application/json", b"[]").expect_error(400);
+    send("application/json", b"\xFF\xFE").expect_error(400);
+    send("application/json; charset=utf-8", b"{}").expect_error(400);
+}
+
+#[test]
+fn refusals_tell_nothing_internal() {
+    let installation = Installation::init(60, 808);
+    let switch = installation.serve();
+    let api = switch.api();
+    let headers = &[("content-type", "application/json")];
+    let broken = HttpRequest { method: "POST", path: "/v1/cards", headers, body: b"{\"a\":" };
+    for answer in [api.send(&broken), api.get("/v1/cards?limit=x"), api.get("/v1/cards/%00")] {
+        let text = answer.text();
+        for word in ["src/", ".rs", "panicked", "serde", "redb", "Error("] {
+            assert!(!text.contains(word), "`{word}` in {text}");
+        }
+    }
+}

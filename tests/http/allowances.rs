@@ -1,0 +1,144 @@
+//! `/v1/allowances`: reading and changing a budget, and that the very next purchase obeys it.
+
+use cardswitch_harness::{HttpClient, Installation, Purchase, TestCard, minor};
+use serde_json::{Value, json};
+
+#[test]
+fn allowance_shows_every_field_of_the_specification() {
+    let installation = Installation::init(60, 831);
+    let switch = installation.serve();
+    let allowance = get(&switch.api(), installation.cards.ordinary());
+    for key in [
+        "id",
+        "url",
+        "amount",
+        "interval",
+        "balance",
+        "daily_limit",
+        "transaction_limit",
+        "single_use",
+        "start_time",
+        "end_time",
+        "scope",
+        "created_at",
+    ] {
+        assert!(allowance.get(key).is_some(), "an allowance has `{key}`: {allowance:#}");
+    }
+    assert!(allowance["amount"].is_number() && allowance["balance"].is_number());
+}
+
+#[test]
+fn purchase_right_after_a_change_sees_it() {
+    let installation = Installation::init(60, 832);
+    let switch = installation.serve();
+    let api = switch.api();
+    let mut acquirer = switch.acquirer();
+    let card = installation.cards.ordinary();
+    let path = path_of(card);
+    let card_path = format!("/v1/cards/{}", card.card_id);
+    for _ in 0..20 {
+        let ask = |acquirer: &mut cardswitch_harness::Acquirer| {
+            acquirer.ask(&Purchase::of(card, 1_000).request())
+        };
+        api.put(&path, &json!({"transaction_limit": 9.99})).expect(200);
+        ask(&mut acquirer).expect_declined(1503);
+        api.put(&path, &json!({"transaction_limit": 10})).expect(200);
+        ask(&mut acquirer).expect_approved();
+        api.put(&card_path, &json!({"state": "suspended"})).expect(200);
+        ask(&mut acquirer).expect_declined(1202);
+        api.put(&card_path, &json!({"state": "active"})).expect(200);
+        ask(&mut acquirer).expect_approved();
+    }
+    api.put(&path, &json!({"scope": [5812]})).expect(200);
+    acquirer.ask(&Purchase::of(card, 1_000).request()).expect_declined(1501);
+    api.put(&path, &json!({"scope": [], "end_time": "2001-01-01T00:00:00Z"})).expect(200);
+    acquirer.ask(&Purchase::of(card, 1_000).request()).expect_declined(1501);
+    let body = api.get(&card_path).expect(200);
+    assert_eq!(
+        (&body["state"], &body["suspension_reason"]),
+        (&json!("suspended"), &json!("end_time"))
+    );
+    api.put(&card_path, &json!({"state": "active"})).expect_error(409);
+}
+
+#[test]
+fn new_amount_keeps_what_was_spent_unless_reset() {
+    let installation = Installation::init(60, 833);
+    let switch = installation.serve();
+    let api = switch.api();
+    let card = installation.cards.ordinary();
+    let path = path_of(card);
+    api.put(&path, &json!({"amount": 500, "interval": null, "reset": true})).expect(200);
+    switch.acquirer().ask(&Purchase::of(card, 12_000).request()).expect_approved();
+    assert_eq!(minor(&get(&api, card)["balance"]), 38_000);
+
+    let lower = api.put(&path, &json!({"amount": 100})).expect(200);
+    assert_eq!((minor(&lower["amount"]), minor(&lower["balance"])), (10_000, -2_000));
+    switch.acquirer().ask(&Purchase::of(card, 1).request()).expect_declined(1502);
+
+    let reset = api.put(&path, &json!({"reset": true})).expect(200);
+    assert_eq!((minor(&reset["amount"]), minor(&reset["balance"])), (10_000, 10_000));
+}
+
+#[test]
+fn reset_is_refused_where_the_interval_resets() {
+    let installation = Installation::init(60, 834);
+    let switch = installation.serve();
+    let api = switch.api();
+    let path = path_of(installation.cards.ordinary());
+    api.put(&path, &json!({"interval": "weekly"})).expect(200);
+    let detail = api.put(&path, &json!({"reset": true})).expect_error(400);
+    assert_eq!(detail["errors"][0]["param"], "reset");
+    api.put(&path, &json!({"reset": true, "interval": "monthly"})).expect_error(400);
+    api.put(&path, &json!({"reset": true, "interval": null})).expect(200);
+}
+
+#[test]
+fn values_outside_their_rules_are_refused_and_change_nothing() {
+    let installation = Installation::init(60, 835);
+    let switch = installation.serve();
+    let api = switch.api();
+    let card = installation.cards.ordinary();
+    let before = get(&api, card);
+    let rows = [
+        ("amount", json!(-0.01)),
+        ("amount", json!(0.001)),
+        ("amount", json!("much")),
+        ("interval", json!("fortnightly")),
+        ("daily_limit", json!(0)),
+        ("transaction_limit", json!(0)),
+        ("single_use", json!("no")),
+        ("start_time", json!("soon")),
+        ("end_time", json!(17)),
+        ("scope", json!([5812, 5812])),
+        ("scope", json!((0..11).map(|n| 5800 + n).collect::<Vec<_>>())),
+        ("scope", json!("5812")),
+    ];
+    for (param, value) in rows {
+        let change = json!({"daily_limit": 77, param: value});
+        let detail = api.put(&path_of(card), &change).expect_error(400);
+        let named = detail["errors"][0]["param"].as_str().unwrap_or_default();
+        assert!(named.starts_with(param), "{change} names {named}");
+    }
+    assert_eq!(get(&api, card), before);
+}
+
+#[test]
+fn card_and_allowance_agree() {
+    let installation = Installation::init(60, 836);
+    let switch = installation.serve();
+    let api = switch.api();
+    let card = installation.cards.ordinary();
+    switch.acquirer().ask(&Purchase::of(card, 300).request()).expect_approved();
+    let embedded = api.get(&format!("/v1/cards/{}", card.card_id)).expect(200);
+    assert_eq!(embedded["allowance"], get(&api, card));
+}
+
+fn path_of(card: &TestCard) -> String {
+    format!("/v1/allowances/{}", card.allowance_id)
+}
+
+#[track_caller]
+fn get(api: &HttpClient, card: &TestCard) -> Value {
+    api.get(&path_of(card)).expect(200)
+}

@@ -1,0 +1,290 @@
+//! `/v1/cards`: creation, change, termination, and the list with its pages and filters.
+
+use std::collections::BTreeSet;
+
+use cardswitch_harness::{HttpClient, Installation, minor};
+use serde_json::{Value, json};
+
+#[test]
+fn card_shows_every_field_of_the_specification() {
+    let installation = Installation::init(60, 811);
+    let switch = installation.serve();
+    let known = installation.cards.ordinary();
+    let card = switch.api().get(&format!("/v1/cards/{}", known.card_id)).expect(200);
+    for key in [
+        "id",
+        "url",
+        "allowance",
+        "description",
+        "expiration",
+        "is_virtual",
+        "last_four",
+        "state",
+        "assigned_to",
+        "category",
+        "department",
+        "location",
+        "label",
+        "billing_address",
+        "created_at",
+    ] {
+        assert!(card.get(key).is_some(), "a card has `{key}`: {card:#}");
+    }
+    assert_eq!(card["id"], known.card_id.as_str());
+    assert_eq!(card["expiration"], known.expiration.as_str());
+    assert_eq!(card["last_four"], known.pan[known.pan.len() - 4..]);
+    assert_eq!(card["allowance"]["id"], known.allowance_id.as_str());
+    assert_url(&card, &format!("/v1/cards/{}", known.card_id));
+    assert!(!card.to_string().contains(&known.pan), "the full number is not in `/v1`");
+    for key in ["address_1", "address_2", "city", "state", "zip_code"] {
+        assert!(card["billing_address"].get(key).is_some(), "an address has `{key}`");
+    }
+}
+
+#[test]
+fn created_card_is_there_at_once_with_what_was_asked() {
+    let installation = Installation::init(60, 812);
+    let switch = installation.serve();
+    let api = switch.api();
+    let created = create(&api, "Lunches");
+    assert_eq!(created["description"], "Lunches");
+    assert_eq!(created["is_virtual"], true);
+    assert_eq!(created["state"], "active", "virtual cards start active");
+    let allowance = &created["allowance"];
+    assert_eq!((minor(&allowance["amount"]), minor(&allowance["balance"])), (25_050, 25_050));
+    assert_eq!(allowance["interval"], "weekly");
+    assert_eq!(minor(&allowance["transaction_limit"]), 10_000);
+    assert_eq!(allowance["daily_limit"], Value::Null);
+    assert_eq!(allowance["scope"], json!([5812, 5814]));
+    assert_eq!(allowance["single_use"], false);
+
+    let id = created["id"].as_str().expect("an id");
+    assert_eq!(api.get(&format!("/v1/cards/{id}")).expect(200), created);
+    let newest = api.get("/v1/cards?limit=1").expect(200)["results"][0].clone();
+    assert_eq!(newest, created, "the default order is newest first");
+}
+
+#[test]
+fn physical_card_needs_a_shipping_address_and_starts_unactivated() {
+    let installation = Installation::init(60, 813);
+    let switch = installation.serve();
+    let api = switch.api();
+    let mut body = card_body("Fleet");
+    body["is_virtual"] = json!(false);
+    let detail = api.post("/v1/cards", &body).expect_error(400);
+    assert_eq!(detail["errors"][0]["param"], "shipping_address");
+
+    body["shipping_address"] = json!({
+        "address_1": "1 Market St", "city": "San Francisco", "state": "CA", "zip_code": "94105",
+    });
+    let card = api.post("/v1/cards", &body).expect(201);
+    assert_eq!((&card["state"], &card["is_virtual"]), (&json!("unactivated"), &json!(false)));
+    let path = format!("/v1/cards/{}", card["id"].as_str().expect("an id"));
+    api.put(&path, &json!({"state": "active"})).expect_error(400);
+}
+
+#[test]
+fn creation_names_each_field_at_fault() {
+    let installation = Installation::init(60, 814);
+    let switch = installation.serve();
+    let api = switch.api();
+    let all = api.post("/v1/cards", &json!({})).expect_error(400);
+    let errors = all["errors"].as_array().expect("errors");
+    let named: BTreeSet<_> = errors.iter().filter_map(|error| error["param"].as_str()).collect();
+    assert_eq!(named, BTreeSet::from(["allowance", "description", "is_virtual"]));
+
+    let rows = [
+        ("/description", json!(7)),
+        ("/is_virtual", json!("yes")),
+        ("/billing_name", json!("x".repeat(41))),
+        ("/allowance/amount", json!(-1)),
+        ("/allowance/amount", json!(10.001)),
+        ("/allowance/interval", json!("hourly")),
+        ("/allowance/transaction_limit", json!(0)),
+        ("/allowance/daily_limit", json!(-5)),
+        ("/allowance/scope", json!([5812, 5812])),
+        ("/allowance/scope", json!((0..11).map(|n| 5800 + n).collect::<Vec<_>>())),
+        ("/allowance/end_time", json!("tomorrow")),
+    ];
+    for (pointer, value) in rows {
+        let mut body = card_body("Wrong");
+        *body.pointer_mut(pointer).expect("a known field") = value.clone();
+        api.post("/v1/cards", &body).expect_error(400);
+    }
+}
+
+#[test]
+fn state_moves_between_active_and_suspended_only() {
+    let installation = Installation::init(60, 815);
+    let switch = installation.serve();
+    let api = switch.api();
+    let path = format!("/v1/cards/{}", installation.cards.ordinary().card_id);
+    let suspended = api.put(&path, &json!({"state": "suspended"})).expect(200);
+    assert_eq!(suspended["state"], "suspended");
+    assert_eq!(suspended["suspension_reason"], "manual");
+    let active = api.put(&path, &json!({"state": "active"})).expect(200);
+    assert_eq!(active["state"], "active");
+    for state in ["terminated", "unactivated", "sleeping"] {
+        api.put(&path, &json!({"state": state})).expect_error(400);
+    }
+    assert_eq!(api.get(&path).expect(200)["state"], "active");
+}
+
+#[test]
+fn put_is_partial_and_ignores_what_is_read_only() {
+    let installation = Installation::init(60, 816);
+    let switch = installation.serve();
+    let api = switch.api();
+    let path = format!("/v1/cards/{}", installation.cards.ordinary().card_id);
+    let before = api.get(&path).expect(200);
+    let change = json!({"description": "Renamed", "id": "x", "last_four": "0000", "unknown": 1});
+    let mut expected = before;
+    expected["description"] = json!("Renamed");
+    assert_eq!(api.put(&path, &change).expect(200), expected);
+    assert_eq!(api.get(&path).expect(200), expected);
+}
+
+#[test]
+fn deleted_card_is_terminated_for_good() {
+    let installation = Installation::init(60, 817);
+    let switch = installation.serve();
+    let api = switch.api();
+    let path = format!("/v1/cards/{}", installation.cards.ordinary().card_id);
+    let deleted = api.delete(&path);
+    assert_eq!((deleted.status, deleted.text().as_str()), (204, ""));
+    assert_eq!(api.get(&path).expect(200)["state"], "terminated");
+    assert_eq!(api.delete(&path).status, 204, "a second time changes nothing");
+    api.put(&path, &json!({"state": "active"})).expect_error(409);
+    let renamed = api.put(&path, &json!({"description": "Late"})).expect(200);
+    assert_eq!(renamed["description"], "Late");
+}
+
+#[test]
+fn pages_hold_every_card_once_in_order() {
+    let installation = Installation::init(60, 818);
+    let switch = installation.serve();
+    let api = switch.api();
+    let first = api.get("/v1/cards?limit=7").expect(200);
+    assert_eq!(first["previous"], Value::Null);
+    assert_eq!(api.get("/v1/cards").expect(200)["results"].as_array().map(Vec::len), Some(10));
+
+    let newest_first = all_pages(&api, "/v1/cards?limit=7");
+    let oldest_first = all_pages(&api, "/v1/cards?limit=7&ordering=created_at");
+    assert_eq!(Some(newest_first.len() as u64), first["count"].as_u64());
+    assert_eq!(newest_first, oldest_first.iter().rev().cloned().collect::<Vec<_>>());
+    assert_eq!(newest_first, all_pages(&api, "/v1/cards?limit=7&ordering=-created_at"));
+    let distinct: BTreeSet<_> = newest_first.iter().collect();
+    assert_eq!(distinct.len(), newest_first.len(), "no card is on two pages");
+
+    let beyond = api.get("/v1/cards?offset=100000").expect(200);
+    assert_eq!((&beyond["results"], &beyond["next"]), (&json!([]), &Value::Null));
+    assert_eq!(beyond["count"], first["count"]);
+}
+
+#[test]
+fn page_parameters_that_are_no_numbers_are_refused() {
+    let installation = Installation::init(60, 819);
+    let switch = installation.serve();
+    let rows = [
+        ("limit=x", "limit"),
+        ("limit=-1", "limit"),
+        ("limit=1.5", "limit"),
+        ("offset=-1", "offset"),
+        ("ordering=colour", "ordering"),
+        ("created_after=yesterday", "created_after"),
+        ("state=sleeping", "state"),
+    ];
+    for (query, param) in rows {
+        let detail = switch.api().get(&format!("/v1/cards?{query}")).expect_error(400);
+        assert_eq!(detail["errors"][0]["param"], param, "{query}: {detail:#}");
+    }
+    let clamped = switch.api().get("/v1/cards?limit=1000000").expect(200);
+    assert!(clamped["results"].as_array().is_some_and(|cards| cards.len() <= 1_000));
+}
+
+#[test]
+fn creation_time_bounds_are_on_or_after_and_before() {
+    let installation = Installation::init(60, 820);
+    let switch = installation.serve();
+    let api = switch.api();
+    let card = create(&api, "Boundary");
+    let at = card["created_at"].as_str().expect("a timestamp");
+    assert!(at.ends_with('Z'), "UTC with a Z: {at}");
+    let ids = |query: &str| all_pages(&api, &format!("/v1/cards?limit=100&{query}={at}"));
+    let id = card["id"].as_str().expect("an id").to_owned();
+    assert!(ids("created_after").contains(&id));
+    assert!(!ids("created_before").contains(&id));
+}
+
+#[test]
+fn filters_by_state_and_description_find_what_they_name() {
+    let installation = Installation::init(60, 821);
+    let switch = installation.serve();
+    let api = switch.api();
+    let created = create(&api, "Quarterly Zebra Feed");
+    let id = created["id"].as_str().expect("an id").to_owned();
+    for query in ["description=zebra", "description=ZEBRA%20feed", "description=Zebra&state=active"]
+    {
+        assert_eq!(
+            all_pages(&api, &format!("/v1/cards?limit=5&{query}")),
+            [id.as_str()],
+            "{query}"
+        );
+    }
+    assert!(all_pages(&api, "/v1/cards?limit=5&description=zebra&state=suspended").is_empty());
+
+    let both = all_pages(&api, "/v1/cards?limit=5&state=suspended,terminated");
+    let each: usize = ["suspended", "terminated"]
+        .iter()
+        .map(|state| all_pages(&api, &format!("/v1/cards?limit=5&state={state}")).len())
+        .sum();
+    assert!(each > 0 && both.len() == each, "{} and {each}", both.len());
+}
+
+/// The ids on all pages, by following `next`.
+#[track_caller]
+fn all_pages(api: &HttpClient, first: &str) -> Vec<String> {
+    let mut ids = Vec::new();
+    let mut path = first.to_owned();
+    loop {
+        let page = api.get(&path).expect(200);
+        let keys: Vec<_> = page.as_object().expect("a list").keys().cloned().collect();
+        assert_eq!(keys, ["count", "next", "previous", "results"]);
+        let results = page["results"].as_array().expect("results");
+        ids.extend(results.iter().filter_map(|card| card["id"].as_str()).map(str::to_owned));
+        let Some(next) = page["next"].as_str() else {
+            assert_eq!(page["count"].as_u64(), Some(ids.len() as u64), "of {first}");
+            return ids;
+        };
+        let at = next.find("/v1/").expect("next is an address of the API");
+        path = next[at..].to_owned();
+    }
+}
+
+#[track_caller]
+fn assert_url(object: &Value, path: &str) {
+    let url = object["url"].as_str().expect("a url");
+    assert!(url.starts_with("http") && url.ends_with(path), "{url} is not fully qualified");
+}
+
+#[track_caller]
+fn create(api: &HttpClient, description: &str) -> Value {
+    api.post("/v1/cards", &card_body(description)).expect(201)
+}
+
+fn card_body(description: &str) -> Value {
+    json!({
+        "description": description,
+        "is_virtual": true,
+        "billing_name": "Harness",
+        "allowance": {
+            "amount": 250.5,
+            "interval": "weekly",
+            "transaction_limit": 100,
+            "daily_limit": null,
+            "single_use": false,
+            "end_time": null,
+            "scope": [5812, 5814],
+        },
+    })
+}

@@ -1,0 +1,224 @@
+//! `/v1/transactions`, `/v1/accounts`, `/v1/company`: what purchases leave behind.
+
+use cardswitch_harness::{HttpClient, Installation, Purchase, Switch, TestCard, minor};
+use serde_json::{Value, json};
+
+#[test]
+fn purchase_is_listed_at_once_with_every_field() {
+    let installation = Installation::init(60, 841);
+    let switch = installation.serve();
+    let card = installation.cards.ordinary();
+    let purchase = Purchase::of(card, 4_321);
+    let authorization_id = switch.acquirer().ask(&purchase.request()).expect_approved();
+
+    let listed = newest_of(&switch.api(), card);
+    for key in [
+        "id",
+        "url",
+        "amount",
+        "foreign_amount",
+        "foreign_currency_code",
+        "state",
+        "card",
+        "member",
+        "category",
+        "department",
+        "location",
+        "label",
+        "receipt",
+        "note",
+        "merchant",
+        "time",
+        "posted_at",
+        "created_at",
+    ] {
+        assert!(listed.get(key).is_some(), "a transaction has `{key}`: {listed:#}");
+    }
+    assert_eq!((minor(&listed["amount"]), &listed["state"]), (-4_321, &json!("pending")));
+    assert_eq!(listed["card"]["id"], card.card_id.as_str());
+    assert_eq!(listed["merchant"]["mcc"], 5411);
+    assert_eq!(listed["merchant"]["mid"], 424_242);
+    assert_eq!(listed["merchant"]["name"], purchase.merchant_name.as_str());
+    assert_eq!(listed["posted_at"], Value::Null);
+    assert_eq!(by_id(&switch.api(), &listed), listed);
+
+    let presentment = purchase.presentment(&authorization_id, 4_321);
+    assert_eq!(switch.acquirer().ask(&presentment).response(), "00");
+    let posted = by_id(&switch.api(), &listed);
+    assert_eq!((minor(&posted["amount"]), &posted["state"]), (-4_321, &json!("completed")));
+    assert!(posted["posted_at"].is_string(), "{posted:#}");
+    assert_eq!(posted["time"], listed["time"], "the moment of the authorization stays");
+}
+
+#[test]
+fn decline_is_listed_with_its_code_and_amount() {
+    let installation = Installation::init(60, 842);
+    let switch = installation.serve();
+    let card = installation.cards.first("suspended");
+    switch.acquirer().ask(&Purchase::of(card, 999).request()).expect_declined(1202);
+    let listed = newest_of(&switch.api(), card);
+    assert_eq!((&listed["state"], &listed["response_code"]), (&json!("declined"), &json!(1202)));
+    assert_eq!(minor(&listed["amount"]), -999);
+    assert_eq!(listed["posted_at"], Value::Null);
+}
+
+#[test]
+fn purchase_with_an_unknown_card_leaves_no_transaction() {
+    let installation = Installation::init(60, 843);
+    let switch = installation.serve();
+    let count = || switch.api().get("/v1/transactions?limit=1").expect(200)["count"].clone();
+    let before = count();
+    let mut purchase = Purchase::of(installation.cards.ordinary(), 100);
+    purchase.pan = "4111111111111111".to_owned();
+    assert_eq!(switch.acquirer().ask(&purchase.request()).response(), "14");
+    assert_eq!(count(), before);
+}
+
+#[test]
+fn reversed_purchase_shows_canceled_and_zero() {
+    let installation = Installation::init(60, 844);
+    let switch = installation.serve();
+    let card = installation.cards.ordinary();
+    let purchase = Purchase::of(card, 500);
+    let mut acquirer = switch.acquirer();
+    let authorization_id = acquirer.ask(&purchase.request()).expect_approved();
+    assert_eq!(acquirer.ask(&purchase.reversal(&authorization_id)).response(), "00");
+    let listed = newest_of(&switch.api(), card);
+    assert_eq!((minor(&listed["amount"]), &listed["state"]), (0, &json!("canceled")));
+}
+
+#[test]
+fn filters_by_card_and_time_find_what_they_name() {
+    let installation = Installation::init(60, 845);
+    let switch = installation.serve();
+    let api = switch.api();
+    let cards = installation.cards.with_profile("ordinary");
+    let mut acquirer = switch.acquirer();
+    for amount_minor in [101, 102, 103] {
+        acquirer.ask(&Purchase::of(cards[0], amount_minor).request()).expect_approved();
+        acquirer.ask(&Purchase::of(cards[1], amount_minor + 100).request()).expect_approved();
+    }
+    let amounts = |query: &str| -> Vec<i64> {
+        let page = api.get(&format!("/v1/transactions?limit=100&{query}")).expect(200);
+        page["results"]
+            .as_array()
+            .expect("results")
+            .iter()
+            .map(|row| -minor(&row["amount"]))
+            .collect()
+    };
+    let of_first = format!("card={}", cards[0].card_id);
+    assert_eq!(amounts(&of_first), [103, 102, 101], "newest first");
+    assert_eq!(amounts(&format!("{of_first}&ordering=time")), [101, 102, 103]);
+    assert_eq!(amounts(&format!("{of_first}&ordering=created_at&offset=1")), [102, 103]);
+
+    let page = api.get(&format!("/v1/transactions?limit=100&{of_first}")).expect(200);
+    let middle = page["results"][1]["time"].as_str().expect("a time");
+    assert_eq!(amounts(&format!("{of_first}&after={middle}")), [103, 102], "on or after");
+    assert_eq!(amounts(&format!("{of_first}&before={middle}")), [101], "before");
+    assert_eq!(amounts(&format!("{of_first}&after={middle}&before={middle}")), [] as [i64; 0]);
+    for query in ["before=noon", "card=not-an-id", "ordering=amount"] {
+        api.get(&format!("/v1/transactions?{query}")).expect_error(400);
+    }
+}
+
+#[test]
+fn account_shows_holds_and_postings() {
+    let installation = Installation::init(60, 846);
+    let switch = installation.serve();
+    let before = account(&switch);
+    for key in [
+        "id",
+        "url",
+        "name",
+        "number",
+        "ledger_balance",
+        "available_balance",
+        "available_credit",
+        "pending_credits",
+        "credit_limit",
+        "funding_source",
+        "created_at",
+    ] {
+        assert!(before.get(key).is_some(), "an account has `{key}`: {before:#}");
+    }
+    assert_eq!(before["id"], installation.credentials.account_id.as_str());
+    assert_eq!(before["number"].as_str().map(str::len), Some(12));
+
+    let purchase = Purchase::of(installation.cards.ordinary(), 2_500);
+    let authorization_id = switch.acquirer().ask(&purchase.request()).expect_approved();
+    let held = account(&switch);
+    assert_eq!(change(&before, &held, "ledger_balance"), 0);
+    assert_eq!(change(&before, &held, "available_balance"), -2_500);
+    assert_eq!(change(&before, &held, "available_credit"), -2_500);
+
+    let presentment = purchase.presentment(&authorization_id, 2_500);
+    assert_eq!(switch.acquirer().ask(&presentment).response(), "00");
+    let posted = account(&switch);
+    assert_eq!(change(&before, &posted, "ledger_balance"), -2_500);
+    assert_eq!(change(&before, &posted, "available_balance"), -2_500);
+    let path = format!("/v1/accounts/{}", installation.credentials.account_id);
+    assert_eq!(switch.api().get(&path).expect(200), posted);
+}
+
+#[test]
+fn company_is_the_one_that_init_made() {
+    let installation = Installation::init(60, 847);
+    let switch = installation.serve();
+    let company = switch.api().get("/v1/company").expect(200);
+    assert_eq!(company["id"], installation.credentials.company_id.as_str());
+    for key in ["name", "website", "shipping_address", "created_at"] {
+        assert!(company.get(key).is_some(), "a company has `{key}`: {company:#}");
+    }
+}
+
+#[test]
+fn everything_is_still_there_after_a_restart() {
+    let installation = Installation::init(60, 848);
+    let switch = installation.serve();
+    let mut acquirer = switch.acquirer();
+    for card in installation.cards.with_profile("ordinary") {
+        acquirer.ask(&Purchase::of(card, 777).request()).expect_approved();
+    }
+    let snapshot = |switch: &Switch| {
+        ["/v1/transactions", "/v1/cards", "/v1/accounts", "/v1/company"].map(|path| {
+            let body = switch.api().get(&format!("{path}?limit=1000")).expect(200);
+            without_addresses(&body)
+        })
+    };
+    let before = snapshot(&switch);
+    switch.stop();
+    let again = installation.serve();
+    assert_eq!(snapshot(&again), before);
+}
+
+/// The port differs from one start to the next, and with it each address.
+fn without_addresses(body: &Value) -> Value {
+    let mut text = body.to_string();
+    while let Some(at) = text.find("http://127.0.0.1:") {
+        let digits = text[at + 17..].bytes().take_while(u8::is_ascii_digit).count();
+        text.replace_range(at..at + 17 + digits, "BASE");
+    }
+    serde_json::from_str(&text).expect("still JSON")
+}
+
+#[track_caller]
+fn newest_of(api: &HttpClient, card: &TestCard) -> Value {
+    let path = format!("/v1/transactions?limit=1&card={}", card.card_id);
+    api.get(&path).expect(200)["results"][0].clone()
+}
+
+#[track_caller]
+fn by_id(api: &HttpClient, transaction: &Value) -> Value {
+    let id = transaction["id"].as_str().expect("an id");
+    api.get(&format!("/v1/transactions/{id}")).expect(200)
+}
+
+#[track_caller]
+fn account(switch: &Switch) -> Value {
+    switch.api().get("/v1/accounts").expect(200)["results"][0].clone()
+}
+
+fn change(before: &Value, after: &Value, key: &str) -> i64 {
+    minor(&after[key]) - minor(&before[key])
+}

@@ -1,0 +1,179 @@
+//! The HTTP door: the same operations as JSON, with a network key and never an API token.
+
+use cardswitch_harness::{HttpClient, Installation, TestCard, minor, next_stan};
+use serde_json::{Value, json};
+
+#[test]
+fn needs_the_network_key_and_nothing_else_will_do() {
+    let installation = Installation::init(60, 601);
+    let switch = installation.serve();
+    let body = purchase(installation.cards.ordinary(), 1.0);
+    let path = "/network/v1/authorizations";
+    switch.anonymous().post(path, &body).expect_error(401);
+    switch.api().post(path, &body).expect_error(401);
+    let token = format!("Bearer {}", installation.credentials.access_token);
+    HttpClient::with_authorization(switch.http, &token).post(path, &body).expect_error(401);
+    switch.network_api().post(path, &body).expect(200);
+
+    let key = format!("Bearer {}", installation.credentials.network_key);
+    HttpClient::with_authorization(switch.http, &key).get("/v1/cards").expect_error(401);
+}
+
+#[test]
+fn approval_tells_what_it_decided() {
+    let installation = Installation::init(60, 602);
+    let switch = installation.serve();
+    let card = installation.cards.ordinary();
+    let network = switch.network_api();
+    let answer = network.post("/network/v1/authorizations", &purchase(card, 12.5)).expect(200);
+    assert_eq!(answer["approved"], true);
+    assert_eq!(answer["response_code"], 0);
+    assert_eq!(minor(&answer["approved_amount"]), 1_250);
+    assert_eq!(answer["failed_rules"], json!([]));
+    assert_eq!(answer["authorization_id"].as_str().map(str::len), Some(6));
+    let allowance = switch.api().get(&format!("/v1/allowances/{}", card.allowance_id)).expect(200);
+    assert_eq!(minor(&answer["allowance_balance"]), minor(&allowance["balance"]));
+
+    let id = answer["transaction_id"].as_str().expect("a transaction id");
+    let transaction = switch.api().get(&format!("/v1/transactions/{id}")).expect(200);
+    assert_eq!(transaction["state"], "pending");
+    assert_eq!(minor(&transaction["amount"]), -1_250);
+}
+
+#[test]
+fn decline_is_an_answer_and_keeps_every_failed_rule() {
+    let installation = Installation::init(60, 603);
+    let switch = installation.serve();
+    let card = installation.cards.first("suspended");
+    let mut body = purchase(card, 1.0);
+    body["cvv"] = json!(if card.cvv == "000" { "001" } else { "000" });
+    let network = switch.network_api();
+    let answer = network.post("/network/v1/authorizations", &body).expect(200);
+    assert_eq!(answer["approved"], false);
+    assert_eq!(answer["response_code"], 1202, "the first failed rule speaks");
+    let failed = answer["failed_rules"].as_array().expect("failed rules");
+    assert_eq!(failed.len(), 2, "the wrong CVV is kept too: {answer:#}");
+}
+
+#[test]
+fn card_is_named_by_number_or_by_id() {
+    let installation = Installation::init(60, 604);
+    let switch = installation.serve();
+    let card = installation.cards.ordinary();
+    let mut by_id = purchase(card, 1.0);
+    by_id.as_object_mut().expect("an object").remove("card_number");
+    by_id["card_id"] = json!(card.card_id);
+    let network = switch.network_api();
+    let answer = network.post("/network/v1/authorizations", &by_id).expect(200);
+    assert_eq!(answer["approved"], true, "{answer:#}");
+}
+
+#[test]
+fn reversal_and_presentment_follow_the_authorization() {
+    let installation = Installation::init(60, 605);
+    let switch = installation.serve();
+    let network = switch.network_api();
+    let card = installation.cards.ordinary();
+    let state_of = |id: &Value| {
+        let path = format!("/v1/transactions/{}", id.as_str().expect("an id"));
+        switch.api().get(&path).expect(200)["state"].clone()
+    };
+    let approve = || {
+        let answer = network.post("/network/v1/authorizations", &purchase(card, 20.0)).expect(200);
+        assert_eq!(answer["approved"], true, "{answer:#}");
+        answer["transaction_id"].clone()
+    };
+
+    let reversed = approve();
+    let part = json!({"transaction_id": reversed, "amount": 5.0});
+    network.post("/network/v1/reversals", &part).expect(200);
+    assert_eq!(state_of(&reversed), "pending");
+    network.post("/network/v1/reversals", &json!({"transaction_id": reversed})).expect(200);
+    assert_eq!(state_of(&reversed), "canceled");
+
+    let presented = approve();
+    let body = json!({"transaction_id": presented, "amount": 20.0});
+    network.post("/network/v1/presentments", &body).expect(200);
+    assert_eq!(state_of(&presented), "completed");
+
+    let both = json!({"transaction_id": approve(), "amount": 1.0, "remaining": 1.0});
+    network.post("/network/v1/reversals", &both).expect_error(400);
+}
+
+#[test]
+fn advice_is_recorded_without_the_rules() {
+    let installation = Installation::init(60, 606);
+    let switch = installation.serve();
+    let body = purchase(installation.cards.first("suspended"), 3.0);
+    let answer = switch.network_api().post("/network/v1/advices", &body).expect(200);
+    let id = answer["transaction_id"].as_str().expect("an advice makes a transaction");
+    let transaction = switch.api().get(&format!("/v1/transactions/{id}")).expect(200);
+    assert_eq!(transaction["state"], "pending");
+}
+
+#[test]
+fn batch_answers_in_order() {
+    let installation = Installation::init(60, 607);
+    let switch = installation.serve();
+    let typed = |kind: &str, mut body: Value| {
+        body["type"] = json!(kind);
+        body
+    };
+    let approved = purchase(installation.cards.ordinary(), 2.0);
+    let reversal = json!({
+        "card_number": approved["card_number"],
+        "rrn": approved["rrn"],
+        "acquirer": approved["acquirer"],
+    });
+    let batch = json!([
+        typed("authorization", approved),
+        typed("authorization", purchase(installation.cards.first("suspended"), 2.0)),
+        typed("reversal", reversal),
+    ]);
+    let answers = switch.network_api().post("/network/v1/batch", &batch).expect(200);
+    let answers = answers.as_array().expect("a batch is answered by an array");
+    assert_eq!(answers.len(), 3);
+    assert_eq!(answers[0]["response_code"], 0);
+    assert_eq!(answers[1]["response_code"], 1202);
+    assert_eq!(answers[2]["response_code"], 0, "the reversal found the first: {:#}", answers[2]);
+}
+
+#[test]
+fn bad_bodies_are_told_apart() {
+    let installation = Installation::init(60, 608);
+    let switch = installation.serve();
+    let network = switch.network_api();
+    let good = purchase(installation.cards.ordinary(), 1.0);
+    let rows = [
+        ("amount", json!("ten")),
+        ("amount", json!(-1)),
+        ("amount", json!(1.005)),
+        ("amount", Value::Null),
+        ("card_number", Value::Null),
+    ];
+    for (param, value) in rows {
+        let mut body = good.clone();
+        body[param] = value.clone();
+        let detail = network.post("/network/v1/authorizations", &body).expect_error(400);
+        assert_eq!(detail["errors"][0]["param"], param, "{param} = {value}: {detail:#}");
+    }
+    network.post("/network/v1/reversals", &json!({"transaction_id": NOBODY})).expect_error(404);
+}
+
+/// An id that no transaction has.
+const NOBODY: &str = "01890000-0000-7000-8000-000000000000";
+
+fn purchase(card: &TestCard, amount: f64) -> Value {
+    let stan = next_stan();
+    json!({
+        "card_number": card.pan,
+        "amount": amount,
+        "merchant": {
+            "mid": 424_242, "mcc": 5411, "name": "HARNESS GROCERY", "city": "SAN FRANCISCO",
+            "state": "CA", "country": "US", "zip": "94103",
+        },
+        "stan": format!("{stan:06}"),
+        "rrn": format!("RRN{stan:09}"),
+        "acquirer": "400001",
+    })
+}

@@ -1,0 +1,157 @@
+//! Starts that must be refused, each with one clear line, and damage that must never pass silently.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+
+use cardswitch_harness::{Installation, Purchase, last_json_line, run_cardswitch};
+
+#[test]
+fn second_process_on_a_data_directory_is_refused() {
+    let installation = Installation::init(60, 911);
+    let switch = installation.serve();
+    let error = installation.serve_refused().expect_one_line_error();
+    eprintln!("{error}");
+    let request = Purchase::of(installation.cards.ordinary(), 1).request();
+    switch.acquirer().ask(&request).expect_approved();
+    switch.stop();
+    installation.verify_ok();
+}
+
+#[test]
+fn init_refuses_a_directory_that_is_in_use_already() {
+    let installation = Installation::init(60, 912);
+    let data = installation.data();
+    let data = data.to_str().expect("UTF-8");
+    run_cardswitch(&["init", "--data", data, "--json"]).expect_one_line_error();
+    installation.verify_ok();
+}
+
+#[test]
+fn port_in_use_is_named() {
+    let installation = Installation::init(60, 913);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let taken = listener.local_addr().expect("a bound socket has an address");
+    let free = "127.0.0.1:0".parse().expect("an address");
+    for output in
+        [installation.serve_refused_on(taken, free), installation.serve_refused_on(free, taken)]
+    {
+        let error = output.expect_one_line_error();
+        assert!(error.contains(&taken.port().to_string()), "which port? `{error}`");
+        assert_eq!(output.stdout, "", "it was never ready");
+    }
+    drop(listener);
+    installation.serve().stop();
+}
+
+#[test]
+fn missing_directory_is_refused() {
+    let nowhere = "/nonexistent/cardswitch-data";
+    for command in [
+        vec!["serve", "--data", nowhere, "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"],
+        vec!["verify", "--data", nowhere, "--json"],
+    ] {
+        let error = run_cardswitch(&command).expect_one_line_error();
+        assert!(error.contains(nowhere), "which directory? `{error}`");
+    }
+}
+
+#[test]
+fn foreign_file_in_place_of_the_journal_is_refused() {
+    let installation = Installation::init(60, 914);
+    for foreign in [&b"this is no database"[..], &[0; 65_536], b""] {
+        fs::write(installation.journal_file(), foreign).expect("the file can be written");
+        let error = installation.serve_refused().expect_one_line_error();
+        assert!(error.contains("journal"), "which file? `{error}`");
+        assert_verify_refuses(&installation);
+        let kept = fs::read(installation.journal_file()).expect("the file is still there");
+        assert_eq!(kept, foreign, "a file that is not ours is never written to");
+    }
+}
+
+#[test]
+fn missing_journal_is_never_replaced_by_an_empty_one() {
+    let installation = Installation::init(60, 915);
+    let switch = installation.serve();
+    let request = Purchase::of(installation.cards.ordinary(), 1).request();
+    switch.acquirer().ask(&request).expect_approved();
+    switch.stop();
+    fs::remove_file(installation.journal_file()).expect("the journal is there");
+    installation.serve_refused().expect_one_line_error();
+    assert_verify_refuses(&installation);
+}
+
+#[test]
+fn journal_of_another_directory_is_refused() {
+    let (one, other) = (Installation::init(60, 916), Installation::init(60, 917));
+    fs::copy(other.journal_file(), one.journal_file()).expect("a file can be copied");
+    one.serve_refused().expect_one_line_error();
+    assert_verify_refuses(&one);
+}
+
+/// A bit that flips on the disk inside a record that recovery needs.
+///
+/// The record is found by its merchant's name. Further purchases follow it, each a commit of its
+/// own, so that the damage cannot be taken for the torn end of an unfinished last commit.
+#[test]
+fn flipped_byte_in_the_journal_is_found() {
+    const MARK: &str = "FLIPPED BYTE DINER";
+    let installation = Installation::init(60, 918);
+    let switch = installation.serve();
+    let mut acquirer = switch.acquirer();
+    let mut marked = Purchase::of(installation.cards.ordinary(), 1);
+    marked.merchant_name = MARK.to_owned();
+    acquirer.ask(&marked.request()).expect_approved();
+    for _ in 0..5 {
+        let request = Purchase::of(installation.cards.ordinary(), 1).request();
+        acquirer.ask(&request).expect_approved();
+    }
+    switch.kill9();
+
+    let flipped = flip_every(MARK.as_bytes(), &installation.journal_file());
+    assert!(flipped > 0, "the journal holds the merchant's name");
+    assert_verify_refuses(&installation);
+    let error = installation.serve_refused().expect_one_line_error();
+    assert!(error.contains("journal"), "which file? `{error}`");
+}
+
+#[test]
+fn sigterm_ends_open_connections_cleanly() {
+    let installation = Installation::init(60, 919);
+    let switch = installation.serve();
+    let mut idle = switch.acquirer();
+    let mut half = switch.acquirer();
+    half.send_raw(&[0, 100, b'0']).expect("the connection is open");
+    idle.assert_alive();
+    switch.stop();
+    installation.verify_ok();
+}
+
+/// `verify` says no: exit code 1, and a report or a line that says why.
+#[track_caller]
+fn assert_verify_refuses(installation: &Installation) {
+    let output = installation.verify();
+    assert_eq!(output.code, Some(1), "verify must say no: {output:#?}");
+    assert!(!output.stderr.contains("panicked"), "{output:#?}");
+    if output.stdout.trim().is_empty() {
+        output.expect_one_line_error();
+    } else {
+        assert_eq!(last_json_line(&output.stdout)["ok"], false);
+    }
+}
+
+/// Flips one bit in every occurrence of `needle`; returns how many there were.
+fn flip_every(needle: &[u8], path: &Path) -> usize {
+    let mut bytes = fs::read(path).expect("the file can be read");
+    let found: Vec<usize> = bytes
+        .windows(needle.len())
+        .enumerate()
+        .filter(|(_, window)| *window == needle)
+        .map(|(at, _)| at)
+        .collect();
+    for &at in &found {
+        bytes[at + needle.len() / 2] ^= 0x01;
+    }
+    fs::write(path, bytes).expect("the file can be written");
+    found.len()
+}

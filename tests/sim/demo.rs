@@ -1,0 +1,183 @@
+//! `demo`, `feed` and `send`: the simulated card network as a newcomer meets it.
+
+use cardswitch_harness::{CommandOutput, Installation, run_cardswitch};
+use serde_json::Value;
+use tempfile::TempDir;
+
+#[test]
+fn virtual_days_from_one_seed_repeat_exactly() {
+    let (first, second) = (virtual_days("7"), virtual_days("7"));
+    for report in [&first, &second] {
+        assert_demo_report(report);
+        assert_eq!(report["seed"], 7);
+        assert_eq!(report["duration_s"].as_f64(), Some(3.0 * 86_400.0), "virtual too");
+        let presentments = report["presentments"].as_u64();
+        assert!(presentments.is_some_and(|count| count > 0), "days pass, purchases settle");
+    }
+    assert_eq!(repeatable(&first), repeatable(&second));
+    assert_ne!(virtual_days("8")["state_hash"], first["state_hash"], "a seed makes a difference");
+}
+
+#[test]
+fn real_time_demo_piped_ends_with_its_report() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let data = directory.path().join("demo");
+    let output = run_cardswitch(&[
+        "demo",
+        "--data",
+        data.to_str().expect("UTF-8"),
+        "--duration",
+        "5s",
+        "--rate",
+        "100",
+        "--cards",
+        "100",
+        "--seed",
+        "11",
+        "--json",
+    ]);
+    let report = output.expect_json();
+    assert_demo_report(&report);
+    assert!(!output.stdout.contains('\u{1b}'), "no terminal codes in a pipe");
+    assert_no_card_numbers(&output);
+}
+
+#[test]
+fn feed_and_the_switch_in_another_process_keep_the_same_books() {
+    let installation = Installation::init(100, 921);
+    let switch = installation.serve();
+    let cards_file = installation.cards_file();
+    let iso8583 = switch.iso8583.to_string();
+    let http = format!("http://{}", switch.http);
+    let mut arguments = vec!["feed", "--connect", &iso8583];
+    arguments.extend(["--cards", cards_file.to_str().expect("UTF-8")]);
+    arguments.extend(["--rate", "200", "--duration", "8s", "--seed", "3", "--json"]);
+
+    // Without the HTTP door the books are compared by balance inquiries; with it, row by row.
+    assert_feed_report(&run_cardswitch(&arguments).expect_json());
+    let seed = arguments.len() - 2;
+    arguments[seed] = "4";
+    arguments.extend(["--http", &http, "--network-key", &installation.credentials.network_key]);
+    let output = run_cardswitch(&arguments);
+    assert_feed_report(&output.expect_json());
+    assert_no_card_numbers(&output);
+
+    let log = switch.log();
+    for card in installation.cards.all() {
+        assert!(!log.contains(&card.pan), "a card number is in the log of the switch");
+    }
+    switch.stop();
+    installation.verify_ok();
+}
+
+#[test]
+fn feed_of_nobody_is_told_in_one_line() {
+    let installation = Installation::init(60, 922);
+    let cards_file = installation.cards_file();
+    let cards_file = cards_file.to_str().expect("UTF-8");
+    let arguments =
+        ["feed", "--connect", "127.0.0.1:1", "--cards", cards_file, "--duration", "1s", "--json"];
+    let error = run_cardswitch(&arguments).expect_one_line_error();
+    assert!(error.contains("127.0.0.1:1"), "which address? `{error}`");
+}
+
+#[test]
+fn send_prints_the_request_and_the_answer() {
+    let installation = Installation::init(60, 923);
+    let switch = installation.serve();
+    let address = switch.iso8583.to_string();
+    let output = run_cardswitch(&[
+        "send",
+        "--connect",
+        &address,
+        "--mti",
+        "0800",
+        "7=0115120000",
+        "11=000001",
+        "70=301",
+    ]);
+    assert_eq!(output.code, Some(0), "{output:#?}");
+    for word in ["0800", "0810", "301", "000001"] {
+        assert!(output.stdout.contains(word), "`{word}` in {}", output.stdout);
+    }
+}
+
+#[test]
+fn every_command_has_help_and_unknown_ones_a_usage_error() {
+    for command in ["init", "serve", "demo", "feed", "send", "verify", "company"] {
+        let output = run_cardswitch(&[command, "--help"]);
+        assert_eq!(output.code, Some(0), "{output:#?}");
+        assert!(output.stdout.contains("Usage:"), "{command}: {}", output.stdout);
+    }
+    let output = run_cardswitch(&["nonsense"]);
+    assert_eq!(output.code, Some(2), "{output:#?}");
+}
+
+/// Three virtual days, as fast as they go.
+#[track_caller]
+fn virtual_days(seed: &str) -> Value {
+    let directory = TempDir::new().expect("a temporary directory");
+    let data = directory.path().join("demo");
+    let data = data.to_str().expect("UTF-8");
+    let mut arguments = vec!["demo", "--data", data, "--speed", "max", "--duration", "3d"];
+    arguments.extend(["--cards", "200", "--seed", seed, "--json"]);
+    let report = run_cardswitch(&arguments).expect_json();
+    let verified = run_cardswitch(&["verify", "--data", data, "--json"]).expect_json();
+    assert_eq!(verified["ok"], true, "verify agrees with the report: {verified:#}");
+    report
+}
+
+/// A report without what depends on the machine.
+fn repeatable(report: &Value) -> Value {
+    let mut report = report.clone();
+    for key in ["p50_us", "p99_us", "authorizations_per_s"] {
+        report.as_object_mut().expect("a report is an object").remove(key);
+    }
+    report
+}
+
+#[track_caller]
+fn assert_demo_report(report: &Value) {
+    assert_feed_report(report);
+    assert_eq!(report["verify"], "ok", "{report:#}");
+    assert!(report["state_hash"].as_str().is_some_and(|hash| !hash.is_empty()), "{report:#}");
+}
+
+#[track_caller]
+fn assert_feed_report(report: &Value) {
+    let count = |key: &str| report[key].as_u64().expect("a count");
+    for key in [
+        "seed",
+        "authorizations",
+        "approved",
+        "reversed",
+        "presentments",
+        "duplicates",
+        "unanswered",
+        "book_differences",
+        "p50_us",
+        "p99_us",
+    ] {
+        assert!(report[key].is_u64(), "`{key}` is a whole number: {report:#}");
+    }
+    for key in ["duration_s", "authorizations_per_s"] {
+        assert!(report[key].is_number(), "`{key}` is a number: {report:#}");
+    }
+    assert_eq!((count("book_differences"), count("unanswered")), (0, 0), "{report:#}");
+    let declined = report["declined"].as_object().expect("declines by code");
+    let declines: u64 = declined.values().filter_map(Value::as_u64).sum();
+    assert!(declines > 0 && count("approved") > 0, "a realistic mix: {report:#}");
+    assert!(count("authorizations") >= count("approved"), "{report:#}");
+}
+
+/// Reports carry ids, never card numbers.
+#[track_caller]
+fn assert_no_card_numbers(output: &CommandOutput) {
+    for text in [&output.stdout, &output.stderr] {
+        let mut digits = 0;
+        for character in text.chars() {
+            digits = if character.is_ascii_digit() { digits + 1 } else { 0 };
+            assert!(digits < 16, "sixteen digits in a row may be a card number: {text}");
+        }
+    }
+}
