@@ -9,17 +9,13 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use cardswitch_benches::caller::{is_approved, keep_in_flight, open_program, temporary_directory};
 use cardswitch_benches::meter::{Latencies, Meter, print_control};
-use cardswitch_benches::program::{Purchases, founding};
-use cardswitch_engine::clock::Clock;
-use cardswitch_engine::command::Command;
-use cardswitch_engine::command::reply::{NetworkReply, Reply};
-use cardswitch_engine::directory::DataDirectory;
-use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
-use cardswitch_engine::submission::{Envelope, ReplyPort};
+use cardswitch_benches::program::{Purchases, pan_hash};
+use cardswitch_engine::engine::Engine;
 use criterion::{Criterion, Throughput};
 use redb::{Database, TableDefinition};
 
@@ -114,13 +110,6 @@ impl Yardsticks {
     }
 }
 
-fn temporary_directory() -> tempfile::TempDir {
-    let directory = tempfile::tempdir();
-    // INVARIANT: a bench without a disk has nothing to say.
-    #[expect(clippy::expect_used, reason = "the bench cannot go on")]
-    directory.expect("a temporary directory can be made")
-}
-
 #[expect(clippy::expect_used, reason = "a yardstick that fails must stop the bench")]
 fn new_database(directory: &std::path::Path) -> Database {
     let file = tempfile::NamedTempFile::new_in(directory).expect("a file can be made");
@@ -151,28 +140,10 @@ struct Caller {
 }
 
 impl Caller {
-    #[expect(clippy::expect_used, reason = "a bench without an engine has nothing to say")]
     fn open() -> Self {
-        let temporary = temporary_directory();
-        let directory = DataDirectory::create(&temporary.path().join("data"), [3; 16])
-            .expect("the directory is new");
-        let engine = Engine::open(EngineOptions {
-            directory,
-            id_key: [7; 16],
-            clock: Clock::System,
-            retention: Retention::Forever,
-        })
-        .expect("a new directory can be opened");
-        let caller = Self {
-            engine,
-            purchases: Mutex::new(Purchases::new(CARDS, 13)),
-            _directory: temporary,
-        };
-        let mut commands = founding(CARDS);
-        caller.keep_in_flight(512, CARDS + 1, || commands.next(), &mut |reply, _| {
-            assert!(matches!(reply, Reply::Done(_)), "the program is founded: {reply:?}");
-        });
-        caller
+        let directory = temporary_directory();
+        let engine = open_program(directory.path(), CARDS, pan_hash);
+        Self { engine, purchases: Mutex::new(Purchases::new(CARDS, 13)), _directory: directory }
     }
 
     fn measure(&self, criterion: &mut Criterion, window: usize) -> Measured {
@@ -194,51 +165,11 @@ impl Caller {
         let mut purchases = self.purchases.lock().unwrap_or_else(PoisonError::into_inner);
         let next = || Some(purchases.next_command());
         let start = Instant::now();
-        self.keep_in_flight(window, count, next, &mut |reply, latency| {
+        keep_in_flight(&self.engine, window, count, next, &mut |reply, latency| {
             assert!(is_approved(&reply), "the program approves every purchase: {reply:?}");
             latencies.note(latency);
         });
         start.elapsed()
-    }
-
-    /// Sends `count` commands, at most `window` of them unanswered at a time.
-    fn keep_in_flight(
-        &self,
-        window: usize,
-        count: u64,
-        mut next: impl FnMut() -> Option<Command>,
-        answered: &mut dyn FnMut(Reply, Duration),
-    ) {
-        let answers = Arc::new(Answers::default());
-        let mut sent_at: Vec<Instant> = vec![Instant::now(); window];
-        let (mut sent, mut received) = (0, 0);
-        let mut free: Vec<usize> = (0..window).collect();
-        let mut taken = Vec::new();
-        while received < count {
-            let mut envelopes = Vec::with_capacity(free.len());
-            while sent < count
-                && let Some(place) = free.pop()
-            {
-                let Some(command) = next() else { break };
-                let port: Arc<dyn ReplyPort> = answers.clone();
-                envelopes.push(Envelope { command: command.into(), tag: place as u64, port });
-                sent += 1;
-            }
-            let now = Instant::now();
-            for envelope in &envelopes {
-                sent_at[place_of(envelope.tag)] = now;
-            }
-            let submitted = self.engine.submit(envelopes);
-            assert!(submitted.is_ok(), "the window is within the engine's bounds: {submitted:?}");
-            answers.wait_and_take(&mut taken);
-            let now = Instant::now();
-            for (tag, reply) in taken.drain(..) {
-                let place = place_of(tag);
-                answered(reply, now - sent_at[place]);
-                free.push(place);
-                received += 1;
-            }
-        }
     }
 
     /// Tells how far the query tables are behind, and how long they take to come up.
@@ -256,46 +187,10 @@ impl Caller {
         );
         let outcome = waits.recv();
         let seconds = start.elapsed().as_secs_f64();
+        assert!(outcome.is_ok(), "the watermark wakes whoever waits");
         println!(
-            "PROJECTION: {behind} of {} records behind at the end, caught up after {seconds:.1} s \
-             ({:.0} records/s), {}",
-            durable.0,
-            behind as f64 / seconds,
-            if outcome.is_ok() { "in order" } else { "failed" }
+            "PROJECTION: {behind} of {} records behind at the end, caught up after {seconds:.1} s",
+            durable.0
         );
-    }
-}
-
-fn place_of(tag: u64) -> usize {
-    usize::try_from(tag).unwrap_or(usize::MAX)
-}
-
-fn is_approved(reply: &Reply) -> bool {
-    matches!(reply, Reply::Network(NetworkReply::Authorization(reply))
-        if reply.response_code.is_approved())
-}
-
-/// Gathers answers on the committer's thread for one waiting caller.
-#[derive(Default)]
-struct Answers {
-    arrived: Mutex<Vec<(u64, Reply)>>,
-    news: Condvar,
-}
-
-impl Answers {
-    fn wait_and_take(&self, taken: &mut Vec<(u64, Reply)>) {
-        let arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
-        let arrived = self.news.wait_while(arrived, |arrived| arrived.is_empty());
-        std::mem::swap(&mut *arrived.unwrap_or_else(PoisonError::into_inner), taken);
-    }
-}
-
-impl ReplyPort for Answers {
-    fn deliver(&self, tag: u64, reply: Reply) {
-        self.arrived.lock().unwrap_or_else(PoisonError::into_inner).push((tag, reply));
-    }
-
-    fn flush(&self) {
-        self.news.notify_one();
     }
 }

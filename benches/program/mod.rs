@@ -63,7 +63,7 @@ impl Random {
 
     /// The next number below `bound`.
     pub const fn below(&mut self, bound: u64) -> u64 {
-        (self.next() as u128 * bound as u128 >> 64) as u64
+        ((self.next() as u128 * bound as u128) >> 64) as u64
     }
 }
 
@@ -165,10 +165,10 @@ pub fn ample_balances() -> AccountBalances {
     AccountBalances { ledger: Minor(1_000_000_000), ..AccountBalances::default() }
 }
 
-/// The commands that make the program: its company, then its cards.
-pub fn founding(cards: u64) -> impl Iterator<Item = Command> {
+/// The commands that make the program: its company, then its cards under these hashes.
+pub fn founding(cards: u64, pan_hash: impl Fn(u64) -> PanHash) -> impl Iterator<Item = Command> {
     let company = AdminCommand::CreateCompany(new_company());
-    let cards = (0..cards).map(|card| AdminCommand::IssueCard(new_card(card)));
+    let cards = (0..cards).map(move |card| AdminCommand::IssueCard(new_card(card, pan_hash(card))));
     std::iter::once(company).chain(cards).map(|command| Command::Admin(Box::new(command)))
 }
 
@@ -195,12 +195,12 @@ fn new_company() -> NewCompany {
     }
 }
 
-fn new_card(card: u64) -> NewCard {
+fn new_card(card: u64, pan_hash: PanHash) -> NewCard {
     NewCard {
         id: CardId(Uuid::from_u128(1 << 64 | u128::from(card))),
         allowance_id: AllowanceId(Uuid::from_u128(2 << 64 | u128::from(card))),
         company: COMPANY,
-        pan_hash: pan_hash(card),
+        pan_hash,
         sealed_pan: SealedPan(vec![0; 56]),
         last_four: *b"1111",
         pin: PinVerifier(0),
@@ -308,7 +308,7 @@ impl BareShard {
             at: START,
             effects: Vec::new(),
         };
-        for command in founding(cards) {
+        for command in founding(cards, pan_hash) {
             let reply = shard.take(&command);
             assert!(matches!(reply, Reply::Done(_)), "the program is founded: {reply:?}");
         }
