@@ -26,11 +26,12 @@ use cardswitch_engine::submission::SubmitError;
 use chrono_tz::Tz;
 use serde::Serialize;
 
+use crate::feed::Profile;
 use crate::issuing::{
     CardNumbers, CardOrder, DRAWS_MAX, DrawnCard, IssueError, Issuer, RandomSource,
 };
 use crate::master_key::{MasterKeyError, create_private, write_master_key};
-use crate::portfolio::{NO_FUNDS_BALANCE, Profile, VELOCITY};
+use crate::portfolio::{NO_FUNDS_BALANCE, VELOCITY};
 use crate::secrets::{Secrets, token_digest};
 use crate::switch::Switch;
 use crate::wire::time::render_date;
@@ -107,7 +108,7 @@ struct CardLine<'a> {
     cvv: &'a str,
     pin: &'a str,
     zip: &'a str,
-    profile: &'static str,
+    profile: Profile,
 }
 
 /// Why an installation failed.
@@ -301,7 +302,7 @@ impl Installer<'_> {
             zone,
             terms: profile.terms(self.at),
             is_virtual: profile.state() != CardState::Unactivated,
-            description: format!("Test card {} ({})", place + 1, profile.name()),
+            description: format!("Test card {}, {profile:?}", place + 1),
             billing_name: format!("Test card {}", place + 1),
             billing_address: None,
             billing_zip_code: company_address().zip_code,
@@ -367,7 +368,7 @@ impl Installer<'_> {
                 cvv: std::str::from_utf8(&cvv).unwrap_or_default(),
                 pin,
                 zip: &order.billing_zip_code,
-                profile: profile.name(),
+                profile: *profile,
             };
             serde_json::to_writer(&mut *file, &line)
                 .map_err(io::Error::from)

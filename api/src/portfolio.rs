@@ -12,38 +12,7 @@ use cardswitch_engine::domain::money::Minor;
 use chrono::{Datelike, Days};
 use chrono_tz::Tz;
 
-/// What a test card is made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Profile {
-    /// Approved within generous limits.
-    Ordinary,
-    /// Declined 1202.
-    Suspended,
-    /// Declined 1201.
-    Unactivated,
-    /// Declined 1000.
-    Terminated,
-    /// Declined 1203.
-    Expired,
-    /// Declined 1501 outside restaurants.
-    Scoped,
-    /// Declined 1501: not open yet.
-    WindowedFuture,
-    /// Declined 1501: over.
-    WindowedPast,
-    /// Declined 1503 above 1.00.
-    TinyTransactionLimit,
-    /// Declined 1502 above 1.00 in all.
-    TinyAllowance,
-    /// Declined 1502 above 100.00 a day.
-    DailyLimited,
-    /// Declined 1202 after one purchase.
-    SingleUse,
-    /// Declined 1101: a company with 5.00.
-    NoFunds,
-    /// Declined 1701 after three tries a minute.
-    Velocity,
-}
+use crate::feed::Profile;
 
 /// The profiles that take turns among the cards that are not ordinary.
 const SPECIAL: [Profile; 13] = [
@@ -79,27 +48,6 @@ impl Profile {
             SPECIAL[place / SPECIAL_EVERY % SPECIAL.len()]
         } else {
             Self::Ordinary
-        }
-    }
-
-    /// Its name in a cards file.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ordinary => "ordinary",
-            Self::Suspended => "suspended",
-            Self::Unactivated => "unactivated",
-            Self::Terminated => "terminated",
-            Self::Expired => "expired",
-            Self::Scoped => "scoped",
-            Self::WindowedFuture => "windowed_future",
-            Self::WindowedPast => "windowed_past",
-            Self::TinyTransactionLimit => "tiny_transaction_limit",
-            Self::TinyAllowance => "tiny_allowance",
-            Self::DailyLimited => "daily_limited",
-            Self::SingleUse => "single_use",
-            Self::NoFunds => "no_funds",
-            Self::Velocity => "velocity",
         }
     }
 

@@ -351,13 +351,24 @@ impl Drop for Engine {
     }
 }
 
+/// Opens the query tables. New ones are made beside their place and moved there when they are whole,
+/// so that a start cut short never leaves half of them.
 fn open_store(directory: &DataDirectory) -> Result<Store, StoreError> {
     let path = directory.store_path();
-    if path.exists() {
-        Store::open(&path, directory.id())
-    } else {
-        Store::create(&path, directory.id())
+    if !path.exists() {
+        let unfinished = path.with_extension("redb.new");
+        let failed = |error| StoreError::Storage(Box::new(redb::Error::Io(error)));
+        match std::fs::remove_file(&unfinished) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed(error));
+            }
+            _ => {}
+        }
+        drop(Store::create(&unfinished, directory.id())?);
+        std::fs::rename(&unfinished, &path).map_err(failed)?;
+        std::fs::File::open(directory.path()).and_then(|file| file.sync_all()).map_err(failed)?;
     }
+    Store::open(&path, directory.id())
 }
 
 /// The identity that a directory's journal must have.
