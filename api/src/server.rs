@@ -117,11 +117,17 @@ impl Server {
         self.iso8583
     }
 
-    /// Resolves when the engine has failed, with the reason.
+    /// Resolves when the engine has failed, with the reason. Tables that stand still are no
+    /// reason to stop authorizing: that is logged, once.
     pub async fn failed(&self) -> String {
+        let mut is_told = false;
         loop {
             if let Some(reason) = self.engine.failure() {
                 return reason;
+            }
+            if let Some(reason) = self.engine.projection_failure().filter(|_| !is_told) {
+                tracing::error!(%reason, "reads are old until the switch is restarted");
+                is_told = true;
             }
             tokio::time::sleep(HEALTH_INTERVAL).await;
         }

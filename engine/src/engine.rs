@@ -317,7 +317,7 @@ impl Engine {
         &self.directory
     }
 
-    /// Why the engine has stopped taking commands, or the tables stand still, if they do.
+    /// Why the engine has stopped taking commands, if it has.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         if let Some(why) = self.health.failure() {
@@ -326,10 +326,16 @@ impl Engine {
         let threads = self.threads.lock();
         let threads = threads.as_ref()?;
         // A shard ends by itself only by a broken invariant, which it has printed.
-        if threads.shard.is_finished() {
-            return Some("the shard broke off; see the message above".to_owned());
-        }
-        threads.projector.health().failure().map(|why| format!("query tables: {why}"))
+        let is_broken = threads.shard.is_finished();
+        is_broken.then(|| "the shard broke off; see the message above".to_owned())
+    }
+
+    /// Why the query tables stand still, if they do. Authorizations go on without them.
+    #[must_use]
+    pub fn projection_failure(&self) -> Option<String> {
+        let threads = self.threads.lock();
+        let why = threads.as_ref()?.projector.health().failure()?;
+        Some(format!("query tables: {why}"))
     }
 
     /// Finishes what was taken, writes a last checkpoint, stops every thread. Idempotent.

@@ -190,10 +190,10 @@ fn tables_that_fail_harm_no_authorization() {
     let mut approved: Vec<_> =
         (1..100).map(|mark| authorization(desk.ask(purchase(1, mark)))).collect();
     // The last checkpoint meets the fault at the latest.
-    while desk.engine.failure().is_none() {
+    while desk.engine.projection_failure().is_none() {
         approved.push(authorization(desk.ask(purchase(1, 100 + approved.len() as u64))));
     }
-    let failure = desk.engine.failure().unwrap();
+    let failure = desk.engine.projection_failure().unwrap();
     assert!(failure.starts_with("query tables: "), "{failure}");
     assert!(desk.engine.durable_seq() > RecordSeq(100));
     desk.engine.shut_down();
