@@ -8,7 +8,7 @@ use std::time::Duration;
 use cardswitch_engine::domain::ids::Timestamp;
 use chrono::{DateTime, Utc};
 
-use super::{Failure, parse_address, parse_duration, stop_signal};
+use super::{Failure, StopSignal, parse_address, parse_duration};
 use crate::feed::{
     self, FeedOptions, FeedReport, FeedTime, HttpSource, Portfolio, Progress, Scenario,
     StepOutcome, VIRTUAL_START_US,
@@ -148,8 +148,9 @@ pub async fn run_until_stopped(
     progress: Arc<Progress>,
 ) -> Result<FeedReport, Failure> {
     let watched = Arc::clone(&progress);
+    let mut stop = StopSignal::listen()?;
     let stopper = tokio::spawn(async move {
-        stop_signal().await;
+        stop.received().await;
         watched.stop();
     });
     let run = tokio::task::spawn_blocking(move || feed::run(&options, &progress));

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// An authorization switch for expense cards: ISO 8583 and HTTP network doors, a /v1 admin API,
 /// and a simulated card network to try it with.
@@ -100,15 +101,29 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "write IP:PORT, such as 127.0.0.1:8080".to_owned())
 }
 
-/// Resolves when the process is asked to stop: Ctrl-C or SIGTERM.
-pub async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        return drop(tokio::signal::ctrl_c().await);
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
+/// The wish to stop: Ctrl-C or SIGTERM. From the moment this is made neither ends the process by
+/// itself, so make it before anybody is told that there is something to stop.
+#[derive(Debug)]
+pub struct StopSignal {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl StopSignal {
+    /// Listens for both signals.
+    /// Errors: the system refuses.
+    pub fn listen() -> Result<Self, Failure> {
+        let listen = |kind| signal(kind).map_err(Failure::new);
+        let interrupt = listen(SignalKind::interrupt())?;
+        Ok(Self { interrupt, terminate: listen(SignalKind::terminate())? })
+    }
+
+    /// Resolves when one of them comes.
+    pub async fn received(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
 

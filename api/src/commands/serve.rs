@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{Failure, parse_address, stop_signal};
+use super::{Failure, StopSignal, parse_address};
 use crate::config::{
     ClockSetting, ConfigError, LogFormat, RetentionSetting, Settings, read_settings,
 };
@@ -50,10 +50,11 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
         return Ok(());
     }
     start_log(settings.log);
+    let mut stop = StopSignal::listen()?;
     let server = Server::start(&args.data, &settings).await.map_err(Failure::new)?;
     println!("ready http={} iso8583={}", server.http(), server.iso8583());
     let failure = tokio::select! {
-        () = stop_signal() => None,
+        () = stop.received() => None,
         reason = server.failed() => Some(reason),
     };
     if failure.is_none() {
