@@ -113,6 +113,8 @@ impl Timestamp {
     pub const MIN: Self = Self(i64::MIN);
     /// Later than every instant that occurs.
     pub const MAX: Self = Self(i64::MAX);
+    /// The end of the year 9999, the last that RFC 3339 can say: later times are mistakes.
+    pub const CALENDAR_MAX: Self = Self(253_402_300_799_999_999);
     /// One second. Units: microseconds.
     pub const SECOND: i64 = 1_000_000;
     /// One minute. Units: microseconds.

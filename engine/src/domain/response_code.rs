@@ -76,8 +76,8 @@ pub enum SubReason {
     BillingAmountMissing,
     /// Declined by the network on the issuer's behalf.
     DeclinedByNetwork,
-    /// The answer was given before: this is a repeat.
-    Repeated,
+    /// Nothing of the purchase is held any more, so nothing can be reversed.
+    NothingHeld,
 }
 
 impl SubReason {
@@ -93,7 +93,7 @@ impl SubReason {
             Self::OutOfBounds => "out_of_bounds",
             Self::BillingAmountMissing => "no_billing_amount",
             Self::DeclinedByNetwork => "network_declined",
-            Self::Repeated => "repeated",
+            Self::NothingHeld => "nothing_held",
         })
     }
 }

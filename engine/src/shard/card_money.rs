@@ -73,6 +73,11 @@ impl<'a> CardMoney<'a> {
             && (self.usage.spent + amount).is_within_balance_bounds()
     }
 
+    /// Whether holding so much more, or less, keeps what the account holds in bounds.
+    pub(super) fn can_hold(&self, amount: Minor) -> bool {
+        (self.balances.held + amount).is_within_balance_bounds()
+    }
+
     /// Takes a hold on allowance, day and account in one step.
     pub(super) fn hold(
         &mut self,

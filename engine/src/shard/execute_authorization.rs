@@ -261,7 +261,7 @@ fn complete_hold(
     let mut money = CardMoney::open(state, moment, card, seq);
     let mut progress = open.progress.clone();
     let held = progress.held.total();
-    if !money.can_post(amount) {
+    if !money.can_post(amount) || !money.can_hold(amount - held) {
         return NetworkReply::FormatError(SubReason::OutOfBounds);
     }
     if amount > held {

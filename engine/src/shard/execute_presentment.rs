@@ -29,7 +29,10 @@ pub(super) fn execute_present(
         log_unknown_card(moment, NetworkMessageKind::Presentment, card, facts, effects);
         return NetworkReply::Posting(not_posted(PostingOutcome::UnknownCard));
     }
-    let found = state.find_original(moment.ids, slot, &command.original);
+    // A refund may carry the marks of a purchase, but nothing of it is left to settle.
+    let found = state
+        .find_original(moment.ids, slot, &command.original)
+        .filter(|(_, open)| open.kind != TransactionKind::Refund);
     match (found, &command.facts, slot) {
         (Some((seq, open)), ..) => present_original(state, moment, command, (seq, open), effects),
         (None, Some(facts), Some(slot)) => {

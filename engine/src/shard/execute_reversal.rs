@@ -3,11 +3,13 @@
 use super::card_money::CardMoney;
 use super::execute::Moment;
 use super::state::{OpenTransaction, ShardState};
-use crate::command::effect::{EarlyReversal, Effect};
-use crate::command::network::{ReversalAmount, Reverse};
+use crate::command::effect::{EarlyReversal, Effect, NetworkLogEntry, NetworkMessageKind};
+use crate::command::network::{CardRef, ReversalAmount, Reverse};
 use crate::command::reply::{NetworkReply, ReversalOutcome, ReversalReply};
+use crate::domain::card::MaskedPan;
 use crate::domain::ids::Timestamp;
 use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::response_code::SubReason;
 use crate::domain::transaction::{
     TransactionFlags, TransactionKind, TransactionProgress, TransactionState,
 };
@@ -24,7 +26,10 @@ pub(super) fn execute_reverse(
     let card = command.card.map(|card| state.find_card(card));
     // A card that is named but not known has no purchase, whatever else the message names.
     let found = match card {
-        Some(None) => None,
+        Some(None) => {
+            log_refused(moment, command, None, SubReason::UnknownCard, effects);
+            None
+        }
         known => state.find_original(moment.ids, known.flatten(), &command.original),
     };
     let Some((seq, open, card)) = found.and_then(|(seq, open)| Some((seq, open, open.card?)))
@@ -42,11 +47,37 @@ pub(super) fn execute_reverse(
         allowance_balance: money.allowance_balance(),
         currency: money.currency(),
     };
+    if outcome == Err(ReversalOutcome::NothingHeld) {
+        log_refused(moment, command, Some(open), SubReason::NothingHeld, effects);
+    }
     if reply.given_back.is_positive() {
         effects.push(Effect::TransactionProgress(seq, Box::new(progress)));
         money.close(effects);
     }
     NetworkReply::Reversal(reply)
+}
+
+/// Notes a reversal that reverses nothing.
+fn log_refused(
+    moment: &Moment<'_>,
+    command: &Reverse,
+    open: Option<&OpenTransaction>,
+    reason: SubReason,
+    effects: &mut Vec<Effect>,
+) {
+    let masked_pan = match command.card {
+        Some(CardRef::Pan(_, masked)) => masked,
+        _ => MaskedPan::default(),
+    };
+    effects.push(Effect::NetworkLog(Box::new(NetworkLogEntry {
+        at: moment.at,
+        kind: NetworkMessageKind::Reversal,
+        masked_pan,
+        amount: open.map_or(Minor::ZERO, |open| open.requested),
+        currency: None,
+        rrn: String::new(),
+        reason,
+    })));
 }
 
 /// Gives back what the reversal says and returns how much that was.

@@ -3,6 +3,7 @@
 //! For each batch: (1) take what is queued, (2) per command, strictly in order, stamp its time, run
 //! what is due before it, execute, apply, encode; (3) hand records and replies to the committer and
 //! go on. Memory is ahead of the disk only between (2) and the commit, and nobody is told.
+//! Many records, as when a flood of timers is due, are handed over piece by piece before that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,9 +21,12 @@ use crate::command::record::append_record;
 use crate::command::reply::Reply;
 use crate::domain::ids::Timestamp;
 use crate::domain::public_id::IdMint;
+use crate::journal::limits::BATCH_BYTES_MAX;
 use crate::journal::{CommitOutcome, CommitRequest, Release};
 use crate::limits;
 use crate::submission::{Envelope, ReplyPort};
+
+const _: () = assert!(limits::HAND_OVER_BYTES + limits::RECORD_BYTES_MAX < BATCH_BYTES_MAX / 2);
 
 /// What the shard is connected to.
 #[derive(Debug)]
@@ -82,6 +86,7 @@ struct Shard {
     /// The last time given to a command; also commands that change nothing have their own.
     last_accepted: Timestamp,
     effects: Vec<Effect>,
+    /// The records not yet handed over.
     payload: Vec<u8>,
     record_count: u32,
 }
@@ -96,7 +101,6 @@ impl Shard {
     fn run(mut self) -> ShardState {
         let mut batch = Vec::with_capacity(limits::SHARD_BATCH_LEN_MAX);
         while self.gather(&mut batch) {
-            let first_seq = self.state.last_seq().next();
             let mut replies = ReplyBatch(Vec::with_capacity(batch.len()));
             let now = self.wiring.clock.now();
             for Envelope { command, tag, port } in batch.drain(..) {
@@ -104,20 +108,29 @@ impl Shard {
                 replies.0.push((port, tag, reply));
             }
             self.run_due_timers(now.max(self.last_accepted));
-            let request = CommitRequest {
-                first_seq: first_seq.0,
-                last_seq: self.state.last_seq().0,
-                record_count: std::mem::take(&mut self.record_count),
-                payload: std::mem::take(&mut self.payload),
-                releases: vec![replies],
-            };
-            if self.wiring.committer.send(request).is_err() {
+            if !self.hand_over(replies) {
                 break;
             }
-            self.payload = self.wiring.spent_payloads.try_recv().unwrap_or_default();
-            self.payload.clear();
         }
         self.state
+    }
+
+    /// (3) Hands what was recorded to the committer, with the replies that wait for it or for what
+    /// went before. Returns whether the committer is still there.
+    fn hand_over(&mut self, replies: ReplyBatch) -> bool {
+        let record_count = std::mem::take(&mut self.record_count);
+        let last_seq = self.state.last_seq().0;
+        let request = CommitRequest {
+            first_seq: last_seq + 1 - u64::from(record_count),
+            last_seq,
+            record_count,
+            payload: std::mem::take(&mut self.payload),
+            releases: vec![replies],
+        };
+        let is_taken = self.wiring.committer.send(request).is_ok();
+        self.payload = self.wiring.spent_payloads.try_recv().unwrap_or_default();
+        self.payload.clear();
+        is_taken
     }
 
     /// (1) Waits for commands or for the next timer, then takes what is there.
@@ -163,7 +176,9 @@ impl Shard {
     /// Gives a command its time: strictly after every command before it, whatever the clock does.
     fn stamp(&mut self, now: Timestamp, supplied_at: Option<Timestamp>) -> Timestamp {
         let clock = &self.wiring.clock;
-        let claimed = match supplied_at.filter(|_| clock.is_manual()) {
+        // An absurd time would leave a manual clock, which never goes back, where no calendar is.
+        let is_honoured = |at: &Timestamp| clock.is_manual() && *at <= Timestamp::CALENDAR_MAX;
+        let claimed = match supplied_at.filter(is_honoured) {
             Some(supplied_at) => clock.advance_to(supplied_at),
             None => now,
         };
@@ -196,6 +211,10 @@ impl Shard {
         self.state.apply_record(seq, at, &self.effects);
         self.record_count += 1;
         self.effects.clear();
+        if self.payload.len() >= limits::HAND_OVER_BYTES {
+            // A committer that is gone shows when the replies are handed over.
+            self.hand_over(ReplyBatch::default());
+        }
     }
 }
 

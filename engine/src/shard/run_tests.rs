@@ -19,8 +19,8 @@ use crate::domain::money::{CurrencyCode, Minor};
 
 const NOON: Timestamp = Timestamp(1_772_539_200_000_000);
 
-/// A company with one card whose allowance ends one second after noon.
-fn state_with_an_ending_card() -> ShardState {
+/// A company with cards whose allowances end one second after noon.
+fn state_with_ending_cards(cards: u32) -> ShardState {
     let company = Company {
         slot: CompanySlot(0),
         id: CompanyId(uuid::Uuid::from_u128(1)),
@@ -72,21 +72,27 @@ fn state_with_an_ending_card() -> ShardState {
         shipping_address: None,
         created_at: NOON,
     };
-    let issued = IssuedCard { profile, record, sealed_pan: SealedPan(Vec::new()) };
+    let issue = |slot: u32| {
+        let mut issued =
+            IssuedCard { profile: profile.clone(), record, sealed_pan: SealedPan(Vec::new()) };
+        issued.profile.slot = CardSlot(slot);
+        issued.record.pan_hash = PanHash(u64::from(slot) + 1);
+        Effect::CardIssued(Box::new(issued))
+    };
     let mut state = ShardState::default();
-    let effects = [
+    let mut effects = vec![
         Effect::Company(Box::new(company)),
         Effect::Account(Box::new(account)),
         Effect::AccountBalances(AccountSlot(0), AccountBalances::default()),
-        Effect::CardIssued(Box::new(issued)),
     ];
+    effects.extend((0..cards).map(issue));
     state.apply_record(RecordSeq(1), NOON, &effects);
     state
 }
 
 fn shard_on(state: ShardState, clock: Clock) -> (Shard, Receiver<CommitRequest<ReplyBatch>>) {
     let (_, inbox) = bounded(1);
-    let (committer, committed) = bounded(1);
+    let (committer, committed) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
     let (_, spent_payloads) = bounded(1);
     let wiring = ShardWiring {
         inbox,
@@ -107,7 +113,7 @@ fn set_network_key() -> TimedCommand {
 /// given a time before the timer's: the shard stopped at its own assertion.
 #[test]
 fn a_clock_that_goes_back_behind_a_timer_changes_no_order() {
-    let (mut shard, _committed) = shard_on(state_with_an_ending_card(), Clock::System);
+    let (mut shard, _committed) = shard_on(state_with_ending_cards(1), Clock::System);
     shard.run_due_timers(NOON.plus(Timestamp::MINUTE));
     let timer_ran_at = shard.state.last_at();
     assert_eq!(timer_ran_at, NOON.plus(Timestamp::SECOND + 1));
@@ -131,4 +137,35 @@ fn only_a_manual_clock_honours_a_supplied_time_and_it_never_goes_back() {
     let (mut shard, _committed) = shard_on(ShardState::default(), Clock::manual(NOON));
     assert_eq!(shard.stamp(NOON, Some(later)), later);
     assert_eq!(shard.stamp(NOON, Some(NOON.plus(-1))), later.plus(1));
+}
+
+#[test]
+fn a_supplied_time_beyond_the_calendar_moves_no_clock() {
+    let (mut shard, _committed) = shard_on(ShardState::default(), Clock::manual(NOON));
+    let last = Timestamp::CALENDAR_MAX;
+    for beyond in [last.plus(1), Timestamp::MAX] {
+        shard.stamp(NOON, Some(beyond));
+        assert_eq!(shard.wiring.clock.now(), NOON);
+    }
+    assert_eq!(shard.stamp(NOON, Some(last)), last);
+}
+
+/// After a long rest every hold and allowance that ended meanwhile is due at once: as one request
+/// they were more than the journal takes, and the switch stopped, again at each start.
+#[test]
+fn a_flood_of_timers_is_handed_over_in_pieces_the_journal_takes() {
+    const CARDS: u32 = 20_000;
+    let (mut shard, committed) = shard_on(state_with_ending_cards(CARDS), Clock::System);
+    shard.run_due_timers(NOON.plus(Timestamp::MINUTE));
+    assert!(shard.hand_over(ReplyBatch::default()));
+    let requests: Vec<_> = committed.try_iter().collect();
+    assert!(requests.len() > 1, "a flood that fits one request proves nothing");
+    let mut last_seq = 1;
+    for request in requests {
+        assert!(request.payload.len() < limits::HAND_OVER_BYTES + limits::RECORD_BYTES_MAX);
+        assert_eq!(request.first_seq, last_seq + 1);
+        assert_eq!(request.last_seq, last_seq + u64::from(request.record_count));
+        last_seq = request.last_seq;
+    }
+    assert_eq!(last_seq, 1 + u64::from(CARDS));
 }

@@ -215,3 +215,24 @@ fn a_reversal_after_a_refund_gives_back_only_the_rest() {
     let again = story.reverse(by_retrieval(1), ReversalAmount::Full);
     assert_eq!((again.outcome, again.given_back), (ReversalOutcome::NothingHeld, Minor::ZERO));
 }
+
+/// A refund was the first to carry a retrieval reference; the purchase that was presented under
+/// the same reference was posted on the refund, which then showed the difference of the two.
+#[test]
+fn a_presentment_that_names_a_refund_is_a_purchase_of_its_own() {
+    let mut story = Story::begin();
+    let refund = story.refund(400, 5, OriginalRef::default());
+    let purchase = story.posting(NetworkCommand::Present(Present {
+        facts: Some(facts(pan(1), 900, 5)),
+        amounts: Some(facts(pan(1), 900, 5).amounts),
+        original: by_retrieval(5),
+        number: PresentmentNumber::ONLY,
+    }));
+    assert_eq!((purchase.outcome, purchase.posted), (PostingOutcome::Posted, Minor(900)));
+    assert_ne!(purchase.transaction, refund.transaction);
+    let posted = |reply: &PostingReply| {
+        let seq = story.driver.ids.open_transaction_id(reply.transaction.unwrap()).unwrap();
+        story.driver.state.transaction(seq).unwrap().progress.posted
+    };
+    assert_eq!((posted(&refund), posted(&purchase)), (Minor(-400), Minor(900)));
+}

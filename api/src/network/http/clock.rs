@@ -69,6 +69,10 @@ pub(super) async fn set_clock(
             now
         }
     };
+    if target > Timestamp::CALENDAR_MAX {
+        let name = if set_to.is_some() { "now" } else { "advance" };
+        fields.fault(name, Flaw::new("out_of_range", "must not lead beyond the year 9999"));
+    }
     fields.finish()?;
     let command = TimedCommand { command: Command::Tick, supplied_at: Some(target) };
     match state.switch.ask(command).await? {

@@ -475,7 +475,9 @@ impl Model {
         if named.is_some() && card.is_none() {
             return Self::not_posted(PostingOutcome::UnknownCard);
         }
-        let found = self.find_original(card, &command.original);
+        let found = self
+            .find_original(card, &command.original)
+            .filter(|found| self.purchases[*found].kind != TransactionKind::Refund);
         let (found, amount) = match (found, &command.facts, card) {
             (Some(found), ..) => {
                 let purchase = &self.purchases[found];
