@@ -46,6 +46,8 @@ pub enum StartError {
     Config(ConfigError),
     /// The data directory.
     Opening(OpeningError),
+    /// The query tables cannot follow the journal.
+    Tables(String),
     /// An address cannot be listened at.
     Listen(&'static str, SocketAddr, io::Error),
 }
@@ -55,6 +57,7 @@ impl std::fmt::Display for StartError {
         match self {
             Self::Config(error) => error.fmt(formatter),
             Self::Opening(error) => error.fmt(formatter),
+            Self::Tables(reason) => formatter.write_str(reason),
             Self::Listen(what, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(formatter, "{what} address {address} is in use")
             }
@@ -89,8 +92,16 @@ impl Server {
 
         let card_numbers = CardNumbers::new(&settings.bin)
             .ok_or_else(|| StartError::Config(ConfigError::Value("bin", settings.bin.clone())))?;
+        let switch = Switch::new(Arc::clone(&engine));
+        // Reads that do not wait for the tables, access tokens first of all, must find what a
+        // crash took from them.
+        while !switch.visible(engine.durable_seq()).await {
+            if let Some(reason) = engine.failure() {
+                return Err(StartError::Tables(reason));
+            }
+        }
         let state = AppState {
-            switch: Switch::new(Arc::clone(&engine)),
+            switch,
             secrets,
             config: Arc::new(ApiConfig {
                 urls: Urls::new(&settings.base_url_for(http_address)),

@@ -115,6 +115,45 @@ fn flipped_byte_in_the_journal_is_found() {
     assert!(error.contains("journal"), "which file? `{error}`");
 }
 
+/// Reads take rows as they find them: only the sums of the pages tell that one was tampered with.
+#[test]
+fn flipped_byte_in_the_query_tables_is_found() {
+    const MARK: &str = "FLIPPED ROW DINER";
+    let installation = Installation::init(60, 921);
+    let switch = installation.serve();
+    let mut marked = Purchase::of(installation.cards.ordinary(), 1);
+    marked.merchant_name = MARK.to_owned();
+    switch.acquirer().ask(&marked.request()).expect_approved();
+    switch.stop();
+
+    let flipped = flip_every(MARK.as_bytes(), &installation.data().join("store.redb"));
+    assert!(flipped > 0, "the tables hold the merchant's name");
+    assert_verify_refuses(&installation);
+    let error = installation.serve_refused().expect_one_line_error();
+    assert!(error.contains("query tables"), "which file? `{error}`");
+}
+
+/// Tables that are gone are made again from the journal. A switch that called itself ready before
+/// they were complete knew no access token yet.
+#[test]
+fn lost_query_tables_are_complete_again_when_the_switch_is_ready() {
+    let installation = Installation::init(60, 922);
+    let switch = installation.serve();
+    let mut acquirer = switch.acquirer();
+    for _ in 0..50 {
+        let request = Purchase::of(installation.cards.ordinary(), 1).request();
+        acquirer.ask(&request).expect_approved();
+    }
+    switch.kill9();
+    fs::remove_file(installation.data().join("store.redb")).expect("the tables were there");
+
+    let switch = installation.serve();
+    let listed = switch.api().get("/v1/transactions?limit=1").expect(200);
+    assert_eq!(listed["count"], 50);
+    switch.stop();
+    installation.verify_ok();
+}
+
 #[test]
 fn sigterm_ends_open_connections_cleanly() {
     let installation = Installation::init(60, 919);

@@ -126,10 +126,10 @@ pub fn parse_allowance_changes(
 
 /// Reads the allowance of a new card, whose budget has to be given.
 pub fn parse_new_allowance(fields: &mut Fields<'_>, currency: CurrencyCode) -> AllowanceTerms {
-    if !fields.has("amount") {
+    let given = parse_allowance_changes(fields, currency);
+    if given.amount.is_none() && !fields.is_faulty("amount") {
         fields.fault("amount", Flaw::required());
     }
-    let given = parse_allowance_changes(fields, currency);
     let plain = AllowanceTerms::budget(given.amount.unwrap_or_default());
     AllowanceTerms {
         amount: plain.amount,
@@ -321,10 +321,12 @@ mod tests {
         let expected =
             AllowanceTerms { interval: Interval::Daily, ..AllowanceTerms::budget(Minor(5_000)) };
         assert_eq!(terms, expected);
-        for (json, code) in [("{}", "required"), (r#"{"amount": null}"#, "required")] {
+        for (json, code) in [("{}", "required"), (r#"{"amount": null}"#, "null")] {
             let mut fields = Fields::parse(json.as_bytes()).unwrap();
             parse_new_allowance(&mut fields, USD);
-            assert_eq!(fields.finish().unwrap_err()[0].flaw.code, code, "{json}");
+            let faults = fields.finish().unwrap_err();
+            let codes: Vec<_> = faults.iter().map(|fault| fault.flaw.code).collect();
+            assert_eq!(codes, [code], "{json}");
         }
     }
 }

@@ -94,7 +94,7 @@ pub fn parse_json_amount(value: &RawValue, code: CurrencyCode) -> Result<Minor, 
 /// Units: major units in, minor units of the currency `code` out.
 pub fn parse_amount(text: &str, code: CurrencyCode) -> Result<Minor, AmountError> {
     let exponent = currency::exponent(code);
-    let decimal = parse_decimal(text)?.normalize();
+    let decimal = parse_decimal(text, exponent)?.normalize();
     if decimal.abs() > Decimal::from(AMOUNT_MAX_MAJOR) {
         return Err(AmountError::TooLarge);
     }
@@ -106,7 +106,7 @@ pub fn parse_amount(text: &str, code: CurrencyCode) -> Result<Minor, AmountError
 }
 
 /// Parses the text exactly; digits beyond what a decimal holds are refused, never rounded.
-fn parse_decimal(text: &str) -> Result<Decimal, AmountError> {
+fn parse_decimal(text: &str, exponent: u32) -> Result<Decimal, AmountError> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(AmountError::NotANumber);
     }
@@ -123,7 +123,8 @@ fn parse_decimal(text: &str) -> Result<Decimal, AmountError> {
     let sign = if mantissa.starts_with('-') { "-" } else { "" };
     let decimal = Decimal::from_str_exact(&format!("{sign}{whole}.{fraction}0"))
         .map_err(|_| AmountError::TooLarge)?;
-    shift(decimal, power)
+    // A number too small for its scale has more decimals than any currency.
+    shift(decimal, power)?.ok_or(AmountError::TooManyDecimals { exponent })
 }
 
 fn is_digits(text: &str) -> bool {
@@ -138,10 +139,10 @@ fn parse_power(text: &str) -> Result<i32, AmountError> {
     text.parse().map_err(|_| AmountError::NotANumber)
 }
 
-/// Multiplies by ten to the `power`.
-fn shift(decimal: Decimal, power: i32) -> Result<Decimal, AmountError> {
+/// Multiplies by ten to the `power`; none where that leaves more decimals than can be held.
+fn shift(decimal: Decimal, power: i32) -> Result<Option<Decimal>, AmountError> {
     if decimal.is_zero() {
-        return Ok(Decimal::ZERO);
+        return Ok(Some(Decimal::ZERO));
     }
     let step = Decimal::from(10);
     let mut shifted = decimal.normalize();
@@ -150,9 +151,7 @@ fn shift(decimal: Decimal, power: i32) -> Result<Decimal, AmountError> {
     }
     let scale = i64::from(shifted.scale()) + i64::from(-power.min(0));
     let scale = u32::try_from(scale).map_err(|_| AmountError::TooLarge)?;
-    // A number this small has more decimals than any currency.
-    shifted.set_scale(scale).map_err(|_| AmountError::TooManyDecimals { exponent: 0 })?;
-    Ok(shifted)
+    Ok(shifted.set_scale(scale).is_ok().then_some(shifted))
 }
 
 #[cfg(test)]
@@ -190,6 +189,7 @@ mod tests {
             ("99999999999999999999999999999999999999", USD, Err(TooLarge)),
             ("0.001", USD, Err(TooManyDecimals { exponent: 2 })),
             ("1e-3", USD, Err(TooManyDecimals { exponent: 2 })),
+            ("1e-300", USD, Err(TooManyDecimals { exponent: 2 })),
             ("100", JPY, Ok(100)),
             ("100.0", JPY, Ok(100)),
             ("100.5", JPY, Err(TooManyDecimals { exponent: 0 })),

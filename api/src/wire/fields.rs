@@ -114,6 +114,13 @@ impl<'a> Fields<'a> {
         self.faults.push(Fault::new(format!("{}{name}", self.path), flaw));
     }
 
+    /// Whether the field `name` was found at fault already.
+    #[must_use]
+    pub fn is_faulty(&self, name: &str) -> bool {
+        let param = format!("{}{name}", self.path);
+        self.faults.iter().any(|fault| fault.param == param)
+    }
+
     /// The faults found.
     /// Errors: every one of them, in the order they were met.
     pub fn finish(self) -> Result<(), Vec<Fault>> {

@@ -51,6 +51,11 @@ pub enum StoreError {
         /// Which, and how.
         what: String,
     },
+    /// Pages of the file are not what was written.
+    Damaged {
+        /// Which, as far as that is known.
+        what: String,
+    },
     /// The storage failed.
     Storage(Box<redb::Error>),
 }
@@ -72,6 +77,7 @@ impl fmt::Display for StoreError {
             }
             Self::Row { table, source } => write!(f, "a row of table {table}: {source}"),
             Self::Inconsistent { what } => write!(f, "the store contradicts itself: {what}"),
+            Self::Damaged { what } => write!(f, "the store's file is damaged: {what}"),
             Self::Storage(source) => write!(f, "the store's file: {source}"),
         }
     }

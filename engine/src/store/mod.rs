@@ -25,7 +25,9 @@ mod tests;
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use redb::{Builder, Database, Durability, ReadableDatabase, StorageBackend};
+use redb::{
+    Builder, Database, DatabaseError, Durability, ReadableDatabase, StorageBackend, StorageError,
+};
 
 pub use audit::AuditFigure;
 pub use checkpoint::Checkpoint;
@@ -74,11 +76,13 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the store that was made for this directory.
-    /// Errors: `InUse`, `NotAStore`, `NewerFormat`, `ForeignDirectory`.
+    /// Opens the store that was made for this directory, if it is undamaged.
+    /// Errors: `InUse`, `NotAStore`, `NewerFormat`, `ForeignDirectory`, `Damaged`.
+    /// Cost: reads the whole file, to check the sum of every page.
     pub fn open(path: &Path, directory_id: [u8; 16]) -> Result<Self, StoreError> {
-        let store = Self { database: builder().open(path)? };
+        let mut store = Self { database: builder().open(path)? };
         store.check_identity(directory_id)?;
+        store.check_pages()?;
         Ok(store)
     }
 
@@ -88,11 +92,12 @@ impl Store {
         backend: impl StorageBackend,
         directory_id: [u8; 16],
     ) -> Result<Self, StoreError> {
-        let store = Self { database: builder().create_with_backend(backend)? };
+        let mut store = Self { database: builder().create_with_backend(backend)? };
         if store.database.begin_read()?.list_tables()?.next().is_none() {
             store.initialize(directory_id)?;
         }
         store.check_identity(directory_id)?;
+        store.check_pages()?;
         Ok(store)
     }
 
@@ -136,6 +141,18 @@ impl Store {
         }
         write_txn.commit()?;
         Ok(())
+    }
+
+    /// Checks the sum of every page. Reads do not: a flipped byte would come back as a row.
+    fn check_pages(&mut self) -> Result<(), StoreError> {
+        match self.database.check_integrity() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(StoreError::Damaged { what: "its newest pages were lost".to_owned() }),
+            Err(DatabaseError::Storage(StorageError::Corrupted(what))) => {
+                Err(StoreError::Damaged { what })
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn check_identity(&self, expected: [u8; 16]) -> Result<(), StoreError> {
