@@ -96,7 +96,7 @@ impl Server {
         // Reads that do not wait for the tables, access tokens first of all, must find what a
         // crash took from them.
         while !switch.visible(engine.durable_seq()).await {
-            if let Some(reason) = engine.failure() {
+            if let Some(reason) = engine.failure().or_else(|| engine.projection_failure()) {
                 return Err(StartError::Tables(reason));
             }
         }
