@@ -4,8 +4,9 @@ use std::path::Path;
 
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::directory::{DataDirectory, DirectoryError};
-use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::ids::{CardSlot, Timestamp};
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
+use cardswitch_engine::store::StoreError;
 
 use crate::config::{ClockSetting, RetentionSetting};
 use crate::master_key::{MasterKeyError, read_master_key};
@@ -20,6 +21,8 @@ pub enum OpeningError {
     MasterKey(MasterKeyError),
     /// One of the engine's files.
     Engine(OpenError),
+    /// The master key is not the one that sealed this directory's card numbers.
+    ForeignMasterKey,
 }
 
 impl std::fmt::Display for OpeningError {
@@ -28,6 +31,9 @@ impl std::fmt::Display for OpeningError {
             Self::Directory(error) => error.fmt(formatter),
             Self::MasterKey(error) => error.fmt(formatter),
             Self::Engine(error) => error.fmt(formatter),
+            Self::ForeignMasterKey => {
+                formatter.write_str("the master key is not the one of this data directory")
+            }
         }
     }
 }
@@ -57,5 +63,19 @@ pub fn open_engine(
             RetentionSetting::Recovery => Retention::Recovery,
         },
     };
-    Ok((Engine::open(options).map_err(OpeningError::Engine)?, secrets))
+    let engine = Engine::open(options).map_err(OpeningError::Engine)?;
+    if opens_first_card(&engine, &secrets)
+        .map_err(OpenError::Store)
+        .map_err(OpeningError::Engine)?
+    {
+        Ok((engine, secrets))
+    } else {
+        Err(OpeningError::ForeignMasterKey)
+    }
+}
+
+/// Whether the keys open what they should have sealed. With another key every card would be unknown.
+fn opens_first_card(engine: &Engine, secrets: &Secrets) -> Result<bool, StoreError> {
+    let first = engine.store().read()?.card(CardSlot::default())?;
+    Ok(first.is_none_or(|card| secrets.open_pan(&card.sealed_pan, card.profile.id).is_some()))
 }

@@ -40,6 +40,17 @@ fn approval_tells_what_it_decided() {
     assert_eq!(minor(&transaction["amount"]), -1_250);
 }
 
+/// Amounts went through a binary fraction once: 12.50 was printed as 12.5.
+#[test]
+fn amounts_keep_their_digits() {
+    let installation = Installation::init(60, 612);
+    let switch = installation.serve();
+    let card = installation.cards.ordinary();
+    let network = switch.network_api();
+    let answer = network.post("/network/v1/authorizations", &purchase(card, 12.5)).text();
+    assert!(answer.contains(r#""approved_amount":12.50,"#), "{answer}");
+}
+
 #[test]
 fn decline_is_an_answer_and_keeps_every_failed_rule() {
     let installation = Installation::init(60, 603);

@@ -194,3 +194,13 @@ fn flip_every(needle: &[u8], path: &Path) -> usize {
     fs::write(path, bytes).expect("the file can be written");
     found.len()
 }
+
+/// With another key every card would be unknown, and new ones would be sealed by two keys.
+#[test]
+fn a_master_key_of_another_directory_is_refused() {
+    let (one, other) = (Installation::init(60, 818), Installation::init(60, 819));
+    let key = |installation: &Installation| installation.data().join("master.key");
+    std::fs::copy(key(&other), key(&one)).expect("a copy of the key");
+    let error = one.serve_refused().expect_one_line_error();
+    assert!(error.contains("master key"), "{error}");
+}

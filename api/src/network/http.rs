@@ -27,11 +27,10 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use cardswitch_engine::command::TimedCommand;
 use cardswitch_engine::store::Snapshot;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use self::access::{NetworkAccess, NetworkBody};
-use self::answers::render_reply;
+use self::answers::{render_reply, to_json};
 use self::requests::{Asked, Operation, Planned, Repetition, plan_request};
 use super::limits;
 use crate::error::ApiError;
@@ -65,7 +64,7 @@ async fn authorize(
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Box<RawValue>>, ApiError> {
     carry_out(&state, Operation::Authorization, &headers, &body).await
 }
 
@@ -75,7 +74,7 @@ async fn advise(
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Box<RawValue>>, ApiError> {
     carry_out(&state, Operation::Advice, &headers, &body).await
 }
 
@@ -85,7 +84,7 @@ async fn reverse(
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Box<RawValue>>, ApiError> {
     carry_out(&state, Operation::Reversal, &headers, &body).await
 }
 
@@ -95,7 +94,7 @@ async fn present(
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Box<RawValue>>, ApiError> {
     carry_out(&state, Operation::Presentment, &headers, &body).await
 }
 
@@ -105,7 +104,7 @@ async fn refund(
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Box<RawValue>>, ApiError> {
     carry_out(&state, Operation::Refund, &headers, &body).await
 }
 
@@ -114,7 +113,7 @@ async fn carry_out(
     operation: Operation,
     headers: &HeaderMap,
     body: &NetworkBody,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Box<RawValue>>, ApiError> {
     let repetition = idempotency_key(headers)?.map(|key| Repetition { key, place: 0 });
     let mut fields = Fields::parse(body.bytes()).ok_or_else(ApiError::malformed_body)?;
     let waits = names_transaction(body.bytes());
@@ -160,16 +159,16 @@ async fn carry_out_batch(
     let commands: Vec<TimedCommand> =
         planned.iter().flatten().map(|planned| planned.command.clone()).collect();
     let mut replies = state.switch.ask_many(commands).await?.into_iter();
-    let answers: Vec<Value> = planned
+    let answers = planned
         .into_iter()
         .map(|planned| {
             let answer = planned.and_then(|planned| match replies.next() {
                 Some(reply) => render_reply(&reply, planned.currency),
                 None => Err(ApiError::outcome_unknown()),
             });
-            answer.unwrap_or_else(|error| error.body())
+            answer.or_else(|error| to_json(&error.body()))
         })
-        .collect();
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(Json(answers).into_response())
 }
 

@@ -15,7 +15,7 @@ use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_iso8583::{Dialect, MessageBuilder, Mti, OriginalData, decode};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt;
 use uuid::Uuid;

@@ -9,7 +9,7 @@ use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use uuid::Uuid;
 
 use crate::error::ApiError;
@@ -64,7 +64,10 @@ struct BalanceBody {
 /// Renders a reply. `currency` stands in where the reply knows of no account.
 /// Errors: the request cannot be carried out as it is, was sent before with other content, or its
 /// outcome is unknown.
-pub(super) fn render_reply(reply: &Reply, currency: CurrencyCode) -> Result<Value, ApiError> {
+pub(super) fn render_reply(
+    reply: &Reply,
+    currency: CurrencyCode,
+) -> Result<Box<RawValue>, ApiError> {
     let Reply::Network(reply) = reply else { return Err(ApiError::outcome_unknown()) };
     match reply {
         NetworkReply::Authorization(reply) => to_json(&authorization_body(reply, currency)),
@@ -76,8 +79,9 @@ pub(super) fn render_reply(reply: &Reply, currency: CurrencyCode) -> Result<Valu
     }
 }
 
-fn to_json(body: &impl Serialize) -> Result<Value, ApiError> {
-    serde_json::to_value(body).map_err(|error| ApiError::internal(&error))
+/// A body as text: amounts keep their digits, which a `Value` would turn into binary fractions.
+pub(super) fn to_json(body: &impl Serialize) -> Result<Box<RawValue>, ApiError> {
+    to_raw_value(body).map_err(|error| ApiError::internal(&error))
 }
 
 fn format_error(reason: SubReason) -> ApiError {
