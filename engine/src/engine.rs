@@ -50,7 +50,6 @@ pub enum Retention {
 }
 
 /// How an engine is opened.
-#[derive(Debug)]
 pub struct EngineOptions {
     /// Where its files are.
     pub directory: DataDirectory,
@@ -60,6 +59,18 @@ pub struct EngineOptions {
     pub clock: Clock,
     /// How much of the journal is kept.
     pub retention: Retention,
+}
+
+/// Shows no key.
+impl std::fmt::Debug for EngineOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("EngineOptions")
+            .field("directory", &self.directory)
+            .field("clock", &self.clock)
+            .field("retention", &self.retention)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What stands in for the files of a directory.
@@ -353,10 +364,15 @@ impl Drop for Engine {
 
 fn open_store(directory: &DataDirectory) -> Result<Store, StoreError> {
     let path = directory.store_path();
-    if path.exists() {
-        Store::open(&path, directory.id())
-    } else {
-        Store::create(&path, directory.id())
+    match std::fs::metadata(&path) {
+        // A first start was cut off before the file had any content.
+        Ok(found) if found.len() == 0 => {
+            let failed = |error| StoreError::Storage(Box::new(redb::Error::Io(error)));
+            std::fs::remove_file(&path).map_err(failed)?;
+            Store::create(&path, directory.id())
+        }
+        Ok(_) => Store::open(&path, directory.id()),
+        Err(_) => Store::create(&path, directory.id()),
     }
 }
 

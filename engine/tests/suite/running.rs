@@ -269,3 +269,17 @@ fn a_flipped_byte_in_the_tables_is_found() {
     let found = verify(&path);
     assert!(!found.is_ok_and(|found| found.is_ok()), "the tables were changed");
 }
+
+/// A first start that was killed before the tables' file had any content left a directory that
+/// could never be opened.
+#[test]
+fn tables_without_any_content_are_made_again() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("data");
+    drop(DataDirectory::create(&path, [3; 16]).unwrap());
+    std::fs::write(path.join("store.redb"), []).unwrap();
+    let desk = Desk::open(&path);
+    desk.set_up_budget(1_000);
+    drop(desk);
+    proven(&path);
+}
