@@ -50,7 +50,6 @@ pub enum Retention {
 }
 
 /// How an engine is opened.
-#[derive(Debug)]
 pub struct EngineOptions {
     /// Where its files are.
     pub directory: DataDirectory,
@@ -60,6 +59,18 @@ pub struct EngineOptions {
     pub clock: Clock,
     /// How much of the journal is kept.
     pub retention: Retention,
+}
+
+/// Shows no key.
+impl std::fmt::Debug for EngineOptions {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("EngineOptions")
+            .field("directory", &self.directory)
+            .field("clock", &self.clock)
+            .field("retention", &self.retention)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What stands in for the files of a directory.

@@ -110,6 +110,11 @@ impl Connection {
             }
             self.take_requests();
             self.write()?;
+            // What a full outbox kept in the inbox is taken as soon as there is room: the peer may
+            // have sent its last byte, so nothing else would come back to it.
+            while self.has_room() && self.take_requests() {
+                self.write()?;
+            }
         }
         Ok(())
     }
@@ -152,11 +157,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Hands every whole message that has come to the engine, as one batch.
-    fn take_requests(&mut self) {
+    /// Hands every whole message that has come to the engine, as one batch, while there is room.
+    /// Returns whether there was any.
+    fn take_requests(&mut self) -> bool {
         let mut envelopes = Vec::new();
+        let mut took_any = false;
         while self.has_room() {
-            match self.inbox.take(&self.shared.dialect) {
+            let next = self.inbox.take(&self.shared.dialect);
+            took_any |= next != Next::Nothing;
+            match next {
                 Next::Message(tpdu, range) => {
                     let frame = self.inbox.bytes(range).to_vec();
                     envelopes.extend(self.take_message(Pending { frame, tpdu }));
@@ -173,6 +182,7 @@ impl Connection {
         }
         self.inbox.rest();
         self.submit(envelopes);
+        took_any
     }
 
     fn submit(&mut self, envelopes: Vec<Envelope>) {

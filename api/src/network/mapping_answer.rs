@@ -3,13 +3,14 @@
 //! | DE | content |
 //! |---|---|
 //! | 4 | the approved amount of a partial approval; otherwise echoed |
-//! | 38 | authorization id |
+//! | 38 | authorization id; otherwise echoed where it names an earlier authorization |
 //! | 39 | the network's code, see `de39` |
 //! | 44 | the exact response code, a space, the sub-reason |
 //! | 54 | what the allowance still has; for a partial approval also what was asked |
 
 use cardswitch_engine::command::reply::{
-    AuthorizationReply, NetworkReply, PostingOutcome, PostingReply, Reply, ReversalReply,
+    AuthorizationReply, NetworkReply, PostingOutcome, PostingReply, Reply, ReversalOutcome,
+    ReversalReply,
 };
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
@@ -108,6 +109,10 @@ impl AnswerElements {
         dialect: &Dialect,
     ) -> Result<(), EncodeError> {
         let Some(answer) = Answer::to(request) else { return Ok(()) };
+        // What names an earlier authorization identifies the message; in a request that asks for
+        // one, an echo in a decline would look like an approval.
+        let names_earlier = request.mti().class() == 4 || request.mti().is_advice();
+        let answer = if names_earlier { answer.echo(38) } else { answer };
         let approved = self.approved.and_then(|approved| zero_padded::<12>(magnitude(approved)));
         answer
             .set(39, &self.code.0)
@@ -151,7 +156,14 @@ fn of_authorization(request: &Message<'_>, reply: &AuthorizationReply) -> Answer
 fn of_reversal(request: &Message<'_>, reply: &ReversalReply) -> AnswerElements {
     let code =
         if request.mti().is_advice() { De39::APPROVED } else { De39::of_reversal(reply.outcome) };
+    let (response_code, reason) = match reply.outcome {
+        ReversalOutcome::Reversed => (ResponseCode::Approved, None),
+        ReversalOutcome::NotFound => (ResponseCode::Declined, Some("not_found")),
+        ReversalOutcome::NothingHeld => (ResponseCode::Declined, SubReason::NothingHeld.text()),
+        ReversalOutcome::AmountOutOfRange => (ResponseCode::Declined, Some("amount_out_of_range")),
+    };
     AnswerElements {
+        detail: detail(response_code, reason),
         amounts: balance_of(reply.transaction, reply.allowance_balance, reply.currency),
         ..AnswerElements::plain(code)
     }

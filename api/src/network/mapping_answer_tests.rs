@@ -1,6 +1,6 @@
 //! What each reply becomes on the wire.
 
-use cardswitch_engine::command::reply::{BalanceReply, ReversalOutcome};
+use cardswitch_engine::command::reply::BalanceReply;
 use cardswitch_engine::decision::RuleSet;
 use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::domain::network_key::AuthorizationId;
@@ -156,12 +156,12 @@ fn advices_are_accepted_whatever_they_tell() {
 #[test]
 fn reversal_requests_learn_the_outcome_and_advices_are_accepted() {
     let rows = [
-        (ReversalOutcome::Reversed, "00"),
-        (ReversalOutcome::NotFound, "25"),
-        (ReversalOutcome::NothingHeld, "21"),
-        (ReversalOutcome::AmountOutOfRange, "30"),
+        (ReversalOutcome::Reversed, "00", "0"),
+        (ReversalOutcome::NotFound, "25", "1000 not_found"),
+        (ReversalOutcome::NothingHeld, "21", "1000 nothing_held"),
+        (ReversalOutcome::AmountOutOfRange, "30", "1000 amount_out_of_range"),
     ];
-    for (outcome, de39) in rows {
+    for (outcome, de39, de44) in rows {
         let reply = Reply::Network(NetworkReply::Reversal(ReversalReply {
             outcome,
             transaction: TRANSACTION,
@@ -173,9 +173,32 @@ fn reversal_requests_learn_the_outcome_and_advices_are_accepted() {
         let answer = answered(&request("0400"), &reply);
         assert_eq!((answer.0.as_str(), element(&answer, 39)), ("0410", Some(de39)));
         assert_eq!(element(&answer, 54), Some("0002840C000000000003"));
+        assert_eq!(element(&answer, 44), Some(de44));
         let advice = answered(&request("0420"), &reply);
         assert_eq!((advice.0.as_str(), element(&advice, 39)), ("0430", Some("00")));
+        assert_eq!(element(&advice, 44), Some(de44), "what the code of an advice cannot say");
     }
+}
+
+#[test]
+fn an_authorization_id_comes_back_where_it_names_an_earlier_message() {
+    let conflict = Reply::Network(NetworkReply::Conflict);
+    let rows = [
+        ("0100", None),
+        ("0200", None),
+        ("0120", Some("A1B2C3")),
+        ("0220", Some("A1B2C3")),
+        ("0400", Some("A1B2C3")),
+        ("0420", Some("A1B2C3")),
+    ];
+    for (mti, echoed) in rows {
+        let answer = answered(&request(mti).set_text(38, "A1B2C3"), &conflict);
+        assert_eq!(element(&answer, 38), echoed, "{mti}");
+    }
+    let own = AuthorizationId(*b"ZZZZZZ");
+    let reply = authorization(AuthorizationReply { authorization_id: Some(own), ..approval() });
+    let answer = answered(&request("0120").set_text(38, "A1B2C3"), &reply);
+    assert_eq!(element(&answer, 38), Some("ZZZZZZ"));
 }
 
 #[test]

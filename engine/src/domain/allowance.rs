@@ -83,12 +83,6 @@ impl AllowanceTerms {
     pub fn has_ended(&self, at: Timestamp) -> bool {
         at > self.ends_at
     }
-
-    /// Whether `at` lies in the window.
-    #[must_use]
-    pub fn is_open(&self, at: Timestamp) -> bool {
-        at >= self.starts_at && at <= self.ends_at
-    }
 }
 
 /// What one card has used: everything that an authorization changes on it.

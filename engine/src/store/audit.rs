@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use redb::{ReadOnlyTable, ReadableTable};
+use redb::{ReadOnlyTable, ReadableTable, ReadableTableMetadata};
 
 use super::error::StoreError;
 use super::query::{Snapshot, required};
@@ -49,12 +49,29 @@ impl Snapshot {
         audit.add_lines(self)?;
         self.each(&POSTINGS, |_, posting| audit.add_posting(&posting))?;
         audit.add_transactions(self)?;
-        let mut figures = Vec::new();
+        let mut figures = self.audit_counts()?;
         for (slot, tally) in &audit.accounts {
             tally.report(*slot, &mut figures);
         }
         audit.report_cards(self, &mut figures)?;
         Ok(figures)
+    }
+
+    /// Transactions and lines are numbered without holes, so a lost row shows in their count.
+    fn audit_counts(&self) -> Result<Vec<AuditFigure>, StoreError> {
+        let checkpoint = self.checkpoint()?;
+        let transactions = self.table(TRANSACTIONS.definition())?.len()?;
+        let lines = self.table(STATEMENT_LINES.definition())?.len()?;
+        let rows = [
+            ("transactions", checkpoint.last_transaction.0, transactions),
+            ("statement lines", checkpoint.last_line.0, lines),
+        ];
+        let figure = |(name, expected, found): (&str, u64, u64)| AuditFigure {
+            name: format!("{name}, numbered without holes"),
+            expected: i128::from(expected),
+            found: i128::from(found),
+        };
+        Ok(rows.map(figure).into())
     }
 }
 

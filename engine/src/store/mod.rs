@@ -23,6 +23,7 @@ mod watermark;
 mod tests;
 
 use std::fs::OpenOptions;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use redb::{
@@ -128,6 +129,20 @@ impl Store {
         let checkpoint = projection.write(&write_txn, position)?;
         write_txn.commit()?;
         Ok(checkpoint)
+    }
+
+    /// Compares every page with its checksum, which reading alone does not. Repairs what it can, so
+    /// the store must be one whose changes are thrown away.
+    /// Errors: `Inconsistent` where a page differs; pages that cannot be read at all.
+    /// Cost: reads the whole file.
+    pub(crate) fn check_pages(mut self) -> Result<(), StoreError> {
+        let what = match catch_unwind(AssertUnwindSafe(|| self.database.check_integrity())) {
+            Ok(Ok(true)) => return Ok(()),
+            Ok(Ok(false)) => "page checksums differ",
+            Ok(Err(error)) => return Err(error.into()),
+            Err(_) => "the pages are in disorder",
+        };
+        Err(StoreError::Inconsistent { what: what.to_owned() })
     }
 
     fn initialize(&self, directory_id: [u8; 16]) -> Result<(), StoreError> {

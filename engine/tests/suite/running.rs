@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 
 use crate::desk::{CARD, Desk, authorization, purchase};
 use crate::model::{DAY, HOUR};
-use crate::workload::{START, company_id, new_card};
+use crate::workload::{START, company_id, facts, new_card, pan};
 
 fn proven(path: &std::path::Path) -> String {
     let found = verify(path).unwrap();
@@ -238,6 +238,48 @@ fn weeks_of_holds_and_resets_pass_in_virtual_time() {
     assert_eq!(account.balances.held, Minor(0), "every hold has ended");
     assert_eq!(account.balances.ledger, Minor(1_000_000_000));
     println!("eight weeks took {:?}", stopwatch.elapsed());
+    drop(desk);
+    proven(&path);
+}
+
+/// Nothing adds up a merchant's name, so a flipped byte in one was not found.
+#[test]
+fn a_flipped_byte_in_the_tables_is_found() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("data");
+    let desk = Desk::create(&path);
+    desk.set_up_budget(1_000);
+    desk.ask(purchase(1, 1));
+    drop(desk);
+    proven(&path);
+    let file = path.join("store.redb");
+    let name = facts(pan(CARD), 1, 1).merchant.name;
+    let mut bytes = std::fs::read(&file).unwrap();
+    let places: Vec<_> = bytes
+        .windows(name.len())
+        .enumerate()
+        .filter(|(_, window)| *window == name.as_bytes())
+        .map(|(at, _)| at)
+        .collect();
+    assert!(!name.is_empty() && !places.is_empty());
+    for at in places {
+        bytes[at] ^= 1;
+    }
+    std::fs::write(&file, bytes).unwrap();
+    let found = verify(&path);
+    assert!(!found.is_ok_and(|found| found.is_ok()), "the tables were changed");
+}
+
+/// A first start that was killed before the tables' file had any content left a directory that
+/// could never be opened.
+#[test]
+fn tables_without_any_content_are_made_again() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("data");
+    drop(DataDirectory::create(&path, [3; 16]).unwrap());
+    std::fs::write(path.join("store.redb"), []).unwrap();
+    let desk = Desk::open(&path);
+    desk.set_up_budget(1_000);
     drop(desk);
     proven(&path);
 }

@@ -4,6 +4,7 @@ use super::world::journal;
 use super::*;
 use crate::command::effect::Effect;
 use crate::domain::money::Minor;
+use crate::domain::transaction::TransactionState;
 use crate::store::AuditFigure;
 
 fn figures(records: &[Record]) -> Vec<AuditFigure> {
@@ -14,7 +15,8 @@ fn figures(records: &[Record]) -> Vec<AuditFigure> {
 fn sound_books_agree_in_every_figure() {
     for seed in 0..6 {
         let figures = figures(&journal(seed, 400));
-        assert_eq!(figures.len(), 2 * 14, "ten of each account and its transactions and cards");
+        let expected = 2 + 2 * 14;
+        assert_eq!(figures.len(), expected, "both counts, then each account, its cards and all");
         for figure in &figures {
             assert!(figure.agrees(), "seed {seed}: {figure:?}");
         }
@@ -87,4 +89,19 @@ fn a_changed_card_is_named_by_its_id() {
         &usage,
         &["spent on all cards", "spent today on all cards", "cards off", "card 0000"],
     );
+}
+
+/// A declined transaction moves no money, so no sum missed it.
+#[test]
+fn a_declined_transaction_that_is_gone_is_missed() {
+    let differing = differing_after(|effect| match effect {
+        Effect::Transaction(record, progress)
+            if progress.state == TransactionState::Declined && record.seq.0 < 50 =>
+        {
+            *effect = Effect::NetworkKey([0; 32]);
+            true
+        }
+        _ => false,
+    });
+    assert_eq!(differing, ["transactions, numbered without holes"]);
 }
