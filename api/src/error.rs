@@ -81,6 +81,13 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "incomplete_body", "the body could not be read")
     }
 
+    /// The body did not come in time.
+    #[must_use]
+    pub fn body_too_slow() -> Self {
+        let message = "the body did not come in time";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "body_too_slow", message)
+    }
+
     /// The body of a batch is no JSON array.
     #[must_use]
     pub fn not_an_array() -> Self {

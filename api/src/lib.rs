@@ -22,6 +22,7 @@ pub mod network;
 pub mod opening;
 pub mod pan;
 pub mod portfolio;
+pub mod request_body;
 pub mod request_id;
 pub mod router;
 pub mod routes;

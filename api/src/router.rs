@@ -2,7 +2,7 @@
 //! the error body for unknown paths and methods, an id on every answer.
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::Request;
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 use axum::middleware;
@@ -13,7 +13,6 @@ use tower::util::MapRequestLayer;
 use crate::error::ApiError;
 use crate::network::http::network_routes;
 use crate::request_id::with_request_id;
-use crate::routes::input::BODY_BYTES_MAX;
 use crate::routes::{
     accounts, allowances, cards, company, merchant_categories, shipping_addresses, transactions,
 };
@@ -46,7 +45,6 @@ pub fn v1_routes() -> Router<AppState> {
             get(shipping_addresses::get_shipping_address),
         )
         .route("/v1/merchant-categories", get(merchant_categories::list_merchant_categories))
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
 
 /// Adds what is true of every path: unknown ones and unknown methods have the error body, a slash
@@ -84,15 +82,14 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use crate::routes::input::JsonBody;
+    use crate::routes::input::{BODY_BYTES_MAX, JsonBody};
 
     fn small_router() -> Router {
         let take = |body: JsonBody| async move { body.fields().map(|_| "taken") };
         let routes = Router::new()
             .route("/v1/things", get(|request: Request| async move { request.uri().to_string() }))
             .route("/v1/bodies", post(take))
-            .route("/v1/broken", get(async || -> &'static str { panic!("card 4111") }))
-            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
+            .route("/v1/broken", get(async || -> &'static str { panic!("card 4111") }));
         finish(routes)
     }
 

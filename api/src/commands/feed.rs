@@ -50,7 +50,7 @@ pub struct FeedArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub struct PaceArgs {
     /// Purchases a second; in virtual time, the mean of a day
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_rate)]
     pub rate: Option<f64>,
     /// How long purchases arrive (30s, 5m, 3d); in virtual time, virtually
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -83,6 +83,15 @@ impl std::str::FromStr for Speed {
         let times = times.filter(|times: &f64| times.is_finite() && *times > 0.0);
         times.map(Self::Times).ok_or_else(|| format!("`{text}` is neither a number nor `max`"))
     }
+}
+
+/// A rate that `feed` will take, so that `demo` makes nothing for one that it will not.
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let is_rate = |rate: &f64| *rate > 0.0 && *rate <= feed::RATE_MAX;
+    text.parse()
+        .ok()
+        .filter(is_rate)
+        .ok_or_else(|| "write a number above 0, up to 100000000".to_owned())
 }
 
 /// The mean rate of a virtual day: some thousand purchases.

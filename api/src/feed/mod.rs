@@ -302,10 +302,12 @@ fn report(
     })
 }
 
+/// The highest rate. Units: purchases per second.
+pub const RATE_MAX: f64 = 1e8;
+
 /// The mean time between purchases.
 /// Errors: a rate or speed that is not a positive number, too many connections.
 fn mean_gap_ns(options: &FeedOptions) -> Result<u64, FeedError> {
-    const RATE_MAX: f64 = 1e8;
     let refuse = |message: &str| Err(FeedError::BadOption { message: message.to_owned() });
     let is_positive = |number: f64| number.is_finite() && number > 0.0;
     if !is_positive(options.rate_per_s) || options.rate_per_s > RATE_MAX {

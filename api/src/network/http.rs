@@ -20,7 +20,7 @@ mod named;
 mod requests;
 mod values;
 
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -55,7 +55,6 @@ pub fn network_routes() -> Router<AppState> {
         .route("/network/v1/cards/{card_id}", get(cards::get_card))
         .route("/network/v1/cards/{card_id}/transactions", get(cards::list_transactions))
         .route("/network/v1/clock", get(clock::get_clock).post(clock::set_clock))
-        .layer(DefaultBodyLimit::max(limits::BODY_BYTES_MAX))
 }
 
 /// POST /network/v1/authorizations

@@ -82,8 +82,8 @@ impl Store {
     /// Cost: reads the whole file, to check the sum of every page.
     pub fn open(path: &Path, directory_id: [u8; 16]) -> Result<Self, StoreError> {
         let mut store = Self { database: builder().open(path)? };
-        store.check_identity(directory_id)?;
         store.check_pages()?;
+        store.check_identity(directory_id)?;
         Ok(store)
     }
 
@@ -94,11 +94,11 @@ impl Store {
         directory_id: [u8; 16],
     ) -> Result<Self, StoreError> {
         let mut store = Self { database: builder().create_with_backend(backend)? };
+        store.check_pages()?;
         if store.database.begin_read()?.list_tables()?.next().is_none() {
             store.initialize(directory_id)?;
         }
         store.check_identity(directory_id)?;
-        store.check_pages()?;
         Ok(store)
     }
 

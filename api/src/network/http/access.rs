@@ -1,14 +1,13 @@
 //! Who may use the HTTP door: holders of the network key. An API token opens nothing here.
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::StatusCode;
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use axum::response::IntoResponse;
 use bytes::Bytes;
 
 use crate::error::ApiError;
 use crate::network::limits;
+use crate::request_body::read_json_body;
 use crate::secrets::{digests_equal, token_digest};
 use crate::state::AppState;
 
@@ -50,20 +49,7 @@ impl NetworkBody {
 impl<S: Send + Sync> FromRequest<S> for NetworkBody {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let sent = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let media_type = sent.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-        if !media_type.eq_ignore_ascii_case("application/json") {
-            return Err(ApiError::unsupported_media_type());
-        }
-        match Bytes::from_request(request, state).await {
-            Ok(bytes) => Ok(Self(bytes)),
-            Err(rejection) => match rejection.into_response().status() {
-                StatusCode::PAYLOAD_TOO_LARGE => {
-                    Err(ApiError::body_too_large(limits::BODY_BYTES_MAX))
-                }
-                _ => Err(ApiError::incomplete_body()),
-            },
-        }
+    async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
+        read_json_body(request, limits::BODY_BYTES_MAX).await.map(Self)
     }
 }

@@ -5,9 +5,10 @@
 //! whether the end is where the tables and the acknowledgements say it must be.
 //! redb may panic on pages that no checksum has looked at yet: here that is damage, too.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 
 use ::redb::{Database, StorageBackend};
 
@@ -191,9 +192,26 @@ fn check_pages(base: &SharedBackend) -> Result<(), JournalError> {
     Err(JournalError::CorruptFile { what: "its page checksums differ".to_owned(), damage: None })
 }
 
-/// Turns a panic of the storage code into damage.
+thread_local! {
+    /// Whether a panic of this thread becomes an error, so that printing it only frightens.
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Turns a panic of the storage code into damage, told once, by the error.
 fn guard<T>(look: impl FnOnce() -> Result<T, JournalError>) -> Result<T, JournalError> {
-    catch_unwind(AssertUnwindSafe(look)).unwrap_or_else(|panic| {
+    static HUSH: Once = Once::new();
+    HUSH.call_once(|| {
+        let usual = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !IS_GUARDED.get() {
+                usual(panic);
+            }
+        }));
+    });
+    IS_GUARDED.set(true);
+    let looked = catch_unwind(AssertUnwindSafe(look));
+    IS_GUARDED.set(false);
+    looked.unwrap_or_else(|panic| {
         let what = super::super::error::last_words(panic.as_ref());
         Err(JournalError::CorruptFile { what, damage: None })
     })
