@@ -372,7 +372,8 @@ impl Drop for Engine {
 /// so that a start cut short never leaves half of them.
 fn open_store(directory: &DataDirectory) -> Result<Store, StoreError> {
     let path = directory.store_path();
-    if !path.exists() {
+    let is_missing = std::fs::metadata(&path).map_or(true, |found| found.len() == 0);
+    if is_missing {
         let unfinished = path.with_extension("redb.new");
         let failed = |error| StoreError::Storage(Box::new(redb::Error::Io(error)));
         match std::fs::remove_file(&unfinished) {

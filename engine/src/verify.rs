@@ -102,7 +102,6 @@ impl From<StoreError> for VerifyError {
 /// Cost: reads everything, folds every record kept.
 pub fn verify(path: &Path) -> Result<Verification, VerifyError> {
     let directory = DataDirectory::open_read_only(path)?;
-    open_store_overlaid(&directory)?.check_pages()?;
     let store = open_store_overlaid(&directory)?;
     let (mut from_tables, checkpoint) = restore(&store)?;
     let position = chain_position(&checkpoint);

@@ -131,20 +131,6 @@ impl Store {
         Ok(checkpoint)
     }
 
-    /// Compares every page with its checksum, which reading alone does not. Repairs what it can, so
-    /// the store must be one whose changes are thrown away.
-    /// Errors: `Inconsistent` where a page differs; pages that cannot be read at all.
-    /// Cost: reads the whole file.
-    pub(crate) fn check_pages(mut self) -> Result<(), StoreError> {
-        let what = match catch_unwind(AssertUnwindSafe(|| self.database.check_integrity())) {
-            Ok(Ok(true)) => return Ok(()),
-            Ok(Ok(false)) => "page checksums differ",
-            Ok(Err(error)) => return Err(error.into()),
-            Err(_) => "the pages are in disorder",
-        };
-        Err(StoreError::Inconsistent { what: what.to_owned() })
-    }
-
     fn initialize(&self, directory_id: [u8; 16]) -> Result<(), StoreError> {
         let mut write_txn = self.database.begin_write()?;
         write_txn.set_quick_repair(true);
@@ -160,13 +146,14 @@ impl Store {
 
     /// Checks the sum of every page. Reads do not: a flipped byte would come back as a row.
     fn check_pages(&mut self) -> Result<(), StoreError> {
-        match self.database.check_integrity() {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(StoreError::Damaged { what: "its newest pages were lost".to_owned() }),
-            Err(DatabaseError::Storage(StorageError::Corrupted(what))) => {
-                Err(StoreError::Damaged { what })
-            }
-            Err(error) => Err(error.into()),
+        let damaged = |what: &str| StoreError::Damaged { what: what.to_owned() };
+        // Pages in disorder can make redb panic while it looks at them.
+        match catch_unwind(AssertUnwindSafe(|| self.database.check_integrity())) {
+            Ok(Ok(true)) => Ok(()),
+            Ok(Ok(false)) => Err(damaged("its newest pages were lost")),
+            Ok(Err(DatabaseError::Storage(StorageError::Corrupted(what)))) => Err(damaged(&what)),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(damaged("its pages are in disorder")),
         }
     }
 
