@@ -51,9 +51,10 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     }
     start_log(settings.log);
     let server = Server::start(&args.data, &settings).await.map_err(Failure::new)?;
+    let asked_to_stop = stop_signal();
     println!("ready http={} iso8583={}", server.http(), server.iso8583());
     let failure = tokio::select! {
-        () = stop_signal() => None,
+        () = asked_to_stop => None,
         reason = server.failed() => Some(reason),
     };
     if failure.is_none() {
