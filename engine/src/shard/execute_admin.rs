@@ -1,35 +1,25 @@
-//! Admin changes: companies, members, tokens, cards and allowances.
+//! Admin changes: members, tokens, cards and allowances (companies: `execute_company`).
 //!
 //! A change names things by public id together with the caller's company; what belongs to another
 //! company is not found.
 
 use super::execute::Moment;
+use super::execute_company::{create_company, set_company};
 use super::state::ShardState;
 use crate::command::admin::{
-    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, NewAccount, NewCard, NewCompany,
-    NewMember, SettableCardState,
+    AdminCommand, AllowanceChanges, CardChanges, NewCard, NewMember, SettableCardState,
 };
 use crate::command::effect::{Effect, IssuedCard};
 use crate::command::reply::Rejection;
-use crate::decision::RuleSet;
-use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
-use crate::domain::business_date::{BusinessDate, DayWindow, Interval};
+use crate::domain::business_date::{BusinessDate, Interval};
 use crate::domain::card::{CardProfile, CardRecord, CardState, SuspensionReason};
-use crate::domain::company::{Company, CompanyState};
 use crate::domain::credential::PackedZip;
 use crate::domain::ids::{
-    AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, LineSeq, MemberId,
-    MemberSlot, TransactionSeq,
+    AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, MemberId, MemberSlot,
 };
 use crate::domain::member::{AccessToken, Member, MemberState};
 use crate::domain::money::Minor;
-use crate::domain::network_key::NetworkTrace;
-use crate::domain::posting::{Book, Posting, StatementLine};
-use crate::domain::response_code::{ResponseCode, SubReason};
-use crate::domain::transaction::{
-    BankAccount, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
-};
 
 pub(super) fn execute_admin(
     state: &ShardState,
@@ -80,7 +70,7 @@ pub(super) fn execute_admin(
     }
 }
 
-fn find_company(state: &ShardState, id: CompanyId) -> Result<CompanySlot, Rejection> {
+pub(super) fn find_company(state: &ShardState, id: CompanyId) -> Result<CompanySlot, Rejection> {
     state.company_by_id.get(&id).copied().ok_or(Rejection::CompanyNotFound)
 }
 
@@ -113,174 +103,8 @@ fn find_member(
     slot.filter(is_theirs).ok_or(Rejection::MemberNotFound)
 }
 
-fn create_company(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    new: &NewCompany,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    if state.company_by_id.contains_key(&new.id)
-        || state.account_by_id.contains_key(&new.account.id)
-    {
-        return Err(Rejection::IdTaken);
-    }
-    let company = CompanySlot::next_after(state.companies.len()).ok_or(Rejection::Full)?;
-    let account = AccountSlot::next_after(state.accounts.len()).ok_or(Rejection::Full)?;
-    effects.push(Effect::Company(Box::new(Company {
-        slot: company,
-        id: new.id,
-        name: new.name.clone(),
-        website: new.website.clone(),
-        zone: new.zone,
-        currency: new.currency,
-        network: new.network.clone(),
-        velocity: new.velocity,
-        partial_approval: new.partial_approval,
-        billing_address: new.billing_address.clone(),
-        shipping_address: new.shipping_address.clone(),
-        state: CompanyState::Active,
-        created_at: moment.at,
-    })));
-    effects.push(Effect::Account(Box::new(Account {
-        slot: account,
-        id: new.account.id,
-        company,
-        name: new.account.name.clone(),
-        number: new.account.number.clone(),
-        currency: new.currency,
-        credit_limit: new.account.credit_limit,
-        funding_source: new.account.funding_source.clone(),
-        created_at: moment.at,
-    })));
-    open_balance(state, moment, new, (company, account), effects)
-}
-
-/// The opening balance: a settled bank transfer, and statement line 1.
-fn open_balance(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    new: &NewCompany,
-    (company, account): (CompanySlot, AccountSlot),
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let NewAccount { opening_balance: amount, credit_limit, .. } = new.account;
-    let is_in_bounds = |amount: Minor| amount >= Minor::ZERO && amount <= Minor::AMOUNT_MAX;
-    if !is_in_bounds(amount) || !is_in_bounds(credit_limit) {
-        return Err(Rejection::OutOfBounds);
-    }
-    if amount.is_zero() {
-        return Ok(());
-    }
-    let seq = state.last_transaction.next();
-    let mut progress = TransactionProgress::empty(TransactionState::Completed);
-    progress.posted = -amount;
-    progress.is_final = true;
-    progress.posted_at = Some(moment.at);
-    let record = opening_record(moment, new, seq, (company, account));
-    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
-    effects.push(Effect::Posting(Posting {
-        account,
-        transaction: seq,
-        from: Book::Bank,
-        to: Book::Funds,
-        amount,
-    }));
-    let line = state.last_line.next();
-    effects.push(Effect::StatementLine(Box::new(opening_line(moment, new, account, (seq, line)))));
-    let balances = AccountBalances { ledger: amount, line_count: 1, ..AccountBalances::default() };
-    effects.push(Effect::AccountBalances(account, balances));
-    Ok(())
-}
-
-const OPENING_DESCRIPTION: &str = "Opening balance";
-
-fn opening_record(
-    moment: &Moment<'_>,
-    new: &NewCompany,
-    seq: TransactionSeq,
-    (company, account): (CompanySlot, AccountSlot),
-) -> TransactionRecord {
-    let source = new.account.funding_source.as_ref();
-    TransactionRecord {
-        seq,
-        id: moment.ids.transaction_id(moment.at, seq),
-        kind: TransactionKind::BankTransfer,
-        company,
-        account,
-        card: None,
-        member: None,
-        requested: new.account.opening_balance,
-        foreign: None,
-        merchant: None,
-        bank_account: Some(BankAccount {
-            description: OPENING_DESCRIPTION.to_owned(),
-            name: source.map_or_else(String::new, |source| source.name.clone()),
-            number: String::new(),
-        }),
-        trace: NetworkTrace::default(),
-        response_code: ResponseCode::Approved,
-        sub_reason: SubReason::None,
-        failed_rules: RuleSet::EMPTY,
-        refund_of: None,
-        authorized_at: moment.at,
-        dimensions: [None; 4],
-    }
-}
-
-fn opening_line(
-    moment: &Moment<'_>,
-    new: &NewCompany,
-    account: AccountSlot,
-    (transaction, seq): (TransactionSeq, LineSeq),
-) -> StatementLine {
-    StatementLine {
-        seq,
-        id: moment.ids.line_id(moment.at, seq),
-        account,
-        number: 1,
-        amount: new.account.opening_balance,
-        transaction,
-        card: None,
-        member: None,
-        description: OPENING_DESCRIPTION.to_owned(),
-        posted_on: DayWindow::containing(new.zone, moment.at).date,
-        posted_at: moment.at,
-    }
-}
-
-fn set_company(
-    state: &ShardState,
-    id: CompanyId,
-    changes: &CompanyChanges,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let slot = find_company(state, id)?;
-    let mut company = state.company(slot).company.clone();
-    replace(&mut company.name, &changes.name);
-    replace(&mut company.website, &changes.website);
-    replace(&mut company.velocity, &changes.velocity);
-    replace(&mut company.partial_approval, &changes.partial_approval);
-    replace(&mut company.billing_address, &changes.billing_address);
-    replace(&mut company.shipping_address, &changes.shipping_address);
-    replace(&mut company.state, &changes.state);
-    if company != state.company(slot).company {
-        effects.push(Effect::Company(Box::new(company)));
-    }
-    for entry in state.accounts.iter().filter(|entry| entry.account.company == slot) {
-        let mut account = entry.account.clone();
-        replace(&mut account.credit_limit, &changes.credit_limit);
-        replace(&mut account.funding_source, &changes.funding_source);
-        if account.credit_limit < Minor::ZERO || account.credit_limit > Minor::AMOUNT_MAX {
-            return Err(Rejection::OutOfBounds);
-        }
-        if account != entry.account {
-            effects.push(Effect::Account(Box::new(account)));
-        }
-    }
-    Ok(())
-}
-
-fn replace<T: Clone>(current: &mut T, wanted: &Option<T>) {
+/// Takes over what is wanted, where anything is.
+pub(super) fn replace<T: Clone>(current: &mut T, wanted: &Option<T>) {
     if let Some(wanted) = wanted {
         current.clone_from(wanted);
     }

@@ -10,6 +10,7 @@ mod execute;
 mod execute_admin;
 mod execute_authorization;
 mod execute_card;
+mod execute_company;
 mod execute_network;
 mod execute_presentment;
 mod execute_reversal;
