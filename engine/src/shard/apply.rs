@@ -3,6 +3,8 @@
 //! Effects carry after-images, so nothing is decided here; what is derived (indexes, timers, the
 //! local day) follows from them and from the record's time.
 
+use compact_str::CompactString;
+
 use super::state::{AccountEntry, CompanyEntry, OpenTransaction, ShardState};
 use super::timers::TimerKind;
 use crate::command::effect::{Effect, IssuedCard};
@@ -155,7 +157,10 @@ impl ShardState {
             authorized_at: record.authorized_at,
             requested: record.requested,
             foreign: record.foreign,
-            merchant_name: record.merchant.as_ref().map_or_else(String::new, |m| m.name.clone()),
+            merchant_name: record
+                .merchant
+                .as_ref()
+                .map_or_else(CompactString::default, |m| m.name.clone()),
             progress: progress.clone(),
         };
         self.timers.reschedule(

@@ -80,7 +80,7 @@ pub(super) fn log_unknown_card(
         masked_pan,
         amount: facts.map_or(Minor::ZERO, |facts| facts.amounts.amount),
         currency: facts.and_then(|facts| facts.amounts.currency),
-        rrn: facts.map_or_else(String::new, |facts| facts.trace.rrn.clone()),
+        rrn: facts.map_or_else(String::new, |facts| facts.trace.rrn.to_string()),
         reason: SubReason::UnknownCard,
     })));
 }

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use compact_str::CompactString;
+
 use super::duplicates::{EarlyReversals, RememberedAnswers};
 use super::timers::Timers;
 use crate::command::network::{CardRef, OriginalRef};
@@ -54,7 +56,7 @@ pub struct OpenTransaction {
     /// What the merchant asked for in another currency.
     pub foreign: Option<CurrencyAmount>,
     /// The merchant's name, for statement lines.
-    pub merchant_name: String,
+    pub merchant_name: CompactString,
     /// How it stands.
     pub progress: TransactionProgress,
 }
