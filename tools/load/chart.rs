@@ -118,6 +118,7 @@ impl Chart {
         for line in LINES {
             self.write_line(out, line, &sweep.runs)?;
         }
+        self.write_names(out)?;
         if let Some(knee) = sweep.knee {
             self.write_knee(out, knee)?;
         }
@@ -172,7 +173,7 @@ impl Chart {
     fn write_line(
         &self,
         out: &mut String,
-        (name, colour, read): Line,
+        (_, colour, read): Line,
         runs: &[Report],
     ) -> std::fmt::Result {
         let points: Vec<(f64, f64)> = runs
@@ -190,13 +191,18 @@ impl Chart {
         for (x, y) in &points {
             writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>")?;
         }
-        let Some((x, y)) = points.last() else { return Ok(()) };
-        writeln!(
-            out,
-            "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\">{name}</text>",
-            x + 8.0,
-            y + 4.0
-        )
+        Ok(())
+    }
+
+    /// Names the lines beside the chart, the slowest on top as they lie.
+    fn write_names(&self, out: &mut String) -> std::fmt::Result {
+        let mut y = TOP + 12.0;
+        for (name, colour, _) in LINES.iter().rev() {
+            let x = WIDTH - RIGHT + 14.0;
+            writeln!(out, "<text x=\"{x}\" y=\"{y}\" fill=\"{colour}\">{name}</text>")?;
+            y += 20.0;
+        }
+        Ok(())
     }
 
     fn write_knee(&self, out: &mut String, knee: u64) -> std::fmt::Result {

@@ -80,7 +80,8 @@ fn approve_all(mut stream: TcpStream, manner: Manner) {
         let mut answers = Vec::new();
         while let Frame::Complete { body, consumed, .. } = next_frame(&unread, &dialect) {
             let request = decode(&unread[body], &dialect).unwrap();
-            let code = if request.get_number(11).unwrap() % 10 == 0 { b"61" } else { b"00" };
+            let code =
+                if request.get_number(11).unwrap().is_multiple_of(10) { b"61" } else { b"00" };
             let answer = IsoAnswer::to(&request).unwrap().set(39, code);
             let mut frame = Vec::new();
             write_frame(&mut frame, &dialect, None, |out| answer.encode(out, &dialect)).unwrap();
@@ -140,7 +141,7 @@ fn a_closed_loop_never_has_more_in_flight_than_it_may() {
     }
     let client = Client::connect(approver(Manner::Swapping), 2, iso()).unwrap();
     let tally = client.run(&task(None, Duration::from_millis(200), 16)).unwrap();
-    assert!(tally.counts.answered > 100, "{:?}", tally.counts);
+    assert!(tally.counts.answered > 32, "answers let more go: {:?}", tally.counts);
     assert_eq!((tally.counts.unanswered, tally.counts.unmatched), (0, 0));
 }
 

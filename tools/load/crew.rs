@@ -128,8 +128,8 @@ pub(crate) fn carry_out(job: &Job, cards: &[Card]) -> Result<Tally, Failure> {
 struct Crew(Vec<(u32, AnyClient)>);
 
 enum AnyClient {
-    Iso(Client<Iso>),
-    Http(Client<Http>),
+    Iso(Box<Client<Iso>>),
+    Http(Box<Client<Http>>),
 }
 
 impl Crew {
@@ -141,11 +141,11 @@ impl Crew {
             let client = match job.door {
                 Door::Iso => {
                     let iso = Iso::new(cards, purchases)?;
-                    AnyClient::Iso(Client::connect(job.address, connections, iso)?)
+                    AnyClient::Iso(Box::new(Client::connect(job.address, connections, iso)?))
                 }
                 Door::Http => {
                     let http = Http::new(cards, purchases, job.address, &job.key.0)?;
-                    AnyClient::Http(Client::connect(job.address, connections, http)?)
+                    AnyClient::Http(Box::new(Client::connect(job.address, connections, http)?))
                 }
             };
             Ok((part, client))

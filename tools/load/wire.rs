@@ -21,7 +21,9 @@ impl Code {
     /// The code as text; anything that is not ASCII is shown as a question mark.
     pub(crate) fn text(self) -> String {
         let bytes = self.0.iter().take_while(|byte| **byte != 0);
-        bytes.map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '?' }).collect()
+        bytes
+            .map(|byte| if matches!(byte, b' '..=b'~') { char::from(*byte) } else { '?' })
+            .collect()
     }
 }
 
