@@ -6,9 +6,8 @@
 //! a message was *meant* to be sent, so a switch that stalls cannot make the client wait politely
 //! and measure nothing (coordinated omission).
 
-use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::thread;
@@ -18,17 +17,14 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
 use crate::clock::{SECOND_NS, now_ns, thread_cpu_ns, unix_ns};
+use crate::connection::{Condition, Connection, is_passing};
 use crate::schedule::Schedule;
 use crate::slots::Slots;
 use crate::tally::Tally;
-use crate::wire::{Answer, Wire};
+use crate::wire::Wire;
 
-/// How long a connection attempt may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Messages that go to one connection before the next one has its turn.
 const TURN_LEN_MAX: u64 = 8;
-/// Bytes that are gathered for one connection before they are sent.
-const OUT_BYTES_MAX: usize = 128 * 1_024;
 /// Bytes asked of a connection at a time.
 const READ_BYTES: usize = 256 * 1_024;
 /// Connections that are looked at in one wake-up.
@@ -178,7 +174,7 @@ impl<W: Wire> Client<W> {
     }
 
     fn has_room(&self, task: &Task) -> bool {
-        self.connections.iter().any(|connection| connection.room(task) > 0)
+        self.connections.iter().any(|connection| connection.room(task.in_flight_max) > 0)
     }
 
     /// Sends up to so many messages, a few to each connection in turn. Returns how many had room.
@@ -190,7 +186,8 @@ impl<W: Wire> Client<W> {
         let (sent_before, mut full_in_a_row) = (self.sent, 0);
         while self.sent - sent_before < count && full_in_a_row < self.connections.len() {
             let left = count - (self.sent - sent_before);
-            let room = self.connections[self.turn].room(task).min(left).min(TURN_LEN_MAX);
+            let room =
+                self.connections[self.turn].room(task.in_flight_max).min(left).min(TURN_LEN_MAX);
             full_in_a_row = if room == 0 { full_in_a_row + 1 } else { 0 };
             if !self.write_requests(task, room, now) {
                 break;
@@ -334,77 +331,9 @@ impl<W: Wire> Client<W> {
     }
 }
 
-#[derive(Debug)]
-struct Connection {
-    stream: TcpStream,
-    out: Vec<u8>,
-    /// The start of an answer whose rest has not come.
-    rest: Vec<u8>,
-    in_flight: u32,
-    /// Slots of requests in their order, where answers come in it.
-    order: VecDeque<u32>,
-    condition: Condition,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Condition {
-    Open,
-    /// The switch takes no more for now.
-    Full,
-    Broken,
-}
-
-impl Connection {
-    fn open(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
-        Ok(Self {
-            stream,
-            out: Vec::new(),
-            rest: Vec::new(),
-            in_flight: 0,
-            order: VecDeque::new(),
-            condition: Condition::Open,
-        })
-    }
-
-    /// How many messages may be appended.
-    fn room(&self, task: &Task) -> u64 {
-        if self.condition != Condition::Open || self.out.len() >= OUT_BYTES_MAX {
-            return 0;
-        }
-        task.in_flight_max.saturating_sub(self.in_flight).into()
-    }
-
-    fn take_answer(
-        &mut self,
-        answer: Answer,
-        slots: &mut Slots,
-        tally: &mut Tally,
-        (measured_from_ns, now): (u64, u64),
-    ) {
-        let slot = answer.slot.or_else(|| self.order.pop_front());
-        let Some(intended_ns) = slot.and_then(|slot| slots.close(slot)) else {
-            tally.counts.unmatched += 1;
-            return;
-        };
-        self.in_flight = self.in_flight.saturating_sub(1);
-        if intended_ns >= measured_from_ns {
-            tally.note_answer(answer.code, now.saturating_sub(intended_ns));
-            tally.counts.elapsed_ns = now - measured_from_ns;
-        }
-    }
-}
-
 /// What an event names a connection by.
 fn mark(at: usize) -> epoll::EventData {
     epoll::EventData::new_u64(at as u64)
-}
-
-/// Whether the socket only had nothing, or no room, at this moment.
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 fn timespec(ns: u64) -> Timespec {

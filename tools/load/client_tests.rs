@@ -1,4 +1,4 @@
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 
 use cardswitch_api::feed::{Card, Portfolio};
 use cardswitch_iso8583::{Answer as IsoAnswer, Dialect, Frame, decode, next_frame, write_frame};
@@ -8,6 +8,7 @@ use crate::arguments::Door;
 use crate::echo;
 use crate::http::Http;
 use crate::iso::{Iso, Purchases};
+use crate::wire::{Answer, BadAnswer};
 
 const PURCHASES: Purchases = Purchases {
     amount_min: 100,
@@ -192,7 +193,7 @@ impl Wire for HttpTalkingIso {
         out.extend_from_slice(b"{\"\"}}");
     }
 
-    fn read(&mut self, bytes: &[u8]) -> Result<Option<Answer>, crate::wire::BadAnswer> {
+    fn read(&mut self, bytes: &[u8]) -> Result<Option<Answer>, BadAnswer> {
         self.0.read(bytes)
     }
 }

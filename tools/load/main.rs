@@ -5,7 +5,7 @@
 //! | `arguments`, `main` | the command line; what follows from it |
 //! | `schedule`, `clock` | when each message is meant to be sent |
 //! | `wire`, `iso`, `http`, `cards` | requests and answers as bytes |
-//! | `client`, `slots` | one thread with its connections; what waits for an answer |
+//! | `client`, `connection`, `slots` | one thread with its connections; what waits for an answer |
 //! | `crew` | threads and processes of a run |
 //! | `tally`, `report` | what came of it |
 //! | `sweep`, `chart` | one rate after the other, the knee, the picture |
@@ -19,6 +19,7 @@ mod cards;
 mod chart;
 mod client;
 mod clock;
+mod connection;
 mod crew;
 mod echo;
 mod failure;
@@ -34,7 +35,7 @@ mod wire;
 mod yardsticks;
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::{fs, thread};
 
@@ -186,7 +187,7 @@ struct Target {
     address: SocketAddr,
     key: Key,
     cards: Vec<Card>,
-    cards_file: std::path::PathBuf,
+    cards_file: PathBuf,
     choice: Choice,
     own: Option<Own>,
 }
@@ -219,7 +220,7 @@ impl Target {
             Door::Iso => switch.iso8583,
             Door::Http => switch.http,
         };
-        let cards = read_cards(Path::new(&cards_file), choice)?;
+        let cards = read_cards(&cards_file, choice)?;
         let own = Some(Own { switch, commits });
         Ok(Self { door, address, key, cards, cards_file, choice, own })
     }

@@ -11,8 +11,8 @@ const CARD: &str = r#"{"card_id":"0199b6f4-71f1-7c5e-8d55-3a9f5c0a1b2c","pan":"9
 
 /// Sends back whatever comes on any connection.
 fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
     thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
             thread::spawn(move || {
@@ -28,17 +28,18 @@ fn echo() -> SocketAddr {
     address
 }
 
+/// Runs the program on an echo server and one card. Returns whether it worked, and what it printed.
 fn load(arguments: &[&str]) -> (bool, String, String) {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().expect("a temporary directory");
     let cards = directory.path().join("cards.jsonl");
-    std::fs::write(&cards, CARD).unwrap();
+    std::fs::write(&cards, CARD).expect("a cards file");
     let address = echo().to_string();
     let output = Command::new(env!("CARGO_BIN_EXE_load"))
         .args(arguments)
         .args(["--address", &address, "--cards"])
         .arg(&cards)
         .output()
-        .unwrap();
+        .expect("the program starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.success(), text(&output.stdout), text(&output.stderr))
 }
