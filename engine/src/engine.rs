@@ -40,13 +40,33 @@ use crate::submission::{Envelope, SubmitError};
 pub const PARTITION: u16 = 0;
 
 /// How much of the journal is kept beyond what recovery needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
     /// Everything, so that the whole history can be proven again.
-    #[default]
     Forever,
     /// Only what recovery needs.
     Recovery,
+    /// As much as keeps the file within about so many bytes, but never less than recovery needs.
+    Bytes(u64),
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self::Bytes(limits::JOURNAL_BYTES_DEFAULT)
+    }
+}
+
+impl Retention {
+    /// How large the journal's batches may be together before the oldest go.
+    const fn keep_bytes(self) -> u64 {
+        match self {
+            Self::Forever => u64::MAX,
+            Self::Recovery => 0,
+            // What is let go of is free only after the next commit, and what comes meanwhile
+            // needs room, too.
+            Self::Bytes(bytes) => bytes - bytes / 8,
+        }
+    }
 }
 
 /// How an engine is opened.
@@ -188,7 +208,8 @@ impl Engine {
         let identity = journal_identity(&directory);
         let position = chain_position(&checkpoint);
         let expected = Expectation { identity, checkpoint: Some(position) };
-        let journal = open_journal(&expected)?;
+        let mut journal = open_journal(&expected)?;
+        journal.keep_bytes(retention.keep_bytes());
         let state = recover(&store, journal.reader())?;
         clock.advance_to(state.last_at());
 
@@ -208,7 +229,7 @@ impl Engine {
         let (spent, spent_payloads) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
 
         // (5), (6), (7) the projector follows the journal.
-        let on_checkpoint = trim_after_checkpoint(retention, Arc::clone(&trim));
+        let on_checkpoint = trim_after_checkpoint(Arc::clone(&trim));
         let projector = spawn_projector(
             Arc::clone(&store),
             reader,
@@ -451,13 +472,7 @@ pub(crate) fn replay<J: JournalReader>(
     }
 }
 
-/// (7) Lets go of what recovery does not need any more, where that is wanted.
-fn trim_after_checkpoint(
-    retention: Retention,
-    trim: Arc<TrimControl>,
-) -> Box<dyn FnMut(Checkpoint) + Send> {
-    Box::new(move |checkpoint| match retention {
-        Retention::Forever => {}
-        Retention::Recovery => trim.trim_before(BatchNumber(checkpoint.batch)),
-    })
+/// (7) What recovery does not need any more may go, as far as the retention does not keep it.
+fn trim_after_checkpoint(trim: Arc<TrimControl>) -> Box<dyn FnMut(Checkpoint) + Send> {
+    Box::new(move |checkpoint| trim.trim_before(BatchNumber(checkpoint.batch)))
 }

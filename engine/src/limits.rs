@@ -11,6 +11,8 @@ pub const SHARD_BATCH_LEN_MAX: usize = 512;
 pub const HAND_OVER_BYTES: usize = 1 << 20;
 /// How many shard batches may wait for the committer; beyond, the shard waits.
 pub const COMMIT_QUEUE_LEN_MAX: usize = 64;
+/// How large the journal's file is kept where nothing else is said. Units: bytes.
+pub const JOURNAL_BYTES_DEFAULT: u64 = 256 << 20;
 /// How many journal bytes the projector reads at a time. Units: bytes.
 pub const PROJECTION_READ_BYTES_MAX: usize = 1 << 20;
 /// How many records may be visible in the tables without being durable there.

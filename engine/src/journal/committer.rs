@@ -207,8 +207,7 @@ impl<J: Journal, R: Release> Committer<J, R> {
     }
 
     fn trim_is_due(&self) -> bool {
-        let target = self.wiring.trim.requested().min(self.journal.tip().number);
-        self.journal.first() < target
+        self.journal.can_trim(self.wiring.trim.requested())
     }
 
     fn trim_when_idle(&mut self) -> Result<(), JournalError> {

@@ -197,6 +197,10 @@ impl Journal for Recording {
         Ok(())
     }
 
+    fn can_trim(&self, _: BatchNumber) -> bool {
+        false
+    }
+
     fn trim(&mut self, _: BatchNumber) -> Result<(), JournalError> {
         Ok(())
     }
@@ -336,6 +340,10 @@ impl Journal for Panicking {
 
     fn append(&mut self, _: &[SealedBatch], _: BatchNumber) -> Result<(), JournalError> {
         panic!("the page is already borrowed")
+    }
+
+    fn can_trim(&self, _: BatchNumber) -> bool {
+        false
     }
 
     fn trim(&mut self, _: BatchNumber) -> Result<(), JournalError> {

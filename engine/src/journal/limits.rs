@@ -22,6 +22,9 @@ pub const TRIM_STEP_MIN: u64 = 16;
 /// Batches let go of for each batch appended, so that trimming always outruns appending.
 pub const TRIM_STEP_PER_APPENDED: u64 = 4;
 
+/// Batches let go of in one commit at most, however small they are: about a millisecond's work.
+pub const TRIM_STEP_MAX: u64 = 1024;
+
 /// Bytes of redb's page cache for the journal: readers follow closely behind the writer.
 pub const PAGE_CACHE_BYTES: usize = 64 * 1024 * 1024;
 
@@ -32,3 +35,4 @@ const _: () = assert!(BATCH_BYTES_TARGET < BATCH_BYTES_MAX);
 const _: () = assert!(BATCH_BYTES_TARGET < COMMIT_BYTES_TARGET);
 const _: () = assert!(BATCH_BYTES_MAX < u32::MAX as usize);
 const _: () = assert!(TRIM_STEP_PER_APPENDED > 1);
+const _: () = assert!(TRIM_STEP_MIN <= TRIM_STEP_MAX);

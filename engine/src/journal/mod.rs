@@ -62,7 +62,11 @@ pub trait Journal: Send {
         trim_before: BatchNumber,
     ) -> Result<(), JournalError>;
 
-    /// Lets go of a bounded number of batches before `before`; the last batch is always kept.
+    /// Tells whether `trim` would let go of anything.
+    fn can_trim(&self, before: BatchNumber) -> bool;
+
+    /// Lets go of a bounded number of batches before `before`, as far as more is kept than was
+    /// asked for; the last batch always stays.
     /// Cost: one sync, none when there is nothing to trim.
     fn trim(&mut self, before: BatchNumber) -> Result<(), JournalError>;
 }
