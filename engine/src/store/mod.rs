@@ -16,6 +16,7 @@ mod projector;
 pub mod query;
 mod restore;
 mod rows;
+mod runs;
 mod tables;
 mod watermark;
 
