@@ -56,12 +56,13 @@ pub(super) fn inspect(
     checkpoint: Option<ChainPosition>,
     proof: Proof,
 ) -> Result<Option<Inspection>, JournalError> {
-    let found = guard(|| prove(base, identity, checkpoint, proof)).map_err(|error| match error {
-        JournalError::CorruptFile { what, damage: None } => {
-            JournalError::CorruptFile { what, damage: find_damage(base, BatchNumber(0)) }
-        }
-        other => other,
-    })?;
+    let found =
+        guard(|| prove(base, identity, checkpoint, proof)).map_err(|error| match error {
+            JournalError::CorruptFile { what, damage: None } => {
+                JournalError::CorruptFile { what, damage: find_damage(base, BatchNumber(0)) }
+            }
+            other => other,
+        })?;
     let last = found.as_ref().map(|found| found.tip.number);
     let reached = last.unwrap_or(BatchNumber(0));
     let acknowledged =

@@ -107,7 +107,11 @@ impl KeptBatches {
 /// appending leaves half empty.
 fn page_run_bytes(bytes: u64) -> u64 {
     let leaf = bytes + LEAF_BYTES;
-    if leaf < PAGE_BYTES { 2 * leaf } else { leaf.div_ceil(PAGE_BYTES).next_power_of_two() * PAGE_BYTES }
+    if leaf < PAGE_BYTES {
+        2 * leaf
+    } else {
+        leaf.div_ceil(PAGE_BYTES).next_power_of_two() * PAGE_BYTES
+    }
 }
 
 #[cfg(test)]
