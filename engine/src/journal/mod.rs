@@ -15,6 +15,7 @@ pub mod chain;
 pub mod committer;
 mod durable;
 mod error;
+mod feed;
 mod follower;
 pub mod limits;
 pub mod overlay;
@@ -28,6 +29,7 @@ pub use chain::{
 pub use committer::{CommitOutcome, CommitRequest, CommitterWiring, Release, spawn_committer};
 pub use durable::{DurablePosition, JournalHealth, TrimControl};
 pub use error::{ChainFault, ChainFaultKind, JournalError};
+pub use feed::{BatchFeed, Fed};
 pub use follower::{JournalFollower, ProvenBatch};
 pub use redb::{RedbJournal, RedbReader};
 
