@@ -21,6 +21,8 @@ mod state_hash;
 mod timers;
 
 pub use execute::{Moment, execute};
-pub use state::{OpenTransaction, ShardState, authorization_id_of};
+pub use state::{OpenTransaction, ShardState};
 pub use state_hash::{PartHash, StateHash};
 pub use timers::Timer;
+
+pub use crate::domain::authorization_id::authorization_id_of;

@@ -1,0 +1,22 @@
+//! Packed rows: one layout of a transaction for the journal, the tables and the loader.
+//!
+//! Little endian, written by hand, without a general serializer: an authorization is packed once,
+//! by the shard, and copied from there on. What is read often stands at fixed places, so that a
+//! reader decodes nothing else.
+//!
+//! INVARIANT: what is packed unpacks to an equal value, whatever the value; what is not a packed
+//! value is refused with a `CodecError`, never with a panic. `packed_tests.rs` holds both to it.
+
+mod answer;
+mod append;
+mod cursor;
+mod progress;
+mod transaction;
+
+pub use answer::RowAnswer;
+pub use append::{append_row, append_row_with_progress};
+pub use progress::{append_progress, parse_progress};
+pub use transaction::TransactionView;
+
+#[cfg(test)]
+mod packed_tests;
