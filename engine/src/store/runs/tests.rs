@@ -40,6 +40,12 @@ fn random_major(kind: RunKind, random: &mut u64) -> u64 {
     }
 }
 
+/// One of them, if there is any.
+fn pick<T>(all: &[T], random: u64) -> Option<&T> {
+    let len = u64::try_from(all.len()).unwrap();
+    all.get(usize::try_from(random.checked_rem(len)?).unwrap())
+}
+
 /// Appends a random commit to the runs and the model.
 fn append(writer: &mut RunWriter<'_>, model: &mut Model, random: &mut u64, len_max: u64) {
     let mut lists = [const { Vec::new() }; KINDS.len()];
@@ -77,7 +83,7 @@ fn compare(story: &str, model: &Model, random: &mut u64, runs: &RunTables) {
         for _ in 0..12 {
             let major = match next_random(random) % 4 {
                 0 => random_major(kind, random),
-                _ => all.get(next_random(random) as usize % all.len().max(1)).map_or(7, |e| e.1),
+                _ => pick(&all, next_random(random)).map_or(7, |entry| entry.1),
             };
             compare_major(
                 &format!("{story}: {kind:?} {major}"),
@@ -115,14 +121,12 @@ fn compare_major<T: ReadableTable<ChunkKey, &'static [u8]>>(
         let mut scan = reader.scan(major, minors.clone(), order);
         scan.leave_out(left_out).unwrap();
         let found = scan.next().transpose().unwrap();
-        let expected = expected.get(left_out as usize).copied();
+        let expected = expected.get(usize::try_from(left_out).unwrap()).copied();
         assert_eq!(found, expected, "{story}, {left_out} left out of {minors:?}, {order:?}");
     }
     let everything = model.minors(kind, major, &(0..u64::MAX));
     assert_eq!(newest(reader, major), everything.last().copied(), "{story}");
-    for minor in
-        [ends[0], everything.get(ends[1] as usize % everything.len().max(1)).map_or(3, |m| *m)]
-    {
+    for minor in [ends[0], pick(&everything, ends[1]).copied().unwrap_or(3)] {
         let is_there = everything.contains(&minor);
         assert_eq!(reader.contains(major, minor).unwrap(), is_there, "{story}: {minor}");
     }
