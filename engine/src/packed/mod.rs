@@ -28,4 +28,4 @@ pub use statement_line::{append_line, parse_line};
 pub use transaction::TransactionView;
 
 #[cfg(test)]
-mod packed_tests;
+pub(crate) mod packed_tests;

@@ -50,7 +50,7 @@ fn parts() -> impl Strategy<Value = Vec<(i64, u32, i32)>> {
 }
 
 prop_compose! {
-    fn progress()(
+    pub(crate) fn progress()(
         state in prop::sample::select(&[
             TransactionState::Pending,
             TransactionState::Completed,
@@ -133,7 +133,7 @@ fn places() -> impl Strategy<Value = (i64, u64, Uuid)> {
 }
 
 prop_compose! {
-    fn record()(
+    pub(crate) fn record()(
         (at, seq, id) in places(),
         kind in prop::sample::select(&[
             TransactionKind::Purchase,
@@ -184,7 +184,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn answer()(
+    pub(crate) fn answer()(
         (key, trace, content) in any::<(u128, Option<u128>, u64)>(),
         window in prop::sample::select(&[
             DuplicateWindow::Day,
