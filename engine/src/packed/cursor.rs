@@ -34,6 +34,14 @@ impl<'a> Cursor<'a> {
         self.array().map(u16::from_le_bytes)
     }
 
+    pub(super) fn u32(&mut self) -> Result<u32, CodecError> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(super) fn i32(&mut self) -> Result<i32, CodecError> {
+        self.array().map(i32::from_le_bytes)
+    }
+
     pub(super) fn u64(&mut self) -> Result<u64, CodecError> {
         self.array().map(u64::from_le_bytes)
     }
@@ -80,10 +88,15 @@ impl<'a> Cursor<'a> {
 
     pub(super) fn text(&mut self) -> Result<&'a str, CodecError> {
         let len = match self.u8()? {
-            LONG_TEXT => self.array().map(u32::from_le_bytes)? as usize,
+            LONG_TEXT => self.u32()? as usize,
             len => usize::from(len),
         };
         std::str::from_utf8(self.slice(len)?).map_err(|_| malformed("a text is not UTF-8"))
+    }
+
+    /// Errors: `Malformed` where not everything was read.
+    pub(super) fn end(&self) -> Result<(), CodecError> {
+        if self.0.is_empty() { Ok(()) } else { Err(malformed("bytes are left over")) }
     }
 
     /// The number in `N` bytes as a text of `len` digits.

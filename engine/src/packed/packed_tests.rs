@@ -5,16 +5,21 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::command::effect::RememberedAnswer;
+use crate::command::effect::{IssuedCard, RememberedAnswer};
 use crate::command::reply::{AuthorizationReply, NetworkReply};
 use crate::decision::RuleSet;
+use crate::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use crate::domain::authorization_id::authorization_id_of;
-use crate::domain::business_date::BusinessDate;
+use crate::domain::business_date::{BusinessDate, Interval};
+use crate::domain::card::{CardProfile, CardRecord, PanHash, SealedPan};
+use crate::domain::company::Address;
+use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::hold::HoldPart;
 use crate::domain::ids::*;
 use crate::domain::merchant::{Mcc, Merchant};
 use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use crate::domain::network_key::*;
+use crate::domain::posting::StatementLine;
 use crate::domain::public_id::IdMint;
 use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::transaction::*;
@@ -45,7 +50,7 @@ fn parts() -> impl Strategy<Value = Vec<(i64, u32, i32)>> {
 }
 
 prop_compose! {
-    fn progress()(
+    pub(crate) fn progress()(
         state in prop::sample::select(&[
             TransactionState::Pending,
             TransactionState::Completed,
@@ -128,7 +133,7 @@ fn places() -> impl Strategy<Value = (i64, u64, Uuid)> {
 }
 
 prop_compose! {
-    fn record()(
+    pub(crate) fn record()(
         (at, seq, id) in places(),
         kind in prop::sample::select(&[
             TransactionKind::Purchase,
@@ -179,7 +184,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn answer()(
+    pub(crate) fn answer()(
         (key, trace, content) in any::<(u128, Option<u128>, u64)>(),
         window in prop::sample::select(&[
             DuplicateWindow::Day,
@@ -194,6 +199,103 @@ prop_compose! {
             },
             allowance_balance: Minor(balance),
             currency: CurrencyCode(currency),
+        }
+    }
+}
+
+prop_compose! {
+    fn line()(
+        (seq, id, account, number) in any::<(u64, u128, u32, u64)>(),
+        (amount, transaction, card, member) in any::<(i64, u64, Option<u32>, Option<u32>)>(),
+        (description, posted_on, posted_at) in any::<(String, i32, i64)>(),
+    ) -> StatementLine {
+        StatementLine {
+            seq: LineSeq(seq),
+            id: StatementLineId(Uuid::from_u128(id)),
+            account: AccountSlot(account),
+            number,
+            amount: Minor(amount),
+            transaction: TransactionSeq(transaction),
+            card: card.map(CardSlot),
+            member: member.map(MemberSlot),
+            description,
+            posted_on: BusinessDate(posted_on),
+            posted_at: Timestamp(posted_at),
+        }
+    }
+}
+
+prop_compose! {
+    fn address()(first in prop::collection::vec(any::<String>(), 7)) -> Address {
+        let [attn, address_1, address_2, city, state, zip_code, country] =
+            first.try_into().unwrap();
+        Address { attn, address_1, address_2, city, state, zip_code, country }
+    }
+}
+
+prop_compose! {
+    fn terms()(
+        amounts in any::<[i64; 3]>(),
+        window in any::<[i64; 2]>(),
+        scope in prop::collection::vec(any::<u16>(), 0..=10),
+        interval in prop::sample::select(&[
+            Interval::None, Interval::Daily, Interval::Weekly,
+            Interval::Monthly, Interval::Quarterly, Interval::Yearly,
+        ][..]),
+        single_use in any::<bool>(),
+    ) -> AllowanceTerms {
+        AllowanceTerms {
+            amount: Minor(amounts[0]),
+            daily_limit: Minor(amounts[1]),
+            transaction_limit: Minor(amounts[2]),
+            starts_at: Timestamp(window[0]),
+            ends_at: Timestamp(window[1]),
+            scope: Scope::new(&scope).unwrap(),
+            interval,
+            single_use,
+        }
+    }
+}
+
+prop_compose! {
+    fn card()(
+        (slot, company, account, holder) in any::<(u32, u32, u32, Option<u32>)>(),
+        (id, allowance_id, created_at) in any::<(u128, u128, i64)>(),
+        (description, billing_name) in any::<(String, String)>(),
+        (is_virtual, last_four) in any::<(bool, [u8; 4])>(),
+        dimensions in any::<[Option<u128>; 4]>(),
+        addresses in prop::array::uniform2(prop::option::weighted(0.3, address())),
+        (pan_hash, pin, zip, expires_on) in any::<(u64, u64, u64, i32)>(),
+        terms in terms(),
+        sealed in prop::collection::vec(any::<u8>(), 0..300),
+    ) -> IssuedCard {
+        let [billing_address, shipping_address] = addresses;
+        IssuedCard {
+            profile: CardProfile {
+                slot: CardSlot(slot),
+                id: CardId(Uuid::from_u128(id)),
+                allowance_id: AllowanceId(Uuid::from_u128(allowance_id)),
+                company: CompanySlot(company),
+                description,
+                billing_name,
+                is_virtual,
+                last_four,
+                assigned_to: holder.map(MemberSlot),
+                dimensions: dimensions.map(|id| id.map(|id| DimensionId(Uuid::from_u128(id)))),
+                billing_address,
+                shipping_address,
+                created_at: Timestamp(created_at),
+            },
+            record: CardRecord {
+                pan_hash: PanHash(pan_hash),
+                pin: PinVerifier(pin),
+                zip: PackedZip(zip),
+                account: AccountSlot(account),
+                expires_on: BusinessDate(expires_on),
+                usage: CardUsage::default(),
+                terms,
+            },
+            sealed_pan: SealedPan(sealed),
         }
     }
 }
@@ -264,6 +366,28 @@ proptest! {
         let mut bytes = Vec::new();
         append_progress(&mut bytes, &progress);
         prop_assert_eq!(parse_progress(&bytes).unwrap(), progress);
+    }
+
+    #[test]
+    fn lines_and_cards_read_back_and_not_when_cut(
+        line in line(),
+        card in card(),
+        place in any::<prop::sample::Index>(),
+        bits in 1_u8..,
+    ) {
+        let (mut bytes, mut card_bytes) = (Vec::new(), Vec::new());
+        append_line(&mut bytes, &line);
+        append_card(&mut card_bytes, &card);
+        prop_assert_eq!(parse_line(&bytes), Ok(line));
+        prop_assert_eq!(parse_card(&card_bytes), Ok(card));
+        prop_assert!(parse_line(&bytes[..place.index(bytes.len())]).is_err());
+        prop_assert!(parse_card(&card_bytes[..place.index(card_bytes.len())]).is_err());
+        // Not all damage can be seen here; what matters is that none is a panic.
+        let at = place.index(bytes.len());
+        bytes[at] ^= bits;
+        let at = place.index(card_bytes.len());
+        card_bytes[at] ^= bits;
+        let _ = (parse_line(&bytes), parse_card(&card_bytes));
     }
 
     #[test]

@@ -110,7 +110,8 @@ pub fn parse_progress(bytes: &[u8]) -> Result<TransactionProgress, CodecError> {
     if present & POSTED_AT != 0 {
         progress.posted_at = Some(Timestamp(cursor.i64()?));
     }
-    if cursor.0.is_empty() { Ok(progress) } else { Err(malformed("bytes are left over")) }
+    cursor.end()?;
+    Ok(progress)
 }
 
 fn take_parts(cursor: &mut Cursor<'_>) -> Result<HoldParts, CodecError> {

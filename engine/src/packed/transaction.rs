@@ -317,7 +317,8 @@ impl<'a> TransactionView<'a> {
             authorized_at: self.authorized_at(),
             dimensions: self.dimensions(),
         };
-        if cursor.0.is_empty() { Ok(record) } else { Err(malformed("bytes are left over")) }
+        cursor.end()?;
+        Ok(record)
     }
 
     fn id(&self, cursor: &mut Cursor<'_>) -> Result<TransactionId, CodecError> {
