@@ -178,7 +178,7 @@ impl<'txn> RunWriter<'txn> {
     /// Appends the entries of one commit as a run, and empties `entries`. What the kind has already
     /// is not taken again.
     /// Errors: `Inconsistent` if an entry is older than the kind's newest and not among them.
-    /// Cost: O(n log n), one chunk for every 32 KiB.
+    /// Cost: O(n log n), one chunk for every 16 KiB.
     pub(in crate::store) fn append(
         &mut self,
         kind: RunKind,
