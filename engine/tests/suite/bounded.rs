@@ -293,6 +293,7 @@ impl Race {
         let command = self.workload.draw(&self.model);
         let at = self.workload.pass_time();
         self.forgetful.run_due(at);
+        self.whole.run_due(at);
         match self.forgetful.state.wanting(&id_mint(), &command) {
             None => {
                 let reply = self.forgetful.execute(at, &command);
