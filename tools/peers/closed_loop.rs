@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
 use crate::outcome::{Outcome, fail};
+use crate::peer::Load;
 use crate::program::{Purchase, Purchases, Verdict};
 
 /// One connection to a peer.
@@ -40,6 +41,13 @@ pub(crate) struct Measured {
     pub(crate) latencies: Latencies,
     pub(crate) elapsed: Duration,
     pub(crate) tally: Tally,
+}
+
+impl Measured {
+    /// Answers a second.
+    pub(crate) fn per_second(&self) -> f64 {
+        self.tally.answers as f64 / self.elapsed.as_secs_f64()
+    }
 }
 
 /// What was answered.
@@ -69,13 +77,12 @@ impl Tally {
     }
 }
 
-/// Keeps `window` purchases in flight for so long, and waits for the last answer.
+/// Keeps the load's window in flight for as long as it says, and waits for the last answer.
 pub(crate) async fn keep_in_flight<L: Lane>(
     lanes: Vec<L>,
     discipline: Discipline,
     purchases: &Rc<RefCell<Purchases>>,
-    window: usize,
-    duration: Duration,
+    Load { window, duration, .. }: Load,
 ) -> Outcome<Measured> {
     let start = Instant::now();
     let queues = match discipline {
@@ -212,8 +219,8 @@ mod tests {
         let sizes = Rc::new(RefCell::new(Vec::new()));
         let purchases = Rc::new(RefCell::new(Purchases::new(1_000, 5)));
         let lanes = (0..lanes).map(|_| Approver(Rc::clone(&sizes))).collect();
-        let duration = Duration::from_millis(30);
-        let running = keep_in_flight(lanes, discipline, &purchases, window, duration);
+        let load = Load { window, connections: 0, duration: Duration::from_millis(30) };
+        let running = keep_in_flight(lanes, discipline, &purchases, load);
         let measured = runtime.block_on(running).unwrap();
         let drawn = sizes.borrow().iter().sum::<usize>() as u64;
         assert_eq!(measured.tally.answers, drawn, "each purchase is answered once");

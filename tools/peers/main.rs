@@ -29,11 +29,11 @@ use clap::Parser;
 use crate::cardswitch::{InProcess, OverIso8583, check_held};
 use crate::closed_loop::{Discipline, Measured, Tally};
 use crate::outcome::{Outcome, fail};
-use crate::peer::{Books, Peer};
+use crate::peer::{Books, Load, Peer};
 use crate::postgresql::{Postgresql, Tuning};
 use crate::program::Program;
 use crate::redis::Redis;
-use crate::report::{Cell, Contender, Report, thousands, time};
+use crate::report::{Cell, Contender, Report, time};
 use crate::yardsticks::Yardsticks;
 
 /// The seed of every stream of purchases.
@@ -45,7 +45,7 @@ const YARDSTICK: Duration = Duration::from_secs(2);
 #[derive(Debug, Parser)]
 #[command(name = "peers", version)]
 struct Arguments {
-    /// Seconds measured in each cell; a fifth of it more to warm up.
+    /// Seconds measured in each cell; a fifth of it more for each warm-up.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
     /// Cards in the program.
@@ -57,15 +57,9 @@ struct Arguments {
     /// Purchases in flight.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 64, 1_024])]
     windows: Vec<usize>,
-    /// Connections of PostgreSQL's client where batches are allowed.
-    #[arg(long, default_value_t = 2)]
-    postgresql_connections: usize,
     /// Microseconds that a commit of PostgreSQL waits for others.
     #[arg(long, default_value_t = 0)]
     commit_delay_us: u32,
-    /// Connections of Redis' client.
-    #[arg(long, default_value_t = 2)]
-    redis_connections: usize,
     /// Where peers.json and peers.svg go.
     #[arg(long, default_value = "tools/peers")]
     out: PathBuf,
@@ -140,25 +134,18 @@ impl Run<'_> {
                 let tuning = self.tuning(Discipline::OneEach);
                 self.measure_peer(contender, Postgresql::start(tuning, cards)?)
             }
-            Contender::Redis => {
-                let lanes = self.arguments.redis_connections;
-                self.measure_peer(contender, Redis::start(lanes, cards)?)
-            }
+            Contender::Redis => self.measure_peer(contender, Redis::start(cards)?),
         }
     }
 
     fn tuning(&self, discipline: Discipline) -> Tuning {
-        Tuning {
-            discipline,
-            lanes: self.arguments.postgresql_connections,
-            commit_delay_us: self.arguments.commit_delay_us,
-        }
+        Tuning { discipline, commit_delay_us: self.arguments.commit_delay_us }
     }
 
     fn measure_in_process(&mut self) -> Outcome<()> {
         let mut engine = InProcess::open(self.arguments.cards);
-        let tally = self.measure_windows(Contender::Cardswitch, |window, duration| {
-            Ok(engine.measure(window, duration))
+        let tally = self.measure_windows(Contender::Cardswitch, &[1], |load| {
+            Ok(engine.measure(load.window, load.duration))
         })?;
         check_held(&tally, engine.held_minor()?)?;
         print_checked(Contender::Cardswitch, &tally);
@@ -167,8 +154,8 @@ impl Run<'_> {
 
     fn measure_over_iso8583(&mut self) -> Outcome<()> {
         let mut switch = OverIso8583::open(self.arguments.cards)?;
-        let tally = self.measure_windows(Contender::Iso8583, |window, duration| {
-            switch.measure(window, duration)
+        let tally = self.measure_windows(Contender::Iso8583, &[1], |load| {
+            switch.measure(load.window, load.duration)
         })?;
         check_held(&tally, switch.held_minor()?)?;
         print_checked(Contender::Iso8583, &tally);
@@ -181,8 +168,8 @@ impl Run<'_> {
         println!("PEER {durability}; answers {rules} rows of rules as cardswitch does");
         self.servers.push(durability);
         peer.found(&Program::ordinary(self.arguments.cards))?;
-        let tally =
-            self.measure_windows(contender, |window, duration| peer.measure(window, duration))?;
+        let connections = peer.connections();
+        let tally = self.measure_windows(contender, connections, |load| peer.measure(load))?;
         check_books(&tally, &peer.books()?)?;
         peer.crash()?;
         let recovered = check_books(&tally, &peer.books()?);
@@ -191,30 +178,47 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Measures every window, warming up before each, and returns all that was answered.
+    /// Measures every window and returns all that was answered, warm-ups included.
     fn measure_windows(
         &mut self,
         contender: Contender,
-        mut measure: impl FnMut(usize, Duration) -> Outcome<Measured>,
+        connections: &[usize],
+        mut measure: impl FnMut(Load) -> Outcome<Measured>,
     ) -> Outcome<Tally> {
-        let duration = Duration::from_secs(self.arguments.seconds);
         let mut tally = Tally::default();
-        for window in &self.arguments.windows {
-            tally.add(&measure(*window, duration / 5)?.tally);
-            let measured = measure(*window, duration)?;
+        let mut measure = |load| -> Outcome<Measured> {
+            let measured = measure(load)?;
             tally.add(&measured.tally);
-            let cell = Cell::new(contender, *window, &measured);
-            println!(
-                "CELL {}, {window} in flight: {} authorizations/s, p50 {}, p99 {}, of {} answers",
-                contender.title(),
-                thousands(cell.per_second),
-                time(cell.p50_us),
-                time(cell.p99_us),
-                cell.answers,
-            );
+            Ok(measured)
+        };
+        for window in self.arguments.windows.clone() {
+            let load = self.fastest(window, connections, &mut measure)?;
+            let measured = measure(load)?;
+            let cell = Cell::new(contender, load, &measured);
+            println!("CELL {cell}");
             self.cells.push(cell);
         }
         Ok(tally)
+    }
+
+    /// Warms up with each number of connections, and returns the load of the fastest.
+    fn fastest(
+        &self,
+        window: usize,
+        connections: &[usize],
+        measure: &mut impl FnMut(Load) -> Outcome<Measured>,
+    ) -> Outcome<Load> {
+        let duration = Duration::from_secs(self.arguments.seconds);
+        let mut fastest = (0.0, Load { window, connections: 1, duration });
+        for connections in connections.iter().copied().filter(|connections| *connections <= window)
+        {
+            let per_second =
+                measure(Load { window, connections, duration: duration / 5 })?.per_second();
+            if per_second > fastest.0 {
+                fastest = (per_second, Load { window, connections, duration });
+            }
+        }
+        Ok(fastest.1)
     }
 
     fn into_report(self) -> Outcome<Report> {

@@ -16,8 +16,11 @@ pub(crate) trait Peer {
     /// Authorizes these purchases in one batch.
     fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>>;
 
+    /// How many connections its client may use: each is tried, the fastest is measured.
+    fn connections(&self) -> &'static [usize];
+
     /// Keeps `window` purchases of the ordinary stream in flight for so long.
-    fn measure(&mut self, window: usize, duration: Duration) -> Outcome<Measured>;
+    fn measure(&mut self, load: Load) -> Outcome<Measured>;
 
     /// Kills the server as a crash would, and starts it again on what the disk has.
     fn crash(&mut self) -> Outcome<()>;
@@ -27,6 +30,16 @@ pub(crate) trait Peer {
 
     /// The settings that make its answers durable, as the server states them.
     fn durability(&mut self) -> Outcome<String>;
+}
+
+/// How a peer is loaded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Purchases in flight.
+    pub(crate) window: usize,
+    /// Connections they are spread over.
+    pub(crate) connections: usize,
+    pub(crate) duration: Duration,
 }
 
 /// What a peer has stored, three times over. Units: minor units.

@@ -10,13 +10,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, NoTls, Row, Statement};
+use tokio_postgres::{Client, Config, Error, NoTls, Row, Statement};
 use uuid::Uuid;
 
 use crate::closed_loop::{self, Discipline, Lane, Measured};
 use crate::outcome::{Outcome, fail};
-use crate::peer::{Books, Peer, new_runtime};
+use crate::peer::{Books, Load, Peer, new_runtime};
 use crate::program::{Card, MERCHANT, Program, Purchase, Purchases, Verdict};
 use crate::server::{Home, User, end, find_program, free_port};
 
@@ -26,13 +27,18 @@ const DIRECTORIES: [&str; 1] = ["/usr/lib/postgresql/15/bin"];
 /// The superuser of the cluster; it listens on loopback only, for as long as the run takes.
 const USER: &str = "peers";
 const ACCOUNT: i32 = 1;
-/// Connections where each purchase is a transaction of its own.
-const CONNECTIONS_ONE_EACH: usize = 64;
+/// Connections where batches are allowed, and where each purchase is a transaction of its own.
+const CONNECTIONS_BATCHED: [usize; 4] = [1, 2, 4, 8];
+const CONNECTIONS_ONE_EACH: [usize; 4] = [1, 16, 32, 64];
 /// Cards written by one statement while a program is founded.
 const FOUNDING_CARDS: usize = 10_000;
 
+/// A transaction that waits for the disk, whatever the session says, and writes next to nothing.
+const FLUSH: &str = "SELECT set_config('synchronous_commit', 'on', true), \
+     pg_logical_emit_message(true, '', '')";
+
 /// What differs from a fresh cluster.
-const SETTINGS: [(&str, &str); 24] = [
+const SETTINGS: [(&str, &str); 25] = [
     ("listen_addresses", "127.0.0.1"),
     ("unix_socket_directories", ""),
     ("max_connections", "100"),
@@ -43,6 +49,8 @@ const SETTINGS: [(&str, &str); 24] = [
     ("effective_cache_size", "8GB"),
     ("random_page_cost", "1.1"),
     ("jit", "off"),
+    // The function's statements are planned once.
+    ("plan_cache_mode", "force_generic_plan"),
     // Durability: each commit waits for its record on disk, and pages survive a torn write.
     ("fsync", "on"),
     ("synchronous_commit", "on"),
@@ -69,8 +77,6 @@ const AUTHORIZE: &str = "SELECT * FROM authorize($1, $2, $3, $4, $5, $6, $7, $8,
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tuning {
     pub(crate) discipline: Discipline,
-    /// Connections where cards have lanes.
-    pub(crate) lanes: usize,
     /// Units: microseconds. A commit waits so long for others where enough are open.
     pub(crate) commit_delay_us: u32,
 }
@@ -115,18 +121,6 @@ impl Postgresql {
         }
         Ok(())
     }
-
-    async fn lanes(&self, window: usize) -> Outcome<Vec<Connection>> {
-        let count = match self.tuning.discipline {
-            Discipline::CardsToLanes => self.tuning.lanes.min(window),
-            Discipline::OneEach => CONNECTIONS_ONE_EACH.min(window),
-        };
-        let mut lanes = Vec::with_capacity(count);
-        for _ in 0..count {
-            lanes.push(self.server.lane().await?);
-        }
-        Ok(lanes)
-    }
 }
 
 impl Peer for Postgresql {
@@ -146,14 +140,31 @@ impl Peer for Postgresql {
     }
 
     fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>> {
-        self.runtime.block_on(async { self.server.lane().await?.authorize(batch).await })
+        self.runtime
+            .block_on(async { self.server.lane(Release::AfterFlush).await?.authorize(batch).await })
     }
 
-    fn measure(&mut self, window: usize, duration: Duration) -> Outcome<Measured> {
+    fn connections(&self) -> &'static [usize] {
+        match self.tuning.discipline {
+            Discipline::CardsToLanes => &CONNECTIONS_BATCHED,
+            Discipline::OneEach => &CONNECTIONS_ONE_EACH,
+        }
+    }
+
+    fn measure(&mut self, load: Load) -> Outcome<Measured> {
+        let discipline = self.tuning.discipline;
+        // A connection alone has nobody to let the account's lock go for.
+        let release = if discipline == Discipline::OneEach && load.connections > 1 {
+            Release::BeforeFlush
+        } else {
+            Release::AfterFlush
+        };
         self.runtime.block_on(async {
-            let lanes = self.lanes(window).await?;
-            let discipline = self.tuning.discipline;
-            closed_loop::keep_in_flight(lanes, discipline, &self.purchases, window, duration).await
+            let mut lanes = Vec::new();
+            for _ in 0..load.connections {
+                lanes.push(self.server.lane(release).await?);
+            }
+            closed_loop::keep_in_flight(lanes, discipline, &self.purchases, load).await
         })
     }
 
@@ -250,10 +261,17 @@ impl Server {
         Ok(client)
     }
 
-    async fn lane(&self) -> Outcome<Connection> {
+    async fn lane(&self, release: Release) -> Outcome<Connection> {
         let client = self.connect().await?;
         let statement = client.prepare(AUTHORIZE).await?;
-        Ok(Connection { client, statement })
+        let flush = match release {
+            Release::AfterFlush => None,
+            Release::BeforeFlush => {
+                client.batch_execute("SET synchronous_commit = off").await?;
+                Some(client.prepare(FLUSH).await?)
+            }
+        };
+        Ok(Connection { client, statement, flush })
     }
 }
 
@@ -274,21 +292,46 @@ fn launch(home: &Home, postgres: &PathBuf, port: u16, commit_delay_us: u32) -> O
     home.start(&mut command, port)
 }
 
-/// A connection with the prepared statement.
+/// When a transaction lets its locks go, beside the flush that makes it durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Release {
+    /// As PostgreSQL does by itself: whoever waits for the account waits for the disk, too.
+    AfterFlush,
+    /// The transaction commits without waiting, and a second one behind it on the same connection
+    /// waits until the log up to itself is on disk. Only then is the purchase answered. A crash in
+    /// between loses both, and whatever saw the first: the log is lost from its end.
+    BeforeFlush,
+}
+
+/// A connection with its prepared statements.
 struct Connection {
     client: Client,
     statement: Statement,
+    flush: Option<Statement>,
+}
+
+impl Connection {
+    /// Calls the function, and returns when what it did is on disk.
+    async fn call(&self, columns: &Columns, account_first: bool) -> Result<Row, Error> {
+        let parameters = columns.parameters(&account_first);
+        let authorized = self.client.query_one(&self.statement, &parameters);
+        let Some(flush) = &self.flush else { return authorized.await };
+        // Both are sent at once, and carried out in this order.
+        let (authorized, flushed) = tokio::join!(authorized, self.client.query_one(flush, &[]));
+        flushed?;
+        authorized
+    }
 }
 
 impl Lane for Connection {
     async fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>> {
         let columns = Columns::of(batch);
-        match self.client.query_one(&self.statement, &columns.parameters(&false)).await {
+        match self.call(&columns, false).await {
             Ok(row) => read_verdicts(&row),
             // Others took the funds while this batch was decided: again, with the account locked.
-            Err(error) if error.code().is_some_and(|code| code.code() == "40001") => read_verdicts(
-                &self.client.query_one(&self.statement, &columns.parameters(&true)).await?,
-            ),
+            Err(error) if error.code() == Some(&SqlState::T_R_SERIALIZATION_FAILURE) => {
+                read_verdicts(&self.call(&columns, true).await?)
+            }
             Err(error) => Err(error.into()),
         }
     }

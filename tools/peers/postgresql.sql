@@ -113,7 +113,6 @@ CREATE FUNCTION authorize(
     OUT o_balance       bigint[]
 )
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     v_now       timestamptz := clock_timestamp();

@@ -17,13 +17,14 @@ use tokio::runtime::Runtime;
 
 use crate::closed_loop::{self, Discipline, Lane, Measured};
 use crate::outcome::{Outcome, fail};
-use crate::peer::{Books, Peer, new_runtime};
+use crate::peer::{Books, Load, Peer, new_runtime};
 use crate::program::{Card, MERCHANT, Program, Purchase, Purchases, Verdict};
 use crate::resp::{Value, read_value, write_array};
 use crate::server::{Home, end, find_program, free_port};
 
 const SCRIPT: &str = include_str!("redis.lua");
 const PACKAGE: &str = "redis-server";
+const CONNECTIONS: [usize; 4] = [1, 2, 4, 8];
 const ACCOUNT: &str = "account";
 /// Commands sent at a time while a program is founded.
 const FOUNDING_CARDS: usize = 1_000;
@@ -51,8 +52,6 @@ const SETTINGS: [(&str, &str); 11] = [
 pub(crate) struct Redis {
     runtime: Runtime,
     server: Server,
-    /// Connections, of which each carries a batch at a time.
-    lanes: usize,
     /// The keys of the usage of every card.
     cards: Vec<Vec<u8>>,
     purchases: Rc<RefCell<Purchases>>,
@@ -61,10 +60,10 @@ pub(crate) struct Redis {
 impl Redis {
     /// Starts a server.
     /// Errors: tells what is not installed.
-    pub(crate) fn start(lanes: usize, cards: u64) -> Outcome<Self> {
+    pub(crate) fn start(cards: u64) -> Outcome<Self> {
         let purchases = Rc::new(RefCell::new(Purchases::new(cards, crate::SEED)));
         let (runtime, server) = (new_runtime()?, Server::start()?);
-        Ok(Self { runtime, server, lanes, cards: Vec::new(), purchases })
+        Ok(Self { runtime, server, cards: Vec::new(), purchases })
     }
 
     /// Sends one command and reads its answer.
@@ -120,14 +119,18 @@ impl Peer for Redis {
         self.runtime.block_on(async { self.server.lane().await?.authorize(batch).await })
     }
 
-    fn measure(&mut self, window: usize, duration: Duration) -> Outcome<Measured> {
+    fn connections(&self) -> &'static [usize] {
+        &CONNECTIONS
+    }
+
+    fn measure(&mut self, load: Load) -> Outcome<Measured> {
         self.runtime.block_on(async {
             let mut lanes = Vec::new();
-            for _ in 0..self.lanes.min(window) {
+            for _ in 0..load.connections {
                 lanes.push(self.server.lane().await?);
             }
             let discipline = Discipline::CardsToLanes;
-            closed_loop::keep_in_flight(lanes, discipline, &self.purchases, window, duration).await
+            closed_loop::keep_in_flight(lanes, discipline, &self.purchases, load).await
         })
     }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::closed_loop::Measured;
+use crate::peer::Load;
 use crate::yardsticks::Yardsticks;
 
 /// Who is measured.
@@ -54,6 +55,7 @@ impl Contender {
 pub(crate) struct Cell {
     pub(crate) contender: Contender,
     pub(crate) window: usize,
+    pub(crate) connections: usize,
     pub(crate) per_second: f64,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
@@ -61,16 +63,32 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    pub(crate) fn new(contender: Contender, window: usize, measured: &Measured) -> Self {
-        let seconds = measured.elapsed.as_secs_f64();
+    pub(crate) fn new(contender: Contender, load: Load, measured: &Measured) -> Self {
         Self {
             contender,
-            window,
-            per_second: measured.tally.answers as f64 / seconds,
+            window: load.window,
+            connections: load.connections,
+            per_second: measured.per_second(),
             p50_us: measured.latencies.percentile_us(50.0),
             p99_us: measured.latencies.percentile_us(99.0),
             answers: measured.tally.answers,
         }
+    }
+}
+
+impl std::fmt::Display for Cell {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "{}, {} in flight on {} connection(s): {} authorizations/s, p50 {}, p99 {}, of {}",
+            self.contender.title(),
+            self.window,
+            self.connections,
+            thousands(self.per_second),
+            time(self.p50_us),
+            time(self.p99_us),
+            self.answers,
+        )
     }
 }
 
@@ -157,6 +175,7 @@ impl Report {
                 json!({
                     "contender": cell.contender.name(),
                     "in_flight": cell.window,
+                    "connections": cell.connections,
                     "authorizations_per_second": cell.per_second,
                     "p50_us": cell.p50_us,
                     "p99_us": cell.p99_us,
@@ -214,6 +233,7 @@ pub(crate) mod tests {
         let cell = |contender, window, per_second| Cell {
             contender,
             window,
+            connections: 1,
             per_second,
             p50_us: 1e6 * window as f64 / per_second,
             p99_us: 3e6 * window as f64 / per_second,
