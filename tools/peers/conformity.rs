@@ -100,8 +100,8 @@ pub(crate) fn check(peer: &mut impl Peer) -> Outcome<usize> {
         verdicts.extend(asked.authorize(&[purchase])?);
     }
     verdicts.extend(asked.authorize(&together)?);
-    for ((name, _, failed, code), verdict) in ROWS.iter().zip(&verdicts) {
-        expect(name, verdict, *failed, *code)?;
+    for (&(name, _, failed, code), verdict) in ROWS.iter().zip(&verdicts) {
+        Expected(name, failed, code).meets(verdict)?;
     }
     check_steps(&mut asked, &program)?;
     let (held, books) = (asked.held, peer.books()?);
@@ -135,18 +135,24 @@ impl<P: Peer> Asked<'_, P> {
         Purchase { pan_hash: card.pan_hash, amount_minor, mcc: 5812, ..purchase }
     }
 
-    /// Buys, and expects this outcome.
-    fn buy(
-        &mut self,
-        name: &str,
-        card: &Card,
-        amount_minor: i64,
-        rule: u32,
-        code: u16,
-    ) -> Outcome<()> {
+    /// Buys for so much, and expects this verdict.
+    fn buy(&mut self, card: &Card, amount_minor: i64, expected: &Expected) -> Outcome<()> {
         let purchase = self.purchase(card, amount_minor);
         let verdicts = self.authorize(&[purchase])?;
-        expect(name, &verdicts[0], rule, code)
+        expected.meets(&verdicts[0])
+    }
+}
+
+/// What an answer has to be: its name here, the rules that fail, and the code.
+struct Expected(&'static str, u32, u16);
+
+impl Expected {
+    fn meets(&self, verdict: &Verdict) -> Outcome<()> {
+        let Self(name, failed, code) = *self;
+        if verdict.failed_rules == failed && verdict.response_code == code {
+            return Ok(());
+        }
+        fail(format!("{name}: rules {failed:#x} and code {code} expected, answered {verdict:x?}"))
     }
 }
 
@@ -183,31 +189,31 @@ fn check_steps<P: Peer>(asked: &mut Asked<'_, P>, program: &Program) -> Outcome<
     check_unknown_card(asked)?;
     check_repeats(asked, &program.cards[0])?;
     let card = &program.cards[SINGLE_USE];
-    asked.buy("verification of a single use", card, 0, 0, 0)?;
+    asked.buy(card, 0, &Expected("verification of a single use", 0, 0))?;
     // It holds nothing, so it is no hold in the books.
     asked.held.transactions_held -= 1;
-    asked.buy("single use", card, AMOUNT, 0, 0)?;
-    asked.buy("single use again", card, AMOUNT, 1 << 5, 1202)?;
+    asked.buy(card, AMOUNT, &Expected("single use", 0, 0))?;
+    asked.buy(card, AMOUNT, &Expected("single use again", 1 << 5, 1202))?;
     let card = &program.cards[LIMITED];
-    asked.buy("first of a day", card, 1_500, 0, 0)?;
-    asked.buy("more than is left of it", card, 501, 1 << 19, 1502)?;
-    asked.buy("more than is left of both", card, 1_001, 1 << 19 | 1 << 20, 1502)?;
-    asked.buy("all that is left of it", card, 500, 0, 0)?;
+    asked.buy(card, 1_500, &Expected("first of a day", 0, 0))?;
+    asked.buy(card, 501, &Expected("more than is left of it", 1 << 19, 1502))?;
+    asked.buy(card, 1_001, &Expected("more than is left of both", 1 << 19 | 1 << 20, 1502))?;
+    asked.buy(card, 500, &Expected("all that is left of it", 0, 0))?;
     check_pins(asked, &program.cards[WITH_PIN])?;
     for card in &program.cards[RICH + 1..] {
-        asked.buy("each interval", card, AMOUNT, 0, 0)?;
+        asked.buy(card, AMOUNT, &Expected("each interval", 0, 0))?;
     }
     let left = OPENING_BALANCE - asked.held.account_held_minor;
     let card = &program.cards[RICH];
-    asked.buy("more than the account has", card, left + 1, 1 << 21, 1101)?;
-    asked.buy("all that it has", card, left, 0, 0)?;
-    asked.buy("of an empty account", card, 1, 1 << 21, 1101)
+    asked.buy(card, left + 1, &Expected("more than the account has", 1 << 21, 1101))?;
+    asked.buy(card, left, &Expected("all that it has", 0, 0))?;
+    asked.buy(card, 1, &Expected("of an empty account", 1 << 21, 1101))
 }
 
 fn check_unknown_card<P: Peer>(asked: &mut Asked<'_, P>) -> Outcome<()> {
     let purchase = asked.purchase(&ordinary(999_999), AMOUNT);
     let verdict = asked.authorize(&[purchase])?[0];
-    expect("an unknown card", &verdict, 0, 1000)?;
+    Expected("an unknown card", 0, 1000).meets(&verdict)?;
     if verdict.transaction.is_some() { fail("an unknown card has a transaction") } else { Ok(()) }
 }
 
@@ -245,14 +251,7 @@ fn check_pins<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> {
     for (name, pin, failed, code) in tries {
         let purchase = Purchase { pin, ..asked.purchase(card, AMOUNT) };
         let verdicts = asked.authorize(&[purchase])?;
-        expect(name, &verdicts[0], failed, code)?;
+        Expected(name, failed, code).meets(&verdicts[0])?;
     }
     Ok(())
-}
-
-fn expect(name: &str, verdict: &Verdict, failed: u32, code: u16) -> Outcome<()> {
-    if verdict.failed_rules == failed && verdict.response_code == code {
-        return Ok(());
-    }
-    fail(format!("{name}: rules {failed:#x} and code {code} expected, answered {verdict:x?}"))
 }

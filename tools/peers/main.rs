@@ -185,6 +185,7 @@ impl Run<'_> {
         connections: &[usize],
         mut measure: impl FnMut(Load) -> Outcome<Measured>,
     ) -> Outcome<Tally> {
+        let yardsticks = *self.yardsticks.last().ok_or("the disk was not measured before")?;
         let mut tally = Tally::default();
         let mut measure = |load| -> Outcome<Measured> {
             let measured = measure(load)?;
@@ -194,7 +195,7 @@ impl Run<'_> {
         for window in self.arguments.windows.clone() {
             let load = self.fastest(window, connections, &mut measure)?;
             let measured = measure(load)?;
-            let cell = Cell::new(contender, load, &measured);
+            let cell = Cell::new(contender, load, &measured, yardsticks);
             println!("CELL {cell}");
             self.cells.push(cell);
         }

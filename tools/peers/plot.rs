@@ -79,8 +79,8 @@ pub(crate) fn draw(report: &Report) -> String {
          second, and their latency\"><style>{STYLE}</style>\
          <rect class=\"back\" width=\"{WIDTH}\" height=\"{height}\" rx=\"6\"/>\n"
     );
-    write_axis(&mut out, &rate, "Durable authorizations a second", height, |rate| thousands(rate));
-    write_axis(&mut out, &latency, "Latency: p50 (dot) to p99 (bar)", height, axis_time);
+    write_axis(&mut out, &rate, "Durable authorizations a second", height, thousands);
+    write_axis(&mut out, &latency, "Latency, p50 (dot) to p99 (end)", height, axis_time);
     write_yardstick(&mut out, &latency, report.yardsticks.redb_commit_us, height);
     let mut y = TOP;
     for window in report.windows() {
@@ -93,7 +93,7 @@ pub(crate) fn draw(report: &Report) -> String {
         }
         y += BLOCK_GAP;
     }
-    let foot = format!("{}, {}", report.machine, report.date);
+    let foot = format!("Scales are logarithmic. {}, {}", report.machine, report.date);
     write_text(&mut out, 16.0, height - 12.0, "faint", &foot);
     out += "</svg>\n";
     out

@@ -4,7 +4,7 @@
 //! and where a choice is between fast and usual, it is fast, as long as every answer is durable.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::rc::Rc;
 use std::time::Duration;
@@ -281,8 +281,8 @@ impl Drop for Server {
     }
 }
 
-fn launch(home: &Home, postgres: &PathBuf, port: u16, commit_delay_us: u32) -> Outcome<Child> {
-    let mut command = home.command(postgres)?;
+fn launch(home: &Home, postgres: &Path, port: u16, commit_delay_us: u32) -> Outcome<Child> {
+    let mut command = home.server_command(postgres)?;
     command.args(["-D", "data", "-p", &port.to_string()]);
     for (name, value) in SETTINGS {
         command.arg(format!("--{name}={value}"));

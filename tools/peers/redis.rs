@@ -4,7 +4,7 @@
 //! of byte strings, and an answer one array of arrays of integers.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::rc::Rc;
 use std::time::Duration;
@@ -233,8 +233,8 @@ impl Drop for Server {
     }
 }
 
-fn launch(home: &Home, redis: &PathBuf, port: u16) -> Outcome<Child> {
-    let mut command = home.command(redis)?;
+fn launch(home: &Home, redis: &Path, port: u16) -> Outcome<Child> {
+    let mut command = home.server_command(redis)?;
     command.args(["--port", &port.to_string()]);
     for (name, value) in SETTINGS {
         command.arg(format!("--{name}")).arg(value);

@@ -60,10 +60,17 @@ pub(crate) struct Cell {
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) answers: u64,
+    /// What a redb commit took just before the contender. Units: microseconds.
+    pub(crate) redb_commit_us: f64,
 }
 
 impl Cell {
-    pub(crate) fn new(contender: Contender, load: Load, measured: &Measured) -> Self {
+    pub(crate) fn new(
+        contender: Contender,
+        load: Load,
+        measured: &Measured,
+        yardsticks: Yardsticks,
+    ) -> Self {
         Self {
             contender,
             window: load.window,
@@ -72,7 +79,13 @@ impl Cell {
             p50_us: measured.latencies.percentile_us(50.0),
             p99_us: measured.latencies.percentile_us(99.0),
             answers: measured.tally.answers,
+            redb_commit_us: yardsticks.redb_commit_us,
         }
+    }
+
+    /// Its median beside a redb commit of the same minutes.
+    fn p50_in_commits(&self) -> f64 {
+        self.p50_us / self.redb_commit_us
     }
 }
 
@@ -148,7 +161,7 @@ impl Report {
                     time(cell.p50_us),
                     time(cell.p99_us),
                     behind.unwrap_or_default(),
-                    cell.p50_us / self.yardsticks.redb_commit_us,
+                    cell.p50_in_commits(),
                 );
             }
         }
@@ -180,8 +193,9 @@ impl Report {
                     "p50_us": cell.p50_us,
                     "p99_us": cell.p99_us,
                     "answers": cell.answers,
+                    "redb_commit_us": cell.redb_commit_us,
                     "times_to_cardswitch": self.behind_cardswitch(cell),
-                    "p50_in_redb_commits": cell.p50_us / self.yardsticks.redb_commit_us,
+                    "p50_in_redb_commits": cell.p50_in_commits(),
                 })
             })
             .collect();
@@ -238,6 +252,7 @@ pub(crate) mod tests {
             p50_us: 1e6 * window as f64 / per_second,
             p99_us: 3e6 * window as f64 / per_second,
             answers: 1_000,
+            redb_commit_us: 200.0,
         };
         Report {
             cells: vec![

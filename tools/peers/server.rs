@@ -87,6 +87,14 @@ impl Home {
         self.directory.path()
     }
 
+    /// A command for a server, which is interrupted when this process dies before it.
+    pub(crate) fn server_command(&self, program: &Path) -> Outcome<Command> {
+        let setpriv = find_program("setpriv", &["/usr/bin"], "util-linux")?;
+        let mut command = self.command(&setpriv)?;
+        command.args(["--pdeathsig", "INT"]).arg(program);
+        Ok(command)
+    }
+
     /// A command that runs here as the user, its output appended to the log.
     pub(crate) fn command(&self, program: &Path) -> Outcome<Command> {
         let log = OpenOptions::new().create(true).append(true).open(self.log())?;
@@ -132,7 +140,7 @@ impl Home {
         let log = fs::read_to_string(self.log()).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         let last = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
-        format!("{} ended with {status}:\n{last}", command.get_program().display())
+        format!("{command:?} ended with {status}:\n{last}")
     }
 }
 
