@@ -267,22 +267,22 @@ fn merchant(mcc: u16) -> Merchant {
     Merchant {
         mid: 445_566,
         mcc: Some(Mcc(mcc)),
-        card_acceptor_id: "000000000445566".to_owned(),
-        name: "Blue Bottle Coffee".to_owned(),
-        city: "San Francisco".to_owned(),
-        state: "CA".to_owned(),
-        country: "US".to_owned(),
-        zip: "94103".to_owned(),
+        card_acceptor_id: "000000000445566".into(),
+        name: "Blue Bottle Coffee".into(),
+        city: "San Francisco".into(),
+        state: "CA".into(),
+        country: "US".into(),
+        zip: "94103".into(),
     }
 }
 
 fn trace(mark: u64, count: u64) -> NetworkTrace {
     NetworkTrace {
-        stan: format!("{:06}", count % 1_000_000),
-        rrn: format!("{:012}", count),
-        acquirer: "123456".to_owned(),
-        terminal: "TERM0001".to_owned(),
-        transmission_time: "1121120000".to_owned(),
+        stan: format!("{:06}", count % 1_000_000).into(),
+        rrn: format!("{:012}", count).into(),
+        acquirer: "123456".into(),
+        terminal: "TERM0001".into(),
+        transmission_time: "1121120000".into(),
         original_key: Some(OriginalKey(mark)),
         retrieval_key: Some(RetrievalKey(mix(mark))),
     }

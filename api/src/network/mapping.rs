@@ -269,7 +269,7 @@ fn currency_of(message: &Message<'_>, de: u8) -> Option<CurrencyCode> {
 }
 
 fn merchant_of(message: &Message<'_>) -> Merchant {
-    let text = |text: &str| text.trim().to_owned();
+    let text = |text: &str| text.trim().into();
     let acquirer = message.get_text(32).unwrap_or_default();
     let card_acceptor_id = message.get_trimmed(42).unwrap_or_default();
     let mut merchant = Merchant {

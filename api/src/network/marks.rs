@@ -42,7 +42,7 @@ impl Marks<'_> {
     /// The marks as they are kept with a transaction, with the keys by which it may be named.
     #[must_use]
     pub fn trace(&self, secrets: &Secrets, card: PanHash) -> NetworkTrace {
-        let text = |mark: Option<&str>| mark.unwrap_or_default().trim_end().to_owned();
+        let text = |mark: Option<&str>| mark.unwrap_or_default().trim_end().into();
         NetworkTrace {
             stan: text(self.stan),
             rrn: text(self.rrn),

@@ -167,14 +167,14 @@ impl MerchantBody {
         Self {
             mid: merchant.mid,
             mcc: merchant.mcc.map(|mcc| mcc.0),
-            name: merchant.name.clone(),
+            name: merchant.name.to_string(),
             address: "",
-            city: merchant.city.clone(),
-            state: merchant.state.clone(),
-            zip: merchant.zip.clone(),
-            zip_code: merchant.zip.clone(),
-            country: merchant.country.clone(),
-            card_acceptor_id: merchant.card_acceptor_id.clone(),
+            city: merchant.city.to_string(),
+            state: merchant.state.to_string(),
+            zip: merchant.zip.to_string(),
+            zip_code: merchant.zip.to_string(),
+            country: merchant.country.to_string(),
+            card_acceptor_id: merchant.card_acceptor_id.to_string(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! local day in which it was taken, so that giving back reaches only a current period or day.
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use super::allowance::CardUsage;
 use super::business_date::BusinessDate;
@@ -33,13 +34,13 @@ pub struct HoldPart {
 
 /// Parts in the order they were taken.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HoldParts(Vec<HoldPart>);
+pub struct HoldParts(SmallVec<[HoldPart; 1]>);
 
 impl HoldParts {
     /// No parts.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Vec::new())
+        Self(SmallVec::new_const())
     }
 
     /// The parts, oldest first.
@@ -109,6 +110,13 @@ impl HoldParts {
     }
 }
 
+impl FromIterator<HoldPart> for HoldParts {
+    /// The parts exactly as they come, without joining any.
+    fn from_iter<I: IntoIterator<Item = HoldPart>>(parts: I) -> Self {
+        Self(parts.into_iter().collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,13 +127,13 @@ mod tests {
 
     #[test]
     fn newest_parts_are_given_back_first_and_oldest_clear_first() {
-        let mut held = HoldParts(vec![part(500, 1), part(300, 2)]);
+        let mut held = HoldParts(smallvec::smallvec![part(500, 1), part(300, 2)]);
         let mut given = Vec::new();
         held.take_newest(Minor(400), |piece| given.push(piece));
         assert_eq!(given, [part(300, 2), part(100, 1)]);
         assert_eq!(held.parts(), [part(400, 1)]);
 
-        let mut held = HoldParts(vec![part(500, 1), part(300, 2)]);
+        let mut held = HoldParts(smallvec::smallvec![part(500, 1), part(300, 2)]);
         let mut cleared = HoldParts::new();
         held.take_oldest(Minor(600), |piece| cleared.push_part(piece));
         assert_eq!(cleared.parts(), [part(500, 1), part(100, 2)]);

@@ -1,5 +1,6 @@
 //! A merchant as a card network names it.
 
+use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 /// A merchant category code. Source: ISO 18245, ISO DE18.
@@ -19,15 +20,15 @@ pub struct Merchant {
     /// Its category, where the message names one.
     pub mcc: Option<Mcc>,
     /// The merchant id as sent.
-    pub card_acceptor_id: String,
+    pub card_acceptor_id: CompactString,
     /// Name.
-    pub name: String,
+    pub name: CompactString,
     /// City.
-    pub city: String,
+    pub city: CompactString,
     /// State or province, may be blank.
-    pub state: String,
+    pub state: CompactString,
     /// Two-letter country code, may be blank.
-    pub country: String,
+    pub country: CompactString,
     /// Postal code, may be blank.
-    pub zip: String,
+    pub zip: CompactString,
 }

@@ -4,11 +4,13 @@
 //! The edge derives them (keyed hashes over data elements), the shard only compares them.
 //! Source: ISO DE2, 3, 4, 7, 11, 12, 13, 32, 37, 41, 90.
 
+use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use super::ids::Timestamp;
 
 /// Identifies one message: the same key gets the same answer.
+/// INVARIANT: a key is made of all that a trace is made of, so messages of one key have one trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DuplicateKey(pub u128);
 
@@ -77,15 +79,15 @@ pub struct AuthorizationId(pub [u8; 6]);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkTrace {
     /// DE11.
-    pub stan: String,
+    pub stan: CompactString,
     /// DE37.
-    pub rrn: String,
+    pub rrn: CompactString,
     /// DE32.
-    pub acquirer: String,
+    pub acquirer: CompactString,
     /// DE41.
-    pub terminal: String,
+    pub terminal: CompactString,
     /// DE7, MMDDhhmmss.
-    pub transmission_time: String,
+    pub transmission_time: CompactString,
     /// The key other messages may name it by.
     pub original_key: Option<OriginalKey>,
     /// The key other messages may name it by.

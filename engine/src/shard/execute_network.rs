@@ -22,8 +22,8 @@ pub(super) fn execute_network(
     effects: &mut Vec<Effect>,
 ) -> NetworkReply {
     if let Some(fingerprint) = &request.fingerprint {
-        match state.answers.find(fingerprint, moment.at) {
-            Known::Answered(reply) => return reply.clone(),
+        match state.known_message(fingerprint, moment.at) {
+            Known::Answered(reply) => return reply,
             Known::Conflict => return NetworkReply::Conflict,
             Known::New => {}
         }
@@ -80,7 +80,7 @@ pub(super) fn log_unknown_card(
         masked_pan,
         amount: facts.map_or(Minor::ZERO, |facts| facts.amounts.amount),
         currency: facts.and_then(|facts| facts.amounts.currency),
-        rrn: facts.map_or_else(String::new, |facts| facts.trace.rrn.clone()),
+        rrn: facts.map_or_else(String::new, |facts| facts.trace.rrn.to_string()),
         reason: SubReason::UnknownCard,
     })));
 }

@@ -115,12 +115,12 @@ pub(crate) fn facts(card: CardRef, amount: i64, mark: u64) -> PurchaseFacts {
         amounts: MessageAmounts { amount: Minor(amount), currency: None, billing: None },
         merchant: Merchant {
             mcc: Some(Mcc(5812)),
-            name: "A Restaurant".to_owned(),
+            name: "A Restaurant".into(),
             ..Merchant::default()
         },
         trace: NetworkTrace {
-            stan: format!("{:06}", mark % 1_000_000),
-            rrn: format!("{mark:012}"),
+            stan: format!("{:06}", mark % 1_000_000).into(),
+            rrn: format!("{mark:012}").into(),
             original_key: Some(OriginalKey(mark)),
             retrieval_key: Some(RetrievalKey(mark)),
             ..NetworkTrace::default()
@@ -242,6 +242,8 @@ impl Workload {
                 print.content += 1_000_000;
             }
             if self.rng.chance(20) {
+                // Messages of one key have one trace, so another key is one of its own.
+                self.marks += 1;
                 print.key = DuplicateKey(u128::from(u64::MAX) + u128::from(self.marks));
             }
         }

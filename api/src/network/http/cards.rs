@@ -66,9 +66,9 @@ impl NetworkTransactionBody {
             is_approved.then(|| render_authorization_id(authorization_id_of(record.seq)));
         Self {
             transaction_id: record.id.0,
-            rrn: record.trace.rrn.clone(),
-            stan: record.trace.stan.clone(),
-            acquirer: record.trace.acquirer.clone(),
+            rrn: record.trace.rrn.to_string(),
+            stan: record.trace.stan.to_string(),
+            acquirer: record.trace.acquirer.to_string(),
             state: match progress.state {
                 TransactionState::Pending => "pending",
                 TransactionState::Completed => "completed",

@@ -16,6 +16,7 @@ use cardswitch_engine::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace,
 };
 use cardswitch_engine::store::Snapshot;
+use compact_str::CompactString;
 use uuid::Uuid;
 
 use super::named::Named;
@@ -324,10 +325,12 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
     fn merchant(&mut self, acquirer: &str) -> Merchant {
         let read = |inner: &mut Fields<'_>| {
             let text = |inner: &mut Fields<'_>, name: &str, chars_max: usize| {
-                inner.optional(name, |value| fields::short_text(value, chars_max))
+                let text = inner.optional(name, |value| fields::short_text(value, chars_max));
+                text.map(CompactString::from)
             };
             let number = inner.optional("mid", merchant_id);
-            let sent = text(inner, "card_acceptor_id", 15).or(number).unwrap_or_default();
+            let sent = text(inner, "card_acceptor_id", 15).or(number.map(CompactString::from));
+            let sent = sent.unwrap_or_default();
             Merchant {
                 mid: merchant_number(acquirer, &sent),
                 mcc: inner.nullable("mcc", category_code).flatten(),
