@@ -4,8 +4,6 @@
 //! the bit both peers use (the order of precedence), and the response code. What spans purchases
 //! (a repeat, a single use, a budget that runs out, wrong PINs in a row) follows in steps.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use crate::outcome::{Outcome, fail};
 use crate::peer::{Books, Peer};
 use crate::program::{Card, CardState, Interval, Program, Purchase, Purchases, Verdict};
@@ -32,7 +30,7 @@ const ROWS: [Row; 33] = [
         1 << 16,
         1501,
     ),
-    ("expired", |card, _, _| card.expires_on = 18_000, 1 << 6, 1203),
+    ("expired", expire, 1 << 6, 1203),
     ("wrong expiry", |_, purchase, _| purchase.expiry = Some(4002), 1 << 7, 1301),
     ("no expiry shown", |_, purchase, _| purchase.expiry = None, 0, 0),
     (
@@ -72,6 +70,11 @@ const ROWS: [Row; 33] = [
     ),
 ];
 
+/// 2019-04-14, and its month on card and message alike.
+fn expire(card: &mut Card, purchase: &mut Purchase, _: i64) {
+    (card.expires_on, card.expiry, purchase.expiry) = (18_000, 1904, Some(1904));
+}
+
 /// Cards after those of the rows, which the steps use; one for each interval at the end.
 const SINGLE_USE: usize = ROWS.len();
 const LIMITED: usize = SINGLE_USE + 1;
@@ -86,10 +89,10 @@ const INTERVALS: [Interval; 6] = [
     Interval::Yearly,
 ];
 
-/// Checks every rule, in one batch each and all at once.
+/// Checks every rule at the instant `now`, one by one and in a batch.
+/// Units: `now` in microseconds since 1970.
 /// Errors: the first answer that is another one; what is stored is not what was answered.
-pub(crate) fn check(peer: &mut impl Peer) -> Outcome<usize> {
-    let now = i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros())?;
+pub(crate) fn check(peer: &mut impl Peer, now: i64) -> Outcome<usize> {
     let (program, mut purchases) = prepare(now);
     peer.found(&program)?;
     let mut asked = Asked { peer, purchases: Purchases::new(1, 3), held: Books::default() };
@@ -255,3 +258,7 @@ fn check_pins<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "conformity_tests.rs"]
+mod tests;

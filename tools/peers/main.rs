@@ -163,7 +163,7 @@ impl Run<'_> {
     }
 
     fn measure_peer(&mut self, contender: Contender, mut peer: impl Peer) -> Outcome<()> {
-        let rules = conformity::check(&mut peer)?;
+        let rules = conformity::check(&mut peer, chrono::Utc::now().timestamp_micros())?;
         let durability = peer.durability()?;
         println!("PEER {durability}; answers {rules} rows of rules as cardswitch does");
         self.servers.push(durability);
