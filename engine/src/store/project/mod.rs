@@ -26,6 +26,7 @@ use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::CardUsage;
 use crate::domain::company::Company;
 use crate::domain::credential::CredentialFailures;
+use crate::domain::hold::HOLD_LIFETIMES;
 use crate::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::member::{AccessToken, Member};
 use crate::domain::posting::{Book, Posting, StatementLine};
@@ -57,6 +58,8 @@ pub struct Projection {
     answer_keys: Vec<Entry>,
     early_reversals: BTreeSet<EarlyReversalKey>,
     network_log: BTreeMap<RecordPlace, NetworkLogEntry>,
+    /// Ends of holds that may not follow from when they were made.
+    moved_holds: BTreeSet<(i64, u64)>,
     first_seq: Option<RecordSeq>,
     applied_seq: RecordSeq,
     applied_at: Option<Timestamp>,
@@ -158,7 +161,10 @@ impl Projection {
                 put(&mut self.credential_failures, slot.0, row);
             }
             Effect::Transaction(row, progress) => parts.transactions.push((row, progress)),
-            Effect::TransactionProgress(seq, row) => parts.progress.push((seq, row)),
+            Effect::TransactionProgress(seq, row) => {
+                self.note_hold(seq, &row);
+                parts.progress.push((seq, row));
+            }
             Effect::Posting(row) => parts.postings.push(row),
             Effect::StatementLine(row) => self.project_line(&row),
             Effect::Answer(row) => parts.answers.push(row),
@@ -180,6 +186,7 @@ impl Projection {
             self.transactions.push(record.seq.0, |bytes| {
                 append_row(bytes, &record, &progress, answer.as_ref());
             });
+            self.note_new_hold(record.seq, record.authorized_at, progress.hold_expires_at);
             let implied = implied_posting(&record);
             if let Some(place) = parts.postings.iter().position(|posting| *posting == implied) {
                 parts.postings.remove(place);
@@ -196,6 +203,22 @@ impl Projection {
             assert!(!self.answers.contains_key(&seq.0), "a record gives one answer");
             self.answer_keys.push(Entry::new(answer.fingerprint.message_key(), seq.0));
             put(&mut self.answers, seq.0, (at, *answer));
+        }
+    }
+
+    /// Notes a new hold that does not live as long as holds do.
+    fn note_new_hold(&mut self, seq: TransactionSeq, made_at: Timestamp, ends_at: Timestamp) {
+        let follows = HOLD_LIFETIMES.iter().any(|lifetime| made_at.plus(*lifetime) == ends_at);
+        if !follows && ends_at != Timestamp::MAX {
+            self.moved_holds.insert((ends_at.0, seq.0));
+        }
+    }
+
+    /// Notes a hold that stays open after a change. Where it ends as it would have, it is noted for
+    /// nothing: its transaction is not at hand to tell.
+    fn note_hold(&mut self, seq: TransactionSeq, progress: &TransactionProgress) {
+        if !progress.held.is_empty() && progress.hold_expires_at != Timestamp::MAX {
+            self.moved_holds.insert((progress.hold_expires_at.0, seq.0));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Writes a gathered run into one write transaction: indexes first, since they compare with the
 //! rows as they were, then the rows, then what has expired goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redb::{Key, ReadableTable, Value, WriteTransaction};
 use serde::Serialize;
@@ -19,8 +19,8 @@ use crate::store::rows;
 use crate::store::runs::{Entry, RunKind, RunWriter};
 use crate::store::tables::{
     ACCESS_TOKENS, ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, CREDENTIAL_FAILURES,
-    EARLY_REVERSALS, LINE_BLOCKS, ListKey, MEMBERS, META, META_NETWORK_KEY, NETWORK_LOG,
-    POSTING_BLOCKS, RowTable, StoredAnswer, TRANSACTION_BLOCKS,
+    EARLY_REVERSALS, LINE_BLOCKS, ListKey, MEMBERS, META, META_NETWORK_KEY, MOVED_HOLDS,
+    NETWORK_LOG, POSTING_BLOCKS, RowTable, StoredAnswer, TRANSACTION_BLOCKS,
 };
 
 /// What a run has come to.
@@ -140,6 +140,7 @@ impl Projection {
         write_table(write_txn, &NETWORK_LOG, &self.network_log)?;
         write_table(write_txn, &ANSWERS, &self.answers)?;
         forget_answers(write_txn, at)?;
+        write_moved_holds(write_txn, &self.moved_holds, at)?;
         let mut early = write_txn.open_table(EARLY_REVERSALS)?;
         for key in &self.early_reversals {
             early.insert(*key, ())?;
@@ -185,6 +186,19 @@ impl Entries {
             }
         }
     }
+}
+
+/// Writes the ends of holds, and lets go of those that are over by `at`: what was due then has run.
+fn write_moved_holds(
+    write_txn: &WriteTransaction,
+    holds: &BTreeSet<(i64, u64)>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let mut moved = write_txn.open_table(MOVED_HOLDS)?;
+    for key in holds {
+        moved.insert(*key, ())?;
+    }
+    moved.retain_in(..(at.0, 0), |_, ()| false).map_err(StoreError::from)
 }
 
 fn append_rows(

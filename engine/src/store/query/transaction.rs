@@ -207,7 +207,8 @@ fn view_of<'a>(row: &BlockRow<'a>) -> Result<TransactionView<'a>, StoreError> {
     TransactionView::parse(row.bytes).map_err(unreadable)
 }
 
-fn unreadable(source: CodecError) -> StoreError {
+/// A row of a block that cannot be read.
+pub(super) fn unreadable(source: CodecError) -> StoreError {
     StoreError::Row { table: "transaction_blocks", source }
 }
 
