@@ -277,6 +277,7 @@ impl Engine {
                 spent_payloads,
                 clock: Arc::clone(&clock),
                 ids: ids.clone(),
+                recall: None,
             },
         )
         .map_err(OpenError::Thread)?;
