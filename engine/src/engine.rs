@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::codec::CodecError;
+use crate::command::effect::Effect;
 use crate::command::record::records;
 use crate::directory::DataDirectory;
 use crate::domain::ids::RecordSeq;
@@ -34,7 +35,9 @@ use crate::journal::{
 use crate::limits;
 use crate::shard::ShardState;
 use crate::shard::run::{ShardWiring, spawn_shard};
-use crate::store::{Checkpoint, Pacing, Store, StoreError, Watermark};
+use crate::store::{
+    Checkpoint, Pacing, RestoreScope, Restored, Store, StoreError, Watermark,
+};
 use crate::store::{Projector, ProjectorOptions, spawn_projector};
 use crate::submission::{Envelope, SubmitError};
 
@@ -285,6 +288,7 @@ impl Engine {
                 spent_payloads,
                 clock: Arc::clone(&clock),
                 ids: ids.clone(),
+                recall: None,
             },
         )
         .map_err(OpenError::Thread)?;
@@ -466,7 +470,10 @@ pub(crate) fn chain_position(checkpoint: &Checkpoint) -> ChainPosition {
 /// Rebuilds the hot state as of the tables' checkpoint.
 pub(crate) fn restore(store: &Store) -> Result<(ShardState, Checkpoint), StoreError> {
     let mut state = ShardState::default();
-    let checkpoint = store.restore(&mut |effect| state.apply(&effect))?;
+    let checkpoint = store.restore(RestoreScope::Whole, &mut |restored| match restored {
+        Restored::Effect(effect) => state.apply(&effect),
+        Restored::Answer { answer, .. } => state.apply(&Effect::Answer(answer)),
+    })?;
     state.resume_from(
         checkpoint.applied_seq,
         checkpoint.applied_at,

@@ -259,7 +259,10 @@ impl Messages {
         if self.entered - newest_mark > limit / MARKS_PER_LIMIT {
             self.mark(at, next);
         }
-        let is_over = |mark: &mut Mark| self.entered - mark.entered > limit;
+        // Keys that the tables do not have yet stay.
+        let is_over = |mark: &mut Mark| {
+            self.entered - mark.entered > limit && mark.next.record <= until.next()
+        };
         while let Some(mark) = self.marks.pop_front_if(is_over) {
             self.floor = mark.next;
             self.incomplete_until = mark.at.plus(Timestamp::DAY);
