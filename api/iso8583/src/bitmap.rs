@@ -48,6 +48,12 @@ impl Bitmap {
         Self(self.0 & other.0)
     }
 
+    /// The elements that are in this set and not in the other.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// The elements that are in either set.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
@@ -58,6 +64,23 @@ impl Bitmap {
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// How many data elements the set has.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// How many data elements of the set are below this one.
+    #[must_use]
+    pub const fn count_below(self, de: u8) -> usize {
+        let below = match de {
+            0 | 1 => 0,
+            2..=128 => self.0 >> (129 - de as u32),
+            _ => self.0,
+        };
+        below.count_ones() as usize
     }
 
     /// The data elements 2 to 128 of the set, ascending.
@@ -220,6 +243,19 @@ mod tests {
         assert!(set.contains(128) && set.contains(2));
         set.remove(128);
         assert_eq!(set.elements().collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn elements_are_counted_whole_and_below_one() {
+        let set = Bitmap::of(&[1, 2, 64, 65, 128]);
+        assert_eq!((set.len(), Bitmap::EMPTY.len()), (5, 0));
+        let below = [(0, 0), (1, 0), (2, 1), (3, 2), (64, 2), (65, 3), (66, 4), (128, 4), (129, 5)];
+        for (de, count) in below {
+            assert_eq!(set.count_below(de), count, "below {de}");
+        }
+        assert_eq!(set.elements().collect::<Vec<_>>(), [2, 64, 65, 128]);
+        let all: Vec<u8> = (2..=128).collect();
+        assert_eq!(Bitmap::of(&all).elements().collect::<Vec<_>>(), all);
     }
 
     #[test]
