@@ -69,7 +69,7 @@ impl Class {
         match self {
             Self::Digits => are_within::<b'0', b'9'>(content),
             Self::Letters => are_all(content, |c| c.is_ascii_alphabetic() || c == b' '),
-            Self::LettersDigits => are_all(content, |c| c.is_ascii_alphanumeric() || c == b' '),
+            Self::LettersDigits => are_all(content, |c| LETTERS_DIGITS[usize::from(c)]),
             Self::Printable => are_within::<b' ', b'~'>(content),
             Self::Track => are_all(content, |c| matches!(c, b'0'..=b'?' | b'D')),
             Self::Binary => match encoding {
@@ -87,6 +87,17 @@ impl Class {
     }
 }
 
+/// Which bytes are letters, digits and spaces.
+static LETTERS_DIGITS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128_u8 {
+        table[byte as usize] = byte.is_ascii_alphanumeric() || byte == b' ';
+        byte += 1;
+    }
+    table
+};
+
 /// Whether the test holds for each byte. Looks at all of them: content is short and nearly always
 /// right, so a way out costs more than it saves.
 fn are_all(content: &[u8], test: impl Fn(u8) -> bool) -> bool {
@@ -96,13 +107,29 @@ fn are_all(content: &[u8], test: impl Fn(u8) -> bool) -> bool {
 /// Whether each byte is one of the run of ASCII characters.
 fn are_within<const LOWEST: u8, const HIGHEST: u8>(content: &[u8]) -> bool {
     let Some(last) = content.last_chunk::<8>() else {
-        return are_all(content, |byte| (LOWEST..=HIGHEST).contains(&byte));
+        return is_word_within::<LOWEST, HIGHEST>(eight_of(content, LOWEST));
     };
     // The last eight bytes may overlap the eight before them.
     let (eights, _) = content.as_chunks::<8>();
     eights.iter().fold(is_word_within::<LOWEST, HIGHEST>(*last), |held, eight| {
         held & is_word_within::<LOWEST, HIGHEST>(*eight)
     })
+}
+
+/// Eight bytes, each of them one of the fewer in `content`; `stand_in` where there are none.
+fn eight_of(content: &[u8], stand_in: u8) -> [u8; 8] {
+    if let (Some([a, b, c, d]), Some([e, f, g, h])) = (content.first_chunk(), content.last_chunk())
+    {
+        return [*a, *b, *c, *d, *e, *f, *g, *h];
+    }
+    match content {
+        [] => [stand_in; 8],
+        [a] => [*a; 8],
+        [a, .., b] => {
+            let middle = content[1];
+            [*a, *a, *a, middle, middle, middle, *b, *b]
+        }
+    }
 }
 
 /// As `are_within`, for eight bytes as one number.

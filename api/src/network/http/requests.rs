@@ -110,15 +110,12 @@ pub(super) fn plan_request(
 /// The identity of a request that its client marked; without a mark none is a repeat.
 fn fingerprint_of(secrets: &Secrets, asked: &Asked<'_>) -> Option<Fingerprint> {
     let Repetition { key, place } = asked.repetition?;
-    let key = secrets.message_hasher(HashPurpose::Idempotency).part(Some(key)).number(place);
-    let content = secrets
-        .message_hasher(HashPurpose::Content)
-        .number(asked.operation as u64)
-        .part(Some(asked.body));
+    let mut id = secrets.message_hasher(HashPurpose::Idempotency);
+    let mut content = secrets.message_hasher(HashPurpose::Content);
     Some(Fingerprint {
-        key: DuplicateKey(key.finish128()),
+        key: DuplicateKey(id.part(Some(key)).number(place).finish128()),
         trace: None,
-        content: content.finish64(),
+        content: content.number(asked.operation as u64).part(Some(asked.body)).finish64(),
         window: DuplicateWindow::Day,
     })
 }
