@@ -335,7 +335,11 @@ impl KeyedHash {
 
 /// The hash of one block with `len` bytes of message, behind the block of the key. Zeros follow
 /// the message.
-fn last_block(mut state: [u32; 8], block: &mut [u8; KeyedHash::BLOCK_BYTES], len: usize) -> [u32; 8] {
+fn last_block(
+    mut state: [u32; 8],
+    block: &mut [u8; KeyedHash::BLOCK_BYTES],
+    len: usize,
+) -> [u32; 8] {
     let bits = 8 * (KeyedHash::BLOCK_BYTES + len) as u64;
     block[len] = 0x80;
     block[KeyedHash::MESSAGE_BYTES_MAX + 1..].copy_from_slice(&bits.to_be_bytes());
@@ -476,7 +480,10 @@ mod tests {
             let (first, second) = message.split_at(usize::from(len) / 3);
             let short = hash.short_tag(&[first, second]);
             assert_eq!(short.is_some(), usize::from(len) <= KeyedHash::MESSAGE_BYTES_MAX);
-            assert_eq!(short.unwrap_or_else(|| hash.long_tag(&[&message])), hash.long_tag(&[&message]));
+            assert_eq!(
+                short.unwrap_or_else(|| hash.long_tag(&[&message])),
+                hash.long_tag(&[&message])
+            );
         }
     }
 

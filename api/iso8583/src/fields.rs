@@ -75,8 +75,7 @@ impl Class {
             Self::Binary => match encoding {
                 BitmapEncoding::Binary => true,
                 BitmapEncoding::HexText => {
-                    content.len().is_multiple_of(2)
-                        && are_all(content, |c| c.is_ascii_hexdigit())
+                    content.len().is_multiple_of(2) && are_all(content, |c| c.is_ascii_hexdigit())
                 }
             },
             Self::SignedDigits => match content {
