@@ -151,10 +151,25 @@ impl ReplyPort for ConnectionPort {
     }
 
     fn flush(&self) {
-        let waker = self.arrived.lock().waker.take();
-        if let Some(waker) = waker {
-            waker.wake();
+        wake(self.arrived.lock().waker.take());
+    }
+
+    fn deliver_all(&self, replies: &mut Vec<(u64, Reply)>) {
+        let mut arrived = self.arrived.lock();
+        if arrived.replies.is_empty() {
+            mem::swap(&mut arrived.replies, replies);
+        } else {
+            arrived.replies.append(replies);
         }
+        let waker = arrived.waker.take();
+        drop(arrived);
+        wake(waker);
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
     }
 }
 
@@ -236,15 +251,23 @@ mod tests {
         let mut context = Context::from_waker(&waker);
         let mut taken = Vec::new();
         assert!(port.poll_take(&mut context, &mut taken).is_pending());
-        port.deliver(1, Reply::Done(RecordSeq(1)));
-        port.deliver(2, Reply::Done(RecordSeq(2)));
+        let answers = |tags: &[u64]| -> Vec<(u64, Reply)> {
+            tags.iter().map(|tag| (*tag, Reply::Done(RecordSeq(*tag)))).collect()
+        };
+        answers(&[1, 2]).into_iter().for_each(|(tag, reply)| port.deliver(tag, reply));
         assert_eq!(woken.0.load(Ordering::SeqCst), 0);
         port.flush();
         port.flush();
         assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+        port.deliver_all(&mut answers(&[3, 4]));
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1, "it is awake");
         assert!(port.poll_take(&mut context, &mut taken).is_ready());
-        assert_eq!(taken, [(1, Reply::Done(RecordSeq(1))), (2, Reply::Done(RecordSeq(2)))]);
+        assert_eq!(taken, answers(&[1, 2, 3, 4]));
         taken.clear();
         assert!(port.poll_take(&mut context, &mut taken).is_pending());
+        port.deliver_all(&mut answers(&[5, 6]));
+        assert_eq!(woken.0.load(Ordering::SeqCst), 2);
+        assert!(port.poll_take(&mut context, &mut taken).is_ready());
+        assert_eq!(taken, answers(&[5, 6]));
     }
 }
