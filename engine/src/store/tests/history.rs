@@ -211,11 +211,11 @@ fn an_older_format_is_refused_by_its_number() {
 }
 
 /// Flips one byte of the first value of a table.
-fn flip<K: Key + 'static>(
+fn flip<K>(
     write_txn: &redb::WriteTransaction,
     table: redb::TableDefinition<'_, K, &'static [u8]>,
 ) where
-    for<'a> K: Value<SelfType<'a> = K>,
+    K: Key + for<'a> Value<SelfType<'a> = K> + 'static,
 {
     let mut table = write_txn.open_table(table).unwrap();
     let (key, mut bytes) = {
@@ -248,4 +248,30 @@ fn a_flipped_byte_is_found_by_whoever_reads_it() {
         let error = store.read().unwrap().audit().unwrap_err().to_string();
         assert!(error.contains("blocks, key"), "{error}");
     }
+}
+
+#[test]
+fn a_change_of_a_transaction_that_was_never_made_is_refused() {
+    use crate::domain::transaction::{TransactionProgress, TransactionState};
+    let records = journal(43, 100);
+    let progress = Box::new(TransactionProgress::empty(TransactionState::Canceled));
+    let change = |seq, transaction| Record {
+        seq: RecordSeq(seq),
+        at: records.last().unwrap().at,
+        effects: vec![Effect::TransactionProgress(TransactionSeq(transaction), progress.clone())],
+    };
+    let store = store_of(&records);
+    let run = [change(101, 9_999)];
+    let outcome = store.commit(
+        &gather(&run),
+        position_after(&[&records[..], &run].concat()),
+        CommitKind::Visible,
+    );
+    let text = outcome.unwrap_err().to_string();
+    assert!(text.contains("transaction 9999 changed, and there is none"), "{text}");
+    assert_eq!(store.checkpoint().unwrap().applied_seq, RecordSeq(100), "nothing was written");
+    // The same where the run makes transactions of its own, and all of the others are known.
+    let whole = [&records[..], &run].concat();
+    let outcome = commit(&empty_store(), &whole, CommitKind::Visible);
+    assert!(outcome.is_err(), "{outcome:?}");
 }
