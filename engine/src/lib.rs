@@ -13,6 +13,7 @@ pub mod engine;
 pub mod journal;
 pub mod limits;
 pub mod loader;
+pub mod packed;
 pub mod shard;
 pub mod store;
 pub mod submission;

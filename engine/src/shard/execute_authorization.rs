@@ -5,7 +5,7 @@ use super::execute::Moment;
 use super::execute_card::{Attempt, count_attempt, count_credentials, judge};
 use super::execute_network::{amount_for_account, log_unknown_card};
 use super::execute_reversal::cancel_if_nothing_remains;
-use super::state::{ShardState, authorization_id_of};
+use super::state::ShardState;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{Effect, NetworkMessageKind};
 use crate::command::network::{
@@ -13,6 +13,7 @@ use crate::command::network::{
 };
 use crate::command::reply::{AuthorizationReply, BalanceReply, NetworkReply};
 use crate::decision::{Rule, RuleSet, VelocityFinding};
+use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::credential::PresentedCredentials;
 use crate::domain::hold::hold_lifetime;
 use crate::domain::ids::{CardSlot, TransactionSeq};

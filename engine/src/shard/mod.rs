@@ -31,7 +31,9 @@ mod transactions;
 pub use duplicates::AnswerPlace;
 pub use execute::{Moment, execute};
 pub use recall::{Loaded, LoadedTransaction, Wanted};
-pub use state::{ShardState, authorization_id_of};
+pub use state::ShardState;
 pub use state_hash::{PartHash, StateHash};
 pub use timers::Timer;
 pub use transactions::{CacheLimits, OpenTransaction, PurchaseKey};
+
+pub use crate::domain::authorization_id::authorization_id_of;

@@ -16,6 +16,7 @@ mod projector;
 pub mod query;
 mod restore;
 mod rows;
+mod runs;
 mod tables;
 mod watermark;
 
@@ -35,7 +36,8 @@ pub use checkpoint::Checkpoint;
 pub use error::StoreError;
 pub use project::Projection;
 pub use projector::{
-    ProjectionError, ProjectionHealth, Projector, ProjectorOptions, catch_up, spawn_projector,
+    Pacing, ProjectionError, ProjectionHealth, Projector, ProjectorOptions, catch_up,
+    spawn_projector,
 };
 pub use query::Snapshot;
 pub use watermark::Watermark;
