@@ -35,9 +35,7 @@ use crate::journal::{
 use crate::limits;
 use crate::shard::ShardState;
 use crate::shard::run::{ShardWiring, spawn_shard};
-use crate::store::{
-    Checkpoint, Pacing, RestoreScope, Restored, Store, StoreError, Watermark,
-};
+use crate::store::{Checkpoint, Pacing, RestoreScope, Restored, Store, StoreError, Watermark};
 use crate::store::{Projector, ProjectorOptions, spawn_projector};
 use crate::submission::{Envelope, SubmitError};
 
