@@ -17,7 +17,7 @@ use crate::store::rows;
 use crate::store::tables::{TRANSACTION_BLOCKS, TRANSACTION_CHANGES};
 
 /// So many changes are folded into their block: about a quarter of its rows.
-const FOLD_CHANGES: usize = 32;
+const FOLD_CHANGES: usize = 16;
 /// So many blocks are folded in one commit; others wait for their next change.
 const FOLDS_MAX: usize = 256;
 

@@ -20,8 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::checkpoint::Checkpoint;
 use super::runs::Entry;
 use super::tables::{EarlyReversalKey, RecordPlace, StoredAnswer};
+use crate::codec::CodecError;
 use crate::command::effect::{Effect, NetworkLogEntry, RememberedAnswer};
-use crate::command::record::Record;
+use crate::command::record::{AuthorizationView, Record, RecordView};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::CardUsage;
 use crate::domain::company::Company;
@@ -31,7 +32,7 @@ use crate::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::member::{AccessToken, Member};
 use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
-use crate::packed::{RowAnswer, append_line, append_row};
+use crate::packed::{RowAnswer, TransactionView, append_line, append_row};
 use cards::CardChanges;
 
 /// A run of records on its way into the tables.
@@ -81,9 +82,9 @@ struct PackedRow {
 }
 
 impl PackedRows {
-    fn push(&mut self, number: u64, append: impl FnOnce(&mut Vec<u8>)) {
+    fn push(&mut self, number: u64, is_marked: bool, append: impl FnOnce(&mut Vec<u8>)) {
         append(&mut self.bytes);
-        self.rows.push(PackedRow { number, end: self.bytes.len(), is_marked: false });
+        self.rows.push(PackedRow { number, end: self.bytes.len(), is_marked });
     }
 
     fn last(&self) -> Option<u64> {
@@ -126,6 +127,46 @@ impl Projection {
             self.project_effect((seq.0, place), effect, &mut parts);
         }
         self.project_parts(seq, at, parts);
+    }
+
+    /// Takes a record as it is read from the journal; an authorization is copied, not decoded.
+    /// Errors: a damaged row.
+    pub fn project_view(&mut self, record: RecordView<'_>) -> Result<(), CodecError> {
+        match record {
+            RecordView::Outcome(record) => self.project(record),
+            RecordView::Authorization(authorization) => {
+                self.project_authorization(&authorization)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn project_authorization(&mut self, view: &AuthorizationView<'_>) -> Result<(), CodecError> {
+        self.begin_record(view.seq(), view.at());
+        let row = view.transaction();
+        let is_marked = view.has_posting() && self.project_hold(&row)?;
+        self.transactions.push(row.seq().0, is_marked, |bytes| {
+            bytes.extend_from_slice(view.row());
+        });
+        self.note_new_hold(row.seq(), row.authorized_at(), row.hold_expires_at());
+        if let (Some(card), Some(usage)) = (row.card(), view.usage()) {
+            self.usages.push((card.0, usage));
+        }
+        self.balances.extend(view.balances().map(|balances| (row.account().0, balances)));
+        Ok(())
+    }
+
+    /// Takes the posting of what a new transaction holds. Returns whether a mark on its row stands
+    /// for it: that is so where all that was requested is held.
+    fn project_hold(&mut self, row: &TransactionView<'_>) -> Result<bool, CodecError> {
+        let amount = row.to_progress()?.held.total();
+        let is_implied = amount == row.requested();
+        if !is_implied {
+            let (account, transaction) = (row.account(), row.seq());
+            let (from, to) = (Book::Funds, Book::Holds);
+            self.postings.push(Posting { account, transaction, from, to, amount });
+        }
+        Ok(is_implied)
     }
 
     fn begin_record(&mut self, seq: RecordSeq, at: Timestamp) {
@@ -183,17 +224,13 @@ impl Projection {
             let of_row = |answer: &RememberedAnswer| RowAnswer::of(&record, answer);
             let answer = parts.answers.iter().find_map(|answer| of_row(answer));
             parts.answers.retain(|answer| of_row(answer).is_none());
-            self.transactions.push(record.seq.0, |bytes| {
+            let implied = implied_posting(&record);
+            let implied = parts.postings.iter().position(|posting| *posting == implied);
+            implied.map(|place| parts.postings.remove(place));
+            self.transactions.push(record.seq.0, implied.is_some(), |bytes| {
                 append_row(bytes, &record, &progress, answer.as_ref());
             });
             self.note_new_hold(record.seq, record.authorized_at, progress.hold_expires_at);
-            let implied = implied_posting(&record);
-            if let Some(place) = parts.postings.iter().position(|posting| *posting == implied) {
-                parts.postings.remove(place);
-                if let Some(row) = self.transactions.rows.last_mut() {
-                    row.is_marked = true;
-                }
-            }
         }
         for (transaction, progress) in parts.progress {
             put(&mut self.progress, transaction.0, *progress);
@@ -223,7 +260,7 @@ impl Projection {
     }
 
     fn project_line(&mut self, line: &StatementLine) {
-        self.lines.push(line.seq.0, |bytes| append_line(bytes, line));
+        self.lines.push(line.seq.0, false, |bytes| append_line(bytes, line));
         self.account_lines.push(Entry::new(u64::from(line.account.0), line.seq.0));
     }
 
