@@ -10,6 +10,7 @@ use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::directory::DataDirectory;
 use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
 use tempfile::TempDir;
@@ -40,6 +41,7 @@ pub fn open_program(parent: &Path, cards: u64, pan_hash: impl Fn(u64) -> PanHash
         clock: Clock::System,
         retention: Retention::Forever,
         pacing: Pacing::default(),
+        caches: CacheLimits::default(),
     })
     .expect("a new directory can be opened");
     let mut commands = founding(cards, pan_hash);

@@ -17,7 +17,7 @@ use crate::domain::transaction::{TransactionProgress, TransactionRecord, Transac
 use crate::journal::testing::next_random;
 use crate::packed::RowAnswer;
 use crate::store::AnswerPlace;
-use crate::store::query::NetworkName;
+use crate::store::query::PurchaseKey;
 
 /// A journal whose transactions carry names from a small stock, whose holds end, and some of whose
 /// answers follow from their transaction.
@@ -159,9 +159,9 @@ fn check_names(store: &Store, model: &Model) {
             named.map(|row| row.record.seq).rev().collect()
         };
         let (original, retrieval) = (OriginalKey(key), RetrievalKey(key));
-        let found = snapshot.transactions_named(NetworkName::Original(original)).unwrap();
+        let found = snapshot.transactions_named(PurchaseKey::Original(original)).unwrap();
         assert_eq!(found, named(&|record| record.trace.original_key == Some(original)));
-        let found = snapshot.transactions_named(NetworkName::Retrieval(retrieval)).unwrap();
+        let found = snapshot.transactions_named(PurchaseKey::Retrieval(retrieval)).unwrap();
         assert_eq!(found, named(&|record| record.trace.retrieval_key == Some(retrieval)));
     }
 }
