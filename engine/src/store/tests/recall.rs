@@ -9,6 +9,7 @@ use super::world::journal;
 use super::*;
 use crate::command::effect::{Effect, RememberedAnswer};
 use crate::command::record::{RecordView, append_record, record_views};
+use crate::command::reply::NetworkReply;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{
@@ -348,4 +349,25 @@ fn busy_journal(authorizations: u64) -> Vec<Record> {
         records.push(last.clone());
     }
     records
+}
+
+/// A checkpoint without answers forgets all before it, and not what comes next.
+#[test]
+fn the_first_answer_after_a_checkpoint_is_found() {
+    let store = empty_store();
+    store.commit(&Projection::default(), position_after(&[]), CommitKind::Checkpoint).unwrap();
+    let fingerprint =
+        Fingerprint { key: DuplicateKey(3), trace: None, content: 1, window: DuplicateWindow::Day };
+    let answer = RememberedAnswer {
+        fingerprint,
+        expires_at: Timestamp(10).plus(Timestamp::DAY),
+        reply: NetworkReply::Conflict,
+    };
+    let effects = vec![Effect::Answer(Box::new(answer.clone()))];
+    let records = [Record { seq: RecordSeq(1), at: Timestamp(10), effects }];
+    commit(&store, &records, CommitKind::Checkpoint).unwrap();
+    let snapshot = store.read().unwrap();
+    let place = AnswerPlace::Record(RecordSeq(1));
+    assert_eq!(snapshot.answers_under(3).unwrap(), [place]);
+    assert_eq!(snapshot.answer_at(place).unwrap(), Some(answer));
 }
