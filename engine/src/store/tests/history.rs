@@ -211,10 +211,8 @@ fn an_older_format_is_refused_by_its_number() {
 }
 
 /// Flips one byte of the first value of a table.
-fn flip<K>(
-    write_txn: &redb::WriteTransaction,
-    table: redb::TableDefinition<'_, K, &'static [u8]>,
-) where
+fn flip<K>(write_txn: &redb::WriteTransaction, table: redb::TableDefinition<'_, K, &'static [u8]>)
+where
     K: Key + for<'a> Value<SelfType<'a> = K> + 'static,
 {
     let mut table = write_txn.open_table(table).unwrap();
