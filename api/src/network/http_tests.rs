@@ -15,7 +15,7 @@ use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_engine::store::Pacing;
-use cardswitch_iso8583::{Dialect, MessageBuilder, Mti, OriginalData, decode};
+use cardswitch_iso8583::{Dialect, Echo, MessageBuilder, Mti, OriginalData, decode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -160,8 +160,8 @@ impl Bench {
         let Mapped::Ask(command) = map_message(&message, &self.state.secrets) else {
             panic!("nothing is asked by {message:?}");
         };
-        let reply = self.state.switch.ask(*command).await.unwrap();
-        let elements = AnswerElements::of_reply(&message, &reply);
+        let reply = self.state.switch.ask(command).await.unwrap();
+        let elements = AnswerElements::of_reply(&Echo::of(&message), &reply);
         String::from_utf8(elements.code.0.to_vec()).unwrap()
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::ids::Timestamp;
 
 /// Identifies one message: the same key gets the same answer.
+/// INVARIANT: a key is made of all that a trace is made of, so messages of one key have one trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DuplicateKey(pub u128);
 

@@ -12,6 +12,7 @@ mod changes;
 mod indexes;
 mod write;
 
+pub(in crate::store) use changes::no_such_transaction;
 pub(in crate::store) use indexes::email_key;
 pub(in crate::store) use write::Written;
 
@@ -208,7 +209,7 @@ impl Projection {
             }
             Effect::Posting(row) => parts.postings.push(row),
             Effect::StatementLine(row) => self.project_line(&row),
-            Effect::Answer(row) => parts.answers.push(row),
+            Effect::Answer(row) => parts.answers.push(*row),
             Effect::EarlyReversal(row) => {
                 let original = row.original_key.map(|key| key.0);
                 let retrieval = row.retrieval_key.map(|key| key.0);
@@ -222,7 +223,7 @@ impl Projection {
     fn project_parts(&mut self, seq: RecordSeq, at: Timestamp, mut parts: RecordParts) {
         for (record, progress) in parts.transactions {
             let of_row = |answer: &RememberedAnswer| RowAnswer::of(&record, answer);
-            let answer = parts.answers.iter().find_map(|answer| of_row(answer));
+            let answer = parts.answers.iter().find_map(of_row);
             parts.answers.retain(|answer| of_row(answer).is_none());
             let implied = implied_posting(&record);
             let implied = parts.postings.iter().position(|posting| *posting == implied);
@@ -239,7 +240,7 @@ impl Projection {
         for answer in parts.answers {
             assert!(!self.answers.contains_key(&seq.0), "a record gives one answer");
             self.answer_keys.push(Entry::new(answer.fingerprint.message_key(), seq.0));
-            put(&mut self.answers, seq.0, (at, *answer));
+            put(&mut self.answers, seq.0, (at, answer));
         }
     }
 
@@ -287,7 +288,7 @@ struct RecordParts {
     transactions: Vec<(Box<TransactionRecord>, Box<TransactionProgress>)>,
     progress: Vec<(TransactionSeq, Box<TransactionProgress>)>,
     postings: Vec<Posting>,
-    answers: Vec<Box<RememberedAnswer>>,
+    answers: Vec<RememberedAnswer>,
 }
 
 /// The posting of a hold over all that was requested, which a mark on its row stands for.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redb::{Key, ReadableTable, Value, WriteTransaction};
 use serde::Serialize;
 
-use super::changes::{append_changed, unreadable, write_changes};
+use super::changes::{append_changed, no_such_transaction, unreadable, write_changes};
 use super::{PackedRows, Projection, cards, indexes};
 use crate::domain::ids::Timestamp;
 use crate::journal::ChainPosition;
@@ -79,8 +79,8 @@ impl Projection {
 
     /// What grows with history: transactions, lines, postings, and what they are found by.
     fn write_history(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
-        let first_new = self.transactions.rows.first().map_or(u64::MAX, |row| row.number);
-        let earlier = self.progress.range(..first_new).map(|(seq, row)| (*seq, row)).collect();
+        let earlier =
+            self.progress.range(..self.first_made()).map(|(seq, row)| (*seq, row)).collect();
         write_changes(write_txn, &earlier)?;
         let mut entries = self.write_transactions(write_txn)?;
         append_rows(write_txn, LINE_BLOCKS, &self.lines)?;
@@ -104,10 +104,11 @@ impl Projection {
         }
         let mut blocks = BlockWriter::open(write_txn, TRANSACTION_BLOCKS)?;
         let mut changed = Vec::new();
+        let mut changes = self.progress.range(self.first_made()..).peekable();
         for row in self.transactions.iter() {
             check_order(&blocks, &row)?;
             entries.add_transaction(&TransactionView::parse(row.bytes).map_err(unreadable)?);
-            let change = self.progress.get(&row.number);
+            let change = changes.next_if(|(seq, _)| **seq == row.number).map(|(_, row)| row);
             if change.is_none() {
                 blocks.push(&row)?;
                 continue;
@@ -116,8 +117,16 @@ impl Projection {
             append_changed(&mut changed, row.bytes, change).map_err(unreadable)?;
             blocks.push(&BlockRow { bytes: &changed, ..row })?;
         }
+        if let Some((seq, _)) = changes.next() {
+            return Err(no_such_transaction(*seq));
+        }
         blocks.finish()?;
         Ok(entries)
+    }
+
+    /// The first transaction of the run; beyond all where it makes none.
+    fn first_made(&self) -> u64 {
+        self.transactions.rows.first().map_or(u64::MAX, |row| row.number)
     }
 
     fn write_postings(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {

@@ -5,6 +5,7 @@
 
 mod audit;
 mod crash;
+mod history;
 mod model;
 mod projection;
 mod projector;
