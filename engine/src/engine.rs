@@ -221,19 +221,10 @@ impl Engine {
         let EngineOptions { directory, id_key, clock, retention, pacing } = options;
         let store = Arc::new(store);
         let checkpoint = store.checkpoint()?;
-        let identity = journal_identity(&directory);
         let position = chain_position(&checkpoint);
-        let expected = Expectation { identity, checkpoint: Some(position) };
-        // The tables are read while the journal is proven; neither looks at the other.
-        let (journal, restored) = std::thread::scope(|scope| {
-            let restored = scope.spawn(|| restore(&store));
-            (open_journal(&expected), restored.join())
-        });
-        let mut journal = journal?;
-        let (mut state, _) = restored.unwrap_or_else(|panic| resume_unwind(panic))?;
-        journal.visit_recovered(position, |header, payload| {
-            replay_batch(&mut state, header.number, payload).map(drop)
-        })?;
+        let expected =
+            Expectation { identity: journal_identity(&directory), checkpoint: Some(position) };
+        let (mut journal, state) = recover(&store, position, || open_journal(&expected))?;
         journal.keep_bytes(retention.keep_bytes());
         clock.advance_to(state.last_at());
 
@@ -463,6 +454,25 @@ pub(crate) fn chain_position(checkpoint: &Checkpoint) -> ChainPosition {
         hash: ChainHash(checkpoint.chain_hash),
         last_seq: checkpoint.applied_seq.0,
     }
+}
+
+/// Rebuilds the hot state: the tables' rows, then the journal after `position`, their checkpoint.
+fn recover(
+    store: &Store,
+    position: ChainPosition,
+    open_journal: impl FnOnce() -> Result<RedbJournal, JournalError>,
+) -> Result<(RedbJournal, ShardState), OpenError> {
+    // The tables are read while the journal is proven; neither looks at the other.
+    let (journal, restored) = std::thread::scope(|scope| {
+        let restored = scope.spawn(|| restore(store));
+        (open_journal(), restored.join())
+    });
+    let journal = journal?;
+    let (mut state, _) = restored.unwrap_or_else(|panic| resume_unwind(panic))?;
+    journal.visit_recovered(position, |header, payload| {
+        replay_batch(&mut state, header.number, payload).map(drop)
+    })?;
+    Ok((journal, state))
 }
 
 /// Rebuilds the hot state as of the tables' checkpoint.

@@ -14,7 +14,7 @@ use cardswitch_iso8583::{Echo, Message, Tpdu};
 use parking_lot::Mutex;
 
 /// How many places come and go together: about three kilobytes.
-const GROUP_PLACES: usize = 8;
+const GROUP_PLACES: u32 = 8;
 
 /// A request whose answer echoes it.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +42,8 @@ impl Drop for Pending {
 /// The requests of one connection by tag; tags are used again.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    groups: Vec<Box<[Pending; GROUP_PLACES]>>,
+    #[expect(clippy::vec_box, reason = "what is kept does not move when there come to be more")]
+    groups: Vec<Box<[Pending; GROUP_PLACES as usize]>>,
     free: Vec<u32>,
     waiting: usize,
 }
@@ -91,15 +92,16 @@ impl InFlight {
     }
 
     fn add_group(&mut self) {
-        let first = u32::try_from(self.groups.len() * GROUP_PLACES).unwrap_or(u32::MAX);
+        // INVARIANT: far fewer groups than numbers; what is in flight is bounded.
+        let first = u32::try_from(self.groups.len()).unwrap_or(u32::MAX) * GROUP_PLACES;
         self.groups.push(Box::default());
         // The lowest is taken first.
-        self.free.extend((0..GROUP_PLACES as u32).rev().map(|place| first + place));
+        self.free.extend((first..first + GROUP_PLACES).rev());
     }
 
     fn place(&mut self, tag: u64) -> Option<&mut Pending> {
-        let tag = usize::try_from(tag).ok()?;
-        self.groups.get_mut(tag / GROUP_PLACES)?.get_mut(tag % GROUP_PLACES)
+        let (tag, places) = (usize::try_from(tag).ok()?, GROUP_PLACES as usize);
+        self.groups.get_mut(tag / places)?.get_mut(tag % places)
     }
 }
 
@@ -156,11 +158,8 @@ impl ReplyPort for ConnectionPort {
 
     fn deliver_all(&self, replies: &mut Vec<(u64, Reply)>) {
         let mut arrived = self.arrived.lock();
-        if arrived.replies.is_empty() {
-            mem::swap(&mut arrived.replies, replies);
-        } else {
-            arrived.replies.append(replies);
-        }
+        // Not changed for each other: buffers as long as the longest batch would gather here.
+        arrived.replies.append(replies);
         let waker = arrived.waker.take();
         drop(arrived);
         wake(waker);

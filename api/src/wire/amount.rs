@@ -18,8 +18,8 @@ const AMOUNT_MAX_MAJOR: i64 = 1_000_000_000_000;
 const TEXT_BYTES_MAX: usize = 64;
 
 /// Whole digits of a plain amount, which is below the largest there is.
-const PLAIN_DIGITS_MAX: usize = 12;
-const _: () = assert!(10_i64.pow(PLAIN_DIGITS_MAX as u32) <= AMOUNT_MAX_MAJOR);
+const PLAIN_DIGITS_MAX: u32 = 12;
+const _: () = assert!(10_i64.pow(PLAIN_DIGITS_MAX) <= AMOUNT_MAX_MAJOR);
 
 /// An amount as responses show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,10 @@ fn parse_plain_amount(text: &str, exponent: u32) -> Option<Minor> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let has_point = whole.len() < text.len();
     let decimals = u32::try_from(fraction.len()).ok().filter(|decimals| *decimals <= exponent)?;
-    if whole.is_empty() || whole.len() > PLAIN_DIGITS_MAX || has_point && fraction.is_empty() {
+    if whole.is_empty()
+        || whole.len() > PLAIN_DIGITS_MAX as usize
+        || has_point && fraction.is_empty()
+    {
         return None;
     }
     let digits = whole.bytes().chain(fraction.bytes());
