@@ -26,6 +26,8 @@ pub const AWAITED_INTERVAL_MS: u64 = 2;
 pub const CHECKPOINT_RECORDS_MAX: u64 = 1_000_000;
 /// The longest time between two checkpoints while records come. Units: milliseconds.
 pub const CHECKPOINT_INTERVAL_MS: u64 = 5_000;
+/// How many index entries a projection merges at most with one commit.
+pub const RUN_MERGE_ENTRIES_MAX: u64 = 400_000;
 /// The store's page cache. Units: bytes.
 pub const STORE_CACHE_BYTES: usize = 256 << 20;
 /// How many differing cards or transactions an audit names, of each kind and account.

@@ -300,12 +300,6 @@ prop_compose! {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the low half is what a message key is")]
-fn message_key_of(answer: &RowAnswer) -> u64 {
-    let Fingerprint { key, trace, .. } = answer.fingerprint;
-    trace.map_or(key.0, |trace| trace.0) as u64
-}
-
 fn packed(
     record: &TransactionRecord,
     progress: &TransactionProgress,
@@ -330,7 +324,7 @@ proptest! {
         prop_assert_eq!(view.to_record().unwrap(), record.clone());
         prop_assert_eq!(view.to_progress().unwrap(), progress.clone());
         prop_assert_eq!(view.answer(), answer);
-        prop_assert_eq!(view.message_key(), answer.as_ref().map(message_key_of));
+        prop_assert_eq!(view.message_key(), answer.map(|answer| answer.fingerprint.message_key()));
         prop_assert_eq!(view.seq(), record.seq);
         prop_assert_eq!(view.authorized_at(), record.authorized_at);
         prop_assert_eq!(view.kind(), record.kind);

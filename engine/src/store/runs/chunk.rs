@@ -1,4 +1,4 @@
-//! A chunk: up to 32 KiB of a run's entries, each number as narrow as the chunk allows.
+//! A chunk: up to 16 KiB of a run's entries, each number as narrow as the chunk allows.
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -17,6 +17,8 @@
 //!
 //! INVARIANT: what is read back was checked against its sum and its key; nothing else checks a page.
 
+use std::ops::Range;
+
 use super::{ChunkKey, Entry, RunKind, damaged_chunk};
 use crate::store::error::StoreError;
 
@@ -24,8 +26,8 @@ const FORMAT: u8 = 1;
 const HEADER_BYTES: usize = 48;
 const TAIL_BYTES: usize = 8;
 
-/// The longest chunk: with its key and redb's own header it fills a page of 32 KiB.
-pub(super) const CHUNK_BYTES_MAX: usize = 32 * 1024 - 64;
+/// The longest chunk: with its key and redb's own header it fills a page of 16 KiB.
+pub(super) const CHUNK_BYTES_MAX: usize = 16 * 1024 - 64;
 
 /// Gathers sorted entries until a chunk is full.
 #[derive(Debug)]
@@ -132,7 +134,13 @@ impl ChunkBuilder {
 /// A chunk as it stands in a page, checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ChunkView<'a> {
+    layout: ChunkLayout,
     bytes: &'a [u8],
+}
+
+/// Where the numbers of a chunk stand among its bytes.
+#[derive(Clone, Copy, Debug)]
+struct ChunkLayout {
     count: usize,
     position: u64,
     major_width: usize,
@@ -140,6 +148,31 @@ pub(super) struct ChunkView<'a> {
     minors_at: usize,
     base_major: u64,
     base_minor: u64,
+}
+
+impl ChunkLayout {
+    /// The layout that a header of the right length tells.
+    fn read(bytes: &[u8]) -> Self {
+        let count = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) as usize;
+        let major_width = usize::from(bytes[6]);
+        Self {
+            count,
+            position: get_u64(bytes, 24),
+            major_width,
+            minor_width: usize::from(bytes[7]),
+            minors_at: HEADER_BYTES + count * major_width,
+            base_major: get_u64(bytes, 32),
+            base_minor: get_u64(bytes, 40),
+        }
+    }
+
+    /// Whether the numbers fill a chunk of this length.
+    const fn fills(&self, bytes: usize) -> bool {
+        self.count > 0
+            && self.major_width <= 8
+            && self.minor_width <= 8
+            && self.minors_at + self.count * self.minor_width + TAIL_BYTES == bytes
+    }
 }
 
 impl<'a> ChunkView<'a> {
@@ -153,26 +186,8 @@ impl<'a> ChunkView<'a> {
         if crc32c::crc32c(&bytes[4..]).to_le_bytes() != bytes[0..4] {
             return Err(damaged_chunk(key, "its sum is wrong"));
         }
-        let count =
-            usize::from(bytes[8]) | usize::from(bytes[9]) << 8 | usize::from(bytes[10]) << 16;
-        let (major_width, minor_width) = (usize::from(bytes[6]), usize::from(bytes[7]));
-        let minors_at = HEADER_BYTES + count * major_width;
-        let view = Self {
-            bytes,
-            count,
-            position: get_u64(bytes, 24),
-            major_width,
-            minor_width,
-            minors_at,
-            base_major: get_u64(bytes, 32),
-            base_minor: get_u64(bytes, 40),
-        };
-        let is_whole = bytes[4] == FORMAT
-            && count > 0
-            && major_width <= 8
-            && minor_width <= 8
-            && minors_at + count * minor_width + TAIL_BYTES == bytes.len();
-        if !is_whole {
+        let view = Self { layout: ChunkLayout::read(bytes), bytes };
+        if bytes[4] != FORMAT || !view.layout.fills(bytes.len()) {
             return Err(damaged_chunk(key, "its header contradicts itself"));
         }
         let place = (bytes[5], get_u64(bytes, 16), view.first().major(), view.first().minor());
@@ -182,26 +197,35 @@ impl<'a> ChunkView<'a> {
         Ok(view)
     }
 
+    /// Takes a copy that lives on its own; `spare` is memory to be used for it.
+    pub(super) fn to_copy(self, mut spare: Vec<u8>) -> ChunkCopy {
+        spare.clear();
+        spare.extend_from_slice(self.bytes);
+        ChunkCopy { layout: self.layout, bytes: spare }
+    }
+
     /// How many entries there are.
     pub(super) const fn count(&self) -> usize {
-        self.count
+        self.layout.count
     }
 
     /// How many entries the run has before these.
     pub(super) const fn position(&self) -> u64 {
-        self.position
+        self.layout.position
     }
 
     /// The entry at `place`, below the count.
     #[inline]
     pub(super) fn entry(&self, place: usize) -> Entry {
-        debug_assert!(place < self.count, "the place is inside the chunk");
-        let major =
-            get_narrow(self.bytes, HEADER_BYTES + place * self.major_width, self.major_width);
-        let minor =
-            get_narrow(self.bytes, self.minors_at + place * self.minor_width, self.minor_width);
+        let ChunkLayout { major_width, minor_width, minors_at, .. } = self.layout;
+        debug_assert!(place < self.layout.count, "the place is inside the chunk");
+        let major = get_narrow(self.bytes, HEADER_BYTES + place * major_width, major_width);
+        let minor = get_narrow(self.bytes, minors_at + place * minor_width, minor_width);
         // Wrapping: a chunk with a right sum was written from entries that fit.
-        Entry::new(self.base_major.wrapping_add(major), self.base_minor.wrapping_add(minor))
+        Entry::new(
+            self.layout.base_major.wrapping_add(major),
+            self.layout.base_minor.wrapping_add(minor),
+        )
     }
 
     /// The least entry.
@@ -211,12 +235,23 @@ impl<'a> ChunkView<'a> {
 
     /// The greatest entry.
     pub(super) fn last(&self) -> Entry {
-        self.entry(self.count - 1)
+        self.entry(self.layout.count - 1)
     }
 
     /// How many entries are below `bound`.
     pub(super) fn rank(&self, bound: Entry) -> usize {
-        let (mut low, mut high) = (0, self.count);
+        self.rank_within(0..self.layout.count, bound)
+    }
+
+    /// The first of these places whose entry is behind `bound`; their end if none is.
+    pub(super) fn rank_behind(&self, places: Range<usize>, bound: Entry) -> usize {
+        let end = places.end;
+        bound.next().map_or(end, |next| self.rank_within(places, next))
+    }
+
+    /// The first of these places whose entry is not below `bound`; their end if all are.
+    fn rank_within(&self, places: Range<usize>, bound: Entry) -> usize {
+        let (mut low, mut high) = (places.start, places.end);
         while low < high {
             let middle = low + (high - low) / 2;
             if self.entry(middle) < bound {
@@ -228,9 +263,42 @@ impl<'a> ChunkView<'a> {
         low
     }
 
+    /// The places of the entries between two, both included.
+    pub(super) fn between(&self, low: Entry, high: Entry) -> Range<usize> {
+        let from = self.rank(low);
+        from..self.rank_behind(from..self.layout.count, high)
+    }
+
     /// Appends the entries at these places to `entries`.
-    pub(super) fn decode_into(&self, places: std::ops::Range<usize>, entries: &mut Vec<Entry>) {
-        entries.extend(places.map(|place| self.entry(place)));
+    pub(super) fn decode_into(&self, places: Range<usize>, entries: &mut Vec<Entry>) {
+        let ChunkLayout { major_width, minor_width, minors_at, base_major, base_minor, .. } =
+            self.layout;
+        let majors = self.bytes.get(HEADER_BYTES + places.start * major_width..).unwrap_or(&[]);
+        let minors = self.bytes.get(minors_at + places.start * minor_width..).unwrap_or(&[]);
+        entries.extend((0..places.len()).map(|place| {
+            let major = get_narrow(majors, place * major_width, major_width);
+            let minor = get_narrow(minors, place * minor_width, minor_width);
+            Entry::new(base_major.wrapping_add(major), base_minor.wrapping_add(minor))
+        }));
+    }
+}
+
+/// A chunk that was taken out of its page.
+#[derive(Debug)]
+pub(super) struct ChunkCopy {
+    layout: ChunkLayout,
+    bytes: Vec<u8>,
+}
+
+impl ChunkCopy {
+    /// The chunk.
+    pub(super) fn view(&self) -> ChunkView<'_> {
+        ChunkView { layout: self.layout, bytes: &self.bytes }
+    }
+
+    /// The memory, for another copy.
+    pub(super) fn into_spare(self) -> Vec<u8> {
+        self.bytes
     }
 }
 

@@ -8,9 +8,11 @@
 //!
 //! INVARIANT: a target ends with `merged_until`; inputs count only behind it.
 
+use std::ops::Range;
+
 use redb::ReadableTable;
 
-use super::chunk::ChunkBuilder;
+use super::chunk::{ChunkBuilder, ChunkCopy};
 use super::directory::{Directory, Group, Merge, Run};
 use super::seek::{ChunkReader, Cursor, Segment};
 use super::{ChunkKey, Entry, RunKind, RunWriter};
@@ -257,8 +259,9 @@ struct Inputs {
 struct Input {
     cursor: Option<Cursor>,
     low: Entry,
-    entries: Vec<Entry>,
-    at: usize,
+    /// The chunk at hand, and which of its entries come next.
+    chunk: Option<ChunkCopy>,
+    places: Range<usize>,
     /// The chunks that were read, with their last entries.
     read: Vec<(ChunkKey, Entry)>,
 }
@@ -266,7 +269,9 @@ struct Input {
 impl Inputs {
     fn open(merge: &Merge, until: Option<Entry>) -> Self {
         let parts = merge.inputs.iter().filter_map(|run| Segment::behind(*run, until));
-        Self { inputs: parts.map(Input::open).collect(), round: Vec::new() }
+        let inputs: Vec<Input> = parts.map(Input::open).collect();
+        let round = Vec::with_capacity(inputs.len() * ROUND);
+        Self { inputs, round }
     }
 
     /// Puts the next entries of all inputs in order, and returns a bound: they are all up to it.
@@ -293,39 +298,45 @@ impl Inputs {
 impl Input {
     fn open(segment: Segment) -> Self {
         let cursor = Some(Cursor::new(segment));
-        Self { cursor, low: segment.low, entries: Vec::new(), at: 0, read: Vec::new() }
+        Self { cursor, low: segment.low, chunk: None, places: 0..0, read: Vec::new() }
     }
 
-    /// Reads the next chunk if there is nothing at hand.
+    /// Takes the next chunk if there is nothing at hand.
     fn load<T: ReadableTable<ChunkKey, &'static [u8]>>(
         &mut self,
         chunks: &ChunkReader<'_, T>,
     ) -> Result<(), StoreError> {
-        while self.at == self.entries.len() {
+        while self.places.is_empty() {
             let Some(cursor) = &mut self.cursor else { break };
             let Some(chunk) = chunks.next_chunk(cursor)? else {
                 self.cursor = None;
                 break;
             };
             let view = chunk.view()?;
-            self.entries.clear();
-            self.at = 0;
-            view.decode_into(view.rank(self.low)..view.count(), &mut self.entries);
+            self.places = view.rank(self.low)..view.count();
             self.read.push((chunk.key, view.last()));
+            let spare = self.chunk.take().map(ChunkCopy::into_spare).unwrap_or_default();
+            self.chunk = Some(view.to_copy(spare));
         }
         Ok(())
     }
 
+    /// The places of one round.
+    fn round_places(&self) -> Range<usize> {
+        self.places.start..self.places.end.min(self.places.start + ROUND)
+    }
+
     /// The entry up to which this input has enough at hand for a round.
     fn round_end(&self) -> Option<Entry> {
-        let ahead = self.entries.get(self.at..)?;
-        ahead.get(ROUND - 1).or(ahead.last()).copied()
+        let last = self.round_places().next_back()?;
+        self.chunk.as_ref().map(|chunk| chunk.view().entry(last))
     }
 
     fn take_until(&mut self, bound: Entry, round: &mut Vec<Entry>) {
-        let ahead = &self.entries[self.at..self.entries.len().min(self.at + ROUND)];
-        let taken = ahead.partition_point(|entry| *entry <= bound);
-        round.extend_from_slice(&ahead[..taken]);
-        self.at += taken;
+        let Some(chunk) = &self.chunk else { return };
+        let places = self.round_places();
+        let end = chunk.view().rank_behind(places.clone(), bound);
+        chunk.view().decode_into(places.start..end, round);
+        self.places.start = end;
     }
 }

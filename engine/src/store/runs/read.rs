@@ -73,7 +73,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
     }
 
     /// The minors of `major` within `minors`, in order. Cost: at most a chunk a run, and one for
-    /// each further 32 KiB that is read.
+    /// each further 16 KiB that is read.
     pub(in crate::store) fn scan(
         &self,
         major: u64,
@@ -94,11 +94,6 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
         Ok(self.scan(major, minor..end, Order::NewestFirst).next().transpose()?.is_some())
     }
 
-    /// The greatest minor of `major`.
-    pub(in crate::store) fn newest(&self, major: u64) -> Result<Option<u64>, StoreError> {
-        self.scan(major, 0..u64::MAX, Order::NewestFirst).next().transpose()
-    }
-
     /// How many runs and parts of runs a question goes to.
     #[cfg(test)]
     pub(super) fn runs(&self) -> usize {
@@ -117,8 +112,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
             let mut cursor = Cursor::new(*segment);
             while let Some(chunk) = self.chunks.next_chunk(&mut cursor)? {
                 let view = chunk.view()?;
-                let places = view.rank(segment.low)..rank_behind(&view, segment.high);
-                places
+                view.between(segment.low, segment.high)
                     .map(|place| view.entry(place))
                     .filter(|entry| entry.minor() >= first_minor)
                     .for_each(&mut visit);
@@ -180,16 +174,17 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
             return Ok(0);
         };
         let view = chunk.view()?;
-        let from = view.position() + view.rank(segment.low) as u64;
+        let places = view.between(segment.low, segment.high);
         if segment.high <= view.last() {
-            return Ok((view.position() + rank_behind(&view, segment.high) as u64) - from);
+            return Ok(places.len() as u64);
         }
+        let from = view.position() + places.start as u64;
         // The chunk before is at or behind the one above, so this one is there.
         let Some(chunk) = self.chunks.chunk_at(segment.run.run, segment.high)? else {
             return Ok(0);
         };
         let view = chunk.view()?;
-        let until = view.position() + rank_behind(&view, segment.high) as u64;
+        let until = view.position() + view.between(Entry::FIRST, segment.high).end as u64;
         until.checked_sub(from).ok_or_else(|| damaged_chunk(chunk.key, "its position is wrong"))
     }
 }
@@ -206,11 +201,6 @@ fn segments_of(group: &Group) -> Vec<Segment> {
     target.into_iter().chain(rest).collect()
 }
 
-/// How many entries of a chunk are at or before `bound`.
-fn rank_behind(view: &ChunkView<'_>, bound: Entry) -> usize {
-    bound.next().map_or(view.count(), |next| view.rank(next))
-}
-
 /// The minors of one major, read chunk by chunk.
 #[derive(Debug)]
 pub(in crate::store) struct Scan<'r, 't, T> {
@@ -223,7 +213,7 @@ pub(in crate::store) struct Scan<'r, 't, T> {
 
 impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Scan<'_, 't, T> {
     /// Leaves out the next `count` minors.
-    /// Cost: at most two chunks a run, and one for every 32 KiB left out of the run where it ends.
+    /// Cost: at most two chunks a run, and one for every 16 KiB left out of the run where it ends.
     pub(in crate::store) fn leave_out(&mut self, count: u64) -> Result<(), StoreError> {
         let mut left = count;
         while left > 0 {
@@ -279,8 +269,7 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Scan<'_, 't, T> {
     /// Takes what the segment has in this chunk, and moves on; false if there is nothing.
     fn take_minors(&mut self, mut cursor: Cursor, view: &ChunkView<'_>) -> bool {
         let Segment { low, high, .. } = cursor.segment;
-        let minors =
-            (view.rank(low)..rank_behind(view, high)).map(|place| view.entry(place).minor());
+        let minors = view.between(low, high).map(|place| view.entry(place).minor());
         let mut minors: Vec<u64> = minors.collect();
         let is_last = match self.order {
             Order::OldestFirst => view.last() >= high,
