@@ -108,6 +108,10 @@ struct Places {
 }
 
 impl Values for Places {
+    fn has_dead(&self) -> bool {
+        self.floor.record > RecordSeq(0)
+    }
+
     fn is_dead(&self, value: u32) -> bool {
         match AnswerPlace::of(value, &self.newest) {
             Some(AnswerPlace::Transaction(seq)) => seq < self.floor.transaction,

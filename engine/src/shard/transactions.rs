@@ -219,6 +219,10 @@ impl<K: Fn(&OpenTransaction) -> Option<u64>> RingKeys<'_, K> {
 }
 
 impl<K: Fn(&OpenTransaction) -> Option<u64>> Values for RingKeys<'_, K> {
+    fn has_dead(&self) -> bool {
+        self.first > 1
+    }
+
     fn is_dead(&self, value: u32) -> bool {
         self.position(value).is_none()
     }
