@@ -94,7 +94,7 @@ impl Shard {
         }
         let cvv = |matches| if matches { CvvCheck::Match } else { CvvCheck::Mismatch };
         authorize.credentials = PresentedCredentials {
-            expiry: purchase.expiry.map(|expiry| ExpiryMonth(expiry.into())),
+            expiry: purchase.expiry.map(ExpiryMonth),
             cvv: purchase.cvv_matches.map(cvv),
             pin: purchase.pin.map(PinVerifier),
             zip: purchase.zip.map(PackedZip::pack),
@@ -147,6 +147,11 @@ fn terms_of(card: &Card) -> AllowanceTerms {
     }
 }
 
+/// The part of a public id that differs from one transaction to the next.
+fn low_bits(id: u128) -> i64 {
+    i64::try_from(id & u128::from(i64::MAX.unsigned_abs())).unwrap()
+}
+
 impl Peer for Shard {
     fn found(&mut self, program: &Program) -> Outcome<()> {
         let drain =
@@ -174,7 +179,7 @@ impl Peer for Shard {
             };
             let bits = reply.failed_rules.iter().map(|rule| 1 << rule as u32);
             Ok(Verdict {
-                transaction: reply.transaction.map(|id| id.0.as_u128() as i64),
+                transaction: reply.transaction.map(|id| low_bits(id.0.as_u128())),
                 response_code: reply.response_code.number(),
                 failed_rules: bits.sum(),
                 allowance_balance: reply.allowance_balance.0,

@@ -30,6 +30,7 @@ mod transactions;
 
 pub use duplicates::AnswerPlace;
 pub use execute::{Moment, execute};
+pub use prefetch::look_ahead;
 pub use recall::{Loaded, LoadedTransaction, Wanted};
 pub use state::ShardState;
 pub use state_hash::{PartHash, StateHash};

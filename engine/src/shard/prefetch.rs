@@ -14,34 +14,35 @@ use super::state::ShardState;
 use crate::command::Command;
 use crate::command::network::{CardRef, NetworkCommand, NetworkRequest, PurchaseFacts};
 use crate::domain::card::PanHash;
-use crate::submission::Envelope;
 
 const REQUEST_AHEAD: usize = 24;
 const INDEX_AHEAD: usize = 16;
 const CARD_AHEAD: usize = 8;
 const ACCOUNT_AHEAD: usize = 4;
 
-/// Called before the command at `position` is taken.
-pub(super) fn look_ahead(state: &ShardState, batch: &[Envelope], position: usize) {
-    // At the start of a batch nothing was asked for yet.
-    if position == 0 {
-        for at in 0..REQUEST_AHEAD {
-            prefetch_request(batch, at);
-        }
-        (0..INDEX_AHEAD).for_each(|at| prefetch_lines(state, batch, at));
-        (0..CARD_AHEAD).for_each(|at| prefetch_card(state, batch, at));
-        (0..ACCOUNT_AHEAD).for_each(|at| prefetch_account(state, batch, at));
-    }
-    prefetch_request(batch, position + REQUEST_AHEAD);
-    prefetch_lines(state, batch, position + INDEX_AHEAD);
-    prefetch_card(state, batch, position + CARD_AHEAD);
-    prefetch_account(state, batch, position + ACCOUNT_AHEAD);
-}
-
-fn request_at(batch: &[Envelope], position: usize) -> Option<&NetworkRequest> {
-    match &batch.get(position)?.command.command {
-        Command::Network(request) => Some(request),
+/// Asks for what the commands behind `position` need; called before each command is taken, where
+/// `command_at` gives the commands of the batch by their place.
+pub fn look_ahead<'a>(
+    state: &ShardState,
+    command_at: impl Fn(usize) -> Option<&'a Command>,
+    position: usize,
+) {
+    let request_at = |position| match command_at(position)? {
+        Command::Network(request) => Some(&**request),
         Command::Admin(_) | Command::Tick => None,
+    };
+    let stages: [(usize, fn(&ShardState, &NetworkRequest)); 4] = [
+        (REQUEST_AHEAD, prefetch_request),
+        (INDEX_AHEAD, prefetch_lines),
+        (CARD_AHEAD, prefetch_card),
+        (ACCOUNT_AHEAD, prefetch_account),
+    ];
+    for (ahead, stage) in stages {
+        // At the start of a batch nothing was asked for yet.
+        let first = if position == 0 { 0 } else { position + ahead };
+        for request in (first..=position + ahead).filter_map(request_at) {
+            stage(state, request);
+        }
     }
 }
 
@@ -68,23 +69,20 @@ fn pan_of(request: &NetworkRequest) -> Option<PanHash> {
 }
 
 /// The lines of a request that another thread wrote.
-fn prefetch_request(batch: &[Envelope], position: usize) {
-    if let Some(request) = request_at(batch, position) {
-        prefetch(request);
-        prefetch(&request.fingerprint);
-        if let NetworkCommand::Authorize(authorize) = &request.command {
-            prefetch(&authorize.facts.card);
-            prefetch(&authorize.facts.merchant);
-            prefetch(&authorize.facts.merchant.zip);
-            prefetch(&authorize.facts.trace);
-            prefetch(&authorize.facts.trace.original_key);
-            prefetch(&authorize.credentials);
-        }
+fn prefetch_request(_: &ShardState, request: &NetworkRequest) {
+    prefetch(request);
+    prefetch(&request.fingerprint);
+    if let NetworkCommand::Authorize(authorize) = &request.command {
+        prefetch(&authorize.facts.card);
+        prefetch(&authorize.facts.merchant);
+        prefetch(&authorize.facts.merchant.zip);
+        prefetch(&authorize.facts.trace);
+        prefetch(&authorize.facts.trace.original_key);
+        prefetch(&authorize.credentials);
     }
 }
 
-fn prefetch_lines(state: &ShardState, batch: &[Envelope], position: usize) {
-    let Some(request) = request_at(batch, position) else { return };
+fn prefetch_lines(state: &ShardState, request: &NetworkRequest) {
     if let Some(pan) = pan_of(request) {
         state.cards.prefetch_pan(pan);
     }
@@ -96,17 +94,14 @@ fn prefetch_lines(state: &ShardState, batch: &[Envelope], position: usize) {
     }
 }
 
-fn prefetch_card(state: &ShardState, batch: &[Envelope], position: usize) {
-    if let Some(pan) = request_at(batch, position).and_then(pan_of)
-        && let Some(slot) = state.cards.prefetch_record(pan)
-    {
+fn prefetch_card(state: &ShardState, request: &NetworkRequest) {
+    if let Some(slot) = pan_of(request).and_then(|pan| state.cards.prefetch_record(pan)) {
         state.cards.prefetch_head(slot);
     }
 }
 
-fn prefetch_account(state: &ShardState, batch: &[Envelope], position: usize) {
-    if let Some(pan) = request_at(batch, position).and_then(pan_of)
-        && let Some(slot) = state.cards.find_by_pan(pan)
+fn prefetch_account(state: &ShardState, request: &NetworkRequest) {
+    if let Some(slot) = pan_of(request).and_then(|pan| state.cards.find_by_pan(pan))
         && let Some(account) = state.accounts.get(state.card(slot).account.index())
     {
         prefetch(account);

@@ -124,6 +124,7 @@ impl ShardState {
         };
         let mut state = Self { caching: Some(caching), ..Self::default() };
         state.transactions.reserve(limits.recent_transactions);
+        state.messages.reserve(limits.message_keys);
         state.timers.limit_to(Timestamp::MIN);
         state
     }

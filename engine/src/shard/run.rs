@@ -147,7 +147,11 @@ impl Shard {
     fn take_batch(&mut self, now: Timestamp, batch: &mut Vec<Envelope>, replies: &mut ReplyBatch) {
         let mut taken = Vec::with_capacity(batch.len());
         for position in 0..batch.len() {
-            look_ahead(&self.state, batch, position);
+            look_ahead(
+                &self.state,
+                |position| batch.get(position).map(|envelope| &envelope.command.command),
+                position,
+            );
             taken.push(self.take(now, &batch[position].command));
         }
         for (envelope, taken) in batch.drain(..).zip(taken) {
