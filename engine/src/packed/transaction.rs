@@ -244,6 +244,9 @@ impl<'a> TransactionView<'a> {
     /// The dimensions of its card at that time.
     #[must_use]
     pub fn dimensions(&self) -> Dimensions {
+        if self.present() & DIMENSIONS == 0 {
+            return Dimensions::default();
+        }
         let mut at = HEAD_BYTES + self.answer_bytes();
         let mut bit = FIRST_DIMENSION;
         Dimensions::default().map(|_: Option<DimensionId>| {

@@ -6,7 +6,7 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | card_usages | card slot / 120 | CRC32C, format version, 3 zero, 120 usages of 32 bytes |
+//! | card_usages | card slot / 500 | CRC32C, format version, 3 zero, 500 usages of 32 bytes |
 //! | account_balances | account slot | row |
 //!
 //! INVARIANT: on disk they are as of `META_NUMBERS`, which is the record of the last checkpoint. Tables
@@ -26,11 +26,13 @@ use crate::domain::allowance::CardUsage;
 use crate::domain::ids::CardSlot;
 use crate::packed::{USAGE_BYTES, pack_usage, parse_usage};
 
-/// How many usages are in a page: as many as keep it within one page of redb.
-const PAGE_USAGES: u32 = 120;
+/// How many usages are in a page: as many as keep it a little under 16 KiB.
+const PAGE_USAGES: u32 = 500;
 const PAGE_HEAD_BYTES: usize = 8;
 const PAGE_BYTES: usize = PAGE_HEAD_BYTES + PAGE_USAGES as usize * USAGE_BYTES;
 const PAGE_FORMAT: u8 = 1;
+
+const _: () = assert!(PAGE_BYTES < 16 * 1024 - 64);
 
 /// After-images of one kind, newest layer last. A layer is half as long as the one before it, or
 /// shorter, so there are few of them.
@@ -136,7 +138,7 @@ impl Numbers {
         self.usages.0.is_empty() && self.balances.0.is_empty()
     }
 
-    /// Writes everything to the tables. Cost: a page for every 120 slots with a change, at most one
+    /// Writes everything to the tables. Cost: a page for every 500 slots with a change, at most one
     /// a change.
     pub(super) fn write(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
         let mut balances = write_txn.open_table(ACCOUNT_BALANCES.definition())?;

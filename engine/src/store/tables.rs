@@ -11,7 +11,7 @@
 //! | companies, accounts, account_balances, members | slot | row |
 //! | access_tokens | SHA-256 of the token | row |
 //! | cards | card slot | CRC32C, packed card |
-//! | card_usages | card slot / 120 | page of usages |
+//! | card_usages | card slot / 500 | page of usages |
 //! | card_attempts, credential_failures | card slot | row |
 //! | transaction_blocks | first transaction sequence | block of packed transactions |
 //! | transaction_changes | transaction sequence | CRC32C, packed progress; where it is newer than the block's |

@@ -172,7 +172,9 @@ impl Entries {
         };
         let mut entries = Self::default();
         let names = [TransactionMessages, OriginalKeys, RetrievalKeys];
-        for kind in [CompanyTransactions, CardTransactions, MemberTransactions].into_iter().chain(names) {
+        for kind in
+            [CompanyTransactions, CardTransactions, MemberTransactions].into_iter().chain(names)
+        {
             entries.0[usize::from(kind.number())].reserve(count);
         }
         entries
