@@ -7,61 +7,51 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use cardswitch_benches::meter::{Meter, print_control, print_ratio};
+use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{
     BareShard, Purchases, Random, ample_balances, card_records, credentials, decide_purchase,
+    is_approved,
 };
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::record::append_record;
-use cardswitch_engine::command::reply::{NetworkReply, Reply};
-use criterion::{BenchmarkId, Criterion, Throughput};
+use cardswitch_engine::command::reply::Reply;
 
 const CARD_COUNTS: [u64; 2] = [10_000, 1_000_000];
 /// Authorizations at each iteration; as many as the shard takes at a time.
 const BATCH_LEN: u64 = 512;
-/// A shard keeps every purchase it approved, so it starts afresh after so many.
+/// A bare shard keeps every purchase it approved, so it starts afresh after so many.
 const SHARD_AGE_MAX: u64 = 300_000;
 
 fn main() {
-    let mut criterion = Criterion::default()
-        .measurement_time(Duration::from_secs(5))
-        .sample_size(20)
-        .configure_from_args();
-    print_control("before");
-    for cards in CARD_COUNTS {
-        compare(&mut criterion, cards);
-    }
-    print_control("after");
-    criterion.final_summary();
+    let pace = Pace { samples: 20, ..Pace::SHORT.seconds(4) };
+    Bench::run("shard", pace, |bench| {
+        for cards in CARD_COUNTS {
+            compare(bench, cards);
+        }
+    });
 }
 
-fn compare(criterion: &mut Criterion, cards: u64) {
-    let (mut decided, mut applied, mut encoded) =
-        (Meter::default(), Meter::default(), Meter::default());
+fn compare(bench: &mut Bench, cards: u64) {
+    let decided = measure_decisions(bench, cards);
+    let (apply, encode) =
+        (format!("execute_apply/{cards}"), format!("execute_encode_apply/{cards}"));
+    if !bench.wants(&apply) && !bench.wants(&encode) {
+        return;
+    }
     let mut aging = AgingShard::new(cards);
-    let mut group = criterion.benchmark_group("shard");
-    group.throughput(Throughput::Elements(BATCH_LEN));
-    group.bench_function(BenchmarkId::new("yardstick_decide", cards), |bencher| {
-        measure_decisions(bencher, cards, &mut decided);
+    let applied = bench.measure_timed(&apply, BATCH_LEN, |iterations| {
+        aging.run(iterations, |shard, command| shard.take(command))
     });
-    group.bench_function(BenchmarkId::new("execute_apply", cards), |bencher| {
-        applied.measure_timed(bencher, BATCH_LEN, |iterations| {
-            aging.run(iterations, |shard, command| shard.take(command))
-        });
-    });
-    group.bench_function(BenchmarkId::new("execute_encode_apply", cards), |bencher| {
-        let mut payload = Vec::with_capacity(1 << 20);
-        encoded.measure_timed(bencher, BATCH_LEN, |iterations| {
-            aging.run(iterations, |shard, command| {
-                shard.take_and_encode(command, |seq, at, effects| {
-                    payload.clear();
-                    let written = append_record(&mut payload, seq, at, effects);
-                    assert!(written.is_ok(), "the effects of one command fit a record");
-                })
+    let mut payload = Vec::with_capacity(1 << 20);
+    let encoded = bench.measure_timed(&encode, BATCH_LEN, |iterations| {
+        aging.run(iterations, |shard, command| {
+            shard.take_and_encode(command, |seq, at, effects| {
+                payload.clear();
+                let written = append_record(&mut payload, seq, at, effects);
+                assert!(written.is_ok(), "the effects of one command fit a record");
             })
-        });
+        })
     });
-    group.finish();
     let decision = "the decision alone";
     print_ratio(&format!("execute + apply, {cards} cards"), &applied, decision, &decided);
     print_ratio(&format!("execute + encode + apply, {cards} cards"), &encoded, decision, &decided);
@@ -107,20 +97,19 @@ impl AgingShard {
     }
 }
 
-fn is_approved(reply: &Reply) -> bool {
-    matches!(reply, Reply::Network(NetworkReply::Authorization(reply))
-        if reply.response_code.is_approved())
-}
-
-fn measure_decisions(bencher: &mut criterion::Bencher<'_>, card_count: u64, meter: &mut Meter) {
-    let cards = card_records(card_count);
+fn measure_decisions(bench: &mut Bench, cards: u64) -> Meter {
+    let name = format!("yardstick_decide/{cards}");
+    if !bench.wants(&name) {
+        return Meter::default();
+    }
+    let records = card_records(cards);
     let credentials = credentials();
     let balances = black_box(ample_balances());
     let mut random = Random::new(12);
-    meter.measure(bencher, BATCH_LEN, || {
-        let slots = (0..BATCH_LEN).map(|_| usize::try_from(random.below(card_count)).unwrap_or(0));
+    bench.measure(&name, BATCH_LEN, || {
+        let slots = (0..BATCH_LEN).map(|_| usize::try_from(random.below(cards)).unwrap_or(0));
         let approved =
-            |slot: &usize| decide_purchase(&cards[*slot], &balances, &credentials).is_empty();
+            |slot: &usize| decide_purchase(&records[*slot], &balances, &credentials).is_empty();
         slots.filter(approved).count()
-    });
+    })
 }

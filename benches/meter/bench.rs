@@ -1,0 +1,176 @@
+//! The frame of a bench file's run: what the command line asks for, the control before and after,
+//! and measurements that criterion takes and a `Meter` keeps.
+//!
+//! A measurement that is too long to be repeated (a start, a whole journal) is taken `once`: it
+//! obeys the same filter, but criterion sees nothing of it.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, SamplingMode, Throughput};
+
+use super::control::print_control;
+use super::{Meter, shown};
+
+/// Flags of criterion that take a value, which is not a filter then.
+const FLAGS_WITH_VALUE: [&str; 16] = [
+    "--save-baseline",
+    "--baseline",
+    "--baseline-lenient",
+    "--load-baseline",
+    "--sample-size",
+    "--warm-up-time",
+    "--measurement-time",
+    "--nresamples",
+    "--noise-threshold",
+    "--confidence-level",
+    "--significance-level",
+    "--profile-time",
+    "--color",
+    "--plotting-backend",
+    "--output-format",
+    "--format",
+];
+
+/// How long and how often is measured, unless the command line says otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Before the first sample.
+    pub warm_up: Duration,
+    /// All samples together.
+    pub measurement: Duration,
+    /// How many; 10 at least.
+    pub samples: usize,
+    /// Samples of one length rather than of growing length.
+    pub is_flat: bool,
+}
+
+impl Pace {
+    /// For what takes nanoseconds: many short samples.
+    pub const SHORT: Self = Self {
+        warm_up: Duration::from_millis(500),
+        measurement: Duration::from_secs(2),
+        samples: 40,
+        is_flat: false,
+    };
+    /// For what waits for disks, sockets and threads: few long samples of one length.
+    pub const LONG: Self = Self {
+        warm_up: Duration::from_millis(500),
+        measurement: Duration::from_secs(3),
+        samples: 10,
+        is_flat: true,
+    };
+
+    /// The same for so many seconds.
+    #[must_use]
+    pub const fn seconds(self, seconds: u64) -> Self {
+        Self { measurement: Duration::from_secs(seconds), ..self }
+    }
+}
+
+/// A bench file's run.
+pub struct Bench {
+    name: &'static str,
+    criterion: Criterion,
+    filter: Option<String>,
+    pace: Pace,
+}
+
+impl Bench {
+    /// Runs a bench file: its questions between two controls.
+    pub fn run(name: &'static str, pace: Pace, questions: impl FnOnce(&mut Self)) {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+        if has("--list") || has("--test") {
+            // Whoever lists or tests everything has no use for millions of transactions.
+            println!("{name}: bench");
+            return;
+        }
+        let criterion = Criterion::default().configure_from_args();
+        let mut bench = Self { name, criterion, filter: filter_of(&arguments), pace };
+        print_control("before");
+        questions(&mut bench);
+        print_control("after");
+        bench.criterion.final_summary();
+    }
+
+    /// Whether a measurement is asked for; else its preparation can be left out.
+    #[must_use]
+    pub fn wants(&self, name: &str) -> bool {
+        let full = format!("{}/{name}", self.name);
+        self.filter.as_ref().is_none_or(|filter| full.contains(filter.as_str()))
+    }
+
+    /// Sets how the following are measured.
+    pub fn set_pace(&mut self, pace: Pace) {
+        self.pace = pace;
+    }
+
+    /// Measures `work`, which handles `elements` at each call.
+    pub fn measure<R>(&mut self, name: &str, elements: u64, mut work: impl FnMut() -> R) -> Meter {
+        self.measure_timed(name, elements, |iterations| {
+            let start = Instant::now();
+            for _ in 0..iterations {
+                black_box(work());
+            }
+            start.elapsed()
+        })
+    }
+
+    /// As `measure`, where `run` makes the iterations and tells how long they took.
+    pub fn measure_timed(
+        &mut self,
+        name: &str,
+        elements: u64,
+        mut run: impl FnMut(u64) -> Duration,
+    ) -> Meter {
+        let mut meter = Meter::default();
+        let mut group = self.criterion.benchmark_group(self.name);
+        group.throughput(Throughput::Elements(elements));
+        group.sample_size(self.pace.samples).warm_up_time(self.pace.warm_up);
+        group.measurement_time(self.pace.measurement);
+        if self.pace.is_flat {
+            group.sampling_mode(SamplingMode::Flat);
+        }
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|iterations| {
+                let elapsed = run(iterations);
+                meter.note(iterations.max(1) * elements, elapsed);
+                elapsed
+            });
+        });
+        group.finish();
+        // What came before them was the warm-up.
+        meter.keep_last(self.pace.samples);
+        meter
+    }
+
+    /// Takes a measurement that cannot be repeated; `None` where it is not asked for.
+    pub fn once<T>(
+        &self,
+        name: &str,
+        measure: impl FnOnce() -> (u64, Duration, T),
+    ) -> Option<(Meter, T)> {
+        if !self.wants(name) {
+            return None;
+        }
+        let (elements, elapsed, found) = measure();
+        let mut meter = Meter::default();
+        meter.note(elements, elapsed);
+        let each = meter.median_ns().unwrap_or(0.0);
+        println!("{}/{name}    once: {} an element, {elements} of them", self.name, shown(each));
+        Some((meter, found))
+    }
+}
+
+/// The first argument that is neither a flag nor a flag's value.
+fn filter_of(arguments: &[String]) -> Option<String> {
+    let mut is_value = false;
+    for argument in arguments {
+        if !is_value && !argument.starts_with('-') {
+            return Some(argument.clone());
+        }
+        is_value = FLAGS_WITH_VALUE.contains(&argument.as_str());
+    }
+    None
+}
