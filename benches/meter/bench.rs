@@ -145,21 +145,17 @@ impl Bench {
         meter
     }
 
-    /// Takes a measurement that cannot be repeated; `None` where it is not asked for.
-    pub fn once<T>(
-        &self,
-        name: &str,
-        measure: impl FnOnce() -> (u64, Duration, T),
-    ) -> Option<(Meter, T)> {
-        if !self.wants(name) {
-            return None;
-        }
-        let (elements, elapsed, found) = measure();
+    /// Takes a measurement that cannot be repeated, where it is asked for: `measure` tells how many
+    /// elements it handled, and in what time.
+    pub fn once(&self, name: &str, measure: impl FnOnce() -> (u64, Duration)) -> Meter {
         let mut meter = Meter::default();
-        meter.note(elements, elapsed);
-        let each = meter.median_ns().unwrap_or(0.0);
-        println!("{}/{name}    once: {} an element, {elements} of them", self.name, shown(each));
-        Some((meter, found))
+        if self.wants(name) {
+            let (elements, elapsed) = measure();
+            meter.note(elements, elapsed);
+            let each = meter.median_ns().map(shown).unwrap_or_default();
+            println!("{}/{name}    once: {each} each, {elements} of them", self.name);
+        }
+        meter
     }
 }
 

@@ -25,6 +25,11 @@ impl Latencies {
         self.0.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(LATENCY_NS_MAX));
     }
 
+    /// Adds those of another.
+    pub fn add(&mut self, other: &Self) {
+        self.0.add(&other.0).must("add histograms of the same bounds");
+    }
+
     /// The latency that so many per cent do not pass. Units: microseconds.
     #[must_use]
     pub fn percentile_us(&self, percent: f64) -> f64 {

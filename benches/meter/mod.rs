@@ -55,6 +55,21 @@ pub struct Measured {
     pub latencies: Latencies,
 }
 
+impl Measured {
+    /// Prints its rate and latencies, and its time as so many times that of a yardstick.
+    pub fn print_beside(&self, name: &str, things: &str, yardstick: &Meter, yardstick_name: &str) {
+        let (each, least) = (self.meter.median_ns(), yardstick.median_ns());
+        if let (Some(each), Some(least)) = (each, least) {
+            println!(
+                "RATIO {name}: {:.0} {things}/s, {:.2} times {yardstick_name}; {}",
+                1e9 / each,
+                each / least,
+                self.latencies
+            );
+        }
+    }
+}
+
 /// Prints how two measurements of one run compare.
 pub fn print_ratio(what: &str, measured: &Meter, yardstick_name: &str, yardstick: &Meter) {
     if let (Some(measured), Some(yardstick)) = (measured.median_ns(), yardstick.median_ns()) {

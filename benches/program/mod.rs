@@ -23,6 +23,7 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 pub use bare_shard::{BareShard, is_approved};
 pub use founding::{Program, card_id, company_id, founding, new_card};
 pub use purchases::Purchases;
+pub(crate) use purchases::digits;
 pub use random::{Random, mix};
 
 /// When the program starts: 2026-11-21T12:00:00Z.

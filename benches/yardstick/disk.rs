@@ -118,6 +118,18 @@ impl DiskYardstick {
     }
 }
 
+impl DiskYardstick {
+    /// Prints latencies at a fixed rate of arrival as multiples of single commits.
+    pub fn print_open_loop(&self, name: &str, waited: &Latencies) {
+        let times = |percent| waited.percentile_us(percent) / self.commits.percentile_us(percent);
+        println!(
+            "RATIO {name}: {waited} from when each was due; p50 {:.2}, p99 {:.2} times a redb commit's",
+            times(50.0),
+            times(99.0)
+        );
+    }
+}
+
 fn repeat(mut work: impl FnMut()) -> (Meter, Latencies) {
     let (mut meter, mut latencies) = (Meter::default(), Latencies::default());
     let start = Instant::now();
