@@ -32,7 +32,7 @@ fn compare(bench: &mut Bench, cards: u64) {
     let lines = measure_lines(bench, cards);
     let dense = measure_dense(bench, cards);
     let what = format!("decision by slot over {cards} cards");
-    print_ratio(&what, &dense, "its lines alone", &lines);
+    print_ratio(&what, &dense, &[("its lines alone", &lines)]);
 }
 
 fn measure_lines(bench: &mut Bench, cards: u64) -> Meter {
@@ -56,7 +56,8 @@ fn measure_lines(bench: &mut Bench, cards: u64) -> Meter {
             sum ^ lines.read_in_turn(&hashes[order.next_range(BATCH_LEN)], nothing)
         })
     });
-    print_ratio(&format!("lines in turn over {cards} cards"), &turned, "by batches", &free);
+    let what = format!("lines in turn over {cards} cards");
+    print_ratio(&what, &turned, &[("lines by batches", &free)]);
     free
 }
 

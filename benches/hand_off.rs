@@ -41,9 +41,10 @@ fn main() {
             let name = format!("shard/{len}");
             let measured = bench.measure(&name, len as u64, || shard.send_round(len));
             shard.finish();
-            let what = format!("hand-off of {len} through the shard");
-            print_ratio(&what, &measured, "one vector a batch through channels", &channel);
-            print_ratio(&what, &measured, "swapped vectors", &swapped);
+            let what = format!("a command handed to the shard and back, {len} at a time");
+            let yardsticks =
+                [("one vector a batch through channels", &channel), ("swapped vectors", &swapped)];
+            print_ratio(&what, &measured, &yardsticks);
         }
     });
 }

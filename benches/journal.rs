@@ -52,8 +52,8 @@ fn compare(bench: &mut Bench, count: usize, record_bytes: usize) {
     });
     let measured = measure_committer(bench, &size, &payload, directory.path());
     let what = format!("a record of {record_bytes} bytes, {count} to a commit");
-    print_ratio(&what, &measured, "a bare redb commit", &commit);
-    print_ratio(&what, &measured, "append + fdatasync", &append);
+    let yardsticks = [("a bare redb commit", &commit), ("append + fdatasync", &append)];
+    print_ratio(&what, &measured, &yardsticks);
 }
 
 fn measure_committer(bench: &mut Bench, size: &str, payload: &[u8], directory: &Path) -> Meter {

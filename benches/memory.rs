@@ -1,46 +1,70 @@
 //! How many bytes does a card take in memory?
 //!
-//! What the process has resident before and after a shard gets a million cards, and, where an
-//! engine is opened on them, with every cache that is bounded but not used yet. The cards' names,
-//! descriptions and addresses are as short as can be and counted apart; there are no holds and no
-//! remembered answers. The yardstick is the bytes of what a card is made of, laid side by side.
+//! What a fresh process has resident before and after a shard gets a million cards, and what it has
+//! when an engine is opened on them, tables and journal included. Names and descriptions are short
+//! and counted apart; there are no holds and no remembered answers. Beside it stands the record
+//! that decisions read, which no layout can do without.
 
-use std::sync::Arc;
+use std::path::Path;
 
-use cardswitch_benches::installation::{CardHashes, Installed, stored_cards};
-use cardswitch_benches::meter::{Bench, Pace, resident_bytes};
+use cardswitch_benches::installation::{
+    CardHashes, install, open, stored_cards, temporary_directory,
+};
+use cardswitch_benches::meter::{Bench, Pace, Process, resident_bytes, task};
 use cardswitch_benches::program::{BareShard, Program, company_id, new_card, pan_hash};
 use cardswitch_engine::domain::card::CardRecord;
+use cardswitch_engine::engine::Retention;
 
 fn main() {
+    if let Some(task) = task() {
+        return carry_out(&task);
+    }
     Bench::run("memory", Pace::LONG, |bench| {
         let cards = stored_cards();
         let name = format!("shard/{cards}");
         if bench.wants(&name) {
-            let before = resident_bytes();
-            let mut shard = BareShard::empty();
-            shard.found(Program::of_one_company(cards));
-            print(&name, cards, resident_bytes() - before);
-            drop(shard);
+            print(&name, cards, resident_of(&["shard", &cards.to_string()]));
         }
         let name = format!("engine/{cards}");
         if bench.wants(&name) {
-            let before = resident_bytes();
+            let directory = temporary_directory();
             let program = Program::of_one_company(cards);
-            let installed = Installed::new(program, CardHashes::Simulated);
-            print(&name, cards, resident_bytes().saturating_sub(before));
-            drop(Arc::clone(&installed.engine));
+            let data = install(directory.path(), program, CardHashes::Simulated);
+            print(&name, cards, resident_of(&["engine", &data.to_string_lossy()]));
         }
     });
+}
+
+/// Prints how many bytes more were resident when there were cards.
+fn carry_out(task: &[String]) {
+    let before = resident_bytes();
+    match task {
+        [what, cards] if what == "shard" => {
+            let mut shard = BareShard::empty();
+            shard.found(Program::of_one_company(cards.parse().unwrap_or(0)));
+            println!("{}", resident_bytes() - before);
+        }
+        [_, data] => {
+            let _engine = open(Path::new(data), Retention::Recovery);
+            println!("{}", resident_bytes() - before);
+        }
+        _ => {}
+    }
+}
+
+fn resident_of(task: &[&str]) -> u64 {
+    let [bytes] = Process::start(task).read_numbers();
+    bytes
 }
 
 fn print(name: &str, cards: u64, bytes: u64) {
     let each = bytes as f64 / cards as f64;
     let named = name_bytes();
     println!(
-        "RATIO {name}: {each:.0} bytes a card resident, {:.0} without its {named} bytes of name; \
-         the record that decisions read has {}",
+        "RATIO {name}: {each:.0} bytes a card resident, {:.0} without its {named} bytes of text; \
+         {:.2} times the {} bytes that a decision reads",
         each - named as f64,
+        each / size_of::<CardRecord>() as f64,
         size_of::<CardRecord>()
     );
 }

@@ -52,9 +52,9 @@ fn compare(bench: &mut Bench, cards: u64) {
             })
         })
     });
-    let decision = "the decision alone";
-    print_ratio(&format!("execute + apply, {cards} cards"), &applied, decision, &decided);
-    print_ratio(&format!("execute + encode + apply, {cards} cards"), &encoded, decision, &decided);
+    let yardsticks = [("the decision alone", &decided)];
+    print_ratio(&format!("execute + apply, {cards} cards"), &applied, &yardsticks);
+    print_ratio(&format!("execute + encode + apply, {cards} cards"), &encoded, &yardsticks);
 }
 
 /// A shard that is replaced by a young one before its open transactions pile up.

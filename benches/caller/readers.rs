@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cardswitch_engine::domain::ids::{CardSlot, CompanySlot, TransactionSeq};
+use cardswitch_engine::domain::ids::{CompanySlot, TransactionSeq};
 use cardswitch_engine::store::query::{Page, TransactionFilter};
 use cardswitch_engine::store::{Store, StoreError};
 
@@ -91,13 +91,14 @@ impl Reader {
             return Ok(());
         }
         let page = Page::first(PAGE_LEN);
-        let listed = if turn % 4 == 1 {
-            let found = snapshot.transaction(seq)?;
-            let card = found.and_then(|found| found.record.card).unwrap_or(CardSlot(0));
-            snapshot.list_card_transactions(card, &page)?
-        } else {
-            let company = CompanySlot(0);
-            snapshot.list_transactions(company, &TransactionFilter::default(), &page)?
+        // What came first, the opening balance, has no card.
+        let card = snapshot.transaction(seq)?.and_then(|found| found.record.card);
+        let listed = match card.filter(|_| turn % 4 == 1) {
+            Some(card) => snapshot.list_card_transactions(card, &page)?,
+            None => {
+                let filter = TransactionFilter::default();
+                snapshot.list_transactions(CompanySlot(0), &filter, &page)?
+            }
         };
         assert!(newest == 0 || !listed.rows.is_empty(), "a list that has rows shows some");
         self.latencies.list.note(due.elapsed());

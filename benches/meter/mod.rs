@@ -6,12 +6,14 @@ mod bench;
 mod control;
 mod latencies;
 mod memory;
+mod process;
 
 use std::time::Duration;
 
 pub use bench::{Bench, Pace};
 pub use latencies::Latencies;
-pub use memory::{resident_bytes, resident_bytes_max};
+pub use memory::{bytes_read, resident_bytes, resident_bytes_max};
+pub use process::{Process, task};
 
 /// The samples of one measurement. Units: nanoseconds an element.
 #[derive(Clone, Debug, Default)]
@@ -70,16 +72,14 @@ impl Measured {
     }
 }
 
-/// Prints how two measurements of one run compare.
-pub fn print_ratio(what: &str, measured: &Meter, yardstick_name: &str, yardstick: &Meter) {
-    if let (Some(measured), Some(yardstick)) = (measured.median_ns(), yardstick.median_ns()) {
-        println!(
-            "RATIO {what}: {}, {:.2} times {yardstick_name} ({})",
-            shown(measured),
-            measured / yardstick,
-            shown(yardstick)
-        );
-    }
+/// Prints how a measurement compares with others of the same run, each with its name.
+pub fn print_ratio(what: &str, measured: &Meter, yardsticks: &[(&str, &Meter)]) {
+    let Some(measured) = measured.median_ns() else { return };
+    let compared = yardsticks.iter().filter_map(|(name, yardstick)| {
+        let least = yardstick.median_ns()?;
+        Some(format!(", {:.2} times {name} ({})", measured / least, shown(least)))
+    });
+    println!("RATIO {what}: {}{}", shown(measured), compared.collect::<String>());
 }
 
 /// A time with the unit that suits it. Units: nanoseconds.
