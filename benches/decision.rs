@@ -1,15 +1,16 @@
 //! How long does a decision take, and how far is that from the memory it has to read?
 //!
-//! Decisions over random cards, batch by batch, beside two yardsticks over the same cards in the
-//! same order: the cache lines alone that any such decision has to read (see `yardstick::lines`),
-//! and decisions over cards that stand in an array and are found by their place, without an index.
-//! Where cards are few the second is the bound, where they are many the first.
+//! Decisions over random cards, each found by its number, beside two yardsticks over the same cards
+//! in the same order: the cache lines alone that any such decision has to read (see
+//! `yardstick::lines`), and decisions over cards that stand in an array and are found by their
+//! place, without an index. Where cards are few the second is the bound, where they are many the
+//! first. By batches, as the shard does it, and singly, which shows what the batches are for.
 
 use std::hint::black_box;
 
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{
-    Program, ample_balances, card_records, credentials, decide_purchase, pan_hash,
+    CardBook, Program, ample_balances, card_records, credentials, decide_purchase, pan_hash,
 };
 use cardswitch_benches::yardstick::{CardLines, LineOrder};
 use cardswitch_engine::domain::card::CardRecord;
@@ -31,8 +32,31 @@ fn main() {
 fn compare(bench: &mut Bench, cards: u64) {
     let lines = measure_lines(bench, cards);
     let dense = measure_dense(bench, cards);
-    let what = format!("decision by slot over {cards} cards");
-    print_ratio(&what, &dense, &[("its lines alone", &lines)]);
+    let (batched, singly) = measure_decisions(bench, cards);
+    let yardsticks = [("its lines alone", &lines), ("dense slots without an index", &dense)];
+    print_ratio(&format!("decision over {cards} cards, by batches"), &batched, &yardsticks);
+    print_ratio(&format!("decision over {cards} cards, singly"), &singly, &yardsticks);
+}
+
+fn measure_decisions(bench: &mut Bench, cards: u64) -> (Meter, Meter) {
+    let (batched, singly) = (format!("by_batches/{cards}"), format!("singly/{cards}"));
+    if !bench.wants(&batched) && !bench.wants(&singly) {
+        return (Meter::default(), Meter::default());
+    }
+    let mut book = CardBook::new(Program::of_many_companies(cards));
+    let mut order = LineOrder::new(cards);
+    let (pans, credentials) = (order.map(pan_hash), credentials());
+    let batched = bench.measure(&batched, elements(), || {
+        let decide =
+            |_| book.decide_batch(&pans[order.next_range(BATCH_LEN)], black_box(&credentials));
+        assert_eq!((0..BATCHES).map(decide).sum::<usize>(), BATCHES * BATCH_LEN);
+    });
+    let singly = bench.measure(&singly, elements(), || {
+        let decide =
+            |_| book.decide_singly(&pans[order.next_range(BATCH_LEN)], black_box(&credentials));
+        assert_eq!((0..BATCHES).map(decide).sum::<usize>(), BATCHES * BATCH_LEN);
+    });
+    (batched, singly)
 }
 
 fn measure_lines(bench: &mut Bench, cards: u64) -> Meter {

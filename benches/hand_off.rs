@@ -112,6 +112,10 @@ impl ReplyPort for Lane<Reply> {
     fn flush(&self) {
         self.news.notify_one();
     }
+
+    fn deliver_all(&self, replies: &mut Vec<(u64, Reply)>) {
+        self.put(replies.drain(..).map(|(_, reply)| reply).collect());
+    }
 }
 
 /// A vector behind a mutex; whoever takes leaves an empty one.

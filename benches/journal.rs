@@ -16,8 +16,9 @@ use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::yardstick::{BareAppend, BareDatabase};
 use cardswitch_engine::journal::redb::Expectation;
 use cardswitch_engine::journal::{
-    BatchNumber, CommitOutcome, CommitRequest, CommitterWiring, DirectoryId, DurablePosition,
-    JournalHealth, JournalIdentity, RedbJournal, Release, TrimControl, spawn_committer,
+    BatchFeed, BatchNumber, CommitOutcome, CommitRequest, CommitterWiring, DirectoryId,
+    DurablePosition, JournalHealth, JournalIdentity, RedbJournal, Release, TrimControl,
+    spawn_committer,
 };
 use redb::Durability;
 
@@ -95,6 +96,8 @@ impl CommitterLine {
             position: Arc::new(DurablePosition::new(0)),
             health: Arc::new(JournalHealth::default()),
             trim: Arc::clone(&trim),
+            // Nobody takes anything out of it: what is too much is let go of.
+            feed: Arc::new(BatchFeed::default()),
             spent_payloads: Some(spent_payloads),
         };
         let committer = spawn_committer(journal, PARTITION, wiring).must("start the committer");

@@ -23,7 +23,7 @@ pub struct Settings {
     pub base_url: Option<String>,
     /// The clock: `system`, or `manual` for simulations that supply the time.
     pub clock: ClockSetting,
-    /// How much of the journal is kept: `forever` or `recovery`.
+    /// How much of the journal is kept: a size such as `256MiB`, `recovery` or `forever`.
     pub retention: RetentionSetting,
     /// The first digits of new card numbers, 6 to 8 of them.
     pub bin: String,
@@ -46,7 +46,7 @@ impl Default for Settings {
             iso8583: SocketAddr::from((Ipv4Addr::LOCALHOST, 8583)),
             base_url: None,
             clock: ClockSetting::System,
-            retention: RetentionSetting::Forever,
+            retention: RetentionSetting::default(),
             bin: "45371100".to_owned(),
             network: "visa".to_owned(),
             iso8583_peers: vec!["127.0.0.0/8".to_owned(), "::1".to_owned()],
@@ -68,13 +68,72 @@ pub enum ClockSetting {
 }
 
 /// How much of the journal is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum RetentionSetting {
     /// Everything: the whole history can be proven again.
     Forever,
     /// Only what recovery needs.
     Recovery,
+    /// What keeps the file within about so many bytes, and never less than recovery needs.
+    Bytes(u64),
+}
+
+/// The units a size may have, the largest first. Units: bytes.
+const SIZE_UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+/// The least size a journal is held to. Units: bytes.
+const RETENTION_BYTES_MIN: u64 = 1 << 20;
+
+impl Default for RetentionSetting {
+    fn default() -> Self {
+        Self::Bytes(cardswitch_engine::limits::JOURNAL_BYTES_DEFAULT)
+    }
+}
+
+impl std::str::FromStr for RetentionSetting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "forever" => return Ok(Self::Forever),
+            "recovery" => return Ok(Self::Recovery),
+            _ => {}
+        }
+        let bytes = SIZE_UNITS.iter().find_map(|(unit, unit_bytes)| {
+            let count: u64 = text.strip_suffix(unit)?.trim_end().parse().ok()?;
+            count.checked_mul(*unit_bytes).filter(|bytes| *bytes >= RETENTION_BYTES_MIN)
+        });
+        let refusal = "is none of forever, recovery or a size of at least 1MiB, such as 256MiB";
+        bytes.map(Self::Bytes).ok_or_else(|| format!("`{text}` {refusal}"))
+    }
+}
+
+impl std::fmt::Display for RetentionSetting {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Forever => formatter.write_str("forever"),
+            Self::Recovery => formatter.write_str("recovery"),
+            Self::Bytes(bytes) => {
+                let whole = |(_, unit_bytes): &&(&str, u64)| bytes % unit_bytes == 0;
+                let (unit, unit_bytes) = SIZE_UNITS.iter().find(whole).unwrap_or(&("B", 1));
+                write!(formatter, "{}{unit}", bytes / unit_bytes)
+            }
+        }
+    }
+}
+
+impl TryFrom<String> for RetentionSetting {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<RetentionSetting> for String {
+    fn from(setting: RetentionSetting) -> Self {
+        setting.to_string()
+    }
 }
 
 /// How the log is written.
@@ -220,7 +279,34 @@ mod tests {
     fn settings_survive_printing() {
         let text = toml::to_string(&Settings::default()).unwrap();
         assert_eq!(toml::from_str::<Settings>(&text).unwrap(), Settings::default());
+        let kept = Settings { retention: RetentionSetting::Recovery, ..Settings::default() };
+        let text = toml::to_string(&kept).unwrap();
+        assert!(text.contains("retention = \"recovery\""), "{text}");
+        assert_eq!(toml::from_str::<Settings>(&text).unwrap(), kept);
         let short = Settings { bin: "123".to_owned(), ..Settings::default() };
         assert!(short.checked().is_err());
+    }
+
+    #[test]
+    fn a_retention_is_a_word_or_a_size() {
+        let rows = [
+            ("forever", Some(RetentionSetting::Forever)),
+            ("recovery", Some(RetentionSetting::Recovery)),
+            ("256MiB", Some(RetentionSetting::Bytes(256 << 20))),
+            ("2 GiB", Some(RetentionSetting::Bytes(2 << 30))),
+            ("1536KiB", Some(RetentionSetting::Bytes(1536 << 10))),
+            ("1KiB", None),
+            ("256", None),
+            ("-1MiB", None),
+            ("99999999999999GiB", None),
+            ("Forever", None),
+            ("", None),
+        ];
+        for (text, expected) in rows {
+            let parsed = text.parse::<RetentionSetting>();
+            assert_eq!(parsed.clone().ok(), expected, "{text}: {parsed:?}");
+        }
+        assert_eq!(RetentionSetting::Bytes(256 << 20).to_string(), "256MiB");
+        assert_eq!(RetentionSetting::Bytes(1536 << 10).to_string(), "1536KiB");
     }
 }

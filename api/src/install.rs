@@ -22,6 +22,7 @@ use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, Member
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
+use cardswitch_engine::store::Pacing;
 use cardswitch_engine::submission::SubmitError;
 use chrono_tz::Tz;
 use serde::Serialize;
@@ -191,8 +192,13 @@ pub async fn install(
     let secrets = Secrets::from_master(master);
     let clock = order.at.map_or(Clock::System, Clock::manual);
     let at = clock.now();
-    let options =
-        EngineOptions { directory, id_key: secrets.id_key(), clock, retention: Retention::Forever };
+    let options = EngineOptions {
+        directory,
+        id_key: secrets.id_key(),
+        clock,
+        retention: Retention::Forever,
+        pacing: Pacing::default(),
+    };
     let switch = Switch::new(Arc::new(Engine::open(options)?));
     let mut installer = Installer { order, switch, secrets, at, random };
     let credentials = installer.install_company().await?;

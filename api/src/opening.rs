@@ -6,7 +6,7 @@ use cardswitch_engine::clock::Clock;
 use cardswitch_engine::directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::{CardSlot, Timestamp};
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
-use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::{Pacing, StoreError};
 
 use crate::config::{ClockSetting, RetentionSetting};
 use crate::master_key::{MasterKeyError, read_master_key};
@@ -61,7 +61,9 @@ pub fn open_engine(
         retention: match retention {
             RetentionSetting::Forever => Retention::Forever,
             RetentionSetting::Recovery => Retention::Recovery,
+            RetentionSetting::Bytes(bytes) => Retention::Bytes(bytes),
         },
+        pacing: Pacing::default(),
     };
     let engine = Engine::open(options).map_err(OpeningError::Engine)?;
     if opens_first_card(&engine, &secrets)

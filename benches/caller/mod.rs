@@ -137,4 +137,9 @@ impl ReplyPort for Answers {
     fn flush(&self) {
         self.news.notify_one();
     }
+
+    fn deliver_all(&self, replies: &mut Vec<(u64, Reply)>) {
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner).append(replies);
+        self.news.notify_one();
+    }
 }

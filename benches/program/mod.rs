@@ -4,6 +4,7 @@
 //! all purchases are approved: budgets and accounts are far larger than a run can spend.
 
 mod bare_shard;
+mod card_book;
 mod founding;
 mod purchases;
 mod random;
@@ -21,6 +22,7 @@ use cardswitch_engine::domain::merchant::Mcc;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 
 pub use bare_shard::{BareShard, is_approved};
+pub use card_book::CardBook;
 pub use founding::{Program, card_id, company_id, founding, new_card};
 pub use purchases::Purchases;
 pub(crate) use purchases::digits;

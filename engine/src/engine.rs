@@ -4,7 +4,7 @@
 //! edges --(1) submit--> shard --(2) records, replies--> committer --(3) replies--> edges
 //!                                                          |(4) durable position
 //!                                                          v
-//!                                    journal --(5) batches--> projector --(6) watermark--> readers
+//!                           journal, memory --(5) batches--> projector --(6) watermark--> readers
 //!                                       ^-------(7) trim---------|
 //! ```
 //! Recovery is the same fold: the tables' rows, then the journal after their checkpoint.
@@ -12,12 +12,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_channel::{Sender, TrySendError, bounded};
 use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::codec::CodecError;
+use crate::command::effect::Effect;
 use crate::command::record::records;
 use crate::directory::DataDirectory;
 use crate::domain::ids::RecordSeq;
@@ -25,14 +27,16 @@ use crate::domain::public_id::IdMint;
 use crate::journal::overlay::SharedBackend;
 use crate::journal::redb::Expectation;
 use crate::journal::{
-    BatchNumber, ChainHash, ChainPosition, CommitterWiring, DirectoryId, DurablePosition, Epoch,
-    JournalError, JournalFollower, JournalHealth, JournalIdentity, JournalReader, RedbJournal,
-    TrimControl, spawn_committer,
+    BatchFeed, BatchNumber, ChainHash, ChainPosition, CommitterWiring, DirectoryId,
+    DurablePosition, Epoch, Journal, JournalError, JournalFollower, JournalHealth, JournalIdentity,
+    JournalReader, RedbJournal, TrimControl, spawn_committer,
 };
 use crate::limits;
 use crate::shard::ShardState;
 use crate::shard::run::{ShardWiring, spawn_shard};
-use crate::store::{Checkpoint, Store, StoreError, Watermark};
+use crate::store::{
+    Checkpoint, Pacing, RestoreScope, Restored, Store, StoreError, Watermark,
+};
 use crate::store::{Projector, ProjectorOptions, spawn_projector};
 use crate::submission::{Envelope, SubmitError};
 
@@ -40,13 +44,33 @@ use crate::submission::{Envelope, SubmitError};
 pub const PARTITION: u16 = 0;
 
 /// How much of the journal is kept beyond what recovery needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
     /// Everything, so that the whole history can be proven again.
-    #[default]
     Forever,
     /// Only what recovery needs.
     Recovery,
+    /// As much as keeps the file within about so many bytes, but never less than recovery needs.
+    Bytes(u64),
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self::Bytes(limits::JOURNAL_BYTES_DEFAULT)
+    }
+}
+
+impl Retention {
+    /// How large the journal's batches may be together before the oldest go.
+    const fn keep_bytes(self) -> u64 {
+        match self {
+            Self::Forever => u64::MAX,
+            Self::Recovery => 0,
+            // What is let go of is free only after the next commit, and what comes meanwhile
+            // needs room, too.
+            Self::Bytes(bytes) => bytes - bytes / 8,
+        }
+    }
 }
 
 /// How an engine is opened.
@@ -59,6 +83,8 @@ pub struct EngineOptions {
     pub clock: Clock,
     /// How much of the journal is kept.
     pub retention: Retention,
+    /// How closely the query tables follow.
+    pub pacing: Pacing,
 }
 
 /// Shows no key.
@@ -69,6 +95,7 @@ impl std::fmt::Debug for EngineOptions {
             .field("directory", &self.directory)
             .field("clock", &self.clock)
             .field("retention", &self.retention)
+            .field("pacing", &self.pacing)
             .finish_non_exhaustive()
     }
 }
@@ -138,6 +165,15 @@ impl From<StoreError> for OpenError {
     }
 }
 
+/// How far the query tables are behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProjectionLag {
+    /// The records that are durable and that reads do not see yet.
+    pub records: u64,
+    /// For how long the oldest of them has been durable, to a millisecond or so.
+    pub age: Duration,
+}
+
 /// A running engine.
 #[derive(Debug)]
 pub struct Engine {
@@ -147,6 +183,7 @@ pub struct Engine {
     health: Arc<JournalHealth>,
     durable: Arc<DurablePosition>,
     watermark: Arc<Watermark>,
+    feed: Arc<BatchFeed>,
     store: Arc<Store>,
     clock: Arc<Clock>,
     ids: IdMint,
@@ -182,13 +219,14 @@ impl Engine {
         store: Store,
         open_journal: impl FnOnce(&Expectation) -> Result<RedbJournal, JournalError>,
     ) -> Result<Self, OpenError> {
-        let EngineOptions { directory, id_key, clock, retention } = options;
+        let EngineOptions { directory, id_key, clock, retention, pacing } = options;
         let store = Arc::new(store);
         let checkpoint = store.checkpoint()?;
         let identity = journal_identity(&directory);
         let position = chain_position(&checkpoint);
         let expected = Expectation { identity, checkpoint: Some(position) };
-        let journal = open_journal(&expected)?;
+        let mut journal = open_journal(&expected)?;
+        journal.keep_bytes(retention.keep_bytes());
         let state = recover(&store, journal.reader())?;
         clock.advance_to(state.last_at());
 
@@ -199,6 +237,7 @@ impl Engine {
         let health = Arc::new(JournalHealth::default());
         let watermark = Arc::new(Watermark::new(checkpoint.applied_seq));
         let trim = Arc::new(TrimControl::default());
+        let feed = Arc::new(BatchFeed::after(journal.tip().number, state.last_seq().0));
         let queued = Arc::new(AtomicUsize::new(0));
 
         // (1) edges -> shard. Commands are counted, so the channel itself is never the bound.
@@ -208,13 +247,13 @@ impl Engine {
         let (spent, spent_payloads) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
 
         // (5), (6), (7) the projector follows the journal.
-        let on_checkpoint = trim_after_checkpoint(retention, Arc::clone(&trim));
+        let on_checkpoint = trim_after_checkpoint(Arc::clone(&trim));
         let projector = spawn_projector(
             Arc::clone(&store),
             reader,
-            &durable,
+            Arc::clone(&feed),
             Arc::clone(&watermark),
-            ProjectorOptions { partition: PARTITION, on_checkpoint },
+            ProjectorOptions { partition: PARTITION, pacing, on_checkpoint },
         )
         .map_err(OpenError::Thread)?;
         // (3), (4) the committer makes durable, publishes, releases.
@@ -226,6 +265,7 @@ impl Engine {
                 position: Arc::clone(&durable),
                 health: Arc::clone(&health),
                 trim,
+                feed: Arc::clone(&feed),
                 spent_payloads: Some(spent),
             },
         )
@@ -250,6 +290,7 @@ impl Engine {
             health,
             durable,
             watermark,
+            feed,
             store,
             clock,
             ids,
@@ -302,6 +343,15 @@ impl Engine {
     #[must_use]
     pub const fn watermark(&self) -> &Arc<Watermark> {
         &self.watermark
+    }
+
+    /// How far the query tables are behind what is durable.
+    #[must_use]
+    pub fn projection_lag(&self) -> ProjectionLag {
+        let applied = self.watermark.applied().0;
+        let records = self.durable.durable_seq().saturating_sub(applied);
+        let age = if records == 0 { Duration::ZERO } else { self.feed.age_of_oldest() };
+        ProjectionLag { records, age }
     }
 
     /// The newest durable record.
@@ -418,7 +468,10 @@ pub(crate) fn recover(store: &Store, reader: impl JournalReader) -> Result<Shard
 /// Rebuilds the hot state as of the tables' checkpoint.
 pub(crate) fn restore(store: &Store) -> Result<(ShardState, Checkpoint), StoreError> {
     let mut state = ShardState::default();
-    let checkpoint = store.restore(&mut |effect| state.apply(&effect))?;
+    let checkpoint = store.restore(RestoreScope::Whole, &mut |restored| match restored {
+        Restored::Effect(effect) => state.apply(&effect),
+        Restored::Answer { answer, .. } => state.apply(&Effect::Answer(answer)),
+    })?;
     state.resume_from(
         checkpoint.applied_seq,
         checkpoint.applied_at,
@@ -435,7 +488,7 @@ pub(crate) fn replay<J: JournalReader>(
 ) -> Result<u64, OpenError> {
     let mut replayed = 0;
     loop {
-        let batches = follower.read_next(limits::PROJECTION_READ_BYTES_MAX)?;
+        let batches = follower.read_next(limits::PROJECTION_BYTES_MAX)?;
         if batches.is_empty() {
             return Ok(replayed);
         }
@@ -451,13 +504,7 @@ pub(crate) fn replay<J: JournalReader>(
     }
 }
 
-/// (7) Lets go of what recovery does not need any more, where that is wanted.
-fn trim_after_checkpoint(
-    retention: Retention,
-    trim: Arc<TrimControl>,
-) -> Box<dyn FnMut(Checkpoint) + Send> {
-    Box::new(move |checkpoint| match retention {
-        Retention::Forever => {}
-        Retention::Recovery => trim.trim_before(BatchNumber(checkpoint.batch)),
-    })
+/// (7) What recovery does not need any more may go, as far as the retention does not keep it.
+fn trim_after_checkpoint(trim: Arc<TrimControl>) -> Box<dyn FnMut(Checkpoint) + Send> {
+    Box::new(move |checkpoint| trim.trim_before(BatchNumber(checkpoint.batch)))
 }

@@ -11,12 +11,21 @@ pub const SHARD_BATCH_LEN_MAX: usize = 512;
 pub const HAND_OVER_BYTES: usize = 1 << 20;
 /// How many shard batches may wait for the committer; beyond, the shard waits.
 pub const COMMIT_QUEUE_LEN_MAX: usize = 64;
-/// How many journal bytes the projector reads at a time. Units: bytes.
-pub const PROJECTION_READ_BYTES_MAX: usize = 1 << 20;
-/// How many records may be visible in the tables without being durable there.
-pub const CHECKPOINT_RECORDS_MAX: u64 = 50_000;
-/// The longest time between two checkpoints while records arrive. Units: milliseconds.
-pub const CHECKPOINT_INTERVAL_MS: u64 = 1_000;
+/// How large the journal's file is kept where nothing else is said. Units: bytes.
+pub const JOURNAL_BYTES_DEFAULT: u64 = 256 << 20;
+/// How many journal bytes one commit of the projector takes. Units: bytes.
+pub const PROJECTION_BYTES_MAX: usize = 4 << 20;
+/// The time between two commits of the tables while records keep coming. Units: milliseconds.
+pub const VISIBLE_INTERVAL_MS: u64 = 10;
+/// The same while somebody waits to read. Units: milliseconds.
+pub const AWAITED_INTERVAL_MS: u64 = 2;
+/// How many records may be visible in the tables without being durable there; about as many are
+/// replayed at a start.
+pub const CHECKPOINT_RECORDS_MAX: u64 = 1_000_000;
+/// The longest time between two checkpoints while records come. Units: milliseconds.
+pub const CHECKPOINT_INTERVAL_MS: u64 = 5_000;
+/// How many index entries a projection merges at most with one commit.
+pub const RUN_MERGE_ENTRIES_MAX: u64 = 400_000;
 /// The store's page cache. Units: bytes.
 pub const STORE_CACHE_BYTES: usize = 256 << 20;
 /// How many differing cards or transactions an audit names, of each kind and account.

@@ -1,7 +1,8 @@
 //! How edges hand commands to the shard and get their answers back.
 //!
 //! Answers come on the committer's thread, once they are durable. A port belongs to a connection or
-//! to a waiting task, not to a single command, so that a batch of answers costs one wake-up.
+//! to a waiting task, not to a single command, so that a batch of answers costs one call and one
+//! wake-up.
 
 use std::sync::Arc;
 
@@ -15,6 +16,15 @@ pub trait ReplyPort: Send + Sync {
 
     /// Called after the last answer of a batch; wakes whoever waits.
     fn flush(&self) {}
+
+    /// Takes the answers of a batch, all of them, and wakes whoever waits; must not block. A port
+    /// that can take many at once does so here, with one lock.
+    fn deliver_all(&self, replies: &mut Vec<(u64, Reply)>) {
+        for (tag, reply) in replies.drain(..) {
+            self.deliver(tag, reply);
+        }
+        self.flush();
+    }
 }
 
 /// A command on its way to the shard.

@@ -149,7 +149,9 @@ fn open_store_overlaid(directory: &DataDirectory) -> Result<Store, OpenError> {
     let backend = FileBackend::new(file).map_err(StoreError::from)?;
     let overlay =
         OverlayBackend::over(SharedBackend::new(backend), OverlayLocks::Shared).map_err(failed)?;
-    Ok(Store::open_with_backend(overlay, directory.id())?)
+    let mut store = Store::open_with_backend(overlay, directory.id())?;
+    store.check_pages()?;
+    Ok(store)
 }
 
 fn compare_parts(expected: &[PartHash], found: &[PartHash]) -> Vec<Figure> {

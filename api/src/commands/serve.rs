@@ -31,7 +31,7 @@ pub struct ServeArgs {
     /// Clock: the system's, or one that simulations move [default: system]
     #[arg(long, env = "CARDSWITCH_CLOCK", value_name = "CLOCK")]
     clock: Option<ClockSetting>,
-    /// How much of the journal is kept [default: forever]
+    /// How much of the journal is kept: a size, `recovery` or `forever` [default: 256MiB]
     #[arg(long, env = "CARDSWITCH_RETENTION", value_name = "HOW")]
     retention: Option<RetentionSetting>,
     /// Log format, on stderr; RUST_LOG sets the level [default: human]

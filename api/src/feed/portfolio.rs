@@ -86,7 +86,8 @@ impl std::fmt::Debug for Card {
 
 impl Card {
     /// The expiry as a message carries it, YYMM. Source: ISO DE14.
-    pub(super) fn expiry_yymm(&self) -> String {
+    #[must_use]
+    pub fn expiry_yymm(&self) -> String {
         format!("{:02}{:02}", self.expiration.year().rem_euclid(100), self.expiration.month())
     }
 
@@ -146,12 +147,14 @@ impl Portfolio {
     }
 
     /// The card in a slot.
-    pub(super) fn card(&self, slot: u32) -> Option<&Card> {
+    #[must_use]
+    pub fn card(&self, slot: u32) -> Option<&Card> {
         self.cards.get(usize::try_from(slot).ok()?)
     }
 
     /// Slots of the cards without anything special.
-    pub(super) fn ordinary(&self) -> &[u32] {
+    #[must_use]
+    pub fn ordinary(&self) -> &[u32] {
         &self.ordinary
     }
 

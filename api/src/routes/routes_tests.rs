@@ -26,6 +26,7 @@ use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::NetworkTrace;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::store::Pacing;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt;
@@ -66,6 +67,7 @@ impl Bench {
             id_key: secrets.id_key(),
             clock,
             retention: Retention::Forever,
+            pacing: Pacing::default(),
         });
         let state = AppState {
             switch: Switch::new(Arc::new(engine.unwrap())),

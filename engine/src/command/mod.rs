@@ -1,10 +1,13 @@
 //! What was asked of the shard, what it answered, and what changed because of it.
 
 pub mod admin;
+mod authorization_record;
 pub mod effect;
 pub mod network;
 pub mod record;
 pub mod reply;
+
+pub use authorization_record::AuthorizationView;
 
 use crate::domain::ids::Timestamp;
 use admin::AdminCommand;

@@ -4,13 +4,28 @@
 //! |---|---|---|
 //! | 0 | 4 | length of what follows, little endian |
 //! | 4 | 1 | format version |
-//! | 5 | 1 | kind: 1 = outcome |
-//! | 6 | n | `Record` in bincode's legacy encoding |
+//! | 5 | 1 | kind: 1 = outcome, 2 = authorization |
 //!
-//! A record holds effects with their results, never only the request, so a replay decides nothing.
+//! An outcome goes on with `Record` in bincode's legacy encoding; an authorization, which is what
+//! nearly every record is, with the packed row of its transaction:
+//!
+//! | offset | bytes | content |
+//! |---|---|---|
+//! | 6 | 8 | sequence number |
+//! | 14 | 8 | when it was accepted, microseconds |
+//! | 22 | 1 | which effects stand beside the transaction: 1 posting, 2 usage, 4 balances |
+//! | 23 | 4 | length of the row |
+//! | 27 | n | the row, layout in `packed` |
+//! | | 0 or 32 | the card's usage |
+//! | | 0 or 40 | the account's balances |
+//!
+//! INVARIANT: the kind is only a way to write: a record reads back to the very effects it was made
+//! of. A record holds effects with their results, never only the request, so a replay decides
+//! nothing.
 
 use serde::{Deserialize, Serialize};
 
+use super::authorization_record::{Authorization, AuthorizationView};
 use super::effect::Effect;
 use crate::codec::{self, CodecError};
 use crate::domain::ids::{RecordSeq, Timestamp};
@@ -19,6 +34,7 @@ use crate::limits;
 /// The version of the layout above and of every type in it.
 pub const RECORD_FORMAT: u8 = 1;
 const KIND_OUTCOME: u8 = 1;
+const KIND_AUTHORIZATION: u8 = 2;
 const HEADER_BYTES: usize = 6;
 
 /// The outcome of one command.
@@ -49,29 +65,82 @@ pub fn append_record(
     effects: &[Effect],
 ) -> Result<(), CodecError> {
     let start = payload.len();
-    payload.extend_from_slice(&[0, 0, 0, 0, RECORD_FORMAT, KIND_OUTCOME]);
-    codec::encode_into(&BorrowedRecord { seq, at, effects }, payload)?;
+    if let Some(authorization) = Authorization::of(effects) {
+        payload.extend_from_slice(&[0, 0, 0, 0, RECORD_FORMAT, KIND_AUTHORIZATION]);
+        authorization.append(seq, at, payload);
+    } else {
+        payload.extend_from_slice(&[0, 0, 0, 0, RECORD_FORMAT, KIND_OUTCOME]);
+        codec::encode_into(&BorrowedRecord { seq, at, effects }, payload)?;
+    }
     let body_bytes = payload.len() - start - 4;
+    if body_bytes > limits::RECORD_BYTES_MAX {
+        return Err(CodecError::TooLong { bytes: body_bytes });
+    }
     let length =
         u32::try_from(body_bytes).map_err(|_| CodecError::TooLong { bytes: body_bytes })?;
     payload[start..start + 4].copy_from_slice(&length.to_le_bytes());
     Ok(())
 }
 
-/// Reads the records of a batch's payload, one after the other.
-#[must_use]
-pub const fn records(payload: &[u8]) -> Records<'_> {
-    Records { rest: payload }
+/// A record as it is read: decoded, or looked at in place.
+#[derive(Clone, Debug)]
+pub enum RecordView<'a> {
+    /// Any outcome.
+    Outcome(Record),
+    /// A transaction that was made, with what it moved.
+    Authorization(AuthorizationView<'a>),
 }
 
-/// See `records`.
+impl RecordView<'_> {
+    /// Its place in the journal.
+    #[must_use]
+    pub const fn seq(&self) -> RecordSeq {
+        match self {
+            Self::Outcome(record) => record.seq,
+            Self::Authorization(view) => view.seq(),
+        }
+    }
+
+    /// When the command was accepted.
+    #[must_use]
+    pub const fn at(&self) -> Timestamp {
+        match self {
+            Self::Outcome(record) => record.at,
+            Self::Authorization(view) => view.at(),
+        }
+    }
+
+    /// The record with its effects. Errors: a damaged row.
+    pub fn into_record(self) -> Result<Record, CodecError> {
+        match self {
+            Self::Outcome(record) => Ok(record),
+            Self::Authorization(view) => {
+                let (seq, at) = (view.seq(), view.at());
+                Ok(Record { seq, at, effects: view.to_effects()? })
+            }
+        }
+    }
+}
+
+/// Reads the records of a batch's payload, one after the other.
+pub fn records(payload: &[u8]) -> impl Iterator<Item = Result<Record, CodecError>> + '_ {
+    record_views(payload).map(|view| view?.into_record())
+}
+
+/// Looks at the records of a batch's payload, one after the other.
+#[must_use]
+pub const fn record_views(payload: &[u8]) -> RecordViews<'_> {
+    RecordViews { rest: payload }
+}
+
+/// See `record_views`.
 #[derive(Clone, Debug)]
-pub struct Records<'a> {
+pub struct RecordViews<'a> {
     rest: &'a [u8],
 }
 
-impl Iterator for Records<'_> {
-    type Item = Result<Record, CodecError>;
+impl<'a> Iterator for RecordViews<'a> {
+    type Item = Result<RecordView<'a>, CodecError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
@@ -85,7 +154,7 @@ impl Iterator for Records<'_> {
     }
 }
 
-fn take_record(rest: &mut &[u8]) -> Result<Record, CodecError> {
+fn take_record<'a>(rest: &mut &'a [u8]) -> Result<RecordView<'a>, CodecError> {
     let header: [u8; HEADER_BYTES] =
         rest.get(..HEADER_BYTES).and_then(|bytes| bytes.try_into().ok()).ok_or(CodecError::Cut)?;
     let [a, b, c, d, version, kind] = header;
@@ -96,13 +165,14 @@ fn take_record(rest: &mut &[u8]) -> Result<Record, CodecError> {
     if version != RECORD_FORMAT {
         return Err(CodecError::UnknownVersion { version });
     }
-    if kind != KIND_OUTCOME {
-        return Err(CodecError::UnknownKind { kind });
-    }
     let body = rest.get(HEADER_BYTES..4 + length).ok_or(CodecError::Cut)?;
-    let record = codec::decode(body)?;
+    let view = match kind {
+        KIND_OUTCOME => RecordView::Outcome(codec::decode(body)?),
+        KIND_AUTHORIZATION => RecordView::Authorization(AuthorizationView::parse(body)?),
+        _ => return Err(CodecError::UnknownKind { kind }),
+    };
     *rest = &rest[4 + length..];
-    Ok(record)
+    Ok(view)
 }
 
 #[cfg(test)]

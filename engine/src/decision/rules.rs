@@ -173,6 +173,18 @@ impl RuleSet {
         self.0 |= rule.bit() * condition as u32;
     }
 
+    /// The set as stored: one bit for each rule, in the order of `Rule`'s variants.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// The set with these bits.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
     /// No rule.
     pub const EMPTY: Self = Self(0);
 

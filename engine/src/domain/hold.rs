@@ -110,6 +110,13 @@ impl HoldParts {
     }
 }
 
+impl FromIterator<HoldPart> for HoldParts {
+    /// The parts exactly as they come, without joining any.
+    fn from_iter<I: IntoIterator<Item = HoldPart>>(parts: I) -> Self {
+        Self(parts.into_iter().collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@
 
 pub mod account;
 pub mod allowance;
+pub mod authorization_id;
 pub mod business_date;
 pub mod card;
 pub mod company;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::ids::Timestamp;
 
 /// Identifies one message: the same key gets the same answer.
+/// INVARIANT: a key is made of all that a trace is made of, so messages of one key have one trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct DuplicateKey(pub u128);
 
@@ -60,6 +61,19 @@ pub struct Fingerprint {
     pub content: u64,
     /// When a key finds its answer.
     pub window: DuplicateWindow,
+}
+
+impl Fingerprint {
+    /// The key by which indexes find what was answered: the low half of the trace key where there is
+    /// one, else of the message's own key.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+    pub const fn message_key(&self) -> u64 {
+        match self.trace {
+            Some(trace) => trace.0 as u64,
+            None => self.key.0 as u64,
+        }
+    }
 }
 
 /// Names an original by STAN, transmission time, acquirer and card. Source: ISO DE90, DE32, DE2.

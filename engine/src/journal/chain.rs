@@ -152,6 +152,11 @@ impl SealedBatch {
     pub fn position(&self) -> ChainPosition {
         position_after(&self.header, self.hash)
     }
+
+    /// Returns its records.
+    pub fn payload(&self) -> &[u8] {
+        &self.bytes[BATCH_HEADER_BYTES..]
+    }
 }
 
 /// Gathers records into the buffer that is stored, so that each is copied once.

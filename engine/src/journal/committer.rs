@@ -1,8 +1,9 @@
 //! The committer: one thread that makes records durable in groups and lets the replies go.
 //!
 //! It takes everything that is queued, writes it with one durable commit, publishes the newest
-//! durable record and releases the replies in the order in which they came. While it commits,
-//! the next group gathers in its inbox: there is no timer, and it sleeps when there is nothing.
+//! durable record, releases the replies in the order in which they came and hands the batches to
+//! who follows from memory. While it commits, the next group gathers in its inbox: there is no
+//! timer, and it sleeps when there is nothing.
 //!
 //! INVARIANT: a reply is released as durable only when its own commit and all before it are
 //! certain. After one failure nothing is written any more, and everything is released as failed.
@@ -18,7 +19,9 @@ use super::error::last_words;
 use super::limits::{
     BATCH_BYTES_MAX, BATCH_BYTES_TARGET, COMMIT_BYTES_TARGET, COMMIT_REQUESTS_MAX,
 };
-use super::{ChainPosition, DurablePosition, Journal, JournalError, JournalHealth, TrimControl};
+use super::{
+    BatchFeed, ChainPosition, DurablePosition, Journal, JournalError, JournalHealth, TrimControl,
+};
 
 /// What became of the records that a reply speaks of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +36,14 @@ pub enum CommitOutcome {
 pub trait Release: Send {
     /// Lets the reply go. Called on the committer's thread: it must be quick and never wait.
     fn release(self, outcome: CommitOutcome);
+
+    /// Lets the replies of one commit go, in order, so that those to one place can go together.
+    fn release_all(replies: impl Iterator<Item = Self>, outcome: CommitOutcome)
+    where
+        Self: Sized,
+    {
+        replies.for_each(|reply| reply.release(outcome));
+    }
 }
 
 /// What the shard hands over for one of its batches.
@@ -61,6 +72,8 @@ pub struct CommitterWiring<R> {
     pub health: Arc<JournalHealth>,
     /// Where it is asked to let go of old batches.
     pub trim: Arc<TrimControl>,
+    /// Where durable batches go.
+    pub feed: Arc<BatchFeed>,
     /// Where payload buffers go back to, if anywhere; full means that they are dropped.
     pub spent_payloads: Option<Sender<Vec<u8>>>,
 }
@@ -114,7 +127,10 @@ impl<J: Journal, R: Release> Committer<J, R> {
                 }
             };
             match done {
-                Ok(()) => self.release_gathered(CommitOutcome::Durable),
+                Ok(()) => {
+                    self.release_gathered(CommitOutcome::Durable);
+                    self.wiring.feed.offer(&mut self.batches, &mut self.spare_buffers);
+                }
                 Err(error) => return self.fail_everything(&error),
             }
         }
@@ -157,8 +173,6 @@ impl<J: Journal, R: Release> Committer<J, R> {
         guard(|| journal.append(batches, trim_before))?;
         assert_eq!(self.journal.tip(), self.tip, "all that was sealed is written");
         self.wiring.position.publish(self.tip.last_seq);
-        self.spare_buffers.extend(self.batches.drain(..).map(|batch| batch.bytes));
-        self.spare_buffers.truncate(COMMIT_BYTES_TARGET / BATCH_BYTES_TARGET);
         Ok(())
     }
 
@@ -197,18 +211,19 @@ impl<J: Journal, R: Release> Committer<J, R> {
     }
 
     fn release_gathered(&mut self, outcome: CommitOutcome) {
-        for request in self.gathered.drain(..) {
-            release_all(request.releases, outcome);
-            if let Some(spent) = &self.wiring.spent_payloads {
+        let spent = self.wiring.spent_payloads.as_ref();
+        let releases = self.gathered.drain(..).flat_map(|request| {
+            if let Some(spent) = spent {
                 // Nobody waits for a buffer: if there is no room for it, it is let go of.
                 let _ = spent.try_send(request.payload);
             }
-        }
+            request.releases
+        });
+        R::release_all(releases, outcome);
     }
 
     fn trim_is_due(&self) -> bool {
-        let target = self.wiring.trim.requested().min(self.journal.tip().number);
-        self.journal.first() < target
+        self.journal.can_trim(self.wiring.trim.requested())
     }
 
     fn trim_when_idle(&mut self) -> Result<(), JournalError> {
@@ -222,14 +237,8 @@ impl<J: Journal, R: Release> Committer<J, R> {
         self.wiring.position.close();
         self.release_gathered(CommitOutcome::Failed);
         for request in &self.wiring.inbox {
-            release_all(request.releases, CommitOutcome::Failed);
+            R::release_all(request.releases.into_iter(), CommitOutcome::Failed);
         }
-    }
-}
-
-fn release_all<R: Release>(releases: Vec<R>, outcome: CommitOutcome) {
-    for reply in releases {
-        reply.release(outcome);
     }
 }
 

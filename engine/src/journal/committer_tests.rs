@@ -62,6 +62,7 @@ impl Running {
             position: Arc::clone(&position),
             health: Arc::clone(&health),
             trim: Arc::clone(&trim),
+            feed: Arc::default(),
             spent_payloads: None,
         };
         let thread = spawn_committer(opened, IDENTITY.partition, wiring).unwrap();
@@ -197,6 +198,10 @@ impl Journal for Recording {
         Ok(())
     }
 
+    fn can_trim(&self, _: BatchNumber) -> bool {
+        false
+    }
+
     fn trim(&mut self, _: BatchNumber) -> Result<(), JournalError> {
         Ok(())
     }
@@ -215,6 +220,7 @@ fn what_is_queued_goes_into_one_commit_of_bounded_batches() {
         position: Arc::default(),
         health: Arc::default(),
         trim: Arc::default(),
+        feed: Arc::default(),
         spent_payloads: None,
     };
     for seq in 1..=20 {
@@ -338,6 +344,10 @@ impl Journal for Panicking {
         panic!("the page is already borrowed")
     }
 
+    fn can_trim(&self, _: BatchNumber) -> bool {
+        false
+    }
+
     fn trim(&mut self, _: BatchNumber) -> Result<(), JournalError> {
         Ok(())
     }
@@ -353,6 +363,7 @@ fn a_panic_of_the_storage_releases_everybody_as_failed() {
         position: Arc::clone(&position),
         health: Arc::clone(&health),
         trim: Arc::default(),
+        feed: Arc::default(),
         spent_payloads: None,
     };
     for seq in 1..=3 {
@@ -433,6 +444,7 @@ fn payload_buffers_come_back() {
         position: Arc::default(),
         health: Arc::default(),
         trim: Arc::default(),
+        feed: Arc::default(),
         spent_payloads: Some(spent_payloads),
     };
     for seq in 1..=5 {

@@ -52,7 +52,12 @@ impl<J: JournalReader> JournalFollower<J> {
     /// Follows from the oldest batch kept.
     pub fn from_first(reader: J, partition: u16) -> Result<Self, JournalError> {
         let next = reader.first()?;
-        Ok(Self { reader, cursor: ChainCursor::anchored_at_first(partition), next })
+        Ok(Self::from_batch(reader, partition, next))
+    }
+
+    /// Follows from batch `next` on, whose link to the one before it is not followed.
+    pub(super) fn from_batch(reader: J, partition: u16, next: BatchNumber) -> Self {
+        Self { reader, cursor: ChainCursor::anchored_at_first(partition), next }
     }
 
     /// Returns the last batch proven, if any.

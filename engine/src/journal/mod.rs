@@ -15,6 +15,7 @@ pub mod chain;
 pub mod committer;
 mod durable;
 mod error;
+mod feed;
 mod follower;
 pub mod limits;
 pub mod overlay;
@@ -28,6 +29,7 @@ pub use chain::{
 pub use committer::{CommitOutcome, CommitRequest, CommitterWiring, Release, spawn_committer};
 pub use durable::{DurablePosition, JournalHealth, TrimControl};
 pub use error::{ChainFault, ChainFaultKind, JournalError};
+pub use feed::{BatchFeed, Fed};
 pub use follower::{JournalFollower, ProvenBatch};
 pub use redb::{RedbJournal, RedbReader};
 
@@ -62,7 +64,11 @@ pub trait Journal: Send {
         trim_before: BatchNumber,
     ) -> Result<(), JournalError>;
 
-    /// Lets go of a bounded number of batches before `before`; the last batch is always kept.
+    /// Tells whether `trim` would let go of anything.
+    fn can_trim(&self, before: BatchNumber) -> bool;
+
+    /// Lets go of a bounded number of batches before `before`, as far as more is kept than was
+    /// asked for; the last batch always stays.
     /// Cost: one sync, none when there is nothing to trim.
     fn trim(&mut self, before: BatchNumber) -> Result<(), JournalError>;
 }

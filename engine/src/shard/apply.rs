@@ -3,19 +3,17 @@
 //! Effects carry after-images, so nothing is decided here; what is derived (indexes, timers, the
 //! local day) follows from them and from the record's time.
 
-use compact_str::CompactString;
-
-use super::state::{AccountEntry, CompanyEntry, OpenTransaction, ShardState};
+use super::duplicates::{AnswerPlace, Newest};
+use super::state::{AccountEntry, CompanyEntry, ShardState};
 use super::timers::TimerKind;
-use crate::command::effect::{Effect, IssuedCard};
-use crate::domain::allowance::AllowanceTerms;
+use super::transactions::OpenTransaction;
+use crate::command::effect::{Effect, IssuedCard, RememberedAnswer};
+use crate::domain::account::{Account, AccountBalances};
 use crate::domain::business_date::DayWindow;
 use crate::domain::card::{CardRecord, CardState};
-use crate::domain::company::Company;
+use crate::domain::company::{Company, CompanyState};
 use crate::domain::ids::{CardSlot, LineSeq, RecordSeq, Timestamp, TransactionSeq};
-use crate::domain::transaction::{
-    TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
-};
+use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 
 impl ShardState {
     /// Folds one record: its time, then its effects in order.
@@ -46,12 +44,23 @@ impl ShardState {
 
     fn advance_to(&mut self, at: Timestamp) {
         self.last_at = at;
-        self.answers.forget_expired(at);
+        // This record's own answer is not among those before it.
+        let next = Newest { transaction: self.last_transaction.next(), record: self.last_seq };
+        self.messages.forget_expired(at, next);
         self.early_reversals.forget_expired(at);
+        if at >= self.days_end_at {
+            self.turn_days(at);
+        }
+    }
+
+    /// Finds the local day of each company anew where it is over.
+    fn turn_days(&mut self, at: Timestamp) {
+        self.days_end_at = Timestamp::MAX;
         for entry in &mut self.companies {
             if !entry.day.contains(at) {
                 entry.day = DayWindow::containing(entry.company.zone, at);
             }
+            self.days_end_at = self.days_end_at.min(entry.day.ends_at);
         }
     }
 
@@ -59,17 +68,7 @@ impl ShardState {
     pub fn apply(&mut self, effect: &Effect) {
         match effect {
             Effect::Company(company) => self.apply_company(company),
-            Effect::Account(account) => {
-                self.account_by_id.insert(account.id, account.slot);
-                match self.accounts.get_mut(account.slot.index()) {
-                    Some(entry) => entry.account.clone_from(account),
-                    None => push_at(
-                        &mut self.accounts,
-                        account.slot.index(),
-                        AccountEntry { account: (**account).clone(), balances: Default::default() },
-                    ),
-                }
-            }
+            Effect::Account(account) => self.apply_account(account),
             Effect::AccountBalances(slot, balances) => {
                 self.accounts[slot.index()].balances = *balances;
             }
@@ -82,16 +81,14 @@ impl ShardState {
             }
             Effect::NetworkKey(digest) => self.network_key = Some(*digest),
             Effect::CardIssued(card) => self.apply_card_issued(card),
-            Effect::CardProfile(profile) => {
-                put_at(&mut self.profiles, profile.slot.index(), (**profile).clone());
+            Effect::CardProfile(profile) => self.cards.set_profile(profile),
+            Effect::CardPin(slot, pin) => self.cards.record_mut(*slot).pin = *pin,
+            Effect::CardZip(slot, zip) => self.cards.record_mut(*slot).zip = *zip,
+            Effect::AllowanceTerms(slot, terms) => {
+                self.change_card(*slot, |record| record.terms = **terms);
             }
-            Effect::CardPin(slot, pin) => self.cards[slot.index()].pin = *pin,
-            Effect::CardZip(slot, zip) => self.cards[slot.index()].zip = *zip,
-            Effect::AllowanceTerms(slot, terms) => self.apply_terms(*slot, terms),
             Effect::CardUsage(slot, usage) => {
-                let mut record = *self.card(*slot);
-                record.usage = *usage;
-                self.replace_card(*slot, record);
+                self.change_card(*slot, |record| record.usage = *usage);
             }
             Effect::CardAttempts(slot, attempts) => {
                 self.attempts.insert(*slot, attempts.clone());
@@ -102,7 +99,7 @@ impl ShardState {
             Effect::Transaction(record, progress) => self.apply_transaction(record, progress),
             Effect::TransactionProgress(seq, progress) => self.apply_progress(*seq, progress),
             Effect::StatementLine(line) => self.last_line = self.last_line.max(line.seq),
-            Effect::Answer(answer) => self.answers.insert((**answer).clone()),
+            Effect::Answer(answer) => self.apply_answer(answer),
             Effect::EarlyReversal(reversal) => self.early_reversals.insert(*reversal),
             // Read from the tables only.
             Effect::Posting(_) | Effect::NetworkLog(_) => {}
@@ -112,88 +109,74 @@ impl ShardState {
     fn apply_company(&mut self, company: &Company) {
         self.company_by_id.insert(company.id, company.slot);
         let day = DayWindow::containing(company.zone, self.last_at);
-        let entry = CompanyEntry { company: company.clone(), day };
+        self.days_end_at =
+            if self.companies.is_empty() { day.ends_at } else { self.days_end_at.min(day.ends_at) };
+        let entry = CompanyEntry {
+            day,
+            velocity: company.velocity,
+            is_closed: company.state == CompanyState::Closed,
+            company: Box::new(company.clone()),
+        };
         put_at(&mut self.companies, company.slot.index(), entry);
     }
 
+    fn apply_account(&mut self, account: &Account) {
+        self.account_by_id.insert(account.id, account.slot);
+        let known = self.accounts.get(account.slot.index());
+        let entry = AccountEntry {
+            balances: known.map_or_else(AccountBalances::default, |entry| entry.balances),
+            credit_limit: account.credit_limit,
+            currency: account.currency,
+            company: account.company,
+            account: Box::new(account.clone()),
+        };
+        put_at(&mut self.accounts, account.slot.index(), entry);
+    }
+
     fn apply_card_issued(&mut self, card: &IssuedCard) {
-        let slot = card.profile.slot;
-        assert!(slot.index() == self.cards.len(), "cards are issued slot after slot");
-        self.cards.push(card.record);
-        self.profiles.push(card.profile.clone());
-        self.card_by_pan.insert(card.record.pan_hash, slot);
-        self.card_by_id.insert(card.profile.id, slot);
-        self.card_by_allowance.insert(card.profile.allowance_id, slot);
-        self.timers.reschedule(
-            TimerKind::AllowanceEnd(slot),
-            Timestamp::MAX,
-            end_timer_of(&card.record),
-        );
+        self.cards.push(&card.profile, card.record);
+        let kind = TimerKind::AllowanceEnd(card.profile.slot);
+        self.timers.reschedule(kind, Timestamp::MAX, end_timer_of(&card.record));
     }
 
-    fn apply_terms(&mut self, slot: CardSlot, terms: &AllowanceTerms) {
-        let mut record = *self.card(slot);
-        record.terms = *terms;
-        self.replace_card(slot, record);
-    }
-
-    fn replace_card(&mut self, slot: CardSlot, record: CardRecord) {
-        let held = &mut self.cards[slot.index()];
-        let (from, to) = (end_timer_of(held), end_timer_of(&record));
-        *held = record;
+    fn change_card(&mut self, slot: CardSlot, change: impl FnOnce(&mut CardRecord)) {
+        let record = self.cards.record_mut(slot);
+        let from = end_timer_of(record);
+        change(record);
+        let to = end_timer_of(record);
         self.timers.reschedule(TimerKind::AllowanceEnd(slot), from, to);
     }
 
     fn apply_transaction(&mut self, record: &TransactionRecord, progress: &TransactionProgress) {
         self.last_transaction = self.last_transaction.max(record.seq);
-        if progress.state == TransactionState::Declined {
-            return;
-        }
-        self.index_by_keys(record);
-        let open = OpenTransaction {
-            card: record.card,
-            account: record.account,
-            kind: record.kind,
-            authorized_at: record.authorized_at,
-            requested: record.requested,
-            foreign: record.foreign,
-            merchant_name: record
-                .merchant
-                .as_ref()
-                .map_or_else(CompactString::default, |m| m.name.clone()),
-            progress: progress.clone(),
-        };
-        self.timers.reschedule(
-            TimerKind::HoldExpiry(record.seq),
-            Timestamp::MAX,
-            expiry_timer_of(progress),
-        );
-        self.transactions.insert(record.seq, open);
+        let open = OpenTransaction::of(record, progress, self.last_seq);
+        let kind = TimerKind::HoldExpiry(record.seq);
+        self.timers.reschedule(kind, Timestamp::MAX, expiry_timer_of(progress));
+        self.transactions.push(record.seq, open);
     }
 
-    /// A key names the newest transaction that carries it. Only a refund never takes a key over: it
-    /// may carry the marks of the purchase it gives back, and those keep naming the purchase.
-    fn index_by_keys(&mut self, record: &TransactionRecord) {
-        let TransactionRecord { seq, ref trace, kind, .. } = *record;
-        let is_refund = kind == TransactionKind::Refund;
-        if let Some(key) =
-            trace.original_key.filter(|key| !is_refund || !self.by_original.contains_key(key))
-        {
-            self.by_original.insert(key, seq);
+    /// An answer that follows from the transaction made with it is kept there.
+    fn apply_answer(&mut self, answer: &RememberedAnswer) {
+        let newest = self.transactions.newest_mut();
+        let kept = newest.and_then(|(seq, open)| {
+            let follows = open.keep_answer(seq, answer);
+            follows.then_some(AnswerPlace::Transaction(seq))
+        });
+        let place = kept.unwrap_or_else(|| self.messages.keep(self.last_seq, answer.clone()));
+        let mut newest = self.newest();
+        if let AnswerPlace::Record(seq) = place {
+            newest.record = newest.record.max(seq);
         }
-        if let Some(key) =
-            trace.retrieval_key.filter(|key| !is_refund || !self.by_retrieval.contains_key(key))
-        {
-            self.by_retrieval.insert(key, seq);
-        }
+        self.messages.enter(&answer.fingerprint, place, newest, &self.transactions);
     }
 
     fn apply_progress(&mut self, seq: TransactionSeq, progress: &TransactionProgress) {
-        let Some(open) = self.transactions.get_mut(&seq) else {
+        let Some(open) = self.transactions.get_mut(seq) else {
             unreachable!("progress is reported only of transactions the shard holds");
         };
         let (from, to) = (expiry_timer_of(&open.progress), expiry_timer_of(progress));
-        open.progress = progress.clone();
+        open.progress.clone_from(progress);
+        open.changed_seq = self.last_seq;
         self.timers.reschedule(TimerKind::HoldExpiry(seq), from, to);
     }
 }

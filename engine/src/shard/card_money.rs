@@ -37,7 +37,7 @@ impl<'a> CardMoney<'a> {
         transaction: TransactionSeq,
     ) -> Self {
         let record = state.card(slot);
-        let today = state.day_at(state.profile(slot).company, moment.at).date;
+        let today = state.day_at(state.account(record.account).company, moment.at).date;
         let usage = record.usage.rolled(record.terms.interval, today);
         let balances = state.account(record.account).balances;
         let account = record.account;
@@ -49,11 +49,11 @@ impl<'a> CardMoney<'a> {
     }
 
     pub(super) fn currency(&self) -> CurrencyCode {
-        self.state.account(self.account).account.currency
+        self.state.account(self.account).currency
     }
 
     pub(super) fn credit_limit(&self) -> Minor {
-        self.state.account(self.account).account.credit_limit
+        self.state.account(self.account).credit_limit
     }
 
     pub(super) fn today(&self) -> BusinessDate {
@@ -166,7 +166,7 @@ impl<'a> CardMoney<'a> {
         self.balances.line_count += 1;
         self.lines += 1;
         let seq = LineSeq(self.state.last_line.0 + self.lines);
-        let member = self.state.profile(self.slot).assigned_to;
+        let member = self.state.cards.head(self.slot).assigned_to();
         effects.push(Effect::StatementLine(Box::new(StatementLine {
             seq,
             id: self.moment.ids.line_id(self.moment.at, seq),
@@ -184,9 +184,9 @@ impl<'a> CardMoney<'a> {
 
     /// Names merchant, card and member. Source: spec "Statement line", description.
     fn describe(&self, merchant_name: &str) -> String {
-        let profile = self.state.profile(self.slot);
-        let mut parts = vec![merchant_name.trim().to_owned(), profile.description.clone()];
-        if let Some(member) = profile.assigned_to {
+        let cards = &self.state.cards;
+        let mut parts = vec![merchant_name.trim().to_owned(), cards.description(self.slot)];
+        if let Some(member) = cards.head(self.slot).assigned_to() {
             let member = &self.state.members[member.index()];
             parts.push(format!("{} {}", member.first_name, member.last_name));
         }

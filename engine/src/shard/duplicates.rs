@@ -1,94 +1,347 @@
 //! What the network said before: answers for repeats, traces for conflicts, early reversals.
 //!
-//! An entry is gone as soon as a record is applied at or after its `expires_at`; the projection
-//! forgets by the same rule, so that live and recovered state agree.
+//! An answer is found by the key of its message (`message_key`): with the transaction it made,
+//! where it follows from it, else in a list of its own. An entry is gone as soon as a record is
+//! applied at or after its `expires_at`; the projection forgets by the same rule, so that live and
+//! recovered state agree.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use super::index::{Growth, Index, Values, spread};
+use super::transactions::{CacheLimits, Transactions, low_bits};
 use crate::command::effect::{EarlyReversal, RememberedAnswer};
 use crate::command::reply::NetworkReply;
-use crate::domain::ids::Timestamp;
+use crate::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::network_key::{
-    DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey, RetrievalKey, TraceKey,
+    DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,
 };
 
 /// What is known of a message when it comes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Known<'a> {
+pub(super) enum Known {
     /// It is new.
     New,
     /// It was answered so.
-    Answered(&'a NetworkReply),
+    Answered(NetworkReply),
     /// Its key or trace belongs to a message with other content.
     Conflict,
 }
 
-/// Answers by message key.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RememberedAnswers {
-    by_key: HashMap<DuplicateKey, RememberedAnswer>,
-    by_trace: HashMap<TraceKey, (u64, Timestamp)>,
-    // One queue for each window, because within one the order of arrival is that of expiry.
-    expiring_by_day: VecDeque<(Timestamp, DuplicateKey, Option<TraceKey>)>,
-    expiring_soon: VecDeque<(Timestamp, DuplicateKey, Option<TraceKey>)>,
+/// Where the answer to a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerPlace {
+    /// With the transaction it made.
+    Transaction(TransactionSeq),
+    /// In a record of its own.
+    Record(RecordSeq),
 }
 
-impl RememberedAnswers {
-    pub(super) fn find(&self, fingerprint: &Fingerprint, at: Timestamp) -> Known<'_> {
-        let known = self.by_key.get(&fingerprint.key).filter(|answer| answer.expires_at > at);
-        if let Some(answer) = known.filter(|_| fingerprint.window.may_match()) {
+/// The key by which a message is found again: of its trace, which any message that could be in
+/// conflict with it shares; of the message where it has none.
+#[expect(clippy::cast_possible_truncation, reason = "the low half of a keyed hash is one as well")]
+pub(super) const fn message_key(fingerprint: &Fingerprint) -> u64 {
+    match fingerprint.trace {
+        Some(trace) => trace.0 as u64,
+        None => fingerprint.key.0 as u64,
+    }
+}
+
+/// The numbers that are in use, to tell whole numbers by their low parts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Newest {
+    pub(super) transaction: TransactionSeq,
+    pub(super) record: RecordSeq,
+}
+
+/// Every answer that may be asked for again.
+#[derive(Clone, Debug)]
+pub(super) struct Messages {
+    index: Index,
+    /// Answers without a transaction of their own, in the order of their records.
+    answers: VecDeque<(RecordSeq, RememberedAnswer)>,
+    /// Where the days began, so that keys older than one die.
+    marks: VecDeque<Mark>,
+    /// Keys of answers before these are dead.
+    floor: Newest,
+    /// Keys entered so far.
+    entered: u64,
+    /// Until when keys are missing that had to go before their day was over.
+    incomplete_until: Timestamp,
+}
+
+/// An instant, and what had been answered by then.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: Timestamp,
+    /// The first ones after it.
+    next: Newest,
+    entered: u64,
+}
+
+/// The least time between two marks. Units: microseconds.
+const MARK_INTERVAL: i64 = Timestamp::MINUTE;
+/// So many marks divide the most keys there may be.
+const MARKS_PER_LIMIT: u64 = 64;
+
+/// The bit of an index value that tells records from transactions.
+const IS_RECORD: u32 = 1 << 31;
+
+impl AnswerPlace {
+    const fn value(self) -> u32 {
+        match self {
+            Self::Transaction(seq) => low_bits(seq.0) & !IS_RECORD,
+            Self::Record(seq) => low_bits(seq.0) | IS_RECORD,
+        }
+    }
+
+    fn of(value: u32, newest: &Newest) -> Option<Self> {
+        let number = |newest: u64| {
+            let back = low_bits(newest).wrapping_sub(value) & !IS_RECORD;
+            newest.checked_sub(u64::from(back))
+        };
+        if value & IS_RECORD == 0 {
+            number(newest.transaction.0).map(|seq| Self::Transaction(TransactionSeq(seq)))
+        } else {
+            number(newest.record.0).map(|seq| Self::Record(RecordSeq(seq)))
+        }
+    }
+}
+
+/// Tells which keys are dead; their hashes nobody can tell again.
+struct Places {
+    newest: Newest,
+    floor: Newest,
+}
+
+impl Values for Places {
+    fn is_dead(&self, value: u32) -> bool {
+        match AnswerPlace::of(value, &self.newest) {
+            Some(AnswerPlace::Transaction(seq)) => seq < self.floor.transaction,
+            Some(AnswerPlace::Record(seq)) => seq < self.floor.record,
+            None => true,
+        }
+    }
+}
+
+impl Default for Messages {
+    fn default() -> Self {
+        Self {
+            index: Index::with_capacity(Growth::Doubling, 0),
+            answers: VecDeque::new(),
+            marks: VecDeque::new(),
+            floor: Newest::default(),
+            entered: 0,
+            incomplete_until: Timestamp::MIN,
+        }
+    }
+}
+
+impl Messages {
+    /// Asks for the line of a message ahead of its use.
+    #[inline]
+    pub(super) fn prefetch(&self, fingerprint: &Fingerprint) {
+        self.index.prefetch(spread(message_key(fingerprint)));
+    }
+
+    /// Hands over where each answer is that may be the one to this message.
+    #[inline]
+    pub(super) fn each_place(
+        &self,
+        fingerprint: &Fingerprint,
+        newest: &Newest,
+        mut visit: impl FnMut(AnswerPlace),
+    ) {
+        self.index.find(spread(message_key(fingerprint)), |value| {
+            let place = AnswerPlace::of(value, newest);
+            place.filter(|place| !self.is_before_floor(*place)).into_iter().for_each(&mut visit);
+            false
+        });
+    }
+
+    fn is_before_floor(&self, place: AnswerPlace) -> bool {
+        match place {
+            AnswerPlace::Transaction(seq) => seq < self.floor.transaction,
+            AnswerPlace::Record(seq) => seq < self.floor.record,
+        }
+    }
+
+    /// The answer that record `seq` kept, where it is in memory.
+    pub(super) fn answer_at(&self, seq: RecordSeq) -> Option<&RememberedAnswer> {
+        let at = self.answers.binary_search_by_key(&seq, |entry| entry.0).ok()?;
+        Some(&self.answers[at].1)
+    }
+
+    /// Whether every key of the last day is in the index.
+    pub(super) fn is_complete(&self, at: Timestamp) -> bool {
+        at >= self.incomplete_until
+    }
+
+    /// Keeps an answer that no transaction keeps, made by record `seq`; returns its place.
+    pub(super) fn keep(&mut self, seq: RecordSeq, answer: RememberedAnswer) -> AnswerPlace {
+        // At a restart answers come without their records, in order.
+        let after = self.answers.back().map_or(RecordSeq(1), |last| last.0.next());
+        let seq = seq.max(after);
+        self.answers.push_back((seq, answer));
+        AnswerPlace::Record(seq)
+    }
+
+    /// Enters the key of an answer. A message without a trace may be answered anew: then the newest
+    /// answer takes the place of the one before.
+    pub(super) fn enter(
+        &mut self,
+        fingerprint: &Fingerprint,
+        place: AnswerPlace,
+        newest: Newest,
+        transactions: &Transactions,
+    ) {
+        let hash = spread(message_key(fingerprint));
+        if matches!(fingerprint.window, DuplicateWindow::RepeatsOnly { .. }) {
+            let answers = &self.answers;
+            let has_key = |value| match AnswerPlace::of(value, &newest) {
+                Some(AnswerPlace::Transaction(seq)) => transactions
+                    .get(seq)
+                    .and_then(|open| open.fingerprint())
+                    .is_some_and(|known| known.key == fingerprint.key),
+                Some(AnswerPlace::Record(seq)) => answers
+                    .binary_search_by_key(&seq, |entry| entry.0)
+                    .is_ok_and(|at| answers[at].1.fingerprint.key == fingerprint.key),
+                None => false,
+            };
+            if self.index.replace(hash, place.value(), has_key) {
+                return;
+            }
+        }
+        self.enter_key(hash, place, newest);
+    }
+
+    fn enter_key(&mut self, hash: u64, place: AnswerPlace, newest: Newest) {
+        self.entered += 1;
+        self.index.insert(hash, place.value(), &Places { newest, floor: self.floor });
+    }
+
+    /// Enters a key that was read from the tables.
+    pub(super) fn restore_key(&mut self, key: u64, place: AnswerPlace, newest: Newest) {
+        self.enter_key(spread(key), place, newest);
+    }
+
+    /// Forgets what ended by `at`, before which `next` are the first numbers not given out.
+    pub(super) fn forget_expired(&mut self, at: Timestamp, next: Newest) {
+        while self.answers.front().is_some_and(|entry| entry.1.expires_at <= at) {
+            self.answers.pop_front();
+        }
+        while let Some(mark) = self.marks.pop_front_if(|mark| mark.at.plus(Timestamp::DAY) <= at) {
+            self.floor = mark.next;
+        }
+        let is_due = self.marks.back().is_none_or(|newest| newest.at.plus(MARK_INTERVAL) <= at);
+        if is_due {
+            self.mark(at, next);
+        }
+    }
+
+    pub(super) fn mark(&mut self, at: Timestamp, next: Newest) {
+        self.marks.push_back(Mark { at, next, entered: self.entered });
+    }
+
+    /// Lets go of what is beyond the limits: answers that the tables have, and the oldest keys.
+    pub(super) fn evict(
+        &mut self,
+        limits: &CacheLimits,
+        until: RecordSeq,
+        (at, next): (Timestamp, Newest),
+    ) {
+        while self.answers.len() > limits.answers
+            && self.answers.front().is_some_and(|entry| entry.0 <= until)
+        {
+            self.answers.pop_front();
+        }
+        let limit = limits.message_keys as u64;
+        let newest_mark = self.marks.back().map_or(0, |mark| mark.entered);
+        if self.entered - newest_mark > limit / MARKS_PER_LIMIT {
+            self.mark(at, next);
+        }
+        let is_over = |mark: &mut Mark| self.entered - mark.entered > limit;
+        while let Some(mark) = self.marks.pop_front_if(is_over) {
+            self.floor = mark.next;
+            self.incomplete_until = mark.at.plus(Timestamp::DAY);
+        }
+    }
+
+    /// Every answer of the list that has not ended by `at`.
+    pub(super) fn iter(&self, at: Timestamp) -> impl Iterator<Item = &RememberedAnswer> {
+        self.answers.iter().map(|entry| &entry.1).filter(move |answer| answer.expires_at > at)
+    }
+
+    /// Memory taken by keys. Units: bytes.
+    pub(super) fn index_bytes(&self) -> usize {
+        self.index.bytes()
+    }
+}
+
+/// Gathers what is known of a message from all answers that may be the one to it.
+#[derive(Debug, Default)]
+pub(super) struct Comparison {
+    /// The newest answer under the same key.
+    by_key: Option<RememberedAnswer>,
+    /// When the newest answer under the same trace ends, and what its content was.
+    by_trace: Option<(Timestamp, u64)>,
+}
+
+impl Comparison {
+    /// Takes an answer into account, given at the instant `at` or before.
+    pub(super) fn add(
+        &mut self,
+        fingerprint: &Fingerprint,
+        at: Timestamp,
+        known: RememberedAnswer,
+    ) {
+        let ends = known.expires_at;
+        if ends <= at {
+            return;
+        }
+        if fingerprint.trace.is_some()
+            && known.fingerprint.trace == fingerprint.trace
+            && self.by_trace.is_none_or(|newest| newest.0 < ends)
+        {
+            self.by_trace = Some((ends, known.fingerprint.content));
+        }
+        if known.fingerprint.key == fingerprint.key
+            && self.by_key.as_ref().is_none_or(|newest| newest.expires_at < ends)
+        {
+            self.by_key = Some(known);
+        }
+    }
+
+    /// What follows for the message.
+    pub(super) fn known(self, fingerprint: &Fingerprint) -> Known {
+        if let Some(answer) = self.by_key.filter(|_| fingerprint.window.may_match()) {
             return if answer.fingerprint.content == fingerprint.content {
-                Known::Answered(&answer.reply)
+                Known::Answered(answer.reply)
             } else {
                 Known::Conflict
             };
         }
-        let trace = fingerprint.trace.and_then(|trace| self.by_trace.get(&trace));
-        match trace {
-            Some((content, expires_at)) if *expires_at > at && *content != fingerprint.content => {
-                Known::Conflict
-            }
+        match self.by_trace {
+            Some((_, content)) if content != fingerprint.content => Known::Conflict,
             _ => Known::New,
         }
     }
-
-    pub(super) fn insert(&mut self, answer: RememberedAnswer) {
-        let (fingerprint, expires_at) = (answer.fingerprint, answer.expires_at);
-        let queue = match fingerprint.window {
-            DuplicateWindow::Day => &mut self.expiring_by_day,
-            DuplicateWindow::RepeatsOnly { .. } => &mut self.expiring_soon,
-        };
-        queue.push_back((expires_at, fingerprint.key, fingerprint.trace));
-        if let Some(trace) = fingerprint.trace {
-            self.by_trace.insert(trace, (fingerprint.content, expires_at));
-        }
-        self.by_key.insert(fingerprint.key, answer);
-    }
-
-    pub(super) fn forget_expired(&mut self, at: Timestamp) {
-        for queue in [&mut self.expiring_by_day, &mut self.expiring_soon] {
-            while let Some((_, key, trace)) = queue.pop_front_if(|entry| entry.0 <= at) {
-                // A key may have been renewed since; its later entry will come up in turn.
-                if self.by_key.get(&key).is_some_and(|answer| answer.expires_at <= at) {
-                    self.by_key.remove(&key);
-                }
-                if let Some(trace) = trace
-                    && self.by_trace.get(&trace).is_some_and(|entry| entry.1 <= at)
-                {
-                    self.by_trace.remove(&trace);
-                }
-            }
-        }
-    }
-
-    /// Every answer, in the order of expiry and key.
-    pub(super) fn sorted(&self) -> Vec<&RememberedAnswer> {
-        let mut answers: Vec<_> = self.by_key.values().collect();
-        answers.sort_by_key(|answer| (answer.expires_at, answer.fingerprint.key));
-        answers
-    }
 }
 
+/// The newest answer under each key, in the order of expiry and key.
+pub(super) fn sorted_answers(
+    answers: impl Iterator<Item = RememberedAnswer>,
+) -> Vec<RememberedAnswer> {
+    let mut by_key: BTreeMap<DuplicateKey, RememberedAnswer> = BTreeMap::new();
+    for answer in answers {
+        let known = by_key.get(&answer.fingerprint.key);
+        if known.is_none_or(|known| known.expires_at <= answer.expires_at) {
+            by_key.insert(answer.fingerprint.key, answer);
+        }
+    }
+    let mut answers: Vec<_> = by_key.into_values().collect();
+    answers.sort_by_key(|answer| (answer.expires_at, answer.fingerprint.key));
+    answers
+}
 /// Reversals whose purchase has not been seen.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EarlyReversals {
@@ -142,43 +395,87 @@ impl EarlyReversals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::network_key::TraceKey;
     use crate::domain::response_code::SubReason;
+
+    const NEWEST: Newest = Newest { transaction: TransactionSeq(0), record: RecordSeq(20_000) };
 
     fn fingerprint(key: u128, content: u64, window: DuplicateWindow) -> Fingerprint {
         let trace = (window == DuplicateWindow::Day).then_some(TraceKey(99));
         Fingerprint { key: DuplicateKey(key), trace, content, window }
     }
 
-    fn remember(answers: &mut RememberedAnswers, fingerprint: Fingerprint, at: Timestamp) {
+    fn remember(messages: &mut Messages, fingerprint: Fingerprint, at: Timestamp) {
         let expires_at = at.plus(fingerprint.window.lifetime());
         let reply = NetworkReply::FormatError(SubReason::None);
-        answers.insert(RememberedAnswer { fingerprint, expires_at, reply });
+        let place =
+            messages.keep(RecordSeq(0), RememberedAnswer { fingerprint, expires_at, reply });
+        messages.enter(&fingerprint, place, NEWEST, &Transactions::default());
+    }
+
+    fn find(messages: &Messages, fingerprint: &Fingerprint, at: Timestamp) -> Known {
+        let mut comparison = Comparison::default();
+        messages.each_place(fingerprint, &NEWEST, |place| {
+            let AnswerPlace::Record(seq) = place else { return };
+            let answer = messages.answer_at(seq).cloned();
+            answer.into_iter().for_each(|answer| comparison.add(fingerprint, at, answer));
+        });
+        comparison.known(fingerprint)
     }
 
     #[test]
     fn a_key_finds_its_answer_for_a_day_and_refuses_other_content() {
-        let mut answers = RememberedAnswers::default();
+        let mut messages = Messages::default();
         let start = Timestamp(1_000_000);
         let first = fingerprint(1, 5, DuplicateWindow::Day);
-        remember(&mut answers, first, start);
+        remember(&mut messages, first, start);
         let (last, gone) = (start.plus(Timestamp::DAY - 1), start.plus(Timestamp::DAY));
-        assert!(matches!(answers.find(&first, last), Known::Answered(_)));
-        assert_eq!(answers.find(&first, gone), Known::New);
+        assert!(matches!(find(&messages, &first, last), Known::Answered(_)));
+        assert_eq!(find(&messages, &first, gone), Known::New);
         let other = fingerprint(2, 6, DuplicateWindow::Day);
-        assert_eq!(answers.find(&other, last), Known::Conflict);
-        answers.forget_expired(gone);
-        assert!(answers.sorted().is_empty());
+        assert_eq!(find(&messages, &other, last), Known::Conflict);
+        messages.forget_expired(gone, NEWEST);
+        assert!(messages.answers.is_empty());
     }
 
     #[test]
     fn without_time_and_reference_only_repeats_are_matched() {
-        let mut answers = RememberedAnswers::default();
+        let mut messages = Messages::default();
         let start = Timestamp(1_000_000);
         let original = fingerprint(1, 5, DuplicateWindow::RepeatsOnly { is_repeat: false });
         let repeat = fingerprint(1, 5, DuplicateWindow::RepeatsOnly { is_repeat: true });
-        remember(&mut answers, original, start);
-        assert_eq!(answers.find(&original, start.plus(1)), Known::New);
-        assert!(matches!(answers.find(&repeat, start.plus(1)), Known::Answered(_)));
-        assert_eq!(answers.find(&repeat, start.plus(10 * Timestamp::MINUTE)), Known::New);
+        remember(&mut messages, original, start);
+        assert_eq!(find(&messages, &original, start.plus(1)), Known::New);
+        assert!(matches!(find(&messages, &repeat, start.plus(1)), Known::Answered(_)));
+        assert_eq!(find(&messages, &repeat, start.plus(10 * Timestamp::MINUTE)), Known::New);
+        for _ in 0..10_000 {
+            remember(&mut messages, original, start);
+        }
+        assert_eq!(messages.entered, 1, "an original that comes again has one key");
+    }
+
+    #[test]
+    fn keys_beyond_the_limit_leave_the_index_incomplete_for_the_rest_of_their_day() {
+        let limits = CacheLimits {
+            recent_transactions: 8,
+            loaded_transactions: 16,
+            answers: 4,
+            message_keys: 640,
+        };
+        let mut messages = Messages::default();
+        let mut at = Timestamp(0);
+        for number in 0..900u64 {
+            at = at.plus(Timestamp::SECOND);
+            let window = DuplicateWindow::RepeatsOnly { is_repeat: true };
+            let print = fingerprint(u128::from(spread(number)), 1, window);
+            remember(&mut messages, print, at);
+            let next = Newest { transaction: TransactionSeq(1), record: RecordSeq(number + 2) };
+            messages.forget_expired(at, next);
+            messages.evict(&limits, RecordSeq(number), (at, next));
+            assert!(number > 640 || messages.is_complete(at), "{number}");
+            assert!(number < 660 || !messages.is_complete(at), "{number}");
+        }
+        assert_eq!(messages.answers.len(), 4);
+        assert!(messages.is_complete(at.plus(Timestamp::DAY)));
     }
 }

@@ -76,8 +76,8 @@ pub(super) fn find_company(state: &ShardState, id: CompanyId) -> Result<CompanyS
 
 fn find_card(state: &ShardState, company: CompanyId, id: CardId) -> Result<CardSlot, Rejection> {
     let company = find_company(state, company)?;
-    let slot = state.card_by_id.get(&id).copied();
-    slot.filter(|slot| state.profile(*slot).company == company).ok_or(Rejection::CardNotFound)
+    let slot = state.cards.find_by_id(id);
+    slot.filter(|slot| state.cards.head(*slot).company == company).ok_or(Rejection::CardNotFound)
 }
 
 fn find_allowance(
@@ -86,8 +86,9 @@ fn find_allowance(
     id: AllowanceId,
 ) -> Result<CardSlot, Rejection> {
     let company = find_company(state, company)?;
-    let slot = state.card_by_allowance.get(&id).copied();
-    slot.filter(|slot| state.profile(*slot).company == company).ok_or(Rejection::AllowanceNotFound)
+    let slot = state.cards.find_by_allowance(id);
+    slot.filter(|slot| state.cards.head(*slot).company == company)
+        .ok_or(Rejection::AllowanceNotFound)
 }
 
 fn find_member(
@@ -147,12 +148,12 @@ fn issue_card(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let company = find_company(state, new.company)?;
-    if state.card_by_id.contains_key(&new.id)
-        || state.card_by_allowance.contains_key(&new.allowance_id)
+    if state.cards.find_by_id(new.id).is_some()
+        || state.cards.find_by_allowance(new.allowance_id).is_some()
     {
         return Err(Rejection::IdTaken);
     }
-    if state.card_by_pan.contains_key(&new.pan_hash) {
+    if state.cards.find_by_pan(new.pan_hash).is_some() {
         return Err(Rejection::CardNumberTaken);
     }
     check_terms(&new.terms)?;
@@ -232,7 +233,8 @@ fn update_card(
     changes: &CardChanges,
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let mut profile = state.profile(slot).clone();
+    let known = state.cards.profile(slot);
+    let mut profile = known.clone();
     replace(&mut profile.description, &changes.description);
     if let Some(member) = changes.assigned_to {
         profile.assigned_to =
@@ -255,7 +257,7 @@ fn update_card(
         let usage = usage_in_state(state, moment, &profile, wanted)?;
         push_usage_if_changed(state, slot, usage, effects);
     }
-    if profile != *state.profile(slot) {
+    if profile != known {
         effects.push(Effect::CardProfile(Box::new(profile)));
     }
     Ok(())
@@ -332,7 +334,7 @@ fn update_allowance(
         return Err(Rejection::ResetNeedsNoInterval);
     }
     check_terms(&terms)?;
-    let today = state.day_at(state.profile(slot).company, moment.at).date;
+    let today = state.day_at(state.cards.head(slot).company, moment.at).date;
     let mut usage = record.usage.rolled(record.terms.interval, today);
     if changes.reset {
         usage.start_period(today);

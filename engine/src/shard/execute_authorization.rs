@@ -5,13 +5,15 @@ use super::execute::Moment;
 use super::execute_card::{Attempt, count_attempt, count_credentials, judge};
 use super::execute_network::{amount_for_account, log_unknown_card};
 use super::execute_reversal::cancel_if_nothing_remains;
-use super::state::{ShardState, authorization_id_of};
+use super::state::ShardState;
+use super::transactions::OpenTransaction;
 use crate::command::effect::{Effect, NetworkMessageKind};
 use crate::command::network::{
     AdviceOutcome, Advise, AuthorizationKind, Authorize, InquireBalance, PurchaseFacts,
 };
 use crate::command::reply::{AuthorizationReply, BalanceReply, NetworkReply};
 use crate::decision::{Rule, RuleSet, VelocityFinding};
+use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::credential::PresentedCredentials;
 use crate::domain::hold::hold_lifetime;
 use crate::domain::ids::{CardSlot, TransactionSeq};
@@ -145,15 +147,15 @@ pub(super) fn record_of(
     seq: TransactionSeq,
     card: CardSlot,
 ) -> TransactionRecord {
-    let profile = state.profile(card);
+    let head = state.cards.head(card);
     TransactionRecord {
         seq,
         id: moment.ids.transaction_id(moment.at, seq),
         kind: purchase.kind,
-        company: profile.company,
+        company: head.company,
         account: state.card(card).account,
         card: Some(card),
-        member: profile.assigned_to,
+        member: head.assigned_to(),
         requested: purchase.amount,
         foreign: purchase.foreign,
         merchant: Some(purchase.facts.merchant.clone()),
@@ -164,7 +166,7 @@ pub(super) fn record_of(
         failed_rules: purchase.failed,
         refund_of: purchase.refund_of,
         authorized_at: moment.at,
-        dimensions: profile.dimensions,
+        dimensions: state.cards.dimensions(card),
     }
 }
 
@@ -202,7 +204,7 @@ pub(super) fn execute_advise(
         log_unknown_card(moment, NetworkMessageKind::Advice, facts.card, Some(facts), effects);
         return NetworkReply::Authorization(unknown_card());
     };
-    let currency = state.account(state.card(slot).account).account.currency;
+    let currency = state.account(state.card(slot).account).currency;
     let (amount, foreign) = match amount_for_account(&facts.amounts, currency) {
         Ok(amounts) => amounts,
         Err(reason) => return NetworkReply::FormatError(reason),
@@ -210,7 +212,7 @@ pub(super) fn execute_advise(
     if let Some((seq, open)) = state.find_original(moment.ids, Some(slot), &command.original)
         && open.progress.state == TransactionState::Pending
     {
-        return complete_hold(state, moment, seq, amount, effects);
+        return complete_hold(state, moment, (seq, open), amount, effects);
     }
     let money = CardMoney::open(state, moment, slot, state.last_transaction.next());
     let purchase = advised_purchase(state, moment, command, &money, (amount, foreign));
@@ -252,11 +254,10 @@ fn advised_purchase<'a>(
 fn complete_hold(
     state: &ShardState,
     moment: &Moment<'_>,
-    seq: TransactionSeq,
+    (seq, open): (TransactionSeq, &OpenTransaction),
     amount: Minor,
     effects: &mut Vec<Effect>,
 ) -> NetworkReply {
-    let open = &state.transactions[&seq];
     let Some(card) = open.card else { unreachable!("found by its card") };
     let mut money = CardMoney::open(state, moment, card, seq);
     let mut progress = open.progress.clone();

@@ -57,7 +57,7 @@ pub(super) fn count_attempt(
     slot: CardSlot,
     effects: &mut Vec<Effect>,
 ) -> VelocityFinding {
-    let limits = state.company(state.profile(slot).company).company.velocity;
+    let limits = state.company(state.cards.head(slot).company).velocity;
     if !limits.is_set() {
         return VelocityFinding::default();
     }

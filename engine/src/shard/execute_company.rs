@@ -161,7 +161,8 @@ pub(super) fn set_company(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let slot = find_company(state, id)?;
-    let mut company = state.company(slot).company.clone();
+    let known = &state.company(slot).company;
+    let mut company = known.clone();
     replace(&mut company.name, &changes.name);
     replace(&mut company.website, &changes.website);
     replace(&mut company.velocity, &changes.velocity);
@@ -169,8 +170,8 @@ pub(super) fn set_company(
     replace(&mut company.billing_address, &changes.billing_address);
     replace(&mut company.shipping_address, &changes.shipping_address);
     replace(&mut company.state, &changes.state);
-    if company != state.company(slot).company {
-        effects.push(Effect::Company(Box::new(company)));
+    if company != *known {
+        effects.push(Effect::Company(company));
     }
     for entry in state.accounts.iter().filter(|entry| entry.account.company == slot) {
         let mut account = entry.account.clone();
@@ -180,7 +181,7 @@ pub(super) fn set_company(
             return Err(Rejection::OutOfBounds);
         }
         if account != entry.account {
-            effects.push(Effect::Account(Box::new(account)));
+            effects.push(Effect::Account(account));
         }
     }
     Ok(())

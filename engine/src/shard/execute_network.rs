@@ -22,8 +22,8 @@ pub(super) fn execute_network(
     effects: &mut Vec<Effect>,
 ) -> NetworkReply {
     if let Some(fingerprint) = &request.fingerprint {
-        match state.answers.find(fingerprint, moment.at) {
-            Known::Answered(reply) => return reply.clone(),
+        match state.known_message(fingerprint, moment.at) {
+            Known::Answered(reply) => return reply,
             Known::Conflict => return NetworkReply::Conflict,
             Known::New => {}
         }

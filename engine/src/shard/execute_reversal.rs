@@ -2,7 +2,8 @@
 
 use super::card_money::CardMoney;
 use super::execute::Moment;
-use super::state::{OpenTransaction, ShardState};
+use super::state::ShardState;
+use super::transactions::OpenTransaction;
 use crate::command::effect::{EarlyReversal, Effect, NetworkLogEntry, NetworkMessageKind};
 use crate::command::network::{CardRef, ReversalAmount, Reverse};
 use crate::command::reply::{NetworkReply, ReversalOutcome, ReversalReply};

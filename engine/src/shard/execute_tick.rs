@@ -36,9 +36,9 @@ fn expire_hold(
     seq: TransactionSeq,
     effects: &mut Vec<Effect>,
 ) {
-    let open = &state.transactions[&seq];
-    let Some(card) = open.card else {
-        unreachable!("only card purchases hold");
+    let Some((open, card)) = state.transaction(seq).and_then(|open| Some((open, open.card?)))
+    else {
+        unreachable!("only card purchases in memory have a timer that runs");
     };
     let mut money = CardMoney::open(state, moment, card, seq);
     let mut progress = open.progress.clone();

@@ -5,6 +5,7 @@
 
 mod apply;
 mod card_money;
+pub mod cards;
 mod duplicates;
 mod execute;
 mod execute_admin;
@@ -15,12 +16,19 @@ mod execute_network;
 mod execute_presentment;
 mod execute_reversal;
 mod execute_tick;
+pub mod index;
+mod memory;
 pub mod run;
 mod state;
 mod state_hash;
+mod texts;
 mod timers;
+mod transactions;
 
 pub use execute::{Moment, execute};
-pub use state::{OpenTransaction, ShardState, authorization_id_of};
+pub use state::ShardState;
 pub use state_hash::{PartHash, StateHash};
 pub use timers::Timer;
+pub use transactions::OpenTransaction;
+
+pub use crate::domain::authorization_id::authorization_id_of;

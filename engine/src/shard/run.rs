@@ -61,21 +61,26 @@ pub struct ReplyBatch(Vec<(Arc<dyn ReplyPort>, u64, Reply)>);
 
 impl Release for ReplyBatch {
     fn release(self, outcome: CommitOutcome) {
+        Self::release_all(std::iter::once(self), outcome);
+    }
+
+    /// One call and one wake-up for each run of answers to the same port.
+    fn release_all(batches: impl Iterator<Item = Self>, outcome: CommitOutcome) {
+        let mut run: Vec<(u64, Reply)> = Vec::new();
         let mut previous: Option<Arc<dyn ReplyPort>> = None;
-        for (port, tag, reply) in self.0 {
-            let reply = match outcome {
-                CommitOutcome::Durable => reply,
-                CommitOutcome::Failed => Reply::OutcomeUnknown,
-            };
-            port.deliver(tag, reply);
-            // One wake-up for each run of answers to the same port.
+        for (port, tag, reply) in batches.flat_map(|batch| batch.0) {
             if let Some(previous) = previous.take_if(|previous| !Arc::ptr_eq(previous, &port)) {
-                previous.flush();
+                previous.deliver_all(&mut run);
+                assert!(run.is_empty(), "a port takes all of its answers");
             }
+            run.push(match outcome {
+                CommitOutcome::Durable => (tag, reply),
+                CommitOutcome::Failed => (tag, Reply::OutcomeUnknown),
+            });
             previous.get_or_insert(port);
         }
         if let Some(last) = previous {
-            last.flush();
+            last.deliver_all(&mut run);
         }
     }
 }

@@ -1,65 +1,54 @@
 //! Everything a decision can touch, in memory.
 //!
-//! Cards stand in a dense array, found by index maps; descriptive rows stand beside them for the
-//! admin commands. Only `apply.rs` changes any of this.
+//! Cards (`cards`) and transactions (`transactions`) stand in dense arrays, found by indexes of
+//! their own; what only admin commands read stands beside them. Only `apply.rs` changes any of this.
 
 use std::collections::{BTreeMap, HashMap};
 
-use compact_str::CompactString;
-
-use super::duplicates::{EarlyReversals, RememberedAnswers};
+use super::cards::Cards;
+use super::duplicates::{AnswerPlace, Comparison, EarlyReversals, Known, Messages, Newest};
 use super::timers::Timers;
+use super::transactions::{OpenTransaction, PurchaseKey, Transactions};
 use crate::command::network::{CardRef, OriginalRef};
 use crate::domain::account::{Account, AccountBalances};
+use crate::domain::authorization_id::{AUTHORIZATION_ID_COUNT, sequence_residue_of};
 use crate::domain::business_date::DayWindow;
-use crate::domain::card::{CardProfile, CardRecord, PanHash};
-use crate::domain::company::{Company, CompanyState};
+use crate::domain::card::CardRecord;
+use crate::domain::company::{Company, VelocityLimits};
 use crate::domain::credential::CredentialFailures;
 use crate::domain::ids::{
-    AccountId, AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, LineSeq,
-    MemberId, MemberSlot, RecordSeq, Timestamp, TransactionSeq,
+    AccountId, AccountSlot, CardSlot, CompanyId, CompanySlot, LineSeq, MemberId, MemberSlot,
+    RecordSeq, Timestamp, TransactionSeq,
 };
 use crate::domain::member::{AccessToken, Member, MemberState};
-use crate::domain::money::{CurrencyAmount, Minor};
-use crate::domain::network_key::{AuthorizationId, OriginalKey, RetrievalKey};
+use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::network_key::{AuthorizationId, Fingerprint};
 use crate::domain::public_id::IdMint;
-use crate::domain::transaction::{TransactionKind, TransactionProgress};
 
 /// A company and its current local day.
 #[derive(Clone, Debug)]
 pub(super) struct CompanyEntry {
-    pub(super) company: Company,
     /// The local day of the last record; a cache, derived from it.
     pub(super) day: DayWindow,
+    /// What decisions ask of the company; copies of its own.
+    pub(super) velocity: VelocityLimits,
+    pub(super) is_closed: bool,
+    pub(super) company: Box<Company>,
 }
 
-/// An account and its balances.
+/// An account and its balances: what a purchase needs is one cache line.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(super) struct AccountEntry {
-    pub(super) account: Account,
     pub(super) balances: AccountBalances,
+    /// Copies of the account's own.
+    pub(super) credit_limit: Minor,
+    pub(super) currency: CurrencyCode,
+    pub(super) company: CompanySlot,
+    pub(super) account: Box<Account>,
 }
 
-/// What the shard keeps of a transaction that may still change.
-#[derive(Clone, Debug)]
-pub struct OpenTransaction {
-    /// The card, for purchases.
-    pub card: Option<CardSlot>,
-    /// The account.
-    pub account: AccountSlot,
-    /// What kind of movement it is.
-    pub kind: TransactionKind,
-    /// When it was accepted.
-    pub authorized_at: Timestamp,
-    /// What was asked for, in the account's currency.
-    pub requested: Minor,
-    /// What the merchant asked for in another currency.
-    pub foreign: Option<CurrencyAmount>,
-    /// The merchant's name, for statement lines.
-    pub merchant_name: CompactString,
-    /// How it stands.
-    pub progress: TransactionProgress,
-}
+const _: () = assert!(size_of::<AccountEntry>() == 64);
 
 /// The hot state of one partition.
 #[derive(Clone, Debug, Default)]
@@ -71,22 +60,18 @@ pub struct ShardState {
     pub(super) companies: Vec<CompanyEntry>,
     pub(super) accounts: Vec<AccountEntry>,
     pub(super) members: Vec<Member>,
-    pub(super) cards: Vec<CardRecord>,
-    pub(super) profiles: Vec<CardProfile>,
+    /// The first instant at which the day of any company is over.
+    pub(super) days_end_at: Timestamp,
+    pub(super) cards: Cards,
     pub(super) tokens: BTreeMap<[u8; 32], AccessToken>,
     pub(super) network_key: Option<[u8; 32]>,
-    pub(super) card_by_pan: HashMap<PanHash, CardSlot>,
-    pub(super) card_by_id: HashMap<CardId, CardSlot>,
-    pub(super) card_by_allowance: HashMap<AllowanceId, CardSlot>,
     pub(super) company_by_id: HashMap<CompanyId, CompanySlot>,
     pub(super) account_by_id: HashMap<AccountId, AccountSlot>,
     pub(super) member_by_id: HashMap<MemberId, MemberSlot>,
     pub(super) attempts: BTreeMap<CardSlot, Vec<Timestamp>>,
     pub(super) failures: BTreeMap<CardSlot, CredentialFailures>,
-    pub(super) transactions: HashMap<TransactionSeq, OpenTransaction>,
-    pub(super) by_original: HashMap<OriginalKey, TransactionSeq>,
-    pub(super) by_retrieval: HashMap<RetrievalKey, TransactionSeq>,
-    pub(super) answers: RememberedAnswers,
+    pub(super) transactions: Transactions,
+    pub(super) messages: Messages,
     pub(super) early_reversals: EarlyReversals,
     pub(super) timers: Timers,
 }
@@ -116,27 +101,29 @@ impl ShardState {
         self.cards.len()
     }
 
+    /// The cards.
+    #[must_use]
+    pub const fn cards(&self) -> &Cards {
+        &self.cards
+    }
+
     /// An account's balances. Panics: if there is no such account.
     #[must_use]
     pub fn balances(&self, slot: AccountSlot) -> &AccountBalances {
         &self.account(slot).balances
     }
 
-    /// A transaction that was not declined.
+    /// A transaction that was not declined, where it is in memory.
     #[must_use]
     pub fn transaction(&self, seq: TransactionSeq) -> Option<&OpenTransaction> {
-        self.transactions.get(&seq)
+        self.transactions.get_open(seq)
     }
 
     /// What decisions read of a card. Its usage is as of its last change.
     /// Panics: if there is no such card.
     #[must_use]
     pub fn card(&self, slot: CardSlot) -> &CardRecord {
-        &self.cards[slot.index()]
-    }
-
-    pub(super) fn profile(&self, slot: CardSlot) -> &CardProfile {
-        &self.profiles[slot.index()]
+        self.cards.record(slot)
     }
 
     pub(super) fn account(&self, slot: AccountSlot) -> &AccountEntry {
@@ -159,17 +146,17 @@ impl ShardState {
 
     pub(super) fn find_card(&self, card: CardRef) -> Option<CardSlot> {
         match card {
-            CardRef::Pan(hash, _) => self.card_by_pan.get(&hash).copied(),
-            CardRef::Id(id) => self.card_by_id.get(&id).copied(),
+            CardRef::Pan(hash, _) => self.cards.find_by_pan(hash),
+            CardRef::Id(id) => self.cards.find_by_id(id),
         }
     }
 
     /// Whether the company, or the member who holds the card, is gone.
     pub(super) fn is_company_closed(&self, card: CardSlot) -> bool {
-        let profile = self.profile(card);
-        self.company(profile.company).company.state == CompanyState::Closed
-            || profile
-                .assigned_to
+        let head = self.cards.head(card);
+        self.company(head.company).is_closed
+            || head
+                .assigned_to()
                 .is_some_and(|member| self.members[member.index()].state != MemberState::Active)
     }
 
@@ -183,12 +170,37 @@ impl ShardState {
         let by_id = named.transaction.and_then(|id| ids.open_transaction_id(id));
         let by_authorization =
             || named.authorization_id.and_then(|id| self.find_by_authorization_id(card?, id));
-        let by_original = || named.original_key.and_then(|key| self.by_original.get(&key).copied());
-        let by_retrieval =
-            || named.retrieval_key.and_then(|key| self.by_retrieval.get(&key).copied());
+        let by_original = || self.find_by_key(PurchaseKey::Original(named.original_key?));
+        let by_retrieval = || self.find_by_key(PurchaseKey::Retrieval(named.retrieval_key?));
         let seq = by_id.or_else(by_authorization).or_else(by_original).or_else(by_retrieval)?;
-        let transaction = self.transactions.get(&seq)?;
+        let transaction = self.transaction(seq)?;
         (card.is_none() || transaction.card == card).then_some((seq, transaction))
+    }
+
+    fn find_by_key(&self, key: PurchaseKey) -> Option<TransactionSeq> {
+        self.transactions.find_by_key(key).map(|found| found.0)
+    }
+
+    /// What is known of a message: whether it, or another one under its trace, was answered.
+    pub(super) fn known_message(&self, fingerprint: &Fingerprint, at: Timestamp) -> Known {
+        let mut comparison = Comparison::default();
+        self.messages.each_place(fingerprint, &self.newest(), |place| {
+            let answer = match place {
+                AnswerPlace::Transaction(seq) => {
+                    self.transactions.get(seq).and_then(|open| open.remembered_answer(seq))
+                }
+                AnswerPlace::Record(seq) => self.messages.answer_at(seq).cloned(),
+            };
+            if let Some(answer) = answer {
+                comparison.add(fingerprint, at, answer);
+            }
+        });
+        comparison.known(fingerprint)
+    }
+
+    /// The newest numbers given out.
+    pub(super) const fn newest(&self) -> Newest {
+        Newest { transaction: self.last_transaction, record: self.last_seq }
     }
 
     fn find_by_authorization_id(
@@ -203,7 +215,7 @@ impl ShardState {
         (0..=cycles)
             .rev()
             .map(|cycle| TransactionSeq(cycle * AUTHORIZATION_ID_COUNT + residue))
-            .find(|seq| self.transactions.get(seq).is_some_and(|found| found.card == Some(card)))
+            .find(|seq| self.transaction(*seq).is_some_and(|found| found.card == Some(card)))
     }
 
     /// The e-mail addresses of a company's members are unique while they are not deleted.
@@ -218,67 +230,7 @@ impl ShardState {
     /// The sum of open holds over all transactions of an account, whatever their state.
     #[must_use]
     pub fn open_holds(&self, account: AccountSlot) -> Minor {
-        let of_account = self.transactions.values().filter(|found| found.account == account);
-        of_account.map(|found| found.progress.held.total()).sum()
-    }
-}
-
-/// How many authorization ids there are: six letters and digits.
-const AUTHORIZATION_ID_COUNT: u64 = 36u64.pow(6);
-/// Coprime to 36, so that multiplying permutes the ids and neighbours look unrelated.
-const ID_STRIDE: u64 = 1_402_567_891;
-/// The inverse of `ID_STRIDE` modulo the number of ids.
-const ID_STRIDE_INVERSE: u64 = inverse(ID_STRIDE, AUTHORIZATION_ID_COUNT);
-const ID_SYMBOLS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-
-/// The modular inverse by Euclid's algorithm.
-#[expect(clippy::cast_possible_truncation, reason = "a remainder is below its u64 modulus")]
-const fn inverse(value: u64, modulus: u64) -> u64 {
-    let (mut previous, mut current) = (modulus as i128, value as i128);
-    let (mut previous_factor, mut factor) = (0i128, 1i128);
-    while current != 0 {
-        let quotient = previous / current;
-        (previous, current) = (current, previous - quotient * current);
-        (previous_factor, factor) = (factor, previous_factor - quotient * factor);
-    }
-    assert!(previous == 1, "the stride must be coprime to the number of ids");
-    previous_factor.rem_euclid(modulus as i128) as u64
-}
-
-/// The authorization id of a transaction: unique among two billion successive ones.
-/// Source: ISO DE38.
-#[must_use]
-pub fn authorization_id_of(seq: TransactionSeq) -> AuthorizationId {
-    let residue = u128::from(seq.0 % AUTHORIZATION_ID_COUNT);
-    let mut value = residue * u128::from(ID_STRIDE) % u128::from(AUTHORIZATION_ID_COUNT);
-    let mut text = [0; 6];
-    for symbol in text.iter_mut().rev() {
-        *symbol = ID_SYMBOLS[(value % 36) as usize];
-        value /= 36;
-    }
-    AuthorizationId(text)
-}
-
-fn sequence_residue_of(id: AuthorizationId) -> Option<u64> {
-    let mut value = 0u128;
-    for symbol in id.0 {
-        let digit = ID_SYMBOLS.iter().position(|known| *known == symbol)?;
-        value = value * 36 + digit as u128;
-    }
-    let residue = value * u128::from(ID_STRIDE_INVERSE) % u128::from(AUTHORIZATION_ID_COUNT);
-    u64::try_from(residue).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn authorization_ids_lead_back_to_their_sequence() {
-        for seq in [1, 2, 3, 99_999, AUTHORIZATION_ID_COUNT - 1, AUTHORIZATION_ID_COUNT + 5] {
-            let id = authorization_id_of(TransactionSeq(seq));
-            assert_eq!(sequence_residue_of(id), Some(seq % AUTHORIZATION_ID_COUNT));
-        }
-        assert_eq!(sequence_residue_of(AuthorizationId(*b"ab 12!")), None);
+        let of_account = self.transactions.iter().filter(|found| found.1.account == account);
+        of_account.map(|found| found.1.progress.held.total()).sum()
     }
 }

@@ -8,8 +8,11 @@ use std::fmt;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::state::{OpenTransaction, ShardState};
+use super::duplicates::sorted_answers;
+use super::state::ShardState;
+use super::transactions::OpenTransaction;
 use crate::codec;
+use crate::domain::ids::CardSlot;
 
 /// SHA-256 over the logical state.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,8 +83,15 @@ impl ShardState {
     /// The hash of every part of the logical state. Cost: O(state).
     #[must_use]
     pub fn part_hashes(&self) -> Vec<PartHash> {
-        let mut open: Vec<_> = self.transactions.iter().collect();
-        open.sort_by_key(|(seq, _)| **seq);
+        let mut open: Vec<_> =
+            self.transactions.iter().filter(|found| !found.1.is_declined()).collect();
+        open.sort_by_key(|(seq, _)| *seq);
+        let with_transactions =
+            self.transactions.iter().filter_map(|(seq, open)| open.remembered_answer(seq));
+        let answers = with_transactions
+            .filter(|answer| answer.expires_at > self.last_at)
+            .chain(self.messages.iter(self.last_at).cloned());
+        let profiles = (0..self.cards.len()).filter_map(CardSlot::next_after);
         vec![
             part(
                 "counters",
@@ -92,8 +102,8 @@ impl ShardState {
             part("members", &self.members),
             part("access tokens", self.tokens.values()),
             part("network key", [self.network_key]),
-            part("cards", &self.cards),
-            part("card profiles", &self.profiles),
+            part("cards", self.cards.records()),
+            part("card profiles", profiles.map(|slot| self.cards.profile(slot))),
             part("attempts", &self.attempts),
             part("credential failures", &self.failures),
             part(
@@ -104,7 +114,7 @@ impl ShardState {
                     (seq, card, account, kind, authorized_at, asked, &open.progress)
                 }),
             ),
-            part("remembered answers", self.answers.sorted()),
+            part("remembered answers", sorted_answers(answers)),
             part("early reversals", self.early_reversals.sorted()),
         ]
     }

@@ -2,24 +2,25 @@
 //! from what it is the sum of. Reads everything; meant for `verify`, not for a running switch.
 
 use std::collections::BTreeMap;
-
-use redb::{ReadOnlyTable, ReadableTable, ReadableTableMetadata};
+use std::ops::Range;
 
 use super::error::StoreError;
-use super::query::{Snapshot, required};
-use super::rows;
-use super::tables::{
-    ACCOUNT_BALANCES, ACCOUNT_LINES, ACCOUNTS, CARD_BASES, CARD_PROFILES, CARD_USAGES, POSTINGS,
-    PostingKey, STATEMENT_LINES, TRANSACTION_PROGRESS, TRANSACTIONS,
-};
+use super::project::implied_posting;
+use super::query::Snapshot;
+use super::runs::RunKind;
+use super::tables::{ACCOUNTS, LINE_BLOCKS, POSTING_BLOCKS};
+use crate::codec::CodecError;
 use crate::domain::account::AccountBalances;
 use crate::domain::allowance::CardUsage;
-use crate::domain::card::CardProfile;
-use crate::domain::ids::AccountSlot;
+use crate::domain::ids::{AccountSlot, CardId};
 use crate::domain::money::Minor;
 use crate::domain::posting::{Book, Posting};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::limits;
+use crate::packed::{parse_line, parse_posting};
+
+/// So many transactions or lines are compared in one pass over what belongs to them.
+const WINDOW_LEN: u64 = 1 << 20;
 
 /// One figure, as it follows from its parts and as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,28 +44,31 @@ impl AuditFigure {
 impl Snapshot {
     /// Adds up every sum again: a handful of figures for each account, and one for each card or
     /// transaction that differs, up to `limits::AUDIT_DETAILS_MAX` of a kind.
-    /// Cost: O(all rows).
+    /// Errors: a row, block or run that is not as it was written.
+    /// Cost: O(all rows), once more over postings and line numbers for each `WINDOW_LEN` of them.
     pub fn audit(&self) -> Result<Vec<AuditFigure>, StoreError> {
+        let runs = self.runs()?;
+        for kind in RunKind::ALL {
+            runs.reader(kind)?.check()?;
+        }
         let mut audit = Audit::load(self)?;
         audit.add_lines(self)?;
-        self.each(&POSTINGS, |_, posting| audit.add_posting(&posting))?;
+        audit.add_postings(self)?;
         audit.add_transactions(self)?;
-        let mut figures = self.audit_counts()?;
+        let mut figures = self.audit_counts(&audit)?;
         for (slot, tally) in &audit.accounts {
             tally.report(*slot, &mut figures);
         }
-        audit.report_cards(self, &mut figures)?;
+        audit.report_cards(&mut figures);
         Ok(figures)
     }
 
     /// Transactions and lines are numbered without holes, so a lost row shows in their count.
-    fn audit_counts(&self) -> Result<Vec<AuditFigure>, StoreError> {
+    fn audit_counts(&self, audit: &Audit) -> Result<Vec<AuditFigure>, StoreError> {
         let checkpoint = self.checkpoint()?;
-        let transactions = self.table(TRANSACTIONS.definition())?.len()?;
-        let lines = self.table(STATEMENT_LINES.definition())?.len()?;
         let rows = [
-            ("transactions", checkpoint.last_transaction.0, transactions),
-            ("statement lines", checkpoint.last_line.0, lines),
+            ("transactions", checkpoint.last_transaction.0, audit.transactions),
+            ("statement lines", checkpoint.last_line.0, audit.lines),
         ];
         let figure = |(name, expected, found): (&str, u64, u64)| AuditFigure {
             name: format!("{name}, numbered without holes"),
@@ -156,6 +160,7 @@ impl Differing {
 
 /// What a card's usage adds up to.
 struct CardTally {
+    id: CardId,
     account: AccountSlot,
     usage: CardUsage,
     spent: i128,
@@ -166,7 +171,12 @@ struct CardTally {
 struct Audit {
     accounts: BTreeMap<u32, AccountTally>,
     cards: BTreeMap<u32, CardTally>,
+    transactions: u64,
+    lines: u64,
 }
+
+/// What a transaction's postings brought into the holds, and out of the account's own books.
+type Moved = (i128, i128);
 
 impl Audit {
     fn load(snapshot: &Snapshot) -> Result<Self, StoreError> {
@@ -174,17 +184,13 @@ impl Audit {
         snapshot.each(&ACCOUNTS, |slot, _| {
             audit.accounts.insert(slot, AccountTally::default());
         })?;
-        snapshot.each(&ACCOUNT_BALANCES, |slot, balances| {
-            audit.account(AccountSlot(slot)).balances = balances;
-        })?;
-        snapshot.each(&CARD_BASES, |slot, base| {
-            let (account, usage) = (base.account, CardUsage::default());
-            audit.cards.insert(slot, CardTally { account, usage, spent: 0, day_spent: 0 });
-        })?;
-        snapshot.each(&CARD_USAGES, |slot, usage| {
-            if let Some(card) = audit.cards.get_mut(&slot) {
-                card.usage = usage;
-            }
+        for (slot, tally) in &mut audit.accounts {
+            tally.balances = snapshot.balances(AccountSlot(*slot))?.unwrap_or_default();
+        }
+        snapshot.card_tables()?.each(|card| {
+            let (id, account, usage) = (card.profile.id, card.record.account, card.record.usage);
+            let tally = CardTally { id, account, usage, spent: 0, day_spent: 0 };
+            audit.cards.insert(card.profile.slot.0, tally);
         })?;
         Ok(audit)
     }
@@ -194,56 +200,99 @@ impl Audit {
     }
 
     fn add_lines(&mut self, snapshot: &Snapshot) -> Result<(), StoreError> {
-        let by_number = snapshot.table(ACCOUNT_LINES)?;
-        let mut outcome = Ok(());
-        snapshot.each(&STATEMENT_LINES, |seq, line| {
+        let end = snapshot.blocks(LINE_BLOCKS)?.end()?;
+        let mut places = BTreeMap::new();
+        each_window(end, |window| {
+            let numbers = self.add_lines_of(snapshot, window.clone())?;
+            self.find_by_number(snapshot, &window, &numbers, &mut places)
+        })
+    }
+
+    /// Adds up lines, and returns each one's account and number.
+    fn add_lines_of(
+        &mut self,
+        snapshot: &Snapshot,
+        window: Range<u64>,
+    ) -> Result<Vec<Option<(u32, u64)>>, StoreError> {
+        let mut numbers = Vec::new();
+        snapshot.blocks(LINE_BLOCKS)?.each(window.clone(), |row| {
+            let line = parse_line(row.bytes).map_err(|source| unreadable("line_blocks", source))?;
+            numbers.resize(place_in(&window, row.number), None);
+            numbers.push(Some((line.account.0, line.number)));
+            self.lines += 1;
             let tally = self.account(line.account);
             tally.lines += minor(line.amount);
             tally.line_count += 1;
             tally.last_line = tally.last_line.max(line.number);
-            match by_number.get((line.account.0, line.number)) {
-                Ok(found) => {
-                    let is_found = found.is_some_and(|found| found.value() == seq);
-                    tally.numbered_lines += u64::from(is_found);
-                }
-                Err(error) => outcome = Err(error),
-            }
+            Ok(())
         })?;
-        Ok(outcome?)
+        Ok(numbers)
     }
 
-    fn add_posting(&mut self, posting: &Posting) {
-        post(&mut self.account(posting.account).books, posting);
+    /// Counts the lines that the list of their account leads to by their number.
+    fn find_by_number(
+        &mut self,
+        snapshot: &Snapshot,
+        window: &Range<u64>,
+        numbers: &[Option<(u32, u64)>],
+        places: &mut BTreeMap<u64, u64>,
+    ) -> Result<(), StoreError> {
+        let runs = snapshot.runs()?;
+        runs.reader(RunKind::AccountLines)?.each(window.start, |entry| {
+            if !window.contains(&entry.minor()) {
+                return;
+            }
+            let place = places.entry(entry.major()).or_default();
+            *place += 1;
+            let found = numbers.get(place_in(window, entry.minor())).copied().flatten();
+            if let Some((account, number)) = found
+                && u64::from(account) == entry.major()
+                && number == *place
+            {
+                self.account(AccountSlot(account)).numbered_lines += 1;
+            }
+        })
+    }
+
+    /// Adds up the postings that no row implies.
+    fn add_postings(&mut self, snapshot: &Snapshot) -> Result<(), StoreError> {
+        each_posting(snapshot, |posting| post(&mut self.account(posting.account).books, posting))
     }
 
     fn add_transactions(&mut self, snapshot: &Snapshot) -> Result<(), StoreError> {
-        let progress = snapshot.table(TRANSACTION_PROGRESS.definition())?;
-        let postings = snapshot.table(POSTINGS.definition())?;
-        for entry in snapshot.table(TRANSACTIONS.definition())?.iter()? {
-            let (seq, row) = entry?;
-            let record: TransactionRecord = rows::decode(TRANSACTIONS.name(), row.value())?;
-            let progress = required(&TRANSACTION_PROGRESS, &progress, seq.value())?;
-            let books = books_of(&postings, seq.value())?;
-            self.add_transaction(&record, &progress, &books);
-        }
-        Ok(())
+        let rows = snapshot.transaction_rows()?;
+        let end = snapshot.transaction_rows()?.end()?;
+        each_window(end, |window| {
+            let mut moved = moved_in(snapshot, &window)?;
+            rows.each(window.clone(), |row, view, newer| {
+                let unreadable = |source| unreadable("transaction_blocks", source);
+                let record = view.to_record().map_err(unreadable)?;
+                let progress = newer.map_or_else(|| view.to_progress(), Ok).map_err(unreadable)?;
+                let moved = &mut moved[place_in(&window, row.number)];
+                if row.is_marked {
+                    let posting = implied_posting(&record);
+                    post(&mut self.account(posting.account).books, &posting);
+                    add_moved(moved, &posting);
+                }
+                self.transactions += 1;
+                self.add_transaction(&record, &progress, *moved);
+                Ok(())
+            })
+        })
     }
 
     fn add_transaction(
         &mut self,
         record: &TransactionRecord,
         progress: &TransactionProgress,
-        books: &BTreeMap<Book, i128>,
+        (in_holds, outside): Moved,
     ) {
         let (held, posted) = (minor(progress.held.total()), minor(progress.posted));
         let seq = record.seq.0;
         let tally = self.account(record.account);
         tally.open_holds += held;
         tally.posted += posted;
-        let sum = |kinds: [Book; 2]| kinds.iter().filter_map(|kind| books.get(kind)).sum::<i128>();
-        let in_holds = books.get(&Book::Holds).copied().unwrap_or(0);
         tally.differing.compare(in_holds, held, || format!("transaction {seq}: held"));
-        let outside = sum([Book::NetworkSettlement, Book::Bank]);
         tally.differing.compare(outside, posted, || format!("transaction {seq}: posted"));
         let card = record.card.and_then(|card| self.cards.get_mut(&card.0));
         let Some(card) = card else { return };
@@ -258,19 +307,13 @@ impl Audit {
     }
 
     /// One figure an account for all its cards, then the cards that differ.
-    fn report_cards(
-        &self,
-        snapshot: &Snapshot,
-        figures: &mut Vec<AuditFigure>,
-    ) -> Result<(), StoreError> {
-        let profiles = snapshot.table(CARD_PROFILES.definition())?;
-        let mut by_account: BTreeMap<u32, Vec<(u32, &CardTally)>> = BTreeMap::new();
-        for (slot, card) in &self.cards {
-            by_account.entry(card.account.0).or_default().push((*slot, card));
+    fn report_cards(&self, figures: &mut Vec<AuditFigure>) {
+        let mut by_account: BTreeMap<u32, Vec<&CardTally>> = BTreeMap::new();
+        for card in self.cards.values() {
+            by_account.entry(card.account.0).or_default().push(card);
         }
         for (account, cards) in by_account {
-            let sum =
-                |value: fn(&CardTally) -> i128| cards.iter().map(|(_, card)| value(card)).sum();
+            let sum = |value: fn(&CardTally) -> i128| cards.iter().map(|card| value(card)).sum();
             figures.push(AuditFigure {
                 name: format!("account {account}: spent on all cards = their parts"),
                 expected: sum(|card| card.spent),
@@ -282,9 +325,8 @@ impl Audit {
                 found: sum(|card| minor(card.usage.day_spent)),
             });
             let mut differing = Differing::default();
-            for (slot, card) in cards {
-                let profile: CardProfile = required(&CARD_PROFILES, &profiles, slot)?;
-                let name = |what: &str| format!("card {}: {what}", profile.id.0);
+            for card in cards {
+                let name = |what: &str| format!("card {}: {what}", card.id.0);
                 differing.compare(card.spent, minor(card.usage.spent), || name("spent"));
                 differing.compare(card.day_spent, minor(card.usage.day_spent), || {
                     name("spent on its day")
@@ -292,21 +334,61 @@ impl Audit {
             }
             differing.report(&format!("account {account}: cards off their parts"), figures);
         }
-        Ok(())
     }
 }
 
-/// What a transaction's postings brought into each book.
-fn books_of(
-    postings: &ReadOnlyTable<PostingKey, &'static [u8]>,
-    seq: u64,
-) -> Result<BTreeMap<Book, i128>, StoreError> {
-    let mut books = BTreeMap::new();
-    for entry in postings.range((seq, 0, 0)..=(seq, u64::MAX, u32::MAX))? {
-        let posting: Posting = rows::decode(POSTINGS.name(), entry?.1.value())?;
-        post(&mut books, &posting);
+/// Calls `visit` with the numbers below `end`, `WINDOW_LEN` at a time.
+fn each_window(
+    end: u64,
+    mut visit: impl FnMut(Range<u64>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut start = 0;
+    while start < end {
+        let next = start.saturating_add(WINDOW_LEN).min(end);
+        visit(start..next)?;
+        start = next;
     }
-    Ok(books)
+    Ok(())
+}
+
+/// The place of a number in its window.
+fn place_in(window: &Range<u64>, number: u64) -> usize {
+    // INVARIANT: a window is `WINDOW_LEN` long.
+    usize::try_from(number - window.start).expect("a place in a window is small")
+}
+
+/// What postings that no row implies have moved, for each transaction of a window.
+fn moved_in(snapshot: &Snapshot, window: &Range<u64>) -> Result<Vec<Moved>, StoreError> {
+    let mut moved = vec![(0, 0); place_in(window, window.end)];
+    each_posting(snapshot, |posting| {
+        if window.contains(&posting.transaction.0) {
+            add_moved(&mut moved[place_in(window, posting.transaction.0)], posting);
+        }
+    })?;
+    Ok(moved)
+}
+
+fn each_posting(snapshot: &Snapshot, mut visit: impl FnMut(&Posting)) -> Result<(), StoreError> {
+    snapshot.blocks(POSTING_BLOCKS)?.each(0..u64::MAX, |row| {
+        let posting = parse_posting(row.bytes);
+        visit(&posting.map_err(|source| unreadable("posting_blocks", source))?);
+        Ok(())
+    })
+}
+
+fn add_moved((in_holds, outside): &mut Moved, posting: &Posting) {
+    let signed = [(posting.from, -minor(posting.amount)), (posting.to, minor(posting.amount))];
+    for (book, amount) in signed {
+        match book {
+            Book::Holds => *in_holds += amount,
+            Book::NetworkSettlement | Book::Bank => *outside += amount,
+            Book::Funds | Book::TransitOut => {}
+        }
+    }
+}
+
+fn unreadable(table: &'static str, source: CodecError) -> StoreError {
+    StoreError::Row { table, source }
 }
 
 fn post(books: &mut BTreeMap<Book, i128>, posting: &Posting) {

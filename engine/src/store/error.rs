@@ -25,6 +25,13 @@ pub enum StoreError {
         /// What was found instead.
         what: String,
     },
+    /// Written by an earlier build, in a layout this one does not read.
+    OlderFormat {
+        /// The version found.
+        found: u32,
+        /// The version this build reads.
+        supported: u32,
+    },
     /// Written by a later build.
     NewerFormat {
         /// The version found.
@@ -68,6 +75,11 @@ impl fmt::Display for StoreError {
                 write!(f, "there is a file already at `{}`", path.display())
             }
             Self::NotAStore { what } => write!(f, "the file is not a store: {what}"),
+            Self::OlderFormat { found, supported } => write!(
+                f,
+                "the store is of format {found}, this build reads format {supported}: with a \
+                 journal that was kept whole, move the file away and it is made anew"
+            ),
             Self::NewerFormat { found, supported } => write!(
                 f,
                 "the store is of format {found}, newer than this build reads ({supported})"

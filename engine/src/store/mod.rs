@@ -3,19 +3,22 @@
 //! Only the projection writes (`project`), on the projector's thread (`projector`); everybody else
 //! reads snapshots (`query`). Rows and keys are on one page (`tables`). A durable commit is a
 //! checkpoint: recovery is these tables, re-emitted as effects (`restore`), and the journal after
-//! the checkpoint.
+//! the checkpoint. What nearly every record changes waits in memory for the checkpoint (`numbers`).
 //!
 //! INVARIANT: rows, indexes and checkpoint change in one commit.
 //! What must not live here: rules, choices, the meaning of a state.
 
 mod audit;
+mod blocks;
 mod checkpoint;
 mod error;
+mod numbers;
 mod project;
 mod projector;
 pub mod query;
 mod restore;
 mod rows;
+mod runs;
 mod tables;
 mod watermark;
 
@@ -25,9 +28,12 @@ mod tests;
 use std::fs::OpenOptions;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use redb::{
-    Builder, Database, DatabaseError, Durability, ReadableDatabase, StorageBackend, StorageError,
+    Builder, Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase,
+    StorageBackend, StorageError, WriteTransaction,
 };
 
 pub use audit::AuditFigure;
@@ -35,13 +41,18 @@ pub use checkpoint::Checkpoint;
 pub use error::StoreError;
 pub use project::Projection;
 pub use projector::{
-    ProjectionError, ProjectionHealth, Projector, ProjectorOptions, catch_up, spawn_projector,
+    Pacing, ProjectionError, ProjectionHealth, Projector, ProjectorOptions, catch_up,
+    spawn_projector,
 };
 pub use query::Snapshot;
+pub use restore::{AnswerPlace, RestoreScope, Restored};
 pub use watermark::Watermark;
 
-use tables::{META, META_DIRECTORY, META_FORMAT, STORE_FORMAT};
+use numbers::Numbers;
+use project::Written;
+use tables::{META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT};
 
+use crate::domain::ids::RecordSeq;
 use crate::journal::ChainPosition;
 use crate::limits;
 
@@ -58,6 +69,16 @@ pub enum CommitKind {
 #[derive(Debug)]
 pub struct Store {
     database: Database,
+    /// One commit at a time.
+    writing: Mutex<()>,
+    numbers: Mutex<KnownNumbers>,
+}
+
+/// The numbers of the newest commit, and of the one on its way.
+#[derive(Debug, Default)]
+struct KnownNumbers {
+    newest: Arc<Numbers>,
+    coming: Option<Arc<Numbers>>,
 }
 
 impl Store {
@@ -72,18 +93,21 @@ impl Store {
                 _ => StoreError::Storage(Box::new(redb::Error::Io(error))),
             },
         )?;
-        let store = Self { database: builder().create_file(file)? };
+        let store = Self::over(builder().create_file(file)?);
         store.initialize(directory_id)?;
         Ok(store)
     }
 
-    /// Opens the store that was made for this directory, if it is undamaged.
-    /// Errors: `InUse`, `NotAStore`, `NewerFormat`, `ForeignDirectory`, `Damaged`.
-    /// Cost: reads the whole file, to check the sum of every page.
+    /// Opens the store that was made for this directory. What is read from it is checked when it is
+    /// read; `check_pages` looks at everything.
+    /// Errors: `InUse`, `NotAStore`, `OlderFormat`, `NewerFormat`, `ForeignDirectory`,
+    /// `Inconsistent`.
     pub fn open(path: &Path, directory_id: [u8; 16]) -> Result<Self, StoreError> {
-        let mut store = Self { database: builder().open(path)? };
-        store.check_pages()?;
+        // Pages in disorder can make redb panic while it looks at them.
+        let opened = catch_unwind(|| builder().open(path)).map_err(|_| in_disorder())?;
+        let store = Self::over(opened?);
         store.check_identity(directory_id)?;
+        store.take_up()?;
         Ok(store)
     }
 
@@ -93,13 +117,18 @@ impl Store {
         backend: impl StorageBackend,
         directory_id: [u8; 16],
     ) -> Result<Self, StoreError> {
-        let mut store = Self { database: builder().create_with_backend(backend)? };
-        store.check_pages()?;
+        let opened = AssertUnwindSafe(|| builder().create_with_backend(backend));
+        let store = Self::over(catch_unwind(opened).map_err(|_| in_disorder())??);
         if store.database.begin_read()?.list_tables()?.next().is_none() {
             store.initialize(directory_id)?;
         }
         store.check_identity(directory_id)?;
+        store.take_up()?;
         Ok(store)
+    }
+
+    fn over(database: Database) -> Self {
+        Self { database, writing: Mutex::new(()), numbers: Mutex::default() }
     }
 
     /// How far the tables have come, as reads see them.
@@ -109,7 +138,17 @@ impl Store {
 
     /// A view of the tables that stands still. Keep it short: while it lives, the file grows.
     pub fn read(&self) -> Result<Snapshot, StoreError> {
-        Ok(Snapshot::new(self.database.begin_read()?))
+        loop {
+            let read_txn = self.database.begin_read()?;
+            let commit = commit_of(&read_txn)?;
+            let known = self.numbers.lock();
+            let found = [Some(&known.newest), known.coming.as_ref()];
+            let found = found.into_iter().flatten().find(|numbers| numbers.commit == commit);
+            // Where there are none, two commits came meanwhile: look again.
+            if let Some(numbers) = found {
+                return Ok(Snapshot::new(read_txn, Arc::clone(numbers)));
+            }
+        }
     }
 
     /// Writes a run of records that ends at `position` in the chain.
@@ -120,15 +159,57 @@ impl Store {
         position: ChainPosition,
         kind: CommitKind,
     ) -> Result<Checkpoint, StoreError> {
+        let _writing = self.writing.lock();
         let mut write_txn = self.database.begin_write()?;
         match kind {
             CommitKind::Visible => write_txn.set_durability(Durability::None)?,
             // Saves the allocator's state, so that opening after a crash need not walk the file.
             CommitKind::Checkpoint => write_txn.set_quick_repair(true),
         }
-        let checkpoint = projection.write(&write_txn, position)?;
-        write_txn.commit()?;
+        let Written { checkpoint, is_new } = projection.write(&write_txn, position)?;
+        let mut numbers = self.newest_numbers();
+        if is_new {
+            numbers = numbers.with(projection);
+        }
+        if kind == CommitKind::Checkpoint {
+            numbers.write(&write_txn)?;
+            write_number(&write_txn, META_NUMBERS, checkpoint.applied_seq.0)?;
+            numbers = Numbers::none_at(numbers.commit);
+        }
+        numbers.commit += 1;
+        write_number(&write_txn, META_COMMIT, numbers.commit)?;
+        self.finish(write_txn, numbers)?;
         Ok(checkpoint)
+    }
+
+    /// Commits, with the numbers that belong to it at hand the moment it can be seen.
+    fn finish(&self, write_txn: WriteTransaction, numbers: Numbers) -> Result<(), StoreError> {
+        let numbers = Arc::new(numbers);
+        self.numbers.lock().coming = Some(Arc::clone(&numbers));
+        let outcome = write_txn.commit();
+        let mut known = self.numbers.lock();
+        known.coming = None;
+        outcome?;
+        known.newest = numbers;
+        Ok(())
+    }
+
+    fn newest_numbers(&self) -> Numbers {
+        (*self.numbers.lock().newest).clone()
+    }
+
+    /// Checks the sum of every page, also of those that nobody reads.
+    /// Errors: `Damaged`. Cost: reads the whole file.
+    pub fn check_pages(&mut self) -> Result<(), StoreError> {
+        let damaged = |what: &str| StoreError::Damaged { what: what.to_owned() };
+        // Pages in disorder can make redb panic while it looks at them.
+        match catch_unwind(AssertUnwindSafe(|| self.database.check_integrity())) {
+            Ok(Ok(true)) => Ok(()),
+            Ok(Ok(false)) => Err(damaged("its newest pages were lost")),
+            Ok(Err(DatabaseError::Storage(StorageError::Corrupted(what)))) => Err(damaged(&what)),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(in_disorder()),
+        }
     }
 
     fn initialize(&self, directory_id: [u8; 16]) -> Result<(), StoreError> {
@@ -139,22 +220,11 @@ impl Store {
             let mut meta = write_txn.open_table(META)?;
             meta.insert(META_FORMAT, STORE_FORMAT.to_le_bytes().as_slice())?;
             meta.insert(META_DIRECTORY, directory_id.as_slice())?;
+            meta.insert(META_NUMBERS, 0_u64.to_le_bytes().as_slice())?;
+            meta.insert(META_COMMIT, 0_u64.to_le_bytes().as_slice())?;
         }
         write_txn.commit()?;
         Ok(())
-    }
-
-    /// Checks the sum of every page. Reads do not: a flipped byte would come back as a row.
-    fn check_pages(&mut self) -> Result<(), StoreError> {
-        let damaged = |what: &str| StoreError::Damaged { what: what.to_owned() };
-        // Pages in disorder can make redb panic while it looks at them.
-        match catch_unwind(AssertUnwindSafe(|| self.database.check_integrity())) {
-            Ok(Ok(true)) => Ok(()),
-            Ok(Ok(false)) => Err(damaged("its newest pages were lost")),
-            Ok(Err(DatabaseError::Storage(StorageError::Corrupted(what)))) => Err(damaged(&what)),
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(damaged("its pages are in disorder")),
-        }
     }
 
     fn check_identity(&self, expected: [u8; 16]) -> Result<(), StoreError> {
@@ -164,6 +234,9 @@ impl Store {
             other => StoreError::NotAStore { what: other.to_string() },
         })?;
         let found = u32::from_le_bytes(query::meta_bytes(&meta, META_FORMAT)?);
+        if found < STORE_FORMAT {
+            return Err(StoreError::OlderFormat { found, supported: STORE_FORMAT });
+        }
         if found > STORE_FORMAT {
             return Err(StoreError::NewerFormat { found, supported: STORE_FORMAT });
         }
@@ -173,6 +246,53 @@ impl Store {
         }
         Ok(())
     }
+
+    /// Goes on where the tables were left: at a checkpoint, whose numbers are in its tables.
+    fn take_up(&self) -> Result<(), StoreError> {
+        let read_txn = self.database.begin_read()?;
+        let meta = read_txn.open_table(META)?;
+        let applied = checkpoint::read(&meta)?.applied_seq;
+        let numbers = RecordSeq(u64::from_le_bytes(query::meta_bytes(&meta, META_NUMBERS)?));
+        if numbers != applied {
+            let (rows, numbers) = (applied.0, numbers.0);
+            return Err(StoreError::Inconsistent {
+                what: format!("its rows are of record {rows}, its balances of record {numbers}"),
+            });
+        }
+        let commit = commit_of(&read_txn)?;
+        self.numbers.lock().newest = Arc::new(Numbers::none_at(commit));
+        Ok(())
+    }
+
+    /// Makes what is visible a checkpoint.
+    fn save(&self) -> Result<(), StoreError> {
+        let position = self.checkpoint()?.position();
+        self.commit(&Projection::default(), position, CommitKind::Checkpoint).map(drop)
+    }
+}
+
+impl Drop for Store {
+    /// redb makes the last visible commit durable when it closes, so its numbers have to be, too.
+    /// Where that fails, the next start refuses tables whose rows and numbers are apart.
+    fn drop(&mut self) {
+        if !self.newest_numbers().is_empty() {
+            drop(self.save());
+        }
+    }
+}
+
+fn in_disorder() -> StoreError {
+    StoreError::Damaged { what: "its pages are in disorder".to_owned() }
+}
+
+fn commit_of(read_txn: &ReadTransaction) -> Result<u64, StoreError> {
+    let meta = read_txn.open_table(META)?;
+    query::meta_bytes(&meta, META_COMMIT).map(u64::from_le_bytes)
+}
+
+fn write_number(write_txn: &WriteTransaction, name: &str, value: u64) -> Result<(), StoreError> {
+    write_txn.open_table(META)?.insert(name, value.to_le_bytes().as_slice())?;
+    Ok(())
 }
 
 fn builder() -> Builder {

@@ -1,8 +1,9 @@
-//! The projector: one thread that reads the journal and keeps the tables in step with it.
+//! The projector: one thread that follows the journal and keeps the tables in step with it.
 //!
-//! It sleeps until something is durable, takes what there is (bounded bytes) and commits it: at
-//! once visible, and durable as a checkpoint by time and by volume. Nobody who authorizes ever
-//! waits for it.
+//! It takes what is durable from memory, and from the file where it has fallen behind or just
+//! starts. What comes after a rest is visible at once; under load a commit gathers what comes in
+//! some milliseconds, fewer where somebody waits to read it. Commits are made durable, as a
+//! checkpoint, by volume and by time. Nobody who authorizes ever waits for it.
 //!
 //! INVARIANT: a failure here stops this thread and shows in its health; it harms no authorization
 //! and no row, since the tables stay at their last commit.
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use super::checkpoint::Checkpoint;
 use super::error::StoreError;
@@ -23,14 +24,41 @@ use crate::clock::Stopwatch;
 use crate::codec::CodecError;
 use crate::command::record;
 use crate::journal::{
-    ChainPosition, DurablePosition, JournalError, JournalFollower, JournalReader, ProvenBatch,
+    BatchFeed, BatchNumber, ChainPosition, Fed, JournalError, JournalFollower, JournalReader,
+    ProvenBatch, SealedBatch,
 };
 use crate::limits;
+
+/// How closely the tables follow, and how often they are made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pacing {
+    /// The time between two commits while records keep coming.
+    pub visible_interval: Duration,
+    /// The same while somebody waits to read what is not visible yet.
+    pub awaited_interval: Duration,
+    /// The longest time between two checkpoints while records come.
+    pub checkpoint_interval: Duration,
+    /// How many records may be visible without being durable in the tables.
+    pub checkpoint_records: u64,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Self {
+            visible_interval: Duration::from_millis(limits::VISIBLE_INTERVAL_MS),
+            awaited_interval: Duration::from_millis(limits::AWAITED_INTERVAL_MS),
+            checkpoint_interval: Duration::from_millis(limits::CHECKPOINT_INTERVAL_MS),
+            checkpoint_records: limits::CHECKPOINT_RECORDS_MAX,
+        }
+    }
+}
 
 /// What a projector is told besides its connections.
 pub struct ProjectorOptions {
     /// The partition whose journal it follows.
     pub partition: u16,
+    /// How closely the tables follow.
+    pub pacing: Pacing,
     /// Called on the projector's thread after each durable commit: what it covers may leave the
     /// journal now.
     pub on_checkpoint: Box<dyn FnMut(Checkpoint) + Send>,
@@ -39,7 +67,7 @@ pub struct ProjectorOptions {
 /// The running projector.
 #[derive(Debug)]
 pub struct Projector {
-    signal: Arc<Signal>,
+    feed: Arc<BatchFeed>,
     health: Arc<ProjectionHealth>,
     thread: Option<JoinHandle<()>>,
 }
@@ -53,7 +81,7 @@ impl Projector {
 
     /// Asks it to project what is durable already, make a last checkpoint and end.
     pub fn stop(&self) {
-        self.signal.change(|state| state.is_stopping = true);
+        self.feed.stop();
     }
 
     /// Waits until it has ended; after `stop`, or once it has failed.
@@ -84,21 +112,19 @@ impl ProjectionHealth {
 pub fn spawn_projector(
     store: Arc<Store>,
     reader: Arc<dyn JournalReader>,
-    durable: &DurablePosition,
+    feed: Arc<BatchFeed>,
     watermark: Arc<Watermark>,
     options: ProjectorOptions,
 ) -> std::io::Result<Projector> {
-    let signal = Arc::new(Signal::default());
     let health = Arc::new(ProjectionHealth::default());
-    let for_durable = Arc::clone(&signal);
-    durable.on_durable(Box::new(move |_| for_durable.change(|state| state.has_news = true)));
     let name = format!("projector-{}", options.partition);
     let run = Run {
         store,
         watermark: Arc::clone(&watermark),
-        signal: Arc::clone(&signal),
+        feed: Arc::clone(&feed),
         options,
         unsaved: Unsaved::default(),
+        committed: None,
     };
     let failures = Arc::clone(&health);
     let thread = std::thread::Builder::new().name(name).spawn(move || {
@@ -110,7 +136,7 @@ pub fn spawn_projector(
         *failures.failure.lock() = failure;
         watermark.close();
     })?;
-    Ok(Projector { signal, health, thread: Some(thread) })
+    Ok(Projector { feed, health, thread: Some(thread) })
 }
 
 fn last_words(panic: &(dyn std::any::Any + Send)) -> String {
@@ -178,51 +204,93 @@ impl Unsaved {
     }
 
     /// How long a checkpoint may still wait; none while there is nothing to save.
-    fn time_left(&self) -> Option<Duration> {
-        let interval = Duration::from_millis(limits::CHECKPOINT_INTERVAL_MS);
-        self.since.map(|since| interval.saturating_sub(since.elapsed()))
+    fn time_left(&self, pacing: &Pacing) -> Option<Duration> {
+        self.since.map(|since| pacing.checkpoint_interval.saturating_sub(since.elapsed()))
     }
 
-    fn is_due(&self) -> bool {
-        self.records >= limits::CHECKPOINT_RECORDS_MAX
-            || self.time_left().is_some_and(|left| left.is_zero())
+    fn is_due(&self, pacing: &Pacing) -> bool {
+        self.records >= pacing.checkpoint_records
+            || self.time_left(pacing).is_some_and(|left| left.is_zero())
     }
 }
 
 struct Run {
     store: Arc<Store>,
     watermark: Arc<Watermark>,
-    signal: Arc<Signal>,
+    feed: Arc<BatchFeed>,
     options: ProjectorOptions,
     unsaved: Unsaved,
+    /// Since the last commit that showed anything.
+    committed: Option<Stopwatch>,
 }
 
 impl Run {
     fn run(mut self, reader: &dyn JournalReader) -> Result<(), ProjectionError> {
         let mut position = self.store.checkpoint()?.position();
-        let mut follower = JournalFollower::after(reader, self.options.partition, position);
         loop {
-            // Taken before reading, so that what becomes durable meanwhile is news again.
-            let is_stopping = self.signal.take_news();
-            let batches = follower.read_next(limits::PROJECTION_READ_BYTES_MAX)?;
-            if let Some(last) = batches.last() {
-                let projection = project_batches(&batches, position.last_seq)?;
-                position = last.position();
-                self.unsaved.add(projection.records());
-                let kind = if self.unsaved.is_due() {
-                    CommitKind::Checkpoint
-                } else {
-                    CommitKind::Visible
-                };
-                self.commit(&projection, position, kind)?;
-            } else if self.unsaved.since.is_some() && (is_stopping || self.unsaved.is_due()) {
-                self.commit(&Projection::default(), position, CommitKind::Checkpoint)?;
-            } else if is_stopping {
-                return Ok(());
-            } else {
-                self.signal.wait(self.unsaved.time_left());
+            // Asked before looking, so that what became durable before the end is seen.
+            let is_stopping = self.feed.is_stopping();
+            self.pace(position.number);
+            match self.feed.take_after(position.number, limits::PROJECTION_BYTES_MAX) {
+                Fed::Batches(batches) => {
+                    position = self.project(batches.iter().map(Batch::from), position)?;
+                    self.feed.finish(batches, position.last_seq);
+                }
+                Fed::InFile => {
+                    let mut follower =
+                        JournalFollower::after(reader, self.options.partition, position);
+                    let batches = follower.read_next(limits::PROJECTION_BYTES_MAX)?;
+                    assert!(!batches.is_empty(), "what is durable can be read");
+                    position = self.project(batches.iter().map(Batch::from), position)?;
+                    self.feed.finish(Vec::new(), position.last_seq);
+                }
+                Fed::Nothing => {
+                    let is_due = is_stopping || self.unsaved.is_due(&self.options.pacing);
+                    if self.unsaved.since.is_some() && is_due {
+                        self.commit(&Projection::default(), position, CommitKind::Checkpoint)?;
+                    } else if is_stopping {
+                        return Ok(());
+                    } else {
+                        self.feed.wait(1, self.unsaved.time_left(&self.options.pacing));
+                    }
+                }
             }
         }
+    }
+
+    /// Lets what comes after `position` gather, unless it is much already or comes after a rest.
+    fn pace(&self, position: BatchNumber) {
+        let Pacing { visible_interval, awaited_interval, .. } = self.options.pacing;
+        let Some(committed) = self.committed else { return };
+        while self.feed.is_gathering_after(position, limits::PROJECTION_BYTES_MAX) {
+            let is_awaited = self.watermark.is_awaited();
+            let interval = if is_awaited { awaited_interval } else { visible_interval };
+            let left = interval.saturating_sub(committed.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            // In short steps, since those who begin to wait do not ring.
+            let step = left.min(awaited_interval);
+            if self.feed.wait(limits::PROJECTION_BYTES_MAX, Some(step)) {
+                return;
+            }
+        }
+    }
+
+    /// Makes batches visible that follow `position`; returns where they end.
+    fn project<'a>(
+        &mut self,
+        batches: impl ExactSizeIterator<Item = Batch<'a>> + Clone,
+        position: ChainPosition,
+    ) -> Result<ChainPosition, ProjectionError> {
+        let Some(last) = batches.clone().last() else { return Ok(position) };
+        let projection = project_batches(batches, position.last_seq)?;
+        self.unsaved.add(projection.records());
+        let is_due = self.unsaved.is_due(&self.options.pacing);
+        let kind = if is_due { CommitKind::Checkpoint } else { CommitKind::Visible };
+        self.commit(&projection, last.position, kind)?;
+        self.committed = Some(Stopwatch::start());
+        Ok(last.position)
     }
 
     fn commit(
@@ -241,6 +309,25 @@ impl Run {
     }
 }
 
+/// A batch of records, wherever it comes from.
+#[derive(Clone, Copy)]
+struct Batch<'a> {
+    payload: &'a [u8],
+    position: ChainPosition,
+}
+
+impl<'a> From<&'a SealedBatch> for Batch<'a> {
+    fn from(batch: &'a SealedBatch) -> Self {
+        Self { payload: batch.payload(), position: batch.position() }
+    }
+}
+
+impl<'a> From<&'a ProvenBatch> for Batch<'a> {
+    fn from(batch: &'a ProvenBatch) -> Self {
+        Self { payload: batch.payload(), position: batch.position() }
+    }
+}
+
 /// Brings the tables up to the end of the journal, without a thread: for those who only read.
 /// Errors: as projection itself, in words.
 pub fn catch_up(
@@ -251,22 +338,22 @@ pub fn catch_up(
     let mut position = store.checkpoint()?.position();
     let mut follower = JournalFollower::after(reader, partition, position);
     loop {
-        let batches = follower.read_next(limits::PROJECTION_READ_BYTES_MAX)?;
+        let batches = follower.read_next(limits::PROJECTION_BYTES_MAX)?;
         let Some(last) = batches.last() else { return Ok(()) };
-        let projection = project_batches(&batches, position.last_seq)?;
+        let projection = project_batches(batches.iter().map(Batch::from), position.last_seq)?;
         position = last.position();
         store.commit(&projection, position, CommitKind::Visible)?;
     }
 }
 
-/// Gathers the records of proven batches, which follow record `last_seq` without a gap.
-fn project_batches(
-    batches: &[ProvenBatch],
+/// Gathers the records of batches, which follow record `last_seq` without a gap.
+fn project_batches<'a>(
+    batches: impl Iterator<Item = Batch<'a>>,
     mut last_seq: u64,
 ) -> Result<Projection, ProjectionError> {
     let mut projection = Projection::default();
     for batch in batches {
-        for record in record::records(batch.payload()) {
+        for record in record::records(batch.payload) {
             let expected = last_seq + 1;
             let record = record.map_err(|error| ProjectionError::Record(expected, error))?;
             if record.seq.0 != expected {
@@ -277,43 +364,4 @@ fn project_batches(
         }
     }
     Ok(projection)
-}
-
-/// Wakes the projector.
-#[derive(Debug, Default)]
-struct Signal {
-    state: Mutex<SignalState>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct SignalState {
-    has_news: bool,
-    is_stopping: bool,
-}
-
-impl Signal {
-    fn change(&self, change: impl FnOnce(&mut SignalState)) {
-        change(&mut self.state.lock());
-        self.changed.notify_one();
-    }
-
-    /// Forgets the news and returns whether to stop.
-    fn take_news(&self) -> bool {
-        let mut state = self.state.lock();
-        state.has_news = false;
-        state.is_stopping
-    }
-
-    /// Waits for news, for `stop` or until the time is up.
-    fn wait(&self, timeout: Option<Duration>) {
-        let mut state = self.state.lock();
-        let waits = |state: &mut SignalState| !state.has_news && !state.is_stopping;
-        match timeout {
-            Some(timeout) => {
-                self.changed.wait_while_for(&mut state, waits, timeout);
-            }
-            None => self.changed.wait_while(&mut state, waits),
-        }
-    }
 }

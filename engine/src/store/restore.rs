@@ -1,46 +1,109 @@
-//! Re-emits the tables as the effects that rebuild the shard.
+//! Re-emits the tables as what rebuilds the shard.
 //!
-//! Everything comes once, as it stands: a shard that applies these, and then the journal after
-//! the checkpoint, is the shard that applied the whole journal.
+//! Everything comes once, as it stands: a shard that takes this, and then the journal after the
+//! checkpoint, is the shard that applied the whole journal; or, where only recent transactions were
+//! asked for, the part of it that they make up.
 
-use redb::ReadableTable;
+use std::collections::BTreeMap;
+
+use redb::{ReadOnlyTable, ReadableTable};
 
 use super::Store;
 use super::checkpoint::Checkpoint;
 use super::error::StoreError;
-use super::query::Snapshot;
+use super::query::{Snapshot, TransactionRows};
+use super::rows;
 use super::tables::{
-    ACCESS_TOKENS, ACCOUNT_BALANCES, ACCOUNTS, ANSWER_ENDS, ANSWERS, CARD_ATTEMPTS, CARD_PROFILES,
-    COMPANIES, CREDENTIAL_FAILURES, EARLY_REVERSALS, MEMBERS, TRANSACTION_PROGRESS, TRANSACTIONS,
+    ACCESS_TOKENS, ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, CREDENTIAL_FAILURES,
+    EARLY_REVERSALS, MEMBERS, StoredAnswer,
 };
-use crate::command::effect::{EarlyReversal, Effect, IssuedCard};
-use crate::domain::ids::{AccountSlot, CardSlot, Timestamp};
-use crate::domain::network_key::{OriginalKey, RetrievalKey};
-use crate::domain::transaction::{TransactionProgress, TransactionState};
+use crate::codec::CodecError;
+use crate::command::effect::{EarlyReversal, Effect, IssuedCard, RememberedAnswer};
+use crate::domain::ids::{CardSlot, RecordSeq, Timestamp, TransactionSeq};
+use crate::domain::network_key::{DuplicateKey, DuplicateWindow, OriginalKey, RetrievalKey};
+use crate::domain::transaction::TransactionState;
 
-type Apply<'a> = &'a mut dyn FnMut(Effect);
+/// How much of the history a shard takes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreScope {
+    /// Every transaction that was not declined, and every answer that has not ended.
+    Whole,
+    /// Of transactions and answers only those of the newest transactions, and what is answered
+    /// after the first of them.
+    Recent {
+        /// How many transactions, declined ones among them.
+        transactions: u64,
+    },
+}
+
+/// Where an answer is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AnswerPlace {
+    /// In the row of the transaction it was the answer to.
+    Transaction(TransactionSeq),
+    /// By itself, under the record that gave it.
+    Record(RecordSeq),
+}
+
+/// A piece of the hot state.
+#[derive(Clone, Debug)]
+pub enum Restored {
+    /// Something is so.
+    Effect(Effect),
+    /// A message was answered so.
+    Answer {
+        /// Where the answer is kept.
+        place: AnswerPlace,
+        /// The answer.
+        answer: Box<RememberedAnswer>,
+    },
+}
+
+type Visit<'a> = &'a mut dyn FnMut(Restored);
 
 impl Store {
-    /// Hands every effect that makes up the hot state to `apply`, in slot and sequence order, and
-    /// returns what the tables cover. Declined transactions and whatever has expired stay out.
-    /// Cost: O(rows).
-    pub fn restore(&self, apply: &mut dyn FnMut(Effect)) -> Result<Checkpoint, StoreError> {
+    /// Hands everything that makes up the hot state to `visit`, in slot and sequence order, answers
+    /// in the order in which they were given, and returns what the tables cover. Declined
+    /// transactions and whatever has expired stay out.
+    /// Cost: O(rows of the scope).
+    pub fn restore(
+        &self,
+        scope: RestoreScope,
+        visit: &mut dyn FnMut(Restored),
+    ) -> Result<Checkpoint, StoreError> {
         let snapshot = self.read()?;
         let checkpoint = snapshot.checkpoint()?;
-        restore_organization(&snapshot, apply)?;
-        restore_cards(&snapshot, apply)?;
-        restore_transactions(&snapshot, apply)?;
-        restore_memory(&snapshot, checkpoint.applied_at, apply)?;
+        let first = match scope {
+            RestoreScope::Whole => (0, Timestamp::MIN),
+            RestoreScope::Recent { transactions } => {
+                let seq = (checkpoint.last_transaction.0 + 1).saturating_sub(transactions);
+                (seq, snapshot.transaction_rows()?.authorized_at(seq)?.unwrap_or(Timestamp::MIN))
+            }
+        };
+        let mut apply = |effect| visit(Restored::Effect(effect));
+        restore_organization(&snapshot, &mut apply)?;
+        restore_cards(&snapshot, &mut apply)?;
+        restore_transactions(&snapshot, first.0, &mut apply)?;
+        restore_early_reversals(&snapshot, checkpoint.applied_at, &mut apply)?;
+        restore_answers(&snapshot, first, checkpoint.applied_at, visit)?;
         Ok(checkpoint)
     }
 }
 
+type Apply<'a> = &'a mut dyn FnMut(Effect);
+
 fn restore_organization(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), StoreError> {
     snapshot.each(&COMPANIES, |_, row| apply(Effect::Company(Box::new(row))))?;
-    snapshot.each(&ACCOUNTS, |_, row| apply(Effect::Account(Box::new(row))))?;
-    snapshot.each(&ACCOUNT_BALANCES, |slot, row| {
-        apply(Effect::AccountBalances(AccountSlot(slot), row));
+    let mut slots = Vec::new();
+    snapshot.each(&ACCOUNTS, |_, row| {
+        slots.push(row.slot);
+        apply(Effect::Account(Box::new(row)));
     })?;
+    for slot in slots {
+        if let Some(balances) = snapshot.balances(slot)? {
+            apply(Effect::AccountBalances(slot, balances));
+        }
+    }
     snapshot.each(&MEMBERS, |_, row| apply(Effect::Member(Box::new(row))))?;
     snapshot.each(&ACCESS_TOKENS, |_, row| apply(Effect::AccessToken(Box::new(row))))?;
     if let Some(digest) = snapshot.network_key()? {
@@ -50,47 +113,41 @@ fn restore_organization(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), Sto
 }
 
 fn restore_cards(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), StoreError> {
-    let cards = snapshot.card_tables()?;
-    for entry in snapshot.table(CARD_PROFILES.definition())?.iter()? {
-        let card = cards.card(CardSlot(entry?.0.value()))?;
+    snapshot.card_tables()?.each(|card| {
         apply(Effect::CardIssued(Box::new(IssuedCard {
             profile: card.profile,
             record: card.record,
             sealed_pan: card.sealed_pan,
         })));
-    }
+    })?;
     snapshot.each(&CARD_ATTEMPTS, |slot, row| apply(Effect::CardAttempts(CardSlot(slot), row)))?;
     snapshot.each(&CREDENTIAL_FAILURES, |slot, row| {
         apply(Effect::CredentialFailures(CardSlot(slot), row));
     })
 }
 
-fn restore_transactions(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), StoreError> {
-    let records = snapshot.table(TRANSACTIONS.definition())?;
-    let mut outcome = Ok(());
-    snapshot.each(&TRANSACTION_PROGRESS, |seq, progress: TransactionProgress| {
-        if outcome.is_ok() && progress.state != TransactionState::Declined {
-            outcome = super::query::required(&TRANSACTIONS, &records, seq).map(|record| {
-                apply(Effect::Transaction(Box::new(record), Box::new(progress)));
-            });
+fn restore_transactions(
+    snapshot: &Snapshot,
+    first: u64,
+    apply: Apply<'_>,
+) -> Result<(), StoreError> {
+    snapshot.transaction_rows()?.each(first..u64::MAX, |_, row, newer| {
+        let state = newer.as_ref().map_or_else(|| row.state(), |progress| progress.state);
+        if state != TransactionState::Declined {
+            let progress = newer.map_or_else(|| row.to_progress(), Ok).map_err(unreadable)?;
+            let record = row.to_record().map_err(unreadable)?;
+            apply(Effect::Transaction(Box::new(record), Box::new(progress)));
         }
-    })?;
-    outcome
+        Ok(())
+    })
 }
 
-/// Answers and early reversals in the order in which they end: that of their arrival.
-fn restore_memory(
+fn restore_early_reversals(
     snapshot: &Snapshot,
     applied_at: Timestamp,
     apply: Apply<'_>,
 ) -> Result<(), StoreError> {
     let first = applied_at.0.saturating_add(1);
-    let answers = snapshot.table(ANSWERS.definition())?;
-    for entry in snapshot.table(ANSWER_ENDS)?.range((first, 0)..)? {
-        let (_, key) = entry?.0.value();
-        let answer = super::query::required(&ANSWERS, &answers, key)?;
-        apply(Effect::Answer(Box::new(answer)));
-    }
     for entry in snapshot.table(EARLY_REVERSALS)?.range((first, None, None)..)? {
         let (expires_at, original, retrieval) = entry?.0.value();
         apply(Effect::EarlyReversal(EarlyReversal {
@@ -100,4 +157,109 @@ fn restore_memory(
         }));
     }
     Ok(())
+}
+
+/// Hands on the answers that have not ended, in the order in which they were given: those in the rows
+/// of transactions from `first` on, between them those that are kept by themselves.
+fn restore_answers(
+    snapshot: &Snapshot,
+    (first, since): (u64, Timestamp),
+    applied_at: Timestamp,
+    visit: Visit<'_>,
+) -> Result<(), StoreError> {
+    let mut transactions = snapshot.transaction_rows()?;
+    let longest = DuplicateWindow::Day.lifetime();
+    let first = first.max(transactions.first_authorized(applied_at.plus(1 - longest))?);
+    let table = snapshot.table(ANSWERS.definition())?;
+    let first_record = first_given(&table, since)?;
+    let renewed = Renewed::load(&table, first_record, &transactions, first, applied_at)?;
+    let mut stored = table.range(first_record..)?;
+    let mut next = next_answer(&mut stored)?;
+    let mut hand_on = |place, at: Timestamp, answer: RememberedAnswer| {
+        if answer.expires_at > applied_at && !renewed.has_later(&answer, at) {
+            visit(Restored::Answer { place, answer: Box::new(answer) });
+        }
+    };
+    transactions.each(first..u64::MAX, |_, row, _| {
+        let Some(kept) = row.answer() else { return Ok(()) };
+        while let Some((record, (at, answer))) =
+            next.take_if(|(_, (at, _))| *at <= row.authorized_at())
+        {
+            hand_on(AnswerPlace::Record(record), at, answer);
+            next = next_answer(&mut stored)?;
+        }
+        let record = row.to_record().map_err(unreadable)?;
+        let place = AnswerPlace::Transaction(record.seq);
+        hand_on(place, record.authorized_at, kept.answer(&record));
+        Ok(())
+    })?;
+    while let Some((record, (at, answer))) = next.take() {
+        hand_on(AnswerPlace::Record(record), at, answer);
+        next = next_answer(&mut stored)?;
+    }
+    Ok(())
+}
+
+/// The record of the first answer given at `since` or later.
+fn first_given(
+    answers: &ReadOnlyTable<u64, &'static [u8]>,
+    since: Timestamp,
+) -> Result<u64, StoreError> {
+    let mut first = u64::MAX;
+    for entry in answers.iter()?.rev() {
+        let (key, row) = entry?;
+        let (at, _): StoredAnswer = rows::decode(ANSWERS.name(), row.value())?;
+        if at < since {
+            break;
+        }
+        first = key.value();
+    }
+    Ok(first)
+}
+
+fn next_answer(
+    stored: &mut redb::Range<'_, u64, &'static [u8]>,
+) -> Result<Option<(RecordSeq, StoredAnswer)>, StoreError> {
+    let Some((key, row)) = stored.next().transpose()? else { return Ok(None) };
+    Ok(Some((RecordSeq(key.value()), rows::decode(ANSWERS.name(), row.value())?)))
+}
+
+/// Keys whose newest answer has ended, while an older one of a longer life has not: a key finds its
+/// newest answer or none.
+struct Renewed(BTreeMap<DuplicateKey, Timestamp>);
+
+impl Renewed {
+    fn load(
+        answers: &ReadOnlyTable<u64, &'static [u8]>,
+        first_record: u64,
+        transactions: &TransactionRows,
+        first: u64,
+        applied_at: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let mut ended: BTreeMap<DuplicateKey, Timestamp> = BTreeMap::new();
+        for entry in answers.range(first_record..)? {
+            let (at, answer): StoredAnswer = rows::decode(ANSWERS.name(), entry?.1.value())?;
+            if answer.expires_at <= applied_at {
+                ended.insert(answer.fingerprint.key, at);
+            }
+        }
+        transactions.each(first..u64::MAX, |_, row, _| {
+            let Some(kept) = row.answer() else { return Ok(()) };
+            let (key, at) = (kept.fingerprint.key, row.authorized_at());
+            if at.plus(kept.fingerprint.window.lifetime()) <= applied_at {
+                let newest = ended.entry(key).or_insert(at);
+                *newest = at.max(*newest);
+            }
+            Ok(())
+        })?;
+        Ok(Self(ended))
+    }
+
+    fn has_later(&self, answer: &RememberedAnswer, at: Timestamp) -> bool {
+        self.0.get(&answer.fingerprint.key).is_some_and(|ended| *ended >= at)
+    }
+}
+
+fn unreadable(source: CodecError) -> StoreError {
+    StoreError::Row { table: "transaction_blocks", source }
 }

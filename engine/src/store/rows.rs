@@ -1,70 +1,28 @@
-//! What is stored: the payloads of effects as they are, with a version byte before them.
+//! What is stored: a version byte, a sum and the payloads of effects as they are; packed values with
+//! a sum alone, since they carry a version of their own.
 //!
-//! Most row types are the domain's own; only what an effect bundles and later changes in parts
-//! (`IssuedCard`) is taken apart here.
+//! | row, at | bytes | content | | packed value, at | bytes | content |
+//! |---|---|---|---|---|---|---|
+//! | 0 | 1 | format version, 2 | | 0 | 4 | CRC32C over what follows |
+//! | 1 | 4 | CRC32C over what follows | | 4 | | the value |
+//! | 5 | | the value in bincode | | | | |
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 use crate::codec::{self, CodecError};
-use crate::command::effect::IssuedCard;
-use crate::domain::allowance::{AllowanceTerms, CardUsage};
-use crate::domain::business_date::BusinessDate;
-use crate::domain::card::{CardRecord, PanHash, SealedPan};
-use crate::domain::credential::{PackedZip, PinVerifier};
-use crate::domain::ids::AccountSlot;
 
 /// The version of every row type; a row of another one is refused, never guessed at.
-const ROW_FORMAT: u8 = 1;
-
-/// What never changes about a card after it was made, less its profile.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct CardBase {
-    pub(super) pan_hash: PanHash,
-    pub(super) account: AccountSlot,
-    pub(super) expires_on: BusinessDate,
-    pub(super) sealed_pan: SealedPan,
-}
-
-impl CardBase {
-    /// The base of a card as it is made.
-    pub(super) fn of(issued: &IssuedCard) -> Self {
-        Self {
-            pan_hash: issued.record.pan_hash,
-            account: issued.record.account,
-            expires_on: issued.record.expires_on,
-            sealed_pan: issued.sealed_pan.clone(),
-        }
-    }
-
-    /// The hot record: the base with what may have changed since.
-    pub(super) fn record(&self, parts: CardParts) -> CardRecord {
-        CardRecord {
-            pan_hash: self.pan_hash,
-            pin: parts.pin,
-            zip: parts.zip,
-            account: self.account,
-            expires_on: self.expires_on,
-            usage: parts.usage,
-            terms: parts.terms,
-        }
-    }
-}
-
-/// What changes about a card's hot record.
-pub(super) struct CardParts {
-    pub(super) pin: PinVerifier,
-    pub(super) zip: PackedZip,
-    pub(super) usage: CardUsage,
-    pub(super) terms: AllowanceTerms,
-}
+const ROW_FORMAT: u8 = 2;
+const SUM_BYTES: usize = 4;
 
 /// A row's bytes.
 /// Errors: `Row` if the value is longer than a record may be.
 pub(super) fn encode<T: Serialize>(table: &'static str, row: &T) -> Result<Vec<u8>, StoreError> {
-    let mut bytes = vec![ROW_FORMAT];
+    let mut bytes = vec![ROW_FORMAT, 0, 0, 0, 0];
     codec::encode_into(row, &mut bytes).map_err(|source| StoreError::Row { table, source })?;
+    write_sum(&mut bytes[1..]);
     Ok(bytes)
 }
 
@@ -76,8 +34,42 @@ pub(super) fn decode<T: DeserializeOwned>(
 ) -> Result<T, StoreError> {
     let outcome = match bytes.split_first() {
         None => Err(CodecError::Cut),
-        Some((&ROW_FORMAT, body)) => codec::decode(body),
+        Some((&ROW_FORMAT, body)) => checked(body).and_then(codec::decode),
         Some((&version, _)) => Err(CodecError::UnknownVersion { version }),
     };
     outcome.map_err(|source| StoreError::Row { table, source })
+}
+
+/// The bytes of a packed value, which `append` writes.
+pub(super) fn pack(append: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut bytes = vec![0; SUM_BYTES];
+    append(&mut bytes);
+    write_sum(&mut bytes);
+    bytes
+}
+
+/// The packed value in these bytes, as `parse` reads it.
+/// Errors: `Row` if they are damaged.
+pub(super) fn unpack<T>(
+    table: &'static str,
+    bytes: &[u8],
+    parse: impl FnOnce(&[u8]) -> Result<T, CodecError>,
+) -> Result<T, StoreError> {
+    checked(bytes).and_then(parse).map_err(|source| StoreError::Row { table, source })
+}
+
+/// Puts the sum of what stands behind it into the first bytes.
+fn write_sum(bytes: &mut [u8]) {
+    let sum = crc32c::crc32c(&bytes[SUM_BYTES..]);
+    bytes[..SUM_BYTES].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// What stands behind its sum.
+fn checked(bytes: &[u8]) -> Result<&[u8], CodecError> {
+    let (sum, body) = bytes.split_at_checked(SUM_BYTES).ok_or(CodecError::Cut)?;
+    if *sum == crc32c::crc32c(body).to_le_bytes() {
+        Ok(body)
+    } else {
+        Err(CodecError::Malformed { what: "its sum is wrong".to_owned() })
+    }
 }

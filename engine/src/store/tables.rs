@@ -1,20 +1,23 @@
 //! Every table of the store and its keys, on one page.
 //!
-//! Rows are keyed by slot or sequence number; a row's bytes are a version byte and the encoded
-//! value (`rows`). Indexes lead from an id or a filter to such keys. Keys compare number by number,
-//! so a range over the leading parts is a list in creation order.
+//! What grows with history stands in blocks (`blocks`), pages (`numbers`) and runs (`runs`); what
+//! grows with the organization in rows. Every value carries a sum of its own. Indexes lead from an
+//! id or a filter to keys. Keys compare number by number, so a range over the leading parts is a
+//! list in creation order.
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | meta | name | format, directory, checkpoint, network key |
+//! | meta | name | format, directory, checkpoint, numbers, commit, network key |
 //! | companies, accounts, account_balances, members | slot | row |
 //! | access_tokens | SHA-256 of the token | row |
-//! | card_profiles, card_bases, card_pins, card_zips, allowance_terms, card_usages | card slot | row |
+//! | cards | card slot | CRC32C, packed card |
+//! | card_usages | card slot / 120 | page of usages |
 //! | card_attempts, credential_failures | card slot | row |
-//! | transactions, transaction_progress | transaction sequence | row |
-//! | postings | transaction sequence, record sequence, place in the record | row |
-//! | statement_lines | line sequence | row |
-//! | answers | duplicate key | row |
+//! | transaction_blocks | first transaction sequence | block of packed transactions |
+//! | transaction_changes | transaction sequence | CRC32C, packed progress; where it is newer than the block's |
+//! | line_blocks | first line sequence | block of packed statement lines |
+//! | posting_blocks | first posting, counted from 1 | block of packed postings |
+//! | answers | record sequence | row; answers that no transaction's row says |
 //! | network_log | record sequence, place in the record | row |
 //! | early_reversals | end, original key, retrieval key | - |
 //! | company_ids, account_ids, member_ids, card_ids, allowance_ids | id | slot |
@@ -23,9 +26,10 @@
 //! | company_accounts | company, account | - |
 //! | company_cards | company, card | place in the company's list, from 1 |
 //! | card_marks | kind, member or dimension, card | -; as the profile stands |
-//! | transaction_lists | kind, company, card, member or dimension, transaction | place in that list, from 1 |
-//! | account_lines | account, number | line sequence |
-//! | answer_ends | end, duplicate key | - |
+//! | run_chunks, run_lists | | lists of transactions and lines, network keys: see `runs` |
+//!
+//! The mark of a transaction's row in its block says that its record moved what was requested from
+//! the account's funds to its holds; that posting stands nowhere else.
 //!
 //! INVARIANT: what is in a transaction list or a company's cards never leaves it and arrives in
 //! order, so the difference of two places is an exact count.
@@ -34,20 +38,19 @@ use std::marker::PhantomData;
 
 use redb::{Key, TableDefinition};
 
-use super::rows::CardBase;
+use super::blocks::BlockTable;
+use super::error::StoreError;
+use super::runs::{self, RunKind};
 use crate::command::effect::{NetworkLogEntry, RememberedAnswer};
 use crate::domain::account::{Account, AccountBalances};
-use crate::domain::allowance::{AllowanceTerms, CardUsage};
-use crate::domain::card::CardProfile;
+use crate::domain::card::Dimensions;
 use crate::domain::company::Company;
-use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
+use crate::domain::credential::CredentialFailures;
 use crate::domain::ids::Timestamp;
 use crate::domain::member::{AccessToken, Member};
-use crate::domain::posting::{Posting, StatementLine};
-use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 
 /// The version of this page: key layouts and row types together.
-pub(super) const STORE_FORMAT: u32 = 1;
+pub(super) const STORE_FORMAT: u32 = 2;
 
 /// A table whose values are encoded rows of one type.
 pub(super) struct RowTable<K, T> {
@@ -71,22 +74,27 @@ impl<K: Key + 'static, T> RowTable<K, T> {
     }
 }
 
+/// A value that a packed layout gives, not a row of `rows`.
+pub(super) enum Packed {}
+
 pub(super) const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
 pub(super) const META_FORMAT: &str = "format";
 pub(super) const META_DIRECTORY: &str = "directory";
 pub(super) const META_CHECKPOINT: &str = "checkpoint";
+/// The record as of which usages and balances stand in their tables.
+pub(super) const META_NUMBERS: &str = "numbers";
+/// How many commits there were: what is in memory belongs to one of them.
+pub(super) const META_COMMIT: &str = "commit";
 pub(super) const META_NETWORK_KEY: &str = "network_key";
 
-/// Place of a posting or log entry: the record that wrote it and which of its effects it is.
+/// Place of a log entry: the record that wrote it and which of its effects it is.
 pub(super) type RecordPlace = (u64, u32);
-/// A posting: its transaction, then its place.
-pub(super) type PostingKey = (u64, u64, u32);
 /// An early reversal: when it ends and how the purchase may be named.
 pub(super) type EarlyReversalKey = (i64, Option<u64>, Option<u64>);
 /// A card under a mark: kind of mark, member or dimension, card.
 pub(super) type CardMarkKey = (u8, u128, u32);
-/// A transaction in a list: kind of list, whose list, transaction.
-pub(super) type ListedKey = (u8, u128, u64);
+/// An answer and when it was given.
+pub(super) type StoredAnswer = (Timestamp, RememberedAnswer);
 
 macro_rules! rows {
     ($($name:ident: $key:ty => $row:ty = $text:literal;)*) => {
@@ -104,19 +112,12 @@ rows! {
     ACCOUNT_BALANCES: u32 => AccountBalances = "account_balances";
     MEMBERS: u32 => Member = "members";
     ACCESS_TOKENS: [u8; 32] => AccessToken = "access_tokens";
-    CARD_PROFILES: u32 => CardProfile = "card_profiles";
-    CARD_BASES: u32 => CardBase = "card_bases";
-    CARD_PINS: u32 => PinVerifier = "card_pins";
-    CARD_ZIPS: u32 => PackedZip = "card_zips";
-    ALLOWANCE_TERMS: u32 => AllowanceTerms = "allowance_terms";
-    CARD_USAGES: u32 => CardUsage = "card_usages";
+    CARDS: u32 => Packed = "cards";
+    CARD_USAGES: u32 => Packed = "card_usages";
     CARD_ATTEMPTS: u32 => Vec<Timestamp> = "card_attempts";
     CREDENTIAL_FAILURES: u32 => CredentialFailures = "credential_failures";
-    TRANSACTIONS: u64 => TransactionRecord = "transactions";
-    TRANSACTION_PROGRESS: u64 => TransactionProgress = "transaction_progress";
-    POSTINGS: PostingKey => Posting = "postings";
-    STATEMENT_LINES: u64 => StatementLine = "statement_lines";
-    ANSWERS: u128 => RememberedAnswer = "answers";
+    TRANSACTION_CHANGES: u64 => Packed = "transaction_changes";
+    ANSWERS: u64 => StoredAnswer = "answers";
     NETWORK_LOG: RecordPlace => NetworkLogEntry = "network_log";
 }
 
@@ -142,16 +143,20 @@ indexes! {
     COMPANY_ACCOUNTS: (u32, u32) => () = "company_accounts";
     COMPANY_CARDS: (u32, u32) => u64 = "company_cards";
     CARD_MARKS: CardMarkKey => () = "card_marks";
-    TRANSACTION_LISTS: ListedKey => u64 = "transaction_lists";
-    ACCOUNT_LINES: (u32, u64) => u64 = "account_lines";
-    ANSWER_ENDS: (i64, u128) => () = "answer_ends";
 }
+
+pub(super) const TRANSACTION_BLOCKS: BlockTable = TableDefinition::new("transaction_blocks");
+pub(super) const LINE_BLOCKS: BlockTable = TableDefinition::new("line_blocks");
+pub(super) const POSTING_BLOCKS: BlockTable = TableDefinition::new("posting_blocks");
+
+/// Every table of blocks.
+pub(super) const BLOCKS: [BlockTable; 3] = [TRANSACTION_BLOCKS, LINE_BLOCKS, POSTING_BLOCKS];
 
 #[cfg(test)]
 pub(super) use {each_index, each_row_table};
 
 /// Makes every table, so that readers find them all from the first moment.
-pub(super) fn create_all(write_txn: &redb::WriteTransaction) -> Result<(), redb::TableError> {
+pub(super) fn create_all(write_txn: &redb::WriteTransaction) -> Result<(), StoreError> {
     macro_rules! create_rows {
         ($name:ident) => {
             write_txn.open_table($name.definition())?;
@@ -165,40 +170,64 @@ pub(super) fn create_all(write_txn: &redb::WriteTransaction) -> Result<(), redb:
     write_txn.open_table(META)?;
     each_row_table!(create_rows);
     each_index!(create_index);
-    Ok(())
+    for blocks in BLOCKS {
+        write_txn.open_table(blocks)?;
+    }
+    runs::create_tables(write_txn)
 }
 
-/// The lists a transaction is in, and the marks a card is found by.
+/// What a card is found by besides its company, and whose cards those are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ListKey {
-    /// What kind of list.
+pub(super) struct CardMark {
+    /// What kind of mark: 2 a member's, 3 to 6 the four dimensions.
     pub(super) kind: u8,
-    /// Whose list.
+    /// Which member or dimension.
     pub(super) owner: u128,
+}
+
+impl CardMark {
+    /// What a member holds.
+    pub(super) fn member(slot: crate::domain::ids::MemberSlot) -> Self {
+        Self { kind: 2, owner: u128::from(slot.0) }
+    }
+
+    /// What carries these dimensions, one mark for each that is set.
+    pub(super) fn dimensions(dimensions: &Dimensions) -> impl Iterator<Item = Self> + '_ {
+        (3..).zip(dimensions).filter_map(|(kind, dimension)| {
+            dimension.map(|dimension| Self { kind, owner: dimension.0.as_u128() })
+        })
+    }
+}
+
+/// A list of transactions: its kind of runs, and whose list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ListKey {
+    /// The runs it is in.
+    pub(super) kind: RunKind,
+    /// Whose list: a slot, or the low half of a dimension's id.
+    pub(super) owner: u64,
 }
 
 impl ListKey {
     /// What belongs to a company.
     pub(super) fn company(slot: crate::domain::ids::CompanySlot) -> Self {
-        Self { kind: 0, owner: u128::from(slot.0) }
+        Self { kind: RunKind::CompanyTransactions, owner: u64::from(slot.0) }
     }
 
     /// What was done with a card.
     pub(super) fn card(slot: crate::domain::ids::CardSlot) -> Self {
-        Self { kind: 1, owner: u128::from(slot.0) }
+        Self { kind: RunKind::CardTransactions, owner: u64::from(slot.0) }
     }
 
-    /// What a member holds or did.
+    /// What a member did.
     pub(super) fn member(slot: crate::domain::ids::MemberSlot) -> Self {
-        Self { kind: 2, owner: u128::from(slot.0) }
+        Self { kind: RunKind::MemberTransactions, owner: u64::from(slot.0) }
     }
 
     /// What carries these dimensions, one list for each that is set.
-    pub(super) fn dimensions(
-        dimensions: &crate::domain::card::Dimensions,
-    ) -> impl Iterator<Item = Self> + '_ {
-        (3..).zip(dimensions).filter_map(|(kind, dimension)| {
-            dimension.map(|dimension| Self { kind, owner: dimension.0.as_u128() })
+    pub(super) fn dimensions(dimensions: &Dimensions) -> impl Iterator<Item = Self> + '_ {
+        RunKind::DIMENSIONS.into_iter().zip(dimensions).filter_map(|(kind, dimension)| {
+            dimension.map(|dimension| Self { kind, owner: dimension.0.as_u64_pair().1 })
         })
     }
 }

@@ -56,6 +56,11 @@ impl Watermark {
         waiting.wakes.insert((seq, place), wake);
     }
 
+    /// Whether anybody waits for a record that reads do not see yet.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.waiting.lock().wakes.is_empty()
+    }
+
     /// Makes record `applied` the newest that reads see and wakes who waited for it.
     pub(super) fn publish(&self, applied: RecordSeq) {
         let reached = {

@@ -10,7 +10,7 @@ use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
     OriginalRef, Present, PresentmentNumber, PurchaseFacts, ReversalAmount, ReversalKind, Reverse,
 };
-use cardswitch_engine::command::record::{append_record, records};
+use cardswitch_engine::command::record::{RecordView, append_record, record_views, records};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};
@@ -28,38 +28,74 @@ use cardswitch_engine::domain::public_id::IdMint;
 use cardswitch_engine::shard::{Moment, ShardState, execute};
 use uuid::Uuid;
 
-const GOLDEN: &str = "tests/golden/records_1.hex";
+/// Records in the general form, by a company that limits velocity.
+const OUTCOMES: Golden = Golden {
+    path: "tests/golden/records_1.hex",
+    velocity: VelocityLimits { per_minute: 10, per_hour: 100 },
+};
+/// Authorizations in the form of their own, by a company that limits nothing.
+const AUTHORIZATIONS: Golden = Golden {
+    path: "tests/golden/records_2.hex",
+    velocity: VelocityLimits { per_minute: 0, per_hour: 0 },
+};
 const START: Timestamp = Timestamp(1_767_600_000_000_000);
 const PAN_HASH: PanHash = PanHash(0x1122_3344_5566_7788);
 
+/// A file of records, and whose they are.
+struct Golden {
+    path: &'static str,
+    velocity: VelocityLimits,
+}
+
+impl Golden {
+    fn path(&self) -> std::path::PathBuf {
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(self.path)
+    }
+
+    fn read(&self) -> Vec<u8> {
+        from_hex(&std::fs::read_to_string(self.path()).unwrap())
+    }
+}
+
 #[test]
 fn records_keep_their_bytes() {
-    let written = life_of_a_card();
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(GOLDEN);
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, to_hex(&written)).unwrap();
+    for golden in [OUTCOMES, AUTHORIZATIONS] {
+        let written = life_of_a_card(golden.velocity);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(golden.path(), to_hex(&written)).unwrap();
+        }
+        let is_same = written == golden.read();
+        assert!(is_same, "the record format changed; see the head of this file: {}", golden.path);
     }
-    let golden = from_hex(&std::fs::read_to_string(&path).unwrap());
-    assert!(written == golden, "the record format changed; see the head of this file");
 }
 
 #[test]
 fn golden_records_still_fold() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(GOLDEN);
-    let golden = from_hex(&std::fs::read_to_string(&path).unwrap());
-    let mut state = ShardState::default();
-    for record in records(&golden) {
-        let record = record.unwrap();
-        state.apply_record(record.seq, record.at, &record.effects);
+    for golden in [OUTCOMES, AUTHORIZATIONS] {
+        let mut state = ShardState::default();
+        for record in records(&golden.read()) {
+            let record = record.unwrap();
+            state.apply_record(record.seq, record.at, &record.effects);
+        }
+        assert_eq!((state.last_seq().0, state.card_count()), (6, 1), "{}", golden.path);
     }
-    assert_eq!(state.last_seq().0, 6);
-    assert_eq!(state.card_count(), 1);
+}
+
+#[test]
+fn each_file_holds_its_form_of_an_authorization() {
+    let packed = |golden: Golden| {
+        let bytes = golden.read();
+        let views = record_views(&bytes).map(Result::unwrap);
+        views.filter(|view| matches!(view, RecordView::Authorization(_))).count()
+    };
+    // The declined one counts wrong credentials besides, so it stays an outcome.
+    assert_eq!((packed(OUTCOMES), packed(AUTHORIZATIONS)), (0, 1));
 }
 
 /// A company, a card, an approval, a decline, a partial reversal, a presentment: as records.
-fn life_of_a_card() -> Vec<u8> {
+fn life_of_a_card(velocity: VelocityLimits) -> Vec<u8> {
     let commands = [
-        admin(AdminCommand::CreateCompany(company())),
+        admin(AdminCommand::CreateCompany(company(velocity))),
         admin(AdminCommand::IssueCard(card())),
         authorize(1, Minor(7_500), PresentedCredentials::default()),
         authorize(
@@ -160,7 +196,7 @@ fn card_ref() -> CardRef {
     CardRef::Pan(PAN_HASH, masked)
 }
 
-fn company() -> NewCompany {
+fn company(velocity: VelocityLimits) -> NewCompany {
     NewCompany {
         id: CompanyId(Uuid::from_u128(1)),
         name: "Golden Ltd".to_owned(),
@@ -168,7 +204,7 @@ fn company() -> NewCompany {
         zone: chrono_tz::America::Los_Angeles,
         currency: CurrencyCode(840),
         network: "visa".to_owned(),
-        velocity: VelocityLimits { per_minute: 10, per_hour: 100 },
+        velocity,
         partial_approval: false,
         billing_address: Address::default(),
         shipping_address: Address::default(),

@@ -15,7 +15,7 @@ use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
-use cardswitch_engine::store::Snapshot;
+use cardswitch_engine::store::{Pacing, Snapshot};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
@@ -43,7 +43,13 @@ pub(crate) struct Desk {
 }
 
 pub(crate) fn options(directory: DataDirectory, clock: Clock) -> EngineOptions {
-    EngineOptions { directory, id_key: ID_KEY, clock, retention: Retention::Forever }
+    EngineOptions {
+        directory,
+        id_key: ID_KEY,
+        clock,
+        retention: Retention::Forever,
+        pacing: Pacing::default(),
+    }
 }
 
 pub(crate) fn manual() -> Clock {

@@ -1,10 +1,11 @@
 //! The same fold twice: what was journaled gives the same state, from records and from tables.
 
+use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::{Record, records};
 use cardswitch_engine::journal::testing::FaultyBackend;
 use cardswitch_engine::journal::{BatchNumber, ChainHash, ChainPosition, Epoch};
 use cardswitch_engine::shard::ShardState;
-use cardswitch_engine::store::{CommitKind, Projection, Store};
+use cardswitch_engine::store::{CommitKind, Projection, RestoreScope, Restored, Store};
 
 use crate::driver::Driver;
 use crate::model_tests::Pair;
@@ -32,7 +33,11 @@ fn fold(state: &mut ShardState, records: &[Record]) {
 /// The state that the tables of `store` hold.
 fn restore(store: &Store) -> ShardState {
     let mut state = ShardState::default();
-    let checkpoint = store.restore(&mut |effect| state.apply(&effect)).unwrap();
+    let mut visit = |restored| match restored {
+        Restored::Effect(effect) => state.apply(&effect),
+        Restored::Answer { answer, .. } => state.apply(&Effect::Answer(answer)),
+    };
+    let checkpoint = store.restore(RestoreScope::Whole, &mut visit).unwrap();
     state.resume_from(
         checkpoint.applied_seq,
         checkpoint.applied_at,

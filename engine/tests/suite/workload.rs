@@ -242,6 +242,8 @@ impl Workload {
                 print.content += 1_000_000;
             }
             if self.rng.chance(20) {
+                // Messages of one key have one trace, so another key is one of its own.
+                self.marks += 1;
                 print.key = DuplicateKey(u128::from(u64::MAX) + u128::from(self.marks));
             }
         }

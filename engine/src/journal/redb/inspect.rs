@@ -1,8 +1,10 @@
 //! Looks at a journal before anybody trusts it, and changes nothing.
 //!
-//! Order of the checks: is it a journal at all; whose; the chain from end to end, which names
-//! key and offset of damage; redb's own checksums, which see what lies around the batches; then
-//! whether the end is where the tables and the acknowledgements say it must be.
+//! Order of the checks: is it a journal at all; whose; the chain, which names key and offset of
+//! damage; then whether the end is where the tables and the acknowledgements say it must be.
+//! A start proves the chain from the checkpoint's batch on: what recovery reads, and so its cost
+//! does not grow with history. A reader (`verify`, tools) proves all of it, and redb's own
+//! checksums, which see what lies around the batches.
 //! redb may panic on pages that no checksum has looked at yet: here that is damage, too.
 
 use std::cell::Cell;
@@ -37,19 +39,30 @@ pub(super) struct Inspection {
     pub(super) reader: RedbReader,
 }
 
+/// How much of a journal is proven.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Proof {
+    /// The chain from the checkpoint's batch on; from the oldest one where no checkpoint is known.
+    Tail,
+    /// The chain from end to end, and every page of the file.
+    Whole,
+}
+
 /// Proves the journal on `base`; `None` if nothing was ever committed to it.
 pub(super) fn inspect(
     base: &SharedBackend,
     mark: &AckMark,
     identity: Option<&JournalIdentity>,
     checkpoint: Option<ChainPosition>,
+    proof: Proof,
 ) -> Result<Option<Inspection>, JournalError> {
-    let found = guard(|| prove(base, identity, checkpoint)).map_err(|error| match error {
-        JournalError::CorruptFile { what, damage: None } => {
-            JournalError::CorruptFile { what, damage: find_damage(base, BatchNumber(0)) }
-        }
-        other => other,
-    })?;
+    let found =
+        guard(|| prove(base, identity, checkpoint, proof)).map_err(|error| match error {
+            JournalError::CorruptFile { what, damage: None } => {
+                JournalError::CorruptFile { what, damage: find_damage(base, BatchNumber(0)) }
+            }
+            other => other,
+        })?;
     let last = found.as_ref().map(|found| found.tip.number);
     let reached = last.unwrap_or(BatchNumber(0));
     let acknowledged =
@@ -79,6 +92,7 @@ fn prove(
     base: &SharedBackend,
     identity: Option<&JournalIdentity>,
     checkpoint: Option<ChainPosition>,
+    proof: Proof,
 ) -> Result<Option<Inspection>, JournalError> {
     let Some(opened) = open_overlay(base, OverlayLocks::Shared)? else { return Ok(None) };
     let OpenedOverlay { db, repaired } = opened;
@@ -87,8 +101,8 @@ fn prove(
     if let Some(expected) = identity {
         meta::check(&found, expected)?;
     }
-    let (first, tip) = walk(&reader, found.partition, checkpoint)?;
-    if !repaired {
+    let (first, tip) = walk(&reader, found.partition, checkpoint, proof)?;
+    if proof == Proof::Whole && !repaired {
         check_pages(base)?;
     }
     Ok(Some(Inspection { identity: found, first, tip, reader }))
@@ -128,20 +142,26 @@ fn open_overlay(
     Ok(Some(OpenedOverlay { db, repaired: repaired.load(Ordering::Relaxed) }))
 }
 
-/// Follows the chain from the oldest batch to the newest, past the checkpoint.
+/// Follows the chain to the newest batch, past the checkpoint.
 fn walk(
     reader: &RedbReader,
     partition: u16,
     checkpoint: Option<ChainPosition>,
+    proof: Proof,
 ) -> Result<(BatchNumber, ChainPosition), JournalError> {
-    let first = reader.first()?;
+    let (first, last) = (reader.first()?, reader.last()?);
     if let Some(checkpoint) = checkpoint
         && first.0 > checkpoint.number.0.saturating_add(1)
     {
         let checkpoint = checkpoint.number;
         return Err(JournalError::StartsAfterCheckpoint { checkpoint, first });
     }
-    let mut follower = JournalFollower::from_first(reader, partition)?;
+    let start = match (proof, checkpoint) {
+        // A checkpoint beyond the end is told by what calls this: the end is proven for it.
+        (Proof::Tail, Some(checkpoint)) => checkpoint.number.min(last).max(first),
+        _ => first,
+    };
+    let mut follower = JournalFollower::from_batch(reader, partition, start);
     loop {
         let proven = follower.read_next(CHECK_READ_BYTES)?;
         if proven.is_empty() {
@@ -151,7 +171,6 @@ fn walk(
             check_against(checkpoint, &batch.header, &batch.position())?;
         }
     }
-    let last = reader.last()?;
     match follower.position() {
         Some(tip) if tip.number == last => Ok((first, tip)),
         _ => Err(JournalError::Corrupt {
@@ -198,7 +217,7 @@ thread_local! {
 }
 
 /// Turns a panic of the storage code into damage, told once, by the error.
-fn guard<T>(look: impl FnOnce() -> Result<T, JournalError>) -> Result<T, JournalError> {
+pub(super) fn guard<T>(look: impl FnOnce() -> Result<T, JournalError>) -> Result<T, JournalError> {
     static HUSH: Once = Once::new();
     HUSH.call_once(|| {
         let usual = take_hook();

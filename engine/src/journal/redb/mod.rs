@@ -7,15 +7,16 @@
 //!
 //! Beside `journal.redb` stands `journal.ack`, see `ack_mark`.
 //!
-//! An open for writing looks first and touches nothing (`inspect`): identity, the whole chain,
-//! redb's own checksums, the checkpoint of the tables and the last acknowledged batch. Only when
-//! all agree does it write, and the first thing it writes is the barrier of a new epoch.
+//! An open for writing looks first and touches nothing (`inspect`): identity, the checkpoint of
+//! the tables, the chain from there on and the last acknowledged batch. Only when all agree does
+//! it write, and the first thing it writes is the barrier of a new epoch.
 //! In this implementation the keys have no holes, so a void batch cannot occur in it: a batch of
 //! a superseded epoch is corruption here.
 //!
 //! INVARIANT: batches are appended and trimmed, never changed; the last one is never trimmed.
 
 mod inspect;
+mod kept;
 mod meta;
 mod reader;
 #[cfg(test)]
@@ -28,11 +29,12 @@ use std::sync::Arc;
 use ::redb::backends::FileBackend;
 use ::redb::{Database, ReadableTable, StorageBackend, TableDefinition};
 
-use self::inspect::{Inspection, inspect};
+use self::inspect::{Inspection, Proof, inspect};
+use self::kept::KeptBatches;
 pub use self::reader::RedbReader;
 use super::ack_mark::AckMark;
 use super::chain::{SealedBatch, seal_barrier};
-use super::limits::{BATCH_BYTES_MAX, PAGE_CACHE_BYTES, TRIM_STEP_MIN, TRIM_STEP_PER_APPENDED};
+use super::limits::{BATCH_BYTES_MAX, PAGE_CACHE_BYTES};
 use super::overlay::SharedBackend;
 use super::{BatchNumber, ChainPosition, Journal, JournalError, JournalIdentity};
 
@@ -45,7 +47,7 @@ pub struct RedbJournal {
     db: Arc<Database>,
     mark: AckMark,
     partition: u16,
-    first: BatchNumber,
+    kept: KeptBatches,
     tip: ChainPosition,
     recovered: ChainPosition,
 }
@@ -76,7 +78,8 @@ pub struct ReadOnlyJournal {
 impl RedbJournal {
     /// Opens the journal at `path` for writing, making it if it was never there.
     /// Errors: everything that `JournalError` names about opening; nothing is written then.
-    /// Cost: reads the whole file; two syncs.
+    /// Cost: reads what follows the checkpoint, and after a crash what redb's repair reads, which
+    /// is the file; two syncs.
     pub fn open(path: &Path, expected: &Expectation) -> Result<Self, JournalError> {
         let journal = open_file(path)?;
         let mark = open_file(&mark_path(path))?;
@@ -92,25 +95,35 @@ impl RedbJournal {
         expected: &Expectation,
     ) -> Result<Self, JournalError> {
         let mark = AckMark::new(mark, expected.identity.directory_id);
+        let Expectation { identity, checkpoint } = expected;
         // The inspection is over, and its locks are gone, before the file is opened.
-        let found = inspect(&journal, &mark, Some(&expected.identity), expected.checkpoint)?
+        let found = inspect(&journal, &mark, Some(identity), *checkpoint, Proof::Tail)?
             .map(|found| (found.first, found.tip));
-        if found.is_none() && journal.len().map_err(JournalError::io(READING))? > 0 {
+        let file_bytes = journal.len().map_err(JournalError::io(READING))?;
+        if found.is_none() && file_bytes > 0 {
             // A first start was cut off before the file had any content.
             journal.set_len(0).map_err(JournalError::io("cannot empty the unfinished journal"))?;
         }
-        let db = builder().create_with_backend(journal)?;
         let (first, recovered) = found.unwrap_or((BatchNumber(1), ChainPosition::GENESIS));
-        let mut opened = Self {
-            db: Arc::new(db),
-            mark,
-            partition: expected.identity.partition,
-            first,
-            tip: recovered,
-            recovered,
-        };
-        opened.begin_epoch(&expected.identity)?;
-        Ok(opened)
+        // Pages that no proof has looked at can still be damaged, which redb may meet with a panic.
+        inspect::guard(|| {
+            let mut opened = Self {
+                db: Arc::new(builder().create_with_backend(journal)?),
+                mark,
+                partition: identity.partition,
+                kept: KeptBatches::found(first, BatchNumber(recovered.number.0 + 1), file_bytes),
+                tip: recovered,
+                recovered,
+            };
+            opened.begin_epoch(identity)?;
+            Ok(opened)
+        })
+    }
+
+    /// Keeps batches that could go as long as the file stays within about `bytes`; the largest
+    /// number keeps all. A new journal keeps none.
+    pub fn keep_bytes(&mut self, bytes: u64) {
+        self.kept.set_keep_bytes(bytes);
     }
 
     /// Opens a side for reading, to be used from any thread.
@@ -147,6 +160,7 @@ impl RedbJournal {
         }
         write_txn.commit()?;
         self.tip = barrier.position();
+        self.kept.change(self.kept.first(), &[barrier.bytes.len() as u64]);
         self.note_acknowledged()?;
         self.mark.sync().map_err(JournalError::io(NOTING))
     }
@@ -155,11 +169,9 @@ impl RedbJournal {
         self.mark.write(self.tip.number).map_err(JournalError::io(NOTING))
     }
 
-    /// Bounds one step of trimming; the last batch is always kept.
-    fn trim_until(&self, before: BatchNumber, appended: u64) -> BatchNumber {
-        let step = TRIM_STEP_MIN.max(appended.saturating_mul(TRIM_STEP_PER_APPENDED));
-        let reach = self.first.0.saturating_add(step);
-        BatchNumber(before.0.min(self.tip.number.0).min(reach).max(self.first.0))
+    /// One step of trimming; the last batch is always kept.
+    fn trim_until(&self, before: BatchNumber, appended: &[u64]) -> BatchNumber {
+        self.kept.next_first(before.min(self.tip.number), appended)
     }
 }
 
@@ -172,7 +184,7 @@ impl Journal for RedbJournal {
     }
 
     fn first(&self) -> BatchNumber {
-        self.first
+        self.kept.first()
     }
 
     fn append(
@@ -181,7 +193,8 @@ impl Journal for RedbJournal {
         trim_before: BatchNumber,
     ) -> Result<(), JournalError> {
         let mut tip = self.tip;
-        let kept_from = self.trim_until(trim_before, batches.len() as u64);
+        let appended: Vec<_> = batches.iter().map(|batch| batch.bytes.len() as u64).collect();
+        let kept_from = self.trim_until(trim_before, &appended);
         let write_txn = self.db.begin_write()?;
         {
             let mut table = write_txn.open_table(BATCHES)?;
@@ -193,18 +206,23 @@ impl Journal for RedbJournal {
                 table.insert(batch.header.number.0, batch.bytes.as_slice())?;
                 tip = batch.position();
             }
-            for number in self.first.0..kept_from.0 {
+            for number in self.first().0..kept_from.0 {
                 let removed = table.remove(number)?.is_some();
                 assert!(removed, "the keys of a journal have no holes");
             }
         }
         write_txn.commit()?;
-        (self.tip, self.first) = (tip, kept_from);
+        self.tip = tip;
+        self.kept.change(kept_from, &appended);
         if batches.is_empty() { Ok(()) } else { self.note_acknowledged() }
     }
 
+    fn can_trim(&self, before: BatchNumber) -> bool {
+        self.trim_until(before, &[]) > self.first()
+    }
+
     fn trim(&mut self, before: BatchNumber) -> Result<(), JournalError> {
-        if self.trim_until(before, 0) > self.first { self.append(&[], before) } else { Ok(()) }
+        if self.can_trim(before) { self.append(&[], before) } else { Ok(()) }
     }
 }
 
@@ -217,7 +235,7 @@ impl Drop for RedbJournal {
 
 /// Opens the journal at `path` without changing a byte, even if its writer was killed.
 /// Errors: as for writing; `NotAJournal` if there is none.
-/// Cost: reads the whole file; memory for the pages that a repair changes.
+/// Cost: reads and proves the whole file; memory for the pages that a repair changes.
 pub fn open_read_only(
     path: &Path,
     identity: Option<&JournalIdentity>,
@@ -247,7 +265,7 @@ pub fn open_read_only_on(
         None => inspect::identity_of(journal)?.directory_id,
     };
     let mark = AckMark::new(mark, directory_id);
-    let found = inspect(journal, &mark, identity, checkpoint)?
+    let found = inspect(journal, &mark, identity, checkpoint, Proof::Whole)?
         .ok_or_else(|| JournalError::NotAJournal { what: "it is empty".to_owned() })?;
     let Inspection { identity, first, tip, reader } = found;
     Ok(ReadOnlyJournal { reader, identity, first, tip })

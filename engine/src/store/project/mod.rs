@@ -1,61 +1,100 @@
 //! The projection: records of the journal become rows. The only writer of the tables.
 //!
 //! Effects are after-images, so the last one at a key stands for all before it. A projection
-//! gathers a run of records in memory, one value a key, and writes it at once: what an
-//! authorization changes every time (usage, balances, progress) costs one write a run.
+//! gathers a run of records in memory and writes it at once. An authorization comes packed and is
+//! copied as it is; of it nothing is decoded but what indexes name it by.
 //!
 //! INVARIANT: writing a run equals writing its records one by one, and writing it twice equals
 //! writing it once.
 
+mod cards;
+mod changes;
 mod indexes;
 mod write;
 
 pub(in crate::store) use indexes::email_key;
+pub(in crate::store) use write::Written;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::checkpoint::Checkpoint;
-use super::rows::CardBase;
-use super::tables::{EarlyReversalKey, PostingKey, RecordPlace};
-use crate::command::effect::{Effect, IssuedCard, NetworkLogEntry, RememberedAnswer};
+use super::runs::Entry;
+use super::tables::{EarlyReversalKey, RecordPlace, StoredAnswer};
+use crate::command::effect::{Effect, NetworkLogEntry, RememberedAnswer};
 use crate::command::record::Record;
 use crate::domain::account::{Account, AccountBalances};
-use crate::domain::allowance::{AllowanceTerms, CardUsage};
-use crate::domain::card::CardProfile;
+use crate::domain::allowance::CardUsage;
 use crate::domain::company::Company;
-use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
+use crate::domain::credential::CredentialFailures;
 use crate::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::member::{AccessToken, Member};
-use crate::domain::posting::{Posting, StatementLine};
+use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
+use crate::packed::{RowAnswer, append_line, append_row};
+use cards::CardChanges;
 
 /// A run of records on its way into the tables.
 #[derive(Debug, Default)]
 pub struct Projection {
     companies: BTreeMap<u32, Company>,
     accounts: BTreeMap<u32, Account>,
-    account_balances: BTreeMap<u32, AccountBalances>,
     members: BTreeMap<u32, Member>,
     access_tokens: BTreeMap<[u8; 32], AccessToken>,
     network_key: Option<[u8; 32]>,
-    card_profiles: BTreeMap<u32, CardProfile>,
-    card_bases: BTreeMap<u32, CardBase>,
-    card_pins: BTreeMap<u32, PinVerifier>,
-    card_zips: BTreeMap<u32, PackedZip>,
-    allowance_terms: BTreeMap<u32, AllowanceTerms>,
-    card_usages: BTreeMap<u32, CardUsage>,
+    cards: BTreeMap<u32, CardChanges>,
     card_attempts: BTreeMap<u32, Vec<Timestamp>>,
     credential_failures: BTreeMap<u32, CredentialFailures>,
-    transactions: BTreeMap<u64, TransactionRecord>,
-    transaction_progress: BTreeMap<u64, TransactionProgress>,
-    postings: BTreeMap<PostingKey, Posting>,
-    statement_lines: BTreeMap<u64, StatementLine>,
-    answers: BTreeMap<u128, RememberedAnswer>,
+    usages: Vec<(u32, CardUsage)>,
+    balances: Vec<(u32, AccountBalances)>,
+    transactions: PackedRows,
+    progress: BTreeMap<u64, TransactionProgress>,
+    lines: PackedRows,
+    account_lines: Vec<Entry>,
+    /// Those that no transaction's row implies.
+    postings: Vec<Posting>,
+    /// Those that no transaction's row says.
+    answers: BTreeMap<u64, StoredAnswer>,
+    answer_keys: Vec<Entry>,
     early_reversals: BTreeSet<EarlyReversalKey>,
     network_log: BTreeMap<RecordPlace, NetworkLogEntry>,
+    first_seq: Option<RecordSeq>,
     applied_seq: RecordSeq,
     applied_at: Option<Timestamp>,
     records: u64,
+}
+
+/// Rows one behind the other, each with its number and its mark.
+#[derive(Debug, Default)]
+struct PackedRows {
+    bytes: Vec<u8>,
+    rows: Vec<PackedRow>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PackedRow {
+    number: u64,
+    end: usize,
+    is_marked: bool,
+}
+
+impl PackedRows {
+    fn push(&mut self, number: u64, append: impl FnOnce(&mut Vec<u8>)) {
+        append(&mut self.bytes);
+        self.rows.push(PackedRow { number, end: self.bytes.len(), is_marked: false });
+    }
+
+    fn last(&self) -> Option<u64> {
+        self.rows.last().map(|row| row.number)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = super::blocks::BlockRow<'_>> {
+        let mut start = 0;
+        self.rows.iter().map(move |row| {
+            let bytes = &self.bytes[start..row.end];
+            start = row.end;
+            super::blocks::BlockRow { number: row.number, bytes, is_marked: row.is_marked }
+        })
+    }
 }
 
 impl Projection {
@@ -65,47 +104,64 @@ impl Projection {
         self.records
     }
 
+    /// After-images of usages, in the order of their records.
+    pub(in crate::store) fn usages(&self) -> &[(u32, CardUsage)] {
+        &self.usages
+    }
+
+    /// After-images of balances, in the order of their records.
+    pub(in crate::store) fn balances(&self) -> &[(u32, AccountBalances)] {
+        &self.balances
+    }
+
     /// Takes a record; records come in journal order.
     pub fn project(&mut self, record: Record) {
-        assert!(record.seq > self.applied_seq, "records come in journal order");
-        for (place, effect) in (0..).zip(record.effects) {
-            self.project_effect((record.seq.0, place), effect);
+        self.begin_record(record.seq, record.at);
+        let Record { seq, at, effects } = record;
+        let mut parts = RecordParts::default();
+        for (place, effect) in (0..).zip(effects) {
+            self.project_effect((seq.0, place), effect, &mut parts);
         }
-        self.applied_seq = record.seq;
-        self.applied_at = self.applied_at.max(Some(record.at));
+        self.project_parts(seq, at, parts);
+    }
+
+    fn begin_record(&mut self, seq: RecordSeq, at: Timestamp) {
+        assert!(seq > self.applied_seq, "records come in journal order");
+        self.first_seq.get_or_insert(seq);
+        self.applied_seq = seq;
+        self.applied_at = self.applied_at.max(Some(at));
         self.records += 1;
     }
 
-    fn project_effect(&mut self, place: RecordPlace, effect: Effect) {
+    fn project_effect(&mut self, place: RecordPlace, effect: Effect, parts: &mut RecordParts) {
         match effect {
             Effect::Company(row) => put(&mut self.companies, row.slot.0, *row),
             Effect::Account(row) => put(&mut self.accounts, row.slot.0, *row),
-            Effect::AccountBalances(slot, row) => put(&mut self.account_balances, slot.0, row),
+            Effect::AccountBalances(slot, row) => self.balances.push((slot.0, row)),
             Effect::Member(row) => put(&mut self.members, row.slot.0, *row),
             Effect::AccessToken(row) => put(&mut self.access_tokens, row.digest, *row),
             Effect::NetworkKey(digest) => self.network_key = Some(digest),
-            Effect::CardIssued(issued) => self.project_card(*issued),
-            Effect::CardProfile(row) => put(&mut self.card_profiles, row.slot.0, *row),
-            Effect::CardPin(slot, row) => put(&mut self.card_pins, slot.0, row),
-            Effect::CardZip(slot, row) => put(&mut self.card_zips, slot.0, row),
-            Effect::AllowanceTerms(slot, row) => put(&mut self.allowance_terms, slot.0, *row),
-            Effect::CardUsage(slot, row) => put(&mut self.card_usages, slot.0, row),
+            Effect::CardIssued(issued) => {
+                self.usages.push((issued.profile.slot.0, issued.record.usage));
+                self.card(issued.profile.slot.0).issue(*issued);
+            }
+            Effect::CardProfile(row) => {
+                let slot = row.slot.0;
+                self.card(slot).profile = Some(*row);
+            }
+            Effect::CardPin(slot, row) => self.card(slot.0).pin = Some(row),
+            Effect::CardZip(slot, row) => self.card(slot.0).zip = Some(row),
+            Effect::AllowanceTerms(slot, row) => self.card(slot.0).terms = Some(*row),
+            Effect::CardUsage(slot, row) => self.usages.push((slot.0, row)),
             Effect::CardAttempts(slot, row) => put(&mut self.card_attempts, slot.0, row),
             Effect::CredentialFailures(slot, row) => {
                 put(&mut self.credential_failures, slot.0, row);
             }
-            Effect::Transaction(row, progress) => {
-                put(&mut self.transaction_progress, row.seq.0, *progress);
-                put(&mut self.transactions, row.seq.0, *row);
-            }
-            Effect::TransactionProgress(seq, row) => {
-                put(&mut self.transaction_progress, seq.0, *row);
-            }
-            Effect::Posting(row) => {
-                put(&mut self.postings, (row.transaction.0, place.0, place.1), row);
-            }
-            Effect::StatementLine(row) => put(&mut self.statement_lines, row.seq.0, *row),
-            Effect::Answer(row) => put(&mut self.answers, row.fingerprint.key.0, *row),
+            Effect::Transaction(row, progress) => parts.transactions.push((row, progress)),
+            Effect::TransactionProgress(seq, row) => parts.progress.push((seq, row)),
+            Effect::Posting(row) => parts.postings.push(row),
+            Effect::StatementLine(row) => self.project_line(&row),
+            Effect::Answer(row) => parts.answers.push(row),
             Effect::EarlyReversal(row) => {
                 let original = row.original_key.map(|key| key.0);
                 let retrieval = row.retrieval_key.map(|key| key.0);
@@ -115,26 +171,73 @@ impl Projection {
         }
     }
 
-    fn project_card(&mut self, issued: IssuedCard) {
-        let slot = issued.profile.slot.0;
-        put(&mut self.card_bases, slot, CardBase::of(&issued));
-        put(&mut self.card_pins, slot, issued.record.pin);
-        put(&mut self.card_zips, slot, issued.record.zip);
-        put(&mut self.allowance_terms, slot, issued.record.terms);
-        put(&mut self.card_usages, slot, issued.record.usage);
-        put(&mut self.card_profiles, slot, issued.profile);
+    /// Puts together what a record says of its transaction in several effects.
+    fn project_parts(&mut self, seq: RecordSeq, at: Timestamp, mut parts: RecordParts) {
+        for (record, progress) in parts.transactions {
+            let of_row = |answer: &RememberedAnswer| RowAnswer::of(&record, answer);
+            let answer = parts.answers.iter().find_map(|answer| of_row(answer));
+            parts.answers.retain(|answer| of_row(answer).is_none());
+            self.transactions.push(record.seq.0, |bytes| {
+                append_row(bytes, &record, &progress, answer.as_ref());
+            });
+            let implied = implied_posting(&record);
+            if let Some(place) = parts.postings.iter().position(|posting| *posting == implied) {
+                parts.postings.remove(place);
+                if let Some(row) = self.transactions.rows.last_mut() {
+                    row.is_marked = true;
+                }
+            }
+        }
+        for (transaction, progress) in parts.progress {
+            put(&mut self.progress, transaction.0, *progress);
+        }
+        self.postings.append(&mut parts.postings);
+        for answer in parts.answers {
+            assert!(!self.answers.contains_key(&seq.0), "a record gives one answer");
+            self.answer_keys.push(Entry::new(answer.fingerprint.message_key(), seq.0));
+            put(&mut self.answers, seq.0, (at, *answer));
+        }
+    }
+
+    fn project_line(&mut self, line: &StatementLine) {
+        self.lines.push(line.seq.0, |bytes| append_line(bytes, line));
+        self.account_lines.push(Entry::new(u64::from(line.account.0), line.seq.0));
+    }
+
+    fn card(&mut self, slot: u32) -> &mut CardChanges {
+        self.cards.entry(slot).or_default()
     }
 
     /// The checkpoint after this run, less its place in the chain, which only the journal knows.
     fn advance(&self, checkpoint: &mut Checkpoint) {
-        let last_transaction = self.transactions.keys().next_back().copied().map(TransactionSeq);
-        let last_line = self.statement_lines.keys().next_back().copied().map(LineSeq);
+        let last_transaction = self.transactions.last().map(TransactionSeq);
+        let last_line = self.lines.last().map(LineSeq);
         checkpoint.applied_seq = checkpoint.applied_seq.max(self.applied_seq);
         checkpoint.applied_at =
             self.applied_at.map_or(checkpoint.applied_at, |at| at.max(checkpoint.applied_at));
         checkpoint.last_transaction =
             checkpoint.last_transaction.max(last_transaction.unwrap_or_default());
         checkpoint.last_line = checkpoint.last_line.max(last_line.unwrap_or_default());
+    }
+}
+
+/// What of one record belongs together.
+#[derive(Default)]
+struct RecordParts {
+    transactions: Vec<(Box<TransactionRecord>, Box<TransactionProgress>)>,
+    progress: Vec<(TransactionSeq, Box<TransactionProgress>)>,
+    postings: Vec<Posting>,
+    answers: Vec<Box<RememberedAnswer>>,
+}
+
+/// The posting of a hold over all that was requested, which a mark on its row stands for.
+pub(in crate::store) fn implied_posting(record: &TransactionRecord) -> Posting {
+    Posting {
+        account: record.account,
+        transaction: record.seq,
+        from: Book::Funds,
+        to: Book::Holds,
+        amount: record.requested,
     }
 }
 

@@ -3,89 +3,212 @@
 
 use std::collections::BTreeMap;
 
-use redb::{Key, Value, WriteTransaction};
+use redb::{Key, ReadableTable, Value, WriteTransaction};
 use serde::Serialize;
 
-use super::{Projection, indexes};
+use super::changes::{append_changed, unreadable, write_changes};
+use super::{PackedRows, Projection, cards, indexes};
 use crate::domain::ids::Timestamp;
 use crate::journal::ChainPosition;
+use crate::limits;
+use crate::packed::{TransactionView, pack_posting};
+use crate::store::blocks::{BlockRow, BlockTable, BlockWriter};
 use crate::store::checkpoint::{self, Checkpoint};
 use crate::store::error::StoreError;
 use crate::store::rows;
+use crate::store::runs::{Entry, RunKind, RunWriter};
 use crate::store::tables::{
-    ACCESS_TOKENS, ACCOUNT_BALANCES, ACCOUNTS, ALLOWANCE_TERMS, ANSWER_ENDS, ANSWERS,
-    CARD_ATTEMPTS, CARD_BASES, CARD_PINS, CARD_PROFILES, CARD_USAGES, CARD_ZIPS, COMPANIES,
-    CREDENTIAL_FAILURES, EARLY_REVERSALS, MEMBERS, META, META_NETWORK_KEY, NETWORK_LOG, POSTINGS,
-    RowTable, STATEMENT_LINES, TRANSACTION_PROGRESS, TRANSACTIONS,
+    ACCESS_TOKENS, ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, CREDENTIAL_FAILURES,
+    EARLY_REVERSALS, LINE_BLOCKS, ListKey, MEMBERS, META, META_NETWORK_KEY, NETWORK_LOG,
+    POSTING_BLOCKS, RowTable, StoredAnswer, TRANSACTION_BLOCKS,
 };
 
+/// What a run has come to.
+pub(in crate::store) struct Written {
+    /// How far the tables are now.
+    pub(in crate::store) checkpoint: Checkpoint,
+    /// Whether the run was not there before.
+    pub(in crate::store) is_new: bool,
+}
+
 impl Projection {
-    /// Writes the run, which ends at `position` in the chain, and the checkpoint that covers it.
+    /// Writes the run, which ends at `position` in the chain, and the checkpoint that covers it. A
+    /// run that the tables hold already changes nothing. Usage and balances stay out.
+    /// Errors: `Inconsistent` if a part of the run, but not all of it, is there already.
     pub(in crate::store) fn write(
         &self,
         write_txn: &WriteTransaction,
         position: ChainPosition,
-    ) -> Result<Checkpoint, StoreError> {
+    ) -> Result<Written, StoreError> {
         let mut checkpoint = checkpoint::read(&write_txn.open_table(META)?)?;
         assert!(position.number.0 >= checkpoint.batch, "the tables never go back in the chain");
+        let is_new = self.applied_seq > checkpoint.applied_seq;
+        if is_new && self.first_seq <= Some(checkpoint.applied_seq) {
+            let what = format!("a run begins before record {}", checkpoint.applied_seq.0 + 1);
+            return Err(StoreError::Inconsistent { what });
+        }
         self.advance(&mut checkpoint);
         (checkpoint.epoch, checkpoint.batch) = (position.epoch.0, position.number.0);
         checkpoint.chain_hash = position.hash.0;
         assert!(checkpoint.position() == position, "a run ends with the last record of a batch");
-        self.write_indexes(write_txn)?;
-        self.write_rows(write_txn)?;
-        self.write_early_reversals(write_txn)?;
-        forget_expired(write_txn, checkpoint.applied_at)?;
+        if is_new {
+            self.write_organization(write_txn)?;
+            self.write_history(write_txn)?;
+            self.write_memory(write_txn, checkpoint.applied_at)?;
+        }
         checkpoint::write(write_txn, &checkpoint)?;
-        Ok(checkpoint)
+        Ok(Written { checkpoint, is_new })
     }
 
-    fn write_indexes(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
+    /// What grows with the organization: companies, members, cards.
+    fn write_organization(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
         indexes::write_companies(write_txn, &self.companies)?;
         indexes::write_accounts(write_txn, &self.accounts)?;
         indexes::write_members(write_txn, &self.members)?;
-        indexes::write_card_bases(write_txn, &self.card_bases)?;
-        indexes::write_card_profiles(write_txn, &self.card_profiles)?;
-        indexes::write_transactions(write_txn, &self.transactions)?;
-        indexes::write_statement_lines(write_txn, &self.statement_lines)?;
-        indexes::write_answers(write_txn, &self.answers)
-    }
-
-    fn write_rows(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
+        cards::write_cards(write_txn, &self.cards)?;
         write_table(write_txn, &COMPANIES, &self.companies)?;
         write_table(write_txn, &ACCOUNTS, &self.accounts)?;
-        write_table(write_txn, &ACCOUNT_BALANCES, &self.account_balances)?;
         write_table(write_txn, &MEMBERS, &self.members)?;
         write_table(write_txn, &ACCESS_TOKENS, &self.access_tokens)?;
         if let Some(digest) = &self.network_key {
             write_txn.open_table(META)?.insert(META_NETWORK_KEY, digest.as_slice())?;
         }
-        write_table(write_txn, &CARD_PROFILES, &self.card_profiles)?;
-        write_table(write_txn, &CARD_BASES, &self.card_bases)?;
-        write_table(write_txn, &CARD_PINS, &self.card_pins)?;
-        write_table(write_txn, &CARD_ZIPS, &self.card_zips)?;
-        write_table(write_txn, &ALLOWANCE_TERMS, &self.allowance_terms)?;
-        write_table(write_txn, &CARD_USAGES, &self.card_usages)?;
         write_table(write_txn, &CARD_ATTEMPTS, &self.card_attempts)?;
-        write_table(write_txn, &CREDENTIAL_FAILURES, &self.credential_failures)?;
-        write_table(write_txn, &TRANSACTIONS, &self.transactions)?;
-        write_table(write_txn, &TRANSACTION_PROGRESS, &self.transaction_progress)?;
-        write_table(write_txn, &POSTINGS, &self.postings)?;
-        write_table(write_txn, &STATEMENT_LINES, &self.statement_lines)?;
-        write_table(write_txn, &ANSWERS, &self.answers)?;
-        write_table(write_txn, &NETWORK_LOG, &self.network_log)
+        write_table(write_txn, &CREDENTIAL_FAILURES, &self.credential_failures)
     }
 
-    fn write_early_reversals(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
-        if self.early_reversals.is_empty() {
-            return Ok(());
+    /// What grows with history: transactions, lines, postings, and what they are found by.
+    fn write_history(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
+        let first_new = self.transactions.rows.first().map_or(u64::MAX, |row| row.number);
+        let earlier = self.progress.range(..first_new).map(|(seq, row)| (*seq, row)).collect();
+        write_changes(write_txn, &earlier)?;
+        let mut entries = self.write_transactions(write_txn)?;
+        append_rows(write_txn, LINE_BLOCKS, &self.lines)?;
+        self.write_postings(write_txn)?;
+        entries.add(RunKind::AccountLines, &self.account_lines);
+        entries.add(RunKind::AnswerMessages, &self.answer_keys);
+        let mut runs = RunWriter::open(write_txn)?;
+        for (kind, mut entries) in RunKind::ALL.into_iter().zip(entries.0) {
+            if !entries.is_empty() {
+                runs.append(kind, &mut entries)?;
+            }
         }
-        let mut table = write_txn.open_table(EARLY_REVERSALS)?;
-        for key in &self.early_reversals {
-            table.insert(*key, ())?;
-        }
+        runs.merge_step(limits::RUN_MERGE_ENTRIES_MAX)?;
         Ok(())
     }
+
+    fn write_transactions(&self, write_txn: &WriteTransaction) -> Result<Entries, StoreError> {
+        let mut entries = Entries::default();
+        if self.transactions.rows.is_empty() {
+            return Ok(entries);
+        }
+        let mut blocks = BlockWriter::open(write_txn, TRANSACTION_BLOCKS)?;
+        let mut changed = Vec::new();
+        for row in self.transactions.iter() {
+            check_order(&blocks, &row)?;
+            entries.add_transaction(&TransactionView::parse(row.bytes).map_err(unreadable)?);
+            let change = self.progress.get(&row.number);
+            if change.is_none() {
+                blocks.push(&row)?;
+                continue;
+            }
+            changed.clear();
+            append_changed(&mut changed, row.bytes, change).map_err(unreadable)?;
+            blocks.push(&BlockRow { bytes: &changed, ..row })?;
+        }
+        blocks.finish()?;
+        Ok(entries)
+    }
+
+    fn write_postings(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
+        if self.postings.is_empty() {
+            return Ok(());
+        }
+        let mut blocks = BlockWriter::open(write_txn, POSTING_BLOCKS)?;
+        let first = blocks.end().unwrap_or(1);
+        for (number, posting) in (first..).zip(&self.postings) {
+            let bytes = &pack_posting(posting);
+            blocks.push(&BlockRow { number, bytes, is_marked: false })?;
+        }
+        blocks.finish()
+    }
+
+    /// What is remembered for a time. Lets go of what ended at or before `at`, the instant of the
+    /// newest record. INVARIANT: the shard forgets by the same rule, so both always remember the
+    /// same.
+    fn write_memory(&self, write_txn: &WriteTransaction, at: Timestamp) -> Result<(), StoreError> {
+        write_table(write_txn, &NETWORK_LOG, &self.network_log)?;
+        write_table(write_txn, &ANSWERS, &self.answers)?;
+        forget_answers(write_txn, at)?;
+        let mut early = write_txn.open_table(EARLY_REVERSALS)?;
+        for key in &self.early_reversals {
+            early.insert(*key, ())?;
+        }
+        let next = at.0.saturating_add(1);
+        early.retain_in(..(next, None, None), |_, ()| false).map_err(StoreError::from)
+    }
+}
+
+/// What a run adds to the runs, by kind.
+#[derive(Default)]
+struct Entries([Vec<Entry>; RunKind::ALL.len()]);
+
+impl Entries {
+    fn add(&mut self, kind: RunKind, entries: &[Entry]) {
+        self.0[usize::from(kind.number())].extend_from_slice(entries);
+    }
+
+    fn push(&mut self, kind: RunKind, major: u64, minor: u64) {
+        self.0[usize::from(kind.number())].push(Entry::new(major, minor));
+    }
+
+    /// The lists a transaction is in, and the keys that messages may name it by.
+    fn add_transaction(&mut self, row: &TransactionView<'_>) {
+        let seq = row.seq().0;
+        let lists = [Some(ListKey::company(row.company())), row.card().map(ListKey::card)];
+        let member = row.member().map(ListKey::member);
+        for list in lists.into_iter().flatten().chain(member) {
+            self.push(list.kind, list.owner, seq);
+        }
+        for list in ListKey::dimensions(&row.dimensions()) {
+            self.push(list.kind, list.owner, seq);
+        }
+        if let Some(key) = row.message_key() {
+            self.push(RunKind::TransactionMessages, key, seq);
+        }
+        if row.is_indexed_by_name() {
+            if let Some(key) = row.original_key() {
+                self.push(RunKind::OriginalKeys, key.0, seq);
+            }
+            if let Some(key) = row.retrieval_key() {
+                self.push(RunKind::RetrievalKeys, key.0, seq);
+            }
+        }
+    }
+}
+
+fn append_rows(
+    write_txn: &WriteTransaction,
+    table: BlockTable,
+    rows: &PackedRows,
+) -> Result<(), StoreError> {
+    if rows.rows.is_empty() {
+        return Ok(());
+    }
+    let mut blocks = BlockWriter::open(write_txn, table)?;
+    for row in rows.iter() {
+        check_order(&blocks, &row)?;
+        blocks.push(&row)?;
+    }
+    blocks.finish()
+}
+
+/// Errors: `Inconsistent` where a row does not come behind all before it.
+fn check_order(blocks: &BlockWriter<'_>, row: &BlockRow<'_>) -> Result<(), StoreError> {
+    if blocks.end().is_none_or(|end| row.number >= end) {
+        return Ok(());
+    }
+    Err(StoreError::Inconsistent { what: format!("row {} comes a second time", row.number) })
 }
 
 fn write_table<K, T>(
@@ -108,18 +231,19 @@ where
     Ok(())
 }
 
-/// Lets go of answers and early reversals that ended at or before `at`, the instant of the newest
-/// record. INVARIANT: the shard forgets by the same rule, so both always remember the same.
-fn forget_expired(write_txn: &WriteTransaction, at: Timestamp) -> Result<(), StoreError> {
-    let next = at.0.saturating_add(1);
-    let mut ends = write_txn.open_table(ANSWER_ENDS)?;
+/// Lets go of the oldest answers as far as they have ended. One behind an answer that lasts longer
+/// stays until that has ended too; whoever reads answers looks at their end.
+fn forget_answers(write_txn: &WriteTransaction, at: Timestamp) -> Result<(), StoreError> {
     let mut answers = write_txn.open_table(ANSWERS.definition())?;
-    for expired in ends.extract_from_if(..(next, 0), |_, ()| true)? {
-        let (_, key) = expired?.0.value();
-        answers.remove(key)?;
+    loop {
+        let oldest = match answers.first()? {
+            None => return Ok(()),
+            Some((key, row)) => {
+                let (_, answer): StoredAnswer = rows::decode(ANSWERS.name(), row.value())?;
+                (answer.expires_at <= at).then(|| key.value())
+            }
+        };
+        let Some(record) = oldest else { return Ok(()) };
+        answers.remove(record)?;
     }
-    write_txn
-        .open_table(EARLY_REVERSALS)?
-        .retain_in(..(next, None, None), |_, ()| false)
-        .map_err(StoreError::from)
 }

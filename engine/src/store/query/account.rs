@@ -44,9 +44,19 @@ impl Snapshot {
         Ok(accounts)
     }
 
-    /// An account nothing was posted to yet has no balances of its own.
+    /// An account's balances, where anything was posted to it yet.
+    pub(in crate::store) fn balances(
+        &self,
+        slot: AccountSlot,
+    ) -> Result<Option<AccountBalances>, StoreError> {
+        match self.numbers.balances(slot.0) {
+            Some(balances) => Ok(Some(balances)),
+            None => self.find(&ACCOUNT_BALANCES, slot.0),
+        }
+    }
+
     fn with_balances(&self, account: Account) -> Result<AccountRow, StoreError> {
-        let balances = self.find(&ACCOUNT_BALANCES, account.slot.0)?.unwrap_or_default();
+        let balances = self.balances(account.slot)?.unwrap_or_default();
         Ok(AccountRow { account, balances })
     }
 }

@@ -1,21 +1,24 @@
 //! Cards, put together from the parts that change on their own.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use redb::{ReadOnlyTable, ReadableTable};
 
+use super::Snapshot;
 use super::list::{self, Listed, Page};
-use super::{Snapshot, find, required};
+use crate::command::effect::IssuedCard;
+use crate::domain::allowance::CardUsage;
 use crate::domain::card::{CardProfile, CardRecord, CardState, Dimensions, PanHash, SealedPan};
 use crate::domain::ids::{AllowanceId, CardId, CardSlot, CompanySlot, MemberSlot, Timestamp};
+use crate::packed::parse_card;
 use crate::store::error::StoreError;
-use crate::store::rows::CardParts;
+use crate::store::numbers::UsageReader;
+use crate::store::rows;
 use crate::store::tables::{
-    ALLOWANCE_IDS, ALLOWANCE_TERMS, CARD_BASES, CARD_IDS, CARD_MARKS, CARD_PINS, CARD_PROFILES,
-    CARD_USAGES, CARD_ZIPS, COMPANY_CARDS, CardMarkKey, ListKey, PAN_HASHES,
+    ALLOWANCE_IDS, CARD_IDS, CARD_MARKS, CARD_USAGES, CARDS, COMPANY_CARDS, CardMark, CardMarkKey,
+    PAN_HASHES,
 };
-
-type RowsBySlot = ReadOnlyTable<u32, &'static [u8]>;
 
 /// A card as it stands. Its usage is as of its last change: past periods are not left behind yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,9 +46,9 @@ pub struct CardFilter {
 }
 
 impl CardFilter {
-    fn marks(&self) -> Vec<ListKey> {
-        let member = self.assigned_to.map(ListKey::member);
-        member.into_iter().chain(ListKey::dimensions(&self.dimensions)).collect()
+    fn marks(&self) -> Vec<CardMark> {
+        let member = self.assigned_to.map(CardMark::member);
+        member.into_iter().chain(CardMark::dimensions(&self.dimensions)).collect()
     }
 
     /// Whether the rows, not the keys alone, decide.
@@ -106,7 +109,7 @@ impl Snapshot {
         filter: &CardFilter,
         page: &Page,
     ) -> Result<Listed<CardRow>, StoreError> {
-        let cards = self.card_tables()?;
+        let mut cards = self.card_tables()?;
         let Some(slots) = cards.created_within(page)? else { return Ok(Listed::EMPTY) };
         let of_company = self.table(COMPANY_CARDS)?;
         let marks = filter.marks();
@@ -141,18 +144,15 @@ impl Snapshot {
 
     /// Opens everything a card is put together from.
     pub(in crate::store) fn card_tables(&self) -> Result<CardTables, StoreError> {
+        let usages = self.table(CARD_USAGES.definition())?;
         Ok(CardTables {
-            profiles: self.table(CARD_PROFILES.definition())?,
-            bases: self.table(CARD_BASES.definition())?,
-            pins: self.table(CARD_PINS.definition())?,
-            zips: self.table(CARD_ZIPS.definition())?,
-            usages: self.table(CARD_USAGES.definition())?,
-            terms: self.table(ALLOWANCE_TERMS.definition())?,
+            cards: self.table(CARDS.definition())?,
+            usages: UsageReader::new(usages, Arc::clone(&self.numbers)),
         })
     }
 }
 
-fn mark_key(mark: ListKey, slot: u32) -> CardMarkKey {
+fn mark_key(mark: CardMark, slot: u32) -> CardMarkKey {
     (mark.kind, mark.owner, slot)
 }
 
@@ -171,40 +171,40 @@ fn list_all(
 
 /// Everything a card is put together from.
 pub(in crate::store) struct CardTables {
-    profiles: RowsBySlot,
-    bases: RowsBySlot,
-    pins: RowsBySlot,
-    zips: RowsBySlot,
-    usages: RowsBySlot,
-    terms: RowsBySlot,
+    cards: ReadOnlyTable<u32, &'static [u8]>,
+    usages: UsageReader,
 }
 
 impl CardTables {
     /// Gets a card that an index or another row names.
-    pub(in crate::store) fn card(&self, slot: CardSlot) -> Result<CardRow, StoreError> {
-        self.with_profile(slot, required(&CARD_PROFILES, &self.profiles, slot.0)?)
+    pub(in crate::store) fn card(&mut self, slot: CardSlot) -> Result<CardRow, StoreError> {
+        self.find(slot)?.ok_or_else(|| StoreError::Inconsistent {
+            what: format!("{} has no row {}", CARDS.name(), slot.0),
+        })
     }
 
-    fn find(&self, slot: CardSlot) -> Result<Option<CardRow>, StoreError> {
-        let profile = find(&CARD_PROFILES, &self.profiles, slot.0)?;
-        profile.map(|profile| self.with_profile(slot, profile)).transpose()
+    /// Hands every card to `visit`, in the order of their slots.
+    pub(in crate::store) fn each(
+        &mut self,
+        mut visit: impl FnMut(CardRow),
+    ) -> Result<(), StoreError> {
+        for entry in self.cards.iter()? {
+            let (slot, row) = entry?;
+            let card = parse(row.value())?;
+            visit(with_usage(card, self.usages.usage(CardSlot(slot.value()))?));
+        }
+        Ok(())
     }
 
-    fn with_profile(&self, slot: CardSlot, profile: CardProfile) -> Result<CardRow, StoreError> {
-        let base = required(&CARD_BASES, &self.bases, slot.0)?;
-        let parts = CardParts {
-            pin: required(&CARD_PINS, &self.pins, slot.0)?,
-            zip: required(&CARD_ZIPS, &self.zips, slot.0)?,
-            usage: required(&CARD_USAGES, &self.usages, slot.0)?,
-            terms: required(&ALLOWANCE_TERMS, &self.terms, slot.0)?,
-        };
-        let record = base.record(parts);
-        Ok(CardRow { profile, record, sealed_pan: base.sealed_pan })
+    fn find(&mut self, slot: CardSlot) -> Result<Option<CardRow>, StoreError> {
+        let Some(row) = self.cards.get(slot.0)? else { return Ok(None) };
+        let card = parse(row.value())?;
+        Ok(Some(with_usage(card, self.usages.usage(slot)?)))
     }
 
     /// The slots of the cards made within the page's time; none where there are no such cards.
     fn created_within(&self, page: &Page) -> Result<Option<RangeInclusive<u32>>, StoreError> {
-        let Some(last) = self.profiles.last()? else { return Ok(None) };
+        let Some(last) = self.cards.last()? else { return Ok(None) };
         let end = u64::from(last.0.value()) + 1;
         let slot_at = |bound: Option<Timestamp>, unbounded: u64| match bound {
             None => Ok(unbounded),
@@ -222,9 +222,17 @@ impl CardTables {
     /// Whether the first card from `slot` on was made before `at`.
     fn is_made_before(&self, slot: u64, at: Timestamp) -> Result<bool, StoreError> {
         let Ok(slot) = u32::try_from(slot) else { return Ok(false) };
-        let Some(entry) = self.profiles.range(slot..)?.next() else { return Ok(false) };
+        let Some(entry) = self.cards.range(slot..)?.next() else { return Ok(false) };
         let (_, row) = entry?;
-        let profile: CardProfile = crate::store::rows::decode(CARD_PROFILES.name(), row.value())?;
-        Ok(profile.created_at < at)
+        Ok(parse(row.value())?.profile.created_at < at)
     }
+}
+
+fn parse(row: &[u8]) -> Result<IssuedCard, StoreError> {
+    rows::unpack(CARDS.name(), row, parse_card)
+}
+
+fn with_usage(card: IssuedCard, usage: CardUsage) -> CardRow {
+    let IssuedCard { profile, record, sealed_pan } = card;
+    CardRow { profile, record: CardRecord { usage, ..record }, sealed_pan }
 }

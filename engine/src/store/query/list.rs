@@ -44,7 +44,7 @@ impl Page {
     }
 
     /// Whether the row at `place` of the whole list is on this page.
-    fn holds(&self, place: u64) -> bool {
+    pub(super) fn holds(&self, place: u64) -> bool {
         let first = self.offset as u64;
         place >= first && place - first < self.limit as u64
     }

@@ -13,6 +13,8 @@ mod member;
 mod statement_line;
 mod transaction;
 
+use std::sync::Arc;
+
 use redb::{Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, Value};
 use serde::de::DeserializeOwned;
 
@@ -20,17 +22,22 @@ pub use account::AccountRow;
 pub use card::{CardFilter, CardRow};
 pub use list::{Listed, Order, Page};
 pub use statement_line::LineFilter;
+pub(super) use transaction::TransactionRows;
 pub use transaction::{TransactionFilter, TransactionRow};
 
+use super::blocks::{BlockReader, BlockTable};
 use super::checkpoint::{self, Checkpoint};
 use super::error::StoreError;
+use super::numbers::Numbers;
 use super::rows;
+use super::runs::RunTables;
 use super::tables::{META, META_NETWORK_KEY, RowTable};
 
 /// A view of the tables that stands still.
 /// INVARIANT: never held across a wait: while it lives, the file grows.
 pub struct Snapshot {
     read_txn: ReadTransaction,
+    numbers: Arc<Numbers>,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -40,8 +47,8 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    pub(super) const fn new(read_txn: ReadTransaction) -> Self {
-        Self { read_txn }
+    pub(super) const fn new(read_txn: ReadTransaction, numbers: Arc<Numbers>) -> Self {
+        Self { read_txn, numbers }
     }
 
     /// How far the tables have come in this view.
@@ -56,6 +63,16 @@ impl Snapshot {
             return Ok(None);
         }
         meta_bytes(&meta, META_NETWORK_KEY).map(Some)
+    }
+
+    /// Opens a table of blocks.
+    pub(super) fn blocks(&self, table: BlockTable) -> Result<BlockReader, StoreError> {
+        BlockReader::open(&self.read_txn, table)
+    }
+
+    /// Opens the runs.
+    pub(super) fn runs(&self) -> Result<RunTables, StoreError> {
+        RunTables::open(&self.read_txn)
     }
 
     /// Opens a table.
@@ -123,23 +140,6 @@ where
     T: DeserializeOwned,
 {
     stored.get(key)?.map(|row| rows::decode(table.name(), row.value())).transpose()
-}
-
-/// Gets a row that another one refers to.
-/// Errors: `Inconsistent` if it is not there.
-pub(super) fn required<K, T>(
-    table: &RowTable<K, T>,
-    stored: &ReadOnlyTable<K, &'static [u8]>,
-    key: K,
-) -> Result<T, StoreError>
-where
-    K: Key + Copy + std::fmt::Debug + 'static,
-    for<'a> K: Value<SelfType<'a> = K>,
-    T: DeserializeOwned,
-{
-    find(table, stored, key)?.ok_or_else(|| StoreError::Inconsistent {
-        what: format!("{} has no row {key:?}", table.name()),
-    })
 }
 
 /// A value of fixed length in the meta table.

@@ -4,13 +4,16 @@ use std::ops::Range;
 
 use redb::ReadOnlyTable;
 
-use super::list::{self, Listed, Page};
-use super::{Snapshot, required};
+use super::Snapshot;
+use super::list::{self, Listed, Order, Page};
 use crate::domain::business_date::BusinessDate;
 use crate::domain::ids::AccountSlot;
 use crate::domain::posting::StatementLine;
+use crate::packed::parse_line;
+use crate::store::blocks::BlockReader;
 use crate::store::error::StoreError;
-use crate::store::tables::{ACCOUNT_LINES, STATEMENT_LINES};
+use crate::store::runs::{ChunkKey, RunKind, RunReader};
+use crate::store::tables::LINE_BLOCKS;
 
 /// Which lines of an account to list; every part that is set has to fit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,34 +39,59 @@ impl Snapshot {
         filter: &LineFilter,
         page: &Page,
     ) -> Result<Listed<StatementLine>, StoreError> {
-        let lines = AccountLines {
+        let runs = self.runs()?;
+        let mut lines = AccountLines {
             account,
-            numbers: self.table(ACCOUNT_LINES)?,
-            lines: self.table(STATEMENT_LINES.definition())?,
+            numbers: runs.reader(RunKind::AccountLines)?,
+            lines: self.blocks(LINE_BLOCKS)?,
         };
         let numbers = lines.numbers_within(filter, page)?;
         if numbers.is_empty() {
             return Ok(Listed::EMPTY);
         }
-        let count = numbers.end - numbers.start;
-        let range = (account.0, numbers.start)..(account.0, numbers.end);
-        list::take_page(lines.numbers.range(range)?, page, count)?
-            .load(|(_, seq)| required(&STATEMENT_LINES, &lines.lines, seq.value()))
+        lines.take_page(numbers, page)
     }
 }
 
-struct AccountLines {
+type LineRuns<'r> = RunReader<'r, ReadOnlyTable<ChunkKey, &'static [u8]>>;
+
+/// An account's lines. The n-th of its list has the number n, since numbers have no gaps.
+struct AccountLines<'r> {
     account: AccountSlot,
-    numbers: ReadOnlyTable<(u32, u64), u64>,
-    lines: ReadOnlyTable<u64, &'static [u8]>,
+    numbers: LineRuns<'r>,
+    lines: BlockReader,
 }
 
-impl AccountLines {
+impl AccountLines<'_> {
+    fn take_page(
+        &mut self,
+        numbers: Range<u64>,
+        page: &Page,
+    ) -> Result<Listed<StatementLine>, StoreError> {
+        let count = numbers.end - numbers.start;
+        let before = match page.order {
+            Order::OldestFirst => numbers.start - 1,
+            Order::NewestFirst => self.count()? + 1 - numbers.end,
+        };
+        let offset = (page.offset as u64).min(count);
+        let mut hits = self.numbers.scan(u64::from(self.account.0), 0..u64::MAX, page.order);
+        hits.leave_out(before + offset)?;
+        let limit = usize::try_from(count - offset).unwrap_or(usize::MAX).min(page.limit);
+        let hits = hits.take(limit).collect::<Result<Vec<_>, _>>()?;
+        Listed { count, rows: hits }.load(|seq| line_at(&mut self.lines, seq))
+    }
+
+    fn count(&self) -> Result<u64, StoreError> {
+        self.numbers.count(u64::from(self.account.0), 0..u64::MAX)
+    }
+
     /// The numbers that fit. Numbers have no gaps and rise with time, so they are a range.
-    fn numbers_within(&self, filter: &LineFilter, page: &Page) -> Result<Range<u64>, StoreError> {
-        let slot = self.account.0;
-        let last = self.numbers.range((slot, 0)..=(slot, u64::MAX))?.next_back().transpose()?;
-        let mut range = 1..last.map_or(0, |(key, _)| key.value().1) + 1;
+    fn numbers_within(
+        &mut self,
+        filter: &LineFilter,
+        page: &Page,
+    ) -> Result<Range<u64>, StoreError> {
+        let mut range = 1..self.count()? + 1;
         if let Some(number) = filter.number {
             narrow(&mut range, number..number.saturating_add(1));
         }
@@ -89,21 +117,32 @@ impl AccountLines {
     }
 
     fn first_not(
-        &self,
+        &mut self,
         range: &Range<u64>,
         is_before: impl Fn(&StatementLine) -> bool,
     ) -> Result<u64, StoreError> {
         list::partition_point(range.start, range.end, |number| Ok(is_before(&self.line(number)?)))
     }
 
-    fn line(&self, number: u64) -> Result<StatementLine, StoreError> {
-        let Some(seq) = self.numbers.get((self.account.0, number))? else {
+    fn line(&mut self, number: u64) -> Result<StatementLine, StoreError> {
+        let account = self.account.0;
+        let mut hits = self.numbers.scan(u64::from(account), 0..u64::MAX, Order::OldestFirst);
+        hits.leave_out(number - 1)?;
+        let Some(seq) = hits.next().transpose()? else {
             return Err(StoreError::Inconsistent {
-                what: format!("account {} has no line {number}", self.account.0),
+                what: format!("account {account} has no line {number}"),
             });
         };
-        required(&STATEMENT_LINES, &self.lines, seq.value())
+        line_at(&mut self.lines, seq)
     }
+}
+
+fn line_at(lines: &mut BlockReader, seq: u64) -> Result<StatementLine, StoreError> {
+    let Some(row) = lines.row(seq)? else {
+        let what = format!("a list names statement line {seq}, and there is none");
+        return Err(StoreError::Inconsistent { what });
+    };
+    parse_line(row.bytes).map_err(|source| StoreError::Row { table: "line_blocks", source })
 }
 
 fn narrow(range: &mut Range<u64>, bounds: Range<u64>) {

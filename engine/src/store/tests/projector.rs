@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::world::journal;
 use super::*;
@@ -12,15 +13,25 @@ use crate::journal::overlay::SharedBackend;
 use crate::journal::redb::Expectation;
 use crate::journal::testing::FaultPlan;
 use crate::journal::{
-    CommitOutcome, CommitRequest, CommitterWiring, DirectoryId, DurablePosition, JournalHealth,
-    JournalIdentity, JournalReader, RedbJournal, Release, TrimControl, spawn_committer,
+    BatchFeed, CommitOutcome, CommitRequest, CommitterWiring, DirectoryId, DurablePosition,
+    Journal, JournalHealth, JournalIdentity, JournalReader, RedbJournal, Release, TrimControl,
+    spawn_committer,
 };
-use crate::store::{Projector, ProjectorOptions, Watermark, spawn_projector};
+use crate::store::{Pacing, Projector, ProjectorOptions, Watermark, spawn_projector};
+
+/// Checkpoints come soon, so that no test waits for one.
+const QUICK: Pacing = Pacing {
+    visible_interval: Duration::from_millis(10),
+    awaited_interval: Duration::from_millis(2),
+    checkpoint_interval: Duration::from_millis(100),
+    checkpoint_records: 50_000,
+};
 
 /// A journal with its committer.
 struct Line {
     requests: crossbeam_channel::Sender<CommitRequest<Note>>,
     durable: Arc<DurablePosition>,
+    feed: Arc<BatchFeed>,
     reader: Arc<dyn JournalReader>,
     committer: JoinHandle<()>,
 }
@@ -41,16 +52,18 @@ fn open_journal(journal: &FaultyBackend, mark: &FaultyBackend, checkpoint: Check
     let journal = RedbJournal::open_on(journal, mark, &expected).unwrap();
     let reader = Arc::new(journal.reader());
     let durable = Arc::new(DurablePosition::new(journal.recovered().last_seq));
+    let feed = Arc::new(BatchFeed::after(journal.tip().number, journal.tip().last_seq));
     let (requests, inbox) = crossbeam_channel::bounded(4);
     let wiring = CommitterWiring {
         inbox,
         position: Arc::clone(&durable),
         health: Arc::new(JournalHealth::default()),
         trim: Arc::new(TrimControl::default()),
+        feed: Arc::clone(&feed),
         spent_payloads: None,
     };
     let committer = spawn_committer(journal, 0, wiring).unwrap();
-    Line { requests, durable, reader, committer }
+    Line { requests, durable, feed, reader, committer }
 }
 
 impl Line {
@@ -91,9 +104,9 @@ fn follow(line: &Line, store: &Arc<Store>) -> Follower {
     let projector = spawn_projector(
         Arc::clone(store),
         Arc::clone(&line.reader),
-        &line.durable,
+        Arc::clone(&line.feed),
         Arc::clone(&watermark),
-        ProjectorOptions { partition: 0, on_checkpoint },
+        ProjectorOptions { partition: 0, pacing: QUICK, on_checkpoint },
     )
     .unwrap();
     Follower { projector, watermark, checkpoints }

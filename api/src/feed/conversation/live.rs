@@ -1,0 +1,126 @@
+//! A purchase with something still to come: what was sent for it, what it was answered, what a
+//! later message about it says.
+
+use crate::feed::books::EntryId;
+use crate::feed::message::{Identity, LaterKind, LaterMessage};
+use crate::feed::traffic::{Fate, Plan, Reference};
+
+/// A purchase with something still to come.
+pub(super) struct Live {
+    pub(super) plan: Plan,
+    pub(super) pan: String,
+    pub(super) identity: Identity,
+    pub(super) entry: Option<EntryId>,
+    pub(super) bytes: Vec<u8>,
+    pub(super) authorization_id: Option<[u8; 6]>,
+    pub(super) first_answer: Option<FirstAnswer>,
+    /// Held, in the account's currency.
+    pub(super) held_minor: u64,
+    /// Held, in the transaction's currency.
+    pub(super) amount_minor: u64,
+    pub(super) later: Vec<LaterSent>,
+    /// Actions in the queue and answers awaited.
+    pub(super) pending: u32,
+    pub(super) tries: u8,
+}
+
+pub(super) struct LaterSent {
+    pub(super) message: LaterMessage,
+    pub(super) entry: Option<EntryId>,
+    pub(super) first_answer: Option<FirstAnswer>,
+    pub(super) tries: u8,
+}
+
+/// What an answer to a duplicate has to agree with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FirstAnswer {
+    pub(super) response: [u8; 2],
+    pub(super) authorization_id: Option<[u8; 6]>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Awaited {
+    pub(super) purchase: u64,
+    pub(super) due_us: u64,
+    pub(super) later: Option<usize>,
+    pub(super) sequence: u64,
+}
+
+impl Live {
+    pub(super) fn new(
+        plan: Plan,
+        pan: String,
+        identity: Identity,
+        entry: Option<EntryId>,
+        bytes: Vec<u8>,
+    ) -> Self {
+        Self {
+            held_minor: plan.price.billing_minor,
+            amount_minor: plan.price.amount_minor,
+            plan,
+            pan,
+            identity,
+            entry,
+            bytes,
+            authorization_id: None,
+            first_answer: None,
+            later: Vec::new(),
+            pending: 0,
+            tries: 1,
+        }
+    }
+
+    /// A message that names this purchase, with what it is to be about.
+    pub(super) fn later_message(&self, kind: LaterKind, identity: Identity) -> LaterMessage {
+        let reference = match (self.plan.reference, self.authorization_id) {
+            // The acquirer that saw no answer knows no authorization id.
+            (Reference::AuthorizationId, None) => Reference::OriginalData,
+            (Reference::AuthorizationId, _) if kind == LaterKind::TimeOutReversal => {
+                Reference::OriginalData
+            }
+            (reference, _) => reference,
+        };
+        let (keep_amount_minor, keep_held_minor) = match (kind, self.plan.fate) {
+            (LaterKind::PartialReversal, Fate::PartlyReversed { keep_percent, .. }) => {
+                self.kept(keep_percent)
+            }
+            _ => (0, 0),
+        };
+        LaterMessage {
+            kind,
+            identity,
+            original: self.identity,
+            reference,
+            authorization_id: self.authorization_id,
+            amount_minor: self.amount_minor,
+            held_minor: self.held_minor,
+            keep_amount_minor,
+            keep_held_minor,
+        }
+    }
+
+    /// What stays after a partial reversal: in the transaction's currency, and what the switch
+    /// then holds of the account's. Source: spec of the field profile, DE95.
+    pub(super) fn kept(&self, keep_percent: u64) -> (u64, u64) {
+        let keep = (self.amount_minor * keep_percent / 100).max(1).min(self.amount_minor);
+        let held = (self.held_minor * keep).div_ceil(self.amount_minor.max(1));
+        (keep, held)
+    }
+
+    /// After a partial reversal the rest is what will be presented.
+    pub(super) fn take_effect(&mut self, message: &LaterMessage) {
+        if message.kind == LaterKind::PartialReversal {
+            self.amount_minor = message.keep_amount_minor;
+            self.held_minor = message.keep_held_minor;
+        }
+    }
+}
+
+pub(super) fn is_approval(response: [u8; 2]) -> bool {
+    matches!(&response, b"00" | b"10")
+}
+
+/// Whether a response settles the message: 96 and 91 leave it open.
+pub(super) fn is_final(response: [u8; 2]) -> bool {
+    !matches!(&response, b"96" | b"91")
+}

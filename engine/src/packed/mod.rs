@@ -1,0 +1,31 @@
+//! Packed rows: one layout for the journal, the tables and the loader.
+//!
+//! Little endian, written by hand, without a general serializer: an authorization is packed once,
+//! by the shard, and copied from there on. What is read often stands at fixed places, so that a
+//! reader decodes nothing else.
+//!
+//! INVARIANT: what is packed unpacks to an equal value, whatever the value; what is not a packed
+//! value is refused with a `CodecError`, never with a panic. `packed_tests.rs` holds both to it.
+
+mod answer;
+mod append;
+mod card;
+mod cursor;
+mod images;
+mod progress;
+mod statement_line;
+mod transaction;
+
+pub use answer::RowAnswer;
+pub use append::{append_row, append_row_with_progress};
+pub use card::{append_card, parse_card};
+pub use images::{
+    BALANCES_BYTES, POSTING_BYTES, USAGE_BYTES, pack_balances, pack_posting, pack_usage,
+    parse_balances, parse_posting, parse_usage,
+};
+pub use progress::{append_progress, parse_progress};
+pub use statement_line::{append_line, parse_line};
+pub use transaction::TransactionView;
+
+#[cfg(test)]
+pub(crate) mod packed_tests;

@@ -1,0 +1,146 @@
+//! How a transaction stands, packed: the last part of a row, and a row of its own where it changed
+//! since.
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 1 | state |
+//! | 1 | which of the optional fields follow |
+//! | 2 | flags |
+//! | 0 or 8 | when the hold ends by itself, where it does |
+//! | 1.. | open parts: their count, then amount, period and day of each, as short integers |
+//! | 0 or 1.. | cleared parts in the same form, where there are any |
+//! | 0 or 2.. | posted and refunded as short integers, where one is not zero |
+//! | 0 or 1.. | presentments seen: their count, their numbers, where there are any |
+//! | 0 or 8 | when it was first posted, where it was |
+
+use super::cursor::{Cursor, malformed, push_short_i64, push_short_u64};
+use crate::codec::CodecError;
+use crate::domain::business_date::BusinessDate;
+use crate::domain::hold::{HoldPart, HoldParts};
+use crate::domain::ids::Timestamp;
+use crate::domain::money::Minor;
+use crate::domain::transaction::{TransactionFlags, TransactionProgress, TransactionState};
+
+const EXPIRES: u8 = 1;
+const CLEARED: u8 = 1 << 1;
+const SUMS: u8 = 1 << 2;
+const PRESENTED: u8 = 1 << 3;
+const POSTED_AT: u8 = 1 << 4;
+const FINAL: u8 = 1 << 5;
+const KNOWN: u8 = EXPIRES | CLEARED | SUMS | PRESENTED | POSTED_AT | FINAL;
+
+/// Every state, at the place of its number.
+const STATES: [TransactionState; 4] = [
+    TransactionState::Pending,
+    TransactionState::Completed,
+    TransactionState::Declined,
+    TransactionState::Canceled,
+];
+
+/// Appends how a transaction stands.
+pub fn append_progress(bytes: &mut Vec<u8>, progress: &TransactionProgress) {
+    let TransactionProgress { state, ref held, ref cleared, posted, refunded, .. } = *progress;
+    let present = [
+        (EXPIRES, progress.hold_expires_at != Timestamp::MAX),
+        (CLEARED, !cleared.is_empty()),
+        (SUMS, !posted.is_zero() || !refunded.is_zero()),
+        (PRESENTED, !progress.presented.is_empty()),
+        (POSTED_AT, progress.posted_at.is_some()),
+        (FINAL, progress.is_final),
+    ];
+    let present = present.iter().fold(0, |bits, (bit, is)| bits | (bit * u8::from(*is)));
+    bytes.extend_from_slice(&[state as u8, present]);
+    bytes.extend_from_slice(&progress.flags.0.to_le_bytes());
+    if present & EXPIRES != 0 {
+        bytes.extend_from_slice(&progress.hold_expires_at.0.to_le_bytes());
+    }
+    append_parts(bytes, held);
+    if present & CLEARED != 0 {
+        append_parts(bytes, cleared);
+    }
+    if present & SUMS != 0 {
+        push_short_i64(bytes, posted.0);
+        push_short_i64(bytes, refunded.0);
+    }
+    if present & PRESENTED != 0 {
+        push_short_u64(bytes, progress.presented.len() as u64);
+        bytes.extend_from_slice(&progress.presented);
+    }
+    if let Some(at) = progress.posted_at {
+        bytes.extend_from_slice(&at.0.to_le_bytes());
+    }
+}
+
+fn append_parts(bytes: &mut Vec<u8>, parts: &HoldParts) {
+    push_short_u64(bytes, parts.parts().len() as u64);
+    for part in parts.parts() {
+        push_short_i64(bytes, part.amount.0);
+        push_short_u64(bytes, u64::from(part.period));
+        push_short_i64(bytes, i64::from(part.day.0));
+    }
+}
+
+/// Reads how a transaction stands from bytes that hold nothing else.
+/// Errors: bytes that `append_progress` did not write.
+pub fn parse_progress(bytes: &[u8]) -> Result<TransactionProgress, CodecError> {
+    let mut cursor = Cursor(bytes);
+    let state = state_of(cursor.u8()?)?;
+    let present = cursor.u8()?;
+    if present & !KNOWN != 0 {
+        return Err(malformed("unknown fields of a progress"));
+    }
+    let mut progress = TransactionProgress::empty(state);
+    progress.flags = TransactionFlags(cursor.u16()?);
+    progress.is_final = present & FINAL != 0;
+    if present & EXPIRES != 0 {
+        progress.hold_expires_at = Timestamp(cursor.i64()?);
+    }
+    progress.held = take_parts(&mut cursor)?;
+    if present & CLEARED != 0 {
+        progress.cleared = take_parts(&mut cursor)?;
+    }
+    if present & SUMS != 0 {
+        progress.posted = Minor(cursor.short_i64()?);
+        progress.refunded = Minor(cursor.short_i64()?);
+    }
+    if present & PRESENTED != 0 {
+        let count = cursor.count()?;
+        progress.presented = cursor.slice(count)?.to_vec();
+    }
+    if present & POSTED_AT != 0 {
+        progress.posted_at = Some(Timestamp(cursor.i64()?));
+    }
+    cursor.end()?;
+    Ok(progress)
+}
+
+fn take_parts(cursor: &mut Cursor<'_>) -> Result<HoldParts, CodecError> {
+    let count = cursor.count()?;
+    (0..count).map(|_| take_part(cursor)).collect()
+}
+
+fn take_part(cursor: &mut Cursor<'_>) -> Result<HoldPart, CodecError> {
+    Ok(HoldPart {
+        amount: Minor(cursor.short_i64()?),
+        period: cursor.short_u32()?,
+        day: BusinessDate(cursor.short_i32()?),
+    })
+}
+
+/// The state in the first byte of a packed progress.
+pub(super) fn state_of(number: u8) -> Result<TransactionState, CodecError> {
+    let state = STATES.get(usize::from(number));
+    state.copied().ok_or(CodecError::UnknownKind { kind: number })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_stand_at_the_place_of_their_number() {
+        for (number, state) in STATES.iter().enumerate() {
+            assert_eq!(*state as usize, number);
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! A transaction, packed: its record, the answer its message got, and how it stands.
+//!
+//! | at | bytes | content |
+//! |---|---|---|
+//! | 0 | 1 | format version, 1 |
+//! | 1 | 1 | kind |
+//! | 2 | 2 | response code |
+//! | 4 | 4 | which of the optional fields follow, and in which form |
+//! | 8 | 8 | sequence number |
+//! | 16 | 8 | authorized at, microseconds |
+//! | 24 | 4 x 4 | slots of company, account, card, member |
+//! | 40 | 8 | original key |
+//! | 48 | 8 | retrieval key |
+//! | 56 | 8 | requested, minor units |
+//! | 64 | 4 | where the progress begins |
+//! | 68 | 4 | rules that failed |
+//! | 72 | 8 | low half of the id |
+//! | 80 | 2 | version and tag bits of the id's high half |
+//! | 82 | 1 | sub-reason |
+//! | 83 | 34 or 50 | answer: content hash, allowance balance, currency, key, trace |
+//! | | 16 each | dimensions |
+//! | | | id's time (6) where it is not that of the authorization, refund of (8), foreign (8 + 2) |
+//! | | | merchant: number (8), category (2), six texts |
+//! | | | bank account: three texts |
+//! | | | STAN (3), RRN (5), transmission time (4) as numbers or texts; acquirer, terminal as texts |
+//! | | | progress, see `progress.rs` |
+//!
+//! The slot and key fields are zero where the transaction has none.
+
+use super::answer::RowAnswer;
+use super::cursor::{Cursor, malformed};
+use super::progress::{parse_progress, state_of};
+use crate::codec::CodecError;
+use crate::decision::RuleSet;
+use crate::domain::card::Dimensions;
+use crate::domain::ids::{
+    AccountSlot, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp, TransactionId,
+    TransactionSeq,
+};
+use crate::domain::merchant::{Mcc, Merchant};
+use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use crate::domain::network_key::{
+    DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey, RetrievalKey, TraceKey,
+};
+use crate::domain::response_code::{ResponseCode, SubReason};
+use crate::domain::transaction::{
+    BankAccount, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
+};
+use compact_str::CompactString;
+use uuid::Uuid;
+
+/// The version of the layout above.
+pub(super) const ROW_FORMAT: u8 = 1;
+
+pub(super) const HEAD_BYTES: usize = 83;
+/// Where a row says where its progress begins.
+pub(super) const PROGRESS_AT: usize = 64;
+pub(super) const ANSWER_BYTES: usize = 34;
+const TRACE_BYTES: usize = 16;
+const DIMENSION_BYTES: usize = 16;
+
+// Which of the optional fields follow, and in which form.
+pub(super) const CARD: u32 = 1;
+pub(super) const MEMBER: u32 = 1 << 1;
+pub(super) const ORIGINAL_KEY: u32 = 1 << 2;
+pub(super) const RETRIEVAL_KEY: u32 = 1 << 3;
+pub(super) const ANSWER: u32 = 1 << 4;
+pub(super) const ANSWER_TRACE: u32 = 1 << 5;
+pub(super) const ANSWER_REPEATS_ONLY: u32 = 1 << 6;
+pub(super) const ANSWER_IS_REPEAT: u32 = 1 << 7;
+pub(super) const FIRST_DIMENSION: u32 = 1 << 8;
+const DIMENSIONS: u32 = 0b1111 << 8;
+pub(super) const ID_TIME: u32 = 1 << 12;
+pub(super) const REFUND_OF: u32 = 1 << 13;
+pub(super) const FOREIGN: u32 = 1 << 14;
+pub(super) const MERCHANT: u32 = 1 << 15;
+pub(super) const MCC: u32 = 1 << 16;
+pub(super) const BANK_ACCOUNT: u32 = 1 << 17;
+pub(super) const STAN_DIGITS: u32 = 1 << 18;
+pub(super) const RRN_DIGITS: u32 = 1 << 19;
+pub(super) const TIME_DIGITS: u32 = 1 << 20;
+const KNOWN: u32 = (1 << 21) - 1;
+
+pub(super) const STAN_LEN: usize = 6;
+pub(super) const RRN_LEN: usize = 12;
+pub(super) const TIME_LEN: usize = 10;
+
+/// Every kind, at the place of its number.
+const KINDS: [TransactionKind; 6] = [
+    TransactionKind::Purchase,
+    TransactionKind::SingleMessagePurchase,
+    TransactionKind::Verification,
+    TransactionKind::Cash,
+    TransactionKind::Refund,
+    TransactionKind::BankTransfer,
+];
+
+/// Every sub-reason, at the place of its number.
+const SUB_REASONS: [SubReason; 9] = [
+    SubReason::None,
+    SubReason::UnknownCard,
+    SubReason::CardTerminated,
+    SubReason::CompanyClosed,
+    SubReason::ReversedBefore,
+    SubReason::OutOfBounds,
+    SubReason::BillingAmountMissing,
+    SubReason::DeclinedByNetwork,
+    SubReason::NothingHeld,
+];
+
+const RESPONSE_CODES: [ResponseCode; 15] = [
+    ResponseCode::Approved,
+    ResponseCode::Declined,
+    ResponseCode::InsufficientFunds,
+    ResponseCode::CardUnactivated,
+    ResponseCode::CardSuspended,
+    ResponseCode::CardExpired,
+    ResponseCode::InvalidExpiration,
+    ResponseCode::InvalidPin,
+    ResponseCode::InvalidCvv,
+    ResponseCode::InvalidZip,
+    ResponseCode::AllowanceConstraints,
+    ResponseCode::AllowanceExceeded,
+    ResponseCode::TransactionLimitExceeded,
+    ResponseCode::Risk,
+    ResponseCode::CashDenied,
+];
+
+/// A row, read in place: each getter decodes only what it gives.
+#[derive(Clone, Copy, Debug)]
+pub struct TransactionView<'a> {
+    pub(super) bytes: &'a [u8],
+}
+
+impl<'a> TransactionView<'a> {
+    /// Takes bytes that hold one row and nothing else for a row.
+    /// Errors: bytes that `append_row` did not write, as far as the fixed fields tell; the texts
+    /// behind them are looked at when they are read.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let view = Self { bytes };
+        let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else { return Err(CodecError::Cut) };
+        let [version, kind] = [head[0], head[1]];
+        if version != ROW_FORMAT {
+            return Err(CodecError::UnknownVersion { version });
+        }
+        if usize::from(kind) >= KINDS.len() {
+            return Err(CodecError::UnknownKind { kind });
+        }
+        if view.present() & !KNOWN != 0 {
+            return Err(malformed("unknown fields of a row"));
+        }
+        if view.progress_at() < view.texts_at() {
+            return Err(malformed("the progress begins within the fixed fields"));
+        }
+        state_of(*bytes.get(view.progress_at()).ok_or(CodecError::Cut)?)?;
+        Ok(view)
+    }
+
+    /// The row's bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Its place among all transactions.
+    #[must_use]
+    pub fn seq(&self) -> TransactionSeq {
+        TransactionSeq(u64::from_le_bytes(self.fixed(8)))
+    }
+
+    /// When it was accepted.
+    #[must_use]
+    pub fn authorized_at(&self) -> Timestamp {
+        Timestamp(i64::from_le_bytes(self.fixed(16)))
+    }
+
+    /// What kind of movement it is.
+    #[must_use]
+    pub fn kind(&self) -> TransactionKind {
+        KINDS[usize::from(self.bytes[1])]
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn company(&self) -> CompanySlot {
+        CompanySlot(u32::from_le_bytes(self.fixed(24)))
+    }
+
+    /// The account that pays or receives.
+    #[must_use]
+    pub fn account(&self) -> AccountSlot {
+        AccountSlot(u32::from_le_bytes(self.fixed(28)))
+    }
+
+    /// The card, for purchases.
+    #[must_use]
+    pub fn card(&self) -> Option<CardSlot> {
+        self.has(CARD).then(|| CardSlot(u32::from_le_bytes(self.fixed(32))))
+    }
+
+    /// Who held the card then.
+    #[must_use]
+    pub fn member(&self) -> Option<MemberSlot> {
+        self.has(MEMBER).then(|| MemberSlot(u32::from_le_bytes(self.fixed(36))))
+    }
+
+    /// The key other messages may name it by.
+    #[must_use]
+    pub fn original_key(&self) -> Option<OriginalKey> {
+        self.has(ORIGINAL_KEY).then(|| OriginalKey(u64::from_le_bytes(self.fixed(40))))
+    }
+
+    /// The key other messages may name it by.
+    #[must_use]
+    pub fn retrieval_key(&self) -> Option<RetrievalKey> {
+        self.has(RETRIEVAL_KEY).then(|| RetrievalKey(u64::from_le_bytes(self.fixed(48))))
+    }
+
+    /// What was asked for, in the account's currency.
+    #[must_use]
+    pub fn requested(&self) -> Minor {
+        Minor(i64::from_le_bytes(self.fixed(56)))
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> TransactionState {
+        // `parse` has looked at it.
+        state_of(self.bytes[self.progress_at()]).unwrap_or(TransactionState::Declined)
+    }
+
+    /// Whether messages may name it: everything but what was declined.
+    #[must_use]
+    pub fn is_indexed_by_name(&self) -> bool {
+        self.state() != TransactionState::Declined
+    }
+
+    /// The dimensions of its card at that time.
+    #[must_use]
+    pub fn dimensions(&self) -> Dimensions {
+        let mut at = HEAD_BYTES + self.answer_bytes();
+        let mut bit = FIRST_DIMENSION;
+        Dimensions::default().map(|_: Option<DimensionId>| {
+            let found = self.has(bit).then(|| DimensionId(Uuid::from_bytes(self.fixed(at))));
+            at += DIMENSION_BYTES * usize::from(found.is_some());
+            bit <<= 1;
+            found
+        })
+    }
+
+    /// The key by which repeats of its message, or conflicts with it, are found: the low half of
+    /// the trace key where there is one, else of the message's own key.
+    #[must_use]
+    pub fn message_key(&self) -> Option<u64> {
+        let at = if self.has(ANSWER_TRACE) { HEAD_BYTES + ANSWER_BYTES } else { HEAD_BYTES + 18 };
+        self.has(ANSWER).then(|| u64::from_le_bytes(self.fixed(at)))
+    }
+
+    /// What the answer to its message holds beside the record.
+    #[must_use]
+    pub fn answer(&self) -> Option<RowAnswer> {
+        if !self.has(ANSWER) {
+            return None;
+        }
+        let trace_at = HEAD_BYTES + ANSWER_BYTES;
+        let trace = self
+            .has(ANSWER_TRACE)
+            .then(|| TraceKey(u128::from_le_bytes(self.fixed::<TRACE_BYTES>(trace_at))));
+        let is_repeat = self.has(ANSWER_IS_REPEAT);
+        let window = if self.has(ANSWER_REPEATS_ONLY) {
+            DuplicateWindow::RepeatsOnly { is_repeat }
+        } else {
+            DuplicateWindow::Day
+        };
+        Some(RowAnswer {
+            fingerprint: Fingerprint {
+                key: DuplicateKey(u128::from_le_bytes(self.fixed(HEAD_BYTES + 18))),
+                trace,
+                content: u64::from_le_bytes(self.fixed(HEAD_BYTES)),
+                window,
+            },
+            allowance_balance: Minor(i64::from_le_bytes(self.fixed(HEAD_BYTES + 8))),
+            currency: CurrencyCode(u16::from_le_bytes(self.fixed(HEAD_BYTES + 16))),
+        })
+    }
+
+    /// How it stands. Errors: damaged bytes.
+    pub fn to_progress(&self) -> Result<TransactionProgress, CodecError> {
+        parse_progress(&self.bytes[self.progress_at()..])
+    }
+
+    /// What never changes about it. Errors: damaged bytes.
+    pub fn to_record(&self) -> Result<TransactionRecord, CodecError> {
+        let mut cursor = Cursor(&self.bytes[self.texts_at()..self.progress_at()]);
+        let number = u16::from_le_bytes(self.fixed(2));
+        let response_code = RESPONSE_CODES.iter().find(|code| code.number() == number);
+        let sub_reason = SUB_REASONS.get(usize::from(self.bytes[82]));
+        let record = TransactionRecord {
+            seq: self.seq(),
+            id: self.id(&mut cursor)?,
+            kind: self.kind(),
+            company: self.company(),
+            account: self.account(),
+            card: self.card(),
+            member: self.member(),
+            requested: self.requested(),
+            response_code: *response_code.ok_or_else(|| malformed("unknown response code"))?,
+            sub_reason: *sub_reason.ok_or_else(|| malformed("unknown sub-reason"))?,
+            failed_rules: RuleSet::from_bits(u32::from_le_bytes(self.fixed(68))),
+            // The order of what follows is that of the bytes.
+            refund_of: self
+                .optional(REFUND_OF, &mut cursor, |cursor| cursor.u64().map(TransactionSeq))?,
+            foreign: self.optional(FOREIGN, &mut cursor, take_foreign)?,
+            merchant: self.optional(MERCHANT, &mut cursor, |cursor| self.merchant(cursor))?,
+            bank_account: self.optional(BANK_ACCOUNT, &mut cursor, take_bank_account)?,
+            trace: self.trace(&mut cursor)?,
+            authorized_at: self.authorized_at(),
+            dimensions: self.dimensions(),
+        };
+        cursor.end()?;
+        Ok(record)
+    }
+
+    fn id(&self, cursor: &mut Cursor<'_>) -> Result<TransactionId, CodecError> {
+        let time = if self.has(ID_TIME) {
+            let mut wide = [0; 8];
+            wide[..6].copy_from_slice(&cursor.array::<6>()?);
+            u64::from_le_bytes(wide)
+        } else {
+            time_of_authorization(self.authorized_at())
+        };
+        let high = time << 16 | u64::from(u16::from_le_bytes(self.fixed(80)));
+        let low = u64::from_le_bytes(self.fixed(72));
+        Ok(TransactionId(Uuid::from_u64_pair(high, low)))
+    }
+
+    fn merchant(&self, cursor: &mut Cursor<'_>) -> Result<Merchant, CodecError> {
+        Ok(Merchant {
+            mid: cursor.u64()?,
+            mcc: self.optional(MCC, cursor, |cursor| cursor.u16().map(Mcc))?,
+            card_acceptor_id: cursor.text()?.into(),
+            name: cursor.text()?.into(),
+            city: cursor.text()?.into(),
+            state: cursor.text()?.into(),
+            country: cursor.text()?.into(),
+            zip: cursor.text()?.into(),
+        })
+    }
+
+    fn trace(&self, cursor: &mut Cursor<'_>) -> Result<NetworkTrace, CodecError> {
+        Ok(NetworkTrace {
+            stan: self.digits::<3>(STAN_DIGITS, STAN_LEN, cursor)?,
+            rrn: self.digits::<5>(RRN_DIGITS, RRN_LEN, cursor)?,
+            transmission_time: self.digits::<4>(TIME_DIGITS, TIME_LEN, cursor)?,
+            acquirer: cursor.text()?.into(),
+            terminal: cursor.text()?.into(),
+            original_key: self.original_key(),
+            retrieval_key: self.retrieval_key(),
+        })
+    }
+
+    /// A text that is kept as a number of `N` bytes where `bit` says so.
+    fn digits<const N: usize>(
+        &self,
+        bit: u32,
+        len: usize,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<CompactString, CodecError> {
+        if self.has(bit) {
+            Ok(cursor.digits::<N>(len)?.as_str()?.into())
+        } else {
+            Ok(cursor.text()?.into())
+        }
+    }
+
+    fn optional<'c, T>(
+        &self,
+        bit: u32,
+        cursor: &mut Cursor<'c>,
+        take: impl FnOnce(&mut Cursor<'c>) -> Result<T, CodecError>,
+    ) -> Result<Option<T>, CodecError> {
+        if self.has(bit) { take(cursor).map(Some) } else { Ok(None) }
+    }
+
+    fn present(&self) -> u32 {
+        u32::from_le_bytes(self.fixed(4))
+    }
+
+    fn has(&self, bit: u32) -> bool {
+        self.present() & bit != 0
+    }
+
+    fn answer_bytes(&self) -> usize {
+        ANSWER_BYTES * usize::from(self.has(ANSWER))
+            + TRACE_BYTES * usize::from(self.has(ANSWER_TRACE))
+    }
+
+    /// Where the fields begin that have no fixed place.
+    fn texts_at(&self) -> usize {
+        let dimensions = (self.present() & DIMENSIONS).count_ones() as usize;
+        HEAD_BYTES + self.answer_bytes() + DIMENSION_BYTES * dimensions
+    }
+
+    pub(super) fn progress_at(&self) -> usize {
+        u32::from_le_bytes(self.fixed(PROGRESS_AT)) as usize
+    }
+
+    /// The bytes of a field at a place that `parse` has found to be inside the row.
+    fn fixed<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut field = [0; N];
+        field.copy_from_slice(&self.bytes[at..at + N]);
+        field
+    }
+}
+
+/// What the mint puts there; ids made otherwise keep theirs.
+pub(super) fn time_of_authorization(at: Timestamp) -> u64 {
+    at.unix_ms() & ((1 << 48) - 1)
+}
+
+fn take_foreign(cursor: &mut Cursor<'_>) -> Result<CurrencyAmount, CodecError> {
+    let amount = Minor(cursor.i64()?);
+    Ok(CurrencyAmount { amount, currency: CurrencyCode(cursor.u16()?) })
+}
+
+fn take_bank_account(cursor: &mut Cursor<'_>) -> Result<BankAccount, CodecError> {
+    Ok(BankAccount {
+        description: cursor.text()?.to_owned(),
+        name: cursor.text()?.to_owned(),
+        number: cursor.text()?.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_and_sub_reasons_stand_at_the_place_of_their_number() {
+        for (number, kind) in KINDS.iter().enumerate() {
+            assert_eq!(*kind as usize, number);
+        }
+        for (number, reason) in SUB_REASONS.iter().enumerate() {
+            assert_eq!(*reason as usize, number);
+        }
+    }
+}

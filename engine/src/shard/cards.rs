@@ -1,0 +1,505 @@
+//! The cards: dense records that decisions read, and beside them what else is known of each.
+//!
+//! | for each card | bytes | read by |
+//! |---|---|---|
+//! | `CardRecord` | 128, two cache lines | every decision |
+//! | `CardHead` | 64, one cache line | every purchase: whose card it is |
+//! | texts, packed | as long as they are | admin changes and statement lines |
+//! | three index entries | 10 to 12 each | look-ups by card number, card id, allowance id |
+//!
+//! Nothing here decides anything; only `apply.rs` changes it.
+
+use super::index::{Growth, Index, Values, spread};
+use super::memory::{prefetch, with_huge_capacity};
+use super::texts::{TextRef, Texts, read_address, read_text, write_address, write_text};
+use crate::domain::card::{CardProfile, CardRecord, Dimensions, PanHash};
+use crate::domain::ids::{
+    AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp,
+};
+use uuid::Uuid;
+
+/// Entries of one chunk: 32 MiB of card records, nearly all of it on huge pages.
+const CHUNK_LEN: usize = 1 << CHUNK_BITS;
+const CHUNK_BITS: u32 = 18;
+
+/// A dense array that grows by whole chunks, so that nothing is moved when it grows.
+#[derive(Debug)]
+struct Chunks<T> {
+    chunks: Vec<Vec<T>>,
+    len: usize,
+}
+
+impl<T> Default for Chunks<T> {
+    fn default() -> Self {
+        Self { chunks: Vec::new(), len: 0 }
+    }
+}
+
+/// A copy has its chunks on huge pages, too.
+impl<T: Clone> Clone for Chunks<T> {
+    fn clone(&self) -> Self {
+        let copy = |chunk: &Vec<T>| {
+            let mut copy = with_huge_capacity(CHUNK_LEN);
+            copy.extend_from_slice(chunk);
+            copy
+        };
+        Self { chunks: self.chunks.iter().map(copy).collect(), len: self.len }
+    }
+}
+
+impl<T> Chunks<T> {
+    fn push(&mut self, entry: T) {
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_LEN) {
+            self.chunks.push(with_huge_capacity(CHUNK_LEN));
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.push(entry);
+            self.len += 1;
+        }
+    }
+
+    #[inline]
+    fn at(&self, slot: CardSlot) -> &T {
+        let index = slot.index();
+        &self.chunks[index >> CHUNK_BITS][index & (CHUNK_LEN - 1)]
+    }
+
+    #[inline]
+    fn at_mut(&mut self, slot: CardSlot) -> &mut T {
+        let index = slot.index();
+        &mut self.chunks[index >> CHUNK_BITS][index & (CHUNK_LEN - 1)]
+    }
+
+    fn get(&self, slot: CardSlot) -> Option<&T> {
+        let index = slot.index();
+        self.chunks.get(index >> CHUNK_BITS)?.get(index & (CHUNK_LEN - 1))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flatten()
+    }
+}
+
+/// What a purchase needs to know of a card beside its record, and where the rest is.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub(super) struct CardHead {
+    id: CardId,
+    allowance_id: AllowanceId,
+    texts: TextRef,
+    created_at: Timestamp,
+    pub(super) company: CompanySlot,
+    /// A slot, or `NOBODY`.
+    assigned_to: u32,
+    last_four: [u8; 4],
+    marks: u8,
+}
+
+const _: () = assert!(size_of::<CardHead>() == 64);
+
+/// Stands for no member.
+const NOBODY: u32 = u32::MAX;
+
+// Bits of `CardHead::marks`.
+const IS_VIRTUAL: u8 = 1;
+const HAS_BILLING_ADDRESS: u8 = 1 << 1;
+const HAS_SHIPPING_ADDRESS: u8 = 1 << 2;
+/// Four bits, one for each kind of dimension.
+const FIRST_DIMENSION: u8 = 1 << 3;
+
+impl CardHead {
+    /// Who holds the card.
+    pub(super) fn assigned_to(&self) -> Option<MemberSlot> {
+        (self.assigned_to != NOBODY).then_some(MemberSlot(self.assigned_to))
+    }
+
+    const fn has(&self, mark: u8) -> bool {
+        self.marks & mark != 0
+    }
+
+    fn has_dimensions(&self) -> bool {
+        self.marks >= FIRST_DIMENSION
+    }
+}
+
+/// Every card of the shard.
+#[derive(Clone, Debug)]
+pub struct Cards {
+    records: Chunks<CardRecord>,
+    heads: Chunks<CardHead>,
+    texts: Texts,
+    by_pan: Index,
+    by_id: Index,
+    by_allowance: Index,
+}
+
+impl Default for Cards {
+    fn default() -> Self {
+        let index = || Index::with_capacity(Growth::ByQuarters, 0);
+        Self {
+            records: Chunks::default(),
+            heads: Chunks::default(),
+            texts: Texts::default(),
+            by_pan: index(),
+            by_id: index(),
+            by_allowance: index(),
+        }
+    }
+}
+
+/// Tells the hashes of cards again while their index grows.
+struct ByPan<'a>(&'a Chunks<CardRecord>);
+struct ById<'a>(&'a Chunks<CardHead>);
+struct ByAllowance<'a>(&'a Chunks<CardHead>);
+
+impl Values for ByPan<'_> {
+    fn hash_of(&self, value: u32, known: u64) -> u64 {
+        self.0.get(CardSlot(value)).map_or(known, |record| spread(record.pan_hash.0))
+    }
+}
+
+impl Values for ById<'_> {
+    fn hash_of(&self, value: u32, known: u64) -> u64 {
+        self.0.get(CardSlot(value)).map_or(known, |head| hash_of_id(head.id.0))
+    }
+}
+
+impl Values for ByAllowance<'_> {
+    fn hash_of(&self, value: u32, known: u64) -> u64 {
+        self.0.get(CardSlot(value)).map_or(known, |head| hash_of_id(head.allowance_id.0))
+    }
+}
+
+fn hash_of_id(id: Uuid) -> u64 {
+    let (high, low) = id.as_u64_pair();
+    spread(spread(high) ^ low)
+}
+
+impl Cards {
+    /// The number of cards.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.len
+    }
+
+    /// Whether there is no card.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.records.len == 0
+    }
+
+    /// Adds a card behind all others.
+    pub fn push(&mut self, profile: &CardProfile, record: CardRecord) {
+        let slot = profile.slot;
+        assert!(slot.index() == self.len(), "cards are issued slot after slot");
+        let head = self.pack(profile, None);
+        self.records.push(record);
+        self.heads.push(head);
+        self.index(slot);
+    }
+
+    /// Enters a card into the indexes; the newest card has a number or an id that comes twice.
+    fn index(&mut self, slot: CardSlot) {
+        let (record, head) = (self.records.at(slot), self.heads.at(slot));
+        let (records, heads) = (&self.records, &self.heads);
+        let hash = spread(record.pan_hash.0);
+        let has_pan = |known| records.at(CardSlot(known)).pan_hash == record.pan_hash;
+        if !self.by_pan.replace(hash, slot.0, has_pan) {
+            self.by_pan.insert(hash, slot.0, &ByPan(records));
+        }
+        let hash = hash_of_id(head.id.0);
+        if !self.by_id.replace(hash, slot.0, |known| heads.at(CardSlot(known)).id == head.id) {
+            self.by_id.insert(hash, slot.0, &ById(heads));
+        }
+        let hash = hash_of_id(head.allowance_id.0);
+        let has_allowance = |known| heads.at(CardSlot(known)).allowance_id == head.allowance_id;
+        if !self.by_allowance.replace(hash, slot.0, has_allowance) {
+            self.by_allowance.insert(hash, slot.0, &ByAllowance(heads));
+        }
+    }
+
+    /// Makes room in empty indexes for so many cards, so that a restart grows none of them.
+    pub fn reserve(&mut self, cards: usize) {
+        if self.is_empty() {
+            for index in [&mut self.by_pan, &mut self.by_id, &mut self.by_allowance] {
+                *index = Index::with_capacity(Growth::ByQuarters, cards);
+            }
+        }
+    }
+
+    /// What decisions read of a card. Panics: if there is no such card.
+    #[must_use]
+    #[inline]
+    pub fn record(&self, slot: CardSlot) -> &CardRecord {
+        self.records.at(slot)
+    }
+
+    pub(super) fn record_mut(&mut self, slot: CardSlot) -> &mut CardRecord {
+        self.records.at_mut(slot)
+    }
+
+    /// Every record, slot after slot.
+    pub(super) fn records(&self) -> impl Iterator<Item = &CardRecord> {
+        self.records.iter()
+    }
+
+    #[inline]
+    pub(super) fn head(&self, slot: CardSlot) -> &CardHead {
+        self.heads.at(slot)
+    }
+
+    /// The card with this number.
+    #[must_use]
+    #[inline]
+    pub fn find_by_pan(&self, pan: PanHash) -> Option<CardSlot> {
+        let has_pan = |known| self.records.at(CardSlot(known)).pan_hash == pan;
+        self.by_pan.find(spread(pan.0), has_pan).map(CardSlot)
+    }
+
+    /// The card with this id.
+    #[must_use]
+    pub fn find_by_id(&self, id: CardId) -> Option<CardSlot> {
+        let has_id = |known| self.heads.at(CardSlot(known)).id == id;
+        self.by_id.find(hash_of_id(id.0), has_id).map(CardSlot)
+    }
+
+    /// The card with this allowance.
+    #[must_use]
+    pub fn find_by_allowance(&self, id: AllowanceId) -> Option<CardSlot> {
+        let has_id = |known| self.heads.at(CardSlot(known)).allowance_id == id;
+        self.by_allowance.find(hash_of_id(id.0), has_id).map(CardSlot)
+    }
+
+    /// First of two steps ahead of `find_by_pan`: asks for the line of the index.
+    #[inline]
+    pub fn prefetch_pan(&self, pan: PanHash) {
+        self.by_pan.prefetch(spread(pan.0));
+    }
+
+    /// Second step: asks for the record that this number most likely leads to, and returns its slot.
+    #[inline]
+    pub fn prefetch_record(&self, pan: PanHash) -> Option<CardSlot> {
+        let slot = CardSlot(self.by_pan.find(spread(pan.0), |_| true)?);
+        let record = self.records.at(slot);
+        prefetch(&record.pan_hash);
+        prefetch(&record.terms);
+        Some(slot)
+    }
+
+    /// Asks for the line that says whose card it is.
+    #[inline]
+    pub(super) fn prefetch_head(&self, slot: CardSlot) {
+        prefetch(self.heads.at(slot));
+    }
+
+    /// What people know of a card. Cost: unpacks its texts.
+    pub(super) fn profile(&self, slot: CardSlot) -> CardProfile {
+        let head = self.heads.at(slot);
+        let packed = &mut self.texts.get(head.texts);
+        let description = read_text(packed);
+        let billing_name = read_text(packed);
+        let billing_address = head.has(HAS_BILLING_ADDRESS).then(|| read_address(packed));
+        let shipping_address = head.has(HAS_SHIPPING_ADDRESS).then(|| read_address(packed));
+        CardProfile {
+            slot,
+            id: head.id,
+            allowance_id: head.allowance_id,
+            company: head.company,
+            description,
+            billing_name,
+            is_virtual: head.has(IS_VIRTUAL),
+            last_four: head.last_four,
+            assigned_to: head.assigned_to(),
+            dimensions: read_dimensions(head, packed),
+            billing_address,
+            shipping_address,
+            created_at: head.created_at,
+        }
+    }
+
+    /// The dimensions a new transaction of the card receives.
+    pub(super) fn dimensions(&self, slot: CardSlot) -> Dimensions {
+        let has_any = self.heads.at(slot).has_dimensions();
+        if has_any { self.profile(slot).dimensions } else { Dimensions::default() }
+    }
+
+    /// What stands above the card.
+    pub(super) fn description(&self, slot: CardSlot) -> String {
+        read_text(&mut self.texts.get(self.heads.at(slot).texts))
+    }
+
+    /// Whether the card is virtual.
+    pub(super) fn is_virtual(&self, slot: CardSlot) -> bool {
+        self.heads.at(slot).has(IS_VIRTUAL)
+    }
+
+    /// Puts another profile in the place of a card's own.
+    pub(super) fn set_profile(&mut self, profile: &CardProfile) {
+        let known = *self.heads.at(profile.slot);
+        assert!(
+            known.id == profile.id && known.allowance_id == profile.allowance_id,
+            "a card and its allowance keep their ids"
+        );
+        let head = self.pack(profile, Some(known.texts));
+        *self.heads.at_mut(profile.slot) = head;
+        if self.texts.is_wasteful() {
+            self.texts.compact(self.heads.chunks.iter_mut().flatten().map(|head| &mut head.texts));
+        }
+    }
+
+    fn pack(&mut self, profile: &CardProfile, replaced: Option<TextRef>) -> CardHead {
+        let mut packed = Vec::new();
+        write_text(&mut packed, &profile.description);
+        write_text(&mut packed, &profile.billing_name);
+        let mut marks = 0;
+        let mut mark = |bit: u8, is_set: bool| marks |= if is_set { bit } else { 0 };
+        mark(IS_VIRTUAL, profile.is_virtual);
+        mark(HAS_BILLING_ADDRESS, profile.billing_address.is_some());
+        mark(HAS_SHIPPING_ADDRESS, profile.shipping_address.is_some());
+        for address in [&profile.billing_address, &profile.shipping_address].into_iter().flatten() {
+            write_address(&mut packed, address);
+        }
+        for (kind, dimension) in profile.dimensions.iter().enumerate() {
+            mark(FIRST_DIMENSION << kind, dimension.is_some());
+            if let Some(DimensionId(id)) = dimension {
+                packed.extend_from_slice(id.as_bytes());
+            }
+        }
+        CardHead {
+            id: profile.id,
+            allowance_id: profile.allowance_id,
+            texts: self.texts.put(&packed, replaced),
+            created_at: profile.created_at,
+            company: profile.company,
+            assigned_to: profile.assigned_to.map_or(NOBODY, |member| member.0),
+            last_four: profile.last_four,
+            marks,
+        }
+    }
+
+    /// Memory taken beside names and addresses themselves. Units: bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let indexes = [&self.by_pan, &self.by_id, &self.by_allowance];
+        self.len() * (size_of::<CardRecord>() + size_of::<CardHead>())
+            + indexes.iter().map(|index| index.bytes()).sum::<usize>()
+            + self.texts.bytes()
+    }
+}
+
+fn read_dimensions(head: &CardHead, packed: &mut &[u8]) -> Dimensions {
+    let mut dimensions = Dimensions::default();
+    for (kind, dimension) in dimensions.iter_mut().enumerate() {
+        if head.has(FIRST_DIMENSION << kind)
+            && let Some((id, rest)) = packed.split_first_chunk::<16>()
+        {
+            *dimension = Some(DimensionId(Uuid::from_bytes(*id)));
+            *packed = rest;
+        }
+    }
+    dimensions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::account::AccountBalances;
+    use crate::domain::allowance::{AllowanceTerms, CardUsage};
+    use crate::domain::business_date::BusinessDate;
+    use crate::domain::company::Address;
+    use crate::domain::credential::{PackedZip, PinVerifier};
+    use crate::domain::ids::AccountSlot;
+    use crate::domain::money::Minor;
+
+    fn record(number: u32) -> CardRecord {
+        CardRecord {
+            pan_hash: PanHash(u64::from(number) * 7 + 1),
+            pin: PinVerifier::default(),
+            zip: PackedZip::default(),
+            account: AccountSlot(0),
+            expires_on: BusinessDate(30_000),
+            usage: CardUsage::default(),
+            terms: AllowanceTerms::budget(Minor(1_000)),
+        }
+    }
+
+    fn profile(number: u32) -> CardProfile {
+        let address = |line: &str| Address { address_1: line.repeat(40), ..Address::default() };
+        let dimension = DimensionId(Uuid::from_u128(77));
+        CardProfile {
+            slot: CardSlot(number),
+            id: CardId(Uuid::from_u128(u128::from(number) << 64 | 1)),
+            allowance_id: AllowanceId(Uuid::from_u128(u128::from(number) << 64 | 2)),
+            company: CompanySlot(number % 3),
+            description: "Travel".repeat(number as usize % 4),
+            billing_name: format!("HOLDER {number}"),
+            is_virtual: number.is_multiple_of(2),
+            last_four: *b"1234",
+            assigned_to: number.is_multiple_of(3).then_some(MemberSlot(number)),
+            dimensions: [None, number.is_multiple_of(5).then_some(dimension), None, None],
+            billing_address: number.is_multiple_of(7).then(|| address("street")),
+            shipping_address: number.is_multiple_of(11).then(|| address("road")),
+            created_at: Timestamp(i64::from(number)),
+        }
+    }
+
+    #[test]
+    fn cards_are_found_and_their_profiles_are_as_they_were_put() {
+        const COUNT: u32 = 5_000;
+        let mut cards = Cards::default();
+        for number in 0..COUNT {
+            cards.push(&profile(number), record(number));
+        }
+        let mut changed = profile(77);
+        changed.description = "longer than it was".repeat(20);
+        changed.assigned_to = None;
+        cards.set_profile(&changed);
+        for number in 0..COUNT {
+            let slot = CardSlot(number);
+            let expected = if number == 77 { changed.clone() } else { profile(number) };
+            assert_eq!(cards.profile(slot), expected);
+            assert_eq!(cards.find_by_pan(record(number).pan_hash), Some(slot));
+            assert_eq!(cards.find_by_id(expected.id), Some(slot));
+            assert_eq!(cards.find_by_allowance(expected.allowance_id), Some(slot));
+            assert_eq!(cards.dimensions(slot), expected.dimensions);
+        }
+        assert_eq!(cards.find_by_pan(PanHash(3)), None);
+        assert_eq!(cards.clone().profile(CardSlot(77)), changed);
+    }
+
+    #[test]
+    fn texts_that_change_for_ever_take_no_more_room() {
+        let mut cards = Cards::default();
+        for number in 0..100 {
+            cards.push(&profile(number), record(number));
+        }
+        let mut wordy = profile(5);
+        for length in 0..100_000 {
+            wordy.description = "x".repeat(length % 300);
+            cards.set_profile(&wordy);
+        }
+        assert_eq!(cards.profile(CardSlot(5)), wordy);
+        assert_eq!(cards.profile(CardSlot(6)), profile(6));
+        assert!(cards.texts.bytes() < 4 << 20);
+    }
+
+    #[test]
+    fn a_card_takes_no_more_than_it_may_beyond_its_name() {
+        const COUNT: u32 = 1_000_000;
+        let mut cards = Cards::default();
+        let mut texts = 0;
+        for number in 0..COUNT {
+            let plain = CardProfile {
+                billing_address: None,
+                shipping_address: None,
+                dimensions: [None; 4],
+                ..profile(number)
+            };
+            texts += plain.description.len() + plain.billing_name.len();
+            cards.push(&plain, record(number));
+        }
+        let beyond_names = (cards.bytes() - texts) / COUNT as usize;
+        println!("{beyond_names} bytes a card");
+        assert!(beyond_names + size_of::<AccountBalances>() / 1_000 <= 250, "{beyond_names}");
+    }
+}

@@ -1,0 +1,431 @@
+//! The transactions in memory: the newest ones in a ring by sequence number, and older ones that a
+//! command needed again in a bounded cache beside it.
+//!
+//! Without limits the ring keeps everything. With limits, what is older than the ring goes once the
+//! tables have it.
+//!
+//! INVARIANT: what the tables do not have yet is in memory. So what is not in memory can be read
+//! from the tables, and what is in memory is never older than they are.
+
+use std::collections::{HashMap, VecDeque};
+
+use compact_str::CompactString;
+
+use super::index::{Growth, Index, Values, spread};
+use crate::command::effect::RememberedAnswer;
+use crate::command::reply::{AuthorizationReply, NetworkReply};
+use crate::decision::RuleSet;
+use crate::domain::ids::{
+    AccountSlot, CardSlot, RecordSeq, Timestamp, TransactionId, TransactionSeq,
+};
+use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use crate::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
+use crate::domain::response_code::{ResponseCode, SubReason};
+use crate::domain::transaction::{
+    TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
+};
+
+/// What the shard keeps of a transaction: what may still change, and what its message was answered.
+#[derive(Clone, Debug)]
+pub struct OpenTransaction {
+    /// The card, for purchases.
+    pub card: Option<CardSlot>,
+    /// The account.
+    pub account: AccountSlot,
+    /// What kind of movement it is.
+    pub kind: TransactionKind,
+    /// When it was accepted.
+    pub authorized_at: Timestamp,
+    /// What was asked for, in the account's currency.
+    pub requested: Minor,
+    /// What the merchant asked for in another currency.
+    pub foreign: Option<CurrencyAmount>,
+    /// The merchant's name, for statement lines.
+    pub merchant_name: CompactString,
+    /// How it stands.
+    pub progress: TransactionProgress,
+    pub(super) id: TransactionId,
+    pub(super) original_key: Option<OriginalKey>,
+    pub(super) retrieval_key: Option<RetrievalKey>,
+    response_code: ResponseCode,
+    sub_reason: SubReason,
+    failed_rules: RuleSet,
+    answer: Option<KeptAnswer>,
+    /// The last record that changed it.
+    pub(super) changed_seq: RecordSeq,
+}
+
+/// The answer to an authorization, as far as its transaction does not say it.
+#[derive(Clone, Copy, Debug)]
+struct KeptAnswer {
+    fingerprint: Fingerprint,
+    allowance_balance: Minor,
+    currency: CurrencyCode,
+}
+
+impl OpenTransaction {
+    /// What is kept of a transaction that record `changed_seq` made or brought.
+    pub(super) fn of(
+        record: &TransactionRecord,
+        progress: &TransactionProgress,
+        changed_seq: RecordSeq,
+    ) -> Self {
+        Self {
+            card: record.card,
+            account: record.account,
+            kind: record.kind,
+            authorized_at: record.authorized_at,
+            requested: record.requested,
+            foreign: record.foreign,
+            merchant_name: record
+                .merchant
+                .as_ref()
+                .map_or_else(CompactString::default, |merchant| merchant.name.clone()),
+            progress: progress.clone(),
+            id: record.id,
+            original_key: record.trace.original_key,
+            retrieval_key: record.trace.retrieval_key,
+            response_code: record.response_code,
+            sub_reason: record.sub_reason,
+            failed_rules: record.failed_rules,
+            answer: None,
+            changed_seq,
+        }
+    }
+
+    pub(super) fn is_declined(&self) -> bool {
+        self.progress.state == TransactionState::Declined
+    }
+
+    /// Keeps the answer with the transaction `seq` where it follows from it; returns whether it does.
+    pub(super) fn keep_answer(&mut self, seq: TransactionSeq, answer: &RememberedAnswer) -> bool {
+        let NetworkReply::Authorization(reply) = &answer.reply else { return false };
+        let kept = KeptAnswer {
+            fingerprint: answer.fingerprint,
+            allowance_balance: reply.allowance_balance,
+            currency: reply.currency,
+        };
+        let follows = reply.transaction == Some(self.id) && self.answer_from(seq, &kept) == *answer;
+        if follows {
+            self.answer = Some(kept);
+        }
+        follows
+    }
+
+    /// What identifies the message that made the transaction, where its answer is kept here.
+    pub(super) fn fingerprint(&self) -> Option<&Fingerprint> {
+        self.answer.as_ref().map(|kept| &kept.fingerprint)
+    }
+
+    /// What the message that made the transaction `seq` was answered, where that is kept here.
+    pub(super) fn remembered_answer(&self, seq: TransactionSeq) -> Option<RememberedAnswer> {
+        self.answer.as_ref().map(|kept| self.answer_from(seq, kept))
+    }
+
+    fn answer_from(&self, seq: TransactionSeq, kept: &KeptAnswer) -> RememberedAnswer {
+        let is_approved = self.response_code.is_approved();
+        let reply = AuthorizationReply {
+            transaction: Some(self.id),
+            response_code: self.response_code,
+            sub_reason: self.sub_reason,
+            failed_rules: self.failed_rules,
+            approved: if is_approved { self.requested } else { Minor::ZERO },
+            authorization_id: is_approved.then(|| super::authorization_id_of(seq)),
+            allowance_balance: kept.allowance_balance,
+            currency: kept.currency,
+        };
+        RememberedAnswer {
+            fingerprint: kept.fingerprint,
+            expires_at: self.authorized_at.plus(kept.fingerprint.window.lifetime()),
+            reply: NetworkReply::Authorization(reply),
+        }
+    }
+}
+
+/// How much of the past is kept in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheLimits {
+    /// The newest transactions.
+    pub recent_transactions: usize,
+    /// Older ones that were needed again; at least `LOADED_MIN`.
+    pub loaded_transactions: usize,
+    /// Answers that belong to no transaction.
+    pub answers: usize,
+    /// Keys of messages; where more come within a day, each new message is compared with the
+    /// tables, too.
+    pub message_keys: usize,
+}
+
+impl CacheLimits {
+    /// What one command, or one run of timers, may need at a time.
+    pub const LOADED_MIN: usize = 16;
+}
+
+/// One of the two marks that name a purchase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PurchaseKey {
+    /// By STAN, transmission time and acquirer.
+    Original(OriginalKey),
+    /// By retrieval reference and acquirer.
+    Retrieval(RetrievalKey),
+}
+
+/// Every transaction in memory.
+#[derive(Clone, Debug)]
+pub(super) struct Transactions {
+    /// The sequence number of the ring's first place.
+    first: u64,
+    /// Places of transactions that were never brought in are empty.
+    ring: VecDeque<Option<OpenTransaction>>,
+    loaded: HashMap<TransactionSeq, OpenTransaction>,
+    /// In the order of loading.
+    loaded_order: VecDeque<TransactionSeq>,
+    by_original: Index,
+    by_retrieval: Index,
+}
+
+impl Default for Transactions {
+    fn default() -> Self {
+        Self {
+            first: 1,
+            ring: VecDeque::new(),
+            loaded: HashMap::new(),
+            loaded_order: VecDeque::new(),
+            by_original: Index::with_capacity(Growth::ByQuarters, 0),
+            by_retrieval: Index::with_capacity(Growth::ByQuarters, 0),
+        }
+    }
+}
+
+/// Tells the keys of the ring's transactions again, and which of them have left it.
+struct RingKeys<'a, K> {
+    first: u64,
+    ring: &'a VecDeque<Option<OpenTransaction>>,
+    key_of: K,
+}
+
+impl<K: Fn(&OpenTransaction) -> Option<u64>> RingKeys<'_, K> {
+    fn position(&self, value: u32) -> Option<usize> {
+        position_in(self.first, self.ring.len(), value)
+    }
+}
+
+impl<K: Fn(&OpenTransaction) -> Option<u64>> Values for RingKeys<'_, K> {
+    fn is_dead(&self, value: u32) -> bool {
+        self.position(value).is_none()
+    }
+
+    fn hash_of(&self, value: u32, known: u64) -> u64 {
+        let entry = self.position(value).and_then(|at| self.ring[at].as_ref());
+        entry.and_then(&self.key_of).map_or(known, spread)
+    }
+}
+
+/// Where in a ring the sequence number with these low bits stands.
+#[inline]
+fn position_in(first: u64, len: usize, value: u32) -> Option<usize> {
+    let end = first + len as u64;
+    let back = low_bits(end).wrapping_sub(value);
+    let position = len.checked_sub(back as usize)?;
+    (back > 0).then_some(position)
+}
+
+/// The part of a sequence number that an index keeps.
+#[expect(clippy::cast_possible_truncation, reason = "the low half; a ring is shorter than 2^32")]
+pub(super) const fn low_bits(seq: u64) -> u32 {
+    seq as u32
+}
+
+fn original_of(open: &OpenTransaction) -> Option<u64> {
+    open.original_key.map(|key| key.0)
+}
+
+fn retrieval_of(open: &OpenTransaction) -> Option<u64> {
+    open.retrieval_key.map(|key| key.0)
+}
+
+impl Transactions {
+    /// Room for so many without growing.
+    pub(super) fn reserve(&mut self, count: usize) {
+        self.ring.reserve(count);
+        // Live entries fill half of their places, those that left the ring at most a quarter more.
+        self.by_original = Index::with_capacity(Growth::ByQuarters, count * 3 / 2);
+        self.by_retrieval = Index::with_capacity(Growth::ByQuarters, count * 3 / 2);
+    }
+
+    /// The transaction `seq`, declined or not, where it is in memory.
+    #[inline]
+    pub(super) fn get(&self, seq: TransactionSeq) -> Option<&OpenTransaction> {
+        match seq.0.checked_sub(self.first) {
+            Some(position) => self.ring.get(usize::try_from(position).ok()?)?.as_ref(),
+            None => self.loaded.get(&seq),
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, seq: TransactionSeq) -> Option<&mut OpenTransaction> {
+        match seq.0.checked_sub(self.first) {
+            Some(position) => self.ring.get_mut(usize::try_from(position).ok()?)?.as_mut(),
+            None => self.loaded.get_mut(&seq),
+        }
+    }
+
+    /// A transaction that was not declined, where it is in memory.
+    pub(super) fn get_open(&self, seq: TransactionSeq) -> Option<&OpenTransaction> {
+        self.get(seq).filter(|found| !found.is_declined())
+    }
+
+    /// The newest transaction of the ring.
+    pub(super) fn newest_mut(&mut self) -> Option<(TransactionSeq, &mut OpenTransaction)> {
+        let seq = self.first + (self.ring.len() as u64).checked_sub(1)?;
+        Some((TransactionSeq(seq), self.ring.back_mut()?.as_mut()?))
+    }
+
+    /// Whether every transaction from the first one on is in memory.
+    pub(super) fn is_whole(&self) -> bool {
+        self.first <= 1
+    }
+
+    /// Whether the transaction is older than the ring.
+    pub(super) fn is_before_ring(&self, seq: TransactionSeq) -> bool {
+        seq.0 < self.first
+    }
+
+    /// Every transaction in memory, in the order of sequence numbers within ring and cache.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (TransactionSeq, &OpenTransaction)> {
+        let ring = (self.first..).zip(&self.ring);
+        let ring = ring.filter_map(|(seq, open)| Some((TransactionSeq(seq), open.as_ref()?)));
+        let loaded = self.loaded_order.iter();
+        loaded.filter_map(|seq| Some((*seq, self.loaded.get(seq)?))).chain(ring)
+    }
+
+    /// The ring's transactions, newest first.
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = (TransactionSeq, &OpenTransaction)> {
+        let end = self.first + self.ring.len() as u64;
+        let entries = (self.first..end).rev().zip(self.ring.iter().rev());
+        entries.filter_map(|(seq, open)| Some((TransactionSeq(seq), open.as_ref()?)))
+    }
+
+    /// Brings in a new transaction, or one of the newest at a restart.
+    pub(super) fn push(&mut self, seq: TransactionSeq, open: OpenTransaction) {
+        if self.ring.is_empty() {
+            self.first = seq.0;
+        }
+        assert!(seq.0 >= self.first, "transactions come in the order of their numbers");
+        let keys = (!open.is_declined()).then_some((open.original_key, open.retrieval_key));
+        let is_refund = open.kind == TransactionKind::Refund;
+        if let Some(known) = self.get_mut(seq) {
+            *known = open;
+        } else {
+            while self.first + (self.ring.len() as u64) < seq.0 {
+                self.ring.push_back(None);
+            }
+            self.ring.push_back(Some(open));
+        }
+        if let Some((original, retrieval)) = keys {
+            self.index_by_keys(seq, (original, retrieval), is_refund);
+        }
+    }
+
+    /// A key names the newest transaction that carries it. Only a refund never takes a key over: it
+    /// may carry the marks of the purchase it gives back, and those keep naming the purchase.
+    fn index_by_keys(
+        &mut self,
+        seq: TransactionSeq,
+        (original, retrieval): (Option<OriginalKey>, Option<RetrievalKey>),
+        is_refund: bool,
+    ) {
+        let (first, ring, value) = (self.first, &self.ring, low_bits(seq.0));
+        let enter = |index: &mut Index, key: u64, key_of: fn(&OpenTransaction) -> Option<u64>| {
+            let keys = RingKeys { first, ring, key_of };
+            let has_key = |known: u32| {
+                let open = keys.position(known).and_then(|at| ring[at].as_ref());
+                open.is_some_and(|open| key_of(open) == Some(key) && !open.is_declined())
+            };
+            let is_known = if is_refund {
+                index.find(spread(key), has_key).is_some()
+            } else {
+                index.replace(spread(key), value, has_key)
+            };
+            if !is_known {
+                index.insert(spread(key), value, &keys);
+            }
+        };
+        if let Some(OriginalKey(key)) = original {
+            enter(&mut self.by_original, key, original_of);
+        }
+        if let Some(RetrievalKey(key)) = retrieval {
+            enter(&mut self.by_retrieval, key, retrieval_of);
+        }
+    }
+
+    /// The ring's transaction that a key names.
+    pub(super) fn find_by_key(
+        &self,
+        key: PurchaseKey,
+    ) -> Option<(TransactionSeq, &OpenTransaction)> {
+        let find = |index: &Index, key: u64, key_of: fn(&OpenTransaction) -> Option<u64>| {
+            let open_at = |value| {
+                let position = position_in(self.first, self.ring.len(), value)?;
+                let open = self.ring[position].as_ref()?;
+                let seq = TransactionSeq(self.first + position as u64);
+                (key_of(open) == Some(key) && !open.is_declined()).then_some((seq, open))
+            };
+            open_at(index.find(spread(key), |value| open_at(value).is_some())?)
+        };
+        match key {
+            PurchaseKey::Original(key) => find(&self.by_original, key.0, original_of),
+            PurchaseKey::Retrieval(key) => find(&self.by_retrieval, key.0, retrieval_of),
+        }
+    }
+
+    /// Asks for the lines that a new transaction with these keys will be entered in.
+    pub(super) fn prefetch_keys(
+        &self,
+        original: Option<OriginalKey>,
+        retrieval: Option<RetrievalKey>,
+    ) {
+        if let Some(key) = original {
+            self.by_original.prefetch(spread(key.0));
+        }
+        if let Some(key) = retrieval {
+            self.by_retrieval.prefetch(spread(key.0));
+        }
+    }
+
+    /// Takes in an older transaction that was read from the tables. What is in memory is newer.
+    pub(super) fn load(&mut self, seq: TransactionSeq, open: OpenTransaction) {
+        if self.is_before_ring(seq) && !self.loaded.contains_key(&seq) {
+            self.loaded.insert(seq, open);
+            self.loaded_order.push_back(seq);
+        }
+    }
+
+    /// Lets go of what is beyond the limits and unchanged since record `until`, which the tables
+    /// have.
+    pub(super) fn evict(&mut self, limits: &CacheLimits, until: RecordSeq) {
+        while self.ring.len() > limits.recent_transactions {
+            let is_kept = |open: &OpenTransaction| open.changed_seq > until;
+            if self.ring.front().is_some_and(|open| open.as_ref().is_some_and(is_kept)) {
+                break;
+            }
+            self.ring.pop_front();
+            self.first += 1;
+        }
+        let mut looked_at = 0;
+        while self.loaded.len() > limits.loaded_transactions
+            && looked_at < limits.loaded_transactions
+        {
+            looked_at += 1;
+            let Some(seq) = self.loaded_order.pop_front() else { break };
+            match self.loaded.get(&seq) {
+                Some(open) if open.changed_seq > until => self.loaded_order.push_back(seq),
+                _ => drop(self.loaded.remove(&seq)),
+            }
+        }
+    }
+
+    /// How many are in memory.
+    pub(super) fn len(&self) -> usize {
+        self.ring.len() + self.loaded.len()
+    }
+}

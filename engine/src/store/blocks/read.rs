@@ -1,0 +1,103 @@
+//! Finds rows in blocks.
+
+use std::ops::Range;
+
+use redb::{AccessGuard, ReadOnlyTable, ReadTransaction, ReadableTable};
+
+use super::{Block, BlockRow, BlockTable};
+use crate::store::error::StoreError;
+
+/// A table of blocks, read in one transaction. It keeps the block it read last, so neighbours cost
+/// one read and one check of the sum.
+pub(in crate::store) struct BlockReader {
+    table: BlockTable,
+    blocks: ReadOnlyTable<u64, &'static [u8]>,
+    at_hand: Option<AtHand>,
+}
+
+struct AtHand {
+    first: u64,
+    end: u64,
+    value: AccessGuard<'static, &'static [u8]>,
+}
+
+impl BlockReader {
+    /// Opens the table.
+    pub(in crate::store) fn open(
+        read_txn: &ReadTransaction,
+        table: BlockTable,
+    ) -> Result<Self, StoreError> {
+        Ok(Self { table, blocks: read_txn.open_table(table)?, at_hand: None })
+    }
+
+    /// The row with this number.
+    pub(in crate::store) fn row(
+        &mut self,
+        number: u64,
+    ) -> Result<Option<BlockRow<'_>>, StoreError> {
+        let is_at_hand =
+            self.at_hand.as_ref().is_some_and(|block| (block.first..block.end).contains(&number));
+        if !is_at_hand {
+            let found = self.blocks.range(..=number)?.next_back().transpose()?;
+            let Some((key, value)) = found else { return Ok(None) };
+            self.take(key.value(), value)?;
+        }
+        Ok(self.block().and_then(|block| block.row(number)))
+    }
+
+    /// The first row with this number or a higher one.
+    pub(in crate::store) fn row_from(
+        &mut self,
+        number: u64,
+    ) -> Result<Option<BlockRow<'_>>, StoreError> {
+        if self.row(number)?.is_some() {
+            return self.row(number);
+        }
+        let Some((key, value)) = self.blocks.range(number..)?.next().transpose()? else {
+            return Ok(None);
+        };
+        let first = key.value();
+        self.take(first, value)?;
+        Ok(self.block().and_then(|block| block.row(first)))
+    }
+
+    /// The number behind the newest row; 0 without rows.
+    pub(in crate::store) fn end(&mut self) -> Result<u64, StoreError> {
+        let Some((key, value)) = self.blocks.last()? else { return Ok(0) };
+        Ok(Block::parse(self.table, key.value(), value.value())?.end())
+    }
+
+    /// Hands every row with one of these numbers to `visit`, in order.
+    pub(in crate::store) fn each(
+        &self,
+        numbers: Range<u64>,
+        mut visit: impl FnMut(BlockRow<'_>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let start = self.blocks.range(..=numbers.start)?.next_back().transpose()?;
+        let start = start.map_or(numbers.start, |(key, _)| key.value());
+        for entry in self.blocks.range(start..numbers.end.max(start))? {
+            let (key, value) = entry?;
+            let block = Block::parse(self.table, key.value(), value.value())?;
+            let rows = block.rows().filter(|row| numbers.contains(&row.number));
+            for row in rows {
+                visit(row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        key: u64,
+        value: AccessGuard<'static, &'static [u8]>,
+    ) -> Result<(), StoreError> {
+        let block = Block::parse(self.table, key, value.value())?;
+        let (first, end) = (block.first(), block.end());
+        self.at_hand = Some(AtHand { first, end, value });
+        Ok(())
+    }
+
+    fn block(&self) -> Option<Block<'_>> {
+        self.at_hand.as_ref().and_then(|block| Block::trusted(block.value.value()))
+    }
+}

@@ -1,0 +1,158 @@
+//! Puts rows into blocks.
+
+use redb::{ReadableTable, Table, WriteTransaction};
+
+use super::{
+    BLOCK_BYTES_MAX, Block, BlockRow, BlockTable, END_BYTES, FORMAT, HEAD_BYTES, MAGIC, MARK,
+    SUM_AT, sum_of,
+};
+use crate::store::error::StoreError;
+
+/// Rows on their way into one block.
+struct Builder {
+    first: u64,
+    ends: Vec<u32>,
+    rows: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl Builder {
+    fn new(bytes_max: usize) -> Self {
+        Self { first: 0, ends: Vec::new(), rows: Vec::new(), bytes_max }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    fn end(&self) -> u64 {
+        self.first + self.ends.len() as u64
+    }
+
+    /// Whether the row follows and there is room; a row too long for any block has room alone.
+    fn takes(&self, row: &BlockRow<'_>) -> bool {
+        self.is_empty() || (row.number == self.end() && self.bytes_with(row) <= self.bytes_max)
+    }
+
+    fn bytes_with(&self, row: &BlockRow<'_>) -> usize {
+        HEAD_BYTES + END_BYTES * (self.ends.len() + 1) + self.rows.len() + row.bytes.len()
+    }
+
+    fn push(&mut self, row: &BlockRow<'_>) {
+        assert!(self.takes(row), "a block holds rows of consecutive numbers");
+        if self.is_empty() {
+            self.first = row.number;
+        }
+        self.rows.extend_from_slice(row.bytes);
+        let end = u32::try_from(self.rows.len()).ok().filter(|end| end & MARK == 0);
+        // INVARIANT: rows come from records, and those are at most a mebibyte long.
+        let end = end.expect("a block is shorter than 2 GiB");
+        self.ends.push(if row.is_marked { end | MARK } else { end });
+    }
+
+    /// Writes the block to `bytes` and starts an empty one.
+    fn finish_into(&mut self, bytes: &mut Vec<u8>) {
+        bytes.clear();
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&[FORMAT, 0, 0, 0]);
+        bytes.extend_from_slice(&self.first.to_le_bytes());
+        let count = u32::try_from(self.ends.len()).expect("fewer rows than bytes");
+        bytes.extend_from_slice(&count.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        for end in &self.ends {
+            bytes.extend_from_slice(&end.to_le_bytes());
+        }
+        bytes.extend_from_slice(&self.rows);
+        let sum = sum_of(bytes);
+        bytes[SUM_AT..HEAD_BYTES].copy_from_slice(&sum.to_le_bytes());
+        self.ends.clear();
+        self.rows.clear();
+    }
+}
+
+/// Appends rows to a table of blocks, inside one write transaction.
+pub(in crate::store) struct BlockWriter<'txn> {
+    blocks: Table<'txn, u64, &'static [u8]>,
+    builder: Builder,
+    /// Whether the builder holds rows that the table does not.
+    is_new: bool,
+    scratch: Vec<u8>,
+}
+
+impl<'txn> BlockWriter<'txn> {
+    /// Goes on behind the newest row of a table.
+    /// Errors: `Damaged` if the newest block is.
+    pub(in crate::store) fn open(
+        write_txn: &'txn WriteTransaction,
+        table: BlockTable,
+    ) -> Result<Self, StoreError> {
+        let blocks = write_txn.open_table(table)?;
+        let mut builder = Builder::new(BLOCK_BYTES_MAX);
+        if let Some((key, value)) = blocks.last()? {
+            for row in Block::parse(table, key.value(), value.value())?.rows() {
+                builder.push(&row);
+            }
+        }
+        Ok(Self { blocks, builder, is_new: false, scratch: Vec::new() })
+    }
+
+    /// The number behind the newest row; none in an empty table.
+    pub(in crate::store) fn end(&self) -> Option<u64> {
+        (!self.builder.is_empty()).then(|| self.builder.end())
+    }
+
+    /// Appends a row. Its number is above all before it.
+    pub(in crate::store) fn push(&mut self, row: &BlockRow<'_>) -> Result<(), StoreError> {
+        assert!(self.end().is_none_or(|end| row.number >= end), "rows come in order");
+        if !self.builder.takes(row) {
+            self.flush()?;
+        }
+        self.builder.push(row);
+        self.is_new = true;
+        Ok(())
+    }
+
+    /// Writes what is not written yet.
+    pub(in crate::store) fn finish(mut self) -> Result<(), StoreError> {
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        if self.is_new {
+            let first = self.builder.first;
+            self.builder.finish_into(&mut self.scratch);
+            self.blocks.insert(first, self.scratch.as_slice())?;
+        } else {
+            self.builder.ends.clear();
+            self.builder.rows.clear();
+        }
+        self.is_new = false;
+        Ok(())
+    }
+}
+
+/// Writes the rows of one block again, in one block or, where they do not fit, in two.
+pub(in crate::store) fn rewrite<'r>(
+    blocks: &mut Table<'_, u64, &'static [u8]>,
+    rows: impl Iterator<Item = BlockRow<'r>> + Clone,
+) -> Result<(), StoreError> {
+    let bytes: usize = rows.clone().map(|row| END_BYTES + row.bytes.len()).sum();
+    let is_one = HEAD_BYTES + bytes <= BLOCK_BYTES_MAX;
+    let bytes_max = if is_one { BLOCK_BYTES_MAX } else { HEAD_BYTES + bytes.div_ceil(2) };
+    let mut builder = Builder::new(bytes_max);
+    let mut scratch = Vec::new();
+    for row in rows {
+        if !builder.takes(&row) {
+            let first = builder.first;
+            builder.finish_into(&mut scratch);
+            blocks.insert(first, scratch.as_slice())?;
+        }
+        builder.push(&row);
+    }
+    if !builder.is_empty() {
+        let first = builder.first;
+        builder.finish_into(&mut scratch);
+        blocks.insert(first, scratch.as_slice())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,312 @@
+//! Asks the runs of one kind: counts, lists, single entries.
+//!
+//! A reader sees the runs as segments, oldest first: a run, or the part of one that a merge under
+//! way has left it or has written so far. A list is the concatenation of its parts in the segments.
+
+use std::ops::Range;
+
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTable};
+
+use super::chunk::ChunkView;
+use super::directory::{Directory, Group};
+use super::seek::{ChunkReader, Cursor, Segment};
+use super::{ChunkKey, Entry, RUN_CHUNKS, RUN_LISTS, RunKind, damaged_chunk};
+use crate::store::error::StoreError;
+use crate::store::query::Order;
+
+/// The tables of the runs in a read transaction.
+pub(in crate::store) struct RunTables {
+    chunks: ReadOnlyTable<ChunkKey, &'static [u8]>,
+    lists: ReadOnlyTable<u8, &'static [u8]>,
+}
+
+impl RunTables {
+    /// Opens the tables.
+    pub(in crate::store) fn open(read_txn: &ReadTransaction) -> Result<Self, StoreError> {
+        let chunks = read_txn.open_table(RUN_CHUNKS)?;
+        Ok(Self { chunks, lists: read_txn.open_table(RUN_LISTS)? })
+    }
+
+    /// What the runs of a kind hold.
+    pub(in crate::store) fn reader(
+        &self,
+        kind: RunKind,
+    ) -> Result<RunReader<'_, ReadOnlyTable<ChunkKey, &'static [u8]>>, StoreError> {
+        Ok(RunReader::new(&self.chunks, kind, &Directory::read(&self.lists, kind)?))
+    }
+}
+
+impl std::fmt::Debug for RunTables {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("RunTables(..)")
+    }
+}
+
+/// The runs of one kind, as they stand in one transaction.
+#[derive(Debug)]
+pub(in crate::store) struct RunReader<'t, T> {
+    chunks: ChunkReader<'t, T>,
+    kind: RunKind,
+    floor: u64,
+    segments: Vec<Segment>,
+}
+
+impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
+    pub(super) fn new(chunks: &'t T, kind: RunKind, directory: &Directory) -> Self {
+        let segments = directory.groups.iter().flat_map(segments_of).collect();
+        let chunks = ChunkReader::new(chunks, kind);
+        Self { chunks, kind, floor: directory.floor, segments }
+    }
+
+    /// How many entries of `major` have a minor in `minors`.
+    /// Cost: at most two chunks a run.
+    pub(in crate::store) fn count(
+        &self,
+        major: u64,
+        minors: Range<u64>,
+    ) -> Result<u64, StoreError> {
+        let mut count = 0;
+        for segment in self.parts(major, &minors) {
+            count += self.count_segment(&segment)?;
+        }
+        Ok(count)
+    }
+
+    /// The minors of `major` within `minors`, in order. Cost: at most a chunk a run, and one for
+    /// each further 16 KiB that is read.
+    pub(in crate::store) fn scan(
+        &self,
+        major: u64,
+        minors: Range<u64>,
+        order: Order,
+    ) -> Scan<'_, 't, T> {
+        let mut waiting: Vec<Segment> = self.parts(major, &minors).collect();
+        // The next one stands last.
+        if order == Order::OldestFirst {
+            waiting.reverse();
+        }
+        Scan { reader: self, order, waiting, current: None, minors: Vec::new().into_iter() }
+    }
+
+    /// Whether there is such an entry.
+    pub(in crate::store) fn contains(&self, major: u64, minor: u64) -> Result<bool, StoreError> {
+        let Some(end) = minor.checked_add(1) else { return Ok(false) };
+        Ok(self.scan(major, minor..end, Order::NewestFirst).next().transpose()?.is_some())
+    }
+
+    /// The greatest minor of `major`.
+    pub(in crate::store) fn newest(&self, major: u64) -> Result<Option<u64>, StoreError> {
+        self.scan(major, 0..u64::MAX, Order::NewestFirst).next().transpose()
+    }
+
+    /// How many runs and parts of runs a question goes to.
+    #[cfg(test)]
+    pub(super) fn runs(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Hands every entry with a minor of at least `first_minor` to `visit`, run by run, the oldest
+    /// run first, sorted inside a run. Cost: reads all those runs.
+    pub(in crate::store) fn each(
+        &self,
+        first_minor: u64,
+        mut visit: impl FnMut(Entry),
+    ) -> Result<(), StoreError> {
+        let first_minor = first_minor.max(self.floor);
+        for segment in self.segments.iter().filter(|part| part.run.last_minor >= first_minor) {
+            let mut cursor = Cursor::new(*segment);
+            while let Some(chunk) = self.chunks.next_chunk(&mut cursor)? {
+                let view = chunk.view()?;
+                view.between(segment.low, segment.high)
+                    .map(|place| view.entry(place))
+                    .filter(|entry| entry.minor() >= first_minor)
+                    .for_each(&mut visit);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks every chunk of the kind: sums, order, positions, spans.
+    /// Errors: `Damaged`, naming what is wrong. Cost: reads all runs.
+    pub(in crate::store) fn check(&self) -> Result<(), StoreError> {
+        self.segments.iter().try_for_each(|segment| self.check_segment(segment))
+    }
+
+    fn check_segment(&self, segment: &Segment) -> Result<(), StoreError> {
+        let whole = Segment { low: Entry::FIRST, high: Entry::LAST, ..*segment };
+        let mut cursor = Cursor::new(whole);
+        let mut before: Option<(Entry, u64)> = None;
+        while let Some(chunk) = self.chunks.next_chunk(&mut cursor)? {
+            let view = chunk.view()?;
+            if before.is_some_and(|(last, end)| last >= view.first() || end != view.position()) {
+                return Err(damaged_chunk(chunk.key, "it does not follow the one before"));
+            }
+            let entries = (0..view.count()).map(|place| view.entry(place));
+            if !entries.clone().is_sorted_by(|left, right| left < right) {
+                return Err(damaged_chunk(chunk.key, "its entries are out of order"));
+            }
+            let span = segment.run.first_minor..=segment.run.last_minor;
+            if !entries.clone().all(|entry| span.contains(&entry.minor())) {
+                return Err(damaged_chunk(chunk.key, "an entry is outside its run's span"));
+            }
+            let is_begun = before.is_some() || segment.low > Entry::FIRST;
+            if !is_begun && view.position() != 0 {
+                return Err(damaged_chunk(chunk.key, "the run's first chunk is missing"));
+            }
+            before = Some((view.last(), view.position() + view.count() as u64));
+        }
+        let is_merged_away = before.is_none() && segment.low > Entry::FIRST;
+        if is_merged_away || before.map_or(0, |(_, end)| end) == segment.run.entries {
+            return Ok(());
+        }
+        let key = (self.kind.number(), segment.run.run, 0, 0);
+        Err(damaged_chunk(key, "the run does not have as many entries as it should"))
+    }
+
+    /// The parts of the segments that may hold such entries, oldest first.
+    fn parts(&self, major: u64, minors: &Range<u64>) -> impl Iterator<Item = Segment> {
+        let first = minors.start.max(self.floor);
+        let bounds = (first < minors.end)
+            .then(|| (Entry::new(major, first), Entry::new(major, minors.end - 1)));
+        bounds.into_iter().flat_map(|(low, high)| {
+            self.segments.iter().filter_map(move |part| part.clip(low, high))
+        })
+    }
+
+    /// How many entries a segment has.
+    fn count_segment(&self, segment: &Segment) -> Result<u64, StoreError> {
+        let Some(chunk) = self.chunks.chunk_from(segment.run.run, segment.low)? else {
+            return Ok(0);
+        };
+        let view = chunk.view()?;
+        let places = view.between(segment.low, segment.high);
+        if segment.high <= view.last() {
+            return Ok(places.len() as u64);
+        }
+        let from = view.position() + places.start as u64;
+        // The chunk before is at or behind the one above, so this one is there.
+        let Some(chunk) = self.chunks.chunk_at(segment.run.run, segment.high)? else {
+            return Ok(0);
+        };
+        let view = chunk.view()?;
+        let until = view.position() + view.between(Entry::FIRST, segment.high).end as u64;
+        until.checked_sub(from).ok_or_else(|| damaged_chunk(chunk.key, "its position is wrong"))
+    }
+}
+
+/// The segments of a group, oldest first.
+fn segments_of(group: &Group) -> Vec<Segment> {
+    let merge = match group {
+        Group::Run(run) => return vec![Segment::whole(*run)],
+        Group::Merge(merge) => merge,
+    };
+    let until = merge.merged_until.map(|(major, minor)| Entry::new(major, minor));
+    let target = until.map(|high| Segment { high, ..Segment::whole(merge.target) });
+    let rest = merge.inputs.iter().filter_map(|run| Segment::behind(*run, until));
+    target.into_iter().chain(rest).collect()
+}
+
+/// The minors of one major, read chunk by chunk.
+#[derive(Debug)]
+pub(in crate::store) struct Scan<'r, 't, T> {
+    reader: &'r RunReader<'t, T>,
+    order: Order,
+    waiting: Vec<Segment>,
+    current: Option<Cursor>,
+    minors: std::vec::IntoIter<u64>,
+}
+
+impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Scan<'_, 't, T> {
+    /// Leaves out the next `count` minors.
+    /// Cost: at most two chunks a run, and one for every 16 KiB left out of the run where it ends.
+    pub(in crate::store) fn leave_out(&mut self, count: u64) -> Result<(), StoreError> {
+        let mut left = count;
+        while left > 0 {
+            let at_hand = self.minors.len() as u64;
+            if at_hand == 0 {
+                if !self.leave_out_segment(&mut left)? && !self.load_more()? {
+                    break;
+                }
+                continue;
+            }
+            let taken = usize::try_from(left.min(at_hand)).unwrap_or(usize::MAX);
+            self.minors.by_ref().take(taken).for_each(drop);
+            left -= left.min(at_hand);
+        }
+        Ok(())
+    }
+
+    /// Leaves out the next segment if it has no more entries than that and none was read yet.
+    fn leave_out_segment(&mut self, left: &mut u64) -> Result<bool, StoreError> {
+        let (None, Some(segment)) = (self.current, self.waiting.last()) else { return Ok(false) };
+        let count = self.reader.count_segment(segment)?;
+        if count > *left {
+            return Ok(false);
+        }
+        *left -= count;
+        self.waiting.pop();
+        Ok(true)
+    }
+
+    /// Reads the next chunk that has any; false at the end.
+    fn load_more(&mut self) -> Result<bool, StoreError> {
+        loop {
+            if self.current.is_none() {
+                self.current = self.waiting.pop().map(Cursor::new);
+            }
+            let Some(mut cursor) = self.current else { return Ok(false) };
+            let chunk = match self.order {
+                Order::OldestFirst => self.reader.chunks.next_chunk(&mut cursor)?,
+                Order::NewestFirst => {
+                    self.reader.chunks.chunk_at(cursor.segment.run.run, cursor.segment.high)?
+                }
+            };
+            let Some(chunk) = chunk else {
+                self.current = None;
+                continue;
+            };
+            if self.take_minors(cursor, &chunk.view()?) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Takes what the segment has in this chunk, and moves on; false if there is nothing.
+    fn take_minors(&mut self, mut cursor: Cursor, view: &ChunkView<'_>) -> bool {
+        let Segment { low, high, .. } = cursor.segment;
+        let minors = view.between(low, high).map(|place| view.entry(place).minor());
+        let mut minors: Vec<u64> = minors.collect();
+        let is_last = match self.order {
+            Order::OldestFirst => view.last() >= high,
+            Order::NewestFirst => view.first() <= low,
+        };
+        if self.order == Order::NewestFirst {
+            minors.reverse();
+            cursor.segment.high = view.first().previous().unwrap_or(Entry::FIRST);
+        }
+        self.current = (!is_last).then_some(cursor);
+        self.minors = minors.into_iter();
+        self.minors.len() > 0
+    }
+}
+
+impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> Iterator for Scan<'_, 't, T> {
+    type Item = Result<u64, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(minor) = self.minors.next() {
+                return Some(Ok(minor));
+            }
+            match self.load_more() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => {
+                    self.waiting.clear();
+                    self.current = None;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}

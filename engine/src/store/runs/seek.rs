@@ -1,0 +1,139 @@
+//! Finds chunks: by entry, and one after the other inside a segment of a run.
+
+use std::ops::Bound;
+
+use redb::{AccessGuard, ReadableTable, StorageError};
+
+use super::chunk::ChunkView;
+use super::directory::Run;
+use super::{ChunkKey, Entry, RunKind};
+use crate::store::error::StoreError;
+
+/// The entries of a run that count, both ends included.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) run: Run,
+    pub(super) low: Entry,
+    pub(super) high: Entry,
+}
+
+impl Segment {
+    /// All of a run.
+    pub(super) const fn whole(run: Run) -> Self {
+        Self { run, low: Entry::FIRST, high: Entry::LAST }
+    }
+
+    /// What a run has behind `entry`; all of it without one.
+    pub(super) fn behind(run: Run, entry: Option<Entry>) -> Option<Self> {
+        let low = entry.map_or(Some(Entry::FIRST), Entry::next)?;
+        Some(Self { run, low, high: Entry::LAST })
+    }
+
+    /// The part of the segment between two entries of one major, both included; none if that is
+    /// empty.
+    pub(super) fn clip(&self, low: Entry, high: Entry) -> Option<Self> {
+        let clipped = Self { run: self.run, low: self.low.max(low), high: self.high.min(high) };
+        let has_minors = self.run.first_minor <= high.minor() && low.minor() <= self.run.last_minor;
+        (clipped.low <= clipped.high && has_minors).then_some(clipped)
+    }
+}
+
+/// The chunks of one kind.
+#[derive(Debug)]
+pub(super) struct ChunkReader<'t, T> {
+    table: &'t T,
+    kind: RunKind,
+}
+
+impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> ChunkReader<'t, T> {
+    /// Reads them from this table.
+    pub(super) const fn new(table: &'t T, kind: RunKind) -> Self {
+        Self { table, kind }
+    }
+
+    /// The last chunk of a run that begins at or before `entry`.
+    pub(super) fn chunk_at(
+        &self,
+        run: u64,
+        entry: Entry,
+    ) -> Result<Option<LoadedChunk<'t>>, StoreError> {
+        let kind = self.kind.number();
+        let keys = (kind, run, 0, 0)..=(kind, run, entry.major(), entry.minor());
+        LoadedChunk::take(self.table.range(keys)?.next_back())
+    }
+
+    /// The first chunk of a run that begins behind `entry`.
+    fn chunk_behind(&self, run: u64, entry: Entry) -> Result<Option<LoadedChunk<'t>>, StoreError> {
+        let kind = self.kind.number();
+        let low = Bound::Excluded((kind, run, entry.major(), entry.minor()));
+        let high = Bound::Included((kind, run, u64::MAX, u64::MAX));
+        LoadedChunk::take(self.table.range((low, high))?.next())
+    }
+
+    /// The chunk of a run in which `entry` would stand, or else the first one behind it.
+    pub(super) fn chunk_from(
+        &self,
+        run: u64,
+        entry: Entry,
+    ) -> Result<Option<LoadedChunk<'t>>, StoreError> {
+        match self.chunk_at(run, entry)? {
+            None => self.chunk_behind(run, entry),
+            chunk => Ok(chunk),
+        }
+    }
+
+    /// The next chunk of a segment, in order, that may hold some of its entries.
+    pub(super) fn next_chunk(
+        &self,
+        cursor: &mut Cursor,
+    ) -> Result<Option<LoadedChunk<'t>>, StoreError> {
+        let Segment { run, low, high } = cursor.segment;
+        let chunk = match cursor.begun_at {
+            None => self.chunk_from(run.run, low)?,
+            Some(first) => self.chunk_behind(run.run, first)?,
+        };
+        let Some(chunk) = chunk.filter(|chunk| chunk.first() <= high) else { return Ok(None) };
+        cursor.begun_at = Some(chunk.first());
+        Ok(Some(chunk))
+    }
+}
+
+/// A place among the chunks of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor {
+    pub(super) segment: Segment,
+    begun_at: Option<Entry>,
+}
+
+impl Cursor {
+    /// Before all chunks of the segment.
+    pub(super) const fn new(segment: Segment) -> Self {
+        Self { segment, begun_at: None }
+    }
+}
+
+/// A chunk and where it stands.
+pub(super) struct LoadedChunk<'t> {
+    /// Where.
+    pub(super) key: ChunkKey,
+    bytes: AccessGuard<'t, &'static [u8]>,
+}
+
+type Found<'t> = Result<(AccessGuard<'t, ChunkKey>, AccessGuard<'t, &'static [u8]>), StorageError>;
+
+impl<'t> LoadedChunk<'t> {
+    fn take(found: Option<Found<'t>>) -> Result<Option<Self>, StoreError> {
+        let Some((key, bytes)) = found.transpose()? else { return Ok(None) };
+        Ok(Some(Self { key: key.value(), bytes }))
+    }
+
+    /// Its least entry.
+    pub(super) fn first(&self) -> Entry {
+        Entry::new(self.key.2, self.key.3)
+    }
+
+    /// The chunk, checked.
+    pub(super) fn view(&self) -> Result<ChunkView<'_>, StoreError> {
+        ChunkView::read(self.key, self.bytes.value())
+    }
+}

@@ -1,0 +1,199 @@
+use std::net::{TcpListener, TcpStream};
+
+use cardswitch_api::feed::{Card, Portfolio};
+use cardswitch_iso8583::{Answer as IsoAnswer, Dialect, Frame, decode, next_frame, write_frame};
+
+use super::*;
+use crate::arguments::Door;
+use crate::echo;
+use crate::http::Http;
+use crate::iso::{Iso, Purchases};
+use crate::wire::{Answer, BadAnswer};
+
+const PURCHASES: Purchases = Purchases {
+    amount_min: 100,
+    amount_max: 199,
+    currency: 840,
+    first_reference: 1,
+    reference_step: 1,
+    seed: 11,
+};
+
+fn cards() -> Vec<Card> {
+    let line = r#"{"card_id":"0199b6f4-71f1-7c5e-8d55-3a9f5c0a1b2c","pan":"9999990000000003","expiration":"2030-01-31","cvv":"123"}"#;
+    vec![Portfolio::parse(line).unwrap().card(0).unwrap().clone()]
+}
+
+fn iso() -> Iso {
+    Iso::new(&cards(), PURCHASES).unwrap()
+}
+
+/// A task that starts at once: a quarter before it is measured, three quarters measured.
+fn task(rate: Option<u64>, run: Duration, in_flight_max: u32) -> Task {
+    let start_ns = now_ns();
+    let duration_ns = u64::try_from(run.as_nanos()).unwrap();
+    let schedule = |rate| Schedule { start_ns, rate, duration_ns, part: 0, parts: 1 };
+    Task {
+        pace: rate.map_or(Pace::Closed, |rate| Pace::Open(schedule(rate))),
+        start_ns,
+        measured_from_ns: start_ns + duration_ns / 4,
+        end_ns: start_ns + duration_ns,
+        gather_ns: 50_000,
+        in_flight_max,
+        patience_ns: SECOND_NS,
+    }
+}
+
+/// What an approver does with the requests of a connection.
+#[derive(Clone, Copy)]
+enum Manner {
+    /// Approves all but every tenth, which it declines; the later of two first.
+    Swapping,
+    /// As above, after it has read nothing for so long.
+    Stalling(Duration),
+    /// Answers so many, then hangs up.
+    Leaving(u64),
+    /// Reads and never answers.
+    Silent,
+}
+
+/// A switch of a kind, in threads of the test. Returns its address.
+fn approver(manner: Manner) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || approve_all(stream, manner));
+        }
+    });
+    address
+}
+
+/// Serves a connection until either end leaves.
+fn approve_all(mut stream: TcpStream, manner: Manner) {
+    let dialect = Dialect::default();
+    let (mut unread, mut bytes, mut count) = (Vec::new(), vec![0; 4_096], 0);
+    if let Manner::Stalling(pause) = manner {
+        thread::sleep(pause);
+    }
+    while let Ok(came @ 1..) = stream.read(&mut bytes) {
+        unread.extend_from_slice(&bytes[..came]);
+        let mut answers = Vec::new();
+        while let Frame::Complete { body, consumed, .. } = next_frame(&unread, &dialect) {
+            let request = decode(&unread[body], &dialect).unwrap();
+            let code =
+                if request.get_number(11).unwrap().is_multiple_of(10) { b"61" } else { b"00" };
+            let answer = IsoAnswer::to(&request).unwrap().set(39, code);
+            let mut frame = Vec::new();
+            write_frame(&mut frame, &dialect, None, |out| answer.encode(out, &dialect)).unwrap();
+            answers.push(frame);
+            unread.drain(..consumed);
+        }
+        count += answers.len() as u64;
+        match manner {
+            Manner::Silent => continue,
+            Manner::Leaving(limit) if count > limit => return,
+            _ => answers.reverse(),
+        }
+        // In two pieces, so that the client has to put an answer together.
+        let answers = answers.concat();
+        let (first, second) = answers.split_at(answers.len() / 2);
+        if stream.write_all(first).and_then(|()| stream.write_all(second)).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn an_open_loop_keeps_its_rate_and_every_answer_is_counted_once() {
+    let client = Client::connect(approver(Manner::Swapping), 3, iso()).unwrap();
+    let tally = client.run(&task(Some(10_000), Duration::from_millis(800), u32::MAX)).unwrap();
+    let counts = &tally.counts;
+    assert_eq!(counts.messages, 8_000);
+    // SPEC: of the instants, those from a quarter on are measured.
+    assert_eq!((counts.answered, counts.unanswered, counts.unsent), (6_000, 0, 0));
+    assert_eq!((counts.unmatched, counts.broken_connections), (0, 0));
+    let codes = [("00".to_owned(), 5_400), ("61".to_owned(), 600)];
+    assert_eq!(counts.codes, codes, "trace numbers go up one by one");
+    assert!(counts.writes <= counts.messages && counts.cpu_ns > 0);
+}
+
+#[test]
+fn a_stall_is_seen_by_every_message_that_was_meant_for_it() {
+    let stall = Duration::from_millis(400);
+    let client = Client::connect(approver(Manner::Stalling(stall)), 1, iso()).unwrap();
+    // One in flight: a client that waited politely would have sent, and measured, one.
+    let mut task = task(Some(1_000), Duration::from_millis(800), 1);
+    task.measured_from_ns = task.start_ns;
+    let tally = client.run(&task).unwrap();
+    assert_eq!(tally.counts.answered + tally.counts.unsent, 800);
+    // Of the 800 messages 300 were meant for the first 300 ms, and so waited 100 ms or more.
+    assert!(tally.percentile_us(65.0) > 95_000.0, "{}", tally.percentile_us(65.0));
+    assert!(tally.max_us() > 390_000.0, "{}", tally.max_us());
+}
+
+#[test]
+fn a_closed_loop_never_has_more_in_flight_than_it_may() {
+    for in_flight_max in [1, 16] {
+        let client = Client::connect(approver(Manner::Silent), 2, iso()).unwrap();
+        let tally = client.run(&task(None, Duration::from_millis(50), in_flight_max)).unwrap();
+        assert_eq!(tally.counts.messages, u64::from(2 * in_flight_max));
+        assert_eq!(tally.counts.answered, 0);
+    }
+    let client = Client::connect(approver(Manner::Swapping), 2, iso()).unwrap();
+    let tally = client.run(&task(None, Duration::from_millis(200), 16)).unwrap();
+    assert!(tally.counts.answered > 32, "answers let more go: {:?}", tally.counts);
+    assert_eq!((tally.counts.unanswered, tally.counts.unmatched), (0, 0));
+}
+
+#[test]
+fn messages_without_an_answer_are_in_the_percentiles() {
+    let client = Client::connect(approver(Manner::Leaving(100)), 1, iso()).unwrap();
+    let tally = client.run(&task(Some(1_000), Duration::from_millis(400), u32::MAX)).unwrap();
+    let counts = &tally.counts;
+    assert_eq!(counts.broken_connections, 1);
+    assert_eq!(counts.answered + counts.unanswered + counts.unsent, 300);
+    assert!(counts.answered <= 1, "{counts:?}");
+    assert!(counts.unanswered + counts.unsent >= 299);
+    assert!(tally.max_us() > 0.0);
+}
+
+#[test]
+fn answers_of_http_come_in_order_however_many_are_in_flight() {
+    for in_flight_max in [1, 8] {
+        let address = echo::start(Door::Http).unwrap();
+        let http = Http::new(&cards(), PURCHASES, address, "key").unwrap();
+        let client = Client::connect(address, 2, http).unwrap();
+        let task = task(Some(4_000), Duration::from_millis(500), in_flight_max);
+        let counts = client.run(&task).unwrap().counts;
+        assert_eq!((counts.messages, counts.answered), (2_000, 1_500));
+        assert_eq!(counts.codes, [("0".to_owned(), 1_500)]);
+    }
+}
+
+#[test]
+fn bytes_that_are_no_answer_break_the_connection() {
+    let address = echo::start(Door::Http).unwrap();
+    let client = Client::connect(address, 1, HttpTalkingIso(iso())).unwrap();
+    let counts = client.run(&task(Some(100), Duration::from_millis(100), 1)).unwrap().counts;
+    assert_eq!((counts.answered, counts.broken_connections), (0, 1));
+}
+
+/// Sends what the HTTP counterpart answers, and reads it as ISO 8583.
+struct HttpTalkingIso(Iso);
+
+impl Wire for HttpTalkingIso {
+    const IN_ORDER: bool = false;
+
+    fn set_time(&mut self, unix_ns: u64) {
+        self.0.set_time(unix_ns);
+    }
+
+    fn write(&mut self, out: &mut Vec<u8>, _slot: u32) {
+        out.extend_from_slice(b"{\"\"}}");
+    }
+
+    fn read(&mut self, bytes: &[u8]) -> Result<Option<Answer>, BadAnswer> {
+        self.0.read(bytes)
+    }
+}

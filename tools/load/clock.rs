@@ -1,0 +1,29 @@
+//! The monotonic clock as a number, the same in every process of this machine, so that several can
+//! start on one instant; and what a thread has spent of a processor.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Nanoseconds in a second.
+pub(crate) const SECOND_NS: u64 = 1_000_000_000;
+
+/// The monotonic clock. Units: nanoseconds.
+pub(crate) fn now_ns() -> u64 {
+    read(ClockId::Monotonic)
+}
+
+/// The wall clock. Units: nanoseconds since the Unix epoch.
+pub(crate) fn unix_ns() -> u64 {
+    read(ClockId::Realtime)
+}
+
+/// What this thread has had of a processor so far, the kernel's work for it included.
+/// Units: nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    read(ClockId::ThreadCPUTime)
+}
+
+fn read(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    let part = |value: i64| u64::try_from(value).unwrap_or(0);
+    part(time.tv_sec) * SECOND_NS + part(time.tv_nsec)
+}
