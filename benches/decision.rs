@@ -21,8 +21,8 @@ const BATCH_LEN: usize = 32;
 /// Batches at each iteration.
 const BATCHES: usize = 128;
 
-fn main() {
-    Bench::run("decision", Pace::SHORT, |bench| {
+pub(crate) fn ask(bench: &mut Bench) {
+    bench.run("decision", Pace::SHORT, |bench| {
         for cards in CARD_COUNTS {
             compare(bench, cards);
         }

@@ -23,8 +23,8 @@ const WINDOWS: [usize; 4] = [1, 64, 1_024, 8_192];
 /// Authorizations at each iteration, for each place in the window.
 const ROUNDS: u64 = 16;
 
-fn main() {
-    Bench::run("durable_authorize", Pace::LONG.seconds(5), |bench| {
+pub(crate) fn ask(bench: &mut Bench) {
+    bench.run("durable_authorize", Pace::LONG.seconds(5), |bench| {
         for window in WINDOWS {
             let name = format!("{window}_in_flight/young");
             let yardstick = DiskYardstick::take(bench, &name);

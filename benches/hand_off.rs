@@ -28,8 +28,8 @@ const BATCH_LENS: [usize; 3] = [1, 64, 512];
 /// Hand-offs from the caller round to the caller.
 const LANES: usize = 3;
 
-fn main() {
-    Bench::run("hand_off", Pace::LONG.seconds(2), |bench| {
+pub(crate) fn ask(bench: &mut Bench) {
+    bench.run("hand_off", Pace::LONG.seconds(2), |bench| {
         for len in BATCH_LENS {
             let channel = Relay::start(bounded_lane);
             let name = format!("yardstick_channel/{len}");
@@ -38,7 +38,7 @@ fn main() {
             let name = format!("yardstick_swapped/{len}");
             let swapped = bench.measure(&name, len as u64, || swapped.send_round(len));
             let shard = ShardLine::start();
-            let name = format!("shard/{len}");
+            let name = format!("through_shard/{len}");
             let measured = bench.measure(&name, len as u64, || shard.send_round(len));
             shard.finish();
             let what = format!("a command handed to the shard and back, {len} at a time");

@@ -30,8 +30,8 @@ const OPEN_LOOP_CONNECTIONS: u64 = 64;
 const ANSWER: &[u8] = br#"{"approved":true,"response_code":0,"approved_amount":123.45,"transaction_id":"0190a5a4-0000-7000-8000-000000000000","authorization_id":"123456","allowance_balance":99999999.99,"failed_rules":[]}"#;
 const APPROVED: &[u8] = br#""approved":true"#;
 
-fn main() {
-    Bench::run("http_round_trip", Pace::LONG, |bench| {
+pub(crate) fn ask(bench: &mut Bench) {
+    bench.run("http_round_trip", Pace::LONG, |bench| {
         let runtime = runtime();
         let cards = Iso8583Client::cards(CARDS);
         let client =

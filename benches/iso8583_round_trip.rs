@@ -34,8 +34,8 @@ const OPEN_LOOP_RATE_PER_S: u32 = 20_000;
 const OPEN_LOOP_TIME: Duration = Duration::from_secs(5);
 const OPEN_LOOP_CONNECTIONS: u64 = 2;
 
-fn main() {
-    Bench::run("iso8583_round_trip", Pace::LONG, |bench| {
+pub(crate) fn ask(bench: &mut Bench) {
+    bench.run("iso8583_round_trip", Pace::LONG, |bench| {
         let runtime = runtime();
         let cards = Iso8583Client::cards(CARDS);
         let client = |place| Iso8583Client::new(Arc::clone(&cards), place);

@@ -28,8 +28,8 @@ const PARTITION: u16 = 0;
 /// Batches kept, so that the file stays small, as it does where only recovery needs them.
 const BATCHES_KEPT: u64 = 256;
 
-fn main() {
-    Bench::run("journal", Pace::LONG.seconds(1), |bench| {
+pub(crate) fn ask(bench: &mut Bench) {
+    bench.run("journal", Pace::LONG.seconds(1), |bench| {
         for bytes in RECORD_BYTES {
             for count in RECORD_COUNTS {
                 compare(bench, count, bytes);

@@ -10,36 +10,33 @@ use std::path::Path;
 use cardswitch_benches::installation::{
     CardHashes, install, open, stored_cards, temporary_directory,
 };
-use cardswitch_benches::meter::{Bench, Pace, Process, resident_bytes, task};
+use cardswitch_benches::meter::{Bench, Pace, Process, resident_bytes};
 use cardswitch_benches::program::{BareShard, Program, company_id, new_card, pan_hash};
 use cardswitch_engine::domain::card::CardRecord;
 use cardswitch_engine::engine::Retention;
 
-fn main() {
-    if let Some(task) = task() {
-        return carry_out(&task);
-    }
-    Bench::run("memory", Pace::LONG, |bench| {
+pub(crate) fn ask(bench: &mut Bench) {
+    bench.run("memory", Pace::LONG, |bench| {
         let cards = stored_cards();
-        let name = format!("shard/{cards}");
+        let name = format!("cards_alone/{cards}");
         if bench.wants(&name) {
-            print(&name, cards, resident_of(&["shard", &cards.to_string()]));
+            print(&name, cards, resident_of(&["memory", "cards", &cards.to_string()]));
         }
         let name = format!("engine/{cards}");
         if bench.wants(&name) {
             let directory = temporary_directory();
             let program = Program::of_one_company(cards);
             let data = install(directory.path(), program, CardHashes::Simulated);
-            print(&name, cards, resident_of(&["engine", &data.to_string_lossy()]));
+            print(&name, cards, resident_of(&["memory", "engine", &data.to_string_lossy()]));
         }
     });
 }
 
 /// Prints how many bytes more were resident when there were cards.
-fn carry_out(task: &[String]) {
+pub(crate) fn carry_out(task: &[String]) {
     let before = resident_bytes();
     match task {
-        [what, cards] if what == "shard" => {
+        [what, cards] if what == "cards" => {
             let mut shard = BareShard::empty();
             shard.found(Program::of_one_company(cards.parse().unwrap_or(0)));
             println!("{}", resident_bytes() - before);

@@ -34,8 +34,8 @@ const VALUES_PER_COMMIT: usize = 4;
 const QUIET_READS: Duration = Duration::from_secs(2);
 const TABLES: &str = "store.redb";
 
-fn main() {
-    Bench::run("projection", Pace::LONG, |bench| {
+pub(crate) fn ask(bench: &mut Bench) {
+    bench.run("projection", Pace::LONG, |bench| {
         let (young, stored) = ("young".to_owned(), format!("stored/{}", stored_transactions()));
         if !bench.wants(&young) && !bench.wants(&stored) {
             return;
@@ -81,7 +81,7 @@ impl Ahead {
         Self { data, _directory: directory }
     }
 
-    fn measure(&self, bench: &Bench, name: &str, yardsticks: &Yardsticks) {
+    fn measure(&self, bench: &mut Bench, name: &str, yardsticks: &Yardsticks) {
         let projected = bench.once(name, || {
             let engine = open(&self.data, Retention::Forever);
             let start = Instant::now();
@@ -108,7 +108,7 @@ struct Yardsticks {
 }
 
 impl Yardsticks {
-    fn take(bench: &Bench, bytes: u64) -> Self {
+    fn take(bench: &mut Bench, bytes: u64) -> Self {
         let directory = temporary_directory();
         let value = vec![7; VALUE_BYTES];
         let values = bytes.div_ceil(VALUE_BYTES as u64);

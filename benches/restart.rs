@@ -19,7 +19,7 @@ use cardswitch_benches::installation::{
     Stored, open, stored_cards, stored_transactions, temporary_directory,
 };
 use cardswitch_benches::meter::{
-    Bench, Meter, Pace, Process, bytes_read, print_ratio, resident_bytes, task,
+    Bench, Meter, Pace, Process, bytes_read, print_ratio, resident_bytes,
 };
 use cardswitch_benches::program::Purchases;
 use cardswitch_engine::engine::Retention;
@@ -32,11 +32,8 @@ const FURTHER: u64 = 100_000_000;
 const READ_BYTES: usize = 1 << 20;
 const TABLES: &str = "store.redb";
 
-fn main() {
-    if let Some(task) = task() {
-        return carry_out(&task);
-    }
-    Bench::run("restart", Pace::LONG, |bench| {
+pub(crate) fn ask(bench: &mut Bench) {
+    bench.run("restart", Pace::LONG, |bench| {
         let (killed, replayed) = (name("killed"), name("replays_all"));
         if !bench.wants(&killed) && !bench.wants(&replayed) {
             return;
@@ -56,7 +53,7 @@ fn name(what: &str) -> String {
     format!("{what}/{}_cards_{}_transactions", stored_cards(), stored_transactions())
 }
 
-fn carry_out(task: &[String]) {
+pub(crate) fn carry_out(task: &[String]) {
     match task {
         [what, data] if what == "load" => load(Path::new(data)),
         [_, data] => open_once(Path::new(data)),
@@ -76,7 +73,7 @@ fn load(data: &Path) {
 }
 
 fn load_and_kill(data: &Path) {
-    let mut process = Process::start(&["load", &data.to_string_lossy()]);
+    let mut process = Process::start(&["restart", "load", &data.to_string_lossy()]);
     let [_] = process.read_numbers();
     process.kill();
 }
@@ -91,11 +88,11 @@ fn open_once(data: &Path) {
     std::thread::sleep(Duration::from_secs(60));
 }
 
-fn measure(bench: &Bench, name: &str, data: &Path) {
+fn measure(bench: &mut Bench, name: &str, data: &Path) {
     let mut read = Meter::default();
     let opened = bench.once(name, || {
         let start = Instant::now();
-        let mut process = Process::start(&["open", &data.to_string_lossy()]);
+        let mut process = Process::start(&["restart", "open", &data.to_string_lossy()]);
         let [behind, bytes, resident] = process.read_numbers();
         let elapsed = start.elapsed();
         process.kill();

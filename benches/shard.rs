@@ -22,9 +22,9 @@ const BATCH_LEN: u64 = 512;
 /// A bare shard keeps every purchase it approved, so it starts afresh after so many.
 const SHARD_AGE_MAX: u64 = 300_000;
 
-fn main() {
+pub(crate) fn ask(bench: &mut Bench) {
     let pace = Pace { samples: 20, ..Pace::SHORT.seconds(4) };
-    Bench::run("shard", pace, |bench| {
+    bench.run("shard", pace, |bench| {
         for cards in CARD_COUNTS {
             compare(bench, cards);
         }

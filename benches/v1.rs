@@ -39,8 +39,8 @@ const KINDS: [Kind; 5] = [
     }),
 ];
 
-fn main() {
-    Bench::run("v1", Pace::LONG.seconds(2), |bench| {
+pub(crate) fn ask(bench: &mut Bench) {
+    bench.run("v1", Pace::LONG.seconds(2), |bench| {
         let names: Vec<String> =
             KINDS.iter().flat_map(|kind| WINDOWS.map(|w| name(kind, w))).collect();
         if !names.iter().any(|name| bench.wants(name)) {

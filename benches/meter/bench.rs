@@ -1,4 +1,4 @@
-//! The frame of a bench file's run: what the command line asks for, the control before and after,
+//! The frame of a run: what the command line asks for, the control before and after each bench file,
 //! and measurements that criterion takes and a `Meter` keeps.
 //!
 //! A measurement that is too long to be repeated (a start, a whole journal) is taken `once`: it
@@ -68,30 +68,52 @@ impl Pace {
     }
 }
 
-/// A bench file's run.
+/// A run of the benches.
 pub struct Bench {
-    name: &'static str,
     criterion: Criterion,
+    /// The one file to run, where the environment names one.
+    only: Option<String>,
     filter: Option<String>,
+    name: &'static str,
     pace: Pace,
+    is_begun: bool,
 }
 
 impl Bench {
-    /// Runs a bench file: its questions between two controls.
-    pub fn run(name: &'static str, pace: Pace, questions: impl FnOnce(&mut Self)) {
+    /// A run as the command line and the environment ask for it; none where they ask for a list or
+    /// a test: whoever tests everything has no use for millions of transactions.
+    #[must_use]
+    pub fn from_arguments() -> Option<Self> {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
         if has("--list") || has("--test") {
-            // Whoever lists or tests everything has no use for millions of transactions.
-            println!("{name}: bench");
+            return None;
+        }
+        Some(Self {
+            criterion: Criterion::default().configure_from_args(),
+            only: std::env::var("CARDSWITCH_BENCH").ok(),
+            filter: filter_of(&arguments),
+            name: "",
+            pace: Pace::SHORT,
+            is_begun: false,
+        })
+    }
+
+    /// Runs a bench file: its questions between two controls.
+    pub fn run(&mut self, name: &'static str, pace: Pace, questions: impl FnOnce(&mut Self)) {
+        if self.only.as_ref().is_some_and(|only| only != name) {
             return;
         }
-        let criterion = Criterion::default().configure_from_args();
-        let mut bench = Self { name, criterion, filter: filter_of(&arguments), pace };
-        print_control("before");
-        questions(&mut bench);
-        print_control("after");
-        bench.criterion.final_summary();
+        (self.name, self.pace, self.is_begun) = (name, pace, false);
+        questions(self);
+        if self.is_begun {
+            print_control("after");
+        }
+    }
+
+    /// Ends the run.
+    pub fn finish(self) {
+        self.criterion.final_summary();
     }
 
     /// Whether a measurement is asked for; else its preparation can be left out.
@@ -101,9 +123,12 @@ impl Bench {
         self.filter.as_ref().is_none_or(|filter| full.contains(filter.as_str()))
     }
 
-    /// Sets how the following are measured.
-    pub fn set_pace(&mut self, pace: Pace) {
-        self.pace = pace;
+    /// Called before anything is measured.
+    fn begin(&mut self) {
+        if !self.is_begun {
+            print_control("before");
+            self.is_begun = true;
+        }
     }
 
     /// Measures `work`, which handles `elements` at each call.
@@ -125,6 +150,10 @@ impl Bench {
         mut run: impl FnMut(u64) -> Duration,
     ) -> Meter {
         let mut meter = Meter::default();
+        if !self.wants(name) {
+            return meter;
+        }
+        self.begin();
         let mut group = self.criterion.benchmark_group(self.name);
         group.throughput(Throughput::Elements(elements));
         group.sample_size(self.pace.samples).warm_up_time(self.pace.warm_up);
@@ -147,9 +176,10 @@ impl Bench {
 
     /// Takes a measurement that cannot be repeated, where it is asked for: `measure` tells how many
     /// elements it handled, and in what time.
-    pub fn once(&self, name: &str, measure: impl FnOnce() -> (u64, Duration)) -> Meter {
+    pub fn once(&mut self, name: &str, measure: impl FnOnce() -> (u64, Duration)) -> Meter {
         let mut meter = Meter::default();
         if self.wants(name) {
+            self.begin();
             let (elements, elapsed) = measure();
             meter.note(elements, elapsed);
             let each = meter.median_ns().map(shown).unwrap_or_default();
