@@ -1,18 +1,28 @@
 //! The accept loop of the HTTP side: hyper with limits of our own.
 //!
 //! `axum::serve` has no time-outs at all; here the time for a header, the number of connections and
-//! the way a connection ends are bounded.
+//! the way a connection ends are bounded. What the card network asks most often goes past the router.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tower::ServiceExt;
+
+use crate::network::http::{answer_directly, is_direct};
+use crate::router;
+use crate::state::AppState;
 
 /// How many HTTP connections there may be; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 10_000;
@@ -23,8 +33,28 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long to wait after a failed accept (no file descriptors left) before the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Everything that is served over HTTP, as hyper asks for it.
+#[derive(Clone)]
+struct Site(Arc<Inner>);
+
+struct Inner {
+    state: AppState,
+    router: Router,
+}
+
+impl Site {
+    async fn answer(self, request: Request<Incoming>) -> Result<Response, Infallible> {
+        let Inner { state, router } = &*self.0;
+        if is_direct(&request) {
+            return Ok(answer_directly(state, request).await);
+        }
+        router.clone().oneshot(request.map(Body::new)).await
+    }
+}
+
 /// Serves HTTP on `listener` until `stop` turns true; then finishes what is in flight.
-pub async fn serve(listener: TcpListener, router: Router, mut stop: watch::Receiver<bool>) {
+pub async fn serve(listener: TcpListener, state: AppState, mut stop: watch::Receiver<bool>) {
+    let site = Site(Arc::new(Inner { router: router::whole(state.clone()), state }));
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let drain = GracefulShutdown::new();
     let mut server = http1::Builder::new();
@@ -35,7 +65,8 @@ pub async fn serve(listener: TcpListener, router: Router, mut stop: watch::Recei
             _ = stop.wait_for(|stop| *stop) => break,
         };
         let Some((stream, permit)) = accepted else { continue };
-        let service = TowerToHyperService::new(router.clone());
+        let site = site.clone();
+        let service = service_fn(move |request| site.clone().answer(request));
         let watched = drain.watch(server.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
             // A connection that breaks is the client's business; the handlers have answered.

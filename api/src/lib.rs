@@ -17,6 +17,7 @@ pub mod feed;
 pub mod http_server;
 pub mod install;
 pub mod issuing;
+mod known;
 pub mod master_key;
 pub mod network;
 pub mod opening;

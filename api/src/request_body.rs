@@ -5,10 +5,8 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::Request;
-use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use axum::http::{HeaderMap, Request};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 
@@ -21,22 +19,40 @@ const DISCARDED_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Reads the body of a request of type `application/json`.
 /// Errors: another type, longer than `bytes_max`, too slow, broken off.
-pub async fn read_json_body(request: Request, bytes_max: usize) -> Result<Bytes, ApiError> {
+pub async fn read_json_body<B: ReadableBody>(
+    request: Request<B>,
+    bytes_max: usize,
+) -> Result<Bytes, ApiError> {
     let (parts, body) = request.into_parts();
-    if !is_json(&parts.headers) {
+    read_json(&parts.headers, body, bytes_max).await
+}
+
+/// Reads the body that came with `headers`.
+/// Errors: as `read_json_body`.
+pub async fn read_json(
+    headers: &HeaderMap,
+    body: impl ReadableBody,
+    bytes_max: usize,
+) -> Result<Bytes, ApiError> {
+    if !is_json(headers) {
         return Err(ApiError::unsupported_media_type());
     }
     // Who asked first has sent nothing yet.
-    let is_waiting = parts.headers.contains_key(EXPECT);
-    if is_waiting && announced_bytes(&parts.headers).is_some_and(|bytes| bytes > bytes_max) {
+    let is_waiting = headers.contains_key(EXPECT);
+    if is_waiting && announced_bytes(headers).is_some_and(|bytes| bytes > bytes_max) {
         return Err(ApiError::body_too_large(bytes_max));
     }
     collect_within(READ_TIMEOUT, body, bytes_max).await
 }
 
+/// A body in pieces, wherever they come from.
+pub trait ReadableBody: hyper::body::Body<Data = Bytes> + Unpin {}
+
+impl<B: hyper::body::Body<Data = Bytes> + Unpin> ReadableBody for B {}
+
 async fn collect_within(
     timeout: Duration,
-    body: Body,
+    body: impl ReadableBody,
     bytes_max: usize,
 ) -> Result<Bytes, ApiError> {
     tokio::time::timeout(timeout, collect(body, bytes_max))
@@ -44,14 +60,14 @@ async fn collect_within(
         .unwrap_or_else(|_| Err(ApiError::body_too_slow()))
 }
 
-async fn collect(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
-    let (mut kept, mut bytes) = (BytesMut::new(), 0);
+async fn collect(mut body: impl ReadableBody, bytes_max: usize) -> Result<Bytes, ApiError> {
+    let (mut kept, mut bytes) = (Kept::Nothing, 0);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| ApiError::incomplete_body())?;
         let Ok(chunk) = frame.into_data() else { continue };
         bytes += chunk.len();
         if bytes <= bytes_max {
-            kept.extend_from_slice(&chunk);
+            kept = kept.with(chunk);
         } else if bytes > DISCARDED_BYTES_MAX {
             break;
         }
@@ -60,6 +76,33 @@ async fn collect(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
         return Err(ApiError::body_too_large(bytes_max));
     }
     Ok(kept.freeze())
+}
+
+/// What is there of a body. Most come in one piece, which is not copied.
+enum Kept {
+    Nothing,
+    One(Bytes),
+    Many(BytesMut),
+}
+
+impl Kept {
+    fn with(self, chunk: Bytes) -> Self {
+        let mut many = match self {
+            Self::Nothing => return Self::One(chunk),
+            Self::One(first) => BytesMut::from(&first[..]),
+            Self::Many(many) => many,
+        };
+        many.extend_from_slice(&chunk);
+        Self::Many(many)
+    }
+
+    fn freeze(self) -> Bytes {
+        match self {
+            Self::Nothing => Bytes::new(),
+            Self::One(only) => only,
+            Self::Many(many) => many.freeze(),
+        }
+    }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -74,6 +117,7 @@ fn announced_bytes(headers: &HeaderMap) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
     use axum::http::StatusCode;
     use axum::response::IntoResponse;
 
@@ -90,6 +134,18 @@ mod tests {
         let refused = Err(StatusCode::PAYLOAD_TOO_LARGE);
         assert_eq!(length_of(Body::from(vec![b' '; 101]), 100).await, refused);
         assert_eq!(length_of(Body::empty(), 100).await, Ok(0));
+    }
+
+    #[tokio::test]
+    async fn bodies_in_pieces_are_put_together() {
+        for pieces in [&[][..], &["{}"], &["{", "}"], &["{\"a\"", ":", " 1}"]] {
+            let frames = pieces.iter().map(|piece| Bytes::from_static(piece.as_bytes()));
+            let body = Pieces(frames.collect());
+            assert_eq!(collect(body, 100).await.unwrap(), pieces.concat());
+        }
+        let too_many = std::iter::repeat_n(Bytes::from_static(b"{}"), 51).collect();
+        let refused = collect(Pieces(too_many), 100).await;
+        assert_eq!(refused, Err(ApiError::body_too_large(100)));
     }
 
     #[tokio::test]
@@ -115,6 +171,22 @@ mod tests {
                 headers.insert(CONTENT_TYPE, value.parse().unwrap());
             }
             assert_eq!(is_json(&headers), expected, "{value:?}");
+        }
+    }
+
+    /// A body that comes piece by piece.
+    struct Pieces(std::collections::VecDeque<Bytes>);
+
+    impl hyper::body::Body for Pieces {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
+            let piece = self.0.pop_front();
+            std::task::Poll::Ready(piece.map(|piece| Ok(hyper::body::Frame::data(piece))))
         }
     }
 

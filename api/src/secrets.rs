@@ -24,6 +24,7 @@ use chacha20poly1305::aead::{Aead, KeyInit as _, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, Nonce};
 use hkdf::Hkdf;
 use hmac::{Hmac, Mac};
+use sha2::block_api::compress256;
 use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use subtle::ConstantTimeEq;
@@ -39,9 +40,9 @@ const NONCE_BYTES: usize = 12;
 #[derive(Clone)]
 pub struct Secrets {
     seal: ChaCha20Poly1305,
-    pan_lookup: Hmac<Sha256>,
-    cvv: Hmac<Sha256>,
-    pin: Hmac<Sha256>,
+    pan_lookup: KeyedHash,
+    cvv: KeyedHash,
+    pin: KeyedHash,
     id_key: [u8; 16],
     fingerprint_key: [u8; 16],
 }
@@ -80,9 +81,9 @@ impl Secrets {
         let source = Hkdf::<Sha256>::new(Some(KEY_SALT), master.as_slice());
         Self {
             seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"pan seal")).into()),
-            pan_lookup: mac_state(&source, b"pan lookup"),
-            cvv: mac_state(&source, b"cvv"),
-            pin: mac_state(&source, b"pin"),
+            pan_lookup: KeyedHash::new(&derived(&source, b"pan lookup")),
+            cvv: KeyedHash::new(&derived(&source, b"cvv")),
+            pin: KeyedHash::new(&derived(&source, b"pin")),
             id_key: *derived(&source, b"id permutation"),
             fingerprint_key: *derived(&source, b"message fingerprint"),
         }
@@ -92,7 +93,7 @@ impl Secrets {
     /// Cost: two compressions of SHA-256; the key's own are done beforehand.
     #[must_use]
     pub fn pan_hash(&self, pan: &Pan) -> PanHash {
-        PanHash(mac_number(&self.pan_lookup, &[pan.digits()]))
+        PanHash(self.pan_lookup.number(&[pan.digits()]))
     }
 
     /// Seals a card number for keeping, under a nonce of its own.
@@ -132,7 +133,7 @@ impl Secrets {
     /// The card verification value of a card number: three ASCII digits, nowhere stored.
     #[must_use]
     pub fn cvv(&self, pan: &Pan) -> [u8; 3] {
-        let number = mac_number(&self.cvv, &[pan.digits()]);
+        let number = self.cvv.number(&[pan.digits()]);
         [number / 100 % 10, number / 10 % 10, number % 10].map(ascii_digit)
     }
 
@@ -140,7 +141,7 @@ impl Secrets {
     #[must_use]
     pub fn pin_verifier(&self, pan: &Pan, pin: &[u8]) -> PinVerifier {
         let pan_len = [u8::try_from(pan.digits().len()).unwrap_or(u8::MAX)];
-        PinVerifier(mac_number(&self.pin, &[&pan_len, pan.digits(), pin]).max(1))
+        PinVerifier(self.pin.number(&[&pan_len, pan.digits(), pin]).max(1))
     }
 
     /// The key of the public ids.
@@ -152,9 +153,10 @@ impl Secrets {
     /// A keyed hash over the parts of a message; hashes of different purposes never meet.
     #[must_use]
     pub fn message_hasher(&self, purpose: HashPurpose) -> MessageHasher {
-        let mut sip = SipHasher13::new_with_key(&self.fingerprint_key);
-        sip.write(&[purpose as u8]);
-        MessageHasher { sip }
+        let sip = SipHasher13::new_with_key(&self.fingerprint_key);
+        let mut hasher = MessageHasher { sip, waiting: [0; WAITING_BYTES_MAX], waiting_bytes: 0 };
+        hasher.write([purpose as u8], b"");
+        hasher
     }
 }
 
@@ -176,44 +178,173 @@ pub enum HashPurpose {
     Idempotency = 6,
 }
 
+/// What a hash gathers before it takes it: all of any ISO 8583 message. Units: bytes.
+const WAITING_BYTES_MAX: usize = 256;
+
 /// A keyed hash in the making. Parts are delimited, and absent is not empty.
 #[derive(Clone, Debug)]
 pub struct MessageHasher {
     sip: SipHasher13,
+    /// Parts not yet taken: many short ones are taken together.
+    waiting: [u8; WAITING_BYTES_MAX],
+    waiting_bytes: usize,
 }
 
 impl MessageHasher {
     /// Takes the next part.
-    #[must_use]
-    pub fn part(mut self, part: Option<&[u8]>) -> Self {
+    #[inline]
+    pub fn part(&mut self, part: Option<&[u8]>) -> &mut Self {
         match part {
-            None => self.sip.write(&[0]),
+            None => self.write([0], b""),
             Some(bytes) => {
-                self.sip.write(&[1]);
-                self.sip.write(&(bytes.len() as u64).to_le_bytes());
-                self.sip.write(bytes);
+                let [a, b, c, d, e, f, g, h] = (bytes.len() as u64).to_le_bytes();
+                self.write([1, a, b, c, d, e, f, g, h], bytes);
             }
         }
         self
     }
 
     /// Takes a number as the next part.
-    #[must_use]
-    pub fn number(self, number: u64) -> Self {
+    #[inline]
+    pub fn number(&mut self, number: u64) -> &mut Self {
         self.part(Some(&number.to_le_bytes()))
     }
 
     /// The hash in 128 bits.
     #[must_use]
-    pub fn finish128(&self) -> u128 {
+    pub fn finish128(&mut self) -> u128 {
+        self.flush();
         self.sip.finish128().as_u128()
     }
 
     /// The hash in 64 bits.
     #[must_use]
-    pub fn finish64(&self) -> u64 {
+    pub fn finish64(&mut self) -> u64 {
+        self.flush();
         self.sip.finish128().as_u64().0
     }
+
+    #[inline]
+    fn write<const N: usize>(&mut self, head: [u8; N], bytes: &[u8]) {
+        if N + bytes.len() > WAITING_BYTES_MAX - self.waiting_bytes {
+            self.flush();
+        }
+        let end = self.waiting_bytes + N + bytes.len();
+        let place = self.waiting.get_mut(self.waiting_bytes..end);
+        if let Some((head_place, place)) = place.and_then(<[u8]>::split_first_chunk_mut) {
+            *head_place = head;
+            copy_short(bytes, place);
+            self.waiting_bytes = end;
+        } else {
+            self.sip.write(&head);
+            self.sip.write(bytes);
+        }
+    }
+
+    fn flush(&mut self) {
+        self.sip.write(&self.waiting[..self.waiting_bytes]);
+        self.waiting_bytes = 0;
+    }
+}
+
+/// Copies bytes to a place as long as they are, without a call where there are few of them.
+#[inline]
+fn copy_short(bytes: &[u8], place: &mut [u8]) {
+    // Two copies of a fixed length, which overlap, are cheaper than one of any length.
+    if let (1..=16, Some(first), Some(last)) =
+        (bytes.len(), bytes.first_chunk::<8>(), bytes.last_chunk::<8>())
+    {
+        let start = bytes.len() - 8;
+        place[..8].copy_from_slice(first);
+        place[start..].copy_from_slice(last);
+    } else if bytes.len() < 8 {
+        place.iter_mut().zip(bytes).for_each(|(place, byte)| *place = *byte);
+    } else {
+        place.copy_from_slice(bytes);
+    }
+}
+
+/// HMAC-SHA-256 under one key, of which the first 64 bits are used.
+#[derive(Clone)]
+struct KeyedHash {
+    /// What the key makes of the two hashes, for messages of one block.
+    inner: [u32; 8],
+    outer: [u32; 8],
+    /// For longer ones.
+    mac: Hmac<Sha256>,
+}
+
+impl KeyedHash {
+    const BLOCK_BYTES: usize = 64;
+    /// Behind the message stand a one bit and the message's length.
+    const MESSAGE_BYTES_MAX: usize = Self::BLOCK_BYTES - 1 - size_of::<u64>();
+    /// Source: FIPS 180-4, 5.3.3.
+    const INITIAL: [u32; 8] = [
+        0x6a09_e667,
+        0xbb67_ae85,
+        0x3c6e_f372,
+        0xa54f_f53a,
+        0x510e_527f,
+        0x9b05_688c,
+        0x1f83_d9ab,
+        0x5be0_cd19,
+    ];
+
+    fn new(key: &[u8; Self::BLOCK_BYTES]) -> Self {
+        // Source: RFC 2104, 2.
+        let state_of = |pad: u8| {
+            let mut state = Self::INITIAL;
+            compress256(&mut state, &[key.map(|byte| byte ^ pad)]);
+            state
+        };
+        Self { inner: state_of(0x36), outer: state_of(0x5c), mac: Hmac::new(&(*key).into()) }
+    }
+
+    /// Cost: two compressions of SHA-256 for a short message; the key's own are done beforehand.
+    fn number(&self, parts: &[&[u8]]) -> u64 {
+        let tag = self.short_tag(parts).unwrap_or_else(|| self.long_tag(parts));
+        let [first, second, ..] = tag;
+        u64::from(first) << 32 | u64::from(second)
+    }
+
+    /// The tag of a message that fits in one block; none for others.
+    fn short_tag(&self, parts: &[&[u8]]) -> Option<[u32; 8]> {
+        let (mut block, mut len) = ([0; Self::BLOCK_BYTES], 0);
+        for part in parts {
+            let end = len + part.len();
+            block[..Self::MESSAGE_BYTES_MAX].get_mut(len..end)?.copy_from_slice(part);
+            len = end;
+        }
+        let inner = last_block(self.inner, &mut block, len);
+        for (place, word) in block.chunks_exact_mut(4).zip(inner) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        block[32..].fill(0);
+        Some(last_block(self.outer, &mut block, 32))
+    }
+
+    fn long_tag(&self, parts: &[&[u8]]) -> [u32; 8] {
+        let mut mac = self.mac.clone();
+        parts.iter().for_each(|part| mac.update(part));
+        let tag = mac.finalize().into_bytes();
+        std::array::from_fn(|word| {
+            tag[4 * word..][..4].iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
+        })
+    }
+}
+
+/// The hash of one block with `len` bytes of message, behind the block of the key. Zeros follow
+/// the message.
+fn last_block(
+    mut state: [u32; 8],
+    block: &mut [u8; KeyedHash::BLOCK_BYTES],
+    len: usize,
+) -> [u32; 8] {
+    let bits = 8 * (KeyedHash::BLOCK_BYTES + len) as u64;
+    block[len] = 0x80;
+    block[KeyedHash::MESSAGE_BYTES_MAX + 1..].copy_from_slice(&bits.to_be_bytes());
+    compress256(&mut state, std::slice::from_ref(block));
+    state
 }
 
 /// The digest under which a token or key is kept. Tokens are 256 random bits, so a plain hash
@@ -239,19 +370,6 @@ fn derived<const N: usize>(source: &Hkdf<Sha256>, label: &[u8]) -> Zeroizing<[u8
     let mut key = Zeroizing::new([0; N]);
     source.expand(label, key.as_mut_slice()).expect("keys are shorter than HKDF's limit");
     key
-}
-
-fn mac_state(source: &Hkdf<Sha256>, label: &[u8]) -> Hmac<Sha256> {
-    Hmac::new(&(*derived::<64>(source, label)).into())
-}
-
-fn mac_number(state: &Hmac<Sha256>, parts: &[&[u8]]) -> u64 {
-    let mut mac = state.clone();
-    for part in parts {
-        mac.update(part);
-    }
-    let tag = mac.finalize().into_bytes();
-    tag.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 fn ascii_digit(value: u64) -> u8 {
@@ -320,10 +438,11 @@ mod tests {
     fn message_hashes_tell_absent_from_empty_and_parts_and_purposes_apart() {
         let secrets = secrets();
         let hash = |purpose, parts: &[Option<&[u8]>]| {
-            parts
-                .iter()
-                .fold(secrets.message_hasher(purpose), |hasher, part| hasher.part(*part))
-                .finish128()
+            let mut hasher = secrets.message_hasher(purpose);
+            parts.iter().for_each(|part| {
+                hasher.part(*part);
+            });
+            hasher.finish128()
         };
         use HashPurpose::{Duplicate, Trace};
         let base = hash(Duplicate, &[Some(b"ab"), Some(b"c")]);
@@ -331,6 +450,41 @@ mod tests {
         assert_ne!(base, hash(Duplicate, &[Some(b"a"), Some(b"bc")]));
         assert_ne!(base, hash(Trace, &[Some(b"ab"), Some(b"c")]));
         assert_ne!(hash(Duplicate, &[None]), hash(Duplicate, &[Some(b"")]));
+    }
+
+    #[test]
+    fn message_hashes_are_siphash_of_the_delimited_parts_however_long() {
+        let secrets = secrets();
+        for lens in [&[0][..], &[3, 5], &[236, 1], &[237, 1], &[250, 300, 7], &[1_000], &[40; 30]] {
+            let mut plain = SipHasher13::new_with_key(&secrets.fingerprint_key);
+            let mut gathered = secrets.message_hasher(HashPurpose::Content);
+            plain.write(&[HashPurpose::Content as u8]);
+            for (at, len) in lens.iter().enumerate() {
+                let part = vec![u8::try_from(at).unwrap(); *len];
+                gathered.part(Some(&part)).part(None);
+                plain.write(&[1]);
+                plain.write(&(part.len() as u64).to_le_bytes());
+                plain.write(&part);
+                plain.write(&[0]);
+            }
+            assert_eq!(gathered.finish128(), plain.finish128().as_u128(), "{lens:?}");
+            assert_eq!(gathered.finish64(), plain.finish128().as_u64().0, "{lens:?}");
+        }
+    }
+
+    #[test]
+    fn keyed_hashes_are_hmac_whatever_the_length() {
+        let hash = KeyedHash::new(&std::array::from_fn(|at| u8::try_from(at).unwrap() * 3));
+        for len in 0..200 {
+            let message: Vec<u8> = (0..len).collect();
+            let (first, second) = message.split_at(usize::from(len) / 3);
+            let short = hash.short_tag(&[first, second]);
+            assert_eq!(short.is_some(), usize::from(len) <= KeyedHash::MESSAGE_BYTES_MAX);
+            assert_eq!(
+                short.unwrap_or_else(|| hash.long_tag(&[&message])),
+                hash.long_tag(&[&message])
+            );
+        }
     }
 
     #[test]

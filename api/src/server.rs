@@ -19,7 +19,6 @@ use crate::issuing::CardNumbers;
 use crate::network::listener::{Listener, ListenerOptions};
 use crate::network::peers::PeerNetwork;
 use crate::opening::{OpeningError, open_engine};
-use crate::router;
 use crate::state::{ApiConfig, AppState};
 use crate::switch::Switch;
 use crate::wire::urls::Urls;
@@ -110,7 +109,7 @@ impl Server {
         };
         let (stop, stopped) = watch::channel(false);
         let tasks = vec![
-            tokio::spawn(http_server::serve(http, router::whole(state), stopped.clone())),
+            tokio::spawn(http_server::serve(http, state, stopped.clone())),
             tokio::spawn(listener.run(stopped)),
         ];
         Ok(Self { engine, http: http_address, iso8583, stop, tasks })

@@ -3,17 +3,22 @@
 //! A command is one message: whoever hangs up while waiting loses the answer, never half a change.
 //! Reads see every change that was durable when they came, if the tables are up in time.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_engine::command::TimedCommand;
 use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::ids::RecordSeq;
+use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+
+use crate::known::Known;
 
 /// How long anybody waits for the tables to catch up; beyond, reads show what there is.
 const VISIBLE_WAIT: Duration = Duration::from_secs(5);
@@ -35,13 +40,14 @@ impl Submit for Engine {
 #[derive(Clone, Debug)]
 pub struct Switch {
     engine: Arc<Engine>,
+    known: Arc<Known>,
 }
 
 impl Switch {
     /// The way into `engine`.
     #[must_use]
-    pub const fn new(engine: Arc<Engine>) -> Self {
-        Self { engine }
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self { engine, known: Arc::default() }
     }
 
     /// The engine itself.
@@ -53,8 +59,11 @@ impl Switch {
     /// Asks the shard and waits for its answer, which is durable.
     /// Errors: the command never entered the engine.
     pub async fn ask(&self, command: TimedCommand) -> Result<Reply, SubmitError> {
-        let mut replies = self.ask_many(vec![command]).await?;
-        Ok(replies.pop().unwrap_or(Reply::OutcomeUnknown))
+        let (answer, answered) = oneshot::channel();
+        let port = Arc::new(SinglePort { answer: Mutex::new(Some(answer)) });
+        self.engine.submit(vec![Envelope { command, tag: 0, port }])?;
+        // A port that goes without its answer belonged to an engine that stopped.
+        Ok(answered.await.unwrap_or(Reply::OutcomeUnknown))
     }
 
     /// Asks several things as one batch and waits for all answers, in the order of the commands.
@@ -111,6 +120,70 @@ impl Switch {
         query: impl FnOnce(&Snapshot) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         query(&self.engine.store().read()?)
+    }
+
+    /// The digest of the network key, as the tables are.
+    pub fn network_key(&self) -> Result<Option<[u8; 32]>, StoreError> {
+        let applied = self.engine.watermark().applied();
+        self.known.network_key(applied, || self.read_at_once(Snapshot::network_key))
+    }
+
+    /// A view of the tables as they are when something is first looked for in it.
+    #[must_use]
+    pub const fn view(&self) -> View<'_> {
+        View { switch: self, snapshot: OnceCell::new() }
+    }
+
+    /// The currency of the account that pays for a card; none where no such card is there.
+    pub fn currency_of_card(
+        &self,
+        view: &View<'_>,
+        card: PanHash,
+    ) -> Result<Option<CurrencyCode>, StoreError> {
+        if let Some(currency) = self.known.currency(card) {
+            return Ok(Some(currency));
+        }
+        let snapshot = view.snapshot()?;
+        let Some(row) = snapshot.card_by_pan_hash(card)? else { return Ok(None) };
+        let Some(account) = snapshot.account(row.record.account)? else { return Ok(None) };
+        let currency = account.account.currency;
+        self.known.remember_currency(card, currency);
+        Ok(Some(currency))
+    }
+}
+
+/// A view of the tables that stands still once something was looked for in it. Most requests of the
+/// network look for nothing that is not known.
+/// INVARIANT: never held across a wait: while it lives, the file grows.
+#[derive(Debug)]
+pub struct View<'a> {
+    switch: &'a Switch,
+    snapshot: OnceCell<Snapshot>,
+}
+
+impl View<'_> {
+    /// The view itself.
+    /// Errors: the tables cannot be read.
+    pub fn snapshot(&self) -> Result<&Snapshot, StoreError> {
+        if let Some(snapshot) = self.snapshot.get() {
+            return Ok(snapshot);
+        }
+        let snapshot = self.switch.engine.store().read()?;
+        Ok(self.snapshot.get_or_init(|| snapshot))
+    }
+}
+
+/// Takes the answer to one command and wakes the task that waits for it.
+struct SinglePort {
+    answer: Mutex<Option<oneshot::Sender<Reply>>>,
+}
+
+impl ReplyPort for SinglePort {
+    fn deliver(&self, _tag: u64, reply: Reply) {
+        if let Some(answer) = self.answer.lock().take() {
+            // Whoever asked may have hung up.
+            let _ = answer.send(reply);
+        }
     }
 }
 

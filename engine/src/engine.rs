@@ -9,6 +9,7 @@
 //! ```
 //! Recovery is the same fold: the tables' rows, then the journal after their checkpoint.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -34,9 +35,7 @@ use crate::journal::{
 use crate::limits;
 use crate::shard::ShardState;
 use crate::shard::run::{ShardWiring, spawn_shard};
-use crate::store::{
-    Checkpoint, Pacing, RestoreScope, Restored, Store, StoreError, Watermark,
-};
+use crate::store::{Checkpoint, Pacing, RestoreScope, Restored, Store, StoreError, Watermark};
 use crate::store::{Projector, ProjectorOptions, spawn_projector};
 use crate::submission::{Envelope, SubmitError};
 
@@ -50,7 +49,7 @@ pub enum Retention {
     Forever,
     /// Only what recovery needs.
     Recovery,
-    /// As much as keeps the file within about so many bytes, but never less than recovery needs.
+    /// As much as keeps the file within so many bytes, but never less than recovery needs.
     Bytes(u64),
 }
 
@@ -66,9 +65,9 @@ impl Retention {
         match self {
             Self::Forever => u64::MAX,
             Self::Recovery => 0,
-            // What is let go of is free only after the next commit, and what comes meanwhile
-            // needs room, too.
-            Self::Bytes(bytes) => bytes - bytes / 8,
+            // A file that is too small doubles. What is let go of is free only some commits later,
+            // and what comes meanwhile needs room, too.
+            Self::Bytes(bytes) => bytes / 8 * 3,
         }
     }
 }
@@ -222,12 +221,11 @@ impl Engine {
         let EngineOptions { directory, id_key, clock, retention, pacing } = options;
         let store = Arc::new(store);
         let checkpoint = store.checkpoint()?;
-        let identity = journal_identity(&directory);
         let position = chain_position(&checkpoint);
-        let expected = Expectation { identity, checkpoint: Some(position) };
-        let mut journal = open_journal(&expected)?;
+        let expected =
+            Expectation { identity: journal_identity(&directory), checkpoint: Some(position) };
+        let (mut journal, state) = recover(&store, position, || open_journal(&expected))?;
         journal.keep_bytes(retention.keep_bytes());
-        let state = recover(&store, journal.reader())?;
         clock.advance_to(state.last_at());
 
         let reader: Arc<dyn JournalReader> = Arc::new(journal.reader());
@@ -279,6 +277,7 @@ impl Engine {
                 spent_payloads,
                 clock: Arc::clone(&clock),
                 ids: ids.clone(),
+                recall: None,
             },
         )
         .map_err(OpenError::Thread)?;
@@ -457,12 +456,23 @@ pub(crate) fn chain_position(checkpoint: &Checkpoint) -> ChainPosition {
     }
 }
 
-/// Rebuilds the hot state: the tables' rows, then the journal after their checkpoint.
-pub(crate) fn recover(store: &Store, reader: impl JournalReader) -> Result<ShardState, OpenError> {
-    let (mut state, checkpoint) = restore(store)?;
-    let follower = JournalFollower::after(reader, PARTITION, chain_position(&checkpoint));
-    replay(&mut state, follower)?;
-    Ok(state)
+/// Rebuilds the hot state: the tables' rows, then the journal after `position`, their checkpoint.
+fn recover(
+    store: &Store,
+    position: ChainPosition,
+    open_journal: impl FnOnce() -> Result<RedbJournal, JournalError>,
+) -> Result<(RedbJournal, ShardState), OpenError> {
+    // The tables are read while the journal is proven; neither looks at the other.
+    let (journal, restored) = std::thread::scope(|scope| {
+        let restored = scope.spawn(|| restore(store));
+        (open_journal(), restored.join())
+    });
+    let journal = journal?;
+    let (mut state, _) = restored.unwrap_or_else(|panic| resume_unwind(panic))?;
+    journal.visit_recovered(position, |header, payload| {
+        replay_batch(&mut state, header.number, payload).map(drop)
+    })?;
+    Ok((journal, state))
 }
 
 /// Rebuilds the hot state as of the tables' checkpoint.
@@ -493,15 +503,23 @@ pub(crate) fn replay<J: JournalReader>(
             return Ok(replayed);
         }
         for batch in batches {
-            for record in records(batch.payload()) {
-                let number = batch.header.number.0;
-                let record =
-                    record.map_err(|source| OpenError::Record { batch: number, source })?;
-                state.apply_record(record.seq, record.at, &record.effects);
-                replayed += 1;
-            }
+            replayed += replay_batch(state, batch.header.number, batch.payload())?;
         }
     }
+}
+
+fn replay_batch(
+    state: &mut ShardState,
+    number: BatchNumber,
+    payload: &[u8],
+) -> Result<u64, OpenError> {
+    let mut replayed = 0;
+    for record in records(payload) {
+        let record = record.map_err(|source| OpenError::Record { batch: number.0, source })?;
+        state.apply_record(record.seq, record.at, &record.effects);
+        replayed += 1;
+    }
+    Ok(replayed)
 }
 
 /// (7) What recovery does not need any more may go, as far as the retention does not keep it.

@@ -12,6 +12,7 @@ pub mod domain;
 pub mod engine;
 pub mod journal;
 pub mod limits;
+pub mod loader;
 pub mod packed;
 pub mod shard;
 pub mod store;

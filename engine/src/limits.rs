@@ -6,6 +6,8 @@ pub const RECORD_BYTES_MAX: usize = 1 << 20;
 pub const QUEUED_COMMANDS_MAX: usize = 16_384;
 /// How many commands the shard takes at a time.
 pub const SHARD_BATCH_LEN_MAX: usize = 512;
+/// How many commands may wait for the tables beside the shard; beyond, it takes no others.
+pub const COMMANDS_ASIDE_MAX: usize = 1_024;
 /// How many bytes of records the shard gathers before it hands them to the committer, even in the
 /// middle of a batch: the journal takes no request beyond a bound of its own.
 pub const HAND_OVER_BYTES: usize = 1 << 20;

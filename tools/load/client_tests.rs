@@ -83,7 +83,8 @@ fn approve_all(mut stream: TcpStream, manner: Manner) {
             let request = decode(&unread[body], &dialect).unwrap();
             let code =
                 if request.get_number(11).unwrap().is_multiple_of(10) { b"61" } else { b"00" };
-            let answer = IsoAnswer::to(&request).unwrap().set(39, code);
+            let echo = Echo::of(&request);
+            let answer = IsoAnswer::to(&echo).unwrap().set(39, code);
             let mut frame = Vec::new();
             write_frame(&mut frame, &dialect, None, |out| answer.encode(out, &dialect)).unwrap();
             answers.push(frame);

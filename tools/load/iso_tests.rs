@@ -73,7 +73,8 @@ fn answers_are_found_by_slot_whatever_elements_they_have() {
         let mut request = Vec::new();
         iso.write(&mut request, slot);
         let message = decoded(&request);
-        let answer = IsoAnswer::to(&message).unwrap().set(39, code.as_bytes());
+        let echo = Echo::of(&message);
+        let answer = IsoAnswer::to(&echo).unwrap().set(39, code.as_bytes());
         let answer = answer.set_optional(44, detail.map(str::as_bytes));
         let mut frame = Vec::new();
         write_frame(&mut frame, &dialect, None, |out| answer.encode(out, &dialect)).unwrap();

@@ -1,20 +1,14 @@
-//! An answer: what the request said, echoed from its frame, and what the switch adds.
+//! An answer: what is kept of the request, in runs of elements, and between them what the switch adds.
 //!
 //! Nothing is copied but into the output, so answering allocates nothing of its own. Values are borrowed too; make
 //! numbers with [`zero_padded`](crate::number::zero_padded).
 
 use crate::bitmap::Bitmap;
 use crate::dialect::Dialect;
-use crate::encode::{EncodeError, Value, write_message};
+use crate::echo::{ECHOED, Echo};
+use crate::encode::{EncodeError, Value, write_element};
 use crate::fields::field;
-use crate::message::Message;
 use crate::mti::Mti;
-
-/// The elements that identify a request and come back in its answer. Card data other than the card number does not.
-pub const ECHOED: Bitmap = Bitmap::of(&[
-    2, 3, 4, 5, 6, 7, 11, 12, 13, 15, 18, 19, 22, 23, 24, 25, 32, 33, 37, 41, 42, 43, 49, 50, 51,
-    70, 90, 95,
-]);
 
 /// The most elements that an answer sets itself.
 pub const OWN_ELEMENTS_MAX: usize = 16;
@@ -23,7 +17,7 @@ pub const OWN_ELEMENTS_MAX: usize = 16;
 #[derive(Debug, Clone)]
 pub struct Answer<'a> {
     mti: Mti,
-    request: &'a Message<'a>,
+    request: &'a Echo,
     echoed: Bitmap,
     own: OwnElements<'a>,
     fault: Option<EncodeError>,
@@ -32,9 +26,9 @@ pub struct Answer<'a> {
 impl<'a> Answer<'a> {
     /// An answer that echoes what identifies the request; none for messages that are never answered.
     #[must_use]
-    pub fn to(request: &'a Message<'a>) -> Option<Self> {
+    pub fn to(request: &'a Echo) -> Option<Self> {
         let mti = request.mti().response()?;
-        let echoed = ECHOED.intersection(request.present());
+        let echoed = ECHOED.intersection(request.kept());
         Some(Self { mti, request, echoed, own: OwnElements::default(), fault: None })
     }
 
@@ -44,10 +38,10 @@ impl<'a> Answer<'a> {
         self.mti
     }
 
-    /// Echoes one more element, if the request has it.
+    /// Echoes one more element, if it is kept.
     #[must_use]
     pub fn echo(mut self, de: u8) -> Self {
-        if self.request.has(de) {
+        if self.request.kept().contains(de) {
             self.echoed.insert(de);
         }
         self
@@ -83,21 +77,37 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Appends the answer to the output, without length prefix and TPDU.
+    /// Appends the answer to the output, without length prefix and TPDU. The dialect is the request's.
     ///
     /// Errors: the first fault of a setter, else of the lowest element; the output is then as before.
     pub fn encode(&self, out: &mut Vec<u8>, dialect: &Dialect) -> Result<(), EncodeError> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
-        let present = self.echoed.union(self.own.present);
-        write_message(out, dialect, (self.mti, present), |de| match self.own.get(de) {
-            Some(content) => Some(Value::plain(content)),
-            None => {
-                let content = self.request.get(de)?;
-                Some(Value { content, is_hex: self.request.is_hex(de) })
+        let start = out.len();
+        out.extend_from_slice(&self.mti.bytes());
+        self.echoed.union(self.own.present).write(out, dialect.bitmap);
+        let written = self.write_elements(out, dialect);
+        if written.is_err() {
+            out.truncate(start);
+        }
+        written
+    }
+
+    /// Between what is set and what is left out, the echoed elements go out as they came in.
+    fn write_elements(&self, out: &mut Vec<u8>, dialect: &Dialect) -> Result<(), EncodeError> {
+        let left_out = self.request.kept().without(self.echoed);
+        let mut echoed_to = 0;
+        for de in self.own.present.union(left_out).elements() {
+            out.extend_from_slice(self.request.wire_bytes(echoed_to, self.request.start_of(de)));
+            echoed_to = self.request.end_of(de);
+            if let Some(content) = self.own.get(de) {
+                let spec = field(de).ok_or(EncodeError::UnknownElement(de))?;
+                write_element(out, spec, Value::plain(content), dialect.bitmap)?;
             }
-        })
+        }
+        out.extend_from_slice(self.request.wire_bytes(echoed_to, self.request.len()));
+        Ok(())
     }
 }
 
@@ -180,7 +190,7 @@ mod tests {
             let frame = request(b"0101", &dialect);
             let request = decode(&frame, &dialect).unwrap();
             let mut out = Vec::new();
-            Answer::to(&request)
+            Answer::to(&Echo::of(&request))
                 .unwrap()
                 .set(38, b"A00001")
                 .set(39, b"10")
@@ -198,20 +208,30 @@ mod tests {
     }
 
     #[test]
-    fn echoed_binary_elements_follow_the_dialect_of_the_answer() {
-        for (from, to) in [(HEX_TEXT, Dialect::default()), (Dialect::default(), HEX_TEXT)] {
-            let frame = request(b"0100", &from);
-            let request = decode(&frame, &from).unwrap();
+    fn elements_are_left_out_and_added_wherever_they_stand() {
+        let frame = request(b"0400", &Dialect::default());
+        let echo = Echo::of(&decode(&frame, &Dialect::default()).unwrap());
+        let answer = || Answer::to(&echo).unwrap();
+        for (answer, expected) in [
+            (answer(), &[2, 3, 4, 11, 37, 41][..]),
+            (answer().without(2).without(41), &[3, 4, 11, 37]),
+            (answer().without(4).without(11), &[2, 3, 37, 41]),
+            (answer().set(128, &[1; 8]).echo(38), &[2, 3, 4, 11, 37, 41, 128]),
+            (answer().set(2, b"1").without(3).set(5, b"000000000001"), &[2, 4, 5, 11, 37, 41]),
+        ] {
             let mut out = Vec::new();
-            Answer::to(&request).unwrap().echo(52).encode(&mut out, &to).unwrap();
-            assert_eq!(decode(&out, &to).unwrap().get_binary(52), Some([0xab; 8]));
+            answer.encode(&mut out, &Dialect::default()).unwrap();
+            let read = decode(&out, &Dialect::default()).unwrap();
+            assert_eq!(read.present().elements().collect::<Vec<_>>(), expected);
+            assert!(read.get(37).is_none_or(|rrn| rrn == b"RRN000000001"));
         }
     }
 
     #[test]
     fn responses_get_no_answer() {
         let frame = request(b"0110", &Dialect::default());
-        assert!(Answer::to(&decode(&frame, &Dialect::default()).unwrap()).is_none());
+        let message = decode(&frame, &Dialect::default()).unwrap();
+        assert!(Answer::to(&Echo::of(&message)).is_none());
     }
 
     #[test]
@@ -222,7 +242,7 @@ mod tests {
         let error = decode(&frame, &Dialect::default()).unwrap_err();
         let readable = error.readable.unwrap();
         let mut out = Vec::new();
-        Answer::to(&readable)
+        Answer::to(&Echo::of(&readable))
             .unwrap()
             .set(39, b"30")
             .encode(&mut out, &Dialect::default())
@@ -235,7 +255,7 @@ mod tests {
     #[test]
     fn wrong_values_are_refused_and_leave_the_output_alone() {
         let frame = request(b"0100", &Dialect::default());
-        let request = decode(&frame, &Dialect::default()).unwrap();
+        let request = Echo::of(&decode(&frame, &Dialect::default()).unwrap());
         let answer = || Answer::to(&request).unwrap();
         let crowded = (70..90).fold(answer(), |answer, de| answer.set(de, b"1"));
         for (answer, error) in [

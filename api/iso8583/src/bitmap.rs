@@ -8,73 +8,105 @@ use crate::dialect::BitmapEncoding;
 
 /// A set of data elements 1 to 128.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub struct Bitmap(u128);
+pub struct Bitmap {
+    /// DE 1 to 64, from the highest bit down, then DE 65 to 128.
+    halves: [u64; 2],
+}
 
 impl Bitmap {
     /// No data elements.
-    pub const EMPTY: Self = Self(0);
+    pub const EMPTY: Self = Self { halves: [0; 2] };
 
     /// The set of the given data elements; numbers outside 1 to 128 are left out.
     #[must_use]
     pub const fn of(elements: &[u8]) -> Self {
-        let mut set = 0;
+        let mut set = Self::EMPTY;
         let mut at = 0;
         while at < elements.len() {
-            set |= bit(elements[at]);
+            set.insert(elements[at]);
             at += 1;
         }
-        Self(set)
+        set
     }
 
     /// Whether the data element is in the set.
     #[must_use]
     pub const fn contains(self, de: u8) -> bool {
-        self.0 & bit(de) != 0
+        let (half, bit) = place_of(de);
+        self.halves[half] & bit != 0
     }
 
     /// Adds a data element; a number outside 1 to 128 changes nothing.
     pub const fn insert(&mut self, de: u8) {
-        self.0 |= bit(de);
+        let (half, bit) = place_of(de);
+        self.halves[half] |= bit;
     }
 
     /// Takes a data element out.
     pub const fn remove(&mut self, de: u8) {
-        self.0 &= !bit(de);
+        let (half, bit) = place_of(de);
+        self.halves[half] &= !bit;
     }
 
     /// The elements that are in both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
-        Self(self.0 & other.0)
+        let ([first, second], [other_first, other_second]) = (self.halves, other.halves);
+        Self { halves: [first & other_first, second & other_second] }
+    }
+
+    /// The elements that are in this set and not in the other.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        let ([first, second], [other_first, other_second]) = (self.halves, other.halves);
+        Self { halves: [first & !other_first, second & !other_second] }
     }
 
     /// The elements that are in either set.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+        let ([first, second], [other_first, other_second]) = (self.halves, other.halves);
+        Self { halves: [first | other_first, second | other_second] }
     }
 
     /// Whether the set has no element.
     #[must_use]
     pub const fn is_empty(self) -> bool {
-        self.0 == 0
+        self.len() == 0
+    }
+
+    /// How many data elements the set has.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        let [first, second] = self.halves;
+        (first.count_ones() + second.count_ones()) as usize
+    }
+
+    /// How many data elements of the set are below this one.
+    #[must_use]
+    pub const fn count_below(self, de: u8) -> usize {
+        let [first, second] = self.halves;
+        let below = match de {
+            0 | 1 => 0,
+            2..=64 => (first >> (65 - de)).count_ones(),
+            65 => first.count_ones(),
+            66..=128 => first.count_ones() + (second >> (129 - de)).count_ones(),
+            _ => first.count_ones() + second.count_ones(),
+        };
+        below as usize
     }
 
     /// The data elements 2 to 128 of the set, ascending.
     pub fn elements(self) -> impl Iterator<Item = u8> {
-        let mut rest = self.0 & !bit(1);
-        std::iter::from_fn(move || {
-            let de = u8::try_from(rest.leading_zeros()).ok().filter(|de| *de < 128)? + 1;
-            rest &= !bit(de);
-            Some(de)
-        })
+        let [first, second] = self.halves;
+        let first = first & !BIT_1;
+        elements_of(first, 1).chain(elements_of(second, 65))
     }
 
     /// Whether elements above 64 make a second bitmap necessary.
     #[must_use]
     pub const fn needs_secondary(self) -> bool {
-        // The low half of the number is DE 65 to 128.
-        self.0 << 64 != 0
+        self.halves[1] != 0
     }
 
     /// Reads one bitmap or two from the start of the bytes; also gives how many bytes they took.
@@ -83,19 +115,19 @@ impl Bitmap {
     #[must_use]
     pub fn read(bytes: &[u8], encoding: BitmapEncoding) -> Option<(Self, usize)> {
         let each = half_bytes(encoding);
-        let primary = read_half(bytes.get(..each)?, encoding)?;
-        let first = u128::from(primary) << 64;
-        if first & bit(1) == 0 {
-            return Some((Self(first), each));
+        let first = read_half(bytes.get(..each)?, encoding)?;
+        if first & BIT_1 == 0 {
+            return Some((Self { halves: [first, 0] }, each));
         }
-        let secondary = read_half(bytes.get(each..2 * each)?, encoding)?;
-        Some((Self(first | u128::from(secondary)), 2 * each))
+        let second = read_half(bytes.get(each..2 * each)?, encoding)?;
+        Some((Self { halves: [first, second] }, 2 * each))
     }
 
     /// Appends the bitmap; the second one, and bit 1 with it, only when it is needed.
     pub fn write(self, out: &mut Vec<u8>, encoding: BitmapEncoding) {
-        let set = if self.needs_secondary() { self.0 | bit(1) } else { self.0 & !bit(1) };
-        let bytes = set.to_be_bytes();
+        let [first, second] = self.halves;
+        let first = if self.needs_secondary() { first | BIT_1 } else { first & !BIT_1 };
+        let bytes = (u128::from(first) << 64 | u128::from(second)).to_be_bytes();
         let used = if self.needs_secondary() { &bytes[..] } else { &bytes[..8] };
         match encoding {
             BitmapEncoding::Binary => out.extend_from_slice(used),
@@ -162,9 +194,25 @@ fn read_half(bytes: &[u8], encoding: BitmapEncoding) -> Option<u64> {
     }
 }
 
-/// The bit of a data element, 0 for numbers that are none.
-const fn bit(de: u8) -> u128 {
-    if de >= 1 && de <= 128 { 1 << (128 - de) } else { 0 }
+/// The bit of DE 1, which is no element of its own.
+const BIT_1: u64 = 1 << 63;
+
+/// The half and the bit of a data element; no bit for numbers that are none.
+const fn place_of(de: u8) -> (usize, u64) {
+    let at = de.wrapping_sub(1);
+    let bit = if at < 128 { BIT_1 >> (at % 64) } else { 0 };
+    ((at >= 64) as usize, bit)
+}
+
+/// The elements of a half, ascending; its highest bit is the element `first`.
+fn elements_of(half: u64, first: u8) -> impl Iterator<Item = u8> {
+    let mut rest = half;
+    std::iter::from_fn(move || {
+        // INVARIANT: at most 64 zeros, which is none left.
+        let zeros = u8::try_from(rest.leading_zeros()).ok().filter(|zeros| *zeros < 64)?;
+        rest &= !(BIT_1 >> zeros);
+        Some(first + zeros)
+    })
 }
 
 #[cfg(test)]
@@ -220,6 +268,19 @@ mod tests {
         assert!(set.contains(128) && set.contains(2));
         set.remove(128);
         assert_eq!(set.elements().collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn elements_are_counted_whole_and_below_one() {
+        let set = Bitmap::of(&[1, 2, 64, 65, 128]);
+        assert_eq!((set.len(), Bitmap::EMPTY.len()), (5, 0));
+        let below = [(0, 0), (1, 0), (2, 1), (3, 2), (64, 2), (65, 3), (66, 4), (128, 4), (129, 5)];
+        for (de, count) in below {
+            assert_eq!(set.count_below(de), count, "below {de}");
+        }
+        assert_eq!(set.elements().collect::<Vec<_>>(), [2, 64, 65, 128]);
+        let all: Vec<u8> = (2..=128).collect();
+        assert_eq!(Bitmap::of(&all).elements().collect::<Vec<_>>(), all);
     }
 
     #[test]

@@ -19,7 +19,8 @@ pub struct MessageBuilder {
     present: Bitmap,
     /// All contents one after the other, as they were set.
     contents: Vec<u8>,
-    places: [(usize, usize); 129],
+    /// Where each content starts and ends: short numbers, because builders are moved as they are set.
+    places: [(u16, u16); 129],
     fault: Option<EncodeError>,
 }
 
@@ -155,7 +156,7 @@ impl MessageBuilder {
         }
         write_message(out, dialect, (self.mti, self.present), |de| {
             let (start, end) = *self.places.get(usize::from(de))?;
-            self.contents.get(start..end).map(Value::plain)
+            self.contents.get(usize::from(start)..usize::from(end)).map(Value::plain)
         })
     }
 
@@ -165,18 +166,18 @@ impl MessageBuilder {
             Some(_) => write(&mut self.contents),
             None => Err(EncodeError::UnknownElement(de)),
         };
-        match (written, self.places.get_mut(usize::from(de))) {
-            (Ok(()), Some(place)) => {
-                *place = (start, self.contents.len());
+        let place = u16::try_from(start).ok().zip(u16::try_from(self.contents.len()).ok());
+        let fault = match (written, self.places.get_mut(usize::from(de)), place) {
+            (Ok(()), Some(place_of_de), Some(place)) => {
+                *place_of_de = place;
                 self.present.insert(de);
+                return;
             }
-            (Err(fault), _) => {
-                self.fault.get_or_insert(fault);
-            }
-            (Ok(()), None) => {
-                self.fault.get_or_insert(EncodeError::UnknownElement(de));
-            }
-        }
+            (Err(fault), _, _) => fault,
+            (Ok(()), None, _) => EncodeError::UnknownElement(de),
+            (Ok(()), Some(_), None) => EncodeError::WrongLength(de),
+        };
+        self.fault.get_or_insert(fault);
     }
 }
 

@@ -89,7 +89,8 @@ pub(crate) fn write_message<'v>(
     written
 }
 
-fn write_element(
+/// Appends one element, length prefix and content. On an error some of it may have been appended.
+pub(crate) fn write_element(
     out: &mut Vec<u8>,
     spec: &FieldSpec,
     value: Value<'_>,

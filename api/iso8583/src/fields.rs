@@ -63,26 +63,86 @@ impl Class {
     }
 
     /// Whether the bytes, as they stand on the wire, are of this class.
+    /// Cost: eight bytes at a time where the class is a run of characters.
     #[must_use]
     pub fn accepts(self, content: &[u8], encoding: BitmapEncoding) -> bool {
         match self {
-            Self::Digits => content.iter().all(u8::is_ascii_digit),
-            Self::Letters => content.iter().all(|c| c.is_ascii_alphabetic() || *c == b' '),
-            Self::LettersDigits => content.iter().all(|c| c.is_ascii_alphanumeric() || *c == b' '),
-            Self::Printable => content.iter().all(|c| matches!(c, b' '..=b'~')),
-            Self::Track => content.iter().all(|c| matches!(c, b'0'..=b'?' | b'D')),
+            Self::Digits => are_within::<b'0', b'9'>(content),
+            Self::Letters => are_all(content, |c| c.is_ascii_alphabetic() || c == b' '),
+            Self::LettersDigits => are_all(content, |c| LETTERS_DIGITS[usize::from(c)]),
+            Self::Printable => are_within::<b' ', b'~'>(content),
+            Self::Track => are_all(content, |c| matches!(c, b'0'..=b'?' | b'D')),
             Self::Binary => match encoding {
                 BitmapEncoding::Binary => true,
                 BitmapEncoding::HexText => {
-                    content.len().is_multiple_of(2) && content.iter().all(u8::is_ascii_hexdigit)
+                    content.len().is_multiple_of(2) && are_all(content, |c| c.is_ascii_hexdigit())
                 }
             },
             Self::SignedDigits => match content {
-                [b'C' | b'D', digits @ ..] => digits.iter().all(u8::is_ascii_digit),
+                [b'C' | b'D', digits @ ..] => are_within::<b'0', b'9'>(digits),
                 _ => false,
             },
         }
     }
+}
+
+/// Which bytes are letters, digits and spaces.
+static LETTERS_DIGITS: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128_u8 {
+        table[byte as usize] = byte.is_ascii_alphanumeric() || byte == b' ';
+        byte += 1;
+    }
+    table
+};
+
+/// Whether the test holds for each byte. Looks at all of them: content is short and nearly always
+/// right, so a way out costs more than it saves.
+fn are_all(content: &[u8], test: impl Fn(u8) -> bool) -> bool {
+    content.iter().fold(true, |held, byte| held & test(*byte))
+}
+
+/// Whether each byte is one of the run of ASCII characters.
+fn are_within<const LOWEST: u8, const HIGHEST: u8>(content: &[u8]) -> bool {
+    let Some(last) = content.last_chunk::<8>() else {
+        return is_word_within::<LOWEST, HIGHEST>(eight_of(content, LOWEST));
+    };
+    // The last eight bytes may overlap the eight before them.
+    let (eights, _) = content.as_chunks::<8>();
+    eights.iter().fold(is_word_within::<LOWEST, HIGHEST>(*last), |held, eight| {
+        held & is_word_within::<LOWEST, HIGHEST>(*eight)
+    })
+}
+
+/// Eight bytes, each of them one of the fewer in `content`; `stand_in` where there are none.
+fn eight_of(content: &[u8], stand_in: u8) -> [u8; 8] {
+    if let (Some([a, b, c, d]), Some([e, f, g, h])) = (content.first_chunk(), content.last_chunk())
+    {
+        return [*a, *b, *c, *d, *e, *f, *g, *h];
+    }
+    match content {
+        [] => [stand_in; 8],
+        [a] => [*a; 8],
+        [a, .., b] => {
+            let middle = content[1];
+            [*a, *a, *a, middle, middle, middle, *b, *b]
+        }
+    }
+}
+
+/// As `are_within`, for eight bytes as one number.
+const fn is_word_within<const LOWEST: u8, const HIGHEST: u8>(bytes: [u8; 8]) -> bool {
+    const fn in_each(byte: u8) -> u64 {
+        u64::from_le_bytes([byte; 8])
+    }
+    const { assert!(0 < LOWEST && LOWEST <= HIGHEST && HIGHEST < 0x80) };
+    const TOP_BITS: u64 = in_each(0x80);
+    let word = u64::from_le_bytes(bytes);
+    // Neither sum nor difference of bytes below 0x80 carries into the next byte here.
+    let above = (word & !TOP_BITS) + in_each(0x7f - HIGHEST);
+    let not_below = (word | TOP_BITS) - in_each(LOWEST);
+    (word | above | !not_below) & TOP_BITS == 0
 }
 
 /// One data element.
@@ -310,6 +370,41 @@ mod tests {
         }
         assert!(field(0).is_none() && field(1).is_none() && field(129).is_none());
         assert_eq!(field(128).map(|spec| spec.number), Some(128));
+    }
+
+    /// Each byte at each place of contents around the eight that are looked at together.
+    #[test]
+    fn classes_accept_their_characters_wherever_they_stand() {
+        let is_of = |class, byte: u8| match class {
+            Class::Digits => byte.is_ascii_digit(),
+            Class::Letters => byte.is_ascii_alphabetic() || byte == b' ',
+            Class::LettersDigits => byte.is_ascii_alphanumeric() || byte == b' ',
+            Class::Printable => (0x20..0x7f).contains(&byte),
+            Class::Track => byte.is_ascii_digit() || b":;<=>?D".contains(&byte),
+            Class::Binary => byte.is_ascii_hexdigit(),
+            Class::SignedDigits => byte.is_ascii_digit(),
+        };
+        for class in [N, Class::Letters, AN, ANS, Z, B, XN] {
+            for len in [1, 2, 6, 7, 8, 9, 15, 16, 17, 40] {
+                for (at, byte) in (0..len).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte)))
+                {
+                    let mut content = vec![b'0'; len];
+                    if class == Class::Letters {
+                        content.fill(b'z');
+                    }
+                    content[at] = byte;
+                    if class == Class::SignedDigits {
+                        content.insert(0, b'C');
+                    }
+                    let whole = class != Class::Binary || len.is_multiple_of(2);
+                    let expected = whole && is_of(class, byte);
+                    let accepted = class.accepts(&content, BitmapEncoding::HexText);
+                    assert_eq!(accepted, expected, "{class:?} {len} {at} {byte}");
+                }
+            }
+            assert_eq!(class.accepts(b"", BitmapEncoding::HexText), class != XN);
+        }
+        assert!(B.accepts(&[0, 255], BitmapEncoding::Binary));
     }
 
     /// The lengths of the profile, written down a second time.

@@ -6,7 +6,8 @@
 //! | `mti`, `bitmap`, `dialect` | message type, presence bits, the ways counterparts spell them |
 //! | `frame` | messages out of a byte stream and back into it |
 //! | `codec`, `message` | borrowed decoding: no allocation for a good message |
-//! | `builder`, `answer`, `encode` | owned messages, and answers that echo a borrowed request |
+//! | `builder`, `encode` | owned messages |
+//! | `echo`, `answer` | what an answer repeats of its request, and the answer |
 //! | `describe` | a message as text, card data masked |
 //! | the other files | the inner structure of one data element each |
 //!
@@ -20,6 +21,7 @@ pub mod builder;
 pub mod codec;
 pub mod describe;
 pub mod dialect;
+pub mod echo;
 mod encode;
 pub mod fields;
 pub mod frame;
@@ -40,6 +42,7 @@ pub use builder::MessageBuilder;
 pub use codec::{DecodeError, DecodeFault, decode};
 pub use describe::describe;
 pub use dialect::{BitmapEncoding, Dialect, FRAME_BYTES_MAX, LengthPrefix};
+pub use echo::Echo;
 pub use encode::EncodeError;
 pub use fields::{Class, FIELDS, FieldSpec, Length, field};
 pub use frame::{Frame, Tpdu, next_frame, write_frame};

@@ -4,6 +4,7 @@
 //! message lives as long as its frame. Written by `codec` alone.
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::bitmap::{Bitmap, hex_value};
 use crate::dialect::BitmapEncoding;
@@ -120,6 +121,19 @@ impl<'a> Message<'a> {
                 Some(bytes)
             }
         }
+    }
+
+    /// Where an element lies in the frame, its length prefix included.
+    pub(crate) fn wire_range(&self, de: u8) -> Range<usize> {
+        let prefix = field(de).map_or(0, |spec| usize::from(spec.length.prefix_digits()));
+        let span = self.spans.get(usize::from(de)).copied().unwrap_or_default();
+        let start = usize::from(span.offset);
+        start.saturating_sub(prefix)..start + usize::from(span.len)
+    }
+
+    /// A part of the frame.
+    pub(crate) fn wire_bytes(&self, range: Range<usize>) -> &'a [u8] {
+        self.frame.get(range).unwrap_or_default()
     }
 
     /// The elements of the message in ascending order, with their content as on the wire.

@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails a test")]
 
+use cardswitch_iso8583::echo::ECHOED;
 use cardswitch_iso8583::{
-    Answer, BitmapEncoding, Class, Dialect, FRAME_BYTES_MAX, FieldSpec, Frame, Length,
+    Answer, BitmapEncoding, Class, Dialect, Echo, FRAME_BYTES_MAX, FieldSpec, Frame, Length,
     LengthPrefix, MessageBuilder, Mti, Tpdu, decode, describe, field, next_frame, write_frame,
 };
 use proptest::collection::{btree_map, vec};
@@ -99,10 +100,14 @@ fn exercise(frame: &[u8], dialect: &Dialect) -> bool {
         copy.get(de).is_some_and(|copied| copied.eq_ignore_ascii_case(content))
     };
     assert!(message.fields().all(same), "what was readable is written and read again");
-    if let Some(answer) = Answer::to(&message) {
+    if let Some(answer) = Answer::to(&Echo::of(&message)) {
         let mut out = Vec::new();
         answer.set(39, b"30").encode(&mut out, dialect).unwrap();
-        assert_eq!(decode(&out, dialect).unwrap().get(39), Some(&b"30"[..]));
+        let answer = decode(&out, dialect).unwrap();
+        assert_eq!(answer.get(39), Some(&b"30"[..]));
+        let echoed = ECHOED.intersection(message.present());
+        assert!(echoed.elements().all(|de| answer.get(de) == message.get(de)), "{answer:?}");
+        assert_eq!(answer.present().len(), echoed.len() + 1);
     }
     is_message
 }

@@ -5,36 +5,24 @@
 //! while it has too many requests with the engine or too many answers it has not taken, so a
 //! connection's memory is bounded whatever its peer does.
 
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::{Context, Poll};
 
-use cardswitch_engine::command::reply::Reply;
-use cardswitch_engine::submission::{Envelope, ReplyPort};
-use cardswitch_iso8583::frame::{Tpdu, write_frame};
-use cardswitch_iso8583::{Dialect, Message, decode};
+use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use super::counters::Counters;
 use super::frame_buffer::{FrameBuffer, Next};
-use super::in_flight::{ConnectionPort, InFlight, Pending};
 use super::limits;
-use super::mapping::{Mapped, Refusal, map_message};
-use super::mapping_answer::AnswerElements;
-use crate::secrets::Secrets;
-use crate::switch::Submit;
+use super::session::{Session, Shared};
 
-/// What all connections of a listener share.
-pub(super) struct Shared {
-    pub(super) engine: Arc<dyn Submit>,
-    pub(super) secrets: Arc<Secrets>,
-    pub(super) dialect: Dialect,
-    pub(super) idle_limit: Duration,
-    pub(super) counters: Arc<Counters>,
-}
+/// About how long a message is. Units: bytes.
+const MESSAGE_BYTES_USUAL: usize = 128;
 
 /// Whether requests are still taken from the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +37,10 @@ enum Intake {
 pub(super) struct Connection {
     stream: TcpStream,
     peer: SocketAddr,
-    shared: Arc<Shared>,
     intake: Intake,
     inbox: FrameBuffer,
-    outbox: Vec<u8>,
-    in_flight: InFlight,
-    port: Arc<ConnectionPort>,
+    session: Session,
     last_active: Instant,
-    bad_messages: u64,
 }
 
 impl Connection {
@@ -64,14 +48,10 @@ impl Connection {
         Self {
             stream,
             peer,
-            shared,
             intake: Intake::Open,
             inbox: FrameBuffer::default(),
-            outbox: Vec::new(),
-            in_flight: InFlight::default(),
-            port: Arc::default(),
+            session: Session::new(peer, shared),
             last_active: Instant::now(),
-            bad_messages: 0,
         }
     }
 
@@ -80,223 +60,151 @@ impl Connection {
         if let Err(error) = self.run(&mut stop).await {
             tracing::debug!(peer = %self.peer, %error, "connection ended");
         }
-        if self.bad_messages > 0 {
-            let bad_messages = self.bad_messages;
+        let bad_messages = self.session.bad_messages();
+        if bad_messages > 0 {
             tracing::warn!(peer = %self.peer, bad_messages, "connection had bad messages");
         }
     }
 
     async fn run(&mut self, stop: &mut watch::Receiver<bool>) -> io::Result<()> {
-        let mut is_stopping = false;
-        let mut deadline = Box::pin(sleep_until(self.last_active + self.shared.idle_limit));
-        while !self.is_finished() {
-            let may_read = self.may_read();
-            let may_write = !self.outbox.is_empty();
-            tokio::select! {
-                () = self.port.arrived() => self.take_answers(),
-                ready = self.stream.readable(), if may_read => {
-                    ready?;
-                    self.read()?;
-                }
-                ready = self.stream.writable(), if may_write => ready?,
-                () = stopped(stop), if !is_stopping => {
-                    is_stopping = true;
-                    self.intake = Intake::Closed;
-                    deadline.as_mut().reset(Instant::now() + limits::DRAIN_WAIT);
-                }
-                () = &mut deadline => if self.is_overdue(deadline.as_mut(), is_stopping) {
-                    return Err(io::ErrorKind::TimedOut.into());
-                },
-            }
-            self.take_requests();
-            self.write()?;
-            // What a full outbox kept in the inbox is taken as soon as there is room: the peer may
-            // have sent its last byte, so nothing else would come back to it.
-            while self.has_room() && self.take_requests() {
-                self.write()?;
-            }
+        tokio::select! {
+            ended = self.converse() => return ended,
+            () = stopped(stop) => {}
         }
-        Ok(())
+        self.intake = Intake::Closed;
+        timeout(limits::DRAIN_WAIT, self.converse())
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    fn is_finished(&self) -> bool {
-        self.intake == Intake::Closed && self.in_flight.is_empty() && self.outbox.is_empty()
+    /// Reads and answers until the intake is closed and all is answered. Cancel safe: it may be
+    /// dropped and begun again.
+    async fn converse(&mut self) -> io::Result<()> {
+        let mut deadline = pin!(sleep_until(self.last_active + self.session.shared().idle_limit));
+        poll_fn(|context| self.poll_rounds(context, deadline.as_mut())).await
+    }
+
+    fn poll_rounds(
+        &mut self,
+        context: &mut Context<'_>,
+        deadline: Pin<&mut Sleep>,
+    ) -> Poll<io::Result<()>> {
+        for _ in 0..limits::ROUNDS_MAX {
+            let mut has_moved = self.session.take_answers(context);
+            has_moved |= self.read(context)?;
+            has_moved |= self.take_requests();
+            has_moved |= self.write(context)?;
+            if has_moved {
+                continue;
+            }
+            self.session.rest();
+            // Nothing moved, so nothing whole is left in the inbox: there was room for it.
+            let is_finished = self.intake == Intake::Closed
+                && self.session.is_all_answered()
+                && self.session.outbox().is_empty();
+            if is_finished {
+                return Poll::Ready(Ok(()));
+            }
+            return self.poll_overdue(context, deadline);
+        }
+        // Others have their turn.
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn may_read(&self) -> bool {
-        self.intake == Intake::Open && self.has_room()
+        self.intake == Intake::Open && self.session.has_room()
     }
 
-    fn has_room(&self) -> bool {
-        self.in_flight.len() < limits::IN_FLIGHT_MAX && self.outbox.len() < limits::OUTBOX_BYTES_MAX
+    /// Fails once the peer was silent for too long.
+    fn poll_overdue(
+        &self,
+        context: &mut Context<'_>,
+        mut deadline: Pin<&mut Sleep>,
+    ) -> Poll<io::Result<()>> {
+        while deadline.as_mut().poll(context).is_ready() {
+            let (now, idle_limit) = (Instant::now(), self.session.shared().idle_limit);
+            let silent_since = match self.session.is_all_answered() {
+                true => self.last_active,
+                // The engine is slow, not the peer.
+                false => now,
+            };
+            if now >= silent_since + idle_limit {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            deadline.as_mut().reset(silent_since + idle_limit);
+        }
+        Poll::Pending
     }
 
-    /// Whether the connection's time is up; if not, `deadline` is moved to when it may be.
-    fn is_overdue(&self, deadline: std::pin::Pin<&mut Sleep>, is_stopping: bool) -> bool {
-        if is_stopping {
-            return true;
+    /// Reads once. Returns whether the peer had anything to say; where not, the task is woken
+    /// when it has.
+    fn read(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
+        if !self.may_read() {
+            return Ok(false);
         }
-        let idle_until = self.last_active + self.shared.idle_limit;
-        let now = Instant::now();
-        if !self.in_flight.is_empty() {
-            // The engine is slow, not the peer.
-            deadline.reset(now + self.shared.idle_limit);
-            return false;
+        // A read that fills less than its space is known to have emptied the socket, which saves
+        // asking again.
+        let read = pin!(self.stream.read_buf(self.inbox.space())).poll(context);
+        let Poll::Ready(read) = read else {
+            self.inbox.rest();
+            return Ok(false);
+        };
+        match read? {
+            0 => self.intake = Intake::Closed,
+            _ => self.last_active = Instant::now(),
         }
-        deadline.reset(idle_until);
-        now >= idle_until
-    }
-
-    fn read(&mut self) -> io::Result<()> {
-        match self.stream.try_read_buf(self.inbox.space()) {
-            Ok(0) => self.intake = Intake::Closed,
-            Ok(_) => self.last_active = Instant::now(),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
+        Ok(true)
     }
 
     /// Hands every whole message that has come to the engine, as one batch, while there is room.
     /// Returns whether there was any.
     fn take_requests(&mut self) -> bool {
+        let count_usual = self.inbox.unread_bytes() / MESSAGE_BYTES_USUAL + 1;
         let mut envelopes = Vec::new();
         let mut took_any = false;
-        while self.has_room() {
-            let next = self.inbox.take(&self.shared.dialect);
+        while self.session.has_room() {
+            let next = self.inbox.take(&self.session.shared().dialect);
             took_any |= next != Next::Nothing;
             match next {
                 Next::Message(tpdu, range) => {
-                    let frame = self.inbox.bytes(range).to_vec();
-                    envelopes.extend(self.take_message(Pending { frame, tpdu }));
+                    if envelopes.capacity() == 0 {
+                        envelopes.reserve(count_usual);
+                    }
+                    self.session.take_message(self.inbox.bytes(range), tpdu, &mut envelopes);
                 }
-                Next::Skipped => self.note_bad_message(&"a frame cannot be a message"),
+                Next::Skipped => self.session.note_bad_message(&"a frame cannot be a message"),
                 Next::Nothing => break,
                 Next::OutOfStep => {
                     // Nobody knows where the next message starts; the earlier ones are answered.
-                    self.note_bad_message(&"a length prefix cannot be one");
+                    self.session.note_bad_message(&"a length prefix cannot be one");
                     self.inbox = FrameBuffer::default();
                     self.intake = Intake::Closed;
                 }
             }
         }
         self.inbox.rest();
-        self.submit(envelopes);
+        self.session.submit(envelopes);
         took_any
     }
 
-    fn submit(&mut self, envelopes: Vec<Envelope>) {
-        if envelopes.is_empty() {
-            return;
-        }
-        let tags: Vec<u64> = envelopes.iter().map(|envelope| envelope.tag).collect();
-        self.shared.counters.add_messages(tags.len());
-        if let Err(error) = self.shared.engine.submit(envelopes) {
-            self.shared.counters.add_not_taken(tags.len());
-            tracing::debug!(peer = %self.peer, %error, messages = tags.len(), "not taken");
-            for tag in tags {
-                self.answer_pending(tag, |_| AnswerElements::not_taken());
+    /// Writes what the peer takes now. Returns whether it took any; what is left wakes the task
+    /// when it takes more.
+    fn write(&mut self, context: &mut Context<'_>) -> io::Result<bool> {
+        let mut has_moved = false;
+        while !self.session.outbox().is_empty() {
+            let stream = Pin::new(&mut self.stream);
+            let Poll::Ready(written) = stream.poll_write(context, self.session.outbox()) else {
+                break;
+            };
+            match written? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                bytes => self.session.wrote(bytes),
             }
+            has_moved = true;
+            self.last_active = Instant::now();
         }
-    }
-
-    /// Answers a message at once, or makes the envelope that takes it to the engine.
-    fn take_message(&mut self, request: Pending) -> Option<Envelope> {
-        let shared = Arc::clone(&self.shared);
-        let message = match decode(&request.frame, &shared.dialect) {
-            Ok(message) => message,
-            Err(error) => {
-                self.note_bad_message(&error);
-                let refused = AnswerElements::refused(Refusal::Undecodable(error.de));
-                if let Some(readable) = &error.readable {
-                    self.answer(readable, request.tpdu, &refused);
-                }
-                return None;
-            }
-        };
-        match map_message(&message, &shared.secrets) {
-            Mapped::Ask(command) => {
-                let tag = self.in_flight.insert(request);
-                let port = Arc::clone(&self.port) as Arc<dyn ReplyPort>;
-                Some(Envelope { command: *command, tag, port })
-            }
-            Mapped::Answer(code) => {
-                self.answer(&message, request.tpdu, &AnswerElements::plain(code));
-                None
-            }
-            Mapped::Refuse(refusal) => {
-                self.note_bad_message(&format_args!("{} {refusal:?}", message.mti()));
-                self.answer(&message, request.tpdu, &AnswerElements::refused(refusal));
-                None
-            }
-            Mapped::Ignore => {
-                self.note_bad_message(&format_args!("{} is never answered", message.mti()));
-                None
-            }
-        }
-    }
-
-    fn take_answers(&mut self) {
-        for (tag, reply) in self.port.take() {
-            if reply == Reply::OutcomeUnknown {
-                self.shared.counters.add_outcome_unknown();
-            }
-            self.answer_pending(tag, |request| AnswerElements::of_reply(request, &reply));
-        }
-    }
-
-    fn answer_pending(&mut self, tag: u64, elements: impl FnOnce(&Message<'_>) -> AnswerElements) {
-        let Some(request) = self.in_flight.remove(tag) else { return };
-        let dialect = self.shared.dialect;
-        // It was decoded before it went to the engine.
-        if let Ok(message) = decode(&request.frame, &dialect) {
-            let elements = elements(&message);
-            self.answer(&message, request.tpdu, &elements);
-        }
-    }
-
-    fn answer(&mut self, request: &Message<'_>, tpdu: Option<Tpdu>, elements: &AnswerElements) {
-        if request.mti().response().is_none() {
-            return;
-        }
-        let dialect = &self.shared.dialect;
-        let written = write_frame(&mut self.outbox, dialect, tpdu.map(Tpdu::swapped), |out| {
-            elements.encode(request, out, dialect)
-        });
-        if let Err(error) = written {
-            tracing::warn!(peer = %self.peer, %error, mti = %request.mti(), "cannot be answered");
-        }
-    }
-
-    /// Writes what the peer takes now.
-    fn write(&mut self) -> io::Result<()> {
-        let mut written = 0;
-        while written < self.outbox.len() {
-            match self.stream.try_write(&self.outbox[written..]) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(bytes) => written += bytes,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
-            }
-        }
-        if written == 0 {
-            return Ok(());
-        }
-        self.last_active = Instant::now();
-        self.outbox.drain(..written);
-        if self.outbox.is_empty() {
-            self.outbox = Vec::new();
-        }
-        Ok(())
-    }
-
-    /// Counts a bad message and logs it, ever more seldom: a peer must not fill the log.
-    fn note_bad_message(&mut self, fault: &dyn std::fmt::Display) {
-        self.bad_messages += 1;
-        self.shared.counters.add_bad_message();
-        if self.bad_messages.is_power_of_two() {
-            tracing::warn!(peer = %self.peer, bad_messages = self.bad_messages, %fault, "bad message");
-        }
+        Ok(has_moved)
     }
 }
 

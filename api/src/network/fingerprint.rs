@@ -28,14 +28,18 @@ pub(super) fn fingerprint_of(
 ) -> Fingerprint {
     let mti = message.mti().bytes();
     let hasher = |purpose, elements: &[u8]| {
-        let start = secrets.message_hasher(purpose).part(mti.get(..3));
-        elements.iter().fold(start, |hasher, de| hasher.part(message.get(*de)))
+        let mut hasher = secrets.message_hasher(purpose);
+        hasher.part(mti.get(..3));
+        elements.iter().for_each(|de| {
+            hasher.part(message.get(*de));
+        });
+        hasher
     };
     let is_traced = message.has(7) || message.has(37);
-    let content =
-        CONTENT_ELEMENTS.iter().fold(secrets.message_hasher(HashPurpose::Content), |hasher, de| {
-            hasher.part(message.get(*de))
-        });
+    let mut content = secrets.message_hasher(HashPurpose::Content);
+    CONTENT_ELEMENTS.iter().for_each(|de| {
+        content.part(message.get(*de));
+    });
     Fingerprint {
         key: DuplicateKey(hasher(HashPurpose::Duplicate, &KEY_ELEMENTS).number(card.0).finish128()),
         trace: is_traced.then(|| TraceKey(hasher(HashPurpose::Trace, &TRACE_ELEMENTS).finish128())),

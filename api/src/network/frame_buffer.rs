@@ -1,15 +1,22 @@
 //! The bytes a peer has sent and nobody has read yet.
 //!
 //! INVARIANT: never more than one frame's worth and one read's worth of bytes; none at all, not
-//! even reserved, while the peer is silent between two messages.
+//! even reserved, while the peer is silent between two messages; no more than there are, while it
+//! is silent within one.
 
+use std::mem;
 use std::ops::Range;
 
 use cardswitch_iso8583::frame::{Frame, Tpdu, next_frame};
 use cardswitch_iso8583::{Dialect, FRAME_BYTES_MAX};
 use zeroize::Zeroize;
 
-use super::limits;
+use super::{buffers, limits};
+
+/// What may be left of a frame that has not come whole. Units: bytes.
+const LEFTOVER_BYTES_MAX: usize = FRAME_BYTES_MAX + 4;
+
+const _: () = assert!(LEFTOVER_BYTES_MAX < limits::READ_BYTES);
 
 /// Bytes as they came, and how many of those to come are to be skipped.
 #[derive(Default)]
@@ -35,10 +42,19 @@ pub(super) enum Next {
 impl FrameBuffer {
     /// Where the next read puts its bytes.
     pub(super) fn space(&mut self) -> &mut Vec<u8> {
-        self.bytes.drain(..self.read_to);
-        self.read_to = 0;
+        if self.bytes.capacity() < limits::READ_BYTES {
+            self.move_to(buffers::take());
+        } else {
+            self.bytes.drain(..self.read_to);
+            self.read_to = 0;
+        }
         self.bytes.reserve(limits::READ_BYTES);
         &mut self.bytes
+    }
+
+    /// How many bytes have come and were not taken.
+    pub(super) fn unread_bytes(&self) -> usize {
+        self.bytes.len() - self.read_to
     }
 
     pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
@@ -59,7 +75,7 @@ impl FrameBuffer {
                     return Next::Message(tpdu, at + body.start..at + body.end);
                 }
                 Frame::Incomplete { .. } => {
-                    debug_assert!(unread.len() <= FRAME_BYTES_MAX + 4, "a frame is overlong");
+                    debug_assert!(unread.len() <= LEFTOVER_BYTES_MAX, "a frame is overlong");
                     return Next::Nothing;
                 }
                 Frame::ZeroLength { consumed } => self.read_to += consumed,
@@ -80,13 +96,21 @@ impl FrameBuffer {
         self.skip_left == 0
     }
 
-    /// Gives memory back where every byte was read.
+    /// Gives memory back where every byte was read, or only a part of a frame is left.
     pub(super) fn rest(&mut self) {
-        if self.read_to == self.bytes.len() {
-            self.bytes.zeroize();
-            self.bytes = Vec::new();
-            self.read_to = 0;
+        let unread = self.unread_bytes();
+        if unread <= LEFTOVER_BYTES_MAX && self.bytes.capacity() > LEFTOVER_BYTES_MAX {
+            self.move_to(Vec::with_capacity(unread));
+        } else if unread == 0 {
+            self.move_to(Vec::new());
         }
+    }
+
+    /// Moves what was not taken to another buffer, which is empty.
+    fn move_to(&mut self, mut buffer: Vec<u8>) {
+        buffer.extend_from_slice(&self.bytes[self.read_to..]);
+        self.read_to = 0;
+        buffers::give_back(mem::replace(&mut self.bytes, buffer));
     }
 }
 
@@ -153,5 +177,6 @@ mod tests {
         assert!(taken(&mut buffer).is_empty());
         buffer.rest();
         assert_eq!(buffer.bytes, b"\x00\x02o", "half a message is kept");
+        assert!(buffer.bytes.capacity() < 100, "and no more than that");
     }
 }

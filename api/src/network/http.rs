@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `access` | the network key; bodies |
+//! | `direct` | the way around the router for what comes most often |
 //! | `named` | the card or transaction a body names, and its currency |
 //! | `requests`, `values` | from a body to what is asked of the engine |
 //! | `answers` | from the engine's reply to a body |
@@ -16,25 +17,27 @@ mod access;
 mod answers;
 mod cards;
 mod clock;
+mod direct;
 mod named;
 mod requests;
 mod values;
 
+use axum::Router;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
 use cardswitch_engine::command::TimedCommand;
-use cardswitch_engine::store::Snapshot;
 use serde_json::value::RawValue;
 
 use self::access::{NetworkAccess, NetworkBody};
-use self::answers::{render_reply, to_json};
+use self::answers::render_reply;
+pub use self::direct::{answer_directly, is_direct};
 use self::requests::{Asked, Operation, Planned, Repetition, plan_request};
 use super::limits;
 use crate::error::ApiError;
 use crate::state::AppState;
+use crate::switch::View;
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 
@@ -63,8 +66,8 @@ async fn authorize(
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
-) -> Result<Json<Box<RawValue>>, ApiError> {
-    carry_out(&state, Operation::Authorization, &headers, &body).await
+) -> Result<Response, ApiError> {
+    carry_out(&state, Operation::Authorization, &headers, body.bytes()).await
 }
 
 /// POST /network/v1/advices
@@ -73,8 +76,8 @@ async fn advise(
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
-) -> Result<Json<Box<RawValue>>, ApiError> {
-    carry_out(&state, Operation::Advice, &headers, &body).await
+) -> Result<Response, ApiError> {
+    carry_out(&state, Operation::Advice, &headers, body.bytes()).await
 }
 
 /// POST /network/v1/reversals
@@ -83,8 +86,8 @@ async fn reverse(
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
-) -> Result<Json<Box<RawValue>>, ApiError> {
-    carry_out(&state, Operation::Reversal, &headers, &body).await
+) -> Result<Response, ApiError> {
+    carry_out(&state, Operation::Reversal, &headers, body.bytes()).await
 }
 
 /// POST /network/v1/presentments
@@ -93,8 +96,8 @@ async fn present(
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
-) -> Result<Json<Box<RawValue>>, ApiError> {
-    carry_out(&state, Operation::Presentment, &headers, &body).await
+) -> Result<Response, ApiError> {
+    carry_out(&state, Operation::Presentment, &headers, body.bytes()).await
 }
 
 /// POST /network/v1/refunds
@@ -103,28 +106,31 @@ async fn refund(
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
-) -> Result<Json<Box<RawValue>>, ApiError> {
-    carry_out(&state, Operation::Refund, &headers, &body).await
+) -> Result<Response, ApiError> {
+    carry_out(&state, Operation::Refund, &headers, body.bytes()).await
 }
 
 async fn carry_out(
     state: &AppState,
     operation: Operation,
     headers: &HeaderMap,
-    body: &NetworkBody,
-) -> Result<Json<Box<RawValue>>, ApiError> {
+    body: &[u8],
+) -> Result<Response, ApiError> {
     let repetition = idempotency_key(headers)?.map(|key| Repetition { key, place: 0 });
-    let mut fields = Fields::parse(body.bytes()).ok_or_else(ApiError::malformed_body)?;
-    let waits = names_transaction(body.bytes());
-    let asked = Asked { operation, body: body.bytes(), repetition };
-    let mut plan = |snapshot: &Snapshot| Ok(plan_request(state, snapshot, &asked, &mut fields));
-    let planned =
-        if waits { state.switch.read(plan).await } else { state.switch.read_at_once(&mut plan) };
-    let planned = planned?;
+    let mut fields = Fields::parse(body).ok_or_else(ApiError::malformed_body)?;
+    let asked = Asked { operation, body, repetition };
+    wait_for_named(state, body).await;
+    let planned = plan_request(state, &state.switch.view(), &asked, &mut fields);
     fields.finish()?;
     let Planned { command, currency } = planned?;
     let reply = state.switch.ask(command).await?;
-    render_reply(&reply, currency).map(Json)
+    render_reply(&reply, currency).map(json_response)
+}
+
+/// An answer whose body is JSON already.
+fn json_response(body: String) -> Response {
+    let content_type = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, content_type)], body).into_response()
 }
 
 /// POST /network/v1/batch: the requests stand for themselves. One at fault has its error in its
@@ -141,20 +147,8 @@ async fn carry_out_batch(
     if items.len() > limits::BATCH_LEN_MAX {
         return Err(ApiError::batch_too_long(limits::BATCH_LEN_MAX));
     }
-    let plan = |snapshot: &Snapshot| {
-        let places = (0..).zip(&items);
-        Ok(places
-            .map(|(place, item)| {
-                let repetition = key.map(|key| Repetition { key, place });
-                plan_item(&state, snapshot, item.get().as_bytes(), repetition)
-            })
-            .collect::<Vec<_>>())
-    };
-    let planned = if names_transaction(body.bytes()) {
-        state.switch.read(plan).await?
-    } else {
-        state.switch.read_at_once(plan)?
-    };
+    wait_for_named(&state, body.bytes()).await;
+    let planned = plan_items(&state, &items, key);
     let commands: Vec<TimedCommand> =
         planned.iter().flatten().map(|planned| planned.command.clone()).collect();
     let mut replies = state.switch.ask_many(commands).await?.into_iter();
@@ -165,37 +159,52 @@ async fn carry_out_batch(
                 Some(reply) => render_reply(&reply, planned.currency),
                 None => Err(ApiError::outcome_unknown()),
             });
-            answer.or_else(|error| to_json(&error.body()))
+            answer.unwrap_or_else(|error| error.body().to_string())
         })
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(Json(answers).into_response())
+        .collect::<Vec<_>>();
+    Ok(json_response(format!("[{}]", answers.join(","))))
+}
+
+fn plan_items(
+    state: &AppState,
+    items: &[&RawValue],
+    key: Option<&[u8]>,
+) -> Vec<Result<Planned, ApiError>> {
+    let view = state.switch.view();
+    let plan = |(place, item): (u64, &&RawValue)| {
+        let repetition = key.map(|key| Repetition { key, place });
+        plan_item(state, &view, item.get().as_bytes(), repetition)
+    };
+    (0..).zip(items).map(plan).collect()
 }
 
 fn plan_item(
     state: &AppState,
-    snapshot: &Snapshot,
+    view: &View<'_>,
     item: &[u8],
     repetition: Option<Repetition<'_>>,
 ) -> Result<Planned, ApiError> {
     let mut fields = Fields::parse(item).ok_or_else(ApiError::malformed_body)?;
     let operation = fields.required("type", |value| {
-        Operation::parse(&fields::text(value)?)
+        Operation::parse(&fields::borrowed_text(value)?)
             .map(Some)
             .ok_or_else(|| Flaw::new("unknown_value", "must name an operation, as `reversal`"))
     });
     let planned = operation.map(|operation| {
         let asked = Asked { operation, body: item, repetition };
-        plan_request(state, snapshot, &asked, &mut fields)
+        plan_request(state, view, &asked, &mut fields)
     });
     fields.finish()?;
     planned.unwrap_or_else(|| Err(ApiError::malformed_body()))
 }
 
-/// Whether a body may name a transaction, whose row has to be waited for. Cards need not be: who
-/// made one was answered when it was there.
-fn names_transaction(body: &[u8]) -> bool {
+/// Waits for the tables where a body may name a transaction, whose row is as old as its answer.
+/// Cards are not waited for: who made one was answered when it was there.
+async fn wait_for_named(state: &AppState, body: &[u8]) {
     const NAME: &[u8] = b"\"transaction_id\"";
-    body.windows(NAME.len()).any(|window| window == NAME)
+    if body.windows(NAME.len()).any(|window| window == NAME) {
+        state.switch.visible(state.switch.engine().durable_seq()).await;
+    }
 }
 
 /// The client's mark on the request.

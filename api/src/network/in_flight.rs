@@ -1,128 +1,272 @@
 //! The requests of one connection that are with the engine, and the port their answers come by.
+//!
+//! A request waits in a place of fixed size that holds what its answer repeats. Places stand in
+//! groups that never move, so no copy of a card number is left behind when there come to be more.
+//!
+//! INVARIANT: no memory at all is held while nothing is in flight.
 
-use std::fmt;
+use std::mem;
+use std::task::{Context, Poll, Waker};
 
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::submission::ReplyPort;
-use cardswitch_iso8583::Tpdu;
+use cardswitch_iso8583::{Echo, Message, Tpdu};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
-use zeroize::Zeroize;
+
+/// How many places come and go together: about three kilobytes.
+const GROUP_PLACES: u32 = 8;
 
 /// A request whose answer echoes it.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pending {
-    /// The message as it came.
-    pub(super) frame: Vec<u8>,
-    /// The header before it.
+    /// What the answer repeats.
+    pub(super) echo: Echo,
+    /// The header before the request.
     pub(super) tpdu: Option<Tpdu>,
+    is_waiting: bool,
 }
 
-impl fmt::Debug for Pending {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Pending({} bytes)", self.frame.len())
+impl Pending {
+    /// A request that is answered without waiting.
+    pub(super) fn of(request: &Message<'_>, tpdu: Option<Tpdu>) -> Self {
+        Self { echo: Echo::of(request), tpdu, is_waiting: false }
     }
 }
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.frame.zeroize();
+        self.echo.clear();
     }
 }
 
 /// The requests of one connection by tag; tags are used again.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
-    requests: Vec<Option<Pending>>,
-    free: Vec<usize>,
+    #[expect(clippy::vec_box, reason = "what is kept does not move when there come to be more")]
+    groups: Vec<Box<[Pending; GROUP_PLACES as usize]>>,
+    free: Vec<u32>,
+    waiting: usize,
 }
 
 impl InFlight {
-    pub(super) fn len(&self) -> usize {
-        self.requests.len() - self.free.len()
+    pub(super) const fn len(&self) -> usize {
+        self.waiting
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
+    pub(super) const fn is_empty(&self) -> bool {
+        self.waiting == 0
     }
 
     /// Keeps a request until its answer comes. Returns its tag.
-    pub(super) fn insert(&mut self, request: Pending) -> u64 {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.requests.push(None);
-            self.requests.len() - 1
-        });
-        self.requests[place] = Some(request);
-        place as u64
+    pub(super) fn insert(&mut self, request: &Message<'_>, tpdu: Option<Tpdu>) -> u64 {
+        if self.free.is_empty() {
+            self.add_group();
+        }
+        let tag = self.free.pop().unwrap_or_default();
+        // INVARIANT: free tags name places that are there.
+        if let Some(place) = self.place(u64::from(tag)) {
+            debug_assert!(!place.is_waiting, "a place is used twice");
+            place.echo.copy(request);
+            (place.tpdu, place.is_waiting) = (tpdu, true);
+        }
+        self.waiting += 1;
+        u64::from(tag)
     }
 
-    /// Takes a request out; none where no such request waits.
-    pub(super) fn remove(&mut self, tag: u64) -> Option<Pending> {
-        let place = usize::try_from(tag).ok()?;
-        let request = self.requests.get_mut(place)?.take()?;
-        self.free.push(place);
-        if self.is_empty() {
-            self.requests = Vec::new();
-            self.free = Vec::new();
+    /// Shows a request to `answer` and forgets it. Returns whether such a request waited.
+    pub(super) fn finish(&mut self, tag: u64, answer: impl FnOnce(&Pending)) -> bool {
+        let Some(place) = self.place(tag).filter(|place| place.is_waiting) else { return false };
+        answer(place);
+        place.echo.clear();
+        place.is_waiting = false;
+        self.waiting -= 1;
+        self.free.extend(u32::try_from(tag));
+        true
+    }
+
+    /// Gives memory back where nothing is in flight.
+    pub(super) fn rest(&mut self) {
+        if self.is_empty() && !self.groups.is_empty() {
+            *self = Self::default();
         }
-        Some(request)
+    }
+
+    fn add_group(&mut self) {
+        // INVARIANT: far fewer groups than numbers; what is in flight is bounded.
+        let first = u32::try_from(self.groups.len()).unwrap_or(u32::MAX) * GROUP_PLACES;
+        self.groups.push(Box::default());
+        // The lowest is taken first.
+        self.free.extend((first..first + GROUP_PLACES).rev());
+    }
+
+    fn place(&mut self, tag: u64) -> Option<&mut Pending> {
+        let (tag, places) = (usize::try_from(tag).ok()?, GROUP_PLACES as usize);
+        self.groups.get_mut(tag / places)?.get_mut(tag % places)
     }
 }
 
 /// Where the engine puts the answers to one connection's requests.
 #[derive(Debug, Default)]
 pub(super) struct ConnectionPort {
-    replies: Mutex<Vec<(u64, Reply)>>,
-    arrived: Notify,
+    arrived: Mutex<Arrived>,
+}
+
+#[derive(Debug, Default)]
+struct Arrived {
+    replies: Vec<(u64, Reply)>,
+    /// Who waits for them.
+    waker: Option<Waker>,
 }
 
 impl ConnectionPort {
-    /// Waits until there are answers. Cancel safe.
-    pub(super) async fn arrived(&self) {
-        self.arrived.notified().await;
+    /// Changes the empty `replies` for the answers that have come; pending where there are none.
+    pub(super) fn poll_take(
+        &self,
+        context: &mut Context<'_>,
+        replies: &mut Vec<(u64, Reply)>,
+    ) -> Poll<()> {
+        debug_assert!(replies.is_empty(), "answers would be lost");
+        let mut arrived = self.arrived.lock();
+        if arrived.replies.is_empty() {
+            match &mut arrived.waker {
+                Some(waker) => waker.clone_from(context.waker()),
+                none => *none = Some(context.waker().clone()),
+            }
+            return Poll::Pending;
+        }
+        mem::swap(&mut arrived.replies, replies);
+        Poll::Ready(())
     }
 
-    /// Takes the answers that have come.
-    pub(super) fn take(&self) -> Vec<(u64, Reply)> {
-        std::mem::take(&mut *self.replies.lock())
+    /// Gives memory back; for when no answers are to come.
+    pub(super) fn rest(&self) {
+        let mut arrived = self.arrived.lock();
+        if arrived.replies.is_empty() {
+            arrived.replies = Vec::new();
+        }
     }
 }
 
 impl ReplyPort for ConnectionPort {
     fn deliver(&self, tag: u64, reply: Reply) {
-        self.replies.lock().push((tag, reply));
+        self.arrived.lock().replies.push((tag, reply));
     }
 
     fn flush(&self) {
-        self.arrived.notify_one();
+        wake(self.arrived.lock().waker.take());
+    }
+
+    fn deliver_all(&self, replies: &mut Vec<(u64, Reply)>) {
+        let mut arrived = self.arrived.lock();
+        // Not changed for each other: buffers as long as the longest batch would gather here.
+        arrived.replies.append(replies);
+        let waker = arrived.waker.take();
+        drop(arrived);
+        wake(waker);
+    }
+}
+
+fn wake(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use cardswitch_engine::domain::ids::RecordSeq;
+    use cardswitch_iso8583::{Dialect, MessageBuilder, Mti, decode};
+
     use super::*;
 
-    fn request(byte: u8) -> Pending {
-        Pending { frame: vec![byte], tpdu: None }
+    fn insert(in_flight: &mut InFlight, stan: u64) -> u64 {
+        let mut frame = Vec::new();
+        let built = MessageBuilder::new(Mti::AUTHORIZATION_REQUEST).set_number(11, stan);
+        built.set(2, b"4111111111111111").encode(&mut frame, &Dialect::default()).unwrap();
+        in_flight.insert(&decode(&frame, &Dialect::default()).unwrap(), None)
+    }
+
+    fn finish(in_flight: &mut InFlight, tag: u64) -> Option<u64> {
+        let mut stan = None;
+        let waited = in_flight.finish(tag, |request| stan = request.echo.get_number(11));
+        assert_eq!(waited, stan.is_some());
+        stan
     }
 
     #[test]
     fn tags_find_their_requests_once_and_are_used_again() {
         let mut in_flight = InFlight::default();
-        let tags = [1, 2, 3].map(|byte| in_flight.insert(request(byte)));
-        assert_eq!(in_flight.len(), 3);
-        assert_eq!(in_flight.remove(tags[1]).unwrap().frame, [2]);
-        assert!(in_flight.remove(tags[1]).is_none());
-        assert!(in_flight.remove(99).is_none());
-        let again = in_flight.insert(request(4));
-        assert_eq!((again, in_flight.len()), (tags[1], 3));
-        for tag in tags {
-            assert!(in_flight.remove(tag).is_some());
+        let tags: Vec<u64> = (0..20).map(|stan| insert(&mut in_flight, stan)).collect();
+        assert_eq!(in_flight.len(), 20);
+        assert_eq!(finish(&mut in_flight, tags[9]), Some(9));
+        assert_eq!(finish(&mut in_flight, tags[9]), None);
+        assert_eq!(finish(&mut in_flight, 99), None);
+        assert_eq!((insert(&mut in_flight, 77), in_flight.len()), (tags[9], 20));
+        for (stan, tag) in tags.iter().enumerate() {
+            let expected = if stan == 9 { 77 } else { stan as u64 };
+            assert_eq!(finish(&mut in_flight, *tag), Some(expected));
         }
-        assert!(in_flight.is_empty() && in_flight.requests.capacity() == 0);
+        assert!(in_flight.is_empty());
+    }
+
+    #[test]
+    fn answered_requests_are_wiped_and_nothing_in_flight_holds_no_memory() {
+        let mut in_flight = InFlight::default();
+        let tag = insert(&mut in_flight, 1);
+        finish(&mut in_flight, tag);
+        assert!(in_flight.groups[0].iter().all(|place| place.echo.get(2).is_none()));
+        let tag = insert(&mut in_flight, 2);
+        in_flight.rest();
+        assert_eq!(finish(&mut in_flight, tag), Some(2), "what waits is kept");
+        in_flight.rest();
+        assert_eq!((in_flight.groups.capacity(), in_flight.free.capacity()), (0, 0));
     }
 
     #[test]
     fn requests_are_not_printed() {
-        assert_eq!(format!("{:?}", request(b'4')), "Pending(1 bytes)");
+        let mut in_flight = InFlight::default();
+        insert(&mut in_flight, 1);
+        assert!(!format!("{in_flight:?}").contains("4111"));
+    }
+
+    /// Counts how often it was woken.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn answers_that_come_together_wake_whoever_waits_once() {
+        let (port, woken) = (ConnectionPort::default(), Arc::new(Woken::default()));
+        let waker = Arc::clone(&woken).into();
+        let mut context = Context::from_waker(&waker);
+        let mut taken = Vec::new();
+        assert!(port.poll_take(&mut context, &mut taken).is_pending());
+        let answers = |tags: &[u64]| -> Vec<(u64, Reply)> {
+            tags.iter().map(|tag| (*tag, Reply::Done(RecordSeq(*tag)))).collect()
+        };
+        answers(&[1, 2]).into_iter().for_each(|(tag, reply)| port.deliver(tag, reply));
+        assert_eq!(woken.0.load(Ordering::SeqCst), 0);
+        port.flush();
+        port.flush();
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1);
+        port.deliver_all(&mut answers(&[3, 4]));
+        assert_eq!(woken.0.load(Ordering::SeqCst), 1, "it is awake");
+        assert!(port.poll_take(&mut context, &mut taken).is_ready());
+        assert_eq!(taken, answers(&[1, 2, 3, 4]));
+        taken.clear();
+        assert!(port.poll_take(&mut context, &mut taken).is_pending());
+        port.deliver_all(&mut answers(&[5, 6]));
+        assert_eq!(woken.0.load(Ordering::SeqCst), 2);
+        assert!(port.poll_take(&mut context, &mut taken).is_ready());
+        assert_eq!(taken, answers(&[5, 6]));
     }
 }

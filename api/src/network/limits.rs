@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 /// How many messages of one connection may be with the engine; beyond, it is not read from.
-pub const IN_FLIGHT_MAX: usize = 1_024;
+pub const IN_FLIGHT_MAX: usize = 4_096;
 /// How many bytes of answers may wait for a slow peer; beyond, it is not read from.
 pub const OUTBOX_BYTES_MAX: usize = 256 * 1_024;
 /// How many bytes are read from a connection at a time.
-pub const READ_BYTES: usize = 16 * 1_024;
+pub const READ_BYTES: usize = 32 * 1_024;
+/// How often a connection goes on reading and writing before others of its thread have their turn.
+pub const ROUNDS_MAX: usize = 16;
 /// How many connections a listener holds by default; beyond, new ones are closed at once.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 16_384;
 /// How long a connection may be silent by default, half a message included.

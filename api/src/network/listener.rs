@@ -10,10 +10,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::connection::{Connection, Shared, stopped};
+use super::connection::{Connection, stopped};
 use super::counters::Counters;
 use super::limits;
 use super::peers::PeerNetwork;
+use super::session::Shared;
 use crate::secrets::Secrets;
 use crate::switch::Submit;
 

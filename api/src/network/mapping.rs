@@ -37,7 +37,7 @@ use crate::secrets::Secrets;
 #[derive(Debug)]
 pub enum Mapped {
     /// The engine decides.
-    Ask(Box<TimedCommand>),
+    Ask(TimedCommand),
     /// It is answered without the engine.
     Answer(De39),
     /// It cannot be carried out as it is.
@@ -108,7 +108,7 @@ fn ask(message: &Message<'_>, secrets: &Secrets, command: NetworkCommand, card: 
         .and_then(|micros| i64::try_from(micros).ok())
         .map(Timestamp);
     let command = Command::Network(Box::new(request));
-    Mapped::Ask(Box::new(TimedCommand { command, supplied_at }))
+    Mapped::Ask(TimedCommand { command, supplied_at })
 }
 
 fn map_network_management(message: &Message<'_>) -> Mapped {

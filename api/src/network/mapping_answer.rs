@@ -15,12 +15,17 @@ use cardswitch_engine::command::reply::{
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
-use cardswitch_iso8583::additional_amounts::{AVAILABLE, ORIGINALLY_REQUESTED, Sign};
+use cardswitch_iso8583::additional_amounts::{AVAILABLE, GROUP_LEN, ORIGINALLY_REQUESTED, Sign};
 use cardswitch_iso8583::number::zero_padded;
-use cardswitch_iso8583::{AdditionalAmount, Answer, Dialect, EncodeError, Message};
+use cardswitch_iso8583::{AdditionalAmount, Answer, Dialect, Echo, EncodeError};
+use compact_str::CompactString;
+use smallvec::SmallVec;
 
 use super::de39::De39;
 use super::mapping::Refusal;
+
+/// The groups of a DE54; answers have one or two, which need no memory of their own.
+type Amounts = SmallVec<[u8; 2 * GROUP_LEN]>;
 
 /// The elements an answer adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,13 +33,13 @@ pub struct AnswerElements {
     /// DE39.
     pub code: De39,
     /// DE44; empty for none.
-    pub detail: String,
+    pub detail: CompactString,
     /// DE38.
     pub authorization_id: Option<[u8; 6]>,
     /// DE4, where it is not the request's.
     pub approved: Option<Minor>,
     /// DE54; empty for none.
-    pub amounts: Vec<u8>,
+    pub amounts: Amounts,
 }
 
 impl AnswerElements {
@@ -43,10 +48,10 @@ impl AnswerElements {
     pub const fn plain(code: De39) -> Self {
         Self {
             code,
-            detail: String::new(),
+            detail: CompactString::const_new(""),
             authorization_id: None,
             approved: None,
-            amounts: Vec::new(),
+            amounts: SmallVec::new_const(),
         }
     }
 
@@ -75,7 +80,7 @@ impl AnswerElements {
 
     /// The answer that the engine gave to `request`.
     #[must_use]
-    pub fn of_reply(request: &Message<'_>, reply: &Reply) -> Self {
+    pub fn of_reply(request: &Echo, reply: &Reply) -> Self {
         let Reply::Network(reply) = reply else {
             return Self::declined(De39::OUTCOME_UNKNOWN, "outcome_unknown");
         };
@@ -88,7 +93,7 @@ impl AnswerElements {
                 amounts: if reply.response_code.is_approved() {
                     available(reply.allowance_balance, reply.currency)
                 } else {
-                    Vec::new()
+                    Amounts::new()
                 },
                 ..Self::plain(De39::of_decision(reply.response_code, reply.sub_reason))
             },
@@ -104,7 +109,7 @@ impl AnswerElements {
     /// Errors: the codec's.
     pub fn encode(
         &self,
-        request: &Message<'_>,
+        request: &Echo,
         out: &mut Vec<u8>,
         dialect: &Dialect,
     ) -> Result<(), EncodeError> {
@@ -124,7 +129,7 @@ impl AnswerElements {
     }
 }
 
-fn of_authorization(request: &Message<'_>, reply: &AuthorizationReply) -> AnswerElements {
+fn of_authorization(request: &Echo, reply: &AuthorizationReply) -> AnswerElements {
     let is_advice = request.mti().is_advice();
     let asked =
         Minor(request.get_number(4).and_then(|asked| i64::try_from(asked).ok()).unwrap_or(0));
@@ -153,7 +158,7 @@ fn of_authorization(request: &Message<'_>, reply: &AuthorizationReply) -> Answer
     }
 }
 
-fn of_reversal(request: &Message<'_>, reply: &ReversalReply) -> AnswerElements {
+fn of_reversal(request: &Echo, reply: &ReversalReply) -> AnswerElements {
     let code =
         if request.mti().is_advice() { De39::APPROVED } else { De39::of_reversal(reply.outcome) };
     let (response_code, reason) = match reply.outcome {
@@ -183,12 +188,17 @@ fn of_posting(reply: &PostingReply) -> AnswerElements {
     }
 }
 
-/// DE44: at most 25 characters.
-fn detail(code: ResponseCode, reason: Option<&str>) -> String {
-    match reason {
-        Some(reason) => format!("{} {reason}", code.number()),
-        None => code.number().to_string(),
+/// DE44: at most 25 characters, so nearly always without memory of its own.
+fn detail(code: ResponseCode, reason: Option<&str>) -> CompactString {
+    let mut detail = CompactString::default();
+    let digits: [u8; 5] = zero_padded(u64::from(code.number())).unwrap_or(*b"00000");
+    let zeros = digits.iter().take_while(|digit| **digit == b'0').count().min(4);
+    digits[zeros..].iter().for_each(|digit| detail.push(char::from(*digit)));
+    if let Some(reason) = reason {
+        detail.push(' ');
+        detail.push_str(reason);
     }
+    detail
 }
 
 /// What the allowance still has, where the answer is about a known card.
@@ -196,15 +206,15 @@ fn balance_of(
     transaction: Option<TransactionId>,
     balance: Minor,
     currency: CurrencyCode,
-) -> Vec<u8> {
-    if transaction.is_some() { available(balance, currency) } else { Vec::new() }
+) -> Amounts {
+    if transaction.is_some() { available(balance, currency) } else { Amounts::new() }
 }
 
-fn available(balance: Minor, currency: CurrencyCode) -> Vec<u8> {
+fn available(balance: Minor, currency: CurrencyCode) -> Amounts {
     group(AVAILABLE, balance, currency)
 }
 
-fn group(amount_type: [u8; 2], amount: Minor, currency: CurrencyCode) -> Vec<u8> {
+fn group(amount_type: [u8; 2], amount: Minor, currency: CurrencyCode) -> Amounts {
     let group = AdditionalAmount {
         account_type: *b"00",
         amount_type,
@@ -213,7 +223,7 @@ fn group(amount_type: [u8; 2], amount: Minor, currency: CurrencyCode) -> Vec<u8>
         amount_minor: magnitude(amount),
     };
     // An amount beyond twelve digits cannot be said and is left out.
-    group.to_group().map(Vec::from).unwrap_or_default()
+    group.to_group().map(|group| Amounts::from_slice(&group)).unwrap_or_default()
 }
 
 const fn magnitude(amount: Minor) -> u64 {

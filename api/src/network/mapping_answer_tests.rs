@@ -36,7 +36,7 @@ fn answered(request: &MessageBuilder, reply: &Reply) -> (String, Vec<(u8, String
     let dialect = Dialect::default();
     let mut frame = Vec::new();
     request.encode(&mut frame, &dialect).unwrap();
-    let request = decode(&frame, &dialect).unwrap();
+    let request = Echo::of(&decode(&frame, &dialect).unwrap());
     let mut out = Vec::new();
     AnswerElements::of_reply(&request, reply).encode(&request, &mut out, &dialect).unwrap();
     let answer = decode(&out, &dialect).unwrap();

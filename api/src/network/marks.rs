@@ -59,8 +59,8 @@ impl Marks<'_> {
     pub fn original_key(&self, secrets: &Secrets, card: PanHash) -> Option<OriginalKey> {
         let stan = self.stan?;
         let time = self.transmission_time.unwrap_or(NO_TRANSMISSION_TIME);
-        let hasher = secrets
-            .message_hasher(HashPurpose::Original)
+        let mut hasher = secrets.message_hasher(HashPurpose::Original);
+        hasher
             .part(Some(stan.as_bytes()))
             .part(Some(time.as_bytes()))
             .part(Some(self.plain_acquirer().as_bytes()))
@@ -72,8 +72,8 @@ impl Marks<'_> {
     #[must_use]
     pub fn retrieval_key(&self, secrets: &Secrets, card: PanHash) -> Option<RetrievalKey> {
         let rrn = self.rrn.map(str::trim_end).filter(|rrn| !rrn.is_empty())?;
-        let hasher = secrets
-            .message_hasher(HashPurpose::Retrieval)
+        let mut hasher = secrets.message_hasher(HashPurpose::Retrieval);
+        hasher
             .part(Some(rrn.as_bytes()))
             .part(Some(self.plain_acquirer().as_bytes()))
             .number(card.0);

@@ -3,13 +3,16 @@
 //! | file | what |
 //! |---|---|
 //! | `listener`, `connection` | the ISO 8583 door: who may come in, one task for each peer |
+//! | `session` | what is said on a connection: messages to commands, answers to frames |
 //! | `frame_buffer`, `in_flight` | a connection's bytes not yet read, its requests not yet answered |
+//! | `buffers` | the memory that connections lend each other |
 //! | `mapping`, `presented`, `fingerprint` | from a message to what is asked of the engine |
 //! | `mapping_answer`, `de39` | from the engine's reply to an answer |
 //! | `marks` | the keys by which messages are named, the same for both doors |
 //! | `http` | the HTTP door |
 //! | `limits`, `peers`, `counters` | bounds, the allow-list, what was seen |
 
+mod buffers;
 mod connection;
 pub mod counters;
 pub mod de39;
@@ -24,3 +27,4 @@ pub mod mapping_answer;
 pub mod marks;
 pub mod peers;
 mod presented;
+mod session;

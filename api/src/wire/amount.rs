@@ -9,13 +9,17 @@ use rust_decimal::Decimal;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::currency;
 use super::fault::Flaw;
+use super::{currency, fields};
 
 /// The largest amount that may be sent, in either direction. Units: major units.
 const AMOUNT_MAX_MAJOR: i64 = 1_000_000_000_000;
 /// Longer texts are no amounts.
 const TEXT_BYTES_MAX: usize = 64;
+
+/// Whole digits of a plain amount, which is below the largest there is.
+const PLAIN_DIGITS_MAX: u32 = 12;
+const _: () = assert!(10_i64.pow(PLAIN_DIGITS_MAX) <= AMOUNT_MAX_MAJOR);
 
 /// An amount as responses show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +69,30 @@ pub enum AmountError {
     TooLarge,
 }
 
+/// Appends an amount as responses show it, digits only: an exact JSON number.
+pub fn write_amount(out: &mut String, minor: Minor, code: CurrencyCode) {
+    let unit = 10_u64.pow(currency::exponent(code));
+    let magnitude = minor.0.unsigned_abs();
+    if minor.0 < 0 {
+        out.push('-');
+    }
+    write_number(out, magnitude / unit, 1);
+    if unit > 1 {
+        out.push('.');
+        write_number(out, magnitude % unit, unit.ilog10());
+    }
+}
+
+/// Appends a number with at least so many digits.
+pub fn write_number(out: &mut String, number: u64, digits_min: u32) {
+    let digits = number.checked_ilog10().unwrap_or(0) + 1;
+    for place in (0..digits.max(digits_min)).rev() {
+        let digit = number / 10_u64.saturating_pow(place) % 10;
+        // INVARIANT: a remainder of ten is a digit.
+        out.push(char::from_digit(u32::try_from(digit).unwrap_or(0), 10).unwrap_or('0'));
+    }
+}
+
 impl From<AmountError> for Flaw {
     fn from(error: AmountError) -> Self {
         match error {
@@ -82,7 +110,7 @@ impl From<AmountError> for Flaw {
 pub fn parse_json_amount(value: &RawValue, code: CurrencyCode) -> Result<Minor, AmountError> {
     let json = value.get();
     if json.starts_with('"') {
-        let text: String = serde_json::from_str(json).map_err(|_| AmountError::NotANumber)?;
+        let text = fields::borrowed_text(value).map_err(|_| AmountError::NotANumber)?;
         parse_amount(&text, code)
     } else {
         parse_amount(json, code)
@@ -94,6 +122,9 @@ pub fn parse_json_amount(value: &RawValue, code: CurrencyCode) -> Result<Minor, 
 /// Units: major units in, minor units of the currency `code` out.
 pub fn parse_amount(text: &str, code: CurrencyCode) -> Result<Minor, AmountError> {
     let exponent = currency::exponent(code);
+    if let Some(minor) = parse_plain_amount(text, exponent) {
+        return Ok(minor);
+    }
     let decimal = parse_decimal(text, exponent)?.normalize();
     if decimal.abs() > Decimal::from(AMOUNT_MAX_MAJOR) {
         return Err(AmountError::TooLarge);
@@ -103,6 +134,25 @@ pub fn parse_amount(text: &str, code: CurrencyCode) -> Result<Minor, AmountError
     }
     let minor = decimal * Decimal::from(10_i64.pow(exponent));
     i64::try_from(minor).map(Minor).map_err(|_| AmountError::TooLarge)
+}
+
+/// Parses what amounts nearly always are: few digits, with at most as many decimals as the currency
+/// has. None says nothing about the others.
+fn parse_plain_amount(text: &str, exponent: u32) -> Option<Minor> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let has_point = whole.len() < text.len();
+    let decimals = u32::try_from(fraction.len()).ok().filter(|decimals| *decimals <= exponent)?;
+    if whole.is_empty()
+        || whole.len() > PLAIN_DIGITS_MAX as usize
+        || has_point && fraction.is_empty()
+    {
+        return None;
+    }
+    let digits = whole.bytes().chain(fraction.bytes());
+    let number = digits.into_iter().try_fold(0_i64, |number, digit| {
+        digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0'))
+    })?;
+    Some(Minor(number * 10_i64.pow(exponent - decimals)))
 }
 
 /// Parses the text exactly; digits beyond what a decimal holds are refused, never rounded.
@@ -218,6 +268,18 @@ mod tests {
     }
 
     #[test]
+    fn plain_amounts_are_read_as_all_others_are() {
+        for text in ["0", "7", "007.5", "12.50", "999999999999.99", "999999999999", "0.1"] {
+            let plain = parse_plain_amount(text, 2).map(Ok);
+            let decimal = parse_decimal(text, 2).unwrap() * Decimal::from(100);
+            assert_eq!(plain, Some(i64::try_from(decimal).map(Minor)), "{text}");
+        }
+        for text in ["", ".", "5.", ".5", "1.500", "-1", "1e2", "1000000000000", "1 ", "x", "1.x"] {
+            assert_eq!(parse_plain_amount(text, 2), None, "{text}");
+        }
+    }
+
+    #[test]
     fn json_numbers_and_numeric_text_are_amounts_and_nothing_else_is() {
         let rows = [
             ("12.30", Some(1_230)),
@@ -249,6 +311,13 @@ mod tests {
             let json = serde_json::to_string(&Amount::new(Minor(minor), code)).unwrap();
             assert_eq!(json, expected);
             assert_eq!(parse_amount(expected, code), Ok(Minor(minor)));
+        }
+        let extremes = [i64::MIN, i64::MIN + 1, -1, 0, 1, 9, 10, 99, 100, 999, i64::MAX];
+        for (minor, code) in extremes.iter().flat_map(|minor| [USD, JPY, KWD].map(|c| (*minor, c)))
+        {
+            let mut written = String::new();
+            write_amount(&mut written, Minor(minor), code);
+            assert_eq!(written, Amount::new(Minor(minor), code).to_string());
         }
         let balance = Amount::new(Minor(9_007_199_254_740_993), USD);
         assert_eq!(serde_json::to_string(&balance).unwrap(), "90071992547409.93");

@@ -4,19 +4,24 @@
 //! are collected: `finish` refuses the whole object and names every field at fault. Keys that
 //! nobody asks for, unknown and read-only ones alike, are ignored.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::fmt;
 
 use cardswitch_engine::domain::ids::Timestamp;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::fault::{Fault, Flaw};
 use super::time;
 
+/// How many keys an object usually has at most.
+const KEYS_USUAL: usize = 24;
+
 /// The fields of one object, and what was wrong with those read so far.
 #[derive(Debug)]
 pub struct Fields<'a> {
-    values: BTreeMap<String, &'a RawValue>,
+    values: Values<'a>,
     path: String,
     faults: Vec<Fault>,
 }
@@ -25,7 +30,8 @@ impl<'a> Fields<'a> {
     /// Reads an object; none where the text is no JSON object.
     #[must_use]
     pub fn parse(json: &'a [u8]) -> Option<Self> {
-        let values = serde_json::from_slice(json).ok()?;
+        // Looked at once as a whole: else each value is looked at again.
+        let values = serde_json::from_str(std::str::from_utf8(json).ok()?).ok()?;
         Some(Self { values, path: String::new(), faults: Vec::new() })
     }
 
@@ -56,7 +62,7 @@ impl<'a> Fields<'a> {
         name: &str,
         read: impl FnOnce(&'a RawValue) -> Result<T, Flaw>,
     ) -> Option<Option<T>> {
-        let value = *self.values.get(name)?;
+        let value = self.values.get(name)?;
         if value.get() == "null" {
             return Some(None);
         }
@@ -85,10 +91,8 @@ impl<'a> Fields<'a> {
 
     /// An object within this one, read by `read`; absent and null are none.
     pub fn object<T>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        if !self.has(name) {
-            return None;
-        }
-        let Ok(values) = serde_json::from_str(self.values[name].get()) else {
+        let value = self.values.get(name).filter(|value| value.get() != "null")?;
+        let Ok(values) = serde_json::from_str(value.get()) else {
             self.fault(name, Flaw::new("not_an_object", "must be an object"));
             return None;
         };
@@ -128,9 +132,85 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// The values of an object by their keys, in the order sent. Objects here have few keys, and those
+/// of a body are read once each, so looking along the list is the quickest.
+#[derive(Debug)]
+struct Values<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Values<'a> {
+    /// The value under a key; the last where it was sent twice.
+    fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
+    }
+}
+
+impl<'de> Deserialize<'de> for Values<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ValuesVisitor)
+    }
+}
+
+struct ValuesVisitor;
+
+impl<'de> Visitor<'de> for ValuesVisitor {
+    type Value = Values<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut values = Vec::with_capacity(KEYS_USUAL);
+        while let Some((Key(key), value)) = map.next_entry()? {
+            values.push((key, value));
+        }
+        Ok(Values(values))
+    }
+}
+
+/// A key, borrowed where it has no escapes.
+struct Key<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(KeyVisitor)
+    }
+}
+
+struct KeyVisitor;
+
+impl<'de> Visitor<'de> for KeyVisitor {
+    type Value = Key<'de>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a key")
+    }
+
+    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
+        Ok(Key(Cow::Borrowed(key)))
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(Key(Cow::Owned(key.to_owned())))
+    }
+}
+
 /// Reads text.
 pub fn text(value: &RawValue) -> Result<String, Flaw> {
-    serde_json::from_str(value.get()).map_err(|_| Flaw::new("not_text", "must be text"))
+    borrowed_text(value).map(Cow::into_owned)
+}
+
+/// Reads text where it stands, unless it has escapes.
+pub fn borrowed_text(value: &RawValue) -> Result<Cow<'_, str>, Flaw> {
+    let json = value.get();
+    let quoted = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
+    match quoted {
+        // A raw value is well formed, so nothing but a backslash makes its text differ.
+        Some(text) if !text.contains('\\') => Ok(Cow::Borrowed(text)),
+        _ => serde_json::from_str(json)
+            .map(Cow::Owned)
+            .map_err(|_| Flaw::new("not_text", "must be text")),
+    }
 }
 
 /// Reads text that is not blank.
@@ -144,8 +224,13 @@ pub fn non_blank_text(value: &RawValue) -> Result<String, Flaw> {
 
 /// Reads text of at most `chars_max` characters.
 pub fn short_text(value: &RawValue, chars_max: usize) -> Result<String, Flaw> {
-    let text = text(value)?;
-    if text.chars().count() > chars_max {
+    borrowed_short_text(value, chars_max).map(Cow::into_owned)
+}
+
+/// Reads text of at most `chars_max` characters where it stands, unless it has escapes.
+pub fn borrowed_short_text(value: &RawValue, chars_max: usize) -> Result<Cow<'_, str>, Flaw> {
+    let text = borrowed_text(value)?;
+    if text.len() > chars_max && text.chars().count() > chars_max {
         return Err(Flaw::new("too_long", format!("must have at most {chars_max} characters")));
     }
     Ok(text)
@@ -162,12 +247,12 @@ pub fn boolean(value: &RawValue) -> Result<bool, Flaw> {
 
 /// Reads an instant.
 pub fn timestamp(value: &RawValue) -> Result<Timestamp, Flaw> {
-    text(value).ok().as_deref().and_then(time::parse_time).ok_or_else(time::not_a_time)
+    borrowed_text(value).ok().as_deref().and_then(time::parse_time).ok_or_else(time::not_a_time)
 }
 
 /// Reads an id.
 pub fn id(value: &RawValue) -> Result<Uuid, Flaw> {
-    let text = text(value).ok();
+    let text = borrowed_text(value).ok();
     text.as_deref().and_then(parse_id).ok_or_else(|| Flaw::new("not_an_id", "must be a UUID"))
 }
 
@@ -219,6 +304,22 @@ mod tests {
         assert!(!fields.required("absent", boolean));
         let expected = [("null", "null"), ("null", "required"), ("absent", "required")];
         assert_eq!(faults_of(fields), expected.map(|(name, code)| (name.to_owned(), code)));
+    }
+
+    #[test]
+    fn keys_are_read_with_their_escapes_and_the_last_of_two_counts() {
+        let json = "{\"a\": 1, \"\\u0062\": true, \"a\": \"x\\ty\", \"\": \"\\u00e9\", \"c\": \"\u{e9}\\\\\"}";
+        let mut fields = Fields::parse(json.as_bytes()).unwrap();
+        assert!(fields.required("b", boolean));
+        let texts = ["a", "", "c"].map(|name| fields.required(name, text));
+        assert_eq!(texts, ["x\ty", "\u{e9}", "\u{e9}\\"]);
+        assert!(fields.faults.is_empty() && !fields.has("d"));
+        let plain: &RawValue = serde_json::from_str(r#""plain""#).unwrap();
+        assert!(matches!(borrowed_text(plain), Ok(Cow::Borrowed("plain"))));
+        for not_text in ["1", "null", "[\"a\"]", "{\"a\": \"b\"}"] {
+            let value: &RawValue = serde_json::from_str(not_text).unwrap();
+            assert_eq!(borrowed_text(value).unwrap_err().code, "not_text", "{not_text}");
+        }
     }
 
     #[test]

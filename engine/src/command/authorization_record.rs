@@ -72,9 +72,12 @@ impl<'a> Authorization<'a> {
     /// Appends the body of the record. Cost: no allocation beyond the vector's own.
     pub(super) fn append(&self, seq: RecordSeq, at: Timestamp, payload: &mut Vec<u8>) {
         let start = payload.len();
-        let present = POSTING * u8::from(self.has_posting)
-            | USAGE * u8::from(self.usage.is_some())
-            | BALANCES * u8::from(self.balances.is_some());
+        let present = [
+            (POSTING, self.has_posting),
+            (USAGE, self.usage.is_some()),
+            (BALANCES, self.balances.is_some()),
+        ];
+        let present = present.iter().fold(0, |bits, (bit, is)| bits | (bit * u8::from(*is)));
         let mut head = [0; HEAD_BYTES];
         head[..8].copy_from_slice(&seq.0.to_le_bytes());
         head[8..16].copy_from_slice(&at.0.to_le_bytes());

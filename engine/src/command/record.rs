@@ -25,7 +25,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::authorization_record::{Authorization, AuthorizationView};
+use super::authorization_record::Authorization;
+pub use super::authorization_record::AuthorizationView;
 use super::effect::Effect;
 use crate::codec::{self, CodecError};
 use crate::domain::ids::{RecordSeq, Timestamp};

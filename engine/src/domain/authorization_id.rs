@@ -14,6 +14,9 @@ const ID_STRIDE: u64 = 1_402_567_891;
 const ID_STRIDE_INVERSE: u64 = inverse(ID_STRIDE, AUTHORIZATION_ID_COUNT);
 const ID_SYMBOLS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
+// Two factors below the number of ids have a product that fits.
+const _: () = assert!(AUTHORIZATION_ID_COUNT < 1 << 32 && ID_STRIDE < AUTHORIZATION_ID_COUNT);
+
 /// The modular inverse by Euclid's algorithm.
 #[expect(clippy::cast_possible_truncation, reason = "a remainder is below its u64 modulus")]
 const fn inverse(value: u64, modulus: u64) -> u64 {
@@ -32,8 +35,7 @@ const fn inverse(value: u64, modulus: u64) -> u64 {
 /// Source: ISO DE38.
 #[must_use]
 pub fn authorization_id_of(seq: TransactionSeq) -> AuthorizationId {
-    let residue = u128::from(seq.0 % AUTHORIZATION_ID_COUNT);
-    let mut value = residue * u128::from(ID_STRIDE) % u128::from(AUTHORIZATION_ID_COUNT);
+    let mut value = seq.0 % AUTHORIZATION_ID_COUNT * ID_STRIDE % AUTHORIZATION_ID_COUNT;
     let mut text = [0; 6];
     for symbol in text.iter_mut().rev() {
         *symbol = ID_SYMBOLS[(value % 36) as usize];
@@ -45,13 +47,12 @@ pub fn authorization_id_of(seq: TransactionSeq) -> AuthorizationId {
 /// The sequence number in an authorization id, modulo `AUTHORIZATION_ID_COUNT`; none where it is
 /// not one.
 pub(crate) fn sequence_residue_of(id: AuthorizationId) -> Option<u64> {
-    let mut value = 0u128;
+    let mut value = 0;
     for symbol in id.0 {
         let digit = ID_SYMBOLS.iter().position(|known| *known == symbol)?;
-        value = value * 36 + digit as u128;
+        value = value * 36 + digit as u64;
     }
-    let residue = value * u128::from(ID_STRIDE_INVERSE) % u128::from(AUTHORIZATION_ID_COUNT);
-    u64::try_from(residue).ok()
+    Some(value * ID_STRIDE_INVERSE % AUTHORIZATION_ID_COUNT)
 }
 
 #[cfg(test)]

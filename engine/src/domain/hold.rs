@@ -12,13 +12,16 @@ use super::ids::Timestamp;
 use super::merchant::Mcc;
 use super::money::Minor;
 
+/// Every lifetime a hold may have. Units: microseconds.
+pub const HOLD_LIFETIMES: [i64; 2] = [7 * Timestamp::DAY, 30 * Timestamp::DAY];
+
 /// How long a hold lives: 30 days where stays and rentals are authorized ahead, else 7.
 /// Units: microseconds.
 #[must_use]
 pub fn hold_lifetime(mcc: Option<Mcc>) -> i64 {
     let is_long =
         mcc.is_some_and(|Mcc(code)| matches!(code, 3351..=3999 | 7011 | 7012 | 7512 | 7513 | 7519));
-    Timestamp::DAY * if is_long { 30 } else { 7 }
+    HOLD_LIFETIMES[usize::from(is_long)]
 }
 
 /// An amount taken in one period on one day.

@@ -133,6 +133,15 @@ pub(super) fn state_of(number: u8) -> Result<TransactionState, CodecError> {
     state.copied().ok_or(CodecError::UnknownKind { kind: number })
 }
 
+/// When the hold ends by itself, in a packed progress.
+pub(super) fn hold_end_of(bytes: &[u8]) -> Timestamp {
+    let ends = bytes.get(1).is_some_and(|present| present & EXPIRES != 0);
+    match bytes.get(4..12).map(TryInto::try_into) {
+        Some(Ok(end)) if ends => Timestamp(i64::from_le_bytes(end)),
+        _ => Timestamp::MAX,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

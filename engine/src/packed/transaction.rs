@@ -29,7 +29,7 @@
 
 use super::answer::RowAnswer;
 use super::cursor::{Cursor, malformed};
-use super::progress::{parse_progress, state_of};
+use super::progress::{hold_end_of, parse_progress, state_of};
 use crate::codec::CodecError;
 use crate::decision::RuleSet;
 use crate::domain::card::Dimensions;
@@ -227,6 +227,12 @@ impl<'a> TransactionView<'a> {
     pub fn state(&self) -> TransactionState {
         // `parse` has looked at it.
         state_of(self.bytes[self.progress_at()]).unwrap_or(TransactionState::Declined)
+    }
+
+    /// When its hold ends by itself; `Timestamp::MAX` where it has none or does not end.
+    #[must_use]
+    pub fn hold_expires_at(&self) -> Timestamp {
+        hold_end_of(&self.bytes[self.progress_at()..])
     }
 
     /// Whether messages may name it: everything but what was declined.

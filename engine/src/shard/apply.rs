@@ -36,6 +36,7 @@ impl ShardState {
         line: LineSeq,
     ) {
         assert!(self.last_transaction <= transaction, "the checkpoint knows every transaction");
+        self.transactions.begin_after(transaction);
         self.last_seq = seq;
         self.last_transaction = transaction;
         self.last_line = line;
@@ -172,7 +173,11 @@ impl ShardState {
 
     fn apply_progress(&mut self, seq: TransactionSeq, progress: &TransactionProgress) {
         let Some(open) = self.transactions.get_mut(seq) else {
-            unreachable!("progress is reported only of transactions the shard holds");
+            // Only the replay of a journal's tail speaks of what the tables alone have.
+            let Some(caching) = &mut self.caching else {
+                unreachable!("a shard without limits holds every transaction");
+            };
+            return caching.patch(seq, progress);
         };
         let (from, to) = (expiry_timer_of(&open.progress), expiry_timer_of(progress));
         open.progress.clone_from(progress);
@@ -190,7 +195,7 @@ fn end_timer_of(record: &CardRecord) -> Timestamp {
     }
 }
 
-fn expiry_timer_of(progress: &TransactionProgress) -> Timestamp {
+pub(super) fn expiry_timer_of(progress: &TransactionProgress) -> Timestamp {
     if progress.held.is_empty() { Timestamp::MAX } else { progress.hold_expires_at }
 }
 

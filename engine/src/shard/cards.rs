@@ -328,11 +328,6 @@ impl Cards {
         read_text(&mut self.texts.get(self.heads.at(slot).texts))
     }
 
-    /// Whether the card is virtual.
-    pub(super) fn is_virtual(&self, slot: CardSlot) -> bool {
-        self.heads.at(slot).has(IS_VIRTUAL)
-    }
-
     /// Puts another profile in the place of a card's own.
     pub(super) fn set_profile(&mut self, profile: &CardProfile) {
         let known = *self.heads.at(profile.slot);

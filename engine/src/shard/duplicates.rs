@@ -80,6 +80,8 @@ struct Mark {
 
 /// The least time between two marks. Units: microseconds.
 const MARK_INTERVAL: i64 = Timestamp::MINUTE;
+/// Room for keys that a shard with limits begins with: 8 MiB.
+const FIRST_KEYS: usize = 1 << 19;
 /// So many marks divide the most keys there may be.
 const MARKS_PER_LIMIT: u64 = 64;
 
@@ -137,6 +139,12 @@ impl Default for Messages {
 }
 
 impl Messages {
+    /// Begins with room for some of so many keys: each doubling leaves the keys that are there one
+    /// bit less alike than they were, and who is taken for another is looked up in the tables.
+    pub(super) fn reserve(&mut self, keys: usize) {
+        self.index = Index::with_capacity(Growth::Doubling, keys.min(FIRST_KEYS));
+    }
+
     /// Asks for the line of a message ahead of its use.
     #[inline]
     pub(super) fn prefetch(&self, fingerprint: &Fingerprint) {
@@ -259,7 +267,10 @@ impl Messages {
         if self.entered - newest_mark > limit / MARKS_PER_LIMIT {
             self.mark(at, next);
         }
-        let is_over = |mark: &mut Mark| self.entered - mark.entered > limit;
+        // Keys that the tables do not have yet stay.
+        let is_over = |mark: &mut Mark| {
+            self.entered - mark.entered > limit && mark.next.record <= until.next()
+        };
         while let Some(mark) = self.marks.pop_front_if(is_over) {
             self.floor = mark.next;
             self.incomplete_until = mark.at.plus(Timestamp::DAY);

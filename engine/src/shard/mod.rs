@@ -18,6 +18,9 @@ mod execute_reversal;
 mod execute_tick;
 pub mod index;
 mod memory;
+mod prefetch;
+mod questions;
+mod recall;
 pub mod run;
 mod state;
 mod state_hash;
@@ -25,10 +28,13 @@ mod texts;
 mod timers;
 mod transactions;
 
+pub use duplicates::AnswerPlace;
 pub use execute::{Moment, execute};
+pub use prefetch::look_ahead;
+pub use recall::{Loaded, LoadedTransaction, Wanted};
 pub use state::ShardState;
 pub use state_hash::{PartHash, StateHash};
 pub use timers::Timer;
-pub use transactions::OpenTransaction;
+pub use transactions::{CacheLimits, OpenTransaction, PurchaseKey};
 
 pub use crate::domain::authorization_id::authorization_id_of;

@@ -1,18 +1,27 @@
 //! The loop of the shard: the only thread that touches the hot state.
 //!
-//! For each batch: (1) take what is queued, (2) per command, strictly in order, stamp its time, run
-//! what is due before it, execute, apply, encode; (3) hand records and replies to the committer and
-//! go on. Memory is ahead of the disk only between (2) and the commit, and nobody is told.
-//! Many records, as when a flood of timers is due, are handed over piece by piece before that.
+//! For each batch: (1) take what is queued, (2) per command, strictly in order, ask for the memory
+//! that those behind it will touch, stamp its time, run what is due before it, execute, apply,
+//! encode; (3) hand records and replies to the committer and go on. Memory is ahead of the disk only
+//! between (2) and the commit, and nobody is told. Many records, as when a flood of timers is due,
+//! are handed over piece by piece before that.
+//!
+//! A command that needs what only the tables have is put aside while they are read, and executed
+//! when they have answered (`questions.rs`); those behind it go ahead. On a manual clock, where the
+//! order of commands is part of the outcome, the shard waits instead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, select};
 
 use super::execute::{Moment, execute};
+use super::prefetch::look_ahead;
+use super::questions::Questions;
+pub use super::questions::RecallWiring;
+use super::recall::Loaded;
 use super::state::ShardState;
 use crate::clock::Clock;
 use crate::command::TimedCommand;
@@ -24,6 +33,7 @@ use crate::domain::public_id::IdMint;
 use crate::journal::limits::BATCH_BYTES_MAX;
 use crate::journal::{CommitOutcome, CommitRequest, Release};
 use crate::limits;
+use crate::loader::{Answer, Question, RecallError};
 use crate::submission::{Envelope, ReplyPort};
 
 const _: () = assert!(limits::HAND_OVER_BYTES + limits::RECORD_BYTES_MAX < BATCH_BYTES_MAX / 2);
@@ -43,6 +53,8 @@ pub struct ShardWiring {
     pub clock: Arc<Clock>,
     /// Mints public ids.
     pub ids: IdMint,
+    /// The tables, for a state that does not keep everything in memory.
+    pub recall: Option<RecallWiring>,
 }
 
 /// Starts the shard on a thread of its own; it returns its state when it ends.
@@ -88,6 +100,7 @@ impl Release for ReplyBatch {
 struct Shard {
     state: ShardState,
     wiring: ShardWiring,
+    questions: Questions,
     /// The last time given to a command; also commands that change nothing have their own.
     last_accepted: Timestamp,
     effects: Vec<Effect>,
@@ -96,11 +109,20 @@ struct Shard {
     record_count: u32,
 }
 
+/// What becomes of a command.
+enum Taken {
+    Done(Reply),
+    /// Put aside until the tables have answered.
+    Aside,
+}
+
 impl Shard {
-    fn new(state: ShardState, wiring: ShardWiring) -> Self {
+    fn new(mut state: ShardState, mut wiring: ShardWiring) -> Self {
+        state.go_live();
         let last_accepted = state.last_at();
+        let questions = Questions::new(wiring.recall.take());
         let (effects, payload) = (Vec::new(), Vec::new());
-        Self { state, wiring, last_accepted, effects, payload, record_count: 0 }
+        Self { state, wiring, questions, last_accepted, effects, payload, record_count: 0 }
     }
 
     fn run(mut self) -> ShardState {
@@ -108,16 +130,45 @@ impl Shard {
         while self.gather(&mut batch) {
             let mut replies = ReplyBatch(Vec::with_capacity(batch.len()));
             let now = self.wiring.clock.now();
-            for Envelope { command, tag, port } in batch.drain(..) {
-                let reply = self.take(now, &command);
-                replies.0.push((port, tag, reply));
-            }
-            self.run_due_timers(now.max(self.last_accepted));
+            self.take_answered(now, &mut replies);
+            self.take_batch(now, &mut batch, &mut replies);
+            let reached = now.max(self.last_accepted);
+            self.run_due_timers(reached);
+            self.questions.keep_timers_ahead(&mut self.state, reached);
+            self.state.evict(self.questions.evictable_until());
             if !self.hand_over(replies) {
                 break;
             }
         }
         self.state
+    }
+
+    /// (2) Carries out a batch, strictly in order but for what is put aside.
+    fn take_batch(&mut self, now: Timestamp, batch: &mut Vec<Envelope>, replies: &mut ReplyBatch) {
+        let mut taken = Vec::with_capacity(batch.len());
+        for position in 0..batch.len() {
+            look_ahead(
+                &self.state,
+                |position| batch.get(position).map(|envelope| &envelope.command.command),
+                position,
+            );
+            taken.push(self.take(now, &batch[position].command));
+        }
+        for (envelope, taken) in batch.drain(..).zip(taken) {
+            match taken {
+                Taken::Done(reply) => replies.0.push((envelope.port, envelope.tag, reply)),
+                Taken::Aside => self.questions.put_aside(envelope),
+            }
+        }
+    }
+
+    /// Carries out the commands that the tables have answered for.
+    fn take_answered(&mut self, now: Timestamp, replies: &mut ReplyBatch) {
+        while let Some((envelope, answer)) = self.questions.next_answered() {
+            let Envelope { command, tag, port } = envelope;
+            let reply = self.take_with(now, &command, answer);
+            replies.0.push((port, tag, reply));
+        }
     }
 
     /// (3) Hands what was recorded to the committer, with the replies that wait for it or for what
@@ -138,12 +189,21 @@ impl Shard {
         is_taken
     }
 
-    /// (1) Waits for commands or for the next timer, then takes what is there.
-    /// Returns whether the shard goes on.
+    /// (1) Waits for commands, for the tables' answers or for the next timer, then takes what is
+    /// there. Returns whether the shard goes on.
     fn gather(&mut self, batch: &mut Vec<Envelope>) -> bool {
+        if self.questions.are_too_many() {
+            self.questions.wait();
+            return true;
+        }
         match self.wait_for_first() {
             Ok(envelopes) => batch.extend(envelopes),
             Err(RecvTimeoutError::Timeout) => return true,
+            // What was put aside is still answered.
+            Err(RecvTimeoutError::Disconnected) if self.questions.is_any_aside() => {
+                self.questions.wait();
+                return true;
+            }
             Err(RecvTimeoutError::Disconnected) => return false,
         }
         while batch.len() < limits::SHARD_BATCH_LEN_MAX
@@ -155,24 +215,85 @@ impl Shard {
         true
     }
 
-    fn wait_for_first(&self) -> Result<Vec<Envelope>, RecvTimeoutError> {
+    fn wait_for_first(&mut self) -> Result<Vec<Envelope>, RecvTimeoutError> {
+        if let Ok(envelopes) = self.wiring.inbox.try_recv() {
+            self.questions.take_answers();
+            return Ok(envelopes);
+        }
+        if self.questions.take_answers() {
+            return Err(RecvTimeoutError::Timeout);
+        }
         // A manual clock only moves by commands, so there is nothing to wait for beside them.
-        match self.state.next_due().filter(|_| !self.wiring.clock.is_manual()) {
-            None => self.wiring.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(due) => {
-                let wait_micros = due.0.saturating_sub(self.wiring.clock.now().0).max(0);
-                let wait = Duration::from_micros(u64::try_from(wait_micros).unwrap_or(0));
-                self.wiring.inbox.recv_timeout(wait)
+        let wait = if self.wiring.clock.is_manual() { None } else { self.time_until_due() };
+        let inbox = &self.wiring.inbox;
+        if !self.questions.are_open() {
+            return match wait {
+                None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(wait) => inbox.recv_timeout(wait),
+            };
+        }
+        select! {
+            recv(inbox) -> envelopes => envelopes.map_err(|_| RecvTimeoutError::Disconnected),
+            recv(self.questions.answers()) -> answer => {
+                self.questions.note(answer);
+                Err(RecvTimeoutError::Timeout)
             }
+            default(wait.unwrap_or(Duration::MAX)) => Err(RecvTimeoutError::Timeout),
         }
     }
 
+    /// How long until a timer is due, or until the timers behind those known must be asked for.
+    fn time_until_due(&self) -> Option<Duration> {
+        let due = self.state.next_due().unwrap_or(Timestamp::MAX);
+        let due = due.min(self.questions.ask_by(&self.state));
+        let wait_micros = due.0.saturating_sub(self.wiring.clock.now().0).max(0);
+        (due != Timestamp::MAX)
+            .then(|| Duration::from_micros(u64::try_from(wait_micros).unwrap_or(0)))
+    }
+
     /// (2) Carries out one command at a time of its own.
-    fn take(&mut self, now: Timestamp, command: &TimedCommand) -> Reply {
+    fn take(&mut self, now: Timestamp, command: &TimedCommand) -> Taken {
         let at = self.stamp(now, command.supplied_at);
         self.run_due_timers(at);
-        let ids = self.wiring.ids.clone();
-        let moment = Moment { at, ids: &ids };
+        let Some(wanted) = self.state.wanting(&self.wiring.ids, &command.command) else {
+            return Taken::Done(self.execute(at, command));
+        };
+        if !self.wiring.clock.is_manual() {
+            self.questions.ask_for_command(wanted);
+            return Taken::Aside;
+        }
+        let answer = self.questions.ask_and_wait(Question::Command(wanted));
+        Taken::Done(self.execute_with(at, command, answer.map(Answer::into_loaded)))
+    }
+
+    fn take_with(
+        &mut self,
+        now: Timestamp,
+        command: &TimedCommand,
+        answer: Result<Loaded, RecallError>,
+    ) -> Reply {
+        let at = self.stamp(now, command.supplied_at);
+        self.run_due_timers(at);
+        self.execute_with(at, command, answer)
+    }
+
+    /// Executes a command for which the tables were asked. Where they cannot be read nothing is done
+    /// and nobody knows what it would have been.
+    fn execute_with(
+        &mut self,
+        at: Timestamp,
+        command: &TimedCommand,
+        answer: Result<Loaded, RecallError>,
+    ) -> Reply {
+        let Ok(loaded) = answer else { return Reply::OutcomeUnknown };
+        self.state.admit(loaded);
+        let reply = self.execute(at, command);
+        self.state.dismiss();
+        reply
+    }
+
+    fn execute(&mut self, at: Timestamp, command: &TimedCommand) -> Reply {
+        let moment = Moment { at, ids: &self.wiring.ids };
         let reply = execute(&self.state, &moment, &command.command, &mut self.effects);
         self.record(at);
         reply
@@ -195,11 +316,18 @@ impl Shard {
     }
 
     fn run_due_timers(&mut self, at: Timestamp) {
-        while let Some((timer, due)) = self.state.due_timer(at) {
-            let ids = self.wiring.ids.clone();
-            let moment = Moment { at: due, ids: &ids };
-            self.state.execute_timer(&moment, timer, &mut self.effects);
-            self.record(due);
+        loop {
+            let reach = at.min(self.state.timers_known_until());
+            while let Some((timer, due)) = self.state.due_timer(reach) {
+                self.questions.load_for_timer(&mut self.state, timer, at);
+                let moment = Moment { at: due, ids: &self.wiring.ids };
+                self.state.execute_timer(&moment, timer, &mut self.effects);
+                self.record(due);
+            }
+            if reach == at {
+                return;
+            }
+            self.questions.learn_timers(&mut self.state, at);
         }
     }
 

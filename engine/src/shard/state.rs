@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::cards::Cards;
 use super::duplicates::{AnswerPlace, Comparison, EarlyReversals, Known, Messages, Newest};
+use super::recall::Caching;
 use super::timers::Timers;
 use super::transactions::{OpenTransaction, PurchaseKey, Transactions};
 use crate::command::network::{CardRef, OriginalRef};
@@ -74,6 +75,8 @@ pub struct ShardState {
     pub(super) messages: Messages,
     pub(super) early_reversals: EarlyReversals,
     pub(super) timers: Timers,
+    /// For a shard that does not keep all of the past in memory.
+    pub(super) caching: Option<Caching>,
 }
 
 impl ShardState {
@@ -178,7 +181,13 @@ impl ShardState {
     }
 
     fn find_by_key(&self, key: PurchaseKey) -> Option<TransactionSeq> {
-        self.transactions.find_by_key(key).map(|found| found.0)
+        let newest = self.transactions.find_by_key(key);
+        if let Some((seq, _)) = newest.filter(|found| !found.1.is_refund()) {
+            return Some(seq);
+        }
+        // A refund takes no key over: what the tables know under it is older and keeps it.
+        let older = self.caching.as_ref().and_then(|caching| caching.purchase(key));
+        older.or(newest.map(|found| found.0))
     }
 
     /// What is known of a message: whether it, or another one under its trace, was answered.
@@ -195,6 +204,9 @@ impl ShardState {
                 comparison.add(fingerprint, at, answer);
             }
         });
+        for answer in self.caching.iter().flat_map(Caching::answers) {
+            comparison.add(fingerprint, at, answer.clone());
+        }
         comparison.known(fingerprint)
     }
 
@@ -208,14 +220,24 @@ impl ShardState {
         card: CardSlot,
         id: AuthorizationId,
     ) -> Option<TransactionSeq> {
-        // The newest sequence number with this id, then older ones a full cycle apart.
-        let residue = sequence_residue_of(id)?;
-        let newest = self.last_transaction.0;
-        let cycles = newest.checked_sub(residue)? / AUTHORIZATION_ID_COUNT;
-        (0..=cycles)
-            .rev()
-            .map(|cycle| TransactionSeq(cycle * AUTHORIZATION_ID_COUNT + residue))
+        self.sequences_of(id)
             .find(|seq| self.transaction(*seq).is_some_and(|found| found.card == Some(card)))
+    }
+
+    /// The transactions with this authorization id, a full cycle apart, the newest first.
+    pub(super) fn sequences_of(
+        &self,
+        id: AuthorizationId,
+    ) -> impl Iterator<Item = TransactionSeq> + use<> {
+        let residue = sequence_residue_of(id);
+        let newest = self.last_transaction.0;
+        let cycles = residue.and_then(|residue| {
+            Some((residue, newest.checked_sub(residue)? / AUTHORIZATION_ID_COUNT))
+        });
+        cycles.into_iter().flat_map(|(residue, cycles)| {
+            let seq = move |cycle| TransactionSeq(cycle * AUTHORIZATION_ID_COUNT + residue);
+            (0..=cycles).rev().map(seq)
+        })
     }
 
     /// The e-mail addresses of a company's members are unique while they are not deleted.

@@ -25,13 +25,37 @@ pub struct Timer {
     pub kind: TimerKind,
 }
 
-/// All timers, the next one first.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Timers(BTreeSet<Timer>);
+/// The timers, the next one first. Ends of holds beyond a limit are left out: they are known again
+/// when the limit moves.
+#[derive(Clone, Debug)]
+pub(super) struct Timers {
+    timers: BTreeSet<Timer>,
+    holds_until: Timestamp,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self { timers: BTreeSet::new(), holds_until: Timestamp::MAX }
+    }
+}
 
 impl Timers {
     pub(super) fn first(&self) -> Option<Timer> {
-        self.0.first().copied()
+        self.timers.first().copied()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Timer> {
+        self.timers.iter()
+    }
+
+    /// Until when every timer is here.
+    pub(super) const fn known_until(&self) -> Timestamp {
+        self.holds_until
+    }
+
+    /// Leaves out the ends of holds after `until` from now on.
+    pub(super) fn limit_to(&mut self, until: Timestamp) {
+        self.holds_until = until;
     }
 
     /// Moves the timer of one kind from one instant to another; `Timestamp::MAX` is none.
@@ -39,11 +63,16 @@ impl Timers {
         if from == to {
             return;
         }
-        if from != Timestamp::MAX {
-            self.0.remove(&Timer { due: from, kind });
+        if self.is_kept(kind, from) {
+            self.timers.remove(&Timer { due: from, kind });
         }
-        if to != Timestamp::MAX {
-            self.0.insert(Timer { due: to, kind });
+        if self.is_kept(kind, to) {
+            self.timers.insert(Timer { due: to, kind });
         }
+    }
+
+    fn is_kept(&self, kind: TimerKind, due: Timestamp) -> bool {
+        due != Timestamp::MAX
+            && (due <= self.holds_until || matches!(kind, TimerKind::AllowanceEnd(_)))
     }
 }

@@ -93,6 +93,10 @@ impl OpenTransaction {
         }
     }
 
+    pub(super) fn is_refund(&self) -> bool {
+        self.kind == TransactionKind::Refund
+    }
+
     pub(super) fn is_declined(&self) -> bool {
         self.progress.state == TransactionState::Declined
     }
@@ -269,6 +273,13 @@ impl Transactions {
         }
     }
 
+    /// Where nothing newer is in memory, the ring begins behind this transaction.
+    pub(super) fn begin_after(&mut self, last: TransactionSeq) {
+        if self.ring.is_empty() {
+            self.first = last.0 + 1;
+        }
+    }
+
     /// A transaction that was not declined, where it is in memory.
     pub(super) fn get_open(&self, seq: TransactionSeq) -> Option<&OpenTransaction> {
         self.get(seq).filter(|found| !found.is_declined())
@@ -312,7 +323,7 @@ impl Transactions {
         }
         assert!(seq.0 >= self.first, "transactions come in the order of their numbers");
         let keys = (!open.is_declined()).then_some((open.original_key, open.retrieval_key));
-        let is_refund = open.kind == TransactionKind::Refund;
+        let is_refund = open.is_refund();
         if let Some(known) = self.get_mut(seq) {
             *known = open;
         } else {

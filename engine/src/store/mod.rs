@@ -160,6 +160,10 @@ impl Store {
         kind: CommitKind,
     ) -> Result<Checkpoint, StoreError> {
         let _writing = self.writing.lock();
+        let forgotten = match kind {
+            CommitKind::Visible => None,
+            CommitKind::Checkpoint => Some(self.read()?.first_messages()?),
+        };
         let mut write_txn = self.database.begin_write()?;
         match kind {
             CommitKind::Visible => write_txn.set_durability(Durability::None)?,
@@ -167,6 +171,9 @@ impl Store {
             CommitKind::Checkpoint => write_txn.set_quick_repair(true),
         }
         let Written { checkpoint, is_new } = projection.write(&write_txn, position)?;
+        if let Some(first) = forgotten {
+            first.forget_before(&write_txn)?;
+        }
         let mut numbers = self.newest_numbers();
         if is_new {
             numbers = numbers.with(projection);

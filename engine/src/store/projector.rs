@@ -353,14 +353,15 @@ fn project_batches<'a>(
 ) -> Result<Projection, ProjectionError> {
     let mut projection = Projection::default();
     for batch in batches {
-        for record in record::records(batch.payload) {
+        for record in record::record_views(batch.payload) {
             let expected = last_seq + 1;
-            let record = record.map_err(|error| ProjectionError::Record(expected, error))?;
-            if record.seq.0 != expected {
-                return Err(ProjectionError::Sequence { expected, found: record.seq.0 });
+            let unreadable = |error| ProjectionError::Record(expected, error);
+            let record = record.map_err(unreadable)?;
+            if record.seq().0 != expected {
+                return Err(ProjectionError::Sequence { expected, found: record.seq().0 });
             }
             last_seq = expected;
-            projection.project(record);
+            projection.project_view(record).map_err(unreadable)?;
         }
     }
     Ok(projection)

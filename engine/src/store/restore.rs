@@ -77,7 +77,9 @@ impl Store {
             RestoreScope::Whole => (0, Timestamp::MIN),
             RestoreScope::Recent { transactions } => {
                 let seq = (checkpoint.last_transaction.0 + 1).saturating_sub(transactions);
-                (seq, snapshot.transaction_rows()?.authorized_at(seq)?.unwrap_or(Timestamp::MIN))
+                let at = snapshot.transaction_rows()?.authorized_at(seq)?;
+                let since = at.unwrap_or(checkpoint.applied_at);
+                if seq <= 1 { (0, Timestamp::MIN) } else { (seq, since) }
             }
         };
         let mut apply = |effect| visit(Restored::Effect(effect));

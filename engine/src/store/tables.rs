@@ -19,6 +19,7 @@
 //! | posting_blocks | first posting, counted from 1 | block of packed postings |
 //! | answers | record sequence | row; answers that no transaction's row says |
 //! | network_log | record sequence, place in the record | row |
+//! | moved_holds | end, transaction sequence | -; holds that may end otherwise than their lifetime after they were made |
 //! | early_reversals | end, original key, retrieval key | - |
 //! | company_ids, account_ids, member_ids, card_ids, allowance_ids | id | slot |
 //! | pan_hashes | keyed hash | card slot |
@@ -132,6 +133,7 @@ macro_rules! indexes {
 }
 
 indexes! {
+    MOVED_HOLDS: (i64, u64) => () = "moved_holds";
     EARLY_REVERSALS: EarlyReversalKey => () = "early_reversals";
     COMPANY_IDS: u128 => u32 = "company_ids";
     ACCOUNT_IDS: u128 => u32 = "account_ids";

@@ -10,6 +10,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "numbers here are small")]
 #![expect(clippy::cast_sign_loss, reason = "numbers here are not negative")]
 
+mod bounded;
 mod desk;
 mod driver;
 mod faults;

@@ -5,7 +5,7 @@
 #![no_main]
 
 use cardswitch_iso8583::{
-    Answer, BitmapEncoding, Dialect, Frame, LengthPrefix, MessageBuilder, decode, describe,
+    Answer, BitmapEncoding, Dialect, Echo, Frame, LengthPrefix, MessageBuilder, decode, describe,
     next_frame,
 };
 use libfuzzer_sys::fuzz_target;
@@ -49,7 +49,7 @@ fn exercise(frame: &[u8], dialect: &Dialect) {
         let copied = copy.get(de).expect("the copy has each element");
         assert!(copied.eq_ignore_ascii_case(content), "DE {de}");
     }
-    if let Some(answer) = Answer::to(&message) {
+    if let Some(answer) = Answer::to(&Echo::of(&message)) {
         let mut out = Vec::new();
         answer.set(39, b"30").encode(&mut out, dialect).expect("an answer can be written");
         assert!(decode(&out, dialect).is_ok());

@@ -1,6 +1,8 @@
 //! The card or transaction a body names, in the forms the engine knows, and the currency its
 //! amounts are in.
 
+use std::borrow::Cow;
+
 use cardswitch_engine::command::network::CardRef;
 use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::credential::{CvvCheck, PinVerifier};
@@ -9,12 +11,14 @@ use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::store::query::{CardRow, TransactionRow};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use serde_json::value::RawValue;
+use zeroize::Zeroize;
 
 use crate::error::ApiError;
 use crate::network::presented::check_cvv;
 use crate::pan::Pan;
 use crate::secrets::Secrets;
 use crate::state::AppState;
+use crate::switch::View;
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 
@@ -38,7 +42,7 @@ impl Named {
     /// Errors: there is no such transaction; the tables cannot be read.
     pub(super) fn read(
         state: &AppState,
-        snapshot: &Snapshot,
+        view: &View<'_>,
         fields: &mut Fields<'_>,
     ) -> Result<Self, ApiError> {
         let pan = fields.nullable("card_number", card_number).flatten();
@@ -50,25 +54,31 @@ impl Named {
         let transaction = match fields.nullable("transaction_id", fields::id).flatten() {
             Some(id) => {
                 let id = TransactionId(id);
-                Some((id, find_transaction(state, snapshot, id)?))
+                Some((id, find_transaction(state, view.snapshot()?, id)?))
             }
             None => None,
         };
-        let hash = pan.as_ref().map(|pan| state.secrets.pan_hash(pan));
-        let row = match (hash, card_id) {
-            (Some(hash), _) => snapshot.card_by_pan_hash(hash)?,
-            (None, Some(id)) => snapshot.card_by_any_company(id)?,
+        let number = pan.as_ref().map(|pan| (state.secrets.pan_hash(pan), pan.masked()));
+        let row = match (number, card_id) {
+            (None, Some(id)) => view.snapshot()?.card_by_any_company(id)?,
+            _ => None,
+        };
+        let of_card = match number {
+            Some((hash, _)) => state.switch.currency_of_card(view, hash)?,
+            None => currency_of(view, row.as_ref().map(|row| row.record.account))?,
+        };
+        let currency = match (of_card, &transaction) {
+            (Some(currency), _) => Some(currency),
+            (None, Some((_, row))) => currency_of(view, Some(row.record.account))?,
             (None, None) => None,
         };
-        let by_number = pan.as_ref().zip(hash).map(|(pan, hash)| CardRef::Pan(hash, pan.masked()));
-        let account = row.as_ref().map(|row| row.record.account);
-        let account =
-            account.or(transaction.as_ref().map(|(_, transaction)| transaction.record.account));
+        let by_number = number.map(|(hash, masked)| CardRef::Pan(hash, masked));
+        let hash = number.map(|(hash, _)| hash);
         Ok(Self {
             card: by_number.or(card_id.map(CardRef::Id)),
             hash: hash.or(row.as_ref().map(|row| row.record.pan_hash)),
             pan: pan.or_else(|| row.as_ref().and_then(|row| open_pan(&state.secrets, row))),
-            currency: currency_of(snapshot, account)?,
+            currency: currency.unwrap_or(CURRENCY_DEFAULT),
             transaction,
         })
     }
@@ -104,15 +114,19 @@ fn find_transaction(
 }
 
 fn currency_of(
-    snapshot: &Snapshot,
+    view: &View<'_>,
     account: Option<AccountSlot>,
-) -> Result<CurrencyCode, StoreError> {
-    let Some(slot) = account else { return Ok(CURRENCY_DEFAULT) };
-    Ok(snapshot.account(slot)?.map_or(CURRENCY_DEFAULT, |row| row.account.currency))
+) -> Result<Option<CurrencyCode>, StoreError> {
+    let Some(slot) = account else { return Ok(None) };
+    Ok(view.snapshot()?.account(slot)?.map(|row| row.account.currency))
 }
 
 fn card_number(value: &RawValue) -> Result<Pan, Flaw> {
     let flaw = || Flaw::new("not_a_card_number", "must be a text of 8 to 19 digits");
-    let text = zeroize::Zeroizing::new(fields::text(value)?);
-    Pan::parse(text.as_bytes()).ok_or_else(flaw)
+    let mut text = fields::borrowed_text(value)?;
+    let pan = Pan::parse(text.as_bytes());
+    if let Cow::Owned(text) = &mut text {
+        text.zeroize();
+    }
+    pan.ok_or_else(flaw)
 }

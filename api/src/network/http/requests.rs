@@ -1,6 +1,8 @@
 //! From a JSON body to what is asked of the engine. Faults are collected in the body's `Fields`;
 //! whoever calls refuses the body when there are any.
 
+use std::borrow::Cow;
+
 use cardswitch_engine::command::network::{
     AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand,
     NetworkRequest, OriginalRef, Present, PresentmentNumber, PurchaseFacts, Refund, ReversalAmount,
@@ -15,7 +17,6 @@ use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace,
 };
-use cardswitch_engine::store::Snapshot;
 use compact_str::CompactString;
 use uuid::Uuid;
 
@@ -28,6 +29,7 @@ use crate::error::ApiError;
 use crate::network::marks::{Marks, merchant_number};
 use crate::secrets::{HashPurpose, Secrets};
 use crate::state::AppState;
+use crate::switch::View;
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 
@@ -83,14 +85,14 @@ pub(super) struct Planned {
 /// Errors: the body names a transaction that is not there; the tables cannot be read.
 pub(super) fn plan_request(
     state: &AppState,
-    snapshot: &Snapshot,
+    view: &View<'_>,
     asked: &Asked<'_>,
     fields: &mut Fields<'_>,
 ) -> Result<Planned, ApiError> {
-    let named = Named::read(state, snapshot, fields)?;
+    let named = Named::read(state, view, fields)?;
     let card_of_transaction = match named.transaction.as_ref().and_then(|(_, row)| row.record.card)
     {
-        Some(slot) => snapshot.card(slot)?.map(|card| card.profile.id),
+        Some(slot) => view.snapshot()?.card(slot)?.map(|card| card.profile.id),
         None => None,
     };
     let supplied_at = fields.optional("time", fields::timestamp);
@@ -110,15 +112,12 @@ pub(super) fn plan_request(
 /// The identity of a request that its client marked; without a mark none is a repeat.
 fn fingerprint_of(secrets: &Secrets, asked: &Asked<'_>) -> Option<Fingerprint> {
     let Repetition { key, place } = asked.repetition?;
-    let key = secrets.message_hasher(HashPurpose::Idempotency).part(Some(key)).number(place);
-    let content = secrets
-        .message_hasher(HashPurpose::Content)
-        .number(asked.operation as u64)
-        .part(Some(asked.body));
+    let mut id = secrets.message_hasher(HashPurpose::Idempotency);
+    let mut content = secrets.message_hasher(HashPurpose::Content);
     Some(Fingerprint {
-        key: DuplicateKey(key.finish128()),
+        key: DuplicateKey(id.part(Some(key)).number(place).finish128()),
         trace: None,
-        content: content.finish64(),
+        content: content.number(asked.operation as u64).part(Some(asked.body)).finish64(),
         window: DuplicateWindow::Day,
     })
 }
@@ -131,8 +130,8 @@ struct Reader<'a, 'b, 'c> {
     card_of_transaction: Option<CardId>,
     /// The currency the merchant asks in, where the body says it.
     currency: Option<CurrencyCode>,
-    rrn: Option<String>,
-    acquirer: Option<String>,
+    rrn: Option<Cow<'c, str>>,
+    acquirer: Option<Cow<'c, str>>,
     fields: &'b mut Fields<'c>,
 }
 
@@ -144,7 +143,7 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         fields: &'b mut Fields<'c>,
     ) -> Self {
         let currency = fields.nullable("currency", currency).flatten();
-        let rrn = fields.optional("rrn", |value| fields::short_text(value, 12));
+        let rrn = fields.optional("rrn", |value| fields::borrowed_short_text(value, 12));
         let acquirer = fields.optional("acquirer", |value| digits(value, 1, 11));
         Self {
             secrets: &state.secrets,
@@ -311,9 +310,9 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
 
     fn credentials(&mut self) -> PresentedCredentials {
         let (named, secrets) = (self.named, self.secrets);
-        let cvv = self.fields.optional("cvv", fields::text);
-        let pin = self.fields.optional("pin", fields::text);
-        let zip = self.fields.optional("zip", |value| fields::short_text(value, 16));
+        let cvv = self.fields.optional("cvv", fields::borrowed_text);
+        let pin = self.fields.optional("pin", fields::borrowed_text);
+        let zip = self.fields.optional("zip", |value| fields::borrowed_short_text(value, 16));
         PresentedCredentials {
             expiry: self.fields.optional("expiration", expiry_month),
             cvv: cvv.map(|cvv| named.check_cvv(secrets, &cvv)),
@@ -325,8 +324,8 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
     fn merchant(&mut self, acquirer: &str) -> Merchant {
         let read = |inner: &mut Fields<'_>| {
             let text = |inner: &mut Fields<'_>, name: &str, chars_max: usize| {
-                let text = inner.optional(name, |value| fields::short_text(value, chars_max));
-                text.map(CompactString::from)
+                let read = |value| fields::borrowed_short_text(value, chars_max);
+                inner.optional(name, read).map(CompactString::from)
             };
             let number = inner.optional("mid", merchant_id);
             let sent = text(inner, "card_acceptor_id", 15).or(number.map(CompactString::from));
@@ -348,7 +347,8 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
     fn trace(&mut self) -> NetworkTrace {
         let stan = self.fields.optional("stan", trace_number);
         let time = self.fields.optional("transmission_time", |value| digits(value, 10, 10));
-        let terminal = self.fields.optional("terminal", |value| fields::short_text(value, 8));
+        let terminal =
+            self.fields.optional("terminal", |value| fields::borrowed_short_text(value, 8));
         let marks = Marks {
             stan: stan.as_deref(),
             transmission_time: time.as_deref(),

@@ -1,5 +1,7 @@
 //! The values in bodies: one reader for each kind, with what is wrong where it refuses.
 
+use std::borrow::Cow;
+
 use cardswitch_engine::command::network::AuthorizationKind;
 use cardswitch_engine::domain::credential::ExpiryMonth;
 use cardswitch_engine::domain::merchant::Mcc;
@@ -46,11 +48,11 @@ pub(super) fn amount(
 
 pub(super) fn currency(value: &RawValue) -> Result<CurrencyCode, Flaw> {
     let flaw = || Flaw::new("unknown_currency", "must be a currency code such as `USD`");
-    parse_currency(&fields::text(value)?).ok_or_else(flaw)
+    parse_currency(&fields::borrowed_text(value)?).ok_or_else(flaw)
 }
 
 pub(super) fn authorization_kind(value: &RawValue) -> Result<AuthorizationKind, Flaw> {
-    match fields::text(value)?.as_str() {
+    match &*fields::borrowed_text(value)? {
         "purchase" => Ok(AuthorizationKind::Purchase),
         "cash" => Ok(AuthorizationKind::Cash),
         "verification" => Ok(AuthorizationKind::Verification),
@@ -60,20 +62,24 @@ pub(super) fn authorization_kind(value: &RawValue) -> Result<AuthorizationKind, 
 
 pub(super) fn authorization_id(value: &RawValue) -> Result<AuthorizationId, Flaw> {
     let flaw = || Flaw::new("not_an_authorization_id", "must be six letters and digits");
-    parse_authorization_id(&fields::text(value)?).ok_or_else(flaw)
+    parse_authorization_id(&fields::borrowed_text(value)?).ok_or_else(flaw)
 }
 
 /// Reads an expiration: a date, of which year and month count, or year and month alone.
 pub(super) fn expiry_month(value: &RawValue) -> Result<ExpiryMonth, Flaw> {
-    let text = fields::text(value)?;
+    let text = fields::borrowed_text(value)?;
     let date = parse_date(&text).or_else(|| parse_date(&format!("{text}-01")));
     date.map(ExpiryMonth::of).ok_or_else(|| Flaw::new("not_a_date", "must be a date, yyyy-mm-dd"))
 }
 
 /// Reads text of so many digits, or a JSON integer with them.
-pub(super) fn digits(value: &RawValue, len_min: usize, len_max: usize) -> Result<String, Flaw> {
-    let text =
-        if value.get().starts_with('"') { fields::text(value)? } else { value.get().to_owned() };
+pub(super) fn digits(
+    value: &RawValue,
+    len_min: usize,
+    len_max: usize,
+) -> Result<Cow<'_, str>, Flaw> {
+    let is_quoted = value.get().starts_with('"');
+    let text = if is_quoted { fields::borrowed_text(value)? } else { Cow::Borrowed(value.get()) };
     let fits = (len_min..=len_max).contains(&text.len());
     if fits && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(text);
@@ -86,13 +92,17 @@ pub(super) fn digits(value: &RawValue, len_min: usize, len_max: usize) -> Result
 }
 
 /// Reads a trace number, with zeros in front as messages have it. Source: ISO DE11.
-pub(super) fn trace_number(value: &RawValue) -> Result<String, Flaw> {
-    digits(value, 1, 6).map(|digits| format!("{digits:0>6}"))
+pub(super) fn trace_number(value: &RawValue) -> Result<Cow<'_, str>, Flaw> {
+    let digits = digits(value, 1, 6)?;
+    Ok(if digits.len() == 6 { digits } else { Cow::Owned(format!("{digits:0>6}")) })
 }
 
 /// Reads a merchant id: a number, or text as a terminal sends it. Source: ISO DE42.
-pub(super) fn merchant_id(value: &RawValue) -> Result<String, Flaw> {
-    if value.get().starts_with('"') { fields::short_text(value, 15) } else { digits(value, 1, 16) }
+pub(super) fn merchant_id(value: &RawValue) -> Result<Cow<'_, str>, Flaw> {
+    match value.get().starts_with('"') {
+        true => fields::borrowed_short_text(value, 15),
+        false => digits(value, 1, 16),
+    }
 }
 
 pub(super) fn category_code(value: &RawValue) -> Result<Mcc, Flaw> {

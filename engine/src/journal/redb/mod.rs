@@ -33,7 +33,7 @@ use self::inspect::{Inspection, Proof, inspect};
 use self::kept::KeptBatches;
 pub use self::reader::RedbReader;
 use super::ack_mark::AckMark;
-use super::chain::{SealedBatch, seal_barrier};
+use super::chain::{BATCH_HEADER_BYTES, BatchHeader, SealedBatch, peek_header, seal_barrier};
 use super::limits::{BATCH_BYTES_MAX, PAGE_CACHE_BYTES};
 use super::overlay::SharedBackend;
 use super::{BatchNumber, ChainPosition, Journal, JournalError, JournalIdentity};
@@ -120,8 +120,9 @@ impl RedbJournal {
         })
     }
 
-    /// Keeps batches that could go as long as the file stays within about `bytes`; the largest
-    /// number keeps all. A new journal keeps none.
+    /// Keeps batches that could go as long as they take `bytes` of the file; the largest number
+    /// keeps all, and at first none is kept. The file is at most twice as large, and a little for
+    /// the commits under way: redb doubles one that is too small.
     pub fn keep_bytes(&mut self, bytes: u64) {
         self.kept.set_keep_bytes(bytes);
     }
@@ -134,6 +135,29 @@ impl RedbJournal {
     /// Returns the last batch before this open, up to which recovery has to read.
     pub fn recovered(&self) -> ChainPosition {
         self.recovered
+    }
+
+    /// Shows each batch after `position` that this open has found, oldest first. The open has just
+    /// proven them, where `position` is its checkpoint: they are read in place and not proven again.
+    pub fn visit_recovered<E: From<JournalError>>(
+        &self,
+        position: ChainPosition,
+        mut visit: impl FnMut(&BatchHeader, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let batches = self.reader().batches()?;
+        let mut next = position.number.0 + 1;
+        let found = batches.range(next..=self.recovered.number.0).map_err(JournalError::from)?;
+        for entry in found {
+            let (key, value) = entry.map_err(JournalError::from)?;
+            let key = key.value();
+            let header =
+                peek_header(value.value()).map_err(|fault| JournalError::corrupt(key, &fault))?;
+            assert_eq!((key, header.number.0), (next, next), "the open has seen every batch");
+            visit(&header, &value.value()[BATCH_HEADER_BYTES..])?;
+            next += 1;
+        }
+        assert!(next > self.recovered.number.0, "nothing that was proven is left out");
+        Ok(())
     }
 
     /// Returns the partition whose batches it holds.

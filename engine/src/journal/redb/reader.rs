@@ -40,7 +40,7 @@ impl RedbReader {
         }
     }
 
-    fn batches(&self) -> Result<Batches, JournalError> {
+    pub(super) fn batches(&self) -> Result<Batches, JournalError> {
         Ok(self.db.begin_read()?.open_table(BATCHES)?)
     }
 }

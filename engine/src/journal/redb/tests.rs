@@ -232,6 +232,113 @@ fn trimming_in_step_keeps_the_file_small() {
     assert!(file_bytes < written_bytes / 2, "{file_bytes} bytes");
 }
 
+/// Whatever the size of what comes, and when that changes, the file stays within its bound.
+#[test]
+fn a_ring_of_so_many_bytes_keeps_its_file_within_them() {
+    const BOUND: u64 = 16 << 20;
+    let disks = Disks::default();
+    let mut journal = disks.open(&EXPECTED).unwrap();
+    journal.keep_bytes(BOUND / 8 * 3);
+    let seed = 9;
+    let mut state = seed;
+    println!("seed {seed}");
+    let mut written_bytes = 0;
+    for (phase, records_max) in [(1, 10), (2, 30_000), (3, 500), (4, 60_000), (5, 3)] {
+        let mut phase_bytes = 0;
+        while phase_bytes < 2 * BOUND && journal.tip().number.0 < phase * 3_000 {
+            let batch = batch_after(&journal.tip(), 1 + next_random(&mut state) % records_max);
+            phase_bytes += batch.bytes.len() as u64;
+            // The tables are a little behind: what they have not saved must stay.
+            let saved = BatchNumber(journal.tip().number.0.saturating_sub(4));
+            journal.append(&[batch], saved).unwrap();
+            assert!(journal.first() <= saved.max(BatchNumber(1)), "what recovery needs stays");
+        }
+        written_bytes += phase_bytes;
+        let file_bytes = SharedBackend::new(disks.journal.clone()).len().unwrap();
+        let kept = journal.tip().number.0 - journal.first().0;
+        println!("phase {phase}: {written_bytes} bytes, file of {file_bytes}, {kept} batches kept");
+        assert!(file_bytes <= BOUND, "{file_bytes} bytes");
+    }
+    assert!(written_bytes > 4 * BOUND, "a ring that is never full proves nothing");
+    drop(journal);
+    let last = disks.open_read_only().unwrap();
+    assert!(last.first > BatchNumber(1) && seqs(last.reader).len() > 100);
+}
+
+#[test]
+fn a_ring_found_again_keeps_its_bound() {
+    const BOUND: u64 = 8 << 20;
+    let disks = Disks::default();
+    for session in 0..4 {
+        let unknown = Expectation { identity: IDENTITY, checkpoint: None };
+        let mut journal = disks.open(&unknown).unwrap();
+        journal.keep_bytes(BOUND / 8 * 3);
+        for _ in 0..200 {
+            let batch = batch_after(&journal.tip(), 15_000);
+            journal.append(&[batch], journal.tip().number).unwrap();
+        }
+        let file_bytes = SharedBackend::new(disks.journal.clone()).len().unwrap();
+        assert!(file_bytes <= BOUND, "session {session}: {file_bytes} bytes");
+        assert!(journal.tip().number.0 - journal.first().0 >= 10, "it keeps what has room");
+    }
+}
+
+#[test]
+fn a_start_shows_what_follows_the_checkpoint_and_nothing_else() {
+    let disks = Disks::default();
+    let mut journal = disks.open(&EXPECTED).unwrap();
+    let positions: Vec<_> = (0..12).map(|_| append_one(&mut journal, 7).unwrap()).collect();
+    drop(journal);
+    for (place, checkpoint) in positions.iter().enumerate() {
+        let expected = Expectation { identity: IDENTITY, checkpoint: Some(*checkpoint) };
+        let journal = disks.after_kill().open(&expected).unwrap();
+        let mut shown = Vec::new();
+        let visited = journal.visit_recovered(*checkpoint, |header, payload| {
+            assert_eq!(payload.len() as u64, u64::from(header.record_count) * 8);
+            shown.push(header.last_seq());
+            Ok::<_, JournalError>(())
+        });
+        visited.unwrap();
+        let after = positions[place + 1..].iter().map(|position| position.last_seq);
+        assert_eq!(shown, after.collect::<Vec<_>>());
+    }
+}
+
+/// A start reads only what recovery needs, so its time does not grow with history; `verify`, which
+/// opens for reading, proves the rest.
+#[test]
+fn a_start_proves_the_chain_from_the_checkpoint_on_and_a_reader_all_of_it() {
+    let disks = Disks::default();
+    let mut journal = disks.open(&EXPECTED).unwrap();
+    let positions: Vec<_> = (0..12).map(|_| append_one(&mut journal, 300).unwrap()).collect();
+    let stored = journal.reader().read_from(BatchNumber(1), usize::MAX).unwrap();
+    drop(journal);
+    let checkpoint = positions[6];
+    let expected = Expectation { identity: IDENTITY, checkpoint: Some(checkpoint) };
+    for batch in &stored {
+        let start = offset_of(&disks.journal.content(), &batch.bytes);
+        for at in [5, 41, batch.bytes.len() - 1] {
+            let damaged = disks.after_kill();
+            damaged.journal.flip(start + at, 0x20);
+            let key_of = |error| match error {
+                JournalError::Corrupt { key, .. } => key,
+                error => panic!("batch {} byte {at}: {error}", batch.number.0),
+            };
+            assert_eq!(key_of(damaged.open_read_only().unwrap_err()), batch.number.0);
+            match damaged.open(&expected) {
+                Ok(journal) => {
+                    assert!(batch.number < checkpoint.number, "batch {}", batch.number.0);
+                    assert_eq!(journal.recovered(), positions[11]);
+                }
+                Err(error) => {
+                    assert!(batch.number >= checkpoint.number);
+                    assert_eq!(key_of(error), batch.number.0);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn reading_only_changes_no_byte_even_after_a_kill() {
     let disks = Disks::default();

@@ -11,7 +11,7 @@
 //! | 24 | 4 each | where each row ends, behind the ends; the highest bit is the row's mark |
 //! | | | rows |
 //!
-//! A value stays a little under 32 KiB, since redb gives it pages of a power of two. The newest
+//! A value stays a little under 16 KiB, since redb gives it pages of a power of two. The newest
 //! block may be partial: the next commit writes it again with more rows. A row longer than a block
 //! stands alone in a longer one. Where a number is missing, a new block begins behind the hole.
 //!
@@ -39,8 +39,8 @@ const HEAD_BYTES: usize = 24;
 const SUM_AT: usize = 20;
 const END_BYTES: usize = 4;
 const MARK: u32 = 1 << 31;
-/// The longest value that redb keeps in eight pages beside its key and header.
-const BLOCK_BYTES_MAX: usize = 32 * 1024 - 64;
+/// The longest value that redb keeps in four pages beside its key and header.
+const BLOCK_BYTES_MAX: usize = 16 * 1024 - 64;
 
 /// A row of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::store::rows;
 use crate::store::tables::{TRANSACTION_BLOCKS, TRANSACTION_CHANGES};
 
 /// So many changes are folded into their block: about a quarter of its rows.
-const FOLD_CHANGES: usize = 32;
+const FOLD_CHANGES: usize = 16;
 /// So many blocks are folded in one commit; others wait for their next change.
 const FOLDS_MAX: usize = 256;
 
@@ -64,10 +64,7 @@ impl Tables<'_> {
         });
         match block.transpose()? {
             Some((first, end)) if seq < end => Ok((first, end)),
-            _ => {
-                let what = format!("transaction {seq} changed, and there is none");
-                Err(StoreError::Inconsistent { what })
-            }
+            _ => Err(no_such_transaction(seq)),
         }
     }
 
@@ -122,6 +119,11 @@ pub(super) fn append_changed(
         None => bytes.extend_from_slice(row),
     }
     Ok(())
+}
+
+/// A change of a transaction that was never made.
+pub(in crate::store) fn no_such_transaction(seq: u64) -> StoreError {
+    StoreError::Inconsistent { what: format!("transaction {seq} changed, and there is none") }
 }
 
 /// A row of a block that cannot be read.

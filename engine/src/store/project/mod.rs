@@ -12,6 +12,7 @@ mod changes;
 mod indexes;
 mod write;
 
+pub(in crate::store) use changes::no_such_transaction;
 pub(in crate::store) use indexes::email_key;
 pub(in crate::store) use write::Written;
 
@@ -20,17 +21,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::checkpoint::Checkpoint;
 use super::runs::Entry;
 use super::tables::{EarlyReversalKey, RecordPlace, StoredAnswer};
+use crate::codec::CodecError;
 use crate::command::effect::{Effect, NetworkLogEntry, RememberedAnswer};
-use crate::command::record::Record;
+use crate::command::record::{AuthorizationView, Record, RecordView};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::CardUsage;
 use crate::domain::company::Company;
 use crate::domain::credential::CredentialFailures;
+use crate::domain::hold::HOLD_LIFETIMES;
 use crate::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::member::{AccessToken, Member};
 use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
-use crate::packed::{RowAnswer, append_line, append_row};
+use crate::packed::{RowAnswer, TransactionView, append_line, append_row};
 use cards::CardChanges;
 
 /// A run of records on its way into the tables.
@@ -57,6 +60,8 @@ pub struct Projection {
     answer_keys: Vec<Entry>,
     early_reversals: BTreeSet<EarlyReversalKey>,
     network_log: BTreeMap<RecordPlace, NetworkLogEntry>,
+    /// Ends of holds that may not follow from when they were made.
+    moved_holds: BTreeSet<(i64, u64)>,
     first_seq: Option<RecordSeq>,
     applied_seq: RecordSeq,
     applied_at: Option<Timestamp>,
@@ -78,9 +83,9 @@ struct PackedRow {
 }
 
 impl PackedRows {
-    fn push(&mut self, number: u64, append: impl FnOnce(&mut Vec<u8>)) {
+    fn push(&mut self, number: u64, is_marked: bool, append: impl FnOnce(&mut Vec<u8>)) {
         append(&mut self.bytes);
-        self.rows.push(PackedRow { number, end: self.bytes.len(), is_marked: false });
+        self.rows.push(PackedRow { number, end: self.bytes.len(), is_marked });
     }
 
     fn last(&self) -> Option<u64> {
@@ -125,6 +130,46 @@ impl Projection {
         self.project_parts(seq, at, parts);
     }
 
+    /// Takes a record as it is read from the journal; an authorization is copied, not decoded.
+    /// Errors: a damaged row.
+    pub fn project_view(&mut self, record: RecordView<'_>) -> Result<(), CodecError> {
+        match record {
+            RecordView::Outcome(record) => self.project(record),
+            RecordView::Authorization(authorization) => {
+                self.project_authorization(&authorization)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn project_authorization(&mut self, view: &AuthorizationView<'_>) -> Result<(), CodecError> {
+        self.begin_record(view.seq(), view.at());
+        let row = view.transaction();
+        let is_marked = view.has_posting() && self.project_hold(&row)?;
+        self.transactions.push(row.seq().0, is_marked, |bytes| {
+            bytes.extend_from_slice(view.row());
+        });
+        self.note_new_hold(row.seq(), row.authorized_at(), row.hold_expires_at());
+        if let (Some(card), Some(usage)) = (row.card(), view.usage()) {
+            self.usages.push((card.0, usage));
+        }
+        self.balances.extend(view.balances().map(|balances| (row.account().0, balances)));
+        Ok(())
+    }
+
+    /// Takes the posting of what a new transaction holds. Returns whether a mark on its row stands
+    /// for it: that is so where all that was requested is held.
+    fn project_hold(&mut self, row: &TransactionView<'_>) -> Result<bool, CodecError> {
+        let amount = row.to_progress()?.held.total();
+        let is_implied = amount == row.requested();
+        if !is_implied {
+            let (account, transaction) = (row.account(), row.seq());
+            let (from, to) = (Book::Funds, Book::Holds);
+            self.postings.push(Posting { account, transaction, from, to, amount });
+        }
+        Ok(is_implied)
+    }
+
     fn begin_record(&mut self, seq: RecordSeq, at: Timestamp) {
         assert!(seq > self.applied_seq, "records come in journal order");
         self.first_seq.get_or_insert(seq);
@@ -158,10 +203,13 @@ impl Projection {
                 put(&mut self.credential_failures, slot.0, row);
             }
             Effect::Transaction(row, progress) => parts.transactions.push((row, progress)),
-            Effect::TransactionProgress(seq, row) => parts.progress.push((seq, row)),
+            Effect::TransactionProgress(seq, row) => {
+                self.note_hold(seq, &row);
+                parts.progress.push((seq, row));
+            }
             Effect::Posting(row) => parts.postings.push(row),
             Effect::StatementLine(row) => self.project_line(&row),
-            Effect::Answer(row) => parts.answers.push(row),
+            Effect::Answer(row) => parts.answers.push(*row),
             Effect::EarlyReversal(row) => {
                 let original = row.original_key.map(|key| key.0);
                 let retrieval = row.retrieval_key.map(|key| key.0);
@@ -175,18 +223,15 @@ impl Projection {
     fn project_parts(&mut self, seq: RecordSeq, at: Timestamp, mut parts: RecordParts) {
         for (record, progress) in parts.transactions {
             let of_row = |answer: &RememberedAnswer| RowAnswer::of(&record, answer);
-            let answer = parts.answers.iter().find_map(|answer| of_row(answer));
+            let answer = parts.answers.iter().find_map(of_row);
             parts.answers.retain(|answer| of_row(answer).is_none());
-            self.transactions.push(record.seq.0, |bytes| {
+            let implied = implied_posting(&record);
+            let implied = parts.postings.iter().position(|posting| *posting == implied);
+            implied.map(|place| parts.postings.remove(place));
+            self.transactions.push(record.seq.0, implied.is_some(), |bytes| {
                 append_row(bytes, &record, &progress, answer.as_ref());
             });
-            let implied = implied_posting(&record);
-            if let Some(place) = parts.postings.iter().position(|posting| *posting == implied) {
-                parts.postings.remove(place);
-                if let Some(row) = self.transactions.rows.last_mut() {
-                    row.is_marked = true;
-                }
-            }
+            self.note_new_hold(record.seq, record.authorized_at, progress.hold_expires_at);
         }
         for (transaction, progress) in parts.progress {
             put(&mut self.progress, transaction.0, *progress);
@@ -195,12 +240,28 @@ impl Projection {
         for answer in parts.answers {
             assert!(!self.answers.contains_key(&seq.0), "a record gives one answer");
             self.answer_keys.push(Entry::new(answer.fingerprint.message_key(), seq.0));
-            put(&mut self.answers, seq.0, (at, *answer));
+            put(&mut self.answers, seq.0, (at, answer));
+        }
+    }
+
+    /// Notes a new hold that does not live as long as holds do.
+    fn note_new_hold(&mut self, seq: TransactionSeq, made_at: Timestamp, ends_at: Timestamp) {
+        let follows = HOLD_LIFETIMES.iter().any(|lifetime| made_at.plus(*lifetime) == ends_at);
+        if !follows && ends_at != Timestamp::MAX {
+            self.moved_holds.insert((ends_at.0, seq.0));
+        }
+    }
+
+    /// Notes a hold that stays open after a change. Where it ends as it would have, it is noted for
+    /// nothing: its transaction is not at hand to tell.
+    fn note_hold(&mut self, seq: TransactionSeq, progress: &TransactionProgress) {
+        if !progress.held.is_empty() && progress.hold_expires_at != Timestamp::MAX {
+            self.moved_holds.insert((progress.hold_expires_at.0, seq.0));
         }
     }
 
     fn project_line(&mut self, line: &StatementLine) {
-        self.lines.push(line.seq.0, |bytes| append_line(bytes, line));
+        self.lines.push(line.seq.0, false, |bytes| append_line(bytes, line));
         self.account_lines.push(Entry::new(u64::from(line.account.0), line.seq.0));
     }
 
@@ -227,7 +288,7 @@ struct RecordParts {
     transactions: Vec<(Box<TransactionRecord>, Box<TransactionProgress>)>,
     progress: Vec<(TransactionSeq, Box<TransactionProgress>)>,
     postings: Vec<Posting>,
-    answers: Vec<Box<RememberedAnswer>>,
+    answers: Vec<RememberedAnswer>,
 }
 
 /// The posting of a hold over all that was requested, which a mark on its row stands for.

@@ -1,12 +1,12 @@
 //! Writes a gathered run into one write transaction: indexes first, since they compare with the
 //! rows as they were, then the rows, then what has expired goes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redb::{Key, ReadableTable, Value, WriteTransaction};
 use serde::Serialize;
 
-use super::changes::{append_changed, unreadable, write_changes};
+use super::changes::{append_changed, no_such_transaction, unreadable, write_changes};
 use super::{PackedRows, Projection, cards, indexes};
 use crate::domain::ids::Timestamp;
 use crate::journal::ChainPosition;
@@ -19,8 +19,8 @@ use crate::store::rows;
 use crate::store::runs::{Entry, RunKind, RunWriter};
 use crate::store::tables::{
     ACCESS_TOKENS, ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, CREDENTIAL_FAILURES,
-    EARLY_REVERSALS, LINE_BLOCKS, ListKey, MEMBERS, META, META_NETWORK_KEY, NETWORK_LOG,
-    POSTING_BLOCKS, RowTable, StoredAnswer, TRANSACTION_BLOCKS,
+    EARLY_REVERSALS, LINE_BLOCKS, ListKey, MEMBERS, META, META_NETWORK_KEY, MOVED_HOLDS,
+    NETWORK_LOG, POSTING_BLOCKS, RowTable, StoredAnswer, TRANSACTION_BLOCKS,
 };
 
 /// What a run has come to.
@@ -79,8 +79,8 @@ impl Projection {
 
     /// What grows with history: transactions, lines, postings, and what they are found by.
     fn write_history(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
-        let first_new = self.transactions.rows.first().map_or(u64::MAX, |row| row.number);
-        let earlier = self.progress.range(..first_new).map(|(seq, row)| (*seq, row)).collect();
+        let earlier =
+            self.progress.range(..self.first_made()).map(|(seq, row)| (*seq, row)).collect();
         write_changes(write_txn, &earlier)?;
         let mut entries = self.write_transactions(write_txn)?;
         append_rows(write_txn, LINE_BLOCKS, &self.lines)?;
@@ -104,10 +104,11 @@ impl Projection {
         }
         let mut blocks = BlockWriter::open(write_txn, TRANSACTION_BLOCKS)?;
         let mut changed = Vec::new();
+        let mut changes = self.progress.range(self.first_made()..).peekable();
         for row in self.transactions.iter() {
             check_order(&blocks, &row)?;
             entries.add_transaction(&TransactionView::parse(row.bytes).map_err(unreadable)?);
-            let change = self.progress.get(&row.number);
+            let change = changes.next_if(|(seq, _)| **seq == row.number).map(|(_, row)| row);
             if change.is_none() {
                 blocks.push(&row)?;
                 continue;
@@ -116,8 +117,16 @@ impl Projection {
             append_changed(&mut changed, row.bytes, change).map_err(unreadable)?;
             blocks.push(&BlockRow { bytes: &changed, ..row })?;
         }
+        if let Some((seq, _)) = changes.next() {
+            return Err(no_such_transaction(*seq));
+        }
         blocks.finish()?;
         Ok(entries)
+    }
+
+    /// The first transaction of the run; beyond all where it makes none.
+    fn first_made(&self) -> u64 {
+        self.transactions.rows.first().map_or(u64::MAX, |row| row.number)
     }
 
     fn write_postings(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
@@ -140,6 +149,7 @@ impl Projection {
         write_table(write_txn, &NETWORK_LOG, &self.network_log)?;
         write_table(write_txn, &ANSWERS, &self.answers)?;
         forget_answers(write_txn, at)?;
+        write_moved_holds(write_txn, &self.moved_holds, at)?;
         let mut early = write_txn.open_table(EARLY_REVERSALS)?;
         for key in &self.early_reversals {
             early.insert(*key, ())?;
@@ -185,6 +195,19 @@ impl Entries {
             }
         }
     }
+}
+
+/// Writes the ends of holds, and lets go of those that are over by `at`: what was due then has run.
+fn write_moved_holds(
+    write_txn: &WriteTransaction,
+    holds: &BTreeSet<(i64, u64)>,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let mut moved = write_txn.open_table(MOVED_HOLDS)?;
+    for key in holds {
+        moved.insert(*key, ())?;
+    }
+    moved.retain_in(..(at.0, 0), |_, ()| false).map_err(StoreError::from)
 }
 
 fn append_rows(

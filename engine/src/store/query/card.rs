@@ -81,7 +81,7 @@ impl Snapshot {
     /// Finds a card by its id, whosever it is.
     pub fn card_by_any_company(&self, id: CardId) -> Result<Option<CardRow>, StoreError> {
         let slot = self.table(CARD_IDS)?.get(id.0.as_u128())?.map(|slot| slot.value());
-        slot.map_or(Ok(None), |slot| self.card(CardSlot(slot)))
+        self.indexed_card(slot, |card| card.profile.id == id)
     }
 
     /// Finds a card of a company by the id of its allowance.
@@ -91,14 +91,29 @@ impl Snapshot {
         id: AllowanceId,
     ) -> Result<Option<CardRow>, StoreError> {
         let slot = self.table(ALLOWANCE_IDS)?.get(id.0.as_u128())?.map(|slot| slot.value());
-        let card = slot.map_or(Ok(None), |slot| self.card(CardSlot(slot)))?;
+        let card = self.indexed_card(slot, |card| card.profile.allowance_id == id)?;
         Ok(card.filter(|card| card.profile.company == company))
     }
 
     /// Finds a card by the hash of its number.
     pub fn card_by_pan_hash(&self, pan_hash: PanHash) -> Result<Option<CardRow>, StoreError> {
         let slot = self.table(PAN_HASHES)?.get(pan_hash.0)?.map(|slot| slot.value());
-        slot.map_or(Ok(None), |slot| self.card(CardSlot(slot)))
+        self.indexed_card(slot, |card| card.record.pan_hash == pan_hash)
+    }
+
+    /// Gets the card an index leads to. Indexes carry no sums of their own: the row tells whether it
+    /// is the right one.
+    fn indexed_card(
+        &self,
+        slot: Option<u32>,
+        is_right: impl FnOnce(&CardRow) -> bool,
+    ) -> Result<Option<CardRow>, StoreError> {
+        let Some(slot) = slot else { return Ok(None) };
+        let card = self.card_tables()?.card(CardSlot(slot))?;
+        if is_right(&card) {
+            return Ok(Some(card));
+        }
+        Err(StoreError::Inconsistent { what: format!("an index leads to another card, {slot}") })
     }
 
     /// Lists cards of a company.

@@ -10,6 +10,7 @@ mod card;
 mod company;
 mod list;
 mod member;
+mod recall;
 mod statement_line;
 mod transaction;
 
@@ -21,6 +22,7 @@ use serde::de::DeserializeOwned;
 pub use account::AccountRow;
 pub use card::{CardFilter, CardRow};
 pub use list::{Listed, Order, Page};
+pub use recall::{HoldsDue, NetworkName, Recalled};
 pub use statement_line::LineFilter;
 pub(super) use transaction::TransactionRows;
 pub use transaction::{TransactionFilter, TransactionRow};

@@ -13,6 +13,7 @@ use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::packed::{RowAnswer, TransactionView, parse_progress};
 use crate::store::blocks::{BlockReader, BlockRow};
 use crate::store::error::StoreError;
+use crate::store::project::no_such_transaction;
 use crate::store::rows;
 use crate::store::runs::RunTables;
 use crate::store::tables::{ListKey, TRANSACTION_BLOCKS, TRANSACTION_CHANGES};
@@ -155,9 +156,10 @@ impl TransactionRows {
         let mut next = changes.next().transpose()?;
         self.blocks.each(numbers, |row| {
             let mut progress = None;
-            if let Some((seq, change)) = &next
-                && seq.value() == row.number
-            {
+            if let Some((seq, change)) = next.take_if(|(seq, _)| seq.value() <= row.number) {
+                if seq.value() < row.number {
+                    return Err(no_such_transaction(seq.value()));
+                }
                 progress = Some(parse_change(change.value())?);
                 next = changes.next().transpose()?;
             }
@@ -207,7 +209,8 @@ fn view_of<'a>(row: &BlockRow<'a>) -> Result<TransactionView<'a>, StoreError> {
     TransactionView::parse(row.bytes).map_err(unreadable)
 }
 
-fn unreadable(source: CodecError) -> StoreError {
+/// A row of a block that cannot be read.
+pub(super) fn unreadable(source: CodecError) -> StoreError {
     StoreError::Row { table: "transaction_blocks", source }
 }
 

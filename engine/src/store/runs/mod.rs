@@ -28,10 +28,9 @@ use redb::{Table, TableDefinition, WriteTransaction};
 
 use super::error::StoreError;
 use chunk::ChunkBuilder;
-use directory::{Directory, Group, Run};
+use directory::{Directory, Run};
 
-pub(in crate::store) use merge::MergeProgress;
-pub(in crate::store) use read::{RunReader, RunTables, Scan};
+pub(in crate::store) use read::{RunReader, RunTables};
 
 /// Kind, run, and the first entry of a chunk.
 pub(in crate::store) type ChunkKey = (u8, u64, u64, u64);
@@ -213,7 +212,8 @@ impl<'txn> RunWriter<'txn> {
     }
 
     /// What the runs of a kind hold, with what this transaction appended.
-    pub(in crate::store) fn reader(
+    #[cfg(test)]
+    fn reader(
         &self,
         kind: RunKind,
     ) -> Result<RunReader<'_, Table<'txn, ChunkKey, &'static [u8]>>, StoreError> {

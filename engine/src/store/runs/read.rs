@@ -94,11 +94,6 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
         Ok(self.scan(major, minor..end, Order::NewestFirst).next().transpose()?.is_some())
     }
 
-    /// The greatest minor of `major`.
-    pub(in crate::store) fn newest(&self, major: u64) -> Result<Option<u64>, StoreError> {
-        self.scan(major, 0..u64::MAX, Order::NewestFirst).next().transpose()
-    }
-
     /// How many runs and parts of runs a question goes to.
     #[cfg(test)]
     pub(super) fn runs(&self) -> usize {

@@ -5,10 +5,12 @@
 
 mod audit;
 mod crash;
+mod history;
 mod model;
 mod projection;
 mod projector;
 mod queries;
+mod recall;
 mod world;
 
 use redb::{Key, ReadableDatabase, ReadableTable, Value};
@@ -131,9 +133,12 @@ fn dump_history(snapshot: &Snapshot) -> Vec<(String, Vec<(String, String)>)> {
         tables.push((table.to_string(), found));
     }
     let runs = snapshot.runs().unwrap();
+    let first = snapshot.first_messages().unwrap();
     for kind in RunKind::ALL {
         let mut entries = Vec::new();
-        runs.reader(kind).unwrap().each(0, |entry| entries.push(entry)).unwrap();
+        // Keys of messages that ended go with some later checkpoint.
+        let reader = runs.reader(kind).unwrap();
+        reader.each(first.first_of(kind), |entry| entries.push(entry)).unwrap();
         entries.sort();
         let entries = entries.iter().map(|entry| (format!("{entry:?}"), String::new()));
         tables.push((format!("{kind:?}"), entries.collect()));

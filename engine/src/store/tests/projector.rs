@@ -98,6 +98,10 @@ struct Follower {
 }
 
 fn follow(line: &Line, store: &Arc<Store>) -> Follower {
+    follow_at(line, store, QUICK)
+}
+
+fn follow_at(line: &Line, store: &Arc<Store>, pacing: Pacing) -> Follower {
     let watermark = Arc::new(Watermark::new(store.checkpoint().unwrap().applied_seq));
     let (tell, checkpoints) = channel();
     let on_checkpoint = Box::new(move |checkpoint| tell.send(checkpoint).unwrap());
@@ -106,7 +110,7 @@ fn follow(line: &Line, store: &Arc<Store>) -> Follower {
         Arc::clone(&line.reader),
         Arc::clone(&line.feed),
         Arc::clone(&watermark),
-        ProjectorOptions { partition: 0, pacing: QUICK, on_checkpoint },
+        ProjectorOptions { partition: 0, pacing, on_checkpoint },
     )
     .unwrap();
     Follower { projector, watermark, checkpoints }
@@ -165,6 +169,49 @@ fn the_tables_follow_the_journal_and_go_on_after_a_restart() {
     {
         assert_eq!(found, expected);
     }
+}
+
+/// Under load a commit waits for more; for whoever waits to read, it does not.
+#[test]
+fn records_gather_until_somebody_waits_for_them() {
+    let records = journal(34, 120);
+    let line = open_journal(&FaultyBackend::new(), &FaultyBackend::new(), Checkpoint::default());
+    let store = Arc::new(Store::open_with_backend(FaultyBackend::new(), DIRECTORY).unwrap());
+    let never = Duration::from_secs(24 * 60 * 60);
+    let pacing = Pacing { visible_interval: never, checkpoint_interval: never, ..QUICK };
+    let follower = follow_at(&line, &store, pacing);
+    line.commit(&records[..10]);
+    // Nobody rings for who just looks, so this also shows that one who waits is noticed.
+    assert_eq!(follower.wait_for(RecordSeq(10)), RecordSeq(10));
+    for run in records[10..].chunks(10) {
+        line.commit(run);
+        let applied = follower.watermark.applied();
+        assert_eq!(applied, RecordSeq(10), "nobody waits, and an interval is a day");
+    }
+    assert!(line.feed.age_of_oldest() > Duration::ZERO);
+    // All that gathered comes at once; the newest batch may still be on its way.
+    assert!(follower.wait_for(RecordSeq(11)) >= RecordSeq(110));
+    line.close();
+    assert_eq!(follower.stop().unwrap().applied_seq, RecordSeq(120));
+}
+
+#[test]
+fn a_checkpoint_comes_by_volume() {
+    let records = journal(35, 200);
+    let line = open_journal(&FaultyBackend::new(), &FaultyBackend::new(), Checkpoint::default());
+    let store = Arc::new(Store::open_with_backend(FaultyBackend::new(), DIRECTORY).unwrap());
+    let never = Duration::from_secs(24 * 60 * 60);
+    let pacing = Pacing { checkpoint_interval: never, checkpoint_records: 50, ..QUICK };
+    let follower = follow_at(&line, &store, pacing);
+    for run in records.chunks(10) {
+        line.commit(run);
+        follower.wait_for(run[9].seq);
+    }
+    line.close();
+    let checkpoints: Vec<_> =
+        follower.checkpoints.iter().take(4).map(|point| point.applied_seq.0).collect();
+    assert_eq!(checkpoints, [50, 100, 150, 200]);
+    follower.stop();
 }
 
 #[test]

@@ -113,7 +113,12 @@ fn check_cards(model: &Model, snapshot: &Snapshot, filter: &CardFilter, page: &P
     }
 }
 
-fn check_transactions(model: &Model, snapshot: &Snapshot, filter: &TransactionFilter, page: &Page) {
+pub(super) fn check_transactions(
+    model: &Model,
+    snapshot: &Snapshot,
+    filter: &TransactionFilter,
+    page: &Page,
+) {
     let rows = |accepts: &dyn Fn(&TransactionRow) -> bool| -> Vec<_> {
         let rows = model.transactions.values().filter(|row| accepts(row));
         rows.map(|row| (row.record.authorized_at, row.clone())).collect()
@@ -137,7 +142,7 @@ fn check_transactions(model: &Model, snapshot: &Snapshot, filter: &TransactionFi
     }
 }
 
-fn check_lines(model: &Model, snapshot: &Snapshot, filter: &LineFilter, page: &Page) {
+pub(super) fn check_lines(model: &Model, snapshot: &Snapshot, filter: &LineFilter, page: &Page) {
     for account in [0, 1, 7].map(AccountSlot) {
         let rows: Vec<_> = model
             .lines

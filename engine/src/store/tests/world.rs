@@ -27,6 +27,7 @@ use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::transaction::*;
 use crate::journal::testing::next_random;
+use crate::packed::RowAnswer;
 
 const COMPANIES: u32 = 2;
 pub(super) const EMAILS: [&str; 4] = ["ann@a.test", "Ann@a.test", "bob@a.test", "Éva@a.test"];
@@ -323,14 +324,35 @@ impl World {
         self.transactions.push((record.clone(), progress.clone()));
         let transaction = record.seq;
         let posting = Posting { account, transaction, from: Book::Funds, to: Book::Holds, amount };
-        let answer = self.answer(24);
-        self.record(vec![
-            Effect::Transaction(Box::new(record), Box::new(progress)),
-            Effect::Posting(posting),
-            Effect::CardUsage(self.cards[card].0.slot, usage),
-            Effect::AccountBalances(account, self.balances[account.index()]),
-            answer,
-        ]);
+        let posting = Effect::Posting(posting);
+        let (given, other) = (self.answer_of(&record), self.answer(24));
+        let made = Effect::Transaction(Box::new(record), Box::new(progress));
+        let usage = Effect::CardUsage(self.cards[card].0.slot, usage);
+        let balances = Effect::AccountBalances(account, self.balances[account.index()]);
+        // As the shard makes it, which is packed; with an answer that the row does not say, or
+        // none; and in another order.
+        let effects = match self.below(4) {
+            0 => vec![posting, made, usage, balances, given],
+            1 => vec![posting, made, usage, balances, other],
+            2 => vec![posting, made, usage, balances],
+            _ => vec![made, posting, usage, balances, given],
+        };
+        self.record(effects);
+    }
+
+    /// The answer that follows from a transaction's row; it renews a key of the few.
+    fn answer_of(&mut self, record: &TransactionRecord) -> Effect {
+        let fingerprint = Fingerprint {
+            key: DuplicateKey(u128::from(self.below(40))),
+            trace: None,
+            content: self.below(1_000),
+            window: [DuplicateWindow::Day, DuplicateWindow::RepeatsOnly { is_repeat: false }]
+                [usize::try_from(self.below(2)).unwrap()],
+        };
+        let balance = self.amount();
+        let kept =
+            RowAnswer { fingerprint, allowance_balance: balance, currency: CurrencyCode(840) };
+        Effect::Answer(Box::new(kept.answer(record)))
     }
 
     fn decline(&mut self) {

@@ -1,0 +1,233 @@
+//! What an answer repeats of its request: the bytes of those elements, copied once from the frame.
+//!
+//! A frame holds card data and is wiped as soon as it is read; what identifies the message waits here, in a place of
+//! fixed size, until its answer is known. The elements stand as on the wire, length prefixes included and one after the
+//! other, so an answer in the same dialect copies them in runs.
+//!
+//! INVARIANT: the elements passed the checks of `codec` and none is binary, so they are written as they were read.
+
+use std::fmt;
+
+use crate::bitmap::Bitmap;
+use crate::fields::{Class, field};
+use crate::message::Message;
+use crate::mti::Mti;
+use crate::number::parse_number;
+
+/// The elements that identify a request and come back in its answer. Card data other than the card number does not.
+pub const ECHOED: Bitmap = Bitmap::of(&[
+    2, 3, 4, 5, 6, 7, 11, 12, 13, 15, 18, 19, 22, 23, 24, 25, 32, 33, 37, 41, 42, 43, 49, 50, 51,
+    70, 90, 95,
+]);
+/// Those, and the name of an earlier authorization, which some answers repeat.
+const KEPT: Bitmap = ECHOED.union(Bitmap::of(&[38]));
+const KEPT_ELEMENTS: usize = KEPT.len();
+/// The room that all kept elements take at their longest. Units: bytes.
+pub const ECHO_BYTES_MAX: usize = bytes_max();
+
+/// The kept elements of one request. Its `Debug` shows no content.
+#[derive(Clone)]
+pub struct Echo {
+    mti: Mti,
+    kept: Bitmap,
+    /// Where each kept element ends, in their order.
+    ends: [u16; KEPT_ELEMENTS],
+    bytes: [u8; ECHO_BYTES_MAX],
+}
+
+impl Echo {
+    /// The place of a message that is still to come.
+    pub const EMPTY: Self = Self {
+        mti: Mti::NETWORK_REQUEST,
+        kept: Bitmap::EMPTY,
+        ends: [0; KEPT_ELEMENTS],
+        bytes: [0; ECHO_BYTES_MAX],
+    };
+
+    /// What an answer to this request may repeat.
+    #[must_use]
+    pub fn of(request: &Message<'_>) -> Self {
+        let mut echo = Self::EMPTY;
+        echo.copy(request);
+        echo
+    }
+
+    /// Keeps this request in the place of whatever was kept.
+    pub fn copy(&mut self, request: &Message<'_>) {
+        self.mti = request.mti();
+        self.kept = KEPT.intersection(request.present());
+        let (mut run, mut filled) = (0..0, 0);
+        for (de, end) in self.kept.elements().zip(&mut self.ends) {
+            let place = request.wire_range(de);
+            if place.start != run.end {
+                filled = append(&mut self.bytes, filled, request.wire_bytes(run));
+                run = place.start..place.start;
+            }
+            run.end = place.end;
+            *end = u16::try_from(filled + run.len()).unwrap_or(u16::MAX);
+        }
+        append(&mut self.bytes, filled, request.wire_bytes(run));
+    }
+
+    /// Wipes the card number and all else.
+    pub fn clear(&mut self) {
+        let len = self.len();
+        self.bytes[..len].fill(0);
+        self.kept = Bitmap::EMPTY;
+    }
+
+    /// The type of the request.
+    #[must_use]
+    pub const fn mti(&self) -> Mti {
+        self.mti
+    }
+
+    /// The elements kept.
+    #[must_use]
+    pub const fn kept(&self) -> Bitmap {
+        self.kept
+    }
+
+    /// The content of a kept element.
+    #[must_use]
+    pub fn get(&self, de: u8) -> Option<&[u8]> {
+        if !self.kept.contains(de) {
+            return None;
+        }
+        let prefix = usize::from(field(de)?.length.prefix_digits());
+        self.bytes.get(self.start_of(de) + prefix..self.end_of(de))
+    }
+
+    /// The number that a kept element of digits spells.
+    #[must_use]
+    pub fn get_number(&self, de: u8) -> Option<u64> {
+        parse_number(self.get(de)?)
+    }
+
+    /// Where the element starts, or would.
+    pub(crate) fn start_of(&self, de: u8) -> usize {
+        self.end_of_first(self.kept.count_below(de))
+    }
+
+    /// Where the element ends, or would start.
+    pub(crate) fn end_of(&self, de: u8) -> usize {
+        self.end_of_first(self.kept.count_below(de.saturating_add(1)))
+    }
+
+    /// Elements as on the wire.
+    pub(crate) fn wire_bytes(&self, start: usize, end: usize) -> &[u8] {
+        self.bytes.get(start..end).unwrap_or_default()
+    }
+
+    /// Bytes of all kept elements.
+    pub(crate) fn len(&self) -> usize {
+        self.end_of_first(self.kept.len())
+    }
+
+    fn end_of_first(&self, count: usize) -> usize {
+        count.checked_sub(1).and_then(|last| self.ends.get(last)).map_or(0, |end| usize::from(*end))
+    }
+}
+
+impl Default for Echo {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl fmt::Debug for Echo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Echo")
+            .field("mti", &self.mti)
+            .field("kept", &self.kept)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Appends to what is filled of the place, which has room for all. Returns how much is filled then.
+fn append(place: &mut [u8], filled: usize, bytes: &[u8]) -> usize {
+    let end = filled + bytes.len();
+    // INVARIANT: the place takes every kept element at its longest.
+    place[filled..end].copy_from_slice(bytes);
+    end
+}
+
+const fn bytes_max() -> usize {
+    let (mut de, mut bytes) = (2, 0);
+    while de <= 128 {
+        if let (true, Some(spec)) = (KEPT.contains(de), field(de)) {
+            assert!(!matches!(spec.class, Class::Binary), "hex text would have to be rewritten");
+            bytes += (spec.len_max + spec.length.prefix_digits()) as usize;
+        }
+        de += 1;
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BitmapEncoding, Dialect, LengthPrefix, MessageBuilder, decode};
+
+    const HEX_TEXT: Dialect = Dialect {
+        bitmap: BitmapEncoding::HexText,
+        length_prefix: LengthPrefix::TwoBytes,
+        tpdu: false,
+    };
+
+    fn request() -> MessageBuilder {
+        MessageBuilder::new(Mti::AUTHORIZATION_REQUEST)
+            .set(2, b"4111111111111111")
+            .set_number(4, 5000)
+            .set_number(11, 42)
+            .set(14, b"2912")
+            .set_number(32, 12_345)
+            .set_text(37, "RRN000000001")
+            .set_text(38, "A1B2C3")
+            .set_text(48, "9203123")
+            .set(52, &[0xab; 8])
+            .set_text(95, "000000003050000000000000C00000000C00000000")
+    }
+
+    fn echo_of(request: &MessageBuilder, dialect: &Dialect) -> Echo {
+        let mut frame = Vec::new();
+        request.encode(&mut frame, dialect).unwrap();
+        Echo::of(&decode(&frame, dialect).unwrap())
+    }
+
+    #[test]
+    fn what_identifies_a_request_is_kept_and_no_secret() {
+        for dialect in [Dialect::default(), HEX_TEXT] {
+            let echo = echo_of(&request(), &dialect);
+            let kept: Vec<u8> = echo.kept().elements().collect();
+            assert_eq!(kept, [2, 4, 11, 32, 37, 38, 95]);
+            assert_eq!(echo.get(2), Some(&b"4111111111111111"[..]));
+            assert_eq!((echo.get_number(4), echo.get_number(11)), (Some(5000), Some(42)));
+            assert_eq!((echo.get(32), echo.get(38)), (Some(&b"12345"[..]), Some(&b"A1B2C3"[..])));
+            assert_eq!((echo.get(14), echo.get(48), echo.get(52)), (None, None, None));
+            assert_eq!(echo.wire_bytes(0, echo.start_of(4)), b"164111111111111111");
+            assert_eq!((echo.start_of(3), echo.end_of(128)), (18, echo.len()));
+        }
+    }
+
+    #[test]
+    fn the_longest_of_every_element_fits_and_leaves_nothing_when_cleared() {
+        let full = KEPT.elements().fold(MessageBuilder::new(Mti::REVERSAL_REQUEST), |built, de| {
+            let longest = vec![b'1'; usize::from(field(de).unwrap().len_max)];
+            built.set(de, &longest)
+        });
+        let mut echo = echo_of(&full, &Dialect::default());
+        assert_eq!((echo.kept(), echo.len()), (KEPT, ECHO_BYTES_MAX));
+        echo.clear();
+        assert_eq!((echo.len(), echo.get(2)), (0, None));
+        assert!(echo.bytes.iter().all(|byte| *byte == 0));
+        echo.copy(&decode(b"0800\0\0\0\0\0\0\0\0", &Dialect::default()).unwrap());
+        assert_eq!((echo.mti(), echo.len()), (Mti::NETWORK_REQUEST, 0));
+    }
+
+    #[test]
+    fn debug_shows_no_content() {
+        let shown = format!("{:?}", echo_of(&request(), &Dialect::default()));
+        assert_eq!(shown, "Echo { mti: Mti(0100), kept: [2, 4, 11, 32, 37, 38, 95], .. }");
+    }
+}

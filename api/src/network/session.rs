@@ -1,0 +1,205 @@
+//! What is said on one connection of the ISO 8583 door: messages become commands, answers become
+//! frames. Nothing here reads or writes a socket.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::Context;
+use std::time::Duration;
+
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::submission::{Envelope, ReplyPort};
+use cardswitch_iso8583::frame::{Tpdu, write_frame};
+use cardswitch_iso8583::{Dialect, decode};
+
+use super::buffers;
+use super::counters::Counters;
+use super::in_flight::{ConnectionPort, InFlight, Pending};
+use super::limits;
+use super::mapping::{Mapped, Refusal, map_message};
+use super::mapping_answer::AnswerElements;
+use crate::secrets::Secrets;
+use crate::switch::Submit;
+
+/// What all connections of a listener share.
+pub(super) struct Shared {
+    pub(super) engine: Arc<dyn Submit>,
+    pub(super) secrets: Arc<Secrets>,
+    pub(super) dialect: Dialect,
+    pub(super) idle_limit: Duration,
+    pub(super) counters: Arc<Counters>,
+}
+
+/// The conversation with one peer.
+pub(super) struct Session {
+    peer: SocketAddr,
+    shared: Arc<Shared>,
+    in_flight: InFlight,
+    port: Arc<ConnectionPort>,
+    arrived: Vec<(u64, Reply)>,
+    outbox: Vec<u8>,
+    bad_messages: u64,
+}
+
+impl Session {
+    pub(super) fn new(peer: SocketAddr, shared: Arc<Shared>) -> Self {
+        Self {
+            peer,
+            shared,
+            in_flight: InFlight::default(),
+            port: Arc::default(),
+            arrived: Vec::new(),
+            outbox: Vec::new(),
+            bad_messages: 0,
+        }
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(super) const fn bad_messages(&self) -> u64 {
+        self.bad_messages
+    }
+
+    /// Whether every request has its answer.
+    pub(super) const fn is_all_answered(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// Whether another request may be taken.
+    pub(super) const fn has_room(&self) -> bool {
+        self.in_flight.len() < limits::IN_FLIGHT_MAX && self.outbox.len() < limits::OUTBOX_BYTES_MAX
+    }
+
+    /// The answers not yet written to the peer.
+    pub(super) fn outbox(&self) -> &[u8] {
+        &self.outbox
+    }
+
+    /// Notes that so much of the outbox was written.
+    pub(super) fn wrote(&mut self, bytes: usize) {
+        self.outbox.drain(..bytes);
+        if self.outbox.is_empty() {
+            buffers::give_back(std::mem::take(&mut self.outbox));
+        }
+    }
+
+    /// Answers a message at once, or adds the envelope that takes it to the engine.
+    pub(super) fn take_message(
+        &mut self,
+        frame: &[u8],
+        tpdu: Option<Tpdu>,
+        envelopes: &mut Vec<Envelope>,
+    ) {
+        let message = match decode(frame, &self.shared.dialect) {
+            Ok(message) => message,
+            Err(error) => {
+                self.note_bad_message(&error);
+                let refused = AnswerElements::refused(Refusal::Undecodable(error.de));
+                if let Some(readable) = &error.readable {
+                    self.answer(&Pending::of(readable, tpdu), &refused);
+                }
+                return;
+            }
+        };
+        match map_message(&message, &self.shared.secrets) {
+            Mapped::Ask(command) => {
+                let tag = self.in_flight.insert(&message, tpdu);
+                let port = Arc::clone(&self.port) as Arc<dyn ReplyPort>;
+                envelopes.push(Envelope { command, tag, port });
+            }
+            Mapped::Answer(code) => {
+                self.answer(&Pending::of(&message, tpdu), &AnswerElements::plain(code));
+            }
+            Mapped::Refuse(refusal) => {
+                self.note_bad_message(&format_args!("{} {refusal:?}", message.mti()));
+                self.answer(&Pending::of(&message, tpdu), &AnswerElements::refused(refusal));
+            }
+            Mapped::Ignore => {
+                self.note_bad_message(&format_args!("{} is never answered", message.mti()));
+            }
+        }
+    }
+
+    /// Hands a batch to the engine, or answers all of it that it was not taken.
+    pub(super) fn submit(&mut self, envelopes: Vec<Envelope>) {
+        if envelopes.is_empty() {
+            return;
+        }
+        let tags: Vec<u64> = envelopes.iter().map(|envelope| envelope.tag).collect();
+        self.shared.counters.add_messages(tags.len());
+        if let Err(error) = self.shared.engine.submit(envelopes) {
+            self.shared.counters.add_not_taken(tags.len());
+            tracing::debug!(peer = %self.peer, %error, messages = tags.len(), "not taken");
+            for tag in tags {
+                self.answer_pending(tag, |_| AnswerElements::not_taken());
+            }
+        }
+    }
+
+    /// Takes the engine's answers. Returns whether there were any; where not, the task is woken
+    /// when some come.
+    pub(super) fn take_answers(&mut self, context: &mut Context<'_>) -> bool {
+        let mut arrived = std::mem::take(&mut self.arrived);
+        let any = self.port.poll_take(context, &mut arrived).is_ready();
+        for (tag, reply) in arrived.drain(..) {
+            if reply == Reply::OutcomeUnknown {
+                self.shared.counters.add_outcome_unknown();
+            }
+            self.answer_pending(tag, |request| AnswerElements::of_reply(&request.echo, &reply));
+        }
+        self.arrived = arrived;
+        any
+    }
+
+    /// Gives memory back where nothing is in flight.
+    pub(super) fn rest(&mut self) {
+        if self.in_flight.is_empty() && self.arrived.capacity() > 0 {
+            self.arrived = Vec::new();
+            self.port.rest();
+        }
+        self.in_flight.rest();
+    }
+
+    fn answer_pending(&mut self, tag: u64, elements: impl FnOnce(&Pending) -> AnswerElements) {
+        let (peer, dialect, outbox) = (self.peer, &self.shared.dialect, &mut self.outbox);
+        self.in_flight.finish(tag, |request| {
+            append_answer(outbox, peer, dialect, request, &elements(request));
+        });
+    }
+
+    fn answer(&mut self, request: &Pending, elements: &AnswerElements) {
+        append_answer(&mut self.outbox, self.peer, &self.shared.dialect, request, elements);
+    }
+
+    /// Counts a bad message and logs it, ever more seldom: a peer must not fill the log.
+    pub(super) fn note_bad_message(&mut self, fault: &dyn fmt::Display) {
+        self.bad_messages += 1;
+        self.shared.counters.add_bad_message();
+        if self.bad_messages.is_power_of_two() {
+            tracing::warn!(peer = %self.peer, bad_messages = self.bad_messages, %fault, "bad message");
+        }
+    }
+}
+
+fn append_answer(
+    outbox: &mut Vec<u8>,
+    peer: SocketAddr,
+    dialect: &Dialect,
+    request: &Pending,
+    elements: &AnswerElements,
+) {
+    if request.echo.mti().response().is_none() {
+        return;
+    }
+    if outbox.capacity() == 0 {
+        *outbox = buffers::take();
+    }
+    let written = write_frame(outbox, dialect, request.tpdu.map(Tpdu::swapped), |out| {
+        elements.encode(&request.echo, out, dialect)
+    });
+    if let Err(error) = written {
+        tracing::warn!(%peer, %error, mti = %request.echo.mti(), "cannot be answered");
+    }
+}

@@ -1,0 +1,175 @@
+//! Reads for the shard what is not in its memory: one thread, answers in the order of the questions.
+//!
+//! The shard never waits for the tables to catch up: what they do not have yet is in its memory
+//! (`shard/recall.rs`), so any snapshot taken after a question answers it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+
+use crate::command::effect::RememberedAnswer;
+use crate::domain::ids::{Timestamp, TransactionSeq};
+use crate::shard::{AnswerPlace, Loaded, LoadedTransaction, PurchaseKey, Wanted};
+
+/// Why the tables cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecallError(pub String);
+
+impl fmt::Display for RecallError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the tables cannot be read: {}", self.0)
+    }
+}
+
+impl std::error::Error for RecallError {}
+
+/// What the loader asks a snapshot of the tables.
+pub trait Recall {
+    /// A transaction, declined or not.
+    fn transaction(&self, seq: TransactionSeq) -> Result<Option<LoadedTransaction>, RecallError>;
+
+    /// The answer kept at a place.
+    fn answer_at(&self, place: AnswerPlace) -> Result<Option<RememberedAnswer>, RecallError>;
+
+    /// The transactions that carry a key and were not declined, the newest first; one that does not
+    /// carry it may be among them.
+    fn carriers(&self, key: PurchaseKey) -> Result<Vec<TransactionSeq>, RecallError>;
+
+    /// Where the answers are that have this key of a message.
+    fn answers_under(&self, key: u64) -> Result<Vec<AnswerPlace>, RecallError>;
+
+    /// The holds that end after `after` and by `until`, or by an earlier instant where there are
+    /// many; that instant.
+    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldsDue, RecallError>;
+}
+
+/// Holds and their ends, and by when they are all there.
+pub type HoldsDue = (Vec<(TransactionSeq, Timestamp)>, Timestamp);
+
+/// Takes snapshots of the tables.
+pub trait RecallSource: Send + Sync {
+    /// What is visible now.
+    fn snapshot(&self) -> Result<Box<dyn Recall + '_>, RecallError>;
+}
+
+/// A question of the shard.
+#[derive(Clone, Debug)]
+pub enum Question {
+    /// What a command needs.
+    Command(Wanted),
+    /// Transactions that timers need.
+    Transactions(Vec<TransactionSeq>),
+    /// The holds that end after the first instant and by the second.
+    Holds(Timestamp, Timestamp),
+}
+
+/// What the tables said.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// To `Command` and `Transactions`.
+    Loaded(Loaded),
+    /// To `Holds`.
+    Holds(HoldsDue),
+}
+
+impl Answer {
+    /// The answer to `Command` or `Transactions`.
+    pub(crate) fn into_loaded(self) -> Loaded {
+        match self {
+            Self::Loaded(loaded) => loaded,
+            Self::Holds(_) => unreachable!("answers come in the order of the questions"),
+        }
+    }
+
+    /// The answer to `Holds`.
+    pub(crate) fn into_holds(self) -> HoldsDue {
+        match self {
+            Self::Holds(holds) => holds,
+            Self::Loaded(_) => unreachable!("answers come in the order of the questions"),
+        }
+    }
+}
+
+/// The shard's end of the loader.
+#[derive(Debug)]
+pub struct LoaderEnds {
+    /// Where questions go.
+    pub questions: Sender<Question>,
+    /// Where answers come, in the order of the questions.
+    pub answers: Receiver<Result<Answer, RecallError>>,
+}
+
+/// Starts the loader on a thread of its own; it ends when the shard's end is dropped.
+/// Errors: the system starts no more threads.
+pub fn spawn_loader(
+    source: Arc<dyn RecallSource>,
+) -> std::io::Result<(LoaderEnds, JoinHandle<()>)> {
+    // The shard bounds how many questions are open.
+    let (questions, asked) = unbounded();
+    let (answered, answers) = unbounded();
+    let run = move || {
+        for question in asked {
+            let answer = answer(source.as_ref(), &question);
+            if answered.send(answer).is_err() {
+                break;
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name("loader-0".to_owned()).spawn(run)?;
+    Ok((LoaderEnds { questions, answers }, thread))
+}
+
+/// Answers one question from a snapshot taken now.
+/// Errors: the tables cannot be read.
+pub fn answer(source: &dyn RecallSource, question: &Question) -> Result<Answer, RecallError> {
+    let snapshot = source.snapshot()?;
+    match question {
+        Question::Command(wanted) => load(&*snapshot, wanted).map(Answer::Loaded),
+        Question::Transactions(sequences) => {
+            let wanted = Wanted { transactions: sequences.clone(), ..Wanted::default() };
+            load(&*snapshot, &wanted).map(Answer::Loaded)
+        }
+        Question::Holds(after, until) => snapshot.holds_due(*after, *until).map(Answer::Holds),
+    }
+}
+
+fn load(tables: &dyn Recall, wanted: &Wanted) -> Result<Loaded, RecallError> {
+    let mut loaded = Loaded::default();
+    for seq in &wanted.transactions {
+        loaded.transactions.extend(tables.transaction(*seq)?);
+    }
+    for key in &wanted.purchases {
+        let owner = find_owner(tables, *key)?;
+        loaded.purchases.push((*key, owner.as_ref().map(|owner| owner.record.seq)));
+        loaded.transactions.extend(owner);
+    }
+    let mut places = wanted.answers.clone();
+    if let Some(key) = wanted.message {
+        places.extend(tables.answers_under(key)?);
+    }
+    for place in places {
+        loaded.answers.extend(tables.answer_at(place)?);
+    }
+    Ok(loaded)
+}
+
+/// The transaction that a key names: the newest that carries it and is no refund, or else the
+/// oldest refund, since a refund takes no key over.
+fn find_owner(
+    tables: &dyn Recall,
+    key: PurchaseKey,
+) -> Result<Option<LoadedTransaction>, RecallError> {
+    let mut oldest_refund = None;
+    for seq in tables.carriers(key)? {
+        let Some(found) = tables.transaction(seq)?.filter(|found| found.carries(key)) else {
+            continue;
+        };
+        if !found.is_refund() {
+            return Ok(Some(found));
+        }
+        oldest_refund = Some(found);
+    }
+    Ok(oldest_refund)
+}

@@ -1,0 +1,109 @@
+//! Asks for the memory that the commands behind the one at hand will touch.
+//!
+//! | commands ahead | what is asked for |
+//! |---|---|
+//! | 24 | the request itself |
+//! | 16 | the lines of the indexes: card number, message, keys |
+//! | 8 | the card's lines, found through the index |
+//! | 4 | the account's line, found through the card |
+//!
+//! Only hints: what a command reads and what it gives is the same without them.
+
+use super::memory::prefetch;
+use super::state::ShardState;
+use crate::command::Command;
+use crate::command::network::{CardRef, NetworkCommand, NetworkRequest, PurchaseFacts};
+use crate::domain::card::PanHash;
+
+const REQUEST_AHEAD: usize = 24;
+const INDEX_AHEAD: usize = 16;
+const CARD_AHEAD: usize = 8;
+const ACCOUNT_AHEAD: usize = 4;
+
+/// Asks for what the commands behind `position` need; called before each command is taken, where
+/// `command_at` gives the commands of the batch by their place.
+pub fn look_ahead<'a>(
+    state: &ShardState,
+    command_at: impl Fn(usize) -> Option<&'a Command>,
+    position: usize,
+) {
+    let request_at = |position| match command_at(position)? {
+        Command::Network(request) => Some(&**request),
+        Command::Admin(_) | Command::Tick => None,
+    };
+    let stages: [(usize, fn(&ShardState, &NetworkRequest)); 4] = [
+        (REQUEST_AHEAD, prefetch_request),
+        (INDEX_AHEAD, prefetch_lines),
+        (CARD_AHEAD, prefetch_card),
+        (ACCOUNT_AHEAD, prefetch_account),
+    ];
+    for (ahead, stage) in stages {
+        // At the start of a batch nothing was asked for yet.
+        let first = if position == 0 { 0 } else { position + ahead };
+        for request in (first..=position + ahead).filter_map(request_at) {
+            stage(state, request);
+        }
+    }
+}
+
+fn facts_of(request: &NetworkRequest) -> Option<&PurchaseFacts> {
+    match &request.command {
+        NetworkCommand::Authorize(authorize) => Some(&authorize.facts),
+        NetworkCommand::Advise(advise) => Some(&advise.facts),
+        NetworkCommand::Refund(refund) => Some(&refund.facts),
+        NetworkCommand::Present(present) => present.facts.as_ref(),
+        NetworkCommand::Reverse(_) | NetworkCommand::InquireBalance(_) => None,
+    }
+}
+
+fn pan_of(request: &NetworkRequest) -> Option<PanHash> {
+    let card = match &request.command {
+        NetworkCommand::Reverse(reverse) => reverse.card?,
+        NetworkCommand::InquireBalance(inquiry) => inquiry.card,
+        _ => facts_of(request)?.card,
+    };
+    match card {
+        CardRef::Pan(hash, _) => Some(hash),
+        CardRef::Id(_) => None,
+    }
+}
+
+/// The lines of a request that another thread wrote.
+fn prefetch_request(_: &ShardState, request: &NetworkRequest) {
+    prefetch(request);
+    prefetch(&request.fingerprint);
+    if let NetworkCommand::Authorize(authorize) = &request.command {
+        prefetch(&authorize.facts.card);
+        prefetch(&authorize.facts.merchant);
+        prefetch(&authorize.facts.merchant.zip);
+        prefetch(&authorize.facts.trace);
+        prefetch(&authorize.facts.trace.original_key);
+        prefetch(&authorize.credentials);
+    }
+}
+
+fn prefetch_lines(state: &ShardState, request: &NetworkRequest) {
+    if let Some(pan) = pan_of(request) {
+        state.cards.prefetch_pan(pan);
+    }
+    if let Some(fingerprint) = &request.fingerprint {
+        state.messages.prefetch(fingerprint);
+    }
+    if let Some(facts) = facts_of(request) {
+        state.transactions.prefetch_keys(facts.trace.original_key, facts.trace.retrieval_key);
+    }
+}
+
+fn prefetch_card(state: &ShardState, request: &NetworkRequest) {
+    if let Some(slot) = pan_of(request).and_then(|pan| state.cards.prefetch_record(pan)) {
+        state.cards.prefetch_head(slot);
+    }
+}
+
+fn prefetch_account(state: &ShardState, request: &NetworkRequest) {
+    if let Some(slot) = pan_of(request).and_then(|pan| state.cards.find_by_pan(pan))
+        && let Some(account) = state.accounts.get(state.card(slot).account.index())
+    {
+        prefetch(account);
+    }
+}

@@ -1,0 +1,254 @@
+//! The shard's open questions to the tables, and the commands that wait for their answers.
+//!
+//! Answers come in the order of the questions, so a queue on either side matches them. Questions for
+//! commands and for timers ahead are asked in passing; where the shard cannot go on without an
+//! answer, it waits.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, RecvError, Sender, unbounded};
+
+use super::recall::{Loaded, Wanted};
+use super::state::ShardState;
+use super::timers::Timer;
+use crate::domain::ids::{RecordSeq, Timestamp};
+use crate::limits;
+use crate::loader::{Answer, HoldsDue, LoaderEnds, Question, RecallError};
+use crate::store::Watermark;
+use crate::submission::Envelope;
+
+/// How the shard reaches the tables.
+#[derive(Debug)]
+pub struct RecallWiring {
+    /// Who reads them.
+    pub loader: LoaderEnds,
+    /// How far they are.
+    pub watermark: Arc<Watermark>,
+}
+
+/// So far ahead are ends of holds kept in memory. Units: microseconds.
+const TIMERS_AHEAD: i64 = 2 * Timestamp::HOUR;
+/// When no more than this is left of them, the next ones are asked for. Units: microseconds.
+const TIMERS_LEFT_MIN: i64 = Timestamp::HOUR;
+/// What a timer needs is loaded together with what those shortly behind it need.
+/// Units: microseconds.
+const LOADED_AHEAD: i64 = Timestamp::SECOND;
+
+/// An answer, and the newest record that the tables had when it was asked for.
+type AsOf<T> = (RecordSeq, Result<T, RecallError>);
+
+pub(super) struct Questions {
+    questions: Option<Sender<Question>>,
+    answers: Receiver<Result<Answer, RecallError>>,
+    watermark: Option<Arc<Watermark>>,
+    /// What each open question is for, the oldest first.
+    open: VecDeque<(Purpose, RecordSeq)>,
+    /// Commands whose questions are open or answered, in order.
+    aside: VecDeque<Envelope>,
+    /// The answers for the first of them.
+    answered: VecDeque<AsOf<Loaded>>,
+    /// Ends of holds that were asked for in passing.
+    holds: Option<AsOf<HoldsDue>>,
+    /// What the shard waited for.
+    waited: Option<Result<Answer, RecallError>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// The next command aside.
+    Command,
+    /// Timers behind those that are known.
+    TimersAhead,
+    /// What the shard waits for.
+    Wait,
+}
+
+impl Questions {
+    pub(super) fn new(wiring: Option<RecallWiring>) -> Self {
+        let (questions, answers, watermark) = match wiring {
+            Some(RecallWiring { loader, watermark }) => {
+                (Some(loader.questions), loader.answers, Some(watermark))
+            }
+            // Nobody answers, and a state that holds everything has no question.
+            None => (None, unbounded().1, None),
+        };
+        Self {
+            questions,
+            answers,
+            watermark,
+            open: VecDeque::new(),
+            aside: VecDeque::new(),
+            answered: VecDeque::new(),
+            holds: None,
+            waited: None,
+        }
+    }
+
+    fn ask(&mut self, purpose: Purpose, question: Question) -> RecordSeq {
+        let as_of = self.watermark.as_ref().map_or(RecordSeq(0), |watermark| watermark.applied());
+        if let Some(questions) = &self.questions {
+            // A loader that is gone shows when its answer is taken.
+            let _ = questions.send(question);
+        }
+        self.open.push_back((purpose, as_of));
+        as_of
+    }
+
+    /// Asks what a command needs; it is put aside next.
+    pub(super) fn ask_for_command(&mut self, wanted: Wanted) {
+        self.ask(Purpose::Command, Question::Command(wanted));
+    }
+
+    /// Keeps a command whose question was asked, in the order of the questions.
+    pub(super) fn put_aside(&mut self, envelope: Envelope) {
+        self.aside.push_back(envelope);
+    }
+
+    /// The next command aside that the tables have answered for.
+    pub(super) fn next_answered(&mut self) -> Option<(Envelope, Result<Loaded, RecallError>)> {
+        let (_, answer) = self.answered.pop_front()?;
+        Some((self.aside.pop_front()?, answer))
+    }
+
+    pub(super) fn is_any_aside(&self) -> bool {
+        !self.aside.is_empty()
+    }
+
+    /// Whether so many commands are aside that none must come after them.
+    pub(super) fn are_too_many(&self) -> bool {
+        self.aside.len() >= limits::COMMANDS_ASIDE_MAX && self.answered.is_empty()
+    }
+
+    pub(super) fn are_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Where answers come, to be given to `note`.
+    pub(super) const fn answers(&self) -> &Receiver<Result<Answer, RecallError>> {
+        &self.answers
+    }
+
+    /// Takes what has been answered; returns whether there is anything to do for it.
+    pub(super) fn take_answers(&mut self) -> bool {
+        while self.are_open()
+            && let Ok(answer) = self.answers.try_recv()
+        {
+            self.note(Ok(answer));
+        }
+        !self.answered.is_empty() || self.holds.is_some()
+    }
+
+    /// Waits for the next answer.
+    pub(super) fn wait(&mut self) {
+        if self.are_open() {
+            let answer = self.answers.recv();
+            self.note(answer);
+        }
+    }
+
+    /// Gives an answer to the oldest open question.
+    pub(super) fn note(&mut self, answer: Result<Result<Answer, RecallError>, RecvError>) {
+        let answer = answer.unwrap_or_else(|_| Err(RecallError("the loader has ended".to_owned())));
+        let Some((purpose, as_of)) = self.open.pop_front() else { return };
+        match purpose {
+            Purpose::Command => self.answered.push_back((as_of, answer.map(Answer::into_loaded))),
+            Purpose::TimersAhead => self.holds = Some((as_of, answer.map(Answer::into_holds))),
+            Purpose::Wait => self.waited = Some(answer),
+        }
+    }
+
+    /// Asks and waits; answers to questions before are kept for their turn.
+    pub(super) fn ask_and_wait(&mut self, question: Question) -> Result<Answer, RecallError> {
+        self.ask(Purpose::Wait, question);
+        loop {
+            self.wait();
+            if let Some(answer) = self.waited.take() {
+                return answer;
+            }
+        }
+    }
+
+    /// Takes in the timers that were asked for, and asks for the next ones well before the time
+    /// `reached` comes to them.
+    pub(super) fn keep_timers_ahead(&mut self, state: &mut ShardState, reached: Timestamp) {
+        self.take_in_holds(state);
+        if reached >= self.ask_by(state) {
+            let question = Question::Holds(state.timers_known_until(), reached.plus(TIMERS_AHEAD));
+            self.ask(Purpose::TimersAhead, question);
+        }
+    }
+
+    /// When the timers behind those that are known must be asked for.
+    pub(super) fn ask_by(&self, state: &ShardState) -> Timestamp {
+        let known_until = state.timers_known_until();
+        if known_until == Timestamp::MAX || self.are_timers_asked() {
+            Timestamp::MAX
+        } else {
+            known_until.plus(-TIMERS_LEFT_MIN)
+        }
+    }
+
+    fn are_timers_asked(&self) -> bool {
+        self.open.iter().any(|open| open.0 == Purpose::TimersAhead)
+    }
+
+    fn take_in_holds(&mut self, state: &mut ShardState) {
+        // Where the tables could not be read they are asked again; who needs the answer insists.
+        if let Some((as_of, Ok((holds, until)))) = self.holds.take() {
+            state.learn_timers(until, &holds, as_of);
+        }
+    }
+
+    /// Learns the timers behind those that are known, on the way to the instant `at`.
+    pub(super) fn learn_timers(&mut self, state: &mut ShardState, at: Timestamp) {
+        while self.are_timers_asked() {
+            self.wait();
+        }
+        self.take_in_holds(state);
+        if state.timers_known_until() >= at {
+            return;
+        }
+        let as_of = self.watermark.as_ref().map_or(RecordSeq(0), |watermark| watermark.applied());
+        let question = Question::Holds(state.timers_known_until(), at.plus(TIMERS_AHEAD));
+        // INVARIANT: nothing is executed later than it is due, so without its timers the shard stops.
+        #[expect(clippy::expect_used, reason = "a timer that cannot run must stop the shard")]
+        let (holds, until) = self
+            .ask_and_wait(question)
+            .map(Answer::into_holds)
+            .expect("the tables tell which holds end");
+        assert!(until > state.timers_known_until(), "the tables tell of some time at least");
+        state.learn_timers(until, &holds, as_of);
+    }
+
+    /// Loads what a timer needs, and what the timers behind it need by `until`.
+    pub(super) fn load_for_timer(
+        &mut self,
+        state: &mut ShardState,
+        timer: Timer,
+        until: Timestamp,
+    ) {
+        let wanted = state.wanted_by_timer(timer, until.plus(LOADED_AHEAD));
+        if wanted.is_empty() {
+            return;
+        }
+        state.evict(self.evictable_until());
+        // INVARIANT: as for the timers themselves.
+        #[expect(clippy::expect_used, reason = "a timer that cannot run must stop the shard")]
+        let loaded = self
+            .ask_and_wait(Question::Transactions(wanted))
+            .map(Answer::into_loaded)
+            .expect("the tables have the transaction of a hold");
+        state.admit(loaded);
+        state.dismiss();
+    }
+
+    /// The newest record behind which nothing in memory is needed for an open question.
+    pub(super) fn evictable_until(&self) -> RecordSeq {
+        let applied = self.watermark.as_ref().map_or(RecordSeq(0), |watermark| watermark.applied());
+        let open = self.open.front().map(|open| open.1);
+        let answered = self.answered.front().map(|answered| answered.0);
+        let holds = self.holds.as_ref().map(|holds| holds.0);
+        [open, answered, holds].into_iter().flatten().fold(applied, RecordSeq::min)
+    }
+}

@@ -1,0 +1,370 @@
+//! What a shard with limits asks of the tables, and what it takes in from them.
+//!
+//! A command that needs what is not in memory is not executed: `wanting` says what it needs, the
+//! loader reads it, `admit` takes it in, and then the command is executed like any other. `apply`
+//! changes what is so; this file changes what of it is in memory.
+//!
+//! INVARIANT: what a snapshot of the tables does not have is in memory from before the snapshot is
+//! taken until its answer is admitted: `evict` is never allowed past the oldest open question.
+
+use std::collections::BTreeMap;
+
+use super::apply::expiry_timer_of;
+use super::duplicates::{AnswerPlace, Newest, message_key};
+use super::state::ShardState;
+use super::timers::{Timer, TimerKind};
+use super::transactions::{CacheLimits, OpenTransaction, PurchaseKey};
+use crate::command::Command;
+use crate::command::effect::RememberedAnswer;
+use crate::command::network::{NetworkCommand, NetworkRequest, OriginalRef};
+use crate::domain::ids::{CardSlot, RecordSeq, Timestamp, TransactionSeq};
+use crate::domain::network_key::Fingerprint;
+use crate::domain::public_id::IdMint;
+use crate::domain::transaction::{
+    TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
+};
+
+/// What a command needs to know from the tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// These transactions.
+    pub transactions: Vec<TransactionSeq>,
+    /// The purchases that these keys name.
+    pub purchases: Vec<PurchaseKey>,
+    /// The answers at these places.
+    pub answers: Vec<AnswerPlace>,
+    /// Every answer under this key of a message.
+    pub message: Option<u64>,
+}
+
+/// A transaction as the tables have it.
+#[derive(Clone, Debug)]
+pub struct LoadedTransaction {
+    /// What never changes.
+    pub record: TransactionRecord,
+    /// How it stands.
+    pub progress: TransactionProgress,
+}
+
+impl LoadedTransaction {
+    /// Whether a key can name it.
+    #[must_use]
+    pub fn carries(&self, key: PurchaseKey) -> bool {
+        let trace = &self.record.trace;
+        self.progress.state != TransactionState::Declined
+            && match key {
+                PurchaseKey::Original(key) => trace.original_key == Some(key),
+                PurchaseKey::Retrieval(key) => trace.retrieval_key == Some(key),
+            }
+    }
+
+    /// Whether it gives money back.
+    #[must_use]
+    pub fn is_refund(&self) -> bool {
+        self.record.kind == TransactionKind::Refund
+    }
+}
+
+/// What the tables said. What is not in it is not in them.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// Transactions, wanted by number or named by a key.
+    pub transactions: Vec<LoadedTransaction>,
+    /// What each key names.
+    pub purchases: Vec<(PurchaseKey, Option<TransactionSeq>)>,
+    /// The answers that may be the one to the message.
+    pub answers: Vec<RememberedAnswer>,
+}
+
+/// What a shard with limits keeps beside its state.
+#[derive(Clone, Debug)]
+pub(super) struct Caching {
+    pub(super) limits: CacheLimits,
+    /// What the tables said for the command that is executed next.
+    purchases: Vec<(PurchaseKey, Option<TransactionSeq>)>,
+    answers: Vec<RememberedAnswer>,
+    /// How transactions stand that the journal's tail changed and that are not in memory.
+    patches: BTreeMap<TransactionSeq, TransactionProgress>,
+    /// The last record of that tail; none before the shard goes live.
+    live_from: Option<RecordSeq>,
+}
+
+impl Caching {
+    /// Answers of the tables that may be the one to the message at hand.
+    pub(super) fn answers(&self) -> &[RememberedAnswer] {
+        &self.answers
+    }
+
+    /// What the tables say that a key names.
+    pub(super) fn purchase(&self, key: PurchaseKey) -> Option<TransactionSeq> {
+        self.purchases.iter().find(|known| known.0 == key)?.1
+    }
+
+    /// Keeps how a transaction stands that is not in memory, while the journal's tail is replayed.
+    pub(super) fn patch(&mut self, seq: TransactionSeq, progress: &TransactionProgress) {
+        assert!(self.live_from.is_none(), "a live shard changes only what is in memory");
+        self.patches.insert(seq, progress.clone());
+    }
+}
+
+impl ShardState {
+    /// A state that keeps no more of the past in memory than this; the rest is read from the tables.
+    #[must_use]
+    pub fn with_limits(limits: CacheLimits) -> Self {
+        assert!(
+            limits.loaded_transactions >= CacheLimits::LOADED_MIN,
+            "what one command needs fits the cache"
+        );
+        let caching = Caching {
+            limits,
+            purchases: Vec::new(),
+            answers: Vec::new(),
+            patches: BTreeMap::new(),
+            live_from: None,
+        };
+        let mut state = Self { caching: Some(caching), ..Self::default() };
+        state.transactions.reserve(limits.recent_transactions);
+        state.messages.reserve(limits.message_keys);
+        state.timers.limit_to(Timestamp::MIN);
+        state
+    }
+
+    /// Ends the replay: from here on only what is in memory is changed, and holds end.
+    pub fn go_live(&mut self) {
+        let Some(caching) = &mut self.caching else { return };
+        if caching.live_from.is_none() {
+            caching.live_from = Some(self.last_seq);
+            // Whatever was due before the last record has run before it.
+            self.timers.limit_to(self.last_at.plus(-1));
+        }
+    }
+
+    /// Takes in an answer from the tables at a restart; its key comes by `restore_message_key`.
+    pub fn restore_answer(&mut self, at: RecordSeq, answer: RememberedAnswer) {
+        let newest = self.transactions.newest_mut();
+        if !newest.is_some_and(|(seq, open)| open.keep_answer(seq, &answer)) {
+            self.messages.keep(at, answer);
+        }
+    }
+
+    /// Takes in the key of an answer of the last day at a restart, oldest first, after
+    /// `resume_from`.
+    pub fn restore_message_key(&mut self, key: u64, place: AnswerPlace) {
+        let newest = self.newest();
+        self.messages.restore_key(key, place, newest);
+    }
+
+    /// What a command needs that is not in memory; none where it can be executed.
+    #[must_use]
+    pub fn wanting(&self, ids: &IdMint, command: &Command) -> Option<Wanted> {
+        self.caching.as_ref()?;
+        let Command::Network(request) = command else { return None };
+        let fingerprint = request.fingerprint.as_ref();
+        let is_answer_known = fingerprint.is_none_or(|print| self.is_answer_known(print));
+        let original = self.original_of(request);
+        let is_settled =
+            original.is_none_or(|(card, original)| self.is_settled(ids, card, original));
+        if is_answer_known && is_settled {
+            return None;
+        }
+        let mut wanted = Wanted::default();
+        if let Some(fingerprint) = fingerprint {
+            self.want_answers(fingerprint, &mut wanted);
+        }
+        if let Some((card, original)) = original {
+            self.want_original(ids, card, original, &mut wanted);
+        }
+        Some(wanted)
+    }
+
+    /// Whether memory alone tells what a message was answered, if it was.
+    fn is_answer_known(&self, fingerprint: &Fingerprint) -> bool {
+        let (mut is_found, mut is_all_here) = (false, true);
+        self.messages.each_place(fingerprint, &self.newest(), |place| {
+            let known = self.fingerprint_at(place);
+            is_found |= known.is_some_and(|known| known.key == fingerprint.key);
+            is_all_here &= known.is_some();
+        });
+        is_all_here && (is_found || self.messages.is_complete(self.last_at))
+    }
+
+    fn fingerprint_at(&self, place: AnswerPlace) -> Option<&Fingerprint> {
+        match place {
+            AnswerPlace::Transaction(seq) => self.transactions.get(seq)?.fingerprint(),
+            AnswerPlace::Record(seq) => {
+                self.messages.answer_at(seq).map(|answer| &answer.fingerprint)
+            }
+        }
+    }
+
+    /// Wants every answer that may be the one to a message, known or not: until the tables answer,
+    /// what they have may leave memory.
+    fn want_answers(&self, fingerprint: &Fingerprint, wanted: &mut Wanted) {
+        self.messages.each_place(fingerprint, &self.newest(), |place| wanted.answers.push(place));
+        if !self.messages.is_complete(self.last_at) {
+            wanted.message = Some(message_key(fingerprint));
+        }
+    }
+
+    /// The purchase a message names, and its card.
+    fn original_of<'a>(
+        &self,
+        request: &'a NetworkRequest,
+    ) -> Option<(Option<CardSlot>, &'a OriginalRef)> {
+        let (card, original) = match &request.command {
+            NetworkCommand::Authorize(_) | NetworkCommand::InquireBalance(_) => return None,
+            NetworkCommand::Advise(advise) => (Some(advise.facts.card), &advise.original),
+            NetworkCommand::Reverse(reverse) => (reverse.card, &reverse.original),
+            NetworkCommand::Present(present) => {
+                (present.facts.as_ref().map(|facts| facts.card), &present.original)
+            }
+            NetworkCommand::Refund(refund) => (Some(refund.facts.card), &refund.original),
+        };
+        Some((card.and_then(|card| self.find_card(card)), original))
+    }
+
+    /// Whether memory alone tells which purchase a message names.
+    fn is_settled(&self, ids: &IdMint, card: Option<CardSlot>, named: &OriginalRef) -> bool {
+        if self.transactions.is_whole() {
+            return true;
+        }
+        if let Some(seq) = named.transaction.and_then(|id| ids.open_transaction_id(id)) {
+            return !self.is_away(seq);
+        }
+        let by_authorization = card.zip(named.authorization_id);
+        let mut sequences = by_authorization.into_iter().flat_map(|(_, id)| self.sequences_of(id));
+        // The newest transaction with the card decides; what is away before it might be it.
+        let decisive = sequences.find(|seq| {
+            self.is_away(*seq) || self.transaction(*seq).is_some_and(|found| found.card == card)
+        });
+        if let Some(seq) = decisive {
+            return !self.is_away(seq);
+        }
+        let is_named =
+            |key| self.transactions.find_by_key(key).is_some_and(|found| !found.1.is_refund());
+        match (named.original_key, named.retrieval_key) {
+            (None, None) => true,
+            (Some(key), _) => is_named(PurchaseKey::Original(key)),
+            (None, Some(key)) => is_named(PurchaseKey::Retrieval(key)),
+        }
+    }
+
+    /// Whether only the tables know of a transaction.
+    fn is_away(&self, seq: TransactionSeq) -> bool {
+        self.transactions.is_before_ring(seq) && self.transactions.get(seq).is_none()
+    }
+
+    /// Wants everything a message names its purchase by, known or not, for the same reason.
+    fn want_original(
+        &self,
+        ids: &IdMint,
+        card: Option<CardSlot>,
+        named: &OriginalRef,
+        wanted: &mut Wanted,
+    ) {
+        let by_id = named.transaction.and_then(|id| ids.open_transaction_id(id));
+        wanted.transactions.extend(by_id);
+        if let (Some(_), Some(id)) = (card, named.authorization_id) {
+            wanted.transactions.extend(self.sequences_of(id));
+        }
+        wanted.purchases.extend(named.original_key.map(PurchaseKey::Original));
+        wanted.purchases.extend(named.retrieval_key.map(PurchaseKey::Retrieval));
+    }
+
+    /// Takes in what the tables said; what it says of keys and answers is for the command that is
+    /// executed next, until `dismiss`.
+    pub fn admit(&mut self, loaded: Loaded) {
+        let Some(caching) = &mut self.caching else { return };
+        for LoadedTransaction { record, mut progress } in loaded.transactions {
+            if let Some(newer) = caching.patches.get(&record.seq) {
+                progress.clone_from(newer);
+            }
+            let open = OpenTransaction::of(&record, &progress, RecordSeq(0));
+            self.transactions.load(record.seq, open);
+        }
+        caching.purchases = loaded.purchases;
+        caching.answers = loaded.answers;
+    }
+
+    /// Forgets what the tables said for the last command.
+    pub fn dismiss(&mut self) {
+        if let Some(caching) = &mut self.caching {
+            caching.purchases.clear();
+            caching.answers.clear();
+        }
+    }
+
+    /// Lets go of what is beyond the limits. `until` is the newest record that the tables had when
+    /// the oldest question was asked that is still open, or that they have now.
+    pub fn evict(&mut self, until: RecordSeq) {
+        let Some(caching) = &mut self.caching else { return };
+        self.transactions.evict(&caching.limits, until);
+        let next =
+            Newest { transaction: self.last_transaction.next(), record: self.last_seq.next() };
+        self.messages.evict(&caching.limits, until, (self.last_at, next));
+        if caching.live_from.is_some_and(|live_from| live_from <= until) {
+            caching.patches = BTreeMap::new();
+        }
+    }
+
+    /// Until when every timer is in memory.
+    #[must_use]
+    pub const fn timers_known_until(&self) -> Timestamp {
+        self.timers.known_until()
+    }
+
+    /// Takes in the holds that end after `timers_known_until` and by `until`, as the tables had them
+    /// at record `as_of` or later.
+    pub fn learn_timers(
+        &mut self,
+        until: Timestamp,
+        holds: &[(TransactionSeq, Timestamp)],
+        as_of: RecordSeq,
+    ) {
+        let patches = self.caching.as_ref().map(|caching| &caching.patches);
+        self.timers.limit_to(until);
+        for (seq, due) in holds {
+            let open = self.transactions.get_open(*seq).map(|open| &open.progress);
+            let newer = open.or_else(|| patches?.get(seq));
+            let due = newer.map_or(*due, expiry_timer_of);
+            self.timers.reschedule(TimerKind::HoldExpiry(*seq), Timestamp::MAX, due);
+        }
+        let unseen =
+            self.transactions.newest_first().take_while(|(_, open)| open.changed_seq > as_of);
+        for (seq, open) in unseen {
+            let due = expiry_timer_of(&open.progress);
+            self.timers.reschedule(TimerKind::HoldExpiry(seq), Timestamp::MAX, due);
+        }
+    }
+
+    /// The transactions that a timer needs and the tables alone have, and those that the timers
+    /// after it need by `until`; empty where the timer can run.
+    #[must_use]
+    pub fn wanted_by_timer(&self, timer: Timer, until: Timestamp) -> Vec<TransactionSeq> {
+        let away = |timer: &Timer| match timer.kind {
+            TimerKind::HoldExpiry(seq) if self.transactions.get(seq).is_none() => Some(seq),
+            _ => None,
+        };
+        let Some(caching) = self.caching.as_ref().filter(|_| away(&timer).is_some()) else {
+            return Vec::new();
+        };
+        let most = (caching.limits.loaded_transactions / 2).min(TIMER_LOAD_MAX);
+        let timers = self.timers.iter().take_while(|next| next.due <= until.max(timer.due));
+        timers.filter_map(away).take(most).collect()
+    }
+
+    /// How many transactions are in memory.
+    #[must_use]
+    pub fn transactions_in_memory(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// Memory taken by the keys of messages. Units: bytes.
+    #[must_use]
+    pub fn message_key_bytes(&self) -> usize {
+        self.messages.index_bytes()
+    }
+}
+
+/// How many transactions are loaded at a time for timers.
+const TIMER_LOAD_MAX: usize = 4_096;

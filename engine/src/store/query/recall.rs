@@ -1,0 +1,284 @@
+//! What the shard asks for that it does not keep in memory: transactions by number and by the names
+//! the network has for them, answers to messages, and the holds that end next.
+//!
+//! Keys here are halves of keyed hashes, so a hit is a candidate: whoever asks compares the rows.
+//!
+//! What must not live here: what is right to answer, which of several candidates counts.
+
+use std::ops::Range;
+
+use redb::{ReadableTable, WriteTransaction};
+
+use super::list::Order;
+use super::transaction::{TransactionRow, TransactionRows, unreadable};
+use super::{Snapshot, rows};
+use crate::command::effect::RememberedAnswer;
+use crate::domain::hold::HOLD_LIFETIMES;
+use crate::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
+use crate::domain::network_key::{DuplicateWindow, OriginalKey, RetrievalKey};
+use crate::domain::transaction::TransactionProgress;
+use crate::store::Store;
+use crate::store::checkpoint::Checkpoint;
+use crate::store::error::StoreError;
+use crate::store::restore::AnswerPlace;
+use crate::store::runs::{RunKind, RunWriter};
+use crate::store::tables::{ANSWERS, MOVED_HOLDS, StoredAnswer};
+
+/// So many transactions are looked at between two looks at how many holds were found.
+const HOLD_SCAN_ROWS: u64 = 4_096;
+
+/// How a message names a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkName {
+    /// By STAN, transmission time, acquirer and card.
+    Original(OriginalKey),
+    /// By retrieval reference, acquirer and card.
+    Retrieval(RetrievalKey),
+}
+
+/// A transaction, and the answer its message got where its row says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recalled {
+    /// The transaction.
+    pub row: TransactionRow,
+    /// The answer, ended or not.
+    pub answer: Option<RememberedAnswer>,
+}
+
+/// The holds that end next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoldsDue {
+    /// Which, and when, the first to end first.
+    pub holds: Vec<(TransactionSeq, Timestamp)>,
+    /// All that end by this instant are there.
+    pub until: Timestamp,
+}
+
+impl Snapshot {
+    /// Finds a transaction, declined or not.
+    pub fn recall(&self, seq: TransactionSeq) -> Result<Option<Recalled>, StoreError> {
+        let found = self.transaction_rows()?.find(seq.0)?;
+        Ok(found.map(|(row, answer)| {
+            let answer = answer.map(|kept| kept.answer(&row.record));
+            Recalled { row, answer }
+        }))
+    }
+
+    /// The transactions that may carry this name and were not declined at once, newest first.
+    /// Cost: a chunk of every run.
+    pub fn transactions_named(&self, name: NetworkName) -> Result<Vec<TransactionSeq>, StoreError> {
+        let (kind, key) = match name {
+            NetworkName::Original(key) => (RunKind::OriginalKeys, key.0),
+            NetworkName::Retrieval(key) => (RunKind::RetrievalKeys, key.0),
+        };
+        Ok(self.entries_under(kind, key)?.into_iter().map(TransactionSeq).collect())
+    }
+
+    /// Where the answers may be to messages with this key (`Fingerprint::message_key`); those that
+    /// ended may be missing. Transactions newest first, then records newest first.
+    /// Cost: a chunk of every run.
+    pub fn answers_under(&self, message_key: u64) -> Result<Vec<AnswerPlace>, StoreError> {
+        let transactions = self.entries_under(RunKind::TransactionMessages, message_key)?;
+        let records = self.entries_under(RunKind::AnswerMessages, message_key)?;
+        let transactions = transactions.into_iter().map(TransactionSeq);
+        let records = records.into_iter().map(RecordSeq);
+        let places = transactions.map(AnswerPlace::Transaction);
+        Ok(places.chain(records.map(AnswerPlace::Record)).collect())
+    }
+
+    /// The answer at a place, ended or not; none where there is none or it was forgotten.
+    pub fn answer_at(&self, place: AnswerPlace) -> Result<Option<RememberedAnswer>, StoreError> {
+        match place {
+            AnswerPlace::Transaction(seq) => Ok(self.recall(seq)?.and_then(|found| found.answer)),
+            AnswerPlace::Record(seq) => {
+                let stored = self.find(&ANSWERS, seq.0)?;
+                Ok(stored.map(|(_, answer): StoredAnswer| answer))
+            }
+        }
+    }
+
+    /// The holds that end after `after` and by `until`, or by an earlier instant where there are
+    /// more than about `holds_max`.
+    /// Cost: the rows authorized a lifetime of a hold before.
+    pub fn holds_due(
+        &self,
+        after: Timestamp,
+        until: Timestamp,
+        holds_max: usize,
+    ) -> Result<HoldsDue, StoreError> {
+        let mut rows = self.transaction_rows()?;
+        let mut due = HoldsDue { holds: Vec::new(), until: until.max(after) };
+        for lifetime in HOLD_LIFETIMES {
+            due.add_of_lifetime(&mut rows, (after, lifetime), holds_max)?;
+        }
+        due.add_moved(self, &mut rows, after)?;
+        due.holds.retain(|(_, at)| *at <= due.until);
+        due.holds.sort_unstable_by_key(|(seq, at)| (*at, *seq));
+        due.holds.dedup();
+        Ok(due)
+    }
+
+    fn entries_under(&self, kind: RunKind, key: u64) -> Result<Vec<u64>, StoreError> {
+        let runs = self.runs()?;
+        let reader = runs.reader(kind)?;
+        reader.scan(key, 0..u64::MAX, Order::NewestFirst).collect()
+    }
+}
+
+impl HoldsDue {
+    /// Adds the holds of one lifetime that end after `after`; where there are too many, brings
+    /// `until` forward.
+    fn add_of_lifetime(
+        &mut self,
+        rows: &mut TransactionRows,
+        (after, lifetime): (Timestamp, i64),
+        holds_max: usize,
+    ) -> Result<(), StoreError> {
+        let mut first_behind = |at: Timestamp| rows.first_authorized(at.plus(1 - lifetime));
+        let (mut low, high) = (first_behind(after)?, first_behind(self.until)?);
+        let mut found = 0;
+        while low < high {
+            let end = high.min(low + HOLD_SCAN_ROWS);
+            found += self.add_rows(rows, low..end, after)?;
+            low = end;
+            if found > holds_max && low < high {
+                // Time rises with the numbers: what comes later ends no earlier.
+                let next = rows.authorized_at(low)?.unwrap_or(Timestamp::MAX);
+                self.until = self.until.min(next.plus(lifetime - 1));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the holds among these transactions; returns how many.
+    fn add_rows(
+        &mut self,
+        rows: &TransactionRows,
+        numbers: Range<u64>,
+        after: Timestamp,
+    ) -> Result<usize, StoreError> {
+        let before = self.holds.len();
+        rows.each(numbers, |block_row, row, newer| {
+            // Most rows tell by a glance; only the others are unpacked.
+            if newer.is_none() && !self.is_within(after, row.hold_expires_at()) {
+                return Ok(());
+            }
+            let progress = match newer {
+                Some(progress) => progress,
+                None => row.to_progress().map_err(unreadable)?,
+            };
+            self.add(block_row.number, &progress, after);
+            Ok(())
+        })?;
+        Ok(self.holds.len() - before)
+    }
+
+    /// Adds the holds whose end does not follow from when they were made.
+    fn add_moved(
+        &mut self,
+        snapshot: &Snapshot,
+        rows: &mut TransactionRows,
+        after: Timestamp,
+    ) -> Result<(), StoreError> {
+        let ends = (after.0.saturating_add(1), 0)..=(self.until.0, u64::MAX);
+        for entry in snapshot.table(MOVED_HOLDS)?.range(ends)? {
+            let (_, seq) = entry?.0.value();
+            if let Some((row, _)) = rows.find(seq)? {
+                self.add(seq, &row.progress, after);
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, seq: u64, progress: &TransactionProgress, after: Timestamp) {
+        let at = progress.hold_expires_at;
+        if !progress.held.is_empty() && self.is_within(after, at) {
+            self.holds.push((TransactionSeq(seq), at));
+        }
+    }
+
+    fn is_within(&self, after: Timestamp, at: Timestamp) -> bool {
+        after < at && at <= self.until
+    }
+}
+
+impl Store {
+    /// Hands the key of every message that was answered at `since` or later to `visit`, with where
+    /// the answer is; some that were answered before, and some keys twice, may be among them.
+    /// Cost: reads the runs of that time.
+    pub fn message_keys_since(
+        &self,
+        since: Timestamp,
+        mut visit: impl FnMut(u64, AnswerPlace),
+    ) -> Result<(), StoreError> {
+        let snapshot = self.read()?;
+        let runs = snapshot.runs()?;
+        let first = snapshot.transaction_rows()?.first_authorized(since)?;
+        runs.reader(RunKind::TransactionMessages)?.each(first, |entry| {
+            visit(entry.major(), AnswerPlace::Transaction(TransactionSeq(entry.minor())));
+        })?;
+        let first = snapshot.first_answer_since(since)?;
+        runs.reader(RunKind::AnswerMessages)?.each(first, |entry| {
+            visit(entry.major(), AnswerPlace::Record(RecordSeq(entry.minor())));
+        })
+    }
+}
+
+/// The first messages whose answers may still be asked for.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct FirstMessages {
+    transaction: u64,
+    record: u64,
+}
+
+impl FirstMessages {
+    /// Lets the keys of all messages before go. Merges take them out.
+    pub(in crate::store) fn forget_before(
+        &self,
+        write_txn: &WriteTransaction,
+    ) -> Result<(), StoreError> {
+        let mut runs = RunWriter::open(write_txn)?;
+        [RunKind::TransactionMessages, RunKind::AnswerMessages]
+            .into_iter()
+            .try_for_each(|kind| runs.set_floor(kind, self.first_of(kind)))
+    }
+
+    /// The first entry of a kind that is still wanted.
+    pub(in crate::store) const fn first_of(&self, kind: RunKind) -> u64 {
+        match kind {
+            RunKind::TransactionMessages => self.transaction,
+            RunKind::AnswerMessages => self.record,
+            _ => 0,
+        }
+    }
+}
+
+impl Snapshot {
+    /// The first messages whose answers have not ended as of the newest record, or might not have.
+    /// Cost: O(log n) blocks.
+    pub(in crate::store) fn first_messages(&self) -> Result<FirstMessages, StoreError> {
+        let Checkpoint { applied_at, applied_seq, .. } = self.checkpoint()?;
+        let ended = applied_at.plus(1 - DuplicateWindow::Day.lifetime());
+        let transaction = self.transaction_rows()?.first_authorized(ended)?;
+        let answers = self.table(ANSWERS.definition())?;
+        let first = answers.first()?;
+        let record = first.map_or(applied_seq.0 + 1, |(record, _)| record.value());
+        Ok(FirstMessages { transaction, record })
+    }
+
+    /// The record of the first stored answer that was given at `since` or later.
+    /// Cost: O(answers since).
+    fn first_answer_since(&self, since: Timestamp) -> Result<u64, StoreError> {
+        let mut first = u64::MAX;
+        for entry in self.table(ANSWERS.definition())?.iter()?.rev() {
+            let (key, row) = entry?;
+            let (at, _): StoredAnswer = rows::decode(ANSWERS.name(), row.value())?;
+            if at < since {
+                break;
+            }
+            first = key.value();
+        }
+        Ok(first)
+    }
+}

@@ -1,0 +1,311 @@
+//! What the shard asks back, against a model that looks at every record.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::model::Model;
+use super::world::journal;
+use super::*;
+use crate::command::effect::{Effect, RememberedAnswer};
+use crate::domain::ids::{Timestamp, TransactionSeq};
+use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::network_key::{
+    DuplicateKey, DuplicateWindow, Fingerprint, OriginalKey, RetrievalKey, TraceKey,
+};
+use crate::domain::transaction::{TransactionProgress, TransactionRecord, TransactionState};
+use crate::journal::testing::next_random;
+use crate::packed::RowAnswer;
+use crate::store::AnswerPlace;
+use crate::store::query::NetworkName;
+
+/// A journal whose transactions carry names from a small stock, whose holds end, and some of whose
+/// answers follow from their transaction.
+struct NetworkJournal {
+    random: u64,
+    open: BTreeMap<TransactionSeq, TransactionProgress>,
+    records: Vec<Record>,
+}
+
+impl NetworkJournal {
+    fn make(seed: u64, len: usize) -> Vec<Record> {
+        let mut made = Self { random: seed, open: BTreeMap::new(), records: Vec::new() };
+        for record in journal(seed, len) {
+            made.take(record);
+        }
+        made.records
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        next_random(&mut self.random) % bound
+    }
+
+    fn take(&mut self, mut record: Record) {
+        for effect in &mut record.effects {
+            match effect {
+                Effect::Transaction(row, progress) => self.name(row, progress),
+                Effect::TransactionProgress(seq, progress) => self.change(*seq, progress),
+                _ => {}
+            }
+        }
+        self.move_a_hold(&mut record);
+        self.answer_from_the_row(&mut record);
+        self.records.push(record);
+    }
+
+    fn name(&mut self, row: &mut TransactionRecord, progress: &mut TransactionProgress) {
+        row.trace.original_key = Some(OriginalKey(self.below(25))).filter(|key| key.0 < 20);
+        row.trace.retrieval_key = Some(RetrievalKey(self.below(25))).filter(|key| key.0 < 20);
+        if !progress.held.is_empty() {
+            let odd = i64::try_from(self.below(20 * 86_400)).unwrap() * Timestamp::SECOND;
+            let lifetime = [7 * Timestamp::DAY, 7 * Timestamp::DAY, 30 * Timestamp::DAY, odd];
+            let lifetime = lifetime[usize::try_from(self.below(4)).unwrap()];
+            progress.hold_expires_at = row.authorized_at.plus(lifetime);
+            self.open.insert(row.seq, progress.clone());
+        }
+    }
+
+    fn change(&mut self, seq: TransactionSeq, progress: &mut TransactionProgress) {
+        match self.open.remove(&seq) {
+            Some(open) if !progress.held.is_empty() => {
+                progress.hold_expires_at = open.hold_expires_at;
+                self.open.insert(seq, progress.clone());
+            }
+            _ => {}
+        }
+    }
+
+    /// Moves the end of some open hold, at times to where it was.
+    fn move_a_hold(&mut self, record: &mut Record) {
+        if self.open.is_empty() || self.below(4) > 0 {
+            return;
+        }
+        let place = usize::try_from(self.below(self.open.len() as u64)).unwrap();
+        let later = i64::try_from(self.below(20 * 86_400)).unwrap() * Timestamp::SECOND;
+        let (seq, progress) = self.open.iter_mut().nth(place).unwrap();
+        if later % 3 > 0 {
+            progress.hold_expires_at = record.at.plus(later + 1);
+        }
+        record.effects.push(Effect::TransactionProgress(*seq, Box::new(progress.clone())));
+    }
+
+    fn answer_from_the_row(&mut self, record: &mut Record) {
+        let made = record.effects.iter().find_map(|effect| match effect {
+            Effect::Transaction(row, _) => Some((**row).clone()),
+            _ => None,
+        });
+        let Some(row) = made.filter(|_| self.below(3) > 0) else { return };
+        let is_traced = self.below(2) == 0;
+        let kept = RowAnswer {
+            fingerprint: Fingerprint {
+                key: DuplicateKey(u128::from(self.below(40))),
+                trace: is_traced.then(|| TraceKey(7 << 64 | u128::from(self.below(60)))),
+                content: self.below(1_000),
+                window: DuplicateWindow::Day,
+            },
+            allowance_balance: Minor(5),
+            currency: CurrencyCode(840),
+        };
+        record.effects.retain(|effect| !matches!(effect, Effect::Answer(_)));
+        record.effects.push(Effect::Answer(Box::new(kept.answer(&row))));
+    }
+}
+
+/// Every answer ever given, by place.
+fn answers_of(records: &[Record]) -> Vec<(AnswerPlace, Timestamp, RememberedAnswer)> {
+    let mut answers = Vec::new();
+    for record in records {
+        let row = record.effects.iter().find_map(|effect| match effect {
+            Effect::Transaction(row, _) => Some(row),
+            _ => None,
+        });
+        for effect in &record.effects {
+            let Effect::Answer(answer) = effect else { continue };
+            let follows = row.filter(|row| RowAnswer::of(row, answer).is_some());
+            let place = follows
+                .map_or(AnswerPlace::Record(record.seq), |row| AnswerPlace::Transaction(row.seq));
+            answers.push((place, record.at, (**answer).clone()));
+        }
+    }
+    answers
+}
+
+/// A store that took the records in runs of these lengths.
+fn store_in_runs(records: &[Record], cuts: &[usize]) -> Store {
+    let store = empty_store();
+    let mut done = 0;
+    for (turn, cut) in cuts.iter().cycle().enumerate() {
+        let end = (done + cut).min(records.len());
+        let kind = if turn % 3 == 2 { CommitKind::Checkpoint } else { CommitKind::Visible };
+        let run = gather(&records[done..end]);
+        store.commit(&run, position_after(&records[..end]), kind).unwrap();
+        done = end;
+        if done == records.len() {
+            return store;
+        }
+    }
+    unreachable!("runs have a length")
+}
+
+fn check_names(store: &Store, model: &Model) {
+    let snapshot = store.read().unwrap();
+    for key in 0..21 {
+        let named = |has: &dyn Fn(&TransactionRecord) -> bool| -> Vec<TransactionSeq> {
+            let undeclined = model
+                .transactions
+                .values()
+                .filter(|row| row.progress.state != TransactionState::Declined);
+            let named = undeclined.filter(|row| has(&row.record));
+            named.map(|row| row.record.seq).rev().collect()
+        };
+        let (original, retrieval) = (OriginalKey(key), RetrievalKey(key));
+        let found = snapshot.transactions_named(NetworkName::Original(original)).unwrap();
+        assert_eq!(found, named(&|record| record.trace.original_key == Some(original)));
+        let found = snapshot.transactions_named(NetworkName::Retrieval(retrieval)).unwrap();
+        assert_eq!(found, named(&|record| record.trace.retrieval_key == Some(retrieval)));
+    }
+}
+
+fn check_answers(store: &Store, records: &[Record], model: &Model) {
+    let snapshot = store.read().unwrap();
+    let given = answers_of(records);
+    let applied_at = snapshot.checkpoint().unwrap().applied_at;
+    for (seq, row) in &model.transactions {
+        let recalled = snapshot.recall(*seq).unwrap().unwrap();
+        assert_eq!(recalled.row, *row);
+        let of_row = given.iter().find(|(place, ..)| *place == AnswerPlace::Transaction(*seq));
+        assert_eq!(recalled.answer.as_ref(), of_row.map(|(.., answer)| answer));
+    }
+    for key in 0..61 {
+        let under =
+            |(_, _, answer): &&(_, _, RememberedAnswer)| answer.fingerprint.message_key() == key;
+        let expected: Vec<_> = given.iter().filter(under).collect();
+        let places = snapshot.answers_under(key).unwrap();
+        for place in &places {
+            let (.., answer) = expected.iter().find(|(known, ..)| known == place).unwrap();
+            let found = snapshot.answer_at(*place).unwrap();
+            assert!(found.is_none_or(|found| found == *answer), "{place:?}");
+        }
+        for (place, _, answer) in expected {
+            if answer.expires_at > applied_at {
+                assert!(places.contains(place), "{place:?} under {key}");
+                assert_eq!(snapshot.answer_at(*place).unwrap().as_ref(), Some(answer));
+            }
+        }
+    }
+}
+
+fn check_restart(store: &Store, records: &[Record]) {
+    let given = answers_of(records);
+    let applied_at = store.checkpoint().unwrap().applied_at;
+    for hours in [0, 1, 12, 23] {
+        let since = applied_at.plus(-hours * Timestamp::HOUR);
+        let mut found = Vec::new();
+        store.message_keys_since(since, |key, place| found.push((key, place))).unwrap();
+        let key_of = |place| {
+            let given = given.iter().find(|(known, ..)| *known == place).unwrap();
+            given.2.fingerprint.message_key()
+        };
+        assert!(found.iter().all(|(key, place)| *key == key_of(*place)));
+        for (place, at, answer) in &given {
+            if *at >= since && answer.expires_at > applied_at {
+                assert!(found.contains(&(answer.fingerprint.message_key(), *place)), "{place:?}");
+            }
+        }
+    }
+}
+
+/// The holds of the model that end within a time, the first to end first.
+fn holds_of(model: &Model, after: Timestamp, until: Timestamp) -> Vec<(TransactionSeq, Timestamp)> {
+    let open = model.transactions.values().filter(|row| !row.progress.held.is_empty());
+    let mut holds: Vec<_> =
+        open.map(|row| (row.record.seq, row.progress.hold_expires_at)).collect();
+    holds.retain(|(_, at)| after < *at && *at <= until);
+    holds.sort_by_key(|(seq, at)| (*at, *seq));
+    holds
+}
+
+fn check_holds(store: &Store, model: &Model, random: &mut u64) {
+    let snapshot = store.read().unwrap();
+    let applied_at = snapshot.checkpoint().unwrap().applied_at;
+    let mut days = |bound: u64| {
+        let seconds = next_random(random) % (bound * 86_400);
+        i64::try_from(seconds).unwrap() * Timestamp::SECOND
+    };
+    for _ in 0..30 {
+        let after = applied_at.plus(days(10) - 1);
+        let until = after.plus(days(40));
+        let due = snapshot.holds_due(after, until, 1_000).unwrap();
+        assert_eq!(due.until, until);
+        assert_eq!(due.holds, holds_of(model, after, until));
+    }
+    assert_eq!(snapshot.holds_due(applied_at, applied_at, 9).unwrap().holds, []);
+    let ever = snapshot.holds_due(applied_at, Timestamp::MAX, 1_000).unwrap();
+    assert_eq!(ever.holds, holds_of(model, applied_at, Timestamp(i64::MAX - 1)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn what_is_asked_back_is_what_the_journal_said(
+        seed in any::<u64>(),
+        cuts in prop::collection::vec(1_usize..60, 1..8),
+    ) {
+        let records = NetworkJournal::make(seed, 300);
+        let store = store_in_runs(&records, &cuts);
+        let model = Model::of(&records);
+        check_names(&store, &model);
+        check_answers(&store, &records, &model);
+        check_restart(&store, &records);
+        check_holds(&store, &model, &mut seed.clone());
+    }
+}
+
+/// More holds than are wanted at a time come piece by piece, none twice and none left out.
+#[test]
+fn many_holds_come_in_pieces() {
+    let records = busy_journal(20_000);
+    let store = store_of(&records);
+    let snapshot = store.read().unwrap();
+    let applied_at = snapshot.checkpoint().unwrap().applied_at;
+    let end = applied_at.plus(40 * Timestamp::DAY);
+    let (mut after, mut found, mut pieces) = (applied_at, Vec::new(), 0);
+    while after < end {
+        let due = snapshot.holds_due(after, end, 3_000).unwrap();
+        assert!(due.until > after && due.until <= end);
+        found.extend(due.holds);
+        after = due.until;
+        pieces += 1;
+    }
+    assert!(pieces > 2, "{pieces} pieces");
+    assert_eq!(found, holds_of(&Model::of(&records), applied_at, end));
+    assert_eq!(found.len(), 20_000);
+}
+
+/// A journal that ends with this many authorizations, a second apart.
+fn busy_journal(authorizations: u64) -> Vec<Record> {
+    let mut records = journal(3, 200);
+    let is_purchase = |effect: &Effect| match effect {
+        Effect::Transaction(row, progress) => {
+            (!progress.held.is_empty()).then(|| ((**row).clone(), (**progress).clone()))
+        }
+        _ => None,
+    };
+    let sample = records.iter().flat_map(|record| &record.effects).find_map(is_purchase);
+    let (sample_row, sample_progress) = sample.unwrap();
+    let mut seq = Model::of(&records).transactions.keys().next_back().unwrap().0;
+    let mut last = records.last().unwrap().clone();
+    for number in 0..authorizations {
+        seq += 1;
+        last =
+            Record { seq: last.seq.next(), at: last.at.plus(Timestamp::SECOND), effects: vec![] };
+        let (mut row, mut progress) = (sample_row.clone(), sample_progress.clone());
+        (row.seq, row.authorized_at) = (TransactionSeq(seq), last.at);
+        let days = if number % 5 == 0 { 30 } else { 7 };
+        progress.hold_expires_at = last.at.plus(days * Timestamp::DAY);
+        last.effects.push(Effect::Transaction(Box::new(row), Box::new(progress)));
+        records.push(last.clone());
+    }
+    records
+}

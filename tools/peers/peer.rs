@@ -1,0 +1,61 @@
+//! What the run asks of a peer, and what every peer's client shares.
+
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
+use crate::closed_loop::Measured;
+use crate::outcome::Outcome;
+use crate::program::{Program, Purchase, Verdict};
+
+/// A server of another make that authorizes.
+pub(crate) trait Peer {
+    /// Forgets everything and founds a program.
+    fn found(&mut self, program: &Program) -> Outcome<()>;
+
+    /// Authorizes these purchases in one batch.
+    fn authorize(&mut self, batch: &[Purchase]) -> Outcome<Vec<Verdict>>;
+
+    /// How many connections its client may use: each is tried, the fastest is measured.
+    fn connections(&self) -> &'static [usize];
+
+    /// Keeps `window` purchases of the ordinary stream in flight for so long.
+    fn measure(&mut self, load: Load) -> Outcome<Measured>;
+
+    /// Kills the server as a crash would, and starts it again on what the disk has.
+    fn crash(&mut self) -> Outcome<()>;
+
+    /// Sums up what is stored.
+    fn books(&mut self) -> Outcome<Books>;
+
+    /// The settings that make its answers durable, as the server states them.
+    fn durability(&mut self) -> Outcome<String>;
+}
+
+/// How a peer is loaded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Purchases in flight.
+    pub(crate) window: usize,
+    /// Connections they are spread over.
+    pub(crate) connections: usize,
+    pub(crate) duration: Duration,
+}
+
+/// What a peer has stored, three times over. Units: minor units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Books {
+    /// Holds on the account.
+    pub(crate) account_held_minor: i64,
+    /// What the cards' current periods have used.
+    pub(crate) cards_spent_minor: i64,
+    /// Holds of transactions.
+    pub(crate) transactions_held_minor: i64,
+    /// Transactions with a hold.
+    pub(crate) transactions_held: u64,
+}
+
+/// A runtime of one thread: the caller's.
+pub(crate) fn new_runtime() -> Outcome<Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
