@@ -71,6 +71,7 @@ impl ShardLine {
             spent_payloads,
             clock: Arc::new(Clock::System),
             ids: IdMint::new([7; 16], 0),
+            recall: None,
         };
         let shard = spawn_shard(ShardState::default(), wiring).must("start the shard");
         let committer = std::thread::spawn(move || {

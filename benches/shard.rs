@@ -1,26 +1,27 @@
 //! What does the shard spend on an authorization before the journal is involved?
 //!
-//! `execute` and `apply` of whole purchases (look-up by card number, duplicates, money, books,
-//! timers, open transactions), and the same with the record encoded; beside the pure decision over
-//! the same cards in the same run, which is the part the rules need.
+//! Whole purchases (look-up by card number, duplicates, money, books, timers, open transactions) in a
+//! shard with the limits of an engine, batch by batch as its loop takes them, without and with the
+//! record encoded; and one at a time, where nothing is asked for ahead. Beside it the pure decision
+//! over the same cards in the same run, which is the part the rules need.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use cardswitch_benches::Must;
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{
-    BareShard, Purchases, Random, ample_balances, card_records, credentials, decide_purchase,
-    is_approved,
+    BareShard, Program, Purchases, Random, ample_balances, card_records, credentials,
+    decide_purchase, is_approved,
 };
 use cardswitch_engine::command::Command;
+use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::append_record;
 use cardswitch_engine::command::reply::Reply;
 
 const CARD_COUNTS: [u64; 2] = [10_000, 1_000_000];
 /// Authorizations at each iteration; as many as the shard takes at a time.
 const BATCH_LEN: u64 = 512;
-/// A bare shard keeps every purchase it approved, so it starts afresh after so many.
-const SHARD_AGE_MAX: u64 = 300_000;
 
 pub(crate) fn ask(bench: &mut Bench) {
     let pace = Pace { samples: 20, ..Pace::SHORT.seconds(4) };
@@ -33,65 +34,71 @@ pub(crate) fn ask(bench: &mut Bench) {
 
 fn compare(bench: &mut Bench, cards: u64) {
     let decided = measure_decisions(bench, cards);
-    let (apply, encode) =
-        (format!("execute_apply/{cards}"), format!("execute_encode_apply/{cards}"));
-    if !bench.wants(&apply) && !bench.wants(&encode) {
+    let names =
+        ["singly", "by_batches", "by_batches_encoded"].map(|name| format!("{name}/{cards}"));
+    if !names.iter().any(|name| bench.wants(name)) {
         return;
     }
-    let mut aging = AgingShard::new(cards);
-    let applied = bench.measure_timed(&apply, BATCH_LEN, |iterations| {
-        aging.run(iterations, |shard, command| shard.take(command))
+    let [singly, batches, encoded] = names;
+    let mut line = ShardLine::new(cards);
+    let singly = bench.measure_timed(&singly, BATCH_LEN, |iterations| {
+        line.run(iterations, |shard, commands, replied| {
+            for command in commands {
+                replied(&shard.take(command));
+            }
+            shard.state.evict(shard.state.last_seq());
+        })
+    });
+    let batches = bench.measure_timed(&batches, BATCH_LEN, |iterations| {
+        line.run(iterations, |shard, commands, replied| {
+            shard.take_batch(commands, &mut |_, _, _| {}, replied);
+        })
     });
     let mut payload = Vec::with_capacity(1 << 20);
-    let encoded = bench.measure_timed(&encode, BATCH_LEN, |iterations| {
-        aging.run(iterations, |shard, command| {
-            shard.take_and_encode(command, |seq, at, effects| {
-                payload.clear();
-                let written = append_record(&mut payload, seq, at, effects);
-                assert!(written.is_ok(), "the effects of one command fit a record");
-            })
+    let encoded = bench.measure_timed(&encoded, BATCH_LEN, |iterations| {
+        line.run(iterations, |shard, commands, replied| {
+            payload.clear();
+            let mut encode = |seq, at, effects: &[Effect]| {
+                append_record(&mut payload, seq, at, effects).must("encode a record");
+            };
+            shard.take_batch(commands, &mut encode, replied);
         })
     });
     let yardsticks = [("the decision alone", &decided)];
-    print_ratio(&format!("execute + apply, {cards} cards"), &applied, &yardsticks);
+    print_ratio(&format!("execute + apply, singly, {cards} cards"), &singly, &yardsticks);
+    print_ratio(&format!("execute + apply, {cards} cards"), &batches, &yardsticks);
     print_ratio(&format!("execute + encode + apply, {cards} cards"), &encoded, &yardsticks);
 }
 
-/// A shard that is replaced by a young one before its open transactions pile up.
-struct AgingShard {
-    young: BareShard,
+/// A shard and the purchases that come to it.
+struct ShardLine {
     shard: BareShard,
     purchases: Purchases,
-    age: u64,
 }
 
-impl AgingShard {
+impl ShardLine {
     fn new(cards: u64) -> Self {
-        let young = BareShard::with_cards(cards);
-        Self { shard: young.clone(), young, purchases: Purchases::new(cards, 12), age: 0 }
+        let mut shard = BareShard::bounded();
+        shard.found(Program::of_many_companies(cards));
+        Self { shard, purchases: Purchases::new(cards, 12) }
     }
 
-    /// Times `take` alone: commands are made, and the shard is renewed, while the watch stands.
+    /// Times `take` alone: commands are made and go while the watch stands.
     fn run(
         &mut self,
         iterations: u64,
-        mut take: impl FnMut(&mut BareShard, &Command) -> Reply,
+        mut take: impl FnMut(&mut BareShard, &[Command], &mut dyn FnMut(&Reply)),
     ) -> Duration {
         let mut elapsed = Duration::ZERO;
         for _ in 0..iterations {
-            if self.age + BATCH_LEN > SHARD_AGE_MAX {
-                self.shard = self.young.clone();
-                self.age = 0;
-            }
-            self.age += BATCH_LEN;
             let commands: Vec<_> = (0..BATCH_LEN).map(|_| self.purchases.next_command()).collect();
+            let mut approved = 0;
             let start = Instant::now();
-            let approved = commands
-                .iter()
-                .filter(|command| is_approved(&take(&mut self.shard, command)))
-                .count();
+            take(&mut self.shard, &commands, &mut |reply| {
+                approved += u64::from(is_approved(reply));
+            });
             elapsed += start.elapsed();
-            assert_eq!(approved as u64, BATCH_LEN, "the program approves every purchase");
+            assert_eq!(approved, BATCH_LEN, "the program approves every purchase");
         }
         elapsed
     }

@@ -5,9 +5,17 @@ use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp};
 use cardswitch_engine::domain::public_id::IdMint;
-use cardswitch_engine::shard::{Moment, ShardState, execute};
+use cardswitch_engine::shard::{CacheLimits, Moment, ShardState, execute, look_ahead};
 
 use super::{Program, START, founding, pan_hash};
+
+/// What a bounded shard keeps: room for every key of a run, which is all of one day.
+const LIMITS: CacheLimits = CacheLimits {
+    recent_transactions: 262_144,
+    loaded_transactions: 65_536,
+    answers: 65_536,
+    message_keys: 32 << 20,
+};
 
 /// The hot state, and what a command needs beside it.
 #[derive(Clone, Debug)]
@@ -39,6 +47,15 @@ impl BareShard {
         shard
     }
 
+    /// A shard as an engine has it: it keeps the newest transactions and no more, so its age does
+    /// not show.
+    #[must_use]
+    pub fn bounded() -> Self {
+        let mut state = ShardState::with_limits(LIMITS);
+        state.go_live();
+        Self { state, ..Self::empty() }
+    }
+
     /// Makes a program in it.
     pub fn found(&mut self, program: Program) {
         for command in founding(program, pan_hash) {
@@ -50,6 +67,23 @@ impl BareShard {
     /// Executes one command and applies what it changes.
     pub fn take(&mut self, command: &Command) -> Reply {
         self.take_and_encode(command, |_, _, _| {})
+    }
+
+    /// Takes a batch as the shard's loop does: the memory of what comes is asked for ahead, nothing
+    /// is looked for in tables, and at the end goes what is older than the limits.
+    pub fn take_batch(
+        &mut self,
+        commands: &[Command],
+        encode: &mut dyn FnMut(RecordSeq, Timestamp, &[Effect]),
+        replied: &mut dyn FnMut(&Reply),
+    ) {
+        for (position, command) in commands.iter().enumerate() {
+            look_ahead(&self.state, |position| commands.get(position), position);
+            let wanted = self.state.wanting(&self.ids, command);
+            assert!(wanted.is_none(), "a new purchase needs nothing old: {wanted:?}");
+            replied(&self.take_and_encode(command, &mut *encode));
+        }
+        self.state.evict(self.state.last_seq());
     }
 
     /// As `take`; `encode` sees sequence, time and effects before they are applied.

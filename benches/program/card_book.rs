@@ -15,7 +15,8 @@ use crate::must::Must;
 pub struct CardBook {
     cards: Cards,
     accounts: Vec<AccountBalances>,
-    slots: Vec<CardSlot>,
+    /// Where the cards of a batch most likely are.
+    slots: Vec<Option<CardSlot>>,
 }
 
 impl CardBook {
@@ -38,16 +39,17 @@ impl CardBook {
     pub fn decide_batch(&mut self, pans: &[PanHash], credentials: &PresentedCredentials) -> usize {
         let Self { cards, accounts, slots } = self;
         pans.iter().for_each(|pan| cards.prefetch_pan(*pan));
-        pans.iter().for_each(|pan| {
-            cards.prefetch_record(*pan);
-        });
         slots.clear();
-        slots.extend(pans.iter().filter_map(|pan| cards.find_by_pan(*pan)));
-        let is_approved = |slot: &&CardSlot| {
-            let card = cards.record(**slot);
-            decide_purchase(card, &accounts[card.account.index()], credentials).is_empty()
+        // What the index leads to nearly always has the number; who decides looks again.
+        slots.extend(pans.iter().map(|pan| cards.prefetch_record(*pan)));
+        let is_approved = |(pan, likely): &(&PanHash, &Option<CardSlot>)| {
+            let found = likely.filter(|slot| cards.record(*slot).pan_hash == **pan);
+            found.or_else(|| cards.find_by_pan(**pan)).is_some_and(|slot| {
+                let card = cards.record(slot);
+                decide_purchase(card, &accounts[card.account.index()], credentials).is_empty()
+            })
         };
-        slots.iter().filter(is_approved).count()
+        pans.iter().zip(slots.iter()).filter(is_approved).count()
     }
 
     /// The same one after the other, each card found when it is its turn.
