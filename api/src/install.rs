@@ -22,6 +22,7 @@ use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, Member
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
+use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use cardswitch_engine::submission::SubmitError;
 use chrono_tz::Tz;
@@ -198,6 +199,7 @@ pub async fn install(
         clock,
         retention: Retention::Forever,
         pacing: Pacing::default(),
+        caches: CacheLimits::default(),
     };
     let switch = Switch::new(Arc::new(Engine::open(options)?));
     let mut installer = Installer { order, switch, secrets, at, random };

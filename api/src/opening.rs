@@ -6,6 +6,7 @@ use cardswitch_engine::clock::Clock;
 use cardswitch_engine::directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::{CardSlot, Timestamp};
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
+use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::{Pacing, StoreError};
 
 use crate::config::{ClockSetting, RetentionSetting};
@@ -64,6 +65,7 @@ pub fn open_engine(
             RetentionSetting::Bytes(bytes) => Retention::Bytes(bytes),
         },
         pacing: Pacing::default(),
+        caches: CacheLimits::default(),
     };
     let engine = Engine::open(options).map_err(OpeningError::Engine)?;
     if opens_first_card(&engine, &secrets)

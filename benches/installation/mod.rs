@@ -17,6 +17,7 @@ use cardswitch_engine::directory::DataDirectory;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -89,6 +90,7 @@ pub fn open(data: &Path, retention: Retention) -> Engine {
         clock: Clock::System,
         retention,
         pacing: Pacing::default(),
+        caches: CacheLimits::default(),
     })
     .must("open an engine")
 }

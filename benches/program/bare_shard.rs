@@ -9,14 +9,6 @@ use cardswitch_engine::shard::{CacheLimits, Moment, ShardState, execute, look_ah
 
 use super::{Program, START, founding, pan_hash};
 
-/// What a bounded shard keeps: room for every key of a run, which is all of one day.
-const LIMITS: CacheLimits = CacheLimits {
-    recent_transactions: 262_144,
-    loaded_transactions: 65_536,
-    answers: 65_536,
-    message_keys: 32 << 20,
-};
-
 /// The hot state, and what a command needs beside it.
 #[derive(Clone, Debug)]
 pub struct BareShard {
@@ -51,7 +43,7 @@ impl BareShard {
     /// not show.
     #[must_use]
     pub fn bounded() -> Self {
-        let mut state = ShardState::with_limits(LIMITS);
+        let mut state = ShardState::with_limits(CacheLimits::default());
         state.go_live();
         Self { state, ..Self::empty() }
     }

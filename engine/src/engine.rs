@@ -9,7 +9,6 @@
 //! ```
 //! Recovery is the same fold: the tables' rows, then the journal after their checkpoint.
 
-use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -20,8 +19,6 @@ use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::codec::CodecError;
-use crate::command::effect::Effect;
-use crate::command::record::records;
 use crate::directory::DataDirectory;
 use crate::domain::ids::RecordSeq;
 use crate::domain::public_id::IdMint;
@@ -29,13 +26,15 @@ use crate::journal::overlay::SharedBackend;
 use crate::journal::redb::Expectation;
 use crate::journal::{
     BatchFeed, BatchNumber, ChainHash, ChainPosition, CommitterWiring, DirectoryId,
-    DurablePosition, Epoch, Journal, JournalError, JournalFollower, JournalHealth, JournalIdentity,
-    JournalReader, RedbJournal, TrimControl, spawn_committer,
+    DurablePosition, Epoch, Journal, JournalError, JournalHealth, JournalIdentity, JournalReader,
+    RedbJournal, TrimControl, spawn_committer,
 };
 use crate::limits;
-use crate::shard::ShardState;
-use crate::shard::run::{ShardWiring, spawn_shard};
-use crate::store::{Checkpoint, Pacing, RestoreScope, Restored, Store, StoreError, Watermark};
+use crate::loader::{RecallSource, spawn_loader};
+use crate::recovery::recover;
+use crate::shard::run::{RecallWiring, ShardWiring, spawn_shard};
+use crate::shard::{CacheLimits, ShardState};
+use crate::store::{Checkpoint, Pacing, Store, StoreError, Watermark};
 use crate::store::{Projector, ProjectorOptions, spawn_projector};
 use crate::submission::{Envelope, SubmitError};
 
@@ -84,6 +83,8 @@ pub struct EngineOptions {
     pub retention: Retention,
     /// How closely the query tables follow.
     pub pacing: Pacing,
+    /// How much of the past the shard keeps in memory.
+    pub caches: CacheLimits,
 }
 
 /// Shows no key.
@@ -95,6 +96,7 @@ impl std::fmt::Debug for EngineOptions {
             .field("clock", &self.clock)
             .field("retention", &self.retention)
             .field("pacing", &self.pacing)
+            .field("caches", &self.caches)
             .finish_non_exhaustive()
     }
 }
@@ -192,6 +194,7 @@ pub struct Engine {
 #[derive(Debug)]
 struct Threads {
     shard: JoinHandle<ShardState>,
+    loader: JoinHandle<()>,
     committer: JoinHandle<()>,
     projector: Projector,
 }
@@ -218,13 +221,13 @@ impl Engine {
         store: Store,
         open_journal: impl FnOnce(&Expectation) -> Result<RedbJournal, JournalError>,
     ) -> Result<Self, OpenError> {
-        let EngineOptions { directory, id_key, clock, retention, pacing } = options;
+        let EngineOptions { directory, id_key, clock, retention, pacing, caches } = options;
         let store = Arc::new(store);
         let checkpoint = store.checkpoint()?;
         let position = chain_position(&checkpoint);
         let expected =
             Expectation { identity: journal_identity(&directory), checkpoint: Some(position) };
-        let (mut journal, state) = recover(&store, position, || open_journal(&expected))?;
+        let (mut journal, state) = recover(&store, caches, position, || open_journal(&expected))?;
         journal.keep_bytes(retention.keep_bytes());
         clock.advance_to(state.last_at());
 
@@ -268,6 +271,9 @@ impl Engine {
             },
         )
         .map_err(OpenError::Thread)?;
+        // What the shard does not keep in memory is read for it.
+        let source: Arc<dyn RecallSource> = Arc::clone(&store) as Arc<dyn RecallSource>;
+        let (loader, loader_thread) = spawn_loader(source).map_err(OpenError::Thread)?;
         let shard = spawn_shard(
             state,
             ShardWiring {
@@ -277,7 +283,7 @@ impl Engine {
                 spent_payloads,
                 clock: Arc::clone(&clock),
                 ids: ids.clone(),
-                recall: None,
+                recall: Some(RecallWiring { loader, watermark: Arc::clone(&watermark) }),
             },
         )
         .map_err(OpenError::Thread)?;
@@ -285,7 +291,12 @@ impl Engine {
         Ok(Self {
             inbox: Mutex::new(Some(inbox)),
             queued,
-            threads: Mutex::new(Some(Threads { shard, committer, projector })),
+            threads: Mutex::new(Some(Threads {
+                shard,
+                loader: loader_thread,
+                committer,
+                projector,
+            })),
             health,
             durable,
             watermark,
@@ -405,6 +416,7 @@ impl Engine {
         // Each thread ends when the one before it has: nothing that was answered is left behind.
         // One that broke has printed why, and the journal tells the truth on restart.
         drop(threads.shard.join());
+        drop(threads.loader.join());
         drop(threads.committer.join());
         threads.projector.stop();
         threads.projector.join();
@@ -454,72 +466,6 @@ pub(crate) fn chain_position(checkpoint: &Checkpoint) -> ChainPosition {
         hash: ChainHash(checkpoint.chain_hash),
         last_seq: checkpoint.applied_seq.0,
     }
-}
-
-/// Rebuilds the hot state: the tables' rows, then the journal after `position`, their checkpoint.
-fn recover(
-    store: &Store,
-    position: ChainPosition,
-    open_journal: impl FnOnce() -> Result<RedbJournal, JournalError>,
-) -> Result<(RedbJournal, ShardState), OpenError> {
-    // The tables are read while the journal is proven; neither looks at the other.
-    let (journal, restored) = std::thread::scope(|scope| {
-        let restored = scope.spawn(|| restore(store));
-        (open_journal(), restored.join())
-    });
-    let journal = journal?;
-    let (mut state, _) = restored.unwrap_or_else(|panic| resume_unwind(panic))?;
-    journal.visit_recovered(position, |header, payload| {
-        replay_batch(&mut state, header.number, payload).map(drop)
-    })?;
-    Ok((journal, state))
-}
-
-/// Rebuilds the hot state as of the tables' checkpoint.
-pub(crate) fn restore(store: &Store) -> Result<(ShardState, Checkpoint), StoreError> {
-    let mut state = ShardState::default();
-    let checkpoint = store.restore(RestoreScope::Whole, &mut |restored| match restored {
-        Restored::Effect(effect) => state.apply(&effect),
-        Restored::Answer { answer, .. } => state.apply(&Effect::Answer(answer)),
-    })?;
-    state.resume_from(
-        checkpoint.applied_seq,
-        checkpoint.applied_at,
-        checkpoint.last_transaction,
-        checkpoint.last_line,
-    );
-    Ok((state, checkpoint))
-}
-
-/// Folds what the journal still holds into the state; returns how many records that were.
-pub(crate) fn replay<J: JournalReader>(
-    state: &mut ShardState,
-    mut follower: JournalFollower<J>,
-) -> Result<u64, OpenError> {
-    let mut replayed = 0;
-    loop {
-        let batches = follower.read_next(limits::PROJECTION_BYTES_MAX)?;
-        if batches.is_empty() {
-            return Ok(replayed);
-        }
-        for batch in batches {
-            replayed += replay_batch(state, batch.header.number, batch.payload())?;
-        }
-    }
-}
-
-fn replay_batch(
-    state: &mut ShardState,
-    number: BatchNumber,
-    payload: &[u8],
-) -> Result<u64, OpenError> {
-    let mut replayed = 0;
-    for record in records(payload) {
-        let record = record.map_err(|source| OpenError::Record { batch: number.0, source })?;
-        state.apply_record(record.seq, record.at, &record.effects);
-        replayed += 1;
-    }
-    Ok(replayed)
 }
 
 /// (7) What recovery does not need any more may go, as far as the retention does not keep it.

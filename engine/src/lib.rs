@@ -14,6 +14,7 @@ pub mod journal;
 pub mod limits;
 pub mod loader;
 pub mod packed;
+mod recovery;
 pub mod shard;
 pub mod store;
 pub mod submission;

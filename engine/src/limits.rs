@@ -28,6 +28,10 @@ pub const CHECKPOINT_RECORDS_MAX: u64 = 1_000_000;
 pub const CHECKPOINT_INTERVAL_MS: u64 = 5_000;
 /// How many index entries a projection merges at most with one commit.
 pub const RUN_MERGE_ENTRIES_MAX: u64 = 400_000;
+/// How many transactions a start takes into memory at most; older ones are read when asked for.
+pub const RESTORED_TRANSACTIONS_MAX: usize = 32_768;
+/// How many holds that end soon are read at a time, about.
+pub const HOLDS_READ_MAX: usize = 16_384;
 /// The store's page cache. Units: bytes.
 pub const STORE_CACHE_BYTES: usize = 256 << 20;
 /// How many differing cards or transactions an audit names, of each kind and account.

@@ -3,6 +3,8 @@
 //! The shard never waits for the tables to catch up: what they do not have yet is in its memory
 //! (`shard/recall.rs`), so any snapshot taken after a question answers it.
 
+mod tables;
+
 use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -9,10 +9,11 @@ use std::path::Path;
 use redb::backends::FileBackend;
 
 use crate::directory::{DataDirectory, DirectoryError};
-use crate::engine::{OpenError, PARTITION, chain_position, journal_identity, replay, restore};
+use crate::engine::{OpenError, PARTITION, chain_position, journal_identity};
 use crate::journal::overlay::{OverlayBackend, OverlayLocks, SharedBackend};
 use crate::journal::redb::{ReadOnlyJournal, open_read_only};
 use crate::journal::{BatchNumber, ChainPosition, JournalFollower};
+use crate::recovery::{replay, restore_whole};
 use crate::shard::{PartHash, ShardState, StateHash};
 use crate::store::{AuditFigure, ProjectionError, Store, StoreError, catch_up};
 
@@ -103,7 +104,7 @@ impl From<StoreError> for VerifyError {
 pub fn verify(path: &Path) -> Result<Verification, VerifyError> {
     let directory = DataDirectory::open_read_only(path)?;
     let store = open_store_overlaid(&directory)?;
-    let (mut from_tables, checkpoint) = restore(&store)?;
+    let (mut from_tables, checkpoint) = restore_whole(&store)?;
     let position = chain_position(&checkpoint);
     let identity = journal_identity(&directory);
     let journal = open_read_only(&directory.journal_path(), Some(&identity), Some(position))
@@ -136,7 +137,7 @@ fn replay_all(
     let (mut state, start) = if is_whole {
         (ShardState::default(), ChainPosition::GENESIS)
     } else {
-        (restore(store)?.0, checkpoint)
+        (restore_whole(store)?.0, checkpoint)
     };
     let follower = JournalFollower::after(&journal.reader, PARTITION, start);
     let replayed = replay(&mut state, follower)?;

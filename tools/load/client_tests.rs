@@ -1,7 +1,9 @@
 use std::net::{TcpListener, TcpStream};
 
 use cardswitch_api::feed::{Card, Portfolio};
-use cardswitch_iso8583::{Answer as IsoAnswer, Dialect, Frame, decode, next_frame, write_frame};
+use cardswitch_iso8583::{
+    Answer as IsoAnswer, Dialect, Echo, Frame, decode, next_frame, write_frame,
+};
 
 use super::*;
 use crate::arguments::Door;

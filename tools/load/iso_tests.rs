@@ -1,5 +1,5 @@
 use cardswitch_api::feed::Portfolio;
-use cardswitch_iso8583::{Answer as IsoAnswer, Message};
+use cardswitch_iso8583::{Answer as IsoAnswer, Echo, Message};
 
 use super::*;
 

@@ -11,7 +11,7 @@ use crate::fields::field;
 use crate::mti::Mti;
 
 /// The most elements that an answer sets itself.
-pub const OWN_ELEMENTS_MAX: usize = 16;
+pub const OWN_ELEMENTS_MAX: usize = 8;
 
 /// The answer to a decoded request.
 #[derive(Debug, Clone)]
@@ -262,7 +262,7 @@ mod tests {
             (answer().set(39, b"000"), EncodeError::WrongLength(39)),
             (answer().set(39, b"?0"), EncodeError::BadContent(39)),
             (answer().set(1, b"0"), EncodeError::UnknownElement(1)),
-            (crowded, EncodeError::TooManyElements(86)),
+            (crowded, EncodeError::TooManyElements(78)),
         ] {
             let mut out = vec![7];
             assert_eq!(answer.encode(&mut out, &Dialect::default()), Err(error));

@@ -1,7 +1,7 @@
 //! `cardswitch init`.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::Timestamp;
@@ -12,7 +12,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use super::Failure;
-use crate::config::{CONFIG_FILE, Settings, read_settings};
+use crate::config::{CONFIG_FILE, RetentionSetting, Settings, read_settings};
 use crate::install::{CompanyOrder, Credentials, Installation, install};
 use crate::issuing::{CardNumbers, RandomSource, SystemRandom};
 use crate::wire::amount::parse_amount;
@@ -33,6 +33,9 @@ pub struct InitArgs {
     /// First 6 to 8 digits of card numbers
     #[arg(long, env = "CARDSWITCH_CARD_BIN", value_name = "DIGITS")]
     bin: Option<String>,
+    /// How much of the journal is kept: a size, `recovery` or `forever` [default: 256MiB]
+    #[arg(long, env = "CARDSWITCH_RETENTION", value_name = "HOW")]
+    retention: Option<RetentionSetting>,
     /// Also make so many test cards, which can bring about every response code
     #[arg(long, default_value_t = 0, value_name = "N")]
     cards: usize,
@@ -129,9 +132,7 @@ pub async fn run(args: InitArgs) -> Result<(), Failure> {
     let made = |count: usize| bar.set_position(count as u64);
     let credentials = install(&installation, random.as_mut(), &made).await.map_err(Failure::new)?;
     bar.finish_and_clear();
-    if let Some(bin) = &args.bin {
-        keep_bin(&args.data, bin)?;
-    }
+    keep_settings(&args)?;
     if args.json {
         println!("{}", serde_json::to_string(&credentials).map_err(Failure::new)?);
     } else {
@@ -158,13 +159,16 @@ fn installation(args: &InitArgs) -> Result<Installation, Failure> {
     })
 }
 
-/// Cards made later take the same first digits, unless a configuration file says otherwise.
-fn keep_bin(data: &Path, bin: &str) -> Result<(), Failure> {
-    let path = data.join(CONFIG_FILE);
-    if path.exists() {
+/// What was chosen here holds later, too, unless a configuration file says otherwise.
+fn keep_settings(args: &InitArgs) -> Result<(), Failure> {
+    let path = args.data.join(CONFIG_FILE);
+    let bin = args.bin.as_ref().map(|bin| format!("bin = \"{bin}\"\n"));
+    let retention = args.retention.map(|retention| format!("retention = \"{retention}\"\n"));
+    let lines: String = bin.into_iter().chain(retention).collect();
+    if lines.is_empty() || path.exists() {
         return Ok(());
     }
-    std::fs::write(&path, format!("bin = \"{bin}\"\n"))
+    std::fs::write(&path, lines)
         .map_err(|error| Failure::new(format!("`{}`: {error}", path.display())))
 }
 

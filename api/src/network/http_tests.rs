@@ -14,6 +14,7 @@ use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CardId, CompanyId
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use cardswitch_iso8583::{Dialect, Echo, MessageBuilder, Mti, OriginalData, decode};
 use serde_json::{Value, json};
@@ -65,6 +66,7 @@ impl Bench {
             clock,
             retention: Retention::Forever,
             pacing: Pacing::default(),
+            caches: CacheLimits::default(),
         });
         let state = AppState {
             switch: Switch::new(Arc::new(engine.unwrap())),

@@ -26,6 +26,7 @@ use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::NetworkTrace;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -68,6 +69,7 @@ impl Bench {
             clock,
             retention: Retention::Forever,
             pacing: Pacing::default(),
+            caches: CacheLimits::default(),
         });
         let state = AppState {
             switch: Switch::new(Arc::new(engine.unwrap())),

@@ -15,6 +15,7 @@ use crate::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,
 };
+pub use crate::store::AnswerPlace;
 
 /// What is known of a message when it comes.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,15 +26,6 @@ pub(super) enum Known {
     Answered(NetworkReply),
     /// Its key or trace belongs to a message with other content.
     Conflict,
-}
-
-/// Where the answer to a message is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerPlace {
-    /// With the transaction it made.
-    Transaction(TransactionSeq),
-    /// In a record of its own.
-    Record(RecordSeq),
 }
 
 /// The key by which a message is found again: of its trace, which any message that could be in
@@ -116,6 +108,10 @@ struct Places {
 }
 
 impl Values for Places {
+    fn has_dead(&self) -> bool {
+        self.floor.record > RecordSeq(0)
+    }
+
     fn is_dead(&self, value: u32) -> bool {
         match AnswerPlace::of(value, &self.newest) {
             Some(AnswerPlace::Transaction(seq)) => seq < self.floor.transaction,

@@ -25,11 +25,20 @@ const TAG_BITS: u32 = 29;
 const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
 /// A table of this many lines is the smallest.
 const LINES_MIN: usize = 8;
+/// Lines swept at a time, and insertions between two times: in steady state a table of which half
+/// is live has at most a quarter dead.
+const LINES_SWEPT: usize = 4;
+const INSERTIONS_PER_SWEEP: usize = 8;
 /// Lines moved into a growing table at each insertion.
 const LINES_MOVED: usize = 4;
 
 /// What an index has to ask about its values.
 pub trait Values {
+    /// Whether any value can be dead.
+    fn has_dead(&self) -> bool {
+        false
+    }
+
     /// Whether nothing has this value any more.
     fn is_dead(&self, _value: u32) -> bool {
         false
@@ -146,7 +155,7 @@ impl Index {
             self.move_lines(values);
         } else if self.is_crowded() {
             self.grow();
-        } else if self.insertions.is_multiple_of(2) {
+        } else if self.insertions.is_multiple_of(INSERTIONS_PER_SWEEP) && values.has_dead() {
             self.sweep(values);
         }
         if !self.overflow.is_empty() && self.insertions.is_multiple_of(64) {
@@ -193,7 +202,7 @@ impl Index {
         for line in old.next_line..end {
             for at in old.table.line_range(line) {
                 let entry = old.table.words[at];
-                if entry > MOVED && !values.is_dead(value_of(entry)) {
+                if entry > MOVED && !(values.has_dead() && values.is_dead(value_of(entry))) {
                     let known = old.table.hash_behind(line, entry);
                     let hash = values.hash_of(value_of(entry), known);
                     if !self.table.insert(hash, value_of(entry), values) {
@@ -216,16 +225,20 @@ impl Index {
     fn settle_overflow(&mut self, values: &impl Values) {
         let waiting = std::mem::take(&mut self.overflow);
         for (hash, value) in waiting {
-            if !values.is_dead(value) && !self.table.insert(hash, value, values) {
+            if !(values.has_dead() && values.is_dead(value))
+                && !self.table.insert(hash, value, values)
+            {
                 self.overflow.push((hash, value));
             }
         }
     }
 
-    /// Empties the dead places of the next line, where no entry stands behind it on its account.
+    /// Empties the dead places of the next lines, where no entry stands behind it on its account.
     fn sweep(&mut self, values: &impl Values) {
-        self.swept = (self.swept + 1) % self.table.lines_in_all();
-        self.table.sweep(self.swept, values);
+        for _ in 0..LINES_SWEPT {
+            self.swept = (self.swept + 1) % self.table.lines_in_all();
+            self.table.sweep(self.swept, values);
+        }
     }
 }
 
@@ -310,14 +323,12 @@ impl Table {
             let start = self.first + (home + distance) * LINE_LEN;
             let line = self.words.get(start..)?.first_chunk::<LINE_LEN>()?;
             let wanted = head_of(distance, tag) >> unknown_bits;
-            let mut has_empty = false;
-            for (place, entry) in line.iter().enumerate() {
-                has_empty |= *entry == 0;
-                if head(*entry) >> unknown_bits == wanted && is_it(value_of(*entry)) {
-                    return Some((start + place, value_of(*entry)));
+            for place in places_where(line, |entry| head(entry) >> unknown_bits == wanted) {
+                if is_it(value_of(line[place])) {
+                    return Some((start + place, value_of(line[place])));
                 }
             }
-            if has_empty {
+            if line.contains(&0) {
                 return None;
             }
         }
@@ -328,13 +339,15 @@ impl Table {
     fn insert(&mut self, hash: u64, value: u32, values: &impl Values) -> bool {
         let (home, tag) = self.home_of(hash);
         for distance in 0..REACH {
-            for at in self.line_range(home + distance) {
-                let entry = self.words[at];
-                if entry == 0 || values.is_dead(value_of(entry)) {
-                    self.taken += usize::from(entry == 0);
-                    self.words[at] = u64::from(head_of(distance, tag)) << 32 | u64::from(value);
-                    return true;
-                }
+            let range = self.line_range(home + distance);
+            let Some(line) = self.words[range.clone()].first_chunk::<LINE_LEN>() else { break };
+            let empty = places_where(line, |entry| entry == 0).next();
+            let is_dead = |entry| values.has_dead() && values.is_dead(value_of(entry));
+            if let Some(place) = empty.or_else(|| places_where(line, is_dead).next()) {
+                self.taken += usize::from(empty.is_some());
+                let entry = u64::from(head_of(distance, tag)) << 32 | u64::from(value);
+                self.words[range.start + place] = entry;
+                return true;
             }
         }
         false
@@ -342,14 +355,12 @@ impl Table {
 
     fn sweep(&mut self, line: usize, values: &impl Values) {
         let is_dead = |entry: u64| entry != 0 && values.is_dead(value_of(entry));
-        if !self.words[self.line_range(line)].iter().any(|entry| is_dead(*entry))
-            || self.is_passed_over(line)
-        {
-            return;
-        }
-        for at in self.line_range(line) {
-            if is_dead(self.words[at]) {
-                self.words[at] = 0;
+        let range = self.line_range(line);
+        let Some(entries) = self.words[range.clone()].first_chunk::<LINE_LEN>() else { return };
+        let mut dead = places_where(entries, is_dead).peekable();
+        if dead.peek().is_some() && !self.is_passed_over(line) {
+            for place in dead {
+                self.words[range.start + place] = 0;
                 self.taken -= 1;
             }
         }
@@ -370,6 +381,27 @@ impl Table {
             }
         }
         false
+    }
+}
+
+/// The places of a line, as the bits that are set.
+struct Places(u32);
+
+/// The places of a line whose entries are so; the line is read once, without a branch.
+#[inline]
+fn places_where(line: &[u64; LINE_LEN], is_so: impl Fn(u64) -> bool) -> Places {
+    let is_set = |place: usize| u32::from(is_so(line[place])) << place;
+    Places((0..LINE_LEN).fold(0, |bits, place| bits | is_set(place)))
+}
+
+impl Iterator for Places {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        let place = self.0.trailing_zeros() as usize;
+        self.0 &= self.0.wrapping_sub(1);
+        (place < LINE_LEN).then_some(place)
     }
 }
 

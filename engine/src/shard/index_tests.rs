@@ -14,6 +14,10 @@ struct Keys {
 }
 
 impl Values for Keys {
+    fn has_dead(&self) -> bool {
+        self.floor > 0
+    }
+
     fn is_dead(&self, value: u32) -> bool {
         value < self.floor
     }

@@ -147,6 +147,14 @@ impl ShardState {
         }
     }
 
+    /// Takes in the answer that the message of the transaction `seq` got, at a restart.
+    pub fn restore_transaction_answer(&mut self, seq: TransactionSeq, answer: &RememberedAnswer) {
+        if let Some(open) = self.transactions.get_mut(seq) {
+            // Where it does not follow from the transaction, the tables have it by itself.
+            open.keep_answer(seq, answer);
+        }
+    }
+
     /// Takes in the key of an answer of the last day at a restart, oldest first, after
     /// `resume_from`.
     pub fn restore_message_key(&mut self, key: u64, place: AnswerPlace) {

@@ -24,6 +24,7 @@ use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::transaction::{
     TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
 };
+pub use crate::store::query::PurchaseKey;
 
 /// What the shard keeps of a transaction: what may still change, and what its message was answered.
 #[derive(Clone, Debug)]
@@ -165,13 +166,16 @@ impl CacheLimits {
     pub const LOADED_MIN: usize = 16;
 }
 
-/// One of the two marks that name a purchase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PurchaseKey {
-    /// By STAN, transmission time and acquirer.
-    Original(OriginalKey),
-    /// By retrieval reference and acquirer.
-    Retrieval(RetrievalKey),
+/// About 250 MB in all when full: the last minutes of a busy day, and the message keys of a quiet one.
+impl Default for CacheLimits {
+    fn default() -> Self {
+        Self {
+            recent_transactions: 1 << 18,
+            loaded_transactions: 1 << 14,
+            answers: 1 << 15,
+            message_keys: 1 << 27,
+        }
+    }
 }
 
 /// Every transaction in memory.
@@ -215,6 +219,10 @@ impl<K: Fn(&OpenTransaction) -> Option<u64>> RingKeys<'_, K> {
 }
 
 impl<K: Fn(&OpenTransaction) -> Option<u64>> Values for RingKeys<'_, K> {
+    fn has_dead(&self) -> bool {
+        self.first > 1
+    }
+
     fn is_dead(&self, value: u32) -> bool {
         self.position(value).is_none()
     }

@@ -53,12 +53,11 @@ impl<T: Copy> Layers<T> {
     }
 
     /// Puts the images of one commit on top; they come in the order of their records.
-    fn push(&mut self, mut images: Vec<(u32, T)>) {
+    fn push(&mut self, images: &[(u32, T)]) {
         if images.is_empty() {
             return;
         }
-        images.sort_by_key(|(slot, _)| *slot);
-        keep_last(&mut images);
+        let mut images = newest_in_order(images);
         while let Some(below) = self.0.pop_if(|below| below.len() <= 2 * images.len()) {
             images = merged(&below, &images);
         }
@@ -72,15 +71,17 @@ impl<T: Copy> Layers<T> {
     }
 }
 
-/// Keeps the last of the images of each slot.
-fn keep_last<T: Copy>(images: &mut Vec<(u32, T)>) {
-    images.dedup_by(|next, kept| {
-        let is_same = next.0 == kept.0;
-        if is_same {
-            *kept = *next;
-        }
-        is_same
-    });
+/// The last image of each slot, in the order of slots. Slots are sorted, not images, which are ten
+/// times as long.
+fn newest_in_order<T: Copy>(images: &[(u32, T)]) -> Vec<(u32, T)> {
+    let mut order: Vec<u64> =
+        (0..).zip(images).map(|(place, (slot, _))| u64::from(*slot) << 32 | place).collect();
+    order.sort_unstable();
+    let place_of = |key: u64| usize::try_from(key & u64::from(u32::MAX));
+    let last_of_each = order.chunk_by(|one, other| one >> 32 == other >> 32);
+    let last_of_each = last_of_each.filter_map(|places| places.last());
+    // INVARIANT: a run has fewer than 2^32 images, since its records fill far fewer bytes.
+    last_of_each.filter_map(|key| images.get(place_of(*key).ok()?).copied()).collect()
 }
 
 /// Two layers as one; where both have a slot, `above` counts.
@@ -115,8 +116,8 @@ impl Numbers {
 
     /// These numbers with the images of one more run.
     pub(super) fn with(mut self, run: &Projection) -> Self {
-        self.usages.push(run.usages().to_vec());
-        self.balances.push(run.balances().to_vec());
+        self.usages.push(run.usages());
+        self.balances.push(run.balances());
         self
     }
 
@@ -247,7 +248,7 @@ mod tests {
                 };
                 let images: Vec<_> = (0..count).map(image).collect();
                 expected.extend(images.iter().copied());
-                layers.push(images);
+                layers.push(&images);
                 kept.push((layers.clone(), expected.clone()));
                 assert!(layers.0.len() <= 8, "{} layers", layers.0.len());
             }

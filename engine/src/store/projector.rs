@@ -353,6 +353,7 @@ fn project_batches<'a>(
 ) -> Result<Projection, ProjectionError> {
     let mut projection = Projection::default();
     for batch in batches {
+        projection.reserve(batch.payload.len());
         for record in record::record_views(batch.payload) {
             let expected = last_seq + 1;
             let unreadable = |error| ProjectionError::Record(expected, error);

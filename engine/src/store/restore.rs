@@ -63,8 +63,8 @@ type Visit<'a> = &'a mut dyn FnMut(Restored);
 
 impl Store {
     /// Hands everything that makes up the hot state to `visit`, in slot and sequence order, answers
-    /// in the order in which they were given, and returns what the tables cover. Declined
-    /// transactions and whatever has expired stay out.
+    /// in the order in which they were given, and returns what the tables cover. Whatever has expired stays out, and
+    /// of the whole state what was declined.
     /// Cost: O(rows of the scope).
     pub fn restore(
         &self,
@@ -85,7 +85,7 @@ impl Store {
         let mut apply = |effect| visit(Restored::Effect(effect));
         restore_organization(&snapshot, &mut apply)?;
         restore_cards(&snapshot, &mut apply)?;
-        restore_transactions(&snapshot, first.0, &mut apply)?;
+        restore_transactions(&snapshot, first.0, scope, &mut apply)?;
         restore_early_reversals(&snapshot, checkpoint.applied_at, &mut apply)?;
         restore_answers(&snapshot, first, checkpoint.applied_at, visit)?;
         Ok(checkpoint)
@@ -131,11 +131,14 @@ fn restore_cards(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), StoreError
 fn restore_transactions(
     snapshot: &Snapshot,
     first: u64,
+    scope: RestoreScope,
     apply: Apply<'_>,
 ) -> Result<(), StoreError> {
+    // What an engine keeps of the newest has no gaps; only a whole state is without the declined.
+    let leaves_out = |state| scope == RestoreScope::Whole && state == TransactionState::Declined;
     snapshot.transaction_rows()?.each(first..u64::MAX, |_, row, newer| {
         let state = newer.as_ref().map_or_else(|| row.state(), |progress| progress.state);
-        if state != TransactionState::Declined {
+        if !leaves_out(state) {
             let progress = newer.map_or_else(|| row.to_progress(), Ok).map_err(unreadable)?;
             let record = row.to_record().map_err(unreadable)?;
             apply(Effect::Transaction(Box::new(record), Box::new(progress)));

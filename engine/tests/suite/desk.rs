@@ -15,6 +15,7 @@ use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp, TransactionSeq};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::{Pacing, Snapshot};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -49,6 +50,7 @@ pub(crate) fn options(directory: DataDirectory, clock: Clock) -> EngineOptions {
         clock,
         retention: Retention::Forever,
         pacing: Pacing::default(),
+        caches: CacheLimits::default(),
     }
 }
 

@@ -11,6 +11,10 @@ const TABLE: BlockTable = redb::TableDefinition::new("rows");
 
 type Rows = BTreeMap<u64, (Vec<u8>, bool)>;
 
+fn byte(number: u64) -> u8 {
+    u8::try_from(number % 256).unwrap()
+}
+
 fn database() -> Database {
     let database = Database::builder().create_with_backend(FaultyBackend::new()).unwrap();
     let write_txn = database.begin_write().unwrap();
@@ -79,7 +83,7 @@ fn rows_are_found_whatever_was_appended_when() {
                     1 => 0,
                     _ => below(500),
                 };
-                let bytes = vec![below(256) as u8; usize::try_from(len).unwrap()];
+                let bytes = vec![byte(below(256)); usize::try_from(len).unwrap()];
                 run.insert(next, (bytes, below(3) == 0));
                 next += 1;
             }
@@ -108,7 +112,7 @@ fn blocks_are_full_but_the_newest() {
 #[test]
 fn a_block_that_grew_too_long_becomes_two() {
     let database = database();
-    let row = |number: u64, len| (number, (vec![number as u8; len], number % 2 == 0));
+    let row = |number: u64, len| (number, (vec![byte(number); len], number.is_multiple_of(2)));
     let rows: Rows = (5..55).map(|number| row(number, 300)).collect();
     append(&database, &rows);
     assert_eq!(lengths(&database).len(), 1);

@@ -103,6 +103,11 @@ impl PackedRows {
 }
 
 impl Projection {
+    /// Makes room for records that take so many bytes in the journal.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.transactions.bytes.reserve(bytes);
+    }
+
     /// How many records were taken.
     #[must_use]
     pub const fn records(&self) -> u64 {

@@ -98,10 +98,10 @@ impl Projection {
     }
 
     fn write_transactions(&self, write_txn: &WriteTransaction) -> Result<Entries, StoreError> {
-        let mut entries = Entries::default();
         if self.transactions.rows.is_empty() {
-            return Ok(entries);
+            return Ok(Entries::default());
         }
+        let mut entries = Entries::for_transactions(self.transactions.rows.len());
         let mut blocks = BlockWriter::open(write_txn, TRANSACTION_BLOCKS)?;
         let mut changed = Vec::new();
         let mut changes = self.progress.range(self.first_made()..).peekable();
@@ -164,6 +164,20 @@ impl Projection {
 struct Entries([Vec<Entry>; RunKind::ALL.len()]);
 
 impl Entries {
+    /// Room for so many purchases: those have no dimension, mostly.
+    fn for_transactions(count: usize) -> Self {
+        use RunKind::{
+            CardTransactions, CompanyTransactions, MemberTransactions, OriginalKeys, RetrievalKeys,
+            TransactionMessages,
+        };
+        let mut entries = Self::default();
+        let names = [TransactionMessages, OriginalKeys, RetrievalKeys];
+        for kind in [CompanyTransactions, CardTransactions, MemberTransactions].into_iter().chain(names) {
+            entries.0[usize::from(kind.number())].reserve(count);
+        }
+        entries
+    }
+
     fn add(&mut self, kind: RunKind, entries: &[Entry]) {
         self.0[usize::from(kind.number())].extend_from_slice(entries);
     }

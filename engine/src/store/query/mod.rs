@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 pub use account::AccountRow;
 pub use card::{CardFilter, CardRow};
 pub use list::{Listed, Order, Page};
-pub use recall::{HoldsDue, NetworkName, Recalled};
+pub use recall::{HoldsDue, PurchaseKey, Recalled};
 pub use statement_line::LineFilter;
 pub(super) use transaction::TransactionRows;
 pub use transaction::{TransactionFilter, TransactionRow};

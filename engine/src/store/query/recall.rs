@@ -29,7 +29,7 @@ const HOLD_SCAN_ROWS: u64 = 4_096;
 
 /// How a message names a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NetworkName {
+pub enum PurchaseKey {
     /// By STAN, transmission time, acquirer and card.
     Original(OriginalKey),
     /// By retrieval reference, acquirer and card.
@@ -66,10 +66,10 @@ impl Snapshot {
 
     /// The transactions that may carry this name and were not declined at once, newest first.
     /// Cost: a chunk of every run.
-    pub fn transactions_named(&self, name: NetworkName) -> Result<Vec<TransactionSeq>, StoreError> {
+    pub fn transactions_named(&self, name: PurchaseKey) -> Result<Vec<TransactionSeq>, StoreError> {
         let (kind, key) = match name {
-            NetworkName::Original(key) => (RunKind::OriginalKeys, key.0),
-            NetworkName::Retrieval(key) => (RunKind::RetrievalKeys, key.0),
+            PurchaseKey::Original(key) => (RunKind::OriginalKeys, key.0),
+            PurchaseKey::Retrieval(key) => (RunKind::RetrievalKeys, key.0),
         };
         Ok(self.entries_under(kind, key)?.into_iter().map(TransactionSeq).collect())
     }

@@ -185,21 +185,23 @@ fn commit_or_drop(database: &Database, model: &mut Model, random: &mut u64, len_
 
 #[test]
 fn runs_hold_what_a_sorted_set_holds() {
-    for (seed, len_max) in [(1, 3), (2, 40), (3, 400), (4, 3_000), (5, 12_000)] {
+    for (seed, len_max, steps) in
+        [(1, 3, 300), (2, 40, 200), (3, 400, 120), (4, 3_000, 60), (5, 12_000, 40)]
+    {
         println!("seed {seed}, commits of up to {len_max}");
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("runs.redb");
         let mut database = create(&path);
         let mut random = seed;
         let mut model = Model::default();
-        for step in 0..150 {
+        for step in 0..steps {
             commit_or_drop(&database, &mut model, &mut random, len_max);
             if next_random(&mut random).is_multiple_of(12) {
                 // Dropping the database makes its last commit durable.
                 drop(database);
                 database = Database::open(&path).unwrap();
             }
-            if next_random(&mut random).is_multiple_of(10) || step == 149 {
+            if next_random(&mut random).is_multiple_of(10) || step == steps - 1 {
                 let runs = RunTables::open(&database.begin_read().unwrap()).unwrap();
                 compare(&format!("seed {seed}, step {step}"), &model, &mut random, &runs);
             }

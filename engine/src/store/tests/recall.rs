@@ -8,6 +8,8 @@ use super::model::Model;
 use super::world::journal;
 use super::*;
 use crate::command::effect::{Effect, RememberedAnswer};
+use crate::command::record::{RecordView, append_record, record_views};
+use crate::command::reply::NetworkReply;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{
@@ -17,7 +19,7 @@ use crate::domain::transaction::{TransactionProgress, TransactionRecord, Transac
 use crate::journal::testing::next_random;
 use crate::packed::RowAnswer;
 use crate::store::AnswerPlace;
-use crate::store::query::NetworkName;
+use crate::store::query::PurchaseKey;
 
 /// A journal whose transactions carry names from a small stock, whose holds end, and some of whose
 /// answers follow from their transaction.
@@ -108,7 +110,34 @@ impl NetworkJournal {
         };
         record.effects.retain(|effect| !matches!(effect, Effect::Answer(_)));
         record.effects.push(Effect::Answer(Box::new(kept.answer(&row))));
+        record.effects.sort_by_key(place_in_record);
     }
+}
+
+/// The order in which the shard says what an authorization changes, which the journal packs.
+fn place_in_record(effect: &Effect) -> u8 {
+    match effect {
+        Effect::Posting(_) => 0,
+        Effect::Transaction(..) => 1,
+        Effect::CardUsage(..) => 2,
+        Effect::AccountBalances(..) => 3,
+        _ => 4,
+    }
+}
+
+/// The projection of records as they come from the journal, and how many of them were packed.
+fn gather_packed(records: &[Record]) -> (Projection, usize) {
+    let mut payload = Vec::new();
+    for record in records {
+        append_record(&mut payload, record.seq, record.at, &record.effects).unwrap();
+    }
+    let (mut projection, mut packed) = (Projection::default(), 0);
+    for view in record_views(&payload) {
+        let view = view.unwrap();
+        packed += usize::from(matches!(view, RecordView::Authorization(_)));
+        projection.project_view(view).unwrap();
+    }
+    (projection, packed)
 }
 
 /// Every answer ever given, by place.
@@ -133,14 +162,19 @@ fn answers_of(records: &[Record]) -> Vec<(AnswerPlace, Timestamp, RememberedAnsw
 /// A store that took the records in runs of these lengths.
 fn store_in_runs(records: &[Record], cuts: &[usize]) -> Store {
     let store = empty_store();
-    let mut done = 0;
+    let (mut done, mut packed) = (0, 0);
     for (turn, cut) in cuts.iter().cycle().enumerate() {
         let end = (done + cut).min(records.len());
         let kind = if turn % 3 == 2 { CommitKind::Checkpoint } else { CommitKind::Visible };
-        let run = gather(&records[done..end]);
+        let (run, packed_in_run) = gather_packed(&records[done..end]);
         store.commit(&run, position_after(&records[..end]), kind).unwrap();
-        done = end;
+        (done, packed) = (end, packed + packed_in_run);
         if done == records.len() {
+            assert!(packed > 10, "{packed} records were packed");
+            // Forgets what ended as of the newest record.
+            let nothing_new = Projection::default();
+            let position = position_after(records);
+            store.commit(&nothing_new, position, CommitKind::Checkpoint).unwrap();
             return store;
         }
     }
@@ -159,9 +193,9 @@ fn check_names(store: &Store, model: &Model) {
             named.map(|row| row.record.seq).rev().collect()
         };
         let (original, retrieval) = (OriginalKey(key), RetrievalKey(key));
-        let found = snapshot.transactions_named(NetworkName::Original(original)).unwrap();
+        let found = snapshot.transactions_named(PurchaseKey::Original(original)).unwrap();
         assert_eq!(found, named(&|record| record.trace.original_key == Some(original)));
-        let found = snapshot.transactions_named(NetworkName::Retrieval(retrieval)).unwrap();
+        let found = snapshot.transactions_named(PurchaseKey::Retrieval(retrieval)).unwrap();
         assert_eq!(found, named(&|record| record.trace.retrieval_key == Some(retrieval)));
     }
 }
@@ -240,6 +274,13 @@ fn check_holds(store: &Store, model: &Model, random: &mut u64) {
         assert_eq!(due.holds, holds_of(model, after, until));
     }
     assert_eq!(snapshot.holds_due(applied_at, applied_at, 9).unwrap().holds, []);
+    let ends = holds_of(model, applied_at, applied_at.plus(30 * Timestamp::DAY));
+    for (seq, end) in ends.iter().take(20) {
+        let by_its_end = snapshot.holds_due(applied_at, *end, 1_000).unwrap();
+        assert_eq!(by_its_end.holds, holds_of(model, applied_at, *end), "up to {seq:?}");
+        let behind = snapshot.holds_due(*end, end.plus(1), 1_000).unwrap();
+        assert_eq!(behind.holds, holds_of(model, *end, end.plus(1)), "behind {seq:?}");
+    }
     let ever = snapshot.holds_due(applied_at, Timestamp::MAX, 1_000).unwrap();
     assert_eq!(ever.holds, holds_of(model, applied_at, Timestamp(i64::MAX - 1)));
 }
@@ -308,4 +349,25 @@ fn busy_journal(authorizations: u64) -> Vec<Record> {
         records.push(last.clone());
     }
     records
+}
+
+/// A checkpoint without answers forgets all before it, and not what comes next.
+#[test]
+fn the_first_answer_after_a_checkpoint_is_found() {
+    let store = empty_store();
+    store.commit(&Projection::default(), position_after(&[]), CommitKind::Checkpoint).unwrap();
+    let fingerprint =
+        Fingerprint { key: DuplicateKey(3), trace: None, content: 1, window: DuplicateWindow::Day };
+    let answer = RememberedAnswer {
+        fingerprint,
+        expires_at: Timestamp(10).plus(Timestamp::DAY),
+        reply: NetworkReply::Conflict,
+    };
+    let effects = vec![Effect::Answer(Box::new(answer.clone()))];
+    let records = [Record { seq: RecordSeq(1), at: Timestamp(10), effects }];
+    commit(&store, &records, CommitKind::Checkpoint).unwrap();
+    let snapshot = store.read().unwrap();
+    let place = AnswerPlace::Record(RecordSeq(1));
+    assert_eq!(snapshot.answers_under(3).unwrap(), [place]);
+    assert_eq!(snapshot.answer_at(place).unwrap(), Some(answer));
 }

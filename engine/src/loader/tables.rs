@@ -1,0 +1,42 @@
+//! The query tables as the loader asks them.
+
+use super::{HoldsDue, Recall, RecallError, RecallSource};
+use crate::command::effect::RememberedAnswer;
+use crate::domain::ids::{Timestamp, TransactionSeq};
+use crate::limits;
+use crate::shard::{AnswerPlace, LoadedTransaction, PurchaseKey};
+use crate::store::{Snapshot, Store, StoreError};
+
+impl RecallSource for Store {
+    fn snapshot(&self) -> Result<Box<dyn Recall + '_>, RecallError> {
+        Ok(Box::new(self.read().map_err(unreadable)?))
+    }
+}
+
+impl Recall for Snapshot {
+    fn transaction(&self, seq: TransactionSeq) -> Result<Option<LoadedTransaction>, RecallError> {
+        let found = self.transaction(seq).map_err(unreadable)?;
+        Ok(found.map(|row| LoadedTransaction { record: row.record, progress: row.progress }))
+    }
+
+    fn answer_at(&self, place: AnswerPlace) -> Result<Option<RememberedAnswer>, RecallError> {
+        self.answer_at(place).map_err(unreadable)
+    }
+
+    fn carriers(&self, key: PurchaseKey) -> Result<Vec<TransactionSeq>, RecallError> {
+        self.transactions_named(key).map_err(unreadable)
+    }
+
+    fn answers_under(&self, key: u64) -> Result<Vec<AnswerPlace>, RecallError> {
+        self.answers_under(key).map_err(unreadable)
+    }
+
+    fn holds_due(&self, after: Timestamp, until: Timestamp) -> Result<HoldsDue, RecallError> {
+        let due = self.holds_due(after, until, limits::HOLDS_READ_MAX).map_err(unreadable)?;
+        Ok((due.holds, due.until))
+    }
+}
+
+fn unreadable(error: StoreError) -> RecallError {
+    RecallError(error.to_string())
+}
