@@ -1,96 +1,107 @@
 //! How long does a decision take, and how far is that from the memory it has to read?
 //!
-//! `decide` over random cards, beside reading one word of each of the same cards' two cache
-//! lines in the same order, twice: freely, so that the processor overlaps the reads (what no
-//! implementation with this layout can be faster than), and in turn, each read waiting for the
-//! one before it (what a decision that shares nothing with its neighbours has to wait for).
-//! Cards come as slots; finding a slot is the shard's business (see `shard.rs`).
+//! Decisions over random cards, each found by its number, beside two yardsticks over the same cards
+//! in the same order: the cache lines alone that any such decision has to read (see
+//! `yardstick::lines`), and decisions over cards that stand in an array and are found by their
+//! place, without an index. Where cards are few the second is the bound, where they are many the
+//! first. By batches, as the shard does it, and singly, which shows what the batches are for.
 
 use std::hint::black_box;
-use std::time::Duration;
 
-use cardswitch_benches::meter::{Meter, print_control, print_ratio};
+use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{
-    Random, ample_balances, card_records, credentials, decide_purchase,
+    CardBook, Program, ample_balances, card_records, credentials, decide_purchase, pan_hash,
 };
+use cardswitch_benches::yardstick::{CardLines, LineOrder};
 use cardswitch_engine::domain::card::CardRecord;
-use cardswitch_engine::domain::credential::PresentedCredentials;
-use criterion::{BenchmarkId, Criterion, Throughput};
 
-const CARD_COUNTS: [u64; 2] = [10_000, 1_000_000];
-/// Cards met at each iteration.
-const BATCH_LEN: usize = 4_096;
-/// The order in which cards are met comes round after so many.
-const ORDER_LEN: usize = 1 << 20;
+const CARD_COUNTS: [u64; 3] = [10_000, 1_000_000, 5_000_000];
+/// Cards whose lines are fetched together.
+const BATCH_LEN: usize = 32;
+/// Batches at each iteration.
+const BATCHES: usize = 128;
 
-fn main() {
-    let mut criterion = Criterion::default()
-        .measurement_time(Duration::from_secs(4))
-        .sample_size(50)
-        .configure_from_args();
-    print_control("before");
-    for cards in CARD_COUNTS {
-        compare(&mut criterion, cards);
+pub(crate) fn ask(bench: &mut Bench) {
+    bench.run("decision", Pace::SHORT, |bench| {
+        for cards in CARD_COUNTS {
+            compare(bench, cards);
+        }
+    });
+}
+
+fn compare(bench: &mut Bench, cards: u64) {
+    let lines = measure_lines(bench, cards);
+    let dense = measure_dense(bench, cards);
+    let (batched, singly) = measure_decisions(bench, cards);
+    let yardsticks = [("its lines alone", &lines), ("dense slots without an index", &dense)];
+    print_ratio(&format!("decision over {cards} cards, by batches"), &batched, &yardsticks);
+    print_ratio(&format!("decision over {cards} cards, singly"), &singly, &yardsticks);
+}
+
+fn measure_decisions(bench: &mut Bench, cards: u64) -> (Meter, Meter) {
+    let (batched, singly) = (format!("by_batches/{cards}"), format!("singly/{cards}"));
+    if !bench.wants(&batched) && !bench.wants(&singly) {
+        return (Meter::default(), Meter::default());
     }
-    print_control("after");
-    criterion.final_summary();
-}
-
-fn compare(criterion: &mut Criterion, card_count: u64) {
-    let cards = card_records(card_count);
-    let mut random = Random::new(11);
-    let order: Vec<usize> =
-        (0..ORDER_LEN).map(|_| usize::try_from(random.below(card_count)).unwrap_or(0)).collect();
-    let (mut decided, mut free, mut in_turn) =
-        (Meter::default(), Meter::default(), Meter::default());
-    let mut group = criterion.benchmark_group("decision");
-    group.throughput(Throughput::Elements(BATCH_LEN as u64));
-    group.bench_function(BenchmarkId::new("yardstick_random_lines", card_count), |bencher| {
-        let mut batches = order.chunks_exact(BATCH_LEN).cycle();
-        free.measure(bencher, BATCH_LEN as u64, || read_lines(&cards, next(&mut batches)));
+    let mut book = CardBook::new(Program::of_many_companies(cards));
+    let mut order = LineOrder::new(cards);
+    let (pans, credentials) = (order.map(pan_hash), credentials());
+    let batched = bench.measure(&batched, elements(), || {
+        let decide =
+            |_| book.decide_batch(&pans[order.next_range(BATCH_LEN)], black_box(&credentials));
+        assert_eq!((0..BATCHES).map(decide).sum::<usize>(), BATCHES * BATCH_LEN);
     });
-    group.bench_function(BenchmarkId::new("yardstick_lines_in_turn", card_count), |bencher| {
-        let mut batches = order.chunks_exact(BATCH_LEN).cycle();
-        in_turn
-            .measure(bencher, BATCH_LEN as u64, || read_lines_in_turn(&cards, next(&mut batches)));
+    let singly = bench.measure(&singly, elements(), || {
+        let decide =
+            |_| book.decide_singly(&pans[order.next_range(BATCH_LEN)], black_box(&credentials));
+        assert_eq!((0..BATCHES).map(decide).sum::<usize>(), BATCHES * BATCH_LEN);
     });
-    group.bench_function(BenchmarkId::new("decide", card_count), |bencher| {
-        let mut batches = order.chunks_exact(BATCH_LEN).cycle();
-        let credentials = credentials();
-        decided.measure(bencher, BATCH_LEN as u64, || {
-            decide_all(&cards, next(&mut batches), &credentials)
-        });
+    (batched, singly)
+}
+
+fn measure_lines(bench: &mut Bench, cards: u64) -> Meter {
+    let free = format!("yardstick_lines/{cards}");
+    let in_turn = format!("yardstick_lines_in_turn/{cards}");
+    if !bench.wants(&free) && !bench.wants(&in_turn) {
+        return Meter::default();
+    }
+    let lines = CardLines::new(cards, Program::of_many_companies(cards).companies());
+    let mut order = LineOrder::new(cards);
+    let hashes = order.map(|card| pan_hash(card).0);
+    let mut slots = Vec::with_capacity(BATCH_LEN);
+    let free = bench.measure(&free, elements(), || {
+        (0..BATCHES).fold(0, |sum, _| {
+            sum ^ lines.read_batch(&hashes[order.next_range(BATCH_LEN)], &mut slots)
+        })
     });
-    group.finish();
-    let what = format!("decide over {card_count} cards");
-    print_ratio(&what, &decided, "reading their lines freely", &free);
-    print_ratio(&what, &decided, "reading their lines in turn", &in_turn);
-}
-
-fn next<'a>(batches: &mut impl Iterator<Item = &'a [usize]>) -> &'a [usize] {
-    batches.next().unwrap_or(&[])
-}
-
-/// One word of each cache line of each card.
-fn read_lines(cards: &[CardRecord], batch: &[usize]) -> u64 {
-    batch.iter().fold(0, |sum, slot| {
-        let card = &cards[*slot];
-        sum ^ card.pan_hash.0 ^ card.terms.amount.0.cast_unsigned()
-    })
-}
-
-/// The same, where the next card is known only when this one was read.
-fn read_lines_in_turn(cards: &[CardRecord], batch: &[usize]) -> u64 {
     let nothing = black_box(0);
-    batch.iter().fold(0, |sum, slot| {
-        let card = &cards[*slot ^ usize::from(sum.to_le_bytes()[0] & nothing)];
-        sum ^ card.pan_hash.0 ^ card.terms.amount.0.cast_unsigned()
+    let turned = bench.measure(&in_turn, elements(), || {
+        (0..BATCHES).fold(0, |sum, _| {
+            sum ^ lines.read_in_turn(&hashes[order.next_range(BATCH_LEN)], nothing)
+        })
+    });
+    let what = format!("lines in turn over {cards} cards");
+    print_ratio(&what, &turned, &[("lines by batches", &free)]);
+    free
+}
+
+fn measure_dense(bench: &mut Bench, cards: u64) -> Meter {
+    let name = format!("yardstick_dense_slots/{cards}");
+    if !bench.wants(&name) {
+        return Meter::default();
+    }
+    let records: Vec<CardRecord> = card_records(cards);
+    let mut order = LineOrder::new(cards);
+    let slots = order.map(|card| usize::try_from(card).unwrap_or(0));
+    let (balances, credentials) = (black_box(ample_balances()), credentials());
+    bench.measure(&name, elements(), || {
+        let range = order.next_range(BATCHES * BATCH_LEN);
+        let approved =
+            |slot: &&usize| decide_purchase(&records[**slot], &balances, &credentials).is_empty();
+        slots[range].iter().filter(approved).count()
     })
 }
 
-fn decide_all(cards: &[CardRecord], batch: &[usize], credentials: &PresentedCredentials) -> usize {
-    let balances = black_box(ample_balances());
-    let approved =
-        |slot: &&usize| decide_purchase(&cards[**slot], &balances, credentials).is_empty();
-    batch.iter().filter(approved).count()
+const fn elements() -> u64 {
+    (BATCHES * BATCH_LEN) as u64
 }

@@ -1,8 +1,20 @@
-//! What the benches share: a card program to decide for, and the meters that compare.
+//! What the benches share, so that a bench file holds one question and nothing else.
 //!
-//! A bench file asks one question and measures its yardstick in the same run; what both need to
-//! agree on (the cards, the order in which they are met, how a median is taken) lives here.
+//! | room | what |
+//! |---|---|
+//! | `meter` | medians, latencies, memory, the control, and the frame of a bench's run |
+//! | `yardstick` | what physics and bare libraries give: memory lines, the disk, sockets |
+//! | `program` | cards, purchases, a shard without a journal; everything from a seed |
+//! | `installation` | data directories: new ones, and one with millions of transactions |
+//! | `caller` | a caller that keeps requests in flight, and who watches an engine meanwhile |
+//! | `wire` | clients of the doors |
 
 pub mod caller;
+pub mod installation;
 pub mod meter;
+mod must;
 pub mod program;
+pub mod wire;
+pub mod yardstick;
+
+pub use must::Must;

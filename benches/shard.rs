@@ -1,126 +1,122 @@
 //! What does the shard spend on an authorization before the journal is involved?
 //!
-//! `execute` and `apply` of whole purchases (look-up by card number, duplicates, money, books,
-//! timers, open transactions), and the same with the record encoded; beside the pure decision over
-//! the same cards in the same run, which is the part the rules need.
+//! Whole purchases (look-up by card number, duplicates, money, books, timers, open transactions) in a
+//! shard with the limits of an engine, batch by batch as its loop takes them, without and with the
+//! record encoded; and one at a time, where nothing is asked for ahead. Beside it the pure decision
+//! over the same cards in the same run, which is the part the rules need.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use cardswitch_benches::meter::{Meter, print_control, print_ratio};
+use cardswitch_benches::Must;
+use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{
-    BareShard, Purchases, Random, ample_balances, card_records, credentials, decide_purchase,
+    BareShard, Program, Purchases, Random, ample_balances, card_records, credentials,
+    decide_purchase, is_approved,
 };
 use cardswitch_engine::command::Command;
+use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::append_record;
-use cardswitch_engine::command::reply::{NetworkReply, Reply};
-use criterion::{BenchmarkId, Criterion, Throughput};
+use cardswitch_engine::command::reply::Reply;
 
 const CARD_COUNTS: [u64; 2] = [10_000, 1_000_000];
 /// Authorizations at each iteration; as many as the shard takes at a time.
 const BATCH_LEN: u64 = 512;
-/// A shard keeps every purchase it approved, so it starts afresh after so many.
-const SHARD_AGE_MAX: u64 = 300_000;
 
-fn main() {
-    let mut criterion = Criterion::default()
-        .measurement_time(Duration::from_secs(5))
-        .sample_size(20)
-        .configure_from_args();
-    print_control("before");
-    for cards in CARD_COUNTS {
-        compare(&mut criterion, cards);
+pub(crate) fn ask(bench: &mut Bench) {
+    let pace = Pace { samples: 20, ..Pace::SHORT.seconds(4) };
+    bench.run("shard", pace, |bench| {
+        for cards in CARD_COUNTS {
+            compare(bench, cards);
+        }
+    });
+}
+
+fn compare(bench: &mut Bench, cards: u64) {
+    let decided = measure_decisions(bench, cards);
+    let names =
+        ["singly", "by_batches", "by_batches_encoded"].map(|name| format!("{name}/{cards}"));
+    if !names.iter().any(|name| bench.wants(name)) {
+        return;
     }
-    print_control("after");
-    criterion.final_summary();
+    let [singly, batches, encoded] = names;
+    let mut line = ShardLine::new(cards);
+    let singly = bench.measure_timed(&singly, BATCH_LEN, |iterations| {
+        line.run(iterations, |shard, commands, replied| {
+            for command in commands {
+                replied(&shard.take(command));
+            }
+            shard.state.evict(shard.state.last_seq());
+        })
+    });
+    let batches = bench.measure_timed(&batches, BATCH_LEN, |iterations| {
+        line.run(iterations, |shard, commands, replied| {
+            shard.take_batch(commands, &mut |_, _, _| {}, replied);
+        })
+    });
+    let mut payload = Vec::with_capacity(1 << 20);
+    let encoded = bench.measure_timed(&encoded, BATCH_LEN, |iterations| {
+        line.run(iterations, |shard, commands, replied| {
+            payload.clear();
+            let mut encode = |seq, at, effects: &[Effect]| {
+                append_record(&mut payload, seq, at, effects).must("encode a record");
+            };
+            shard.take_batch(commands, &mut encode, replied);
+        })
+    });
+    let yardsticks = [("the decision alone", &decided)];
+    print_ratio(&format!("execute + apply, singly, {cards} cards"), &singly, &yardsticks);
+    print_ratio(&format!("execute + apply, {cards} cards"), &batches, &yardsticks);
+    print_ratio(&format!("execute + encode + apply, {cards} cards"), &encoded, &yardsticks);
 }
 
-fn compare(criterion: &mut Criterion, cards: u64) {
-    let (mut decided, mut applied, mut encoded) =
-        (Meter::default(), Meter::default(), Meter::default());
-    let mut aging = AgingShard::new(cards);
-    let mut group = criterion.benchmark_group("shard");
-    group.throughput(Throughput::Elements(BATCH_LEN));
-    group.bench_function(BenchmarkId::new("yardstick_decide", cards), |bencher| {
-        measure_decisions(bencher, cards, &mut decided);
-    });
-    group.bench_function(BenchmarkId::new("execute_apply", cards), |bencher| {
-        applied.measure_timed(bencher, BATCH_LEN, |iterations| {
-            aging.run(iterations, |shard, command| shard.take(command))
-        });
-    });
-    group.bench_function(BenchmarkId::new("execute_encode_apply", cards), |bencher| {
-        let mut payload = Vec::with_capacity(1 << 20);
-        encoded.measure_timed(bencher, BATCH_LEN, |iterations| {
-            aging.run(iterations, |shard, command| {
-                shard.take_and_encode(command, |seq, at, effects| {
-                    payload.clear();
-                    let written = append_record(&mut payload, seq, at, effects);
-                    assert!(written.is_ok(), "the effects of one command fit a record");
-                })
-            })
-        });
-    });
-    group.finish();
-    let decision = "the decision alone";
-    print_ratio(&format!("execute + apply, {cards} cards"), &applied, decision, &decided);
-    print_ratio(&format!("execute + encode + apply, {cards} cards"), &encoded, decision, &decided);
-}
-
-/// A shard that is replaced by a young one before its open transactions pile up.
-struct AgingShard {
-    young: BareShard,
+/// A shard and the purchases that come to it.
+struct ShardLine {
     shard: BareShard,
     purchases: Purchases,
-    age: u64,
 }
 
-impl AgingShard {
+impl ShardLine {
     fn new(cards: u64) -> Self {
-        let young = BareShard::with_cards(cards);
-        Self { shard: young.clone(), young, purchases: Purchases::new(cards, 12), age: 0 }
+        let mut shard = BareShard::bounded();
+        shard.found(Program::of_many_companies(cards));
+        Self { shard, purchases: Purchases::new(cards, 12) }
     }
 
-    /// Times `take` alone: commands are made, and the shard is renewed, while the watch stands.
+    /// Times `take` alone: commands are made and go while the watch stands.
     fn run(
         &mut self,
         iterations: u64,
-        mut take: impl FnMut(&mut BareShard, &Command) -> Reply,
+        mut take: impl FnMut(&mut BareShard, &[Command], &mut dyn FnMut(&Reply)),
     ) -> Duration {
         let mut elapsed = Duration::ZERO;
         for _ in 0..iterations {
-            if self.age + BATCH_LEN > SHARD_AGE_MAX {
-                self.shard = self.young.clone();
-                self.age = 0;
-            }
-            self.age += BATCH_LEN;
             let commands: Vec<_> = (0..BATCH_LEN).map(|_| self.purchases.next_command()).collect();
+            let mut approved = 0;
             let start = Instant::now();
-            let approved = commands
-                .iter()
-                .filter(|command| is_approved(&take(&mut self.shard, command)))
-                .count();
+            take(&mut self.shard, &commands, &mut |reply| {
+                approved += u64::from(is_approved(reply));
+            });
             elapsed += start.elapsed();
-            assert_eq!(approved as u64, BATCH_LEN, "the program approves every purchase");
+            assert_eq!(approved, BATCH_LEN, "the program approves every purchase");
         }
         elapsed
     }
 }
 
-fn is_approved(reply: &Reply) -> bool {
-    matches!(reply, Reply::Network(NetworkReply::Authorization(reply))
-        if reply.response_code.is_approved())
-}
-
-fn measure_decisions(bencher: &mut criterion::Bencher<'_>, card_count: u64, meter: &mut Meter) {
-    let cards = card_records(card_count);
+fn measure_decisions(bench: &mut Bench, cards: u64) -> Meter {
+    let name = format!("yardstick_decide/{cards}");
+    if !bench.wants(&name) {
+        return Meter::default();
+    }
+    let records = card_records(cards);
     let credentials = credentials();
     let balances = black_box(ample_balances());
     let mut random = Random::new(12);
-    meter.measure(bencher, BATCH_LEN, || {
-        let slots = (0..BATCH_LEN).map(|_| usize::try_from(random.below(card_count)).unwrap_or(0));
+    bench.measure(&name, BATCH_LEN, || {
+        let slots = (0..BATCH_LEN).map(|_| usize::try_from(random.below(cards)).unwrap_or(0));
         let approved =
-            |slot: &usize| decide_purchase(&cards[*slot], &balances, &credentials).is_empty();
+            |slot: &usize| decide_purchase(&records[*slot], &balances, &credentials).is_empty();
         slots.filter(approved).count()
-    });
+    })
 }

@@ -1,109 +1,121 @@
-//! An engine on a disk, and one caller of it that keeps so many requests in flight.
+//! One caller of an engine that keeps so many requests in flight, and who watches meanwhile.
 
-use std::path::Path;
+mod monitor;
+mod readers;
+
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::reply::{NetworkReply, Reply};
-use cardswitch_engine::directory::DataDirectory;
-use cardswitch_engine::domain::card::PanHash;
-use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
-use cardswitch_engine::shard::CacheLimits;
-use cardswitch_engine::store::Pacing;
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::engine::Engine;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
-use tempfile::TempDir;
 
-use crate::program::founding;
+use crate::must::Must;
+use crate::program::{Purchases, is_approved};
 
-/// Commands in flight while a program is founded.
-const FOUNDING_WINDOW: usize = 512;
+pub use monitor::{Monitor, Observed};
+pub use readers::{ReadLatencies, Readers};
 
-/// A directory on the disk that `TMPDIR` names; gone with the value.
-#[must_use]
-pub fn temporary_directory() -> TempDir {
-    let directory = tempfile::tempdir();
-    // INVARIANT: a bench without a disk has nothing to say.
-    #[expect(clippy::expect_used, reason = "the bench cannot go on")]
-    directory.expect("a temporary directory can be made")
+/// A closed loop: a request goes when an answer has come.
+#[derive(Debug)]
+pub struct Caller {
+    engine: Arc<Engine>,
+    answers: Arc<Answers>,
+    /// When the request in each place went.
+    sent_at: Vec<Instant>,
+    free: Vec<usize>,
+    taken: Vec<(u64, Reply)>,
 }
 
-/// Opens an engine in a new data directory below `parent`, and founds a program in it.
-/// Panics: if it cannot; a bench without an engine has nothing to say.
-#[must_use]
-#[expect(clippy::expect_used, reason = "a bench without an engine has nothing to say")]
-pub fn open_program(parent: &Path, cards: u64, pan_hash: impl Fn(u64) -> PanHash) -> Engine {
-    let directory = DataDirectory::create(&parent.join("data"), [3; 16]);
-    let engine = Engine::open(EngineOptions {
-        directory: directory.expect("the directory is new"),
-        id_key: [7; 16],
-        clock: Clock::System,
-        retention: Retention::Forever,
-        pacing: Pacing::default(),
-        caches: CacheLimits::default(),
-    })
-    .expect("a new directory can be opened");
-    let mut commands = founding(cards, pan_hash);
-    keep_in_flight(&engine, FOUNDING_WINDOW, cards + 1, || commands.next(), &mut |reply, _| {
-        assert!(matches!(reply, Reply::Done(_)), "the program is founded: {reply:?}");
-    });
-    engine
-}
+impl Caller {
+    /// A caller with at most `window` requests unanswered.
+    #[must_use]
+    pub fn new(engine: Arc<Engine>, window: usize) -> Self {
+        Self {
+            engine,
+            answers: Arc::new(Answers::default()),
+            sent_at: vec![Instant::now(); window],
+            free: (0..window).collect(),
+            taken: Vec::with_capacity(window),
+        }
+    }
 
-/// Sends `count` commands, at most `window` of them unanswered at a time.
-pub fn keep_in_flight(
-    engine: &Engine,
-    window: usize,
-    count: u64,
-    mut next: impl FnMut() -> Option<Command>,
-    answered: &mut dyn FnMut(Reply, Duration),
-) {
-    let answers = Arc::new(Answers::default());
-    let mut sent_at: Vec<Instant> = vec![Instant::now(); window];
-    let (mut sent, mut received) = (0, 0);
-    let mut free: Vec<usize> = (0..window).collect();
-    let mut taken = Vec::new();
-    while received < count {
-        let mut envelopes = Vec::with_capacity(free.len());
-        while sent < count
-            && let Some(place) = free.pop()
-        {
-            let Some(command) = next() else { break };
-            let port: Arc<dyn ReplyPort> = answers.clone();
-            envelopes.push(Envelope { command: command.into(), tag: place as u64, port });
-            sent += 1;
+    /// Sends `count` commands and waits for all their answers.
+    pub fn run(
+        &mut self,
+        count: u64,
+        mut next: impl FnMut() -> Command,
+        answered: &mut dyn FnMut(Reply, Duration),
+    ) {
+        let (mut sent, mut received) = (0, 0);
+        while received < count {
+            let sendable = self.free.len().min(usize::try_from(count - sent).unwrap_or(usize::MAX));
+            if sendable > 0 {
+                self.send(sendable, &mut next);
+                sent += sendable as u64;
+            }
+            received += self.receive(answered);
         }
+    }
+
+    fn send(&mut self, count: usize, next: &mut impl FnMut() -> Command) {
+        let mut envelopes = Vec::with_capacity(count);
         let now = Instant::now();
-        for envelope in &envelopes {
-            sent_at[place_of(envelope.tag)] = now;
+        for place in self.free.drain(self.free.len() - count..) {
+            let port: Arc<dyn ReplyPort> = self.answers.clone();
+            self.sent_at[place] = now;
+            envelopes.push(Envelope { command: next().into(), tag: place as u64, port });
         }
-        let submitted = engine.submit(envelopes);
-        assert!(submitted.is_ok(), "the window is within the engine's bounds: {submitted:?}");
-        answers.wait_and_take(&mut taken);
+        self.engine.submit(envelopes).must("stay within the engine's bounds");
+    }
+
+    fn receive(&mut self, answered: &mut dyn FnMut(Reply, Duration)) -> u64 {
+        self.answers.wait_and_take(&mut self.taken);
         let now = Instant::now();
-        for (tag, reply) in taken.drain(..) {
-            let place = place_of(tag);
-            answered(reply, now - sent_at[place]);
-            free.push(place);
-            received += 1;
+        let count = self.taken.len() as u64;
+        for (tag, reply) in self.taken.drain(..) {
+            let place = usize::try_from(tag).must("find the place of an answer");
+            answered(reply, now - self.sent_at[place]);
+            self.free.push(place);
         }
+        count
     }
 }
 
-fn place_of(tag: u64) -> usize {
-    usize::try_from(tag).unwrap_or(usize::MAX)
+/// Sends `count` purchases, all of which must be approved; returns how long that took.
+pub fn authorize(
+    caller: &mut Caller,
+    purchases: &mut Purchases,
+    count: u64,
+    latency: &mut dyn FnMut(Duration),
+) -> Duration {
+    let start = Instant::now();
+    caller.run(count, || purchases.next_command(), &mut |reply, waited| {
+        assert!(is_approved(&reply), "the program approves every purchase: {reply:?}");
+        latency(waited);
+    });
+    start.elapsed()
 }
 
-/// Whether a purchase was approved.
-#[must_use]
-pub fn is_approved(reply: &Reply) -> bool {
-    matches!(reply, Reply::Network(NetworkReply::Authorization(reply))
-        if reply.response_code.is_approved())
+/// Waits until the tables show everything that is durable now; returns how long that took.
+pub fn wait_for_tables(engine: &Engine) -> Duration {
+    let (reached, waits) = std::sync::mpsc::channel();
+    let start = Instant::now();
+    engine.watermark().on_reached(
+        engine.durable_seq(),
+        Box::new(move || {
+            // The receiver waits below, for as long as it takes.
+            let _ = reached.send(());
+        }),
+    );
+    waits.recv().must("be woken by the watermark");
+    assert_eq!(engine.projection_failure(), None);
+    start.elapsed()
 }
 
 /// Gathers answers on the committer's thread for one waiting caller.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Answers {
     arrived: Mutex<Vec<(u64, Reply)>>,
     news: Condvar,
@@ -123,6 +135,11 @@ impl ReplyPort for Answers {
     }
 
     fn flush(&self) {
+        self.news.notify_one();
+    }
+
+    fn deliver_all(&self, replies: &mut Vec<(u64, Reply)>) {
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner).append(replies);
         self.news.notify_one();
     }
 }

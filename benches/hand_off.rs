@@ -1,0 +1,229 @@
+//! What does it cost to hand a command to the shard and its answer back?
+//!
+//! The shard's own loop with commands that change nothing, between a caller and a stand-in for the
+//! committer that lets every answer go at once: three threads, three hand-offs, no journal. Beside
+//! it the same three hand-offs with nothing around them: one vector a batch through crossbeam's
+//! channels, and through a mutex whose vector is swapped for an empty one. One batch is under way
+//! at a time, so a batch of one shows what waking costs, and a large one what a command costs.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use cardswitch_benches::Must;
+use cardswitch_benches::meter::{Bench, Pace, print_ratio};
+use cardswitch_engine::clock::Clock;
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::domain::public_id::IdMint;
+use cardswitch_engine::journal::{CommitOutcome, Release};
+use cardswitch_engine::limits;
+use cardswitch_engine::shard::ShardState;
+use cardswitch_engine::shard::run::{ShardWiring, spawn_shard};
+use cardswitch_engine::submission::{Envelope, ReplyPort};
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+const BATCH_LENS: [usize; 3] = [1, 64, 512];
+/// Hand-offs from the caller round to the caller.
+const LANES: usize = 3;
+
+pub(crate) fn ask(bench: &mut Bench) {
+    bench.run("hand_off", Pace::LONG.seconds(2), |bench| {
+        for len in BATCH_LENS {
+            let channel = Relay::start(bounded_lane);
+            let name = format!("yardstick_channel/{len}");
+            let channel = bench.measure(&name, len as u64, || channel.send_round(len));
+            let swapped = Relay::start(swapped_lane);
+            let name = format!("yardstick_swapped/{len}");
+            let swapped = bench.measure(&name, len as u64, || swapped.send_round(len));
+            let shard = ShardLine::start();
+            let name = format!("through_shard/{len}");
+            let measured = bench.measure(&name, len as u64, || shard.send_round(len));
+            shard.finish();
+            let what = format!("a command handed to the shard and back, {len} at a time");
+            let yardsticks =
+                [("one vector a batch through channels", &channel), ("swapped vectors", &swapped)];
+            print_ratio(&what, &measured, &yardsticks);
+        }
+    });
+}
+
+/// A caller, the shard, and a committer that waits for no disk.
+struct ShardLine {
+    inbox: Sender<Vec<Envelope>>,
+    queued: Arc<AtomicUsize>,
+    answers: Arc<Lane<Reply>>,
+    shard: JoinHandle<ShardState>,
+    committer: JoinHandle<()>,
+}
+
+impl ShardLine {
+    fn start() -> Self {
+        let (inbox, from_caller) = bounded(limits::QUEUED_COMMANDS_MAX);
+        let (to_committer, from_shard) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
+        let (_spent, spent_payloads) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
+        let queued = Arc::new(AtomicUsize::new(0));
+        let wiring = ShardWiring {
+            inbox: from_caller,
+            queued: Arc::clone(&queued),
+            committer: to_committer,
+            spent_payloads,
+            clock: Arc::new(Clock::System),
+            ids: IdMint::new([7; 16], 0),
+            recall: None,
+        };
+        let shard = spawn_shard(ShardState::default(), wiring).must("start the shard");
+        let committer = std::thread::spawn(move || {
+            for request in from_shard {
+                let releases = request.releases.into_iter();
+                releases.for_each(|release| release.release(CommitOutcome::Durable));
+            }
+        });
+        Self { inbox, queued, answers: Arc::default(), shard, committer }
+    }
+
+    fn send_round(&self, len: usize) -> usize {
+        let envelope = |tag| Envelope {
+            command: Command::Tick.into(),
+            tag,
+            port: Arc::clone(&self.answers) as Arc<dyn ReplyPort>,
+        };
+        self.queued.fetch_add(len, Ordering::AcqRel);
+        self.inbox.send((0..len as u64).map(envelope).collect()).must("reach the shard");
+        let mut received = 0;
+        while received < len {
+            received += self.answers.take().len();
+        }
+        received
+    }
+
+    fn finish(self) {
+        drop(self.inbox);
+        drop(self.shard.join().must("end the shard"));
+        self.committer.join().must("end the committer");
+    }
+}
+
+impl ReplyPort for Lane<Reply> {
+    fn deliver(&self, _tag: u64, reply: Reply) {
+        self.held().items.push(reply);
+    }
+
+    fn flush(&self) {
+        self.news.notify_one();
+    }
+
+    fn deliver_all(&self, replies: &mut Vec<(u64, Reply)>) {
+        self.put(replies.drain(..).map(|(_, reply)| reply).collect());
+    }
+}
+
+/// A vector behind a mutex; whoever takes leaves an empty one.
+struct Lane<T> {
+    held: Mutex<Held<T>>,
+    news: Condvar,
+}
+
+struct Held<T> {
+    items: Vec<T>,
+    is_closed: bool,
+}
+
+impl<T> Default for Lane<T> {
+    fn default() -> Self {
+        let held = Held { items: Vec::new(), is_closed: false };
+        Self { held: Mutex::new(held), news: Condvar::new() }
+    }
+}
+
+impl<T> Lane<T> {
+    fn put(&self, mut items: Vec<T>) {
+        self.held().items.append(&mut items);
+        self.news.notify_one();
+    }
+
+    /// Waits for something; nothing where nobody puts anything in any more.
+    fn take(&self) -> Vec<T> {
+        let waits = |held: &mut Held<T>| held.items.is_empty() && !held.is_closed;
+        let held = self.news.wait_while(self.held(), waits);
+        std::mem::take(&mut held.unwrap_or_else(PoisonError::into_inner).items)
+    }
+
+    fn close(&self) {
+        self.held().is_closed = true;
+        self.news.notify_one();
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held<T>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The side of a lane that closes it when it goes.
+struct LaneEnd<T>(Arc<Lane<T>>);
+
+impl<T> Drop for LaneEnd<T> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// What the yardsticks hand on: as large as nothing but a tag.
+type Batch = Vec<u64>;
+type Put = Box<dyn Fn(Batch) -> bool + Send>;
+type Take = Box<dyn Fn() -> Option<Batch> + Send>;
+
+/// Bare hand-offs: what the caller puts in comes back to it from the last of two threads.
+struct Relay {
+    put: Put,
+    take: Take,
+}
+
+impl Relay {
+    fn start(lane: impl Fn() -> (Put, Take)) -> Self {
+        let mut lanes: Vec<_> = (0..LANES).map(|_| lane()).collect();
+        let (mut put, take) = lanes.pop().must("have lanes");
+        while let Some((previous_put, previous_take)) = lanes.pop() {
+            // Ends when the lane before it is gone, or the one after.
+            std::thread::spawn(move || {
+                while let Some(batch) = previous_take() {
+                    let handed_on: Batch = batch.into_iter().map(black_box).collect();
+                    if !put(handed_on) {
+                        return;
+                    }
+                }
+            });
+            put = previous_put;
+        }
+        Self { put, take }
+    }
+
+    fn send_round(&self, len: usize) -> usize {
+        assert!((self.put)((0..len as u64).collect()), "the relay runs");
+        let mut received = 0;
+        while received < len {
+            received += (self.take)().must("have the batch back").len();
+        }
+        received
+    }
+}
+
+fn bounded_lane() -> (Put, Take) {
+    let (sender, receiver): (Sender<Batch>, Receiver<Batch>) =
+        bounded(limits::COMMIT_QUEUE_LEN_MAX);
+    let put = move |batch| sender.send(batch).is_ok();
+    let take = move || receiver.recv().ok();
+    (Box::new(put), Box::new(take))
+}
+
+fn swapped_lane() -> (Put, Take) {
+    let end = LaneEnd(Arc::new(Lane::default()));
+    let lane = Arc::clone(&end.0);
+    let put = move |batch: Batch| {
+        end.0.put(batch);
+        true
+    };
+    let take = move || Some(lane.take()).filter(|batch| !batch.is_empty());
+    (Box::new(put), Box::new(take))
+}

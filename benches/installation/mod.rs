@@ -1,0 +1,152 @@
+//! Data directories as `init` makes them, with the program instead of test cards: they can be
+//! opened by an engine alone and served by a whole switch.
+
+mod stored;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cardswitch_api::master_key::write_master_key;
+use cardswitch_api::pan::Pan;
+use cardswitch_api::secrets::{Secrets, token_digest};
+use cardswitch_engine::clock::Clock;
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::directory::DataDirectory;
+use cardswitch_engine::domain::ids::AccessTokenId;
+use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::shard::CacheLimits;
+use cardswitch_engine::store::Pacing;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use crate::caller::{Caller, wait_for_tables};
+use crate::must::Must;
+use crate::program::{Program, card_id, company_id, founding, pan_hash};
+
+pub use stored::{Stored, directory_bytes, stored_cards, stored_transactions};
+
+/// The access token of `/v1`.
+pub const ACCESS_TOKEN: &str = "bench-access-token";
+/// The key of the HTTP network door.
+pub const NETWORK_KEY: &str = "bench-network-key";
+const MASTER_KEY: [u8; 32] = [1; 32];
+/// Commands in flight while a program is founded.
+const FOUNDING_WINDOW: usize = 1_024;
+
+/// By what cards are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CardHashes {
+    /// By numbers that stand for hashes, as `Purchases` names them.
+    Simulated,
+    /// By the hashes of real card numbers, as the doors make them.
+    OfNumbers,
+}
+
+/// A directory on the disk that `TMPDIR` names; gone with the value.
+#[must_use]
+pub fn temporary_directory() -> TempDir {
+    tempfile::tempdir().must("make a temporary directory")
+}
+
+/// Makes a data directory with a program in it and nothing else, and returns its place.
+#[must_use]
+pub fn install(parent: &Path, program: Program, hashes: CardHashes) -> PathBuf {
+    let data = parent.join("data");
+    let secrets = Secrets::from_master(MASTER_KEY);
+    drop(DataDirectory::create(&data, [3; 16]).must("make a data directory"));
+    write_master_key(&data, &MASTER_KEY).must("write the master key");
+    let engine = Arc::new(open(&data, Retention::Recovery));
+    let hash_of = |card| match hashes {
+        CardHashes::Simulated => pan_hash(card),
+        CardHashes::OfNumbers => secrets.pan_hash(&card_number(card)),
+    };
+    let cards = founding(program, hash_of).map(|command| seal_first_card(command, &secrets));
+    let mut commands = cards.chain(access());
+    let count = program.companies() + program.cards + access().count() as u64;
+    let mut caller = Caller::new(Arc::clone(&engine), FOUNDING_WINDOW);
+    caller.run(count, || commands.next().must("found the program"), &mut |reply, _| {
+        assert!(matches!(reply, Reply::Done(_)), "the program is founded: {reply:?}");
+    });
+    wait_for_tables(&engine);
+    engine.shut_down();
+    data
+}
+
+/// The number of one of the program's cards.
+#[must_use]
+pub fn card_number(card: u64) -> Pan {
+    Pan::with_check_digit(format!("411111{card:09}").as_bytes()).must("make a card number")
+}
+
+/// Opens the engine of a data directory.
+#[must_use]
+pub fn open(data: &Path, retention: Retention) -> Engine {
+    Engine::open(EngineOptions {
+        directory: DataDirectory::open(data).must("open the data directory"),
+        id_key: Secrets::from_master(MASTER_KEY).id_key(),
+        clock: Clock::System,
+        retention,
+        pacing: Pacing::default(),
+        caches: CacheLimits::default(),
+    })
+    .must("open an engine")
+}
+
+/// The keys of a directory made here.
+#[must_use]
+pub fn secrets() -> Arc<Secrets> {
+    Arc::new(Secrets::from_master(MASTER_KEY))
+}
+
+/// A switch opens its first card to see that it has the right key; no bench opens another.
+fn seal_first_card(mut command: Command, secrets: &Secrets) -> Command {
+    if let Command::Admin(admin) = &mut command
+        && let AdminCommand::IssueCard(card) = admin.as_mut()
+        && card.id == card_id(0)
+    {
+        card.sealed_pan = secrets.seal_pan(&card_number(0), card.id).must("seal a number");
+    }
+    command
+}
+
+fn access() -> impl Iterator<Item = Command> {
+    let token = NewAccessToken {
+        id: AccessTokenId(Uuid::from_u128(5 << 64)),
+        digest: token_digest(ACCESS_TOKEN),
+        company: company_id(0),
+        scope: AccessScope { admin: true, ..AccessScope::default() },
+    };
+    let commands = [
+        AdminCommand::CreateAccessToken(token),
+        AdminCommand::SetNetworkKey(token_digest(NETWORK_KEY)),
+    ];
+    commands.into_iter().map(|command| Command::Admin(Box::new(command)))
+}
+
+/// An engine on a new directory, which goes with it.
+#[derive(Debug)]
+pub struct Installed {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// Dropped after the engine has let go of it.
+    _directory: TempDir,
+}
+
+impl Installed {
+    /// A new program, open.
+    #[must_use]
+    pub fn new(program: Program, hashes: CardHashes) -> Self {
+        let directory = temporary_directory();
+        let data = install(directory.path(), program, hashes);
+        Self::of(directory, &data, Retention::Recovery)
+    }
+
+    /// Opens a directory that goes with the engine.
+    #[must_use]
+    pub fn of(directory: TempDir, data: &Path, retention: Retention) -> Self {
+        Self { engine: Arc::new(open(data, retention)), _directory: directory }
+    }
+}

@@ -1,0 +1,140 @@
+//! What does it cost to make records durable, by how many there are in one commit?
+//!
+//! Records go to the committer as the shard hands them over, one request at a time, and the next
+//! goes when the answer has come: hand-over, seal, chain hash, checksum, commit, wake-up. Beside
+//! it, in turn with it, the same bytes as one value of a bare redb commit, and appended to a file
+//! with fdatasync.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use cardswitch_benches::Must;
+use cardswitch_benches::installation::temporary_directory;
+use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
+use cardswitch_benches::yardstick::{BareAppend, BareDatabase};
+use cardswitch_engine::journal::redb::Expectation;
+use cardswitch_engine::journal::{
+    BatchFeed, BatchNumber, CommitOutcome, CommitRequest, CommitterWiring, DirectoryId,
+    DurablePosition, JournalHealth, JournalIdentity, RedbJournal, Release, TrimControl,
+    spawn_committer,
+};
+use redb::Durability;
+
+const RECORD_BYTES: [usize; 2] = [100, 300];
+const RECORD_COUNTS: [usize; 5] = [1, 16, 127, 1_000, 8_100];
+const PARTITION: u16 = 0;
+/// Batches kept, so that the file stays small, as it does where only recovery needs them.
+const BATCHES_KEPT: u64 = 256;
+
+pub(crate) fn ask(bench: &mut Bench) {
+    bench.run("journal", Pace::LONG.seconds(1), |bench| {
+        for bytes in RECORD_BYTES {
+            for count in RECORD_COUNTS {
+                compare(bench, count, bytes);
+            }
+        }
+    });
+}
+
+fn compare(bench: &mut Bench, count: usize, record_bytes: usize) {
+    let size = format!("{count}x{record_bytes}");
+    let directory = temporary_directory();
+    let payload: Vec<u8> = (0..=u8::MAX).cycle().take(count * record_bytes).collect();
+    let records = count as u64;
+
+    let mut file = BareAppend::create(directory.path());
+    let append =
+        bench.measure(&format!("yardstick_append/{size}"), records, || file.append(&payload));
+    let mut database = BareDatabase::create(directory.path());
+    let commit = bench.measure(&format!("yardstick_redb/{size}"), records, || {
+        database.commit(&[payload.as_slice()], Durability::Immediate);
+    });
+    let measured = measure_committer(bench, &size, &payload, directory.path());
+    let what = format!("a record of {record_bytes} bytes, {count} to a commit");
+    let yardsticks = [("a bare redb commit", &commit), ("append + fdatasync", &append)];
+    print_ratio(&what, &measured, &yardsticks);
+}
+
+fn measure_committer(bench: &mut Bench, size: &str, payload: &[u8], directory: &Path) -> Meter {
+    let name = format!("committer/{size}");
+    if !bench.wants(&name) {
+        return Meter::default();
+    }
+    let count = size.split('x').next().and_then(|count| count.parse().ok());
+    let count: u32 = count.must("read the number of records");
+    let mut line = CommitterLine::start(directory);
+    let meter = bench.measure(&name, u64::from(count), || line.commit(count, payload));
+    line.finish();
+    meter
+}
+
+/// The committer over a journal of its own.
+struct CommitterLine {
+    requests: crossbeam_channel::Sender<CommitRequest<Note>>,
+    spent: crossbeam_channel::Receiver<Vec<u8>>,
+    trim: Arc<TrimControl>,
+    committer: JoinHandle<()>,
+    last_seq: u64,
+    commits: u64,
+    tell: Sender<CommitOutcome>,
+    told: Receiver<CommitOutcome>,
+}
+
+impl CommitterLine {
+    fn start(directory: &Path) -> Self {
+        let identity = JournalIdentity { directory_id: DirectoryId([5; 16]), partition: PARTITION };
+        let expected = Expectation { identity, checkpoint: None };
+        let journal = RedbJournal::open(&directory.join("journal.redb"), &expected);
+        let journal = journal.must("open a journal");
+        let (requests, inbox) = crossbeam_channel::bounded(16);
+        let (spent_payloads, spent) = crossbeam_channel::bounded(16);
+        let trim = Arc::new(TrimControl::default());
+        let wiring = CommitterWiring {
+            inbox,
+            position: Arc::new(DurablePosition::new(0)),
+            health: Arc::new(JournalHealth::default()),
+            trim: Arc::clone(&trim),
+            // Nobody takes anything out of it: what is too much is let go of.
+            feed: Arc::new(BatchFeed::default()),
+            spent_payloads: Some(spent_payloads),
+        };
+        let committer = spawn_committer(journal, PARTITION, wiring).must("start the committer");
+        let (tell, told) = channel();
+        Self { requests, spent, trim, committer, last_seq: 0, commits: 0, tell, told }
+    }
+
+    fn commit(&mut self, count: u32, records: &[u8]) {
+        let mut payload = self.spent.try_recv().unwrap_or_default();
+        payload.clear();
+        payload.extend_from_slice(records);
+        let request = CommitRequest {
+            first_seq: self.last_seq + 1,
+            last_seq: self.last_seq + u64::from(count),
+            record_count: count,
+            payload,
+            releases: vec![Note(self.tell.clone())],
+        };
+        self.last_seq = request.last_seq;
+        self.requests.send(request).must("reach the committer");
+        assert_eq!(self.told.recv(), Ok(CommitOutcome::Durable));
+        self.commits += 1;
+        self.trim.trim_before(BatchNumber(self.commits.saturating_sub(BATCHES_KEPT)));
+    }
+
+    fn finish(self) {
+        drop(self.requests);
+        self.committer.join().must("end the committer");
+    }
+}
+
+/// An answer that tells what became of its records.
+struct Note(Sender<CommitOutcome>);
+
+impl Release for Note {
+    fn release(self, outcome: CommitOutcome) {
+        // Whoever asked waits for it, or is gone.
+        let _ = self.0.send(outcome);
+    }
+}

@@ -1,0 +1,202 @@
+//! The frame of a run: what the command line asks for, the control before and after each bench file,
+//! and measurements that criterion takes and a `Meter` keeps.
+//!
+//! A measurement that is too long to be repeated (a start, a whole journal) is taken `once`: it
+//! obeys the same filter, but criterion sees nothing of it.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, SamplingMode, Throughput};
+
+use super::control::print_control;
+use super::{Meter, shown};
+
+/// Flags of criterion that take a value, which is not a filter then.
+const FLAGS_WITH_VALUE: [&str; 16] = [
+    "--save-baseline",
+    "--baseline",
+    "--baseline-lenient",
+    "--load-baseline",
+    "--sample-size",
+    "--warm-up-time",
+    "--measurement-time",
+    "--nresamples",
+    "--noise-threshold",
+    "--confidence-level",
+    "--significance-level",
+    "--profile-time",
+    "--color",
+    "--plotting-backend",
+    "--output-format",
+    "--format",
+];
+
+/// How long and how often is measured, unless the command line says otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Before the first sample.
+    pub warm_up: Duration,
+    /// All samples together.
+    pub measurement: Duration,
+    /// How many; 10 at least.
+    pub samples: usize,
+    /// Samples of one length rather than of growing length.
+    pub is_flat: bool,
+}
+
+impl Pace {
+    /// For what takes nanoseconds: many short samples.
+    pub const SHORT: Self = Self {
+        warm_up: Duration::from_millis(500),
+        measurement: Duration::from_secs(2),
+        samples: 40,
+        is_flat: false,
+    };
+    /// For what waits for disks, sockets and threads: few long samples of one length.
+    pub const LONG: Self = Self {
+        warm_up: Duration::from_millis(500),
+        measurement: Duration::from_secs(3),
+        samples: 10,
+        is_flat: true,
+    };
+
+    /// The same for so many seconds.
+    #[must_use]
+    pub const fn seconds(self, seconds: u64) -> Self {
+        Self { measurement: Duration::from_secs(seconds), ..self }
+    }
+}
+
+/// A run of the benches.
+pub struct Bench {
+    criterion: Criterion,
+    /// The one file to run, where the environment names one.
+    only: Option<String>,
+    filter: Option<String>,
+    name: &'static str,
+    pace: Pace,
+    is_begun: bool,
+}
+
+impl Bench {
+    /// A run as the command line and the environment ask for it; none where they ask for a list or
+    /// a test: whoever tests everything has no use for millions of transactions.
+    #[must_use]
+    pub fn from_arguments() -> Option<Self> {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+        if has("--list") || has("--test") {
+            return None;
+        }
+        Some(Self {
+            criterion: Criterion::default().configure_from_args(),
+            only: std::env::var("CARDSWITCH_BENCH").ok(),
+            filter: filter_of(&arguments),
+            name: "",
+            pace: Pace::SHORT,
+            is_begun: false,
+        })
+    }
+
+    /// Runs a bench file: its questions between two controls.
+    pub fn run(&mut self, name: &'static str, pace: Pace, questions: impl FnOnce(&mut Self)) {
+        if self.only.as_ref().is_some_and(|only| only != name) {
+            return;
+        }
+        (self.name, self.pace, self.is_begun) = (name, pace, false);
+        questions(self);
+        if self.is_begun {
+            print_control("after");
+        }
+    }
+
+    /// Ends the run.
+    pub fn finish(self) {
+        self.criterion.final_summary();
+    }
+
+    /// Whether a measurement is asked for; else its preparation can be left out.
+    #[must_use]
+    pub fn wants(&self, name: &str) -> bool {
+        let full = format!("{}/{name}", self.name);
+        self.filter.as_ref().is_none_or(|filter| full.contains(filter.as_str()))
+    }
+
+    /// Called before anything is measured.
+    fn begin(&mut self) {
+        if !self.is_begun {
+            print_control("before");
+            self.is_begun = true;
+        }
+    }
+
+    /// Measures `work`, which handles `elements` at each call.
+    pub fn measure<R>(&mut self, name: &str, elements: u64, mut work: impl FnMut() -> R) -> Meter {
+        self.measure_timed(name, elements, |iterations| {
+            let start = Instant::now();
+            for _ in 0..iterations {
+                black_box(work());
+            }
+            start.elapsed()
+        })
+    }
+
+    /// As `measure`, where `run` makes the iterations and tells how long they took.
+    pub fn measure_timed(
+        &mut self,
+        name: &str,
+        elements: u64,
+        mut run: impl FnMut(u64) -> Duration,
+    ) -> Meter {
+        let mut meter = Meter::default();
+        if !self.wants(name) {
+            return meter;
+        }
+        self.begin();
+        let mut group = self.criterion.benchmark_group(self.name);
+        group.throughput(Throughput::Elements(elements));
+        group.sample_size(self.pace.samples).warm_up_time(self.pace.warm_up);
+        group.measurement_time(self.pace.measurement);
+        if self.pace.is_flat {
+            group.sampling_mode(SamplingMode::Flat);
+        }
+        group.bench_function(name, |bencher| {
+            bencher.iter_custom(|iterations| {
+                let elapsed = run(iterations);
+                meter.note(iterations.max(1) * elements, elapsed);
+                elapsed
+            });
+        });
+        group.finish();
+        // What came before them was the warm-up.
+        meter.keep_last(self.pace.samples);
+        meter
+    }
+
+    /// Takes a measurement that cannot be repeated, where it is asked for: `measure` tells how many
+    /// elements it handled, and in what time.
+    pub fn once(&mut self, name: &str, measure: impl FnOnce() -> (u64, Duration)) -> Meter {
+        let mut meter = Meter::default();
+        if self.wants(name) {
+            self.begin();
+            let (elements, elapsed) = measure();
+            meter.note(elements, elapsed);
+            let each = meter.median_ns().map(shown).unwrap_or_default();
+            println!("{}/{name}    once: {each} each, {elements} of them", self.name);
+        }
+        meter
+    }
+}
+
+/// The first argument that is neither a flag nor a flag's value.
+fn filter_of(arguments: &[String]) -> Option<String> {
+    let mut is_value = false;
+    for argument in arguments {
+        if !is_value && !argument.starts_with('-') {
+            return Some(argument.clone());
+        }
+        is_value = FLAGS_WITH_VALUE.contains(&argument.as_str());
+    }
+    None
+}

@@ -1,0 +1,85 @@
+//! The cards of a program as a shard keeps them, with the accounts that pay for them, and nothing
+//! else of the shard: what a decision over a batch of purchases touches.
+
+use cardswitch_engine::domain::account::AccountBalances;
+use cardswitch_engine::domain::card::{CardProfile, CardRecord, PanHash};
+use cardswitch_engine::domain::credential::PresentedCredentials;
+use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, CompanySlot};
+use cardswitch_engine::shard::cards::Cards;
+
+use super::{Program, START, ample_balances, card_record, company_id, decide_purchase, new_card};
+use crate::must::Must;
+
+/// Cards found by their numbers, and their accounts.
+#[derive(Debug)]
+pub struct CardBook {
+    cards: Cards,
+    accounts: Vec<AccountBalances>,
+    /// Where the cards of a batch most likely are.
+    slots: Vec<Option<CardSlot>>,
+}
+
+impl CardBook {
+    /// The cards of a program, in the order in which they are issued.
+    #[must_use]
+    pub fn new(program: Program) -> Self {
+        let accounts = usize::try_from(program.companies()).must("address the accounts");
+        let mut cards = Cards::default();
+        for card in 0..program.cards {
+            let company = u32::try_from(card / program.cards_per_company).must("count companies");
+            let record = CardRecord { account: AccountSlot(company), ..card_record(card) };
+            cards.push(&profile(card, CompanySlot(company), &record), record);
+        }
+        Self { cards, accounts: vec![ample_balances(); accounts], slots: Vec::new() }
+    }
+
+    /// Decides a purchase on each of these cards: the lines of the whole batch are asked for stage
+    /// by stage, then the purchases are decided in order. Returns how many are approved.
+    #[must_use]
+    pub fn decide_batch(&mut self, pans: &[PanHash], credentials: &PresentedCredentials) -> usize {
+        let Self { cards, accounts, slots } = self;
+        pans.iter().for_each(|pan| cards.prefetch_pan(*pan));
+        slots.clear();
+        // What the index leads to nearly always has the number; who decides looks again.
+        slots.extend(pans.iter().map(|pan| cards.prefetch_record(*pan)));
+        let is_approved = |(pan, likely): &(&PanHash, &Option<CardSlot>)| {
+            let found = likely.filter(|slot| cards.record(*slot).pan_hash == **pan);
+            found.or_else(|| cards.find_by_pan(**pan)).is_some_and(|slot| {
+                let card = cards.record(slot);
+                decide_purchase(card, &accounts[card.account.index()], credentials).is_empty()
+            })
+        };
+        pans.iter().zip(slots.iter()).filter(is_approved).count()
+    }
+
+    /// The same one after the other, each card found when it is its turn.
+    #[must_use]
+    pub fn decide_singly(&self, pans: &[PanHash], credentials: &PresentedCredentials) -> usize {
+        let is_approved = |pan: &&PanHash| {
+            self.cards.find_by_pan(**pan).is_some_and(|slot| {
+                let card = self.cards.record(slot);
+                decide_purchase(card, &self.accounts[card.account.index()], credentials).is_empty()
+            })
+        };
+        pans.iter().filter(is_approved).count()
+    }
+}
+
+fn profile(card: u64, company: CompanySlot, record: &CardRecord) -> CardProfile {
+    let new = new_card(card, company_id(u64::from(company.0)), record.pan_hash);
+    CardProfile {
+        slot: CardSlot(u32::try_from(card).must("count cards")),
+        id: new.id,
+        allowance_id: new.allowance_id,
+        company,
+        description: new.description,
+        billing_name: new.billing_name,
+        is_virtual: new.is_virtual,
+        last_four: new.last_four,
+        assigned_to: None,
+        dimensions: new.dimensions,
+        billing_address: new.billing_address,
+        shipping_address: new.shipping_address,
+        created_at: START,
+    }
+}

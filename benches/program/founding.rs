@@ -1,0 +1,115 @@
+//! The commands that make the program.
+
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCard, NewCompany};
+use cardswitch_engine::domain::card::{CardState, PanHash, SealedPan};
+use cardswitch_engine::domain::company::{Address, VelocityLimits};
+use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
+use cardswitch_engine::domain::ids::{AccountId, AllowanceId, CardId, CompanyId};
+use cardswitch_engine::domain::money::Minor;
+use uuid::Uuid;
+
+use super::{EXPIRES_ON, US_DOLLAR, terms_of};
+
+/// How large a program is.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Its cards.
+    pub cards: u64,
+    /// How many of them share a company and its account.
+    pub cards_per_company: u64,
+}
+
+impl Program {
+    /// All cards in one company: its lists are as long as they can be.
+    #[must_use]
+    pub const fn of_one_company(cards: u64) -> Self {
+        Self { cards, cards_per_company: u64::MAX }
+    }
+
+    /// Companies with a thousand cards each.
+    #[must_use]
+    pub const fn of_many_companies(cards: u64) -> Self {
+        Self { cards, cards_per_company: 1_000 }
+    }
+
+    /// How many companies, and accounts, it has.
+    #[must_use]
+    pub const fn companies(&self) -> u64 {
+        self.cards.div_ceil(self.cards_per_company)
+    }
+}
+
+/// The commands that make a program: its companies, then its cards under these hashes.
+pub fn founding(
+    program: Program,
+    pan_hash: impl Fn(u64) -> PanHash,
+) -> impl Iterator<Item = Command> {
+    let companies =
+        (0..program.companies()).map(|company| AdminCommand::CreateCompany(new_company(company)));
+    let cards = (0..program.cards).map(move |card| {
+        let company = company_id(card / program.cards_per_company);
+        AdminCommand::IssueCard(new_card(card, company, pan_hash(card)))
+    });
+    companies.chain(cards).map(|command| Command::Admin(Box::new(command)))
+}
+
+/// The id of company number `company`.
+#[must_use]
+pub const fn company_id(company: u64) -> CompanyId {
+    CompanyId(Uuid::from_u128(3 << 64 | company as u128))
+}
+
+/// The id of card number `card`.
+#[must_use]
+pub const fn card_id(card: u64) -> CardId {
+    CardId(Uuid::from_u128(1 << 64 | card as u128))
+}
+
+fn new_company(company: u64) -> NewCompany {
+    NewCompany {
+        id: company_id(company),
+        name: "Bench and Company".to_owned(),
+        website: String::new(),
+        zone: chrono_tz::America::Los_Angeles,
+        currency: US_DOLLAR,
+        network: "Visa".to_owned(),
+        velocity: VelocityLimits::default(),
+        partial_approval: false,
+        billing_address: Address::default(),
+        shipping_address: Address::default(),
+        account: NewAccount {
+            id: AccountId(Uuid::from_u128(4 << 64 | u128::from(company))),
+            name: "Operating".to_owned(),
+            number: format!("{:012}", company + 1),
+            credit_limit: Minor::ZERO,
+            funding_source: None,
+            opening_balance: Minor::AMOUNT_MAX,
+        },
+    }
+}
+
+/// An ordinary card; its number is sealed with no key.
+#[must_use]
+pub fn new_card(card: u64, company: CompanyId, pan_hash: PanHash) -> NewCard {
+    NewCard {
+        id: card_id(card),
+        allowance_id: AllowanceId(Uuid::from_u128(2 << 64 | u128::from(card))),
+        company,
+        pan_hash,
+        sealed_pan: SealedPan(vec![0; 56]),
+        last_four: *b"1111",
+        pin: PinVerifier(0),
+        zip: PackedZip::pack("94105"),
+        expires_on: EXPIRES_ON,
+        terms: terms_of(card),
+        state: CardState::Active,
+        is_virtual: true,
+        description: "Travel".to_owned(),
+        billing_name: "A CARDHOLDER".to_owned(),
+        billing_address: None,
+        shipping_address: None,
+        assigned_to: None,
+        dimensions: [None; 4],
+    }
+}

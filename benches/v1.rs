@@ -1,0 +1,105 @@
+//! What do the requests of `/v1` cost while millions of transactions are stored?
+//!
+//! A whole switch on a prepared directory: one card, a page of cards, a page of transactions (of
+//! the company, and of one card), and a change of a card, which is answered when it is durable and
+//! visible. Beside each, hyper alone answering with a text of the same length over as many
+//! connections.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cardswitch_benches::installation::{
+    ACCESS_TOKEN, Stored, stored_cards, stored_transactions, temporary_directory,
+};
+use cardswitch_benches::meter::{Bench, Pace};
+use cardswitch_benches::program::{Random, card_id};
+use cardswitch_benches::wire::{
+    ClosedLoop, Connection, HttpClient, Served, measure, render_request, runtime,
+};
+use cardswitch_benches::yardstick::start_hyper;
+use tokio::runtime::Runtime;
+
+/// Connections with one request under way each.
+const WINDOWS: [u64; 2] = [1, 16];
+/// Different requests of each kind, used in turn.
+const REQUESTS: u64 = 512;
+
+/// A kind of request: its name, and how one for a card is rendered.
+type Kind = (&'static str, fn(card: &str) -> Vec<u8>);
+
+const KINDS: [Kind; 5] = [
+    ("get_card", |card| get(&format!("/v1/cards/{card}"))),
+    ("list_cards", |_| get("/v1/cards?limit=50")),
+    ("list_transactions", |_| get("/v1/transactions?limit=50")),
+    ("list_transactions_of_card", |card| get(&format!("/v1/transactions?limit=50&card={card}"))),
+    ("put_card", |card| {
+        let body = r#"{"description":"Travel and more"}"#;
+        render_request("PUT", &format!("/v1/cards/{card}"), &authorization(), body)
+    }),
+];
+
+pub(crate) fn ask(bench: &mut Bench) {
+    bench.run("v1", Pace::LONG.seconds(2), |bench| {
+        let names: Vec<String> =
+            KINDS.iter().flat_map(|kind| WINDOWS.map(|w| name(kind, w))).collect();
+        if !names.iter().any(|name| bench.wants(name)) {
+            return;
+        }
+        let directory = temporary_directory();
+        let data = Stored::prepare().copy_to(directory.path());
+        println!("STORED: {} cards, {} transactions", stored_cards(), stored_transactions());
+        let runtime = runtime();
+        let served = runtime.block_on(Served::start(&data));
+        for kind in KINDS {
+            for window in WINDOWS {
+                compare(bench, &runtime, &kind, window, served.http());
+            }
+        }
+        runtime.block_on(served.stop());
+    });
+}
+
+fn name((kind, _): &Kind, window: u64) -> String {
+    format!("{kind}/{window}_in_flight")
+}
+
+fn compare(bench: &mut Bench, runtime: &Runtime, kind: &Kind, window: u64, switch: SocketAddr) {
+    let name = name(kind, window);
+    if !bench.wants(&name) {
+        return;
+    }
+    let requests = requests(kind.1);
+    let length = answer_length(switch, &requests);
+    let text = format!("\"{}\"", "x".repeat(length.saturating_sub(2)));
+    let bare = runtime.block_on(start_hyper(Bytes::from(text)));
+    let client = |_| HttpClient::of_requests(Arc::clone(&requests));
+    let open = |address| move || ClosedLoop::open(address, window, client);
+    let answered = measure(bench, &format!("yardstick_hyper/{name}"), window, open(bare));
+    let served = measure(bench, &name, window, open(switch));
+    println!("YARDSTICK {name}: answers of {length} bytes");
+    served.print_beside(&name, "requests", &answered.meter, "hyper alone");
+}
+
+fn requests(render: fn(&str) -> Vec<u8>) -> Arc<[Vec<u8>]> {
+    let mut random = Random::new(41);
+    let mut card = || card_id(random.below(stored_cards())).0.to_string();
+    (0..REQUESTS).map(|_| render(&card())).collect()
+}
+
+/// How long the switch's answer to the first request is, head left out.
+fn answer_length(switch: SocketAddr, requests: &Arc<[Vec<u8>]>) -> usize {
+    let mut connection = Connection::open(switch, HttpClient::of_requests(Arc::clone(requests)));
+    connection.push();
+    connection.flush();
+    connection.receive(|_| {});
+    connection.client().body_bytes()
+}
+
+fn get(path: &str) -> Vec<u8> {
+    render_request("GET", path, &authorization(), "")
+}
+
+fn authorization() -> String {
+    format!("Token {ACCESS_TOKEN}")
+}

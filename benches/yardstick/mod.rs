@@ -1,0 +1,9 @@
+//! What the machine and bare libraries give: the figures that every bench stands beside.
+
+mod disk;
+mod lines;
+mod servers;
+
+pub use disk::{BareAppend, BareDatabase, DiskYardstick};
+pub use lines::{CardLines, LineOrder};
+pub use servers::{start_echo, start_hyper};
