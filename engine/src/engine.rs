@@ -249,54 +249,38 @@ impl Engine {
 
         // (5), (6), (7) the projector follows the journal.
         let on_checkpoint = trim_after_checkpoint(Arc::clone(&trim));
-        let projector = spawn_projector(
-            Arc::clone(&store),
-            reader,
-            Arc::clone(&feed),
-            Arc::clone(&watermark),
-            ProjectorOptions { partition: PARTITION, pacing, on_checkpoint },
-        )
-        .map_err(OpenError::Thread)?;
+        let following = ProjectorOptions { partition: PARTITION, pacing, on_checkpoint };
+        let (tables, marks) = (Arc::clone(&store), Arc::clone(&watermark));
+        let projector = spawn_projector(tables, reader, Arc::clone(&feed), marks, following)
+            .map_err(OpenError::Thread)?;
         // (3), (4) the committer makes durable, publishes, releases.
-        let committer = spawn_committer(
-            journal,
-            PARTITION,
-            CommitterWiring {
-                inbox: from_shard,
-                position: Arc::clone(&durable),
-                health: Arc::clone(&health),
-                trim,
-                feed: Arc::clone(&feed),
-                spent_payloads: Some(spent),
-            },
-        )
-        .map_err(OpenError::Thread)?;
+        let wiring = CommitterWiring {
+            inbox: from_shard,
+            position: Arc::clone(&durable),
+            health: Arc::clone(&health),
+            trim,
+            feed: Arc::clone(&feed),
+            spent_payloads: Some(spent),
+        };
+        let committer = spawn_committer(journal, PARTITION, wiring).map_err(OpenError::Thread)?;
         // What the shard does not keep in memory is read for it.
-        let source: Arc<dyn RecallSource> = Arc::clone(&store) as Arc<dyn RecallSource>;
-        let (loader, loader_thread) = spawn_loader(source).map_err(OpenError::Thread)?;
-        let shard = spawn_shard(
-            state,
-            ShardWiring {
-                inbox: from_edges,
-                queued: Arc::clone(&queued),
-                committer: to_committer,
-                spent_payloads,
-                clock: Arc::clone(&clock),
-                ids: ids.clone(),
-                recall: Some(RecallWiring { loader, watermark: Arc::clone(&watermark) }),
-            },
-        )
-        .map_err(OpenError::Thread)?;
+        let (loader_ends, loader) =
+            spawn_loader(Arc::clone(&store) as Arc<dyn RecallSource>).map_err(OpenError::Thread)?;
+        let wiring = ShardWiring {
+            inbox: from_edges,
+            queued: Arc::clone(&queued),
+            committer: to_committer,
+            spent_payloads,
+            clock: Arc::clone(&clock),
+            ids: ids.clone(),
+            recall: Some(RecallWiring { loader: loader_ends, watermark: Arc::clone(&watermark) }),
+        };
+        let shard = spawn_shard(state, wiring).map_err(OpenError::Thread)?;
 
         Ok(Self {
             inbox: Mutex::new(Some(inbox)),
             queued,
-            threads: Mutex::new(Some(Threads {
-                shard,
-                loader: loader_thread,
-                committer,
-                projector,
-            })),
+            threads: Mutex::new(Some(Threads { shard, loader, committer, projector })),
             health,
             durable,
             watermark,
