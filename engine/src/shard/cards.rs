@@ -22,6 +22,9 @@ use uuid::Uuid;
 const CHUNK_LEN: usize = 1 << CHUNK_BITS;
 const CHUNK_BITS: u32 = 18;
 
+/// How many cards `find_each` asks for at a time.
+const GROUP_LEN: usize = 32;
+
 /// A dense array that grows by whole chunks, so that nothing is moved when it grows.
 #[derive(Debug)]
 struct Chunks<T> {
@@ -286,6 +289,26 @@ impl Cards {
         Some(slot)
     }
 
+    /// Finds the cards of these numbers, in order; `visit` gets the place in `pans` and the card.
+    /// The lines of a group are asked for stage by stage, so that the memory serves many at a time.
+    /// Cost: about what reading three lines a card takes that nobody waits for in turn.
+    pub fn find_each(&self, pans: &[PanHash], mut visit: impl FnMut(usize, Option<&CardRecord>)) {
+        for (group, pans) in pans.chunks(GROUP_LEN).enumerate() {
+            pans.iter().for_each(|pan| self.prefetch_pan(*pan));
+            let mut likely = [None; GROUP_LEN];
+            for (slot, pan) in likely.iter_mut().zip(pans) {
+                *slot = self.prefetch_record(*pan);
+            }
+            for (place, (slot, pan)) in likely.iter().zip(pans).enumerate() {
+                let record = slot.map(|slot| self.record(slot));
+                let found = record
+                    .filter(|record| record.pan_hash == *pan)
+                    .or_else(|| self.find_by_pan(*pan).map(|slot| self.record(slot)));
+                visit(group * GROUP_LEN + place, found);
+            }
+        }
+    }
+
     /// Asks for the line that says whose card it is.
     #[inline]
     pub(super) fn prefetch_head(&self, slot: CardSlot) {
@@ -458,6 +481,16 @@ mod tests {
             assert_eq!(cards.find_by_allowance(expected.allowance_id), Some(slot));
             assert_eq!(cards.dimensions(slot), expected.dimensions);
         }
+        let pans: Vec<_> = (0..COUNT + 1).map(|number| record(number).pan_hash).collect();
+        let mut visited = 0;
+        cards.find_each(&pans, |place, found| {
+            assert_eq!(
+                found.map(|record| record.pan_hash),
+                pans.get(place).copied().filter(|_| place < COUNT as usize)
+            );
+            visited += 1;
+        });
+        assert_eq!(visited, pans.len());
         assert_eq!(cards.find_by_pan(PanHash(3)), None);
         assert_eq!(cards.clone().profile(CardSlot(77)), changed);
     }

@@ -29,8 +29,10 @@ const LINES_MIN: usize = 8;
 /// is live has at most a quarter dead.
 const LINES_SWEPT: usize = 4;
 const INSERTIONS_PER_SWEEP: usize = 8;
-/// Lines moved into a growing table at each insertion.
-const LINES_MOVED: usize = 4;
+/// Lines moved into a growing table at each insertion: few where authorizations insert, more where
+/// cards do, so that two tables stand side by side for a short time only.
+const LINES_MOVED_DOUBLING: usize = 4;
+const LINES_MOVED_BY_QUARTERS: usize = 16;
 
 /// What an index has to ask about its values.
 pub trait Values {
@@ -198,7 +200,11 @@ impl Index {
     /// Moves the next lines of the old table into the new one; the dead stay behind.
     fn move_lines(&mut self, values: &impl Values) {
         let Some(mut old) = self.old.take() else { return };
-        let end = (old.next_line + LINES_MOVED).min(old.table.lines_in_all());
+        let count = match self.growth {
+            Growth::ByQuarters => LINES_MOVED_BY_QUARTERS,
+            Growth::Doubling => LINES_MOVED_DOUBLING,
+        };
+        let end = (old.next_line + count).min(old.table.lines_in_all());
         for line in old.next_line..end {
             for at in old.table.line_range(line) {
                 let entry = old.table.words[at];
