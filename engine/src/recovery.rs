@@ -43,6 +43,7 @@ pub(crate) fn recover(
 /// Rebuilds what an engine keeps in memory, as of the tables' checkpoint.
 fn restore_recent(store: &Store, caches: CacheLimits) -> Result<ShardState, StoreError> {
     let mut state = ShardState::with_limits(caches);
+    state.reserve_cards(store.read()?.card_count()?);
     let transactions = caches.recent_transactions.min(limits::RESTORED_TRANSACTIONS_MAX) as u64;
     let scope = RestoreScope::Recent { transactions };
     let checkpoint = store.restore(scope, &mut |restored| match restored {
@@ -63,6 +64,7 @@ fn restore_recent(store: &Store, caches: CacheLimits) -> Result<ShardState, Stor
 /// Rebuilds the whole state as of the tables' checkpoint.
 pub(crate) fn restore_whole(store: &Store) -> Result<(ShardState, Checkpoint), StoreError> {
     let mut state = ShardState::default();
+    state.reserve_cards(store.read()?.card_count()?);
     let checkpoint = store.restore(RestoreScope::Whole, &mut |restored| match restored {
         Restored::Effect(effect) => state.apply(&effect),
         Restored::Answer { answer, .. } => state.apply(&Effect::Answer(answer)),

@@ -27,6 +27,11 @@ impl ShardState {
         }
     }
 
+    /// Makes room for so many cards before the first one comes, so that no index grows meanwhile.
+    pub fn reserve_cards(&mut self, cards: u64) {
+        self.cards.reserve(usize::try_from(cards).unwrap_or(0));
+    }
+
     /// Puts the state where a checkpoint left it, after its effects were applied.
     pub fn resume_from(
         &mut self,

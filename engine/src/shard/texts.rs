@@ -36,6 +36,7 @@ impl TextRef {
         (self.0 >> Self::PART_BITS) as usize & Self::PART_MASK
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "the lowest bits are cut out")]
     const fn len(self) -> usize {
         self.0 as usize & Self::PART_MASK
     }

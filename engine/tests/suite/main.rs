@@ -17,6 +17,7 @@ mod faults;
 mod model;
 mod model_tests;
 mod money;
+mod recalled;
 mod replay;
 mod rng;
 mod running;

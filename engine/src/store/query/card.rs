@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use redb::{ReadOnlyTable, ReadableTable};
+use redb::{ReadOnlyTable, ReadableTable, ReadableTableMetadata};
 
 use super::Snapshot;
 use super::list::{self, Listed, Page};
@@ -155,6 +155,11 @@ impl Snapshot {
             let card = cards.card(CardSlot(slot))?;
             Ok(filter.accepts(&card, lowered.as_deref()).then_some(card))
         })
+    }
+
+    /// How many cards there are.
+    pub fn card_count(&self) -> Result<u64, StoreError> {
+        Ok(self.table(CARDS.definition())?.len()?)
     }
 
     /// Opens everything a card is put together from.

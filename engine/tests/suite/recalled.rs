@@ -1,0 +1,184 @@
+//! The engine with all its threads and hardly any memory: what it forgot comes back from the tables.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use cardswitch_engine::clock::Clock;
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::network::{
+    AuthorizationKind, Authorize, NetworkCommand, NetworkRequest, OriginalRef, Present,
+    PresentmentNumber, ReversalAmount, ReversalKind, Reverse,
+};
+use cardswitch_engine::command::reply::{
+    AuthorizationReply, NetworkReply, PostingOutcome, Reply, ReversalOutcome,
+};
+use cardswitch_engine::directory::DataDirectory;
+use cardswitch_engine::domain::credential::PresentedCredentials;
+use cardswitch_engine::domain::ids::{AccountSlot, TransactionSeq};
+use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::network_key::{
+    DuplicateKey, DuplicateWindow, Fingerprint, OriginalKey, RetrievalKey, TraceKey,
+};
+use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionState};
+use cardswitch_engine::engine::{Engine, EngineOptions};
+use cardswitch_engine::shard::CacheLimits;
+use cardswitch_engine::verify::verify;
+
+use crate::desk::{CARD, Desk, authorization, manual, options, purchase};
+use crate::model::DAY;
+use crate::workload::{START, facts, network, pan};
+
+const TINY: CacheLimits =
+    CacheLimits { recent_transactions: 8, loaded_transactions: 16, answers: 4, message_keys: 128 };
+const PURCHASES: u64 = 300;
+const AMOUNT: i64 = 100;
+
+fn forgetful(directory: DataDirectory, clock: Clock) -> Desk {
+    let options = EngineOptions { caches: TINY, ..options(directory, clock) };
+    Desk::new(Engine::open(options).unwrap())
+}
+
+fn create(path: &Path, clock: Clock) -> Desk {
+    forgetful(DataDirectory::create(path, [3; 16]).unwrap(), clock)
+}
+
+fn open(path: &Path, clock: Clock) -> Desk {
+    forgetful(DataDirectory::open(path).unwrap(), clock)
+}
+
+/// A purchase that its network may repeat.
+fn repeatable(mark: u64) -> Command {
+    Command::Network(Box::new(NetworkRequest {
+        command: NetworkCommand::Authorize(Authorize {
+            facts: facts(pan(CARD), AMOUNT, mark),
+            kind: AuthorizationKind::Purchase,
+            credentials: PresentedCredentials::default(),
+        }),
+        fingerprint: Some(Fingerprint {
+            key: DuplicateKey(u128::from(mark) << 70 | u128::from(mark)),
+            trace: Some(TraceKey(u128::from(mark) << 65 | u128::from(mark))),
+            content: mark,
+            window: DuplicateWindow::Day,
+        }),
+    }))
+}
+
+fn reversal(original: OriginalRef) -> Command {
+    network(NetworkCommand::Reverse(Reverse {
+        card: Some(pan(CARD)),
+        original,
+        amount: ReversalAmount::Full,
+        kind: ReversalKind::Advice,
+    }))
+}
+
+fn presentment(original: OriginalRef) -> Command {
+    let number = PresentmentNumber::ONLY;
+    network(NetworkCommand::Present(Present { facts: None, amounts: None, original, number }))
+}
+
+/// The purchase `mark`, named in one of the ways that messages have.
+fn named(mark: u64, replies: &[AuthorizationReply]) -> OriginalRef {
+    let reply = &replies[mark as usize - 1];
+    let nothing = OriginalRef::default();
+    match mark % 4 {
+        0 => OriginalRef { transaction: reply.transaction, ..nothing },
+        1 => OriginalRef { authorization_id: reply.authorization_id, ..nothing },
+        2 => OriginalRef { original_key: Some(OriginalKey(mark)), ..nothing },
+        _ => OriginalRef { retrieval_key: Some(RetrievalKey(mark)), ..nothing },
+    }
+}
+
+/// Hands all commands in at once and returns the answers in the order of the commands.
+fn ask_all(desk: &Desk, commands: impl IntoIterator<Item = Command>) -> Vec<Reply> {
+    let envelopes: Vec<_> = commands.into_iter().map(|command| desk.envelope(command)).collect();
+    let tags: Vec<_> = envelopes.iter().map(|envelope| envelope.tag).collect();
+    desk.engine.submit(envelopes).unwrap();
+    let mut replies: BTreeMap<_, _> = tags.iter().map(|_| desk.answers.recv().unwrap()).collect();
+    tags.iter().map(|tag| replies.remove(tag).unwrap()).collect()
+}
+
+fn held(desk: &Desk) -> i64 {
+    desk.read().account(AccountSlot(0)).unwrap().unwrap().balances.held.0
+}
+
+#[test]
+fn what_has_left_memory_is_reversed_presented_and_repeated_as_if_it_had_not() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("data");
+    let mut desk = create(&path, Clock::System);
+    desk.set_up_budget(1_000_000);
+    let replies: Vec<_> =
+        (1..=PURCHASES).map(|mark| authorization(desk.ask(repeatable(mark)))).collect();
+    assert!(replies.iter().all(|reply| reply.response_code.is_approved()));
+
+    for round in 0..2 {
+        let repeated = ask_all(&desk, (1..=PURCHASES).map(repeatable));
+        let repeated: Vec<_> = repeated.into_iter().map(authorization).collect();
+        assert_eq!(repeated, replies, "round {round}");
+        assert_eq!(held(&desk), AMOUNT * PURCHASES as i64);
+        desk.engine.shut_down();
+        drop(desk);
+        desk = open(&path, Clock::System);
+    }
+
+    let reversed = ask_all(&desk, (1..=100).map(|mark| reversal(named(mark, &replies))));
+    for reply in reversed {
+        let Reply::Network(NetworkReply::Reversal(reply)) = reply else { panic!("{reply:?}") };
+        assert_eq!((reply.outcome, reply.given_back), (ReversalOutcome::Reversed, Minor(AMOUNT)));
+    }
+    // No card is named, so an authorization id says nothing.
+    let presented = (101..=200).filter(|mark| mark % 4 != 1);
+    let posted = ask_all(&desk, presented.map(|mark| presentment(named(mark, &replies))));
+    assert_eq!(posted.len(), 75);
+    for reply in posted {
+        let Reply::Network(NetworkReply::Posting(reply)) = reply else { panic!("{reply:?}") };
+        assert_eq!((reply.outcome, reply.posted), (PostingOutcome::Posted, Minor(AMOUNT)));
+    }
+    let again = ask_all(&desk, (1..=100).map(|mark| reversal(named(mark, &replies))));
+    for reply in again {
+        let Reply::Network(NetworkReply::Reversal(reply)) = reply else { panic!("{reply:?}") };
+        assert_eq!((reply.outcome, reply.given_back), (ReversalOutcome::Reversed, Minor(0)));
+    }
+    assert_eq!(held(&desk), AMOUNT * 125);
+    let balances = desk.read().account(AccountSlot(0)).unwrap().unwrap().balances;
+    assert_eq!(balances.ledger, Minor(1_000_000_000 - 75 * AMOUNT));
+    desk.engine.shut_down();
+    drop(desk);
+    let wrong: Vec<_> =
+        verify(&path).unwrap().figures.into_iter().filter(|figure| !figure.is_right()).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn holds_that_have_left_memory_end_in_time_before_whatever_comes_after() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("data");
+    let desk = create(&path, manual());
+    desk.set_up_budget(PURCHASES as i64 * AMOUNT);
+    for mark in 1..=PURCHASES {
+        assert!(authorization(desk.ask(purchase(AMOUNT, mark))).response_code.is_approved());
+    }
+    assert_eq!(authorization(desk.ask(purchase(AMOUNT, 900))).response_code.number(), 1502);
+    desk.engine.shut_down();
+    drop(desk);
+
+    let desk = open(&path, manual());
+    // Six days are too few; after seven the budget is free again when the purchase is decided.
+    let late = desk.ask_at(START + 6 * DAY, purchase(AMOUNT, 901));
+    assert_eq!(authorization(late).response_code.number(), 1502);
+    let later = authorization(desk.ask_at(START + 8 * DAY, purchase(AMOUNT, 902)));
+    assert!(later.response_code.is_approved());
+    assert_eq!(later.allowance_balance, Minor((PURCHASES as i64 - 1) * AMOUNT));
+    assert_eq!(held(&desk), AMOUNT);
+    let tables = desk.read();
+    for seq in 2..=PURCHASES + 1 {
+        let row = tables.transaction(TransactionSeq(seq)).unwrap().unwrap();
+        assert_eq!(row.progress.state, TransactionState::Canceled, "transaction {seq}");
+        assert!(row.progress.flags.contains(TransactionFlags::HOLD_EXPIRED));
+    }
+    drop(tables);
+    desk.engine.shut_down();
+    drop(desk);
+    assert!(verify(&path).unwrap().is_ok());
+}
