@@ -231,9 +231,8 @@ impl Index {
     fn settle_overflow(&mut self, values: &impl Values) {
         let waiting = std::mem::take(&mut self.overflow);
         for (hash, value) in waiting {
-            if !(values.has_dead() && values.is_dead(value))
-                && !self.table.insert(hash, value, values)
-            {
+            let is_dead = values.has_dead() && values.is_dead(value);
+            if !is_dead && !self.table.insert(hash, value, values) {
                 self.overflow.push((hash, value));
             }
         }
@@ -417,7 +416,6 @@ const fn head_of(distance: usize, tag: u32) -> u32 {
     (distance as u32 + 1) << TAG_BITS | tag
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the upper half")]
 const fn head(entry: u64) -> u32 {
     (entry >> 32) as u32
 }
