@@ -9,7 +9,7 @@ const SAMPLES: usize = 200;
 
 /// Work that touches no memory, no disk and no other thread, so whatever moves it is the machine.
 /// Prints its median and how far the slowest twentieth is from the fastest sample.
-pub(super) fn print_control(when: &str) {
+pub fn print_control(when: &str) {
     let mut samples: Vec<f64> = (0..SAMPLES).map(|_| sample()).collect();
     samples.sort_by(f64::total_cmp);
     let (fastest, median) = (samples[0], samples[SAMPLES / 2]);

@@ -11,6 +11,7 @@ mod process;
 use std::time::Duration;
 
 pub use bench::{Bench, Pace};
+pub use control::print_control;
 pub use latencies::Latencies;
 pub use memory::{bytes_read, resident_bytes, resident_bytes_max};
 pub use process::{Process, task};

@@ -8,11 +8,17 @@ use std::time::{Duration, Instant};
 use cardswitch_api::network::listener::{Listener, ListenerOptions};
 use cardswitch_api::pan::Pan;
 use cardswitch_api::secrets::Secrets;
-use cardswitch_benches::caller::{is_approved, keep_in_flight, open_program, temporary_directory};
-use cardswitch_benches::program::{self, pan_hash};
+use cardswitch_benches::caller::{Caller, wait_for_tables};
+use cardswitch_benches::installation::temporary_directory;
+use cardswitch_benches::program::{self, founding, is_approved, pan_hash};
+use cardswitch_engine::clock::Clock;
+use cardswitch_engine::command::reply::{NetworkReply, Reply};
+use cardswitch_engine::directory::DataDirectory;
 use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::ids::AccountSlot;
-use cardswitch_engine::engine::Engine;
+use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::shard::CacheLimits;
+use cardswitch_engine::store::Pacing;
 use cardswitch_iso8583::{Dialect, Frame, MessageBuilder, Mti, decode, next_frame, write_frame};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -26,9 +32,12 @@ const READ_BYTES: usize = 64 << 10;
 /// Systems trace audit numbers come round after so many. Source: ISO DE11.
 const STANS: u64 = 1_000_000;
 
+/// Commands in flight while a program is founded.
+const FOUNDING_WINDOW: usize = 512;
+
 /// The engine in process, called by one thread.
 pub(crate) struct InProcess {
-    engine: Engine,
+    engine: Arc<Engine>,
     purchases: program::Purchases,
     /// Dropped after the engine has let go of it.
     _directory: TempDir,
@@ -36,11 +45,11 @@ pub(crate) struct InProcess {
 
 impl InProcess {
     /// Opens an engine and founds the ordinary program.
-    pub(crate) fn open(cards: u64) -> Self {
+    pub(crate) fn open(cards: u64) -> Outcome<Self> {
         let directory = temporary_directory();
-        let engine = open_program(directory.path(), cards, pan_hash);
+        let engine = open_program(&directory, cards, pan_hash)?;
         let purchases = program::Purchases::new(cards, crate::SEED);
-        Self { engine, purchases, _directory: directory }
+        Ok(Self { engine, purchases, _directory: directory })
     }
 
     /// Keeps `window` purchases in flight for so long, in rounds of many windows.
@@ -70,8 +79,8 @@ impl InProcess {
     fn authorize(&mut self, window: usize, count: u64, measured: &mut Measured) {
         let Self { engine, purchases, .. } = self;
         let Measured { latencies, tally, .. } = measured;
-        let next = || Some(purchases.next_command());
-        keep_in_flight(engine, window, count, next, &mut |reply, latency| {
+        let mut caller = Caller::new(Arc::clone(engine), window);
+        caller.run(count, || purchases.next_command(), &mut |reply, latency| {
             assert!(is_approved(&reply), "the program approves every purchase: {reply:?}");
             tally.note(true, approved_minor(&reply));
             latencies.note(latency);
@@ -84,8 +93,30 @@ impl InProcess {
     }
 }
 
-fn approved_minor(reply: &cardswitch_engine::command::reply::Reply) -> i64 {
-    use cardswitch_engine::command::reply::{NetworkReply, Reply};
+/// Opens an engine as it is installed, and founds the ordinary program in it.
+fn open_program(
+    parent: &TempDir,
+    cards: u64,
+    hash_of: impl Fn(u64) -> PanHash,
+) -> Outcome<Arc<Engine>> {
+    let engine = Arc::new(Engine::open(EngineOptions {
+        directory: DataDirectory::create(&parent.path().join("data"), [3; 16])?,
+        id_key: [7; 16],
+        clock: Clock::System,
+        retention: Retention::default(),
+        pacing: Pacing::default(),
+        caches: CacheLimits::default(),
+    })?);
+    let commands: Vec<_> = founding(program::Program::of_one_company(cards), hash_of).collect();
+    let (count, mut commands) = (commands.len() as u64, commands.into_iter());
+    let next = || commands.next().unwrap_or(cardswitch_engine::command::Command::Tick);
+    Caller::new(Arc::clone(&engine), FOUNDING_WINDOW).run(count, next, &mut |reply, _| {
+        assert!(matches!(reply, Reply::Done(_)), "the program is founded: {reply:?}");
+    });
+    Ok(engine)
+}
+
+fn approved_minor(reply: &Reply) -> i64 {
     match reply {
         Reply::Network(NetworkReply::Authorization(reply)) => reply.approved.0,
         _ => 0,
@@ -93,13 +124,7 @@ fn approved_minor(reply: &cardswitch_engine::command::reply::Reply) -> i64 {
 }
 
 fn account_held_minor(engine: &Engine) -> Outcome<i64> {
-    let (reached, waits) = std::sync::mpsc::channel();
-    let wake = Box::new(move || {
-        // The receiver waits below, for as long as it takes.
-        let _ = reached.send(());
-    });
-    engine.watermark().on_reached(engine.durable_seq(), wake);
-    waits.recv()?;
+    wait_for_tables(engine);
     let account = engine.store().read()?.account(AccountSlot(0))?;
     Ok(account.ok_or("the account is not in the query tables")?.balances.held.0)
 }
@@ -120,8 +145,7 @@ impl OverIso8583 {
         let directory = temporary_directory();
         let secrets = Arc::new(Secrets::from_master([1; 32]));
         let numbers = CardNumbers::new(cards)?;
-        let engine =
-            Arc::new(open_program(directory.path(), cards, |card| numbers.hash(&secrets, card)));
+        let engine = open_program(&directory, cards, |card| numbers.hash(&secrets, card))?;
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let (stop, stopping) = watch::channel(false);

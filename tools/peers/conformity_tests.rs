@@ -157,7 +157,8 @@ impl Peer for Shard {
         let drain =
             Card { budget: Minor::AMOUNT_MAX.0, transaction_limit: None, ..ordinary(5_000) };
         let cards: Vec<&Card> = program.cards.iter().chain([&drain]).collect();
-        let issue = founding(cards.len() as u64, program::pan_hash).skip(1);
+        let one_company = program::Program::of_one_company(cards.len() as u64);
+        let issue = founding(one_company, program::pan_hash).skip(1);
         for (command, card) in issue.zip(cards) {
             self.issue(command, card);
         }

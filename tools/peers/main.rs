@@ -143,7 +143,7 @@ impl Run<'_> {
     }
 
     fn measure_in_process(&mut self) -> Outcome<()> {
-        let mut engine = InProcess::open(self.arguments.cards);
+        let mut engine = InProcess::open(self.arguments.cards)?;
         let tally = self.measure_windows(Contender::Cardswitch, &[1], |load| {
             Ok(engine.measure(load.window, load.duration))
         })?;

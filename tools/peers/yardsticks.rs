@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use cardswitch_benches::caller::temporary_directory;
+use cardswitch_benches::installation::temporary_directory;
 use cardswitch_benches::meter::Latencies;
 use redb::{Database, TableDefinition};
 

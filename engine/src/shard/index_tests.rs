@@ -30,7 +30,7 @@ impl Values for Keys {
 }
 
 fn add(index: &mut Index, keys: &mut Keys, key: u64) {
-    let value = keys.keys.len() as u32;
+    let value = u32::try_from(keys.keys.len()).unwrap();
     keys.keys.push(key);
     index.insert(spread(key), value, keys);
 }
@@ -53,12 +53,16 @@ fn every_key_is_found_at_every_size_and_no_other() {
         for count in 0..60_000u32 {
             let key = random(&mut state);
             add(&mut index, &mut keys, key);
-            let probe = keys.keys[(key % u64::from(count + 1)) as usize];
+            let probe = keys.keys[usize::try_from(key % u64::from(count + 1)).unwrap()];
             assert!(find(&index, &keys, probe).is_some(), "{growth:?} {count}");
             assert_eq!(find(&index, &keys, key ^ 1), None);
         }
         for (value, key) in keys.keys.iter().enumerate() {
-            assert_eq!(find(&index, &keys, *key), Some(value as u32), "{growth:?}");
+            assert_eq!(
+                find(&index, &keys, *key),
+                Some(u32::try_from(value).unwrap()),
+                "{growth:?}"
+            );
         }
         let bytes_per_key = index.bytes() / keys.keys.len();
         let most = if growth == Growth::Doubling { 30 } else { 22 };
@@ -76,7 +80,7 @@ fn neighbouring_keys_and_keys_in_high_bits_are_spread() {
         }
         assert!(index.overflow.is_empty(), "keys crowd into few lines at shift {shift}");
         for key in 0..50_000u64 {
-            assert_eq!(find(&index, &keys, key << shift), Some(key as u32));
+            assert_eq!(find(&index, &keys, key << shift), Some(u32::try_from(key).unwrap()));
         }
     }
 }
@@ -98,7 +102,7 @@ fn what_dies_makes_room_and_the_table_stays_as_it_is() {
             }
         }
         assert_eq!(index.bytes(), bytes, "{growth:?}: dead entries make nothing grow");
-        for value in keys.floor..keys.keys.len() as u32 {
+        for value in keys.floor..u32::try_from(keys.keys.len()).unwrap() {
             assert_eq!(find(&index, &keys, keys.keys[value as usize]), Some(value));
         }
     }
@@ -112,7 +116,7 @@ fn a_value_is_replaced_wherever_it_stands() {
     let mut state = 3;
     for _ in 0..20_000 {
         let key = random(&mut state) % 5_000;
-        let value = keys.keys.len() as u32;
+        let value = u32::try_from(keys.keys.len()).unwrap();
         keys.keys.push(key);
         let is_known = index.replace(spread(key), value, |old| keys.keys[old as usize] == key);
         assert_eq!(is_known, newest.insert(key, value).is_some());

@@ -36,7 +36,7 @@ impl TextRef {
         (self.0 >> Self::PART_BITS) as usize & Self::PART_MASK
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the lowest bits are cut out")]
+    #[expect(clippy::cast_possible_truncation, reason = "cut to the bits of a part")]
     const fn len(self) -> usize {
         self.0 as usize & Self::PART_MASK
     }

@@ -52,6 +52,7 @@ impl Golden {
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(self.path)
     }
 
+    #[expect(clippy::unwrap_used, reason = "a test without its golden file has failed")]
     fn read(&self) -> Vec<u8> {
         from_hex(&std::fs::read_to_string(self.path()).unwrap())
     }
