@@ -1,7 +1,5 @@
 //! The index against a plain map, through every way it grows, and with values that die.
 
-#![expect(clippy::cast_possible_truncation, reason = "numbers here are small")]
-
 use std::collections::BTreeMap;
 
 use super::*;
