@@ -22,7 +22,7 @@ use crate::peer::Load;
 
 #[test]
 fn cardswitch_itself_answers_as_peers_have_to() {
-    let mut peer = Shard { shard: BareShard::with_cards(0), cards: 0, drained: 0, answered: 0 };
+    let mut peer = Shard { shard: BareShard::empty(), cards: 0, drained: 0, answered: 0 };
     assert_eq!(check(&mut peer, START.0).unwrap(), ROWS.len());
 }
 
@@ -158,7 +158,9 @@ impl Peer for Shard {
             Card { budget: Minor::AMOUNT_MAX.0, transaction_limit: None, ..ordinary(5_000) };
         let cards: Vec<&Card> = program.cards.iter().chain([&drain]).collect();
         let one_company = program::Program::of_one_company(cards.len() as u64);
-        let issue = founding(one_company, program::pan_hash).skip(1);
+        let mut issue = founding(one_company, program::pan_hash);
+        let company = issue.next().expect("a program begins with its company");
+        assert!(matches!(self.shard.take(&company), Reply::Done(_)));
         for (command, card) in issue.zip(cards) {
             self.issue(command, card);
         }
