@@ -16,12 +16,10 @@ use cardswitch_benches::yardstick::{CardLines, LineOrder};
 use cardswitch_engine::domain::card::CardRecord;
 
 const CARD_COUNTS: [u64; 3] = [10_000, 1_000_000, 5_000_000];
-/// Purchases that the shard takes at a time.
-const BATCH_LEN: usize = 512;
-/// Cards whose lines are read together by the yardstick.
-const LINES_LEN: usize = 32;
+/// Cards whose lines are fetched together.
+const BATCH_LEN: usize = 32;
 /// Batches at each iteration.
-const BATCHES: usize = 8;
+const BATCHES: usize = 128;
 
 pub(crate) fn ask(bench: &mut Bench) {
     bench.run("decision", Pace::SHORT, |bench| {
@@ -70,10 +68,10 @@ fn measure_lines(bench: &mut Bench, cards: u64) -> Meter {
     let lines = CardLines::new(cards, Program::of_many_companies(cards).companies());
     let mut order = LineOrder::new(cards);
     let hashes = order.map(|card| pan_hash(card).0);
-    let mut slots = Vec::with_capacity(LINES_LEN);
+    let mut slots = Vec::with_capacity(BATCH_LEN);
     let free = bench.measure(&free, elements(), || {
-        (0..BATCHES * BATCH_LEN / LINES_LEN).fold(0, |sum, _| {
-            sum ^ lines.read_batch(&hashes[order.next_range(LINES_LEN)], &mut slots)
+        (0..BATCHES).fold(0, |sum, _| {
+            sum ^ lines.read_batch(&hashes[order.next_range(BATCH_LEN)], &mut slots)
         })
     });
     let nothing = black_box(0);

@@ -17,8 +17,6 @@ pub struct CardBook {
     accounts: Vec<AccountBalances>,
     /// Where the cards of a batch most likely are.
     slots: Vec<Option<CardSlot>>,
-    ia: usize,
-    ca: usize,
 }
 
 impl CardBook {
@@ -32,41 +30,26 @@ impl CardBook {
             let record = CardRecord { account: AccountSlot(company), ..card_record(card) };
             cards.push(&profile(card, CompanySlot(company), &record), record);
         }
-        Self {
-            cards,
-            accounts: vec![ample_balances(); accounts],
-            slots: Vec::new(),
-            ia: std::env::var("IA").ok().and_then(|x| x.parse().ok()).unwrap_or(16),
-            ca: std::env::var("CA").ok().and_then(|x| x.parse().ok()).unwrap_or(8),
-        }
+        Self { cards, accounts: vec![ample_balances(); accounts], slots: Vec::new() }
     }
 
-    /// Decides a purchase on each of these cards in order, as the shard's loop does: the line of the
-    /// index is asked for some purchases ahead, the card's lines some fewer. Returns how many are
-    /// approved.
+    /// Decides a purchase on each of these cards: the lines of the whole batch are asked for stage
+    /// by stage, then the purchases are decided in order. Returns how many are approved.
     #[must_use]
     pub fn decide_batch(&mut self, pans: &[PanHash], credentials: &PresentedCredentials) -> usize {
-        let (ia, ca) = (self.ia, self.ca);
-        let Self { cards, accounts, slots, .. } = self;
-        pans.iter().take(ia).for_each(|pan| cards.prefetch_pan(*pan));
+        let Self { cards, accounts, slots } = self;
+        pans.iter().for_each(|pan| cards.prefetch_pan(*pan));
         slots.clear();
-        slots.extend(pans.iter().take(ca).map(|pan| cards.prefetch_record(*pan)));
-        let mut approved = 0;
-        for (position, pan) in pans.iter().enumerate() {
-            if let Some(ahead) = pans.get(position + ia) {
-                cards.prefetch_pan(*ahead);
-            }
-            if let Some(ahead) = pans.get(position + ca) {
-                slots.push(cards.prefetch_record(*ahead));
-            }
-            // What the index leads to nearly always has the number.
-            let likely = slots[position].filter(|slot| cards.record(*slot).pan_hash == *pan);
-            let Some(slot) = likely.or_else(|| cards.find_by_pan(*pan)) else { continue };
-            let card = cards.record(slot);
-            let balances = &accounts[card.account.index()];
-            approved += usize::from(decide_purchase(card, balances, credentials).is_empty());
-        }
-        approved
+        // What the index leads to nearly always has the number; who decides looks again.
+        slots.extend(pans.iter().map(|pan| cards.prefetch_record(*pan)));
+        let is_approved = |(pan, likely): &(&PanHash, &Option<CardSlot>)| {
+            let found = likely.filter(|slot| cards.record(*slot).pan_hash == **pan);
+            found.or_else(|| cards.find_by_pan(**pan)).is_some_and(|slot| {
+                let card = cards.record(slot);
+                decide_purchase(card, &accounts[card.account.index()], credentials).is_empty()
+            })
+        };
+        pans.iter().zip(slots.iter()).filter(is_approved).count()
     }
 
     /// The same one after the other, each card found when it is its turn.
