@@ -43,6 +43,11 @@ pub(super) fn id(kind: u128, slot: u32) -> Uuid {
     Uuid::from_u128(kind << 64 | u128::from(slot))
 }
 
+/// Keys of answers that stand for a day, ten minutes, an hour.
+const DAY_KEYS: u128 = 0;
+const REPEAT_KEYS: u128 = 100;
+const HOUR_KEYS: u128 = 200;
+
 /// The program as its journal stands.
 pub(super) struct World {
     random: u64,
@@ -54,6 +59,8 @@ pub(super) struct World {
     cards: Vec<(CardProfile, CardUsage)>,
     transactions: Vec<(TransactionRecord, TransactionProgress)>,
     lines: u64,
+    /// The last instant at which keys of answers were drawn, and how many before the last one.
+    keys_drawn: (Timestamp, u128),
 }
 
 /// A journal of about `len` records.
@@ -68,6 +75,7 @@ pub(super) fn journal(seed: u64, len: usize) -> Vec<Record> {
         cards: Vec::new(),
         transactions: Vec::new(),
         lines: 0,
+        keys_drawn: (Timestamp(0), 0),
     };
     for company in 0..COMPANIES {
         world.make_company(CompanySlot(company));
@@ -342,13 +350,12 @@ impl World {
 
     /// The answer that follows from a transaction's row; it renews a key of the few.
     fn answer_of(&mut self, record: &TransactionRecord) -> Effect {
-        let fingerprint = Fingerprint {
-            key: DuplicateKey(u128::from(self.below(40))),
-            trace: None,
-            content: self.below(1_000),
-            window: [DuplicateWindow::Day, DuplicateWindow::RepeatsOnly { is_repeat: false }]
-                [usize::try_from(self.below(2)).unwrap()],
+        let (window, keys) = match self.below(2) {
+            0 => (DuplicateWindow::Day, DAY_KEYS),
+            _ => (DuplicateWindow::RepeatsOnly { is_repeat: false }, REPEAT_KEYS),
         };
+        let key = self.renewed_key(keys);
+        let fingerprint = Fingerprint { key, trace: None, content: self.below(1_000), window };
         let balance = self.amount();
         let kept =
             RowAnswer { fingerprint, allowance_balance: balance, currency: CurrencyCode(840) };
@@ -455,18 +462,24 @@ impl World {
         }))
     }
 
-    /// Answers come from few keys, so that one is renewed now and then.
     fn answer(&mut self, hours: i64) -> Effect {
+        let key = self.renewed_key(if hours == 24 { DAY_KEYS } else { HOUR_KEYS });
+        let content = self.below(1_000);
+        let window = DuplicateWindow::Day;
         Effect::Answer(Box::new(RememberedAnswer {
-            fingerprint: Fingerprint {
-                key: DuplicateKey(u128::from(self.below(40))),
-                trace: None,
-                content: self.below(1_000),
-                window: DuplicateWindow::Day,
-            },
+            fingerprint: Fingerprint { key, trace: None, content, window },
             expires_at: self.at.plus(hours * Timestamp::HOUR),
             reply: NetworkReply::Conflict,
         }))
+    }
+
+    /// One of few keys, so that one is renewed now and then: by an answer that ends later, as
+    /// nothing else takes the place of one that still stands.
+    fn renewed_key(&mut self, first: u128) -> DuplicateKey {
+        let (drawn_at, drawn) = self.keys_drawn;
+        let drawn = if drawn_at == self.at { drawn + 1 } else { 0 };
+        self.keys_drawn = (self.at, drawn);
+        DuplicateKey(first + u128::from(self.below(40)) + 1_000 * drawn)
     }
 
     fn remember(&mut self) {
