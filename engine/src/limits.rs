@@ -24,6 +24,9 @@ pub const AWAITED_INTERVAL_MS: u64 = 2;
 /// How many records may be visible in the tables without being durable there; about as many are
 /// replayed at a start.
 pub const CHECKPOINT_RECORDS_MAX: u64 = 1_000_000;
+/// How much is written to the tables' file before the system is asked to begin writing it to the
+/// disk. Units: bytes.
+pub const WRITE_BACK_BYTES: usize = 256 << 10;
 /// The longest time between two checkpoints while records come. Units: milliseconds.
 pub const CHECKPOINT_INTERVAL_MS: u64 = 5_000;
 /// How many index entries a projection merges at most with one commit.

@@ -21,6 +21,7 @@ mod rows;
 mod runs;
 mod tables;
 mod watermark;
+mod writing_back;
 
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,7 @@ pub use watermark::Watermark;
 use numbers::Numbers;
 use project::Written;
 use tables::{META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT};
+use writing_back::WritingBack;
 
 use crate::domain::ids::RecordSeq;
 use crate::journal::ChainPosition;
@@ -90,10 +92,10 @@ impl Store {
                 std::io::ErrorKind::AlreadyExists => {
                     StoreError::AlreadyExists { path: path.to_path_buf() }
                 }
-                _ => StoreError::Storage(Box::new(redb::Error::Io(error))),
+                _ => io_failure(error),
             },
         )?;
-        let store = Self::over(builder().create_file(file)?);
+        let store = Self::over(builder().create_with_backend(WritingBack::new(file)?)?);
         store.initialize(directory_id)?;
         Ok(store)
     }
@@ -104,8 +106,13 @@ impl Store {
     /// `Inconsistent`.
     pub fn open(path: &Path, directory_id: [u8; 16]) -> Result<Self, StoreError> {
         // Pages in disorder can make redb panic while it looks at them.
-        let opened = catch_unwind(|| builder().open(path)).map_err(|_| in_disorder())?;
-        let store = Self::over(opened?);
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(io_failure)?;
+        if file.metadata().map_err(io_failure)?.len() == 0 {
+            return Err(StoreError::NotAStore { what: "it is empty".to_owned() });
+        }
+        let file = WritingBack::new(file)?;
+        let opened = catch_unwind(AssertUnwindSafe(|| builder().create_with_backend(file)));
+        let store = Self::over(opened.map_err(|_| in_disorder())??);
         store.check_identity(directory_id)?;
         store.take_up()?;
         Ok(store)
@@ -286,6 +293,10 @@ impl Drop for Store {
             drop(self.save());
         }
     }
+}
+
+fn io_failure(error: std::io::Error) -> StoreError {
+    StoreError::Storage(Box::new(redb::Error::Io(error)))
 }
 
 fn in_disorder() -> StoreError {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::world::journal;
 use super::*;
 use crate::command::record::append_record;
+use crate::inbox::{InboxSender, inbox};
 use crate::journal::overlay::SharedBackend;
 use crate::journal::redb::Expectation;
 use crate::journal::testing::FaultPlan;
@@ -29,7 +30,7 @@ const QUICK: Pacing = Pacing {
 
 /// A journal with its committer.
 struct Line {
-    requests: crossbeam_channel::Sender<CommitRequest<Note>>,
+    requests: InboxSender<CommitRequest<Note>>,
     durable: Arc<DurablePosition>,
     feed: Arc<BatchFeed>,
     reader: Arc<dyn JournalReader>,
@@ -53,7 +54,7 @@ fn open_journal(journal: &FaultyBackend, mark: &FaultyBackend, checkpoint: Check
     let reader = Arc::new(journal.reader());
     let durable = Arc::new(DurablePosition::new(journal.recovered().last_seq));
     let feed = Arc::new(BatchFeed::after(journal.tip().number, journal.tip().last_seq));
-    let (requests, inbox) = crossbeam_channel::bounded(4);
+    let (requests, inbox) = inbox(4);
     let wiring = CommitterWiring {
         inbox,
         position: Arc::clone(&durable),
@@ -62,7 +63,7 @@ fn open_journal(journal: &FaultyBackend, mark: &FaultyBackend, checkpoint: Check
         feed: Arc::clone(&feed),
         spent_payloads: None,
     };
-    let committer = spawn_committer(journal, 0, wiring).unwrap();
+    let committer = spawn_committer(journal, 0, wiring).unwrap().thread;
     Line { requests, durable, feed, reader, committer }
 }
 
