@@ -17,7 +17,8 @@ use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::domain::public_id::IdMint;
-use cardswitch_engine::journal::{CommitOutcome, Release};
+use cardswitch_engine::inbox::{InboxSender, inbox};
+use cardswitch_engine::journal::{CommitDesk, CommitOutcome, Release};
 use cardswitch_engine::limits;
 use cardswitch_engine::shard::ShardState;
 use cardswitch_engine::shard::run::{ShardWiring, spawn_shard};
@@ -51,7 +52,7 @@ pub(crate) fn ask(bench: &mut Bench) {
 
 /// A caller, the shard, and a committer that waits for no disk.
 struct ShardLine {
-    inbox: Sender<Vec<Envelope>>,
+    inbox: InboxSender<Vec<Envelope>>,
     queued: Arc<AtomicUsize>,
     answers: Arc<Lane<Reply>>,
     shard: JoinHandle<ShardState>,
@@ -60,14 +61,14 @@ struct ShardLine {
 
 impl ShardLine {
     fn start() -> Self {
-        let (inbox, from_caller) = bounded(limits::QUEUED_COMMANDS_MAX);
-        let (to_committer, from_shard) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
+        let (to_shard, from_caller) = inbox(limits::QUEUED_COMMANDS_MAX);
+        let (to_committer, from_shard) = inbox(limits::COMMIT_QUEUE_LEN_MAX);
         let (_spent, spent_payloads) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
         let queued = Arc::new(AtomicUsize::new(0));
         let wiring = ShardWiring {
             inbox: from_caller,
             queued: Arc::clone(&queued),
-            committer: to_committer,
+            committer: CommitDesk::passing_on(to_committer),
             spent_payloads,
             clock: Arc::new(Clock::System),
             ids: IdMint::new([7; 16], 0),
@@ -75,12 +76,12 @@ impl ShardLine {
         };
         let shard = spawn_shard(ShardState::default(), wiring).must("start the shard");
         let committer = std::thread::spawn(move || {
-            for request in from_shard {
+            while let Some(request) = from_shard.take() {
                 let releases = request.releases.into_iter();
                 releases.for_each(|release| release.release(CommitOutcome::Durable));
             }
         });
-        Self { inbox, queued, answers: Arc::default(), shard, committer }
+        Self { inbox: to_shard, queued, answers: Arc::default(), shard, committer }
     }
 
     fn send_round(&self, len: usize) -> usize {

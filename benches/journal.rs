@@ -14,6 +14,7 @@ use cardswitch_benches::Must;
 use cardswitch_benches::installation::temporary_directory;
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::yardstick::{BareAppend, BareDatabase};
+use cardswitch_engine::inbox::{InboxSender, inbox};
 use cardswitch_engine::journal::redb::Expectation;
 use cardswitch_engine::journal::{
     BatchFeed, BatchNumber, CommitOutcome, CommitRequest, CommitterWiring, DirectoryId,
@@ -72,7 +73,7 @@ fn measure_committer(bench: &mut Bench, size: &str, payload: &[u8], directory: &
 
 /// The committer over a journal of its own.
 struct CommitterLine {
-    requests: crossbeam_channel::Sender<CommitRequest<Note>>,
+    requests: InboxSender<CommitRequest<Note>>,
     spent: crossbeam_channel::Receiver<Vec<u8>>,
     trim: Arc<TrimControl>,
     committer: JoinHandle<()>,
@@ -88,9 +89,9 @@ impl CommitterLine {
         let expected = Expectation { identity, checkpoint: None };
         let journal = RedbJournal::open(&directory.join("journal.redb"), &expected);
         let journal = journal.must("open a journal");
-        let (requests, inbox) = crossbeam_channel::bounded(16);
+        let (requests, inbox) = inbox(16);
         let (spent_payloads, spent) = crossbeam_channel::bounded(16);
-        let trim = Arc::new(TrimControl::default());
+        let trim = Arc::new(TrimControl::ringing(inbox.bell()));
         let wiring = CommitterWiring {
             inbox,
             position: Arc::new(DurablePosition::new(0)),
@@ -101,6 +102,7 @@ impl CommitterLine {
             spent_payloads: Some(spent_payloads),
         };
         let committer = spawn_committer(journal, PARTITION, wiring).must("start the committer");
+        let committer = committer.thread;
         let (tell, told) = channel();
         Self { requests, spent, trim, committer, last_seq: 0, commits: 0, tell, told }
     }

@@ -14,18 +14,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Sender, TrySendError, bounded};
-use parking_lot::Mutex;
+use crossbeam_channel::{TrySendError, bounded};
+use parking_lot::{Mutex, RwLock};
 
 use crate::clock::Clock;
 use crate::codec::CodecError;
 use crate::directory::DataDirectory;
 use crate::domain::ids::RecordSeq;
 use crate::domain::public_id::IdMint;
+use crate::inbox::{InboxSender, inbox};
 use crate::journal::overlay::SharedBackend;
 use crate::journal::redb::Expectation;
 use crate::journal::{
-    BatchFeed, BatchNumber, ChainHash, ChainPosition, CommitterWiring, DirectoryId,
+    BatchFeed, BatchNumber, ChainHash, ChainPosition, CommitDesk, CommitterWiring, DirectoryId,
     DurablePosition, Epoch, Journal, JournalError, JournalHealth, JournalIdentity, JournalReader,
     RedbJournal, TrimControl, spawn_committer,
 };
@@ -178,7 +179,7 @@ pub struct ProjectionLag {
 /// A running engine.
 #[derive(Debug)]
 pub struct Engine {
-    inbox: Mutex<Option<Sender<Vec<Envelope>>>>,
+    inbox: RwLock<Option<InboxSender<Vec<Envelope>>>>,
     queued: Arc<AtomicUsize>,
     threads: Mutex<Option<Threads>>,
     health: Arc<JournalHealth>,
@@ -237,16 +238,16 @@ impl Engine {
         let durable = Arc::new(DurablePosition::new(state.last_seq().0));
         let health = Arc::new(JournalHealth::default());
         let watermark = Arc::new(Watermark::new(checkpoint.applied_seq));
-        let trim = Arc::new(TrimControl::default());
         let feed = Arc::new(BatchFeed::after(journal.tip().number, state.last_seq().0));
         let queued = Arc::new(AtomicUsize::new(0));
 
         // (1) edges -> shard. Commands are counted, so the channel itself is never the bound.
-        let (inbox, from_edges) = bounded(limits::QUEUED_COMMANDS_MAX);
+        let (to_shard, from_edges) = inbox(limits::QUEUED_COMMANDS_MAX);
         // (2) shard -> committer, and the buffers back.
-        let (to_committer, from_shard) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
+        let (to_committer, from_shard) = inbox(limits::COMMIT_QUEUE_LEN_MAX);
         let (spent, spent_payloads) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
 
+        let trim = Arc::new(TrimControl::ringing(from_shard.bell()));
         // (5), (6), (7) the projector follows the journal.
         let on_checkpoint = trim_after_checkpoint(Arc::clone(&trim));
         let following = ProjectorOptions { partition: PARTITION, pacing, on_checkpoint };
@@ -263,13 +264,15 @@ impl Engine {
             spent_payloads: Some(spent),
         };
         let committer = spawn_committer(journal, PARTITION, wiring).map_err(OpenError::Thread)?;
+        let desk = CommitDesk::new(to_committer, committer.in_place);
         // What the shard does not keep in memory is read for it.
         let (loader_ends, loader) =
-            spawn_loader(Arc::clone(&store) as Arc<dyn RecallSource>).map_err(OpenError::Thread)?;
+            spawn_loader(Arc::clone(&store) as Arc<dyn RecallSource>, from_edges.bell())
+                .map_err(OpenError::Thread)?;
         let wiring = ShardWiring {
             inbox: from_edges,
             queued: Arc::clone(&queued),
-            committer: to_committer,
+            committer: desk,
             spent_payloads,
             clock: Arc::clone(&clock),
             ids: ids.clone(),
@@ -278,9 +281,14 @@ impl Engine {
         let shard = spawn_shard(state, wiring).map_err(OpenError::Thread)?;
 
         Ok(Self {
-            inbox: Mutex::new(Some(inbox)),
+            inbox: RwLock::new(Some(to_shard)),
             queued,
-            threads: Mutex::new(Some(Threads { shard, loader, committer, projector })),
+            threads: Mutex::new(Some(Threads {
+                shard,
+                loader,
+                committer: committer.thread,
+                projector,
+            })),
             health,
             durable,
             watermark,
@@ -308,7 +316,7 @@ impl Engine {
             self.queued.fetch_sub(count, Ordering::AcqRel);
             return Err(SubmitError::Overloaded);
         }
-        let sent = match self.inbox.lock().as_ref() {
+        let sent = match self.inbox.read().as_ref() {
             Some(inbox) => inbox.try_send(envelopes).map_err(|error| match error {
                 TrySendError::Full(_) => SubmitError::Overloaded,
                 TrySendError::Disconnected(_) => SubmitError::Stopped,
@@ -395,7 +403,7 @@ impl Engine {
 
     /// Finishes what was taken, writes a last checkpoint, stops every thread. Idempotent.
     pub fn shut_down(&self) {
-        drop(self.inbox.lock().take());
+        drop(self.inbox.write().take());
         let Some(threads) = self.threads.lock().take() else { return };
         // Each thread ends when the one before it has: nothing that was answered is left behind.
         // One that broke has printed why, and the journal tells the truth on restart.

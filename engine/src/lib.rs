@@ -10,6 +10,7 @@ pub mod decision;
 pub mod directory;
 pub mod domain;
 pub mod engine;
+pub mod inbox;
 pub mod journal;
 pub mod limits;
 pub mod loader;

@@ -13,6 +13,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::command::effect::RememberedAnswer;
 use crate::domain::ids::{Timestamp, TransactionSeq};
+use crate::inbox::Doorbell;
 use crate::shard::{AnswerPlace, Loaded, LoadedTransaction, PurchaseKey, Wanted};
 
 /// Why the tables cannot be read.
@@ -103,20 +104,24 @@ pub struct LoaderEnds {
     pub answers: Receiver<Result<Answer, RecallError>>,
 }
 
-/// Starts the loader on a thread of its own; it ends when the shard's end is dropped.
+/// Starts the loader on a thread of its own, which rings the shard's bell with each answer; it ends
+/// when the shard's end is dropped.
 /// Errors: the system starts no more threads.
 pub fn spawn_loader(
     source: Arc<dyn RecallSource>,
+    shard: &Arc<Doorbell>,
 ) -> std::io::Result<(LoaderEnds, JoinHandle<()>)> {
     // The shard bounds how many questions are open.
     let (questions, asked) = unbounded();
     let (answered, answers) = unbounded();
+    let shard = Arc::clone(shard);
     let run = move || {
         for question in asked {
             let answer = answer(source.as_ref(), &question);
             if answered.send(answer).is_err() {
                 break;
             }
+            shard.ring();
         }
     };
     let thread = std::thread::Builder::new().name("loader-0".to_owned()).spawn(run)?;

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crossbeam_channel::{bounded, unbounded};
+use crossbeam_channel::bounded;
 use parking_lot::Mutex;
 
 use super::super::overlay::SharedBackend;
@@ -9,6 +9,10 @@ use super::super::redb::{Expectation, open_read_only_on};
 use super::super::testing::{FaultPlan, FaultyBackend, next_random};
 use super::super::{BatchNumber, DirectoryId, JournalFollower, JournalIdentity, RedbJournal};
 use super::*;
+use crate::inbox::inbox;
+
+/// More than any test queues.
+const QUEUE_LEN: usize = 4_096;
 
 const IDENTITY: JournalIdentity =
     JournalIdentity { directory_id: DirectoryId([3; 16]), partition: 0 };
@@ -41,7 +45,7 @@ impl Release for Reply {
 struct Running {
     journal: FaultyBackend,
     mark: FaultyBackend,
-    requests: Sender<CommitRequest<Reply>>,
+    requests: InboxSender<CommitRequest<Reply>>,
     thread: JoinHandle<()>,
     health: Arc<JournalHealth>,
     trim: Arc<TrimControl>,
@@ -54,8 +58,8 @@ impl Running {
     fn start() -> Self {
         let (journal, mark) = (FaultyBackend::new(), FaultyBackend::new());
         let opened = open(&journal, &mark);
-        let (requests, inbox) = unbounded();
-        let (health, trim) = (Arc::default(), Arc::default());
+        let (requests, inbox) = inbox(QUEUE_LEN);
+        let (health, trim) = (Arc::default(), Arc::new(TrimControl::ringing(inbox.bell())));
         let position = Arc::new(DurablePosition::new(opened.recovered().last_seq));
         let wiring = CommitterWiring {
             inbox,
@@ -65,7 +69,7 @@ impl Running {
             feed: Arc::default(),
             spent_payloads: None,
         };
-        let thread = spawn_committer(opened, IDENTITY.partition, wiring).unwrap();
+        let thread = spawn_committer(opened, IDENTITY.partition, wiring).unwrap().thread;
         let heard = Arc::default();
         Self { journal, mark, requests, thread, health, trim, position, heard, next_seq: 1 }
     }
@@ -213,7 +217,7 @@ impl Release for () {
 
 #[test]
 fn what_is_queued_goes_into_one_commit_of_bounded_batches() {
-    let (requests, inbox) = unbounded();
+    let (requests, inbox) = inbox(QUEUE_LEN);
     let commits: Arc<Mutex<Vec<Vec<usize>>>> = Arc::default();
     let wiring = CommitterWiring {
         inbox,
@@ -233,7 +237,7 @@ fn what_is_queued_goes_into_one_commit_of_bounded_batches() {
     }
     drop(requests);
     let journal = Recording { tip: ChainPosition::GENESIS, commits: Arc::clone(&commits) };
-    spawn_committer(journal, 0, wiring).unwrap().join().unwrap();
+    spawn_committer(journal, 0, wiring).unwrap().thread.join().unwrap();
     let sizes = [250_000, 250_000, 250_000, 150_000, 300_000, 50_000];
     assert_eq!(*commits.lock(), [sizes.map(|size| size + BATCH_HEADER_BYTES)]);
 }
@@ -355,7 +359,7 @@ impl Journal for Panicking {
 
 #[test]
 fn a_panic_of_the_storage_releases_everybody_as_failed() {
-    let (requests, inbox) = unbounded();
+    let (requests, inbox) = inbox(QUEUE_LEN);
     let (health, position) = (Arc::<JournalHealth>::default(), Arc::<DurablePosition>::default());
     let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
     let wiring = CommitterWiring {
@@ -374,7 +378,7 @@ fn a_panic_of_the_storage_releases_everybody_as_failed() {
         requests.send(request).unwrap();
     }
     drop(requests);
-    spawn_committer(Panicking, 0, wiring).unwrap().join().unwrap();
+    spawn_committer(Panicking, 0, wiring).unwrap().thread.join().unwrap();
     assert_eq!(check_heard(&heard.lock(), 3), 0);
     assert!(health.failure().unwrap().contains("already borrowed"));
 }
@@ -437,7 +441,7 @@ fn waiting_ends_when_the_committer_stops() {
 #[test]
 fn payload_buffers_come_back() {
     let (journal, mark) = (FaultyBackend::new(), FaultyBackend::new());
-    let (requests, inbox) = unbounded();
+    let (requests, inbox) = inbox(QUEUE_LEN);
     let (spent_payloads, returned) = bounded(2);
     let wiring = CommitterWiring::<Reply> {
         inbox,
@@ -459,7 +463,7 @@ fn payload_buffers_come_back() {
         requests.send(request).unwrap();
     }
     drop(requests);
-    spawn_committer(open(&journal, &mark), 0, wiring).unwrap().join().unwrap();
+    spawn_committer(open(&journal, &mark), 0, wiring).unwrap().thread.join().unwrap();
     let buffers: Vec<Vec<u8>> = returned.iter().collect();
     assert_eq!(buffers.len(), 2, "as many as there is room for");
     assert!(buffers.iter().all(|buffer| buffer.capacity() == 777));

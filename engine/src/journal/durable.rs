@@ -1,13 +1,14 @@
 //! What the committer tells everybody else, and what they ask of it, without locks on its way.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use super::BatchNumber;
+use crate::inbox::Doorbell;
 
 type Listener = Box<dyn Fn(u64) + Send + Sync>;
 
@@ -110,35 +111,28 @@ impl JournalHealth {
 }
 
 /// Asks the committer to let go of old batches.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TrimControl {
     before: AtomicU64,
-    wake: Sender<()>,
-    woken: Receiver<()>,
-}
-
-impl Default for TrimControl {
-    fn default() -> Self {
-        let (wake, woken) = bounded(1);
-        Self { before: AtomicU64::new(0), wake, woken }
-    }
+    committer: Arc<Doorbell>,
 }
 
 impl TrimControl {
+    /// Wakes the committer with the bell of its inbox.
+    #[must_use]
+    pub fn ringing(committer: &Arc<Doorbell>) -> Self {
+        Self { before: AtomicU64::new(0), committer: Arc::clone(committer) }
+    }
+
     /// Lets go of all batches before `number`, with the next commits or when idle.
     /// Only what is durable in the tables may be let go of; the caller answers for that.
     pub fn trim_before(&self, number: BatchNumber) {
         self.before.fetch_max(number.0, Ordering::AcqRel);
-        // A full channel means that the committer is to wake up already.
-        let _ = self.wake.try_send(());
+        self.committer.ring();
     }
 
     /// Returns what was asked for.
     pub fn requested(&self) -> BatchNumber {
         BatchNumber(self.before.load(Ordering::Acquire))
-    }
-
-    pub(super) fn woken(&self) -> &Receiver<()> {
-        &self.woken
     }
 }

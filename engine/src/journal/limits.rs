@@ -15,6 +15,10 @@ pub const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024 - 512;
 /// Payload bytes gathered into one durable commit, after which the rest waits for the next one.
 pub const COMMIT_BYTES_TARGET: usize = 8 * 1024 * 1024;
 
+/// Payload bytes that who hands them over may commit itself while nothing is under way: what comes
+/// meanwhile waits for little more than the sync, which it would have waited for anyway.
+pub const IN_PLACE_BYTES_MAX: usize = 16 * 1024;
+
 /// Requests gathered into one durable commit, so that empty ones cannot hold up the first.
 pub const COMMIT_REQUESTS_MAX: usize = 16 * 1024;
 

@@ -26,7 +26,10 @@ pub mod testing;
 pub use chain::{
     BatchHeader, BatchKind, BatchNumber, ChainCursor, ChainHash, ChainPosition, Epoch, SealedBatch,
 };
-pub use committer::{CommitOutcome, CommitRequest, CommitterWiring, Release, spawn_committer};
+pub use committer::{
+    CommitDesk, CommitOutcome, CommitRequest, CommitterWiring, InPlace, Release, RunningCommitter,
+    spawn_committer,
+};
 pub use durable::{DurablePosition, JournalHealth, TrimControl};
 pub use error::{ChainFault, ChainFaultKind, JournalError};
 pub use feed::{BatchFeed, Fed};
@@ -46,7 +49,7 @@ pub struct JournalIdentity {
     pub partition: u16,
 }
 
-/// The writing side of one partition's journal, owned by the committer thread.
+/// The writing side of one partition's journal, owned by its committer.
 pub trait Journal: Send {
     /// Returns the last batch written, which the next one continues.
     fn tip(&self) -> ChainPosition;

@@ -120,13 +120,8 @@ impl Questions {
         self.aside.len() >= limits::COMMANDS_ASIDE_MAX && self.answered.is_empty()
     }
 
-    pub(super) fn are_open(&self) -> bool {
+    fn are_open(&self) -> bool {
         !self.open.is_empty()
-    }
-
-    /// Where answers come, to be given to `note`.
-    pub(super) const fn answers(&self) -> &Receiver<Result<Answer, RecallError>> {
-        &self.answers
     }
 
     /// Takes what has been answered; returns whether there is anything to do for it.
@@ -148,7 +143,7 @@ impl Questions {
     }
 
     /// Gives an answer to the oldest open question.
-    pub(super) fn note(&mut self, answer: Result<Result<Answer, RecallError>, RecvError>) {
+    fn note(&mut self, answer: Result<Result<Answer, RecallError>, RecvError>) {
         let answer = answer.unwrap_or_else(|_| Err(RecallError("the loader has ended".to_owned())));
         let Some((purpose, as_of)) = self.open.pop_front() else { return };
         match purpose {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, select};
+use crossbeam_channel::{Receiver, TryRecvError};
 
 use super::execute::{Moment, execute};
 use super::prefetch::look_ahead;
@@ -30,8 +30,9 @@ use crate::command::record::append_record;
 use crate::command::reply::Reply;
 use crate::domain::ids::Timestamp;
 use crate::domain::public_id::IdMint;
+use crate::inbox::Inbox;
 use crate::journal::limits::BATCH_BYTES_MAX;
-use crate::journal::{CommitOutcome, CommitRequest, Release};
+use crate::journal::{CommitDesk, CommitOutcome, CommitRequest, Release};
 use crate::limits;
 use crate::loader::{Answer, Question, RecallError};
 use crate::submission::{Envelope, ReplyPort};
@@ -42,11 +43,11 @@ const _: () = assert!(limits::HAND_OVER_BYTES + limits::RECORD_BYTES_MAX < BATCH
 #[derive(Debug)]
 pub struct ShardWiring {
     /// Where commands come in; the shard ends when all senders are gone.
-    pub inbox: Receiver<Vec<Envelope>>,
+    pub inbox: Inbox<Vec<Envelope>>,
     /// How many commands wait in it.
     pub queued: Arc<AtomicUsize>,
     /// Where records and replies go.
-    pub committer: Sender<CommitRequest<ReplyBatch>>,
+    pub committer: CommitDesk<ReplyBatch>,
     /// Payload buffers that the committer is done with.
     pub spent_payloads: Receiver<Vec<u8>>,
     /// The time.
@@ -107,6 +108,15 @@ struct Shard {
     /// The records not yet handed over.
     payload: Vec<u8>,
     record_count: u32,
+}
+
+/// What the shard wakes up for.
+enum Found {
+    Commands(Vec<Envelope>),
+    /// A timer, or an answer of the tables.
+    Due,
+    /// No more commands will come.
+    End,
 }
 
 /// What becomes of a command.
@@ -183,7 +193,13 @@ impl Shard {
             payload: std::mem::take(&mut self.payload),
             releases: vec![replies],
         };
-        let is_taken = self.wiring.committer.send(request).is_ok();
+        // Where more waits already, it is executed while this is written.
+        let committer = &mut self.wiring.committer;
+        let is_taken = if self.wiring.queued.load(Ordering::Acquire) == 0 {
+            committer.commit_or_pass_on(request)
+        } else {
+            committer.pass_on(request)
+        };
         self.payload = self.wiring.spent_payloads.try_recv().unwrap_or_default();
         self.payload.clear();
         is_taken
@@ -197,17 +213,17 @@ impl Shard {
             return true;
         }
         match self.wait_for_first() {
-            Ok(envelopes) => batch.extend(envelopes),
-            Err(RecvTimeoutError::Timeout) => return true,
+            Found::Commands(envelopes) => batch.extend(envelopes),
+            Found::Due => return true,
             // What was put aside is still answered.
-            Err(RecvTimeoutError::Disconnected) if self.questions.is_any_aside() => {
+            Found::End if self.questions.is_any_aside() => {
                 self.questions.wait();
                 return true;
             }
-            Err(RecvTimeoutError::Disconnected) => return false,
+            Found::End => return false,
         }
         while batch.len() < limits::SHARD_BATCH_LEN_MAX
-            && let Ok(envelopes) = self.wiring.inbox.try_recv()
+            && let Ok(envelopes) = self.wiring.inbox.try_take()
         {
             batch.extend(envelopes);
         }
@@ -215,30 +231,22 @@ impl Shard {
         true
     }
 
-    fn wait_for_first(&mut self) -> Result<Vec<Envelope>, RecvTimeoutError> {
-        if let Ok(envelopes) = self.wiring.inbox.try_recv() {
-            self.questions.take_answers();
-            return Ok(envelopes);
-        }
-        if self.questions.take_answers() {
-            return Err(RecvTimeoutError::Timeout);
-        }
-        // A manual clock only moves by commands, so there is nothing to wait for beside them.
-        let wait = if self.wiring.clock.is_manual() { None } else { self.time_until_due() };
-        let inbox = &self.wiring.inbox;
-        if !self.questions.are_open() {
-            return match wait {
-                None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(wait) => inbox.recv_timeout(wait),
-            };
-        }
-        select! {
-            recv(inbox) -> envelopes => envelopes.map_err(|_| RecvTimeoutError::Disconnected),
-            recv(self.questions.answers()) -> answer => {
-                self.questions.note(answer);
-                Err(RecvTimeoutError::Timeout)
+    fn wait_for_first(&mut self) -> Found {
+        loop {
+            match self.wiring.inbox.try_take() {
+                Ok(envelopes) => {
+                    self.questions.take_answers();
+                    return Found::Commands(envelopes);
+                }
+                Err(TryRecvError::Disconnected) => return Found::End,
+                Err(TryRecvError::Empty) => {}
             }
-            default(wait.unwrap_or(Duration::MAX)) => Err(RecvTimeoutError::Timeout),
+            // A manual clock only moves by commands, so there is nothing due between them.
+            let wait = if self.wiring.clock.is_manual() { None } else { self.time_until_due() };
+            if self.questions.take_answers() || wait.is_some_and(|wait| wait.is_zero()) {
+                return Found::Due;
+            }
+            self.wiring.inbox.wait(wait);
         }
     }
 

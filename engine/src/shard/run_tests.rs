@@ -1,6 +1,6 @@
 //! The loop's own promises: what time a command gets, whatever the clock does.
 
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::bounded;
 
 use super::*;
 use crate::command::Command;
@@ -16,6 +16,7 @@ use crate::domain::ids::{
     AccountId, AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, RecordSeq,
 };
 use crate::domain::money::{CurrencyCode, Minor};
+use crate::inbox::inbox;
 
 const NOON: Timestamp = Timestamp(1_772_539_200_000_000);
 
@@ -90,14 +91,14 @@ fn state_with_ending_cards(cards: u32) -> ShardState {
     state
 }
 
-fn shard_on(state: ShardState, clock: Clock) -> (Shard, Receiver<CommitRequest<ReplyBatch>>) {
-    let (_, inbox) = bounded(1);
-    let (committer, committed) = bounded(limits::COMMIT_QUEUE_LEN_MAX);
+fn shard_on(state: ShardState, clock: Clock) -> (Shard, Inbox<CommitRequest<ReplyBatch>>) {
+    let (_, from_edges) = inbox(1);
+    let (committer, committed) = inbox(limits::COMMIT_QUEUE_LEN_MAX);
     let (_, spent_payloads) = bounded(1);
     let wiring = ShardWiring {
-        inbox,
+        inbox: from_edges,
         queued: Arc::default(),
-        committer,
+        committer: CommitDesk::passing_on(committer),
         spent_payloads,
         clock: Arc::new(clock),
         ids: IdMint::new([7; 16], 0),
@@ -166,7 +167,7 @@ fn a_flood_of_timers_is_handed_over_in_pieces_the_journal_takes() {
     let (mut shard, committed) = shard_on(state_with_ending_cards(CARDS), Clock::System);
     shard.run_due_timers(NOON.plus(Timestamp::MINUTE));
     assert!(shard.hand_over(ReplyBatch::default()));
-    let requests: Vec<_> = committed.try_iter().collect();
+    let requests: Vec<_> = std::iter::from_fn(|| committed.try_take().ok()).collect();
     assert!(requests.len() > 1, "a flood that fits one request proves nothing");
     let mut last_seq = 1;
     for request in requests {
