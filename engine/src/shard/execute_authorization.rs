@@ -105,7 +105,7 @@ fn approved_part(
     }
     let company = state.cards.head(money.slot).company;
     let currency = command.facts.amounts.currency;
-    let is_allowed = state.company(company).partial_approval
+    let is_allowed = state.company(company).company.partial_approval
         && currency.is_none_or(|currency| currency == money.currency());
     approvable_part(&facts_of(state, money, attempt), failed).filter(|_| is_allowed)
 }

@@ -21,7 +21,7 @@ use crate::domain::ids::{AccountSlot, LineSeq, TransactionId, TransactionSeq};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::NetworkTrace;
 use crate::domain::posting::{Book, Posting, StatementLine};
-use crate::domain::response_code::{ResponseCode, SubReason};
+use crate::domain::response_code::ResponseCode;
 use crate::domain::transaction::{
     TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
     TransferDirection,
