@@ -81,7 +81,8 @@ pub(super) fn execute_conclude_transfer(
     effects: &mut Vec<Effect>,
 ) -> NetworkReply {
     let seq = moment.ids.open_transaction_id(command.transaction);
-    let found = seq.and_then(|seq| Some((seq, state.transaction(seq)?)));
+    // A refused transfer is told from one that never was.
+    let found = seq.and_then(|seq| Some((seq, state.transactions.get(seq)?)));
     let Some((seq, open, direction)) =
         found.and_then(|(seq, open)| Some((seq, open, open.kind.transfer_direction()?)))
     else {
