@@ -11,6 +11,7 @@
 #![expect(clippy::cast_sign_loss, reason = "numbers here are not negative")]
 
 mod bounded;
+mod calendar;
 mod desk;
 mod driver;
 mod faults;
