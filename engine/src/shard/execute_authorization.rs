@@ -2,7 +2,9 @@
 
 use super::card_money::CardMoney;
 use super::execute::Moment;
-use super::execute_card::{Attempt, count_attempt, count_credentials, judge};
+use super::execute_card::{
+    Attempt, count_attempt, count_credentials, judge, keep_facts, velocity_facts,
+};
 use super::execute_network::{amount_for_account, log_unknown_card};
 use super::execute_reversal::cancel_if_nothing_remains;
 use super::state::ShardState;
@@ -12,7 +14,7 @@ use crate::command::network::{
     AdviceOutcome, Advise, AuthorizationKind, Authorize, InquireBalance, PurchaseFacts,
 };
 use crate::command::reply::{AuthorizationReply, BalanceReply, NetworkReply};
-use crate::decision::{Rule, RuleSet, VelocityFinding};
+use crate::decision::{DecisionFacts, Rule, RuleSet, VelocityFinding};
 use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::credential::PresentedCredentials;
 use crate::domain::hold::hold_lifetime;
@@ -32,6 +34,8 @@ pub(super) struct Purchase<'a> {
     pub(super) response_code: ResponseCode,
     pub(super) sub_reason: SubReason,
     pub(super) failed: RuleSet,
+    /// What the rules were evaluated on, where they were.
+    pub(super) decided_on: Option<DecisionFacts>,
     pub(super) refund_of: Option<TransactionSeq>,
 }
 
@@ -61,6 +65,8 @@ pub(super) fn execute_authorize(
         velocity: count_attempt(state, moment, slot, effects),
     };
     let failed = judge(state, moment, &money, &attempt);
+    let velocity = velocity_facts(state, moment, slot);
+    let decided_on = Some(keep_facts(state, moment, &money, &attempt, velocity));
     count_credentials(state, moment, &mut money, &command.credentials, failed, effects);
     let purchase = Purchase {
         facts,
@@ -70,6 +76,7 @@ pub(super) fn execute_authorize(
         response_code: failed.response_code(),
         sub_reason: failed.sub_reason(),
         failed,
+        decided_on,
         refund_of: None,
     };
     conclude(state, moment, purchase, TransactionFlags::default(), money, effects)
@@ -164,6 +171,7 @@ pub(super) fn record_of(
         response_code: purchase.response_code,
         sub_reason: purchase.sub_reason,
         failed_rules: purchase.failed,
+        facts: purchase.decided_on,
         refund_of: purchase.refund_of,
         authorized_at: moment.at,
         dimensions: state.cards.dimensions(card),
@@ -237,6 +245,7 @@ fn advised_purchase<'a>(
         velocity: VelocityFinding::default(),
     };
     let failed = judge(state, moment, money, &attempt);
+    let decided_on = Some(keep_facts(state, moment, money, &attempt, None));
     // Bounds and an early reversal stand above the network's word: money is never invented.
     let vetoes = [Rule::ReversedBefore, Rule::OutOfBounds];
     let veto = vetoes.into_iter().find(|rule| failed.contains(*rule));
@@ -246,7 +255,17 @@ fn advised_purchase<'a>(
         (None, AdviceOutcome::Approved) => (ResponseCode::Approved, SubReason::None),
     };
     let kind = transaction_kind(AuthorizationKind::Purchase, amount);
-    Purchase { facts, kind, amount, foreign, response_code, sub_reason, failed, refund_of: None }
+    Purchase {
+        facts,
+        kind,
+        amount,
+        foreign,
+        response_code,
+        sub_reason,
+        failed,
+        decided_on,
+        refund_of: None,
+    }
 }
 
 /// Sets a pending hold to what the purchase came to, up or down, without rules: a fuel pump's

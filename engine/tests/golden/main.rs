@@ -6,6 +6,7 @@
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCard, NewCompany};
+use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
     OriginalRef, Present, PresentmentNumber, PurchaseFacts, ReversalAmount, ReversalKind, Reverse,
@@ -28,16 +29,22 @@ use cardswitch_engine::domain::public_id::IdMint;
 use cardswitch_engine::shard::{Moment, ShardState, execute};
 use uuid::Uuid;
 
-/// Records in the general form, by a company that limits velocity.
-const OUTCOMES: Golden = Golden {
+/// Records in the general form, by a company that limits velocity: as they are written, and as they
+/// were before decisions kept their facts.
+const OUTCOMES: Golden = Golden { path: "tests/golden/records_3.hex", ..OUTCOMES_WITHOUT_FACTS };
+const OUTCOMES_WITHOUT_FACTS: Golden = Golden {
     path: "tests/golden/records_1.hex",
     velocity: VelocityLimits { per_minute: 10, per_hour: 100 },
 };
-/// Authorizations in the form of their own, by a company that limits nothing.
-const AUTHORIZATIONS: Golden = Golden {
+/// Authorizations in the form of their own, by a company that limits nothing: likewise.
+const AUTHORIZATIONS: Golden =
+    Golden { path: "tests/golden/records_4.hex", ..AUTHORIZATIONS_WITHOUT_FACTS };
+const AUTHORIZATIONS_WITHOUT_FACTS: Golden = Golden {
     path: "tests/golden/records_2.hex",
     velocity: VelocityLimits { per_minute: 0, per_hour: 0 },
 };
+const EVERY: [Golden; 4] =
+    [OUTCOMES, AUTHORIZATIONS, OUTCOMES_WITHOUT_FACTS, AUTHORIZATIONS_WITHOUT_FACTS];
 const START: Timestamp = Timestamp(1_767_600_000_000_000);
 const PAN_HASH: PanHash = PanHash(0x1122_3344_5566_7788);
 
@@ -71,8 +78,41 @@ fn records_keep_their_bytes() {
 }
 
 #[test]
+fn golden_records_are_written_again_as_they_were() {
+    for golden in EVERY {
+        let (bytes, mut again) = (golden.read(), Vec::new());
+        for record in records(&bytes).map(Result::unwrap) {
+            append_record(&mut again, record.seq, record.at, &record.effects).unwrap();
+        }
+        assert!(again == bytes, "{}", golden.path);
+    }
+}
+
+#[test]
+fn only_decisions_of_this_format_have_facts() {
+    let with_facts = |golden: Golden| {
+        let effects = records(&golden.read()).flat_map(|record| record.unwrap().effects);
+        let facts = effects.filter_map(|effect| match effect {
+            Effect::Transaction(record, _) => record.facts,
+            _ => None,
+        });
+        facts.collect::<Vec<_>>()
+    };
+    for golden in [OUTCOMES_WITHOUT_FACTS, AUTHORIZATIONS_WITHOUT_FACTS] {
+        assert_eq!(with_facts(golden), []);
+    }
+    for (golden, limits) in [(OUTCOMES, true), (AUTHORIZATIONS, false)] {
+        let facts = with_facts(golden);
+        // An approval of 75.00, then a decline.
+        let spent: Vec<_> = facts.iter().map(|facts| facts.usage.spent).collect();
+        assert_eq!(spent, [Minor(0), Minor(7_500)]);
+        assert!(facts.iter().all(|facts| facts.velocity.is_some() == limits));
+    }
+}
+
+#[test]
 fn golden_records_still_fold() {
-    for golden in [OUTCOMES, AUTHORIZATIONS] {
+    for golden in EVERY {
         let mut state = ShardState::default();
         for record in records(&golden.read()) {
             let record = record.unwrap();
@@ -90,7 +130,7 @@ fn each_file_holds_its_form_of_an_authorization() {
         views.filter(|view| matches!(view, RecordView::Authorization(_))).count()
     };
     // The declined one counts wrong credentials besides, so it stays an outcome.
-    assert_eq!((packed(OUTCOMES), packed(AUTHORIZATIONS)), (0, 1));
+    assert_eq!(EVERY.map(packed), [0, 1, 0, 1]);
 }
 
 /// A company, a card, an approval, a decline, a partial reversal, a presentment: as records.
