@@ -28,10 +28,10 @@ pub struct Explanation {
     pub decided_by: DecidedBy,
     /// Every rule in order of precedence; empty where none was evaluated.
     pub rules: Vec<RuleFinding>,
-    /// For a decline: changes that together would have approved it. Empty where nothing would, or
-    /// where the facts are not known.
+    /// For a decline, or where only a part was approved: changes that together would have approved
+    /// it whole. Empty where nothing would, or where the facts are not known.
     pub remedies: Vec<Remedy>,
-    /// For a decline by amounts alone: the largest amount that would have been approved.
+    /// Where amounts alone failed: the largest amount that would have been approved.
     pub amount_at_most: Option<Minor>,
 }
 
@@ -131,17 +131,22 @@ pub enum Change {
     Otherwise,
 }
 
-/// Explains how a transaction was decided. `flags` are those it has now; `zone` is its company's.
+/// Explains how a transaction was decided, before anything was added to it. `flags` are those it
+/// has now; `zone` is its company's.
 #[must_use]
 pub fn explain(record: &TransactionRecord, flags: TransactionFlags, zone: Tz) -> Explanation {
     let decided_by = decided_by(record, flags);
     let case = record.facts.map(|facts| Case::of(record, facts, zone));
     let mut explanation =
         Explanation { decided_by, rules: Vec::new(), remedies: Vec::new(), amount_at_most: None };
+    let is_partial = flags.contains(TransactionFlags::PARTIALLY_APPROVED);
     if decided_by == DecidedBy::Rules || case.is_some() {
-        explanation.rules = findings(record, case.as_ref());
+        explanation.rules = findings(record, is_partial, case.as_ref());
+    } else if record.kind == TransactionKind::BankWithdrawal {
+        explanation.rules = vec![finding(record, Rule::AvailableCredit)];
     }
-    let Some(case) = case.filter(|case| is_decline_by_rules(record) && case.is_as_decided()) else {
+    let has_remedies = is_partial || is_decline_by_rules(record);
+    let Some(case) = case.filter(|case| has_remedies && case.is_as_decided()) else {
         return explanation;
     };
     // Of an advice only the vetoes declined; the other rules that fail had no say.
@@ -174,20 +179,28 @@ fn decided_by(record: &TransactionRecord, flags: TransactionFlags) -> DecidedBy 
     }
 }
 
-fn findings(record: &TransactionRecord, case: Option<&Case>) -> Vec<RuleFinding> {
-    let taken = taken_of(record);
-    let finding = |rule| RuleFinding {
-        rule,
-        passed: !record.failed_rules.contains(rule),
-        compared: case.map(|case| case.compared(rule, taken)),
+fn findings(record: &TransactionRecord, is_partial: bool, case: Option<&Case>) -> Vec<RuleFinding> {
+    let compare = |rule| {
+        let case = case?;
+        Some(case.compared(rule, taken_of(record, is_partial, case)))
     };
-    Rule::ALL.into_iter().map(finding).collect()
+    let findings = Rule::ALL.into_iter().map(|rule| finding(record, rule));
+    findings.map(|found| RuleFinding { compared: compare(found.rule), ..found }).collect()
+}
+
+fn finding(record: &TransactionRecord, rule: Rule) -> RuleFinding {
+    RuleFinding { rule, passed: !record.failed_rules.contains(rule), compared: None }
 }
 
 /// What the decision took from allowance, day and account.
-fn taken_of(record: &TransactionRecord) -> Minor {
-    let takes = record.response_code.is_approved() && record.kind != TransactionKind::Verification;
-    if takes { record.requested } else { Minor::ZERO }
+fn taken_of(record: &TransactionRecord, is_partial: bool, case: &Case) -> Minor {
+    match record.kind {
+        _ if !record.response_code.is_approved() => Minor::ZERO,
+        TransactionKind::Verification => Minor::ZERO,
+        // A part is approved where only its amount was too much, and then all that could be.
+        _ if is_partial => case.amount_at_most().unwrap_or(record.requested),
+        _ => record.requested,
+    }
 }
 
 /// A decision that can be made again: what was asked, what was known, what came of it.
@@ -250,6 +263,7 @@ impl Case {
         };
         let question = Question {
             amount: self.amount,
+            added_to: Minor::ZERO,
             mcc: self.mcc,
             is_cash: self.is_cash,
             credentials: &self.credentials(),

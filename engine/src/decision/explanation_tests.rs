@@ -57,12 +57,21 @@ fn decided(mut case: Case, unkept: RuleSet) -> Case {
 
 type Row = (&'static str, Rule, Change, Option<Timestamp>, fn(&mut Case));
 
-/// One rule each, with what would have satisfied it.
+/// Each row fails one rule; what it names would have satisfied it.
+fn assert_least_changes(rows: &[Row]) {
+    for (name, rule, change, after, alter) in rows.iter().copied() {
+        let mut case = case();
+        alter(&mut case);
+        let case = decided(case, RuleSet::EMPTY);
+        assert_eq!(case.failed, RuleSet::of(rule), "{name}");
+        assert_eq!(case.remedies(ALL), [Remedy { rule, change, after }], "{name}");
+    }
+}
+
 #[test]
-fn each_rule_names_its_least_change() {
-    let noon = date_at(Los_Angeles, NOON);
+fn each_rule_of_amounts_names_its_least_change() {
     let raise = |by, to| Change::Raise { by: Minor(by), to: Minor(to) };
-    let rows: [Row; 16] = [
+    assert_least_changes(&[
         ("5.10 more a day", Rule::DailyLimit, raise(510, 5_000), Some(MIDNIGHT), |c| {
             c.facts.terms.daily_limit = Minor(4_490);
             c.facts.usage.day_spent = Minor(3_490);
@@ -95,6 +104,13 @@ fn each_rule_names_its_least_change() {
         ("too large", Rule::OutOfBounds, Change::Amount(Minor(2)), None, |c| {
             c.facts.held = Minor::BALANCE_MAX - Minor(2);
         }),
+    ]);
+}
+
+#[test]
+fn every_other_rule_names_its_least_change() {
+    let noon = date_at(Los_Angeles, NOON);
+    assert_least_changes(&[
         ("early", Rule::BeforeStart, Change::StartBy(NOON), Some(MIDNIGHT), |c| {
             c.facts.terms.starts_at = MIDNIGHT;
         }),
@@ -131,14 +147,7 @@ fn each_rule_names_its_least_change() {
             Some(NOON.plus(Timestamp::HOUR - 1)),
             |c| c.facts.failures = Some(CredentialFailures { since: c.at.plus(-1), count: 5 }),
         ),
-    ];
-    for (name, rule, change, after, alter) in rows {
-        let mut case = case();
-        alter(&mut case);
-        let case = decided(case, RuleSet::EMPTY);
-        assert_eq!(case.failed, RuleSet::of(rule), "{name}");
-        assert_eq!(case.remedies(ALL), [Remedy { rule, change, after }], "{name}");
-    }
+    ]);
 }
 
 #[test]
@@ -190,7 +199,7 @@ prop_compose! {
         amount in 0_i64..4_000,
         (daily_limit, transaction_limit) in (limit(), limit()),
         (starts_at, ends_at) in (bound(Timestamp::MIN), bound(Timestamp::MAX)),
-        scope in prop::sample::select(&[&[][..], &[], &[], &[5411], &[10, 5411], &[5812]][..]),
+        scope in prop::sample::select(vec![&[][..], &[], &[], &[5411], &[10, 5411], &[5812]]),
         interval in prop::sample::select(&[
             Interval::None, Interval::Daily, Interval::Weekly,
             Interval::Monthly, Interval::Quarterly, Interval::Yearly,
@@ -342,7 +351,9 @@ proptest! {
         prop_assert_eq!(remedies.is_empty(), case.failed.is_empty());
         for rule in case.failed.iter() {
             let named = remedies.iter().filter(|remedy| remedy.rule == rule).count();
-            prop_assert_eq!(named, 1, "{:?}", rule);
+            // A smaller amount may satisfy others besides.
+            let is_enough = named == 1 || named == 0 && case.failed.contains(Rule::OutOfBounds);
+            prop_assert!(is_enough, "{:?}", rule);
         }
         prop_assert!(changed(&case, &remedies, usize::MAX, None).is_empty());
         for (place, remedy) in remedies.iter().enumerate() {

@@ -47,8 +47,8 @@ pub(crate) fn append_facts(bytes: &mut Vec<u8>, facts: &DecisionFacts) {
             | (terms.interval as u8) << 4
             | u8::from(terms.single_use) << 7,
         facts.credentials.bits()
-            | FAILURES * u8::from(facts.failures.is_some())
-            | VELOCITY * u8::from(facts.velocity.is_some()),
+            | (FAILURES * u8::from(facts.failures.is_some()))
+            | (VELOCITY * u8::from(facts.velocity.is_some())),
         present,
         usage.pin_failures,
     ]);
@@ -101,7 +101,7 @@ fn append_terms(bytes: &mut Vec<u8>, terms: &AllowanceTerms, present: u8) {
 /// Reads the facts of a decision.
 /// Errors: bytes that `append_facts` did not write.
 pub(crate) fn take_facts(bytes: &mut &[u8]) -> Result<DecisionFacts, CodecError> {
-    let mut cursor = Cursor(*bytes);
+    let mut cursor = Cursor(bytes);
     let facts = take(&mut cursor);
     *bytes = cursor.0;
     facts

@@ -9,7 +9,8 @@ use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCard, NewCo
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
-    OriginalRef, Present, PresentmentNumber, PurchaseFacts, ReversalAmount, ReversalKind, Reverse,
+    OriginalRef, PartialApproval, Present, PresentmentNumber, PurchaseFacts, ReversalAmount,
+    ReversalKind, Reverse,
 };
 use cardswitch_engine::command::record::{RecordView, append_record, record_views, records};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
@@ -91,7 +92,8 @@ fn golden_records_are_written_again_as_they_were() {
 #[test]
 fn only_decisions_of_this_format_have_facts() {
     let with_facts = |golden: Golden| {
-        let effects = records(&golden.read()).flat_map(|record| record.unwrap().effects);
+        let bytes = golden.read();
+        let effects = records(&bytes).flat_map(|record| record.unwrap().effects);
         let facts = effects.filter_map(|effect| match effect {
             Effect::Transaction(record, _) => record.facts,
             _ => None,
@@ -198,7 +200,12 @@ fn network(number: u128, command: NetworkCommand) -> Command {
 
 fn authorize(number: u64, amount: Minor, credentials: PresentedCredentials) -> Command {
     let kind = AuthorizationKind::Purchase;
-    let command = Authorize { facts: facts(number, amount), kind, credentials };
+    let command = Authorize {
+        facts: facts(number, amount),
+        kind,
+        credentials,
+        partial: PartialApproval::default(),
+    };
     network(u128::from(number), NetworkCommand::Authorize(command))
 }
 
