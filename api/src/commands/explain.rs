@@ -73,7 +73,7 @@ fn find(args: &ExplainArgs) -> Result<(TransactionRow, Company), Failure> {
 /// What is printed: the decision, a table of the rules, the least change.
 fn render(row: &TransactionRow, company: &Company) -> String {
     let words = Words { currency: company.currency, zone: company.zone };
-    let explanation = explain(&row.record, row.progress.flags, company.zone);
+    let explanation = explain(&row.record, &row.progress, company.zone);
     let mut text = render_head(&row.record, &explanation, &words);
     if !explanation.rules.is_empty() {
         text.push('\n');

@@ -144,7 +144,7 @@ impl DecisionBody {
     #[must_use]
     pub fn new(row: &TransactionRow, company: &Company, urls: &Urls) -> Self {
         let record = &row.record;
-        let explanation = explain(record, row.progress.flags, company.zone);
+        let explanation = explain(record, &row.progress, company.zone);
         let words = Words { currency: company.currency, zone: company.zone };
         let amount = |minor| Amount::new(minor, company.currency);
         Self {

@@ -614,6 +614,7 @@ async fn a_transaction_has_the_shape_of_the_specification() {
         "posted_at": null,
         "created_at": "2026-03-04T20:10:00.000000Z",
         "kind": "purchase",
+        "flags": [],
     });
     assert_eq!(*pending, expected);
     assert_eq!(bench.get(&format!("/v1/transactions/{id}")).await, expected);

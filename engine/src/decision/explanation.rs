@@ -19,7 +19,9 @@ use crate::domain::ids::{AccountSlot, Timestamp};
 use crate::domain::merchant::Mcc;
 use crate::domain::money::Minor;
 use crate::domain::response_code::SubReason;
-use crate::domain::transaction::{TransactionFlags, TransactionKind, TransactionRecord};
+use crate::domain::transaction::{
+    TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord,
+};
 
 /// Why a transaction was approved or declined.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,15 +133,18 @@ pub enum Change {
     Otherwise,
 }
 
-/// Explains how a transaction was decided, before anything was added to it. `flags` are those it
-/// has now; `zone` is its company's.
+/// Explains how a transaction was decided, before anything was added to it. `zone` is its company's.
 #[must_use]
-pub fn explain(record: &TransactionRecord, flags: TransactionFlags, zone: Tz) -> Explanation {
-    let decided_by = decided_by(record, flags);
+pub fn explain(
+    record: &TransactionRecord,
+    progress: &TransactionProgress,
+    zone: Tz,
+) -> Explanation {
+    let decided_by = decided_by(record, progress);
     let case = record.facts.map(|facts| Case::of(record, facts, zone));
     let mut explanation =
         Explanation { decided_by, rules: Vec::new(), remedies: Vec::new(), amount_at_most: None };
-    let is_partial = flags.contains(TransactionFlags::PARTIALLY_APPROVED);
+    let is_partial = progress.flags.contains(TransactionFlags::PARTIALLY_APPROVED);
     if decided_by == DecidedBy::Rules || case.is_some() {
         explanation.rules = findings(record, is_partial, case.as_ref());
     } else if record.kind == TransactionKind::BankWithdrawal {
@@ -166,12 +171,15 @@ fn is_decline_by_rules(record: &TransactionRecord) -> bool {
     !record.response_code.is_approved() && record.sub_reason != SubReason::DeclinedByNetwork
 }
 
-fn decided_by(record: &TransactionRecord, flags: TransactionFlags) -> DecidedBy {
+fn decided_by(record: &TransactionRecord, progress: &TransactionProgress) -> DecidedBy {
     if record.card.is_none() {
         return DecidedBy::Transfer;
     }
-    let is_posted_only = record.facts.is_none() && flags.contains(TransactionFlags::FORCED);
-    let is_told = flags.contains(TransactionFlags::ADVICE);
+    // A late presentment of an authorization is forced too, but not at the instant of its decision.
+    let is_posted_only = record.facts.is_none()
+        && progress.flags.contains(TransactionFlags::FORCED)
+        && progress.posted_at == Some(record.authorized_at);
+    let is_told = progress.flags.contains(TransactionFlags::ADVICE);
     if is_told || is_posted_only || record.kind == TransactionKind::Refund {
         DecidedBy::Network
     } else {

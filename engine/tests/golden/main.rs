@@ -13,6 +13,7 @@ use cardswitch_engine::command::network::{
     ReversalKind, Reverse,
 };
 use cardswitch_engine::command::record::{RecordView, append_record, record_views, records};
+use cardswitch_engine::decision::{Change, Rule, explain};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};
@@ -46,6 +47,7 @@ const AUTHORIZATIONS_WITHOUT_FACTS: Golden = Golden {
 };
 const EVERY: [Golden; 4] =
     [OUTCOMES, AUTHORIZATIONS, OUTCOMES_WITHOUT_FACTS, AUTHORIZATIONS_WITHOUT_FACTS];
+const ZONE: chrono_tz::Tz = chrono_tz::America::Los_Angeles;
 const START: Timestamp = Timestamp(1_767_600_000_000_000);
 const PAN_HASH: PanHash = PanHash(0x1122_3344_5566_7788);
 
@@ -109,6 +111,28 @@ fn only_decisions_of_this_format_have_facts() {
         let spent: Vec<_> = facts.iter().map(|facts| facts.usage.spent).collect();
         assert_eq!(spent, [Minor(0), Minor(7_500)]);
         assert!(facts.iter().all(|facts| facts.velocity.is_some() == limits));
+    }
+}
+
+#[test]
+fn a_decline_is_explained_as_far_as_its_facts_were_kept() {
+    for (golden, knows) in EVERY.into_iter().zip([true, true, false, false]) {
+        let bytes = golden.read();
+        let effects = records(&bytes).flat_map(|record| record.unwrap().effects);
+        let mut declines = effects.filter_map(|effect| match effect {
+            Effect::Transaction(record, progress) if !record.response_code.is_approved() => {
+                Some((record, progress))
+            }
+            _ => None,
+        });
+        let (record, progress) = declines.next().unwrap();
+        let explanation = explain(&record, &progress, ZONE);
+        let failed: Vec<_> = explanation.rules.iter().filter(|found| !found.passed).collect();
+        assert_eq!((explanation.rules.len(), failed.len()), (Rule::ALL.len(), 1));
+        assert_eq!(failed[0].rule, Rule::ExpirationDiffers);
+        assert!(explanation.rules.iter().all(|found| found.compared.is_some() == knows));
+        let changes: Vec<_> = explanation.remedies.iter().map(|remedy| remedy.change).collect();
+        assert_eq!(changes, [Change::Otherwise][..usize::from(knows)], "{}", golden.path);
     }
 }
 
@@ -249,7 +273,7 @@ fn company(velocity: VelocityLimits) -> NewCompany {
         id: CompanyId(Uuid::from_u128(1)),
         name: "Golden Ltd".to_owned(),
         website: "https://golden.example".to_owned(),
-        zone: chrono_tz::America::Los_Angeles,
+        zone: ZONE,
         currency: CurrencyCode(840),
         network: "visa".to_owned(),
         velocity,
