@@ -448,40 +448,6 @@ fn no_switch_is_one_clear_error() {
 }
 
 #[test]
-fn a_scenario_carries_its_steps_out() {
-    let (address, _switch) = SmallSwitch::start(Faults::default());
-    let scenario = Scenario::parse(
-        r#"
-        [[step]]
-        name = "lunch"
-        message = "authorization"
-        amount = "12.34"
-        mcc = 5812
-        expect = 0
-        [[step]]
-        message = "partial_reversal"
-        of = "lunch"
-        keep = "5.00"
-        expect = 0
-        [[step]]
-        message = "presentment"
-        of = "lunch"
-        expect = 0
-        [[step]]
-        message = "authorization"
-        amount = "9000.00"
-        expect = 0
-        "#,
-    )
-    .unwrap();
-    let options = FeedOptions::new(address, portfolio(1));
-    let outcomes = scenario.run(&options, &Progress::default()).unwrap();
-    let right: Vec<bool> = outcomes.iter().map(StepOutcome::is_as_expected).collect();
-    assert_eq!(right, [true, true, true, false], "{outcomes:?}");
-    assert_eq!(outcomes[3].found, Some(1502));
-}
-
-#[test]
 fn one_message_is_sent_and_shown() {
     let (address, _switch) = SmallSwitch::start(Faults::default());
     let fields = [(2, "9999990000000000"), (3, "0"), (4, "1234"), (37, "000000000001")];

@@ -84,7 +84,6 @@ pub(super) struct StepFile {
     pub(super) of: Option<String>,
     pub(super) card: Option<String>,
     pub(super) mcc: Option<u16>,
-    pub(super) merchant: Option<String>,
     pub(super) billing: Option<Money>,
     pub(super) number: Option<Presentment>,
     pub(super) keep: Option<Money>,
@@ -117,7 +116,6 @@ pub(super) enum Credential {
     Expiry,
     Pin,
     Cvv,
-    Zip,
 }
 
 /// A span of time, `8d`. Units: seconds.
@@ -172,6 +170,12 @@ impl fmt::Display for Expected {
 }
 
 impl Span {
+    /// The end of a span. Units: microseconds since the Unix epoch.
+    pub(super) fn after_us(self, start_us: i64) -> i64 {
+        let seconds = i64::try_from(self.0).unwrap_or(i64::MAX);
+        start_us.saturating_add(seconds.saturating_mul(1_000_000))
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
         let unit_s = match unit {
@@ -199,7 +203,8 @@ impl fmt::Display for Span {
 impl TimeOfDay {
     fn parse(text: &str) -> Option<Self> {
         let (hour, minute) = text.split_once(':')?;
-        let bounded = |text: &str, bound: u32| text.parse().ok().filter(|part| *part < bound);
+        let bounded =
+            |text: &str, bound: u32| text.parse::<u32>().ok().filter(|part| *part < bound);
         let (hour, minute) = (bounded(hour, 24)?, bounded(minute, 60)?);
         Some(Self((hour * 60 + minute) * 60))
     }

@@ -41,8 +41,8 @@ impl Money {
             "" => ACCOUNT_CURRENCY,
             code => Currency::from_code(code)?,
         };
-        let hundredfold = Decimal::from(10_u64.pow(u32::from(currency.exponent()?)));
-        let minor = Decimal::from_str(number).ok()?.checked_mul(hundredfold)?;
+        let minor_units = Decimal::from(10_u64.pow(u32::from(currency.exponent()?)));
+        let minor = Decimal::from_str(number).ok()?.checked_mul(minor_units)?;
         let minor = Some(minor).filter(|minor| minor.fract().is_zero())?.to_i64()?;
         Some(Self { minor, currency })
     }
@@ -50,11 +50,6 @@ impl Money {
     /// Whether it is in another currency than the account's.
     pub(super) fn is_foreign(self) -> bool {
         self.currency != ACCOUNT_CURRENCY
-    }
-
-    /// The amount as a message carries it; none below zero.
-    pub(super) fn to_send(self) -> Option<u64> {
-        u64::try_from(self.minor).ok()
     }
 
     /// The number without its currency.

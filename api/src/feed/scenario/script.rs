@@ -10,6 +10,7 @@ use super::file::{
     Credential, Expected, Presentment, ScenarioFile, Span, StepFile, Terms, TimeOfDay,
 };
 use super::money::Money;
+use crate::feed::merchants::{ACCOUNT_CURRENCY, catalogue};
 
 /// A scenario that can be carried out.
 #[derive(Debug)]
@@ -63,7 +64,6 @@ pub(super) struct Step {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Details {
     pub(super) mcc: Option<u16>,
-    pub(super) merchant: Option<String>,
     pub(super) billing: Option<Money>,
     pub(super) number: Option<Presentment>,
     pub(super) keep: Option<Money>,
@@ -142,8 +142,8 @@ impl Script {
         let mut steps = Vec::new();
         for (number, step) in (1_usize..).zip(file.step) {
             let line = line_at(text, step.span().start);
-            let step = read_step(number, line, step, &cards)
-                .map_err(|message| Flaw { line, message })?;
+            let step =
+                read_step(number, line, step, &cards).map_err(|message| Flaw { line, message })?;
             steps.push(step);
         }
         check_names(&steps)?;
@@ -181,6 +181,7 @@ fn read_step(
     if expected.transaction != OfTransaction::default() && opens.is_none() && of.is_none() {
         return Err("`state`, `amount`, `held` and `posted` need `of` here".to_owned());
     }
+    check_merchant(&file, of.as_deref(), act)?;
     let details = details(file);
     // Whatever is about a transaction is about its card, which `take_cards_over` fills in.
     let card = match (&of, card) {
@@ -252,7 +253,6 @@ fn check_options(act: Act, file: &StepFile) -> Result<(), String> {
         ("of", file.of.is_some()),
         ("card", file.card.is_some()),
         ("mcc", file.mcc.is_some()),
-        ("merchant", file.merchant.is_some()),
         ("billing", file.billing.is_some()),
         ("number", file.number.is_some()),
         ("keep", file.keep.is_some()),
@@ -284,6 +284,9 @@ fn check_amounts(act: Act, file: &StepFile) -> Result<(), String> {
         if amount.is_foreign() != file.billing.is_some() {
             return Err("`billing` belongs to amounts in another currency, and to all".to_owned());
         }
+        if amount.is_foreign() && file.approved.is_some() {
+            return Err("`approved` is for amounts in the account's currency".to_owned());
+        }
         if amount.is_foreign() && !act.options().contains(&"billing") {
             return Err(format!("`{}` is in the account's currency", act.verb()));
         }
@@ -313,6 +316,19 @@ fn check_amounts(act: Act, file: &StepFile) -> Result<(), String> {
     }
 }
 
+/// A category is told where a purchase begins; what follows comes from the same merchant.
+fn check_merchant(file: &StepFile, of: Option<&str>, act: Act) -> Result<(), String> {
+    let Some(mcc) = file.mcc else { return Ok(()) };
+    if of.is_some() {
+        return Err("`mcc` is that of the transaction named by `of`".to_owned());
+    }
+    let currency = act.amount().map_or(ACCOUNT_CURRENCY, |amount| amount.currency);
+    match catalogue().find(Some(mcc), currency) {
+        Some(_) => Ok(()),
+        None => Err(format!("`mcc`: no merchant of the simulated network is a {mcc}")),
+    }
+}
+
 fn card_named(name: Option<String>, cards: &BTreeMap<String, Terms>) -> Result<String, String> {
     let only = || cards.keys().next().filter(|_| cards.len() == 1).cloned();
     let name = name.or_else(only).unwrap_or_else(|| CARD.to_owned());
@@ -325,7 +341,6 @@ fn card_named(name: Option<String>, cards: &BTreeMap<String, Terms>) -> Result<S
 fn details(file: StepFile) -> Details {
     Details {
         mcc: file.mcc,
-        merchant: file.merchant,
         billing: file.billing,
         number: file.number,
         keep: file.keep,
@@ -435,15 +450,15 @@ impl Act {
     const fn options(self) -> &'static [&'static str] {
         match self {
             Self::Authorize(_) | Self::Purchase(_) => {
-                &["as", "card", "mcc", "merchant", "billing", "partial", "wrong", "approved"]
+                &["as", "card", "mcc", "billing", "partial", "wrong", "approved"]
             }
-            Self::Cash(_) => &["as", "card", "mcc", "merchant", "wrong"],
-            Self::Advise(_) => &["as", "of", "card", "mcc", "merchant", "billing", "declined"],
-            Self::Verify => &["as", "mcc", "merchant", "wrong"],
+            Self::Cash(_) => &["as", "card", "mcc", "wrong"],
+            Self::Advise(_) => &["as", "of", "card", "mcc", "billing", "declined"],
+            Self::Verify => &["as", "mcc", "wrong"],
             Self::Inquire => &["of", "wrong"],
-            Self::Increment(_) => &["of", "approved"],
-            Self::Present(_) => &["as", "of", "card", "mcc", "merchant", "billing", "number"],
-            Self::Refund(_) => &["as", "of", "card", "mcc", "merchant", "billing"],
+            Self::Increment(_) => &["of"],
+            Self::Present(_) => &["as", "of", "card", "mcc", "billing", "number"],
+            Self::Refund(_) => &["as", "of", "card", "mcc", "billing"],
             Self::Reverse => &["keep", "advice"],
             Self::Transfer(_) => &["as", "settled"],
             Self::Settle | Self::Return => &[],
@@ -487,8 +502,21 @@ impl Act {
         matches!(self, Self::Increment(_))
     }
 
+    /// Whether the cardholder is there, with the credentials of the card.
+    pub(super) const fn is_card_use(self) -> bool {
+        matches!(
+            self,
+            Self::Authorize(_) | Self::Purchase(_) | Self::Cash(_) | Self::Verify | Self::Inquire
+        )
+    }
+
+    /// Whether it is about the company's bank and not about a card.
+    pub(super) const fn is_of_bank(self) -> bool {
+        matches!(self, Self::Transfer(_) | Self::Settle | Self::Return)
+    }
+
     /// Whether the switch answers it with a code.
-    const fn is_answered(self) -> bool {
+    pub(super) const fn is_answered(self) -> bool {
         !matches!(
             self,
             Self::Suspend
@@ -498,6 +526,24 @@ impl Act {
                 | Self::Look
                 | Self::Advance(_)
         )
+    }
+}
+
+impl Script {
+    /// The place of the step that opens a transaction.
+    pub(super) fn opener(&self, name: &str) -> Option<usize> {
+        self.steps.iter().position(|step| step.opens.as_deref() == Some(name))
+    }
+
+    /// The slot of the merchant where the transaction began that a step is about.
+    pub(super) fn merchant(&self, step: &Step) -> u16 {
+        let mut first = step;
+        while let Some(at) = first.of.as_deref().and_then(|name| self.opener(name)) {
+            first = &self.steps[at];
+        }
+        let currency = first.act.amount().map_or(ACCOUNT_CURRENCY, |amount| amount.currency);
+        // `check_merchant` has refused the categories that there are no merchants of.
+        catalogue().find(first.details.mcc, currency).unwrap_or(0)
     }
 }
 

@@ -30,10 +30,7 @@ expect = "nothing_held"
 "#;
     let script = Script::parse(text).unwrap();
     let shown: Vec<String> = script.steps.iter().map(Step::to_string).collect();
-    assert_eq!(
-        shown,
-        ["authorize 100.00 as dinner", "present 118.00 of dinner", "reverse dinner"]
-    );
+    assert_eq!(shown, ["authorize 100.00 as dinner", "present 118.00 of dinner", "reverse dinner"]);
     let [authorize, present, reverse] = &script.steps[..] else { panic!("three steps") };
     assert_eq!((authorize.line, present.line, reverse.line), (4, 10, 16));
     assert_eq!(authorize.card, "card");

@@ -4,7 +4,7 @@
 
 use std::str::FromStr;
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, Utc};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -15,9 +15,11 @@ use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
 use super::ScenarioOptions;
-use super::file::Terms;
+use super::file::{Span, Terms};
 use super::money::Money;
 use crate::feed::FeedError;
+use crate::feed::message::Identity;
+use crate::feed::portfolio::Card;
 
 /// Transactions of a card looked at: far more than a scenario makes.
 const TRANSACTIONS_MAX: usize = 1000;
@@ -36,15 +38,6 @@ pub(super) enum Access {
 pub(super) struct HttpAnswer {
     pub(super) status: u16,
     pub(super) body: Value,
-}
-
-/// A card of the scenario, with what its holder knows.
-pub(super) struct ScenarioCard {
-    pub(super) card_id: String,
-    pub(super) allowance_id: String,
-    pub(super) pan: String,
-    pub(super) expiration: NaiveDate,
-    pub(super) cvv: String,
 }
 
 /// An account's balances.
@@ -180,7 +173,7 @@ impl<'a> SwitchApi<'a> {
         &mut self,
         (name, terms): (&str, &Terms),
         now_us: i64,
-    ) -> Result<ScenarioCard, FeedError> {
+    ) -> Result<Card, FeedError> {
         let body = json!({
             "description": format!("Scenario: {name}"),
             "is_virtual": true,
@@ -189,22 +182,17 @@ impl<'a> SwitchApi<'a> {
         let card = self.demand(Access::Admin, (Method::POST, "/v1/cards"), Some(&body))?;
         let card_id = text_of(&card, "id")?;
         let path = format!("/network/v1/cards/{card_id}");
-        let secrets = self.demand(Access::Network, (Method::GET, &path), None)?;
-        let expiration = NaiveDate::from_str(&text_of(&secrets, "expiration")?).map_err(failed)?;
-        Ok(ScenarioCard {
-            allowance_id: text_of(&card["allowance"], "id")?,
-            pan: text_of(&secrets, "card_number")?,
-            cvv: text_of(&secrets, "cvv")?,
-            expiration,
-            card_id,
-        })
+        let mut known = self.demand(Access::Network, (Method::GET, &path), None)?;
+        known["pan"] = known["card_number"].take();
+        known["allowance_id"] = json!(text_of(&card["allowance"], "id")?);
+        serde_json::from_value(known).map_err(failed)
     }
 
     /// Changes an allowance.
     /// Errors: terms that the switch does not take.
     pub(super) fn change_allowance(
         &mut self,
-        card: &ScenarioCard,
+        card: &Card,
         terms: &Terms,
         now_us: i64,
     ) -> Result<(), FeedError> {
@@ -215,11 +203,7 @@ impl<'a> SwitchApi<'a> {
 
     /// Suspends a card, or takes that back.
     /// Errors: a change that the switch does not make.
-    pub(super) fn set_card_state(
-        &mut self,
-        card: &ScenarioCard,
-        state: &str,
-    ) -> Result<(), FeedError> {
+    pub(super) fn set_card_state(&mut self, card: &Card, state: &str) -> Result<(), FeedError> {
         let path = format!("/v1/cards/{}", card.card_id);
         let body = json!({ "state": state });
         self.demand(Access::Admin, (Method::PUT, &path), Some(&body)).map(drop)
@@ -227,7 +211,7 @@ impl<'a> SwitchApi<'a> {
 
     /// Terminates a card.
     /// Errors: a change that the switch does not make.
-    pub(super) fn terminate_card(&mut self, card: &ScenarioCard) -> Result<(), FeedError> {
+    pub(super) fn terminate_card(&mut self, card: &Card) -> Result<(), FeedError> {
         let path = format!("/v1/cards/{}", card.card_id);
         self.demand(Access::Admin, (Method::DELETE, &path), None).map(drop)
     }
@@ -247,7 +231,7 @@ impl<'a> SwitchApi<'a> {
 
     /// How a card and its allowance stand.
     /// Errors: those of the connection.
-    pub(super) fn card(&mut self, card: &ScenarioCard) -> Result<CardView, FeedError> {
+    pub(super) fn card(&mut self, card: &Card) -> Result<CardView, FeedError> {
         let path = format!("/v1/cards/{}", card.card_id);
         let body = self.demand(Access::Admin, (Method::GET, &path), None)?;
         let allowance = &body["allowance"];
@@ -260,18 +244,22 @@ impl<'a> SwitchApi<'a> {
         Ok(CardView { balance, daily_balance, state: text_of(&body, "state")? })
     }
 
-    /// How the card transaction with a reference number stands, if there is one.
+    /// How the transaction stands that a message made, if it made one.
     /// Errors: those of the connection.
     pub(super) fn card_transaction(
         &mut self,
-        card: &ScenarioCard,
-        rrn: &str,
+        card: &Card,
+        identity: Identity,
     ) -> Result<Option<TransactionView>, FeedError> {
         let path =
             format!("/network/v1/cards/{}/transactions?limit={TRANSACTIONS_MAX}", card.card_id);
         let page = self.demand(Access::Network, (Method::GET, &path), None)?;
-        let rows = page["results"].as_array();
-        let row = rows.and_then(|rows| rows.iter().find(|row| row["rrn"] == rrn));
+        let number = |row: &Value, key: &str| row[key].as_str().and_then(|text| text.parse().ok());
+        let is_ours = |row: &&Value| {
+            number(row, "rrn") == Some(identity.rrn)
+                && number(row, "stan") == Some(u64::from(identity.stan))
+        };
+        let row = page["results"].as_array().and_then(|rows| rows.iter().find(is_ours));
         let Some(row) = row else { return Ok(None) };
         let (held, posted) = (money_of(row, "held")?, money_of(row, "posted")?);
         let view = self.transaction(&text_of(row, "transaction_id")?)?;
@@ -286,6 +274,29 @@ impl<'a> SwitchApi<'a> {
         let (state, amount) = (text_of(&body, "state")?, money_of(&body, "amount")?);
         Ok(TransactionView { state, amount, held: None, posted: None })
     }
+
+    /// Moves money from the company's bank to its account, or back where the amount is below zero.
+    /// Errors: a broken connection.
+    pub(super) fn transfer(
+        &mut self,
+        (account_id, amount): (&str, Money),
+        settled: bool,
+    ) -> Result<HttpAnswer, FeedError> {
+        let body = json!({
+            "account_id": account_id,
+            "amount": amount.decimal(),
+            "bank_account": { "description": "Scenario", "name": "Checking", "number": "000123" },
+            "settled": settled,
+        });
+        self.call(Access::Network, (Method::POST, "/network/v1/transfers"), Some(&body))
+    }
+
+    /// Ends a transfer: `settle` or `return`.
+    /// Errors: a broken connection.
+    pub(super) fn conclude(&mut self, id: &str, how: &str) -> Result<HttpAnswer, FeedError> {
+        let path = format!("/network/v1/transfers/{id}/{how}");
+        self.call(Access::Network, (Method::POST, &path), None)
+    }
 }
 
 async fn connect(address: (&str, u16)) -> Result<SendRequest<Full<Bytes>>, FeedError> {
@@ -299,10 +310,9 @@ async fn connect(address: (&str, u16)) -> Result<SendRequest<Full<Bytes>>, FeedE
 
 /// The terms as `/v1` takes them; what is not given is left out.
 fn terms_body(terms: &Terms, now_us: i64) -> Value {
-    let time = |span: super::file::Span| {
-        let seconds = i64::try_from(span.0).unwrap_or(i64::MAX);
-        let at_us = now_us.saturating_add(seconds.saturating_mul(1_000_000));
-        DateTime::from_timestamp_micros(at_us).map(|at: DateTime<Utc>| json!(at.to_rfc3339()))
+    let time = |span: Span| {
+        DateTime::from_timestamp_micros(span.after_us(now_us))
+            .map(|at: DateTime<Utc>| json!(at.to_rfc3339()))
     };
     let amount = |amount: Money| json!(amount.decimal());
     let given = [
