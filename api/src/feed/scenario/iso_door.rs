@@ -189,12 +189,14 @@ fn answered(message: &Message<'_>, asked: &Asked<'_>) -> Answered {
     let currency = asked.act.amount().map_or(ACCOUNT_CURRENCY, |amount| amount.currency);
     let money = |minor: i64, currency| Money { minor, currency };
     let approved = message.get_number(4).and_then(|minor| i64::try_from(minor).ok());
+    // Where the message named an earlier transaction, this is that one's, echoed.
+    let authorization_id = message.get_array(38).filter(|_| asked.original.is_none());
     Answered {
         code,
         reason: Some(reason.trim().to_owned()).filter(|reason| !reason.is_empty()),
         approved: approved.filter(|_| code == 0).map(|minor| money(minor, currency)),
         balance: available(message).map(|minor| money(minor, ACCOUNT_CURRENCY)),
-        known: Known { authorization_id: message.get_array(38), transaction_id: None },
+        known: Known { authorization_id, transaction_id: None },
     }
 }
 

@@ -108,7 +108,7 @@ impl<'a> Stage<'a> {
     fn act(&mut self, place: usize, step: &Step) -> Result<Option<Answered>, FeedError> {
         match step.act {
             Act::Advance(span) => {
-                self.now_us = self.api.set_clock(span.after_us(self.now_us))?;
+                self.now_us = self.api.advance_clock(span)?;
                 Ok(None)
             }
             Act::Suspend | Act::Activate | Act::Terminate | Act::Change => {
