@@ -161,18 +161,8 @@ impl<'a> SwitchApi<'a> {
     pub(super) fn set_clock(&mut self, at_us: i64) -> Result<i64, FeedError> {
         let at: Option<DateTime<Utc>> = DateTime::from_timestamp_micros(at_us);
         let now = at.ok_or_else(|| failed("beyond the calendar"))?.to_rfc3339();
-        self.turn_clock(&json!({ "now": now }))
-    }
-
-    /// Turns the clock on and runs what becomes due. Units: microseconds since the Unix epoch.
-    /// Errors: those of the connection.
-    pub(super) fn advance_clock(&mut self, span: Span) -> Result<i64, FeedError> {
-        self.turn_clock(&json!({ "advance": span.0 }))
-    }
-
-    fn turn_clock(&mut self, body: &Value) -> Result<i64, FeedError> {
-        let path = "/network/v1/clock";
-        time_of(&self.demand(Access::Network, (Method::POST, path), Some(body))?)
+        let (path, body) = ("/network/v1/clock", json!({ "now": now }));
+        time_of(&self.demand(Access::Network, (Method::POST, path), Some(&body))?)
     }
 
     /// Makes a card with an allowance and learns its number.
