@@ -201,7 +201,8 @@ struct Spoken {
 /// Finds the one verb of a step.
 /// Errors: none, or more than one.
 fn spoken(file: &StepFile) -> Result<Spoken, String> {
-    let amounts: [(Option<Money>, fn(Money) -> Act); 8] = [
+    type OfAmount = fn(Money) -> Act;
+    let amounts: [(Option<Money>, OfAmount); 8] = [
         (file.authorize, Act::Authorize),
         (file.purchase, Act::Purchase),
         (file.cash, Act::Cash),
