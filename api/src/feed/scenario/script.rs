@@ -391,11 +391,30 @@ fn check_names(steps: &[Step]) -> Result<(), Flaw> {
     for (at, step) in steps.iter().enumerate() {
         let Some(name) = &step.of else { continue };
         let message = match opened.get(name.as_str()) {
-            Some(opened_at) if *opened_at < at || step.act == Act::Reverse => continue,
+            Some(opened_at) if *opened_at < at || step.act == Act::Reverse => {
+                let Err(message) = check_original(step, name, steps[*opened_at].act) else {
+                    continue;
+                };
+                message
+            }
             Some(_) => format!("`{name}` comes later, and only `reverse` may be ahead of it"),
             None => format!("there is no transaction `{name}`"),
         };
         return Err(Flaw { line: step.line, message });
+    }
+    Ok(())
+}
+
+/// Transfers have verbs of their own, and what stays of a purchase is told in one currency.
+fn check_original(step: &Step, name: &str, original: Act) -> Result<(), String> {
+    let is_message = step.act.is_answered();
+    if is_message && step.act.is_of_bank() != original.is_of_bank() {
+        let what = if original.is_of_bank() { "a" } else { "no" };
+        return Err(format!("`{name}` is {what} transfer"));
+    }
+    let is_foreign = original.amount().is_some_and(Money::is_foreign);
+    if is_foreign && step.details.keep.is_some() {
+        return Err("`keep` is for purchases in the account's currency".to_owned());
     }
     Ok(())
 }

@@ -52,6 +52,8 @@ fn a_flaw_is_named_with_its_line_and_key() {
         ("authorize = 5\ncard = \"other\"", 2, "no card `other`"),
         ("authorize = 5\nexpect = \"Not so\"", 4, "`Not so`"),
         ("increment = 5", 2, "`of`"),
+        ("authorize = 5\nmcc = 1", 2, "no merchant of the simulated network is a 1"),
+        ("authorize = \"5 EUR\"\nbilling = 5\napproved = 5", 2, "`approved`"),
         ("present = 5\nof = \"lunch\"", 2, "no transaction `lunch`"),
         ("reverse = \"lunch\"", 2, "no transaction `lunch`"),
         ("advance = \"8\"", 3, "`8` is not a span"),
@@ -80,4 +82,26 @@ fn only_a_reversal_may_overtake_and_names_are_given_once() {
     assert!(Script::parse(&text("reverse = \"late\"")).is_ok());
     assert!(flaw_of(&text("present = 5\nof = \"late\"")).1.contains("comes later"));
     assert!(flaw_of(&text("verify = \"card\"\nas = \"late\"")).1.contains("two transactions"));
+}
+
+#[test]
+fn a_step_fits_the_transaction_that_it_names() {
+    let rows = [
+        ("authorize = 5", "settle = \"it\"", "`it` is no transfer"),
+        ("transfer = 5", "reverse = \"it\"", "`it` is a transfer"),
+        ("transfer = 5", "present = 5\nof = \"it\"", "`it` is a transfer"),
+        ("authorize = 5", "present = 5\nof = \"it\"\nmcc = 5812", "`mcc`"),
+        (
+            "authorize = \"5 EUR\"\nbilling = 6",
+            "reverse = \"it\"\nkeep = 3",
+            "`keep` is for purchases in the account's currency",
+        ),
+    ];
+    for (first, second, part) in rows {
+        let text = format!("about = \"x\"\n[[step]]\n{first}\nas = \"it\"\n[[step]]\n{second}\n");
+        let message = flaw_of(&text).1;
+        assert!(message.contains(part), "{text}: {message}");
+    }
+    let text = "about = \"x\"\n[[step]]\ntransfer = 5\nas = \"it\"\n[[step]]\nsettle = \"it\"\n";
+    assert!(Script::parse(text).is_ok());
 }
