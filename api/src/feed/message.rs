@@ -62,6 +62,8 @@ pub(super) struct OpeningMessage<'a> {
 /// A kind of message that names a purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LaterKind {
+    /// 0100 with DE38: more on a pending purchase.
+    Increment,
     /// 0220.
     Presentment,
     /// 0400.
@@ -186,6 +188,7 @@ impl LaterKind {
 
     const fn mti(self) -> Mti {
         match self {
+            Self::Increment => Mti::AUTHORIZATION_REQUEST,
             Self::Presentment => Mti::FINANCIAL_ADVICE,
             Self::Reversal | Self::PartialReversal => Mti::REVERSAL_REQUEST,
             Self::TimeOutReversal => Mti::REVERSAL_ADVICE,
@@ -197,6 +200,7 @@ impl LaterMessage {
     /// What it asks of the switch, for the books.
     pub(super) fn event(&self) -> Event {
         match self.kind {
+            LaterKind::Increment => Event::Increment { amount_minor: self.held_minor },
             LaterKind::Presentment => Event::Present { amount_minor: self.held_minor },
             LaterKind::Reversal | LaterKind::TimeOutReversal => Event::ReverseAll,
             LaterKind::PartialReversal => Event::ReverseTo { held_minor: self.keep_held_minor },
