@@ -7,8 +7,10 @@
 
 use std::panic::resume_unwind;
 
+use crossbeam_channel::bounded;
+
 use crate::command::effect::Effect;
-use crate::command::record::records;
+use crate::command::record::{Record, records};
 use crate::domain::ids::Timestamp;
 use crate::engine::OpenError;
 use crate::journal::{
@@ -17,6 +19,9 @@ use crate::journal::{
 use crate::limits;
 use crate::shard::{CacheLimits, ShardState};
 use crate::store::{AnswerPlace, Checkpoint, RestoreScope, Restored, Store, StoreError};
+
+/// What is read from the tables is taken in by so many, whose memory is asked for together.
+const RESTORED_TOGETHER: usize = 512;
 
 /// Rebuilds the state of an engine that starts: the tables' rows, then the journal after `position`,
 /// their checkpoint.
@@ -33,11 +38,32 @@ pub(crate) fn recover(
     });
     let journal = journal?;
     let mut state = restored.unwrap_or_else(|panic| resume_unwind(panic))?;
-    journal.visit_recovered(position, |header, payload| {
-        replay_batch(&mut state, header.number, payload).map(drop)
-    })?;
+    replay_tail(&mut state, &journal, position)?;
     state.go_live();
     Ok((journal, state))
+}
+
+/// Folds the batches after `position`, which the open has proven. One thread reads and decodes them,
+/// this one applies the records.
+fn replay_tail(
+    state: &mut ShardState,
+    journal: &RedbJournal,
+    position: ChainPosition,
+) -> Result<(), OpenError> {
+    let records = journal.recovered().last_seq.saturating_sub(position.last_seq);
+    state.reserve_transactions(records.min(limits::CHECKPOINT_RECORDS_MAX));
+    let (decoded, batches) = bounded::<Vec<Record>>(limits::DECODED_BATCHES_MAX);
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            journal.visit_recovered(position, |header, payload| {
+                // It waits for nobody who is gone: then this thread's end is what matters.
+                drop(decoded.send(decode_batch(header.number, payload)?));
+                Ok(())
+            })
+        });
+        batches.iter().for_each(|records| state.replay(&records));
+        reading.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 /// Rebuilds what an engine keeps in memory, as of the tables' checkpoint.
@@ -46,19 +72,50 @@ fn restore_recent(store: &Store, caches: CacheLimits) -> Result<ShardState, Stor
     state.reserve_cards(store.read()?.card_count()?);
     let transactions = caches.recent_transactions.min(limits::RESTORED_TRANSACTIONS_MAX) as u64;
     let scope = RestoreScope::Recent { transactions };
-    let checkpoint = store.restore(scope, &mut |restored| match restored {
-        Restored::Effect(effect) => state.apply(&effect),
-        Restored::Answer { place: AnswerPlace::Transaction(seq), answer } => {
-            state.restore_transaction_answer(seq, &answer);
-        }
-        Restored::Answer { place: AnswerPlace::Record(at), answer } => {
-            state.restore_answer(at, *answer);
+    let mut effects = Vec::with_capacity(RESTORED_TOGETHER);
+    let checkpoint = store.restore(scope, &mut |restored| {
+        let (place, answer) = match restored {
+            Restored::Effect(effect) => {
+                effects.push(effect);
+                if effects.len() == RESTORED_TOGETHER {
+                    state.restore(&effects);
+                    effects.clear();
+                }
+                return;
+            }
+            Restored::Answer { place, answer } => (place, answer),
+        };
+        state.restore(&effects);
+        effects.clear();
+        match place {
+            AnswerPlace::Transaction(seq) => state.restore_transaction_answer(seq, &answer),
+            AnswerPlace::Record(at) => state.restore_answer(at, *answer),
         }
     })?;
+    state.restore(&effects);
     resume(&mut state, &checkpoint);
-    let since = checkpoint.applied_at.plus(-Timestamp::DAY);
-    store.message_keys_since(since, |key, place| state.restore_message_key(key, place))?;
+    restore_message_keys(&mut state, store, &checkpoint)?;
     Ok(state)
+}
+
+/// Takes in the keys of the last day's messages.
+fn restore_message_keys(
+    state: &mut ShardState,
+    store: &Store,
+    checkpoint: &Checkpoint,
+) -> Result<(), StoreError> {
+    let since = checkpoint.applied_at.plus(-Timestamp::DAY);
+    state.reserve_message_keys(store.message_key_count(since)?);
+    let mut keys = Vec::with_capacity(RESTORED_TOGETHER);
+    store.message_keys_since(since, |key, place| {
+        keys.push((key, place));
+        if keys.len() == RESTORED_TOGETHER {
+            state.restore_message_keys(&keys);
+            keys.clear();
+        }
+    })?;
+    state.restore_message_keys(&keys);
+    Ok(())
 }
 
 /// Rebuilds the whole state as of the tables' checkpoint.
@@ -104,11 +161,12 @@ fn replay_batch(
     number: BatchNumber,
     payload: &[u8],
 ) -> Result<u64, OpenError> {
-    let mut replayed = 0;
-    for record in records(payload) {
-        let record = record.map_err(|source| OpenError::Record { batch: number.0, source })?;
-        state.apply_record(record.seq, record.at, &record.effects);
-        replayed += 1;
-    }
-    Ok(replayed)
+    let records = decode_batch(number, payload)?;
+    state.replay(&records);
+    Ok(records.len() as u64)
+}
+
+fn decode_batch(number: BatchNumber, payload: &[u8]) -> Result<Vec<Record>, OpenError> {
+    let unreadable = |source| OpenError::Record { batch: number.0, source };
+    records(payload).collect::<Result<_, _>>().map_err(unreadable)
 }

@@ -4,10 +4,12 @@
 //! local day) follows from them and from the record's time.
 
 use super::duplicates::{AnswerPlace, Newest};
+use super::prefetch::{GROUP_LEN, look_ahead_of};
 use super::state::{AccountEntry, CompanyEntry, ShardState};
 use super::timers::TimerKind;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{Effect, IssuedCard, RememberedAnswer};
+use crate::command::record::Record;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::business_date::DayWindow;
 use crate::domain::card::{CardRecord, CardState};
@@ -27,9 +29,34 @@ impl ShardState {
         }
     }
 
+    /// Folds records that follow one another; what they touch is asked for by groups.
+    pub fn replay(&mut self, records: &[Record]) {
+        for group in records.chunks(GROUP_LEN) {
+            for effect in group.iter().flat_map(|record| &record.effects) {
+                look_ahead_of(self, effect);
+            }
+            for record in group {
+                self.apply_record(record.seq, record.at, &record.effects);
+            }
+        }
+    }
+
+    /// Folds what stands in the tables, as it is read from them.
+    pub fn restore(&mut self, effects: &[Effect]) {
+        for group in effects.chunks(GROUP_LEN) {
+            group.iter().for_each(|effect| look_ahead_of(self, effect));
+            group.iter().for_each(|effect| self.apply(effect));
+        }
+    }
+
     /// Makes room for so many cards before the first one comes, so that no index grows meanwhile.
     pub fn reserve_cards(&mut self, cards: u64) {
         self.cards.reserve(usize::try_from(cards).unwrap_or(0));
+    }
+
+    /// Makes room for the transactions of so many records before they are replayed.
+    pub fn reserve_transactions(&mut self, records: u64) {
+        self.transactions.make_room(usize::try_from(records).unwrap_or(usize::MAX));
     }
 
     /// Puts the state where a checkpoint left it, after its effects were applied.

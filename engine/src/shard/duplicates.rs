@@ -135,10 +135,12 @@ impl Default for Messages {
 }
 
 impl Messages {
-    /// Begins with room for some of so many keys: each doubling leaves the keys that are there one
-    /// bit less alike than they were, and who is taken for another is looked up in the tables.
-    pub(super) fn reserve(&mut self, keys: usize) {
-        self.index = Index::with_capacity(Growth::Doubling, keys.min(FIRST_KEYS));
+    /// Begins with room for so many keys, but for `FIRST_KEYS` at least where `limit` allows it: each
+    /// doubling leaves the keys that are there one bit less alike than they were, and who is taken for
+    /// another is looked up in the tables.
+    pub(super) fn reserve(&mut self, keys: usize, limit: usize) {
+        assert!(self.entered == 0, "room is made before the first key");
+        self.index = Index::with_capacity(Growth::Doubling, keys.max(FIRST_KEYS).min(limit));
     }
 
     /// Asks for the line of a message ahead of its use.
@@ -223,9 +225,10 @@ impl Messages {
         self.index.insert(hash, place.value(), &Places { newest, floor: self.floor });
     }
 
-    /// Enters a key that was read from the tables.
-    pub(super) fn restore_key(&mut self, key: u64, place: AnswerPlace, newest: Newest) {
-        self.enter_key(spread(key), place, newest);
+    /// Enters keys that were read from the tables; their lines are asked for together.
+    pub(super) fn restore_keys(&mut self, keys: &[(u64, AnswerPlace)], newest: Newest) {
+        keys.iter().for_each(|(key, _)| self.index.prefetch(spread(*key)));
+        keys.iter().for_each(|(key, place)| self.enter_key(spread(*key), *place, newest));
     }
 
     /// Forgets what ended by `at`, before which `next` are the first numbers not given out.

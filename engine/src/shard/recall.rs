@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use super::apply::expiry_timer_of;
 use super::duplicates::{AnswerPlace, Newest, message_key};
+use super::prefetch::GROUP_LEN;
 use super::state::ShardState;
 use super::timers::{Timer, TimerKind};
 use super::transactions::{CacheLimits, OpenTransaction, PurchaseKey};
@@ -124,7 +125,7 @@ impl ShardState {
         };
         let mut state = Self { caching: Some(caching), ..Self::default() };
         state.transactions.reserve(limits.recent_transactions);
-        state.messages.reserve(limits.message_keys);
+        state.messages.reserve(0, limits.message_keys);
         state.timers.limit_to(Timestamp::MIN);
         state
     }
@@ -139,7 +140,7 @@ impl ShardState {
         }
     }
 
-    /// Takes in an answer from the tables at a restart; its key comes by `restore_message_key`.
+    /// Takes in an answer from the tables at a restart; its key comes by `restore_message_keys`.
     pub fn restore_answer(&mut self, at: RecordSeq, answer: RememberedAnswer) {
         let newest = self.transactions.newest_mut();
         if !newest.is_some_and(|(seq, open)| open.keep_answer(seq, &answer)) {
@@ -155,11 +156,16 @@ impl ShardState {
         }
     }
 
-    /// Takes in the key of an answer of the last day at a restart, oldest first, after
-    /// `resume_from`.
-    pub fn restore_message_key(&mut self, key: u64, place: AnswerPlace) {
+    /// Makes room for so many keys of messages before the first one comes.
+    pub fn reserve_message_keys(&mut self, keys: u64) {
+        let limit = self.caching.as_ref().map_or(usize::MAX, |caching| caching.limits.message_keys);
+        self.messages.reserve(usize::try_from(keys).unwrap_or(usize::MAX), limit);
+    }
+
+    /// Takes in keys of answers of the last day at a restart, oldest first, after `resume_from`.
+    pub fn restore_message_keys(&mut self, keys: &[(u64, AnswerPlace)]) {
         let newest = self.newest();
-        self.messages.restore_key(key, place, newest);
+        keys.chunks(GROUP_LEN).for_each(|group| self.messages.restore_keys(group, newest));
     }
 
     /// What a command needs that is not in memory; none where it can be executed.

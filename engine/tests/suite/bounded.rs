@@ -99,7 +99,8 @@ impl Tables {
         state.resume_from(self.applied, self.applied_at, last, self.last_line);
         for (seq, answer) in &self.answers {
             if answer.expires_at > self.applied_at {
-                state.restore_message_key(message_key(&answer.fingerprint), self.place(*seq));
+                let key = message_key(&answer.fingerprint);
+                state.restore_message_keys(&[(key, self.place(*seq))]);
             }
         }
         state
