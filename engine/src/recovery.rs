@@ -10,14 +10,14 @@ use std::panic::resume_unwind;
 use crossbeam_channel::bounded;
 
 use crate::command::effect::Effect;
-use crate::command::record::{Record, records};
+use crate::command::record::record_views;
 use crate::domain::ids::Timestamp;
 use crate::engine::OpenError;
 use crate::journal::{
     BatchNumber, ChainPosition, JournalError, JournalFollower, JournalReader, RedbJournal,
 };
 use crate::limits;
-use crate::shard::{CacheLimits, ShardState};
+use crate::shard::{CacheLimits, MessageKeys, ReplayedRecord, ShardState};
 use crate::store::{AnswerPlace, Checkpoint, RestoreScope, Restored, Store, StoreError};
 
 /// What is read from the tables is taken in by so many, whose memory is asked for together.
@@ -32,12 +32,15 @@ pub(crate) fn recover(
     open_journal: impl FnOnce() -> Result<RedbJournal, JournalError>,
 ) -> Result<(RedbJournal, ShardState), OpenError> {
     // The tables are read while the journal is proven; neither looks at the other.
-    let (journal, restored) = std::thread::scope(|scope| {
+    let (opened, restored) = std::thread::scope(|scope| {
         let restored = scope.spawn(|| restore_recent(store, caches));
-        (open_journal(), restored.join())
+        let opened = open_journal().map_err(OpenError::from);
+        let opened = opened.and_then(|journal| Ok((journal, read_message_keys(store, caches)?)));
+        (opened, restored.join())
     });
-    let journal = journal?;
+    let (journal, keys) = opened?;
     let mut state = restored.unwrap_or_else(|panic| resume_unwind(panic))?;
+    state.take_in_keys(keys);
     replay_tail(&mut state, &journal, position)?;
     state.go_live();
     Ok((journal, state))
@@ -52,16 +55,19 @@ fn replay_tail(
 ) -> Result<(), OpenError> {
     let records = journal.recovered().last_seq.saturating_sub(position.last_seq);
     state.reserve_transactions(records.min(limits::CHECKPOINT_RECORDS_MAX));
-    let (decoded, batches) = bounded::<Vec<Record>>(limits::DECODED_BATCHES_MAX);
+    let (decoded, batches) = bounded::<Vec<ReplayedRecord>>(limits::DECODED_BATCHES_MAX);
     std::thread::scope(|scope| {
         let reading = scope.spawn(move || {
             journal.visit_recovered(position, |header, payload| {
-                // It waits for nobody who is gone: then this thread's end is what matters.
+                // Nobody is there to receive it only where applying has broken off.
                 drop(decoded.send(decode_batch(header.number, payload)?));
                 Ok(())
             })
         });
-        batches.iter().for_each(|records| state.replay(&records));
+        // Dropped here, whatever happens: the other thread waits for room in it.
+        for records in batches {
+            state.replay(records);
+        }
         reading.join().unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
@@ -94,28 +100,26 @@ fn restore_recent(store: &Store, caches: CacheLimits) -> Result<ShardState, Stor
     })?;
     state.restore(&effects);
     resume(&mut state, &checkpoint);
-    restore_message_keys(&mut state, store, &checkpoint)?;
     Ok(state)
 }
 
-/// Takes in the keys of the last day's messages.
-fn restore_message_keys(
-    state: &mut ShardState,
-    store: &Store,
-    checkpoint: &Checkpoint,
-) -> Result<(), StoreError> {
+/// Reads the keys of the last day's messages, as of the tables' checkpoint.
+fn read_message_keys(store: &Store, caches: CacheLimits) -> Result<MessageKeys, StoreError> {
+    let checkpoint = store.checkpoint()?;
     let since = checkpoint.applied_at.plus(-Timestamp::DAY);
-    state.reserve_message_keys(store.message_key_count(since)?);
-    let mut keys = Vec::with_capacity(RESTORED_TOGETHER);
+    let newest = (checkpoint.last_transaction, checkpoint.applied_seq);
+    let count = store.message_key_count(since)?;
+    let mut keys = MessageKeys::with_room(count, &caches, newest);
+    let mut read = Vec::with_capacity(RESTORED_TOGETHER);
     store.message_keys_since(since, |key, place| {
-        keys.push((key, place));
-        if keys.len() == RESTORED_TOGETHER {
-            state.restore_message_keys(&keys);
-            keys.clear();
+        read.push((key, place));
+        if read.len() == RESTORED_TOGETHER {
+            keys.enter(&read);
+            read.clear();
         }
     })?;
-    state.restore_message_keys(&keys);
-    Ok(())
+    keys.enter(&read);
+    Ok(keys)
 }
 
 /// Rebuilds the whole state as of the tables' checkpoint.
@@ -162,11 +166,13 @@ fn replay_batch(
     payload: &[u8],
 ) -> Result<u64, OpenError> {
     let records = decode_batch(number, payload)?;
-    state.replay(&records);
-    Ok(records.len() as u64)
+    let count = records.len() as u64;
+    state.replay(records);
+    Ok(count)
 }
 
-fn decode_batch(number: BatchNumber, payload: &[u8]) -> Result<Vec<Record>, OpenError> {
+fn decode_batch(number: BatchNumber, payload: &[u8]) -> Result<Vec<ReplayedRecord>, OpenError> {
     let unreadable = |source| OpenError::Record { batch: number.0, source };
-    records(payload).collect::<Result<_, _>>().map_err(unreadable)
+    let decoded = record_views(payload).map(|view| ReplayedRecord::of(view?));
+    decoded.collect::<Result<_, _>>().map_err(unreadable)
 }

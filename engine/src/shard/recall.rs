@@ -10,8 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::apply::expiry_timer_of;
-use super::duplicates::{AnswerPlace, Newest, message_key};
-use super::prefetch::GROUP_LEN;
+use super::duplicates::{AnswerPlace, MessageKeys, Newest, message_key};
 use super::state::ShardState;
 use super::timers::{Timer, TimerKind};
 use super::transactions::{CacheLimits, OpenTransaction, PurchaseKey};
@@ -125,7 +124,7 @@ impl ShardState {
         };
         let mut state = Self { caching: Some(caching), ..Self::default() };
         state.transactions.reserve(limits.recent_transactions);
-        state.messages.reserve(0, limits.message_keys);
+        state.messages.reserve(limits.message_keys);
         state.timers.limit_to(Timestamp::MIN);
         state
     }
@@ -140,7 +139,7 @@ impl ShardState {
         }
     }
 
-    /// Takes in an answer from the tables at a restart; its key comes by `restore_message_keys`.
+    /// Takes in an answer from the tables at a restart; its key comes by `take_in_keys`.
     pub fn restore_answer(&mut self, at: RecordSeq, answer: RememberedAnswer) {
         let newest = self.transactions.newest_mut();
         if !newest.is_some_and(|(seq, open)| open.keep_answer(seq, &answer)) {
@@ -156,16 +155,9 @@ impl ShardState {
         }
     }
 
-    /// Makes room for so many keys of messages before the first one comes.
-    pub fn reserve_message_keys(&mut self, keys: u64) {
-        let limit = self.caching.as_ref().map_or(usize::MAX, |caching| caching.limits.message_keys);
-        self.messages.reserve(usize::try_from(keys).unwrap_or(usize::MAX), limit);
-    }
-
-    /// Takes in keys of answers of the last day at a restart, oldest first, after `resume_from`.
-    pub fn restore_message_keys(&mut self, keys: &[(u64, AnswerPlace)]) {
-        let newest = self.newest();
-        keys.chunks(GROUP_LEN).for_each(|group| self.messages.restore_keys(group, newest));
+    /// Takes in the keys of the last day at a restart, after `resume_from` and before any other.
+    pub fn take_in_keys(&mut self, keys: MessageKeys) {
+        self.messages.take_in(keys);
     }
 
     /// What a command needs that is not in memory; none where it can be executed.
@@ -293,7 +285,7 @@ impl ShardState {
             if let Some(newer) = caching.patches.get(&record.seq) {
                 progress.clone_from(newer);
             }
-            let open = OpenTransaction::of(&record, &progress, RecordSeq(0));
+            let open = OpenTransaction::of(&record, progress, RecordSeq(0));
             self.transactions.load(record.seq, open);
         }
         caching.purchases = loaded.purchases;

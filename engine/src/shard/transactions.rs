@@ -69,7 +69,7 @@ impl OpenTransaction {
     /// What is kept of a transaction that record `changed_seq` made or brought.
     pub(super) fn of(
         record: &TransactionRecord,
-        progress: &TransactionProgress,
+        progress: TransactionProgress,
         changed_seq: RecordSeq,
     ) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl OpenTransaction {
                 .merchant
                 .as_ref()
                 .map_or_else(CompactString::default, |merchant| merchant.name.clone()),
-            progress: progress.clone(),
+            progress,
             id: record.id,
             original_key: record.trace.original_key,
             retrieval_key: record.trace.retrieval_key,
