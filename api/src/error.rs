@@ -126,6 +126,13 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "malformed_query", "the query cannot be decoded")
     }
 
+    /// A statement has more than `lines_max` lines, which is more than its format takes.
+    #[must_use]
+    pub fn statement_too_long(lines_max: u64) -> Self {
+        let message = format!("has more than {lines_max} lines in this range: ask for fewer days");
+        Self::invalid_field("start_date", Flaw::new("too_many_lines", message))
+    }
+
     /// No token, or one that opens nothing.
     #[must_use]
     pub fn unauthorized() -> Self {

@@ -1,0 +1,53 @@
+//! A statement as the body of an answer: written as fast as the client takes it, never faster.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::HttpBody;
+use bytes::Bytes;
+use hyper::body::Frame;
+
+use super::{StatementError, StatementWriter};
+
+/// Asks a writer for the next piece when the connection has room for it.
+#[derive(Debug)]
+pub struct StatementBody<W> {
+    /// None behind the end.
+    writer: Option<W>,
+    /// Whether others had the thread since the last piece.
+    has_rested: bool,
+}
+
+impl<W> StatementBody<W> {
+    /// The body that `writer` writes.
+    pub const fn new(writer: W) -> Self {
+        Self { writer: Some(writer), has_rested: true }
+    }
+}
+
+impl<W: StatementWriter + Unpin> HttpBody for StatementBody<W> {
+    type Data = Bytes;
+    type Error = StatementError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StatementError>>> {
+        let body = self.get_mut();
+        let Some(writer) = body.writer.as_mut() else { return Poll::Ready(None) };
+        // A piece is always ready at once: without a rest a fast client would keep the thread.
+        if !std::mem::replace(&mut body.has_rested, !body.has_rested) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let piece = writer.next_piece();
+        if let Err(error) = &piece {
+            // The client sees a body that breaks off; only the log can say why.
+            tracing::error!(%error, "a statement broke off");
+        }
+        if !matches!(piece, Ok(Some(_))) {
+            body.writer = None;
+        }
+        Poll::Ready(piece.transpose().map(|piece| piece.map(Frame::data)))
+    }
+}
