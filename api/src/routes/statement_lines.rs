@@ -165,9 +165,9 @@ pub async fn get_statement_line(
     let body = read_view(&state, &caller, |view| {
         let account = view.snapshot.account_by_id(view.company.slot, AccountId(account))?;
         let line = view.snapshot.statement_line(seq)?;
-        let own = account.zip(line).filter(|(row, line)| {
-            line.account == row.account.slot && line.id == id
-        });
+        let own = account
+            .zip(line)
+            .filter(|(row, line)| line.account == row.account.slot && line.id == id);
         own.map(|(row, line)| StatementLineBody::new(&line, row.account.id, view)).transpose()
     });
     body.await?.map(Json).ok_or_else(ApiError::not_found)

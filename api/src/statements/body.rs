@@ -36,7 +36,8 @@ impl<W: StatementWriter + Unpin> HttpBody for StatementBody<W> {
         let body = self.get_mut();
         let Some(writer) = body.writer.as_mut() else { return Poll::Ready(None) };
         // A piece is always ready at once: without a rest a fast client would keep the thread.
-        if !std::mem::replace(&mut body.has_rested, !body.has_rested) {
+        body.has_rested = !body.has_rested;
+        if body.has_rested {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }

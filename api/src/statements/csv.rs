@@ -78,7 +78,9 @@ fn rows() -> Writer<Vec<u8>> {
 }
 
 fn finish(rows: Writer<Vec<u8>>) -> Result<Bytes, StatementError> {
-    rows.into_inner().map(Bytes::from).map_err(|error| StatementError::Csv(error.into_error().into()))
+    rows.into_inner()
+        .map(Bytes::from)
+        .map_err(|error| StatementError::Csv(error.into_error().into()))
 }
 
 fn write_entry(
@@ -92,8 +94,7 @@ fn write_entry(
     let Background { origin, card, member } = Background::read(snapshot, line)?;
     let merchant = origin.record.merchant.as_ref();
     let mcc = merchant.and_then(|merchant| merchant.mcc).map(|mcc| format!("{:04}", mcc.0));
-    let member =
-        member.map(|member| format!("{} {}", member.first_name, member.last_name));
+    let member = member.map(|member| format!("{} {}", member.first_name, member.last_name));
     let bank_account = origin.record.bank_account.as_ref();
     rows.write_record([
         &render_date(line.posted_on),

@@ -58,7 +58,7 @@ pub struct Entry {
 
 /// What a line refers to.
 #[derive(Clone, Debug)]
-pub struct Background {
+pub(super) struct Background {
     /// Where it comes from.
     pub origin: TransactionRow,
     /// The card behind it.
@@ -152,7 +152,7 @@ impl Export {
 impl Background {
     /// Reads what a line refers to.
     /// Errors: the tables cannot be read, or lack the line's transaction.
-    pub fn read(snapshot: &Snapshot, line: &StatementLine) -> Result<Self, StoreError> {
+    pub(super) fn read(snapshot: &Snapshot, line: &StatementLine) -> Result<Self, StoreError> {
         let origin = snapshot.transaction(line.transaction)?.ok_or_else(|| {
             let what = format!("statement line {} comes from no transaction", line.seq.0);
             StoreError::Inconsistent { what }

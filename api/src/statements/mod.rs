@@ -12,14 +12,12 @@ mod csv;
 mod dates;
 mod export;
 mod ofx;
-mod pdf;
 
 pub use body::StatementBody;
 pub use csv::CsvStatement;
 pub use dates::{DAYS_APART_MAX, DateRange, Period};
 pub use export::{Entry, Export};
 pub use ofx::OfxStatement;
-pub use pdf::{PdfStatement, PDF_LINES_MAX};
 
 use bytes::Bytes;
 use cardswitch_engine::store::StoreError;

@@ -27,8 +27,7 @@ const NAME_CHARS_MAX: usize = 32;
 const MEMO_CHARS_MAX: usize = 255;
 const BANK_ID: &str = "000000000";
 /// Who signs on, as there is no sign-on here. Source: OFX 2.2, section 2.5.1.
-const HEADER: &str =
-    "OFX OFXHEADER=\"200\" VERSION=\"220\" SECURITY=\"NONE\" OLDFILEUID=\"NONE\" NEWFILEUID=\"NONE\"";
+const HEADER: &str = "OFX OFXHEADER=\"200\" VERSION=\"220\" SECURITY=\"NONE\" OLDFILEUID=\"NONE\" NEWFILEUID=\"NONE\"";
 /// The elements around the lines, from the outside in.
 const AROUND_STATEMENT: [&str; 3] = ["BANKMSGSRSV1", "STMTTRNRS", "STMTRS"];
 

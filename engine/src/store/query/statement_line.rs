@@ -126,11 +126,7 @@ impl<'r> AccountLines<'r> {
         Ok(Self { account, numbers, lines: snapshot.blocks(LINE_BLOCKS)? })
     }
 
-    fn read_on(
-        &mut self,
-        span: &LineSpan,
-        limit: usize,
-    ) -> Result<Vec<StatementLine>, StoreError> {
+    fn read_on(&mut self, span: &LineSpan, limit: usize) -> Result<Vec<StatementLine>, StoreError> {
         let numbers = span.numbers();
         let left = numbers.end.saturating_sub(numbers.start);
         let limit = usize::try_from(left).unwrap_or(usize::MAX).min(limit);
