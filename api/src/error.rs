@@ -12,6 +12,7 @@ use cardswitch_engine::submission::SubmitError;
 use serde::Serialize;
 
 use crate::state::WriteError;
+use crate::statements::StatementError;
 use crate::wire::fault::{Fault, Flaw};
 
 /// When a client may try again after the switch was too busy. Units: seconds.
@@ -262,6 +263,12 @@ impl From<Vec<Fault>> for ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
+        Self::internal(&error)
+    }
+}
+
+impl From<StatementError> for ApiError {
+    fn from(error: StatementError) -> Self {
         Self::internal(&error)
     }
 }

@@ -10,7 +10,9 @@ use super::input::ListQuery;
 use crate::auth::ReadAccess;
 use crate::error::ApiError;
 use crate::state::AppState;
-use crate::statements::{CsvStatement, DateRange, Export, OfxStatement, StatementBody};
+use crate::statements::{
+    CsvStatement, DateRange, Export, OfxStatement, PDF_LINES_MAX, PdfStatement, StatementBody,
+};
 use crate::wire::fields;
 use crate::wire::time::render_date;
 
@@ -68,7 +70,10 @@ pub async fn get_statement(
     let body = match format {
         Format::Csv => Body::new(StatementBody::new(CsvStatement::new(export))),
         Format::Ofx => Body::new(StatementBody::new(OfxStatement::new(export))),
-        Format::Pdf => return Err(ApiError::not_found()),
+        Format::Pdf if export.lines_left() > PDF_LINES_MAX => {
+            return Err(ApiError::statement_too_long(PDF_LINES_MAX));
+        }
+        Format::Pdf => Body::from(PdfStatement::new(export).draw().await?),
     };
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(format.content_type())),

@@ -12,12 +12,14 @@ mod csv;
 mod dates;
 mod export;
 mod ofx;
+mod pdf;
 
 pub use body::StatementBody;
 pub use csv::CsvStatement;
 pub use dates::{DAYS_APART_MAX, DateRange, Period};
 pub use export::{Entry, Export};
 pub use ofx::OfxStatement;
+pub use pdf::{PDF_LINES_MAX, PdfStatement};
 
 use bytes::Bytes;
 use cardswitch_engine::store::StoreError;
