@@ -271,6 +271,7 @@ fn describe_reply(reply: &NetworkReply) -> String {
         NetworkReply::Reversal(reply) => format!("reversal {:?}", reply.outcome),
         NetworkReply::Posting(reply) => format!("posting {:?}", reply.outcome),
         NetworkReply::Balance(reply) => format!("balance {}", reply.response_code.number()),
+        NetworkReply::Transfer(reply) => format!("transfer {:?}", reply.outcome),
         NetworkReply::Conflict => "conflict".to_owned(),
         NetworkReply::FormatError(reason) => format!("format error {reason:?}"),
     }

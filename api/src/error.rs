@@ -109,6 +109,12 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "idempotency_key_reused", message)
     }
 
+    /// The transfer cannot be concluded any more.
+    #[must_use]
+    pub fn transfer_concluded() -> Self {
+        Self::conflict("transfer_concluded", "the transfer was declined or has come back")
+    }
+
     /// The system's clock cannot be turned.
     #[must_use]
     pub fn clock_not_manual() -> Self {

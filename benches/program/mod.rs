@@ -116,6 +116,7 @@ pub fn decide_purchase(
     };
     let question = Question {
         amount: Minor(4_200),
+        added_to: Minor::ZERO,
         mcc: Some(Mcc(5812)),
         is_cash: false,
         credentials,

@@ -4,7 +4,7 @@
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
-    PurchaseFacts,
+    PartialApproval, PurchaseFacts,
 };
 use cardswitch_engine::domain::card::MaskedPan;
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
@@ -89,6 +89,7 @@ fn pattern() -> Authorize {
         },
         kind: AuthorizationKind::Purchase,
         credentials: credentials(),
+        partial: PartialApproval::NotTaken,
     }
 }
 

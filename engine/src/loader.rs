@@ -152,6 +152,12 @@ fn load(tables: &dyn Recall, wanted: &Wanted) -> Result<Loaded, RecallError> {
         loaded.purchases.push((*key, owner.as_ref().map(|owner| owner.record.seq)));
         loaded.transactions.extend(owner);
     }
+    // Who takes a refund back needs what it gave room to.
+    let refunded: Vec<_> =
+        loaded.transactions.iter().filter_map(|loaded| loaded.record.refund_of).collect();
+    for seq in refunded {
+        loaded.transactions.extend(tables.transaction(seq)?);
+    }
     let mut places = wanted.answers.clone();
     if let Some(key) = wanted.message {
         places.extend(tables.answers_under(key)?);

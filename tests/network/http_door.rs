@@ -1,6 +1,8 @@
 //! The HTTP door: the same operations as JSON, with a network key and never an API token.
 
-use cardswitch_harness::{HttpClient, Installation, TestCard, minor, next_stan};
+use cardswitch_harness::{
+    HttpClient, Installation, Switch, TestCard, minor, next_stan, transactions_of_card,
+};
 use serde_json::{Value, json};
 
 #[test]
@@ -109,6 +111,100 @@ fn reversal_and_presentment_follow_the_authorization() {
 
     let both = json!({"transaction_id": approve(), "amount": 1.0, "remaining": 1.0});
     network.post("/network/v1/reversals", &both).expect_error(400);
+}
+
+#[test]
+fn increment_adds_to_what_is_held_and_expires_with_it() {
+    let installation = Installation::init(60, 613);
+    let switch = installation.serve();
+    let card = installation.cards.ordinary();
+    let network = switch.network_api();
+    let approved = network.post("/network/v1/authorizations", &purchase(card, 20.0)).expect(200);
+    let left = minor(&approved["allowance_balance"]);
+    let named =
+        |amount: f64| json!({"transaction_id": approved["transaction_id"], "amount": amount});
+
+    let more = network.post("/network/v1/increments", &named(5.5)).expect(200);
+    assert_eq!((&more["approved"], minor(&more["approved_amount"])), (&json!(true), 550));
+    assert_eq!(more["transaction_id"], approved["transaction_id"]);
+    assert_eq!(minor(&more["allowance_balance"]), left - 550);
+    let rows = transactions_of_card(&network, &card.card_id);
+    assert_eq!((rows.len(), rows[0].held_minor), (1, 2_550), "one purchase of both");
+
+    let too_much = network.post("/network/v1/increments", &named(900_000.0)).expect(200);
+    assert_eq!(
+        (&too_much["approved"], minor(&too_much["allowance_balance"])),
+        (&json!(false), left - 550)
+    );
+    network.post("/network/v1/reversals", &named(25.5)).expect(200);
+    let late = network.post("/network/v1/increments", &named(1.0)).expect(200);
+    assert_eq!(
+        (&late["response_code"], &late["sub_reason"]),
+        (&json!(1000), &json!("not_pending"))
+    );
+    let zero = network.post("/network/v1/increments", &named(0.0)).expect_error(400);
+    assert_eq!(zero["errors"][0]["code"], "not_positive");
+    installation_verifies(&installation, switch);
+}
+
+#[test]
+fn transfers_are_in_transit_until_they_settle_or_come_back() {
+    let installation = Installation::init(60, 614);
+    let switch = installation.serve();
+    let (api, network) = (switch.api(), switch.network_api());
+    let account = || api.get("/v1/accounts").expect(200)["results"][0].clone();
+    let figures = || {
+        let account = account();
+        ["ledger_balance", "available_balance", "pending_credits"].map(|name| minor(&account[name]))
+    };
+    let [ledger, available, credits] = figures();
+    let id = account()["id"].clone();
+    let ask = |amount: f64| {
+        let bank = json!({"description": "First Bank", "name": "Checking", "number": "0042"});
+        let body = json!({"account_id": id, "amount": amount, "bank_account": bank});
+        network.post("/network/v1/transfers", &body).expect(200)
+    };
+    let conclude = |transfer: &Value, how: &str| {
+        let id = transfer["transaction_id"].as_str().expect("a transfer");
+        network.post(&format!("/network/v1/transfers/{id}/{how}"), &json!({}))
+    };
+
+    let deposit = ask(300.0);
+    assert_eq!(deposit["outcome"], "in_transit");
+    assert_eq!(figures(), [ledger, available, credits + 30_000]);
+    for _ in 0..2 {
+        assert_eq!(conclude(&deposit, "settle").expect(200)["outcome"], "settled");
+        assert_eq!(figures(), [ledger + 30_000, available + 30_000, credits], "settled once");
+    }
+
+    let withdrawal = ask(-120.0);
+    assert_eq!(figures(), [ledger + 30_000, available + 18_000, credits]);
+    assert_eq!(conclude(&withdrawal, "return").expect(200)["outcome"], "returned");
+    assert_eq!(figures(), [ledger + 30_000, available + 30_000, credits]);
+    let settled = conclude(&withdrawal, "settle").expect_error(409);
+    assert_eq!(settled["code"], "transfer_concluded");
+
+    assert_eq!(conclude(&deposit, "return").expect(200)["outcome"], "returned");
+    assert_eq!(figures(), [ledger, available, credits]);
+    let refused = ask(-90_000_000.0);
+    assert_eq!(
+        (&refused["outcome"], &refused["response_code"]),
+        (&json!("declined"), &json!(1101))
+    );
+    conclude(&refused, "settle").expect_error(409);
+    conclude(&json!({"transaction_id": NOBODY}), "settle").expect_error(404);
+    let path = "/network/v1/transfers";
+    network.post(path, &json!({"account_id": id, "amount": 0})).expect_error(400);
+    network.post(path, &json!({"account_id": id, "amount": 1.001})).expect_error(400);
+    assert_eq!(figures(), [ledger, available, credits]);
+    installation_verifies(&installation, switch);
+}
+
+/// Ends the switch and lets `verify` add up its books.
+#[track_caller]
+fn installation_verifies(installation: &Installation, switch: Switch) {
+    switch.stop();
+    installation.verify_ok();
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! | `direct` | the way around the router for what comes most often |
 //! | `named` | the card or transaction a body names, and its currency |
 //! | `requests`, `values` | from a body to what is asked of the engine |
+//! | `transfers` | the same for transfers from and to the company's bank |
 //! | `answers` | from the engine's reply to a body |
 //! | `cards`, `clock` | what simulations look at and turn |
 //!
@@ -20,6 +21,7 @@ mod clock;
 mod direct;
 mod named;
 mod requests;
+mod transfers;
 mod values;
 
 use axum::Router;
@@ -54,6 +56,10 @@ pub fn network_routes() -> Router<AppState> {
         .route("/network/v1/reversals", post(reverse))
         .route("/network/v1/presentments", post(present))
         .route("/network/v1/refunds", post(refund))
+        .route("/network/v1/increments", post(increment))
+        .route("/network/v1/transfers", post(transfer))
+        .route("/network/v1/transfers/{transaction_id}/settle", post(transfers::settle))
+        .route("/network/v1/transfers/{transaction_id}/return", post(transfers::bring_back))
         .route("/network/v1/batch", post(carry_out_batch))
         .route("/network/v1/cards/{card_id}", get(cards::get_card))
         .route("/network/v1/cards/{card_id}/transactions", get(cards::list_transactions))
@@ -108,6 +114,26 @@ async fn refund(
     body: NetworkBody,
 ) -> Result<Response, ApiError> {
     carry_out(&state, Operation::Refund, &headers, body.bytes()).await
+}
+
+/// POST /network/v1/increments
+async fn increment(
+    State(state): State<AppState>,
+    _: NetworkAccess,
+    headers: HeaderMap,
+    body: NetworkBody,
+) -> Result<Response, ApiError> {
+    carry_out(&state, Operation::Increment, &headers, body.bytes()).await
+}
+
+/// POST /network/v1/transfers
+async fn transfer(
+    State(state): State<AppState>,
+    _: NetworkAccess,
+    headers: HeaderMap,
+    body: NetworkBody,
+) -> Result<Response, ApiError> {
+    carry_out(&state, Operation::Transfer, &headers, body.bytes()).await
 }
 
 async fn carry_out(

@@ -648,7 +648,7 @@ async fn each_fault_is_named_once() {
 #[tokio::test]
 async fn what_is_not_offered_is_not_found() {
     let bench = Bench::new().await;
-    for path in ["increments", "transfers", "nothing"] {
+    for path in ["disputes", "nothing"] {
         assert_eq!(bench.refused(path, json!({})).await.0, 404, "{path}");
     }
     for path in ["cards/01890000-0000-7000-8000-000000000000", "cards/x", "cards/x/transactions"] {

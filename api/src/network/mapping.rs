@@ -15,9 +15,9 @@
 //! about cards and money by the shard.
 
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, InquireBalance, MessageAmounts,
-    NetworkCommand, NetworkRequest, OriginalRef, Present, PresentmentNumber, PurchaseFacts, Refund,
-    ReversalAmount, ReversalKind, Reverse,
+    AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, Increment, InquireBalance,
+    MessageAmounts, NetworkCommand, NetworkRequest, OriginalRef, PartialApproval, Present,
+    PresentmentNumber, PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
 };
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::card::PanHash;
@@ -157,6 +157,7 @@ fn map_money(
     Ok((command, presented.hash))
 }
 
+/// An authorization; one that carries an authorization id may ask for more on a pending purchase.
 fn map_authorization(
     message: &Message<'_>,
     secrets: &Secrets,
@@ -170,7 +171,23 @@ fn map_authorization(
         2 => AuthorizationKind::SingleMessage,
         _ => AuthorizationKind::Purchase,
     };
-    NetworkCommand::Authorize(Authorize { facts, kind, credentials: presented.credentials })
+    let takes_partial = private_use(message).is_some_and(|private| private.is_partial_capable());
+    let partial = if takes_partial { PartialApproval::Taken } else { PartialApproval::NotTaken };
+    let credentials = presented.credentials;
+    let authorize = Authorize { facts, kind, credentials, partial };
+    if kind != AuthorizationKind::Purchase || !message.has(38) {
+        return NetworkCommand::Authorize(authorize);
+    }
+    // The other marks are the message's own; only DE38 makes an increment.
+    let authorization_id = message.get_trimmed(38).and_then(parse_authorization_id);
+    NetworkCommand::Increment(Increment {
+        card: Some(presented.card),
+        amounts: authorize.facts.amounts,
+        mcc: authorize.facts.merchant.mcc,
+        credentials,
+        original: OriginalRef { authorization_id, ..OriginalRef::default() },
+        otherwise: Some(Box::new(authorize)),
+    })
 }
 
 fn map_advice(

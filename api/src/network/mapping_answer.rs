@@ -101,6 +101,8 @@ impl AnswerElements {
             NetworkReply::FormatError(reason) => {
                 Self::declined(De39::FORMAT_ERROR, reason.text().unwrap_or("format_error"))
             }
+            // No message of this door asks for one.
+            NetworkReply::Transfer(_) => Self::declined(De39::OUTCOME_UNKNOWN, "outcome_unknown"),
         }
     }
 

@@ -78,11 +78,15 @@ fn word(built: &MessageBuilder) -> String {
         Mapped::Ask(timed) => match timed.command {
             Command::Network(request) => match request.command {
                 NetworkCommand::Authorize(command) => format!("{:?}", command.kind),
+                NetworkCommand::Increment(_) => "Increment".to_owned(),
                 NetworkCommand::Advise(command) => format!("Advise {:?}", command.outcome),
                 NetworkCommand::Reverse(command) => format!("Reverse {:?}", command.kind),
                 NetworkCommand::Present(_) => "Present".to_owned(),
                 NetworkCommand::Refund(_) => "Refund".to_owned(),
                 NetworkCommand::InquireBalance(_) => "InquireBalance".to_owned(),
+                NetworkCommand::Transfer(_) | NetworkCommand::ConcludeTransfer(_) => {
+                    panic!("no message asks for a transfer")
+                }
             },
             other => panic!("{other:?}"),
         },
@@ -269,6 +273,49 @@ fn a_track_stands_in_for_number_and_expiry() {
     assert_eq!(both.credentials.expiry, Some(ExpiryMonth(3001)));
     assert_eq!(refusal(&message("0100").set(2, b"1234")), Refusal::Invalid(2));
     assert_eq!(refusal(&swiped.set_text(35, "4111111111111111")), Refusal::Invalid(35));
+}
+
+#[test]
+fn an_authorization_that_names_another_asks_for_more_or_for_itself() {
+    let NetworkCommand::Increment(increment) = command(&message("0100").set_text(38, "A1B2C3"))
+    else {
+        panic!()
+    };
+    let NetworkCommand::Authorize(plain) = command(&message("0100")) else { panic!() };
+    let named = OriginalRef {
+        authorization_id: parse_authorization_id("A1B2C3"),
+        ..OriginalRef::default()
+    };
+    assert_eq!(increment.original, named);
+    assert_eq!(increment.card, Some(plain.facts.card));
+    assert_eq!((increment.amounts, increment.mcc), (plain.facts.amounts, plain.facts.merchant.mcc));
+    assert_eq!(increment.otherwise.unwrap().facts.trace, plain.facts.trace);
+    // Only a purchase can grow.
+    for (mti, code, expected) in [
+        ("0100", "010000", "Cash"),
+        ("0200", "000000", "SingleMessage"),
+        ("0120", "000000", "Advise Approved"),
+    ] {
+        let built = message(mti).set_text(3, code).set_text(38, "A1B2C3");
+        assert_eq!(word(&built), expected);
+    }
+}
+
+#[test]
+fn only_a_terminal_that_says_so_takes_a_part() {
+    for (private, expected) in [
+        (None, PartialApproval::NotTaken),
+        (Some("61011"), PartialApproval::Taken),
+        (Some("61010"), PartialApproval::NotTaken),
+        (Some("61011 and text"), PartialApproval::NotTaken),
+    ] {
+        let mut built = message("0100");
+        if let Some(private) = private {
+            built = built.set_text(48, private);
+        }
+        let NetworkCommand::Authorize(authorize) = command(&built) else { panic!() };
+        assert_eq!(authorize.partial, expected, "{private:?}");
+    }
 }
 
 #[test]

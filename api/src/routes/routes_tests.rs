@@ -13,7 +13,7 @@ use cardswitch_engine::command::admin::{
 };
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
-    PurchaseFacts,
+    PartialApproval, PurchaseFacts,
 };
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::directory::DataDirectory;
@@ -150,6 +150,7 @@ impl Bench {
             facts,
             kind: AuthorizationKind::Purchase,
             credentials: PresentedCredentials::default(),
+            partial: PartialApproval::default(),
         });
         let request = NetworkRequest { command, fingerprint: None };
         let command = Command::Network(Box::new(request));

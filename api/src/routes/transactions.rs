@@ -104,7 +104,7 @@ impl TransactionBody {
         let is_declined = progress.state == TransactionState::Declined;
         // SPEC: "Transaction": purchases are negative, refunds and transfers in are positive; the
         // engine counts from the merchant's side.
-        let amount = -progress.amount(record.requested);
+        let amount = -progress.amount(record.kind, record.requested);
         Ok(Self {
             id: record.id.0,
             url: view.urls.object("transactions", record.id.0),
@@ -194,7 +194,7 @@ const fn render_kind(kind: TransactionKind) -> &'static str {
         TransactionKind::Verification => "verification",
         TransactionKind::Cash => "cash",
         TransactionKind::Refund => "refund",
-        TransactionKind::BankTransfer => "bank_transfer",
+        TransactionKind::BankTransfer | TransactionKind::BankWithdrawal => "bank_transfer",
     }
 }
 

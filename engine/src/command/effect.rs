@@ -116,6 +116,8 @@ pub enum NetworkMessageKind {
     Refund,
     /// A balance inquiry.
     BalanceInquiry,
+    /// An increment.
+    Increment,
 }
 
 /// A message that made no transaction.

@@ -2,12 +2,13 @@
 
 use crate::domain::card::{MaskedPan, PanHash};
 use crate::domain::credential::PresentedCredentials;
-use crate::domain::ids::{CardId, TransactionId};
-use crate::domain::merchant::Merchant;
+use crate::domain::ids::{AccountId, CardId, TransactionId};
+use crate::domain::merchant::{Mcc, Merchant};
 use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use crate::domain::network_key::{
     AuthorizationId, Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,
 };
+use crate::domain::transaction::{BankAccount, TransferDirection};
 
 /// A network message, and what identifies it among its repeats.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct NetworkRequest {
 pub enum NetworkCommand {
     /// May this purchase go ahead? Source: ISO 0100, 0200.
     Authorize(Authorize),
+    /// May this pending purchase take more? Source: ISO 0100 with DE38.
+    Increment(Increment),
     /// This was decided on the issuer's behalf. Source: ISO 0120.
     Advise(Advise),
     /// Give back all or a part of a purchase. Source: ISO 0400, 0420.
@@ -33,6 +36,10 @@ pub enum NetworkCommand {
     Refund(Refund),
     /// What is left on the card? Source: ISO 0100 with processing code 30.
     InquireBalance(InquireBalance),
+    /// Money comes from, or goes to, the company's bank.
+    Transfer(Transfer),
+    /// A transfer in transit has arrived, or any transfer comes back.
+    ConcludeTransfer(ConcludeTransfer),
 }
 
 /// How a message names its card.
@@ -90,6 +97,35 @@ pub struct Authorize {
     pub kind: AuthorizationKind,
     /// What the cardholder proved.
     pub credentials: PresentedCredentials,
+    /// Whether the terminal can take less than it asks for.
+    pub partial: PartialApproval,
+}
+
+/// Whether less may be approved than is asked for. Source: ISO DE48 tag 61.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PartialApproval {
+    /// All or nothing.
+    #[default]
+    NotTaken,
+    /// What the rules allow, where that is above zero.
+    Taken,
+}
+
+/// Asks for more on a pending purchase.
+#[derive(Clone, Debug)]
+pub struct Increment {
+    /// The card, where the message names one.
+    pub card: Option<CardRef>,
+    /// How much more.
+    pub amounts: MessageAmounts,
+    /// The merchant's category, where the message has one; the purchase's otherwise.
+    pub mcc: Option<Mcc>,
+    /// What the cardholder proved.
+    pub credentials: PresentedCredentials,
+    /// Which purchase.
+    pub original: OriginalRef,
+    /// What is asked where that names no pending purchase; declined without.
+    pub otherwise: Option<Box<Authorize>>,
 }
 
 /// What the network decided on the issuer's behalf.
@@ -213,4 +249,46 @@ pub struct InquireBalance {
     pub card: CardRef,
     /// What the cardholder proved.
     pub credentials: PresentedCredentials,
+}
+
+/// Whether a transfer's money is there at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransferTiming {
+    /// It is in transit until it is settled or comes back.
+    InTransit,
+    /// It settles in the same step.
+    AtOnce,
+}
+
+/// Moves money between the company's bank and its account.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    /// The account.
+    pub account: AccountId,
+    /// Which way.
+    pub direction: TransferDirection,
+    /// How much; above zero.
+    pub amount: Minor,
+    /// The far end.
+    pub bank_account: BankAccount,
+    /// When it is there.
+    pub timing: TransferTiming,
+}
+
+/// What becomes of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransferConclusion {
+    /// The money has arrived.
+    Settle,
+    /// The money comes back: out of transit, or by a compensating line.
+    Return,
+}
+
+/// Concludes a transfer.
+#[derive(Clone, Copy, Debug)]
+pub struct ConcludeTransfer {
+    /// Which one.
+    pub transaction: TransactionId,
+    /// How.
+    pub conclusion: TransferConclusion,
 }

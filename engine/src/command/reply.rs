@@ -38,6 +38,8 @@ pub enum NetworkReply {
     Conflict,
     /// The message cannot be carried out as it is. Source: ISO DE39 30.
     FormatError(SubReason),
+    /// To a transfer.
+    Transfer(TransferReply),
 }
 
 /// The answer to an authorization or advice.
@@ -131,6 +133,40 @@ pub struct BalanceReply {
     pub failed_rules: RuleSet,
     /// What is left of the allowance, for approvals.
     pub allowance_balance: Minor,
+    /// The account's currency.
+    pub currency: CurrencyCode,
+}
+
+/// What became of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TransferOutcome {
+    /// On its way.
+    InTransit,
+    /// Arrived, or had before.
+    Settled,
+    /// Came back, or had before.
+    Returned,
+    /// Refused; the response code says why.
+    Declined,
+    /// No such account, or no such transfer.
+    NotFound,
+    /// What came back, or was refused, cannot settle, and what was refused cannot come back.
+    WrongState,
+    /// The amount, or a balance after it, is beyond what the ledger holds.
+    OutOfBounds,
+}
+
+/// The answer to a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransferReply {
+    /// What became of it.
+    pub outcome: TransferOutcome,
+    /// Which transaction.
+    pub transaction: Option<TransactionId>,
+    /// Approved, or why not.
+    pub response_code: ResponseCode,
+    /// What the account may spend without credit afterwards.
+    pub available_balance: Minor,
     /// The account's currency.
     pub currency: CurrencyCode,
 }

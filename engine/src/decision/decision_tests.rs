@@ -86,6 +86,7 @@ impl Case {
         };
         let question = Question {
             amount: self.amount,
+            added_to: Minor::ZERO,
             mcc: self.mcc,
             is_cash: self.is_cash,
             credentials: &self.credentials,

@@ -25,6 +25,8 @@ pub const PIN_FAILURES_MAX: u8 = 3;
 pub struct Question<'a> {
     /// How much; never negative. Units: minor units of the account's currency.
     pub amount: Minor,
+    /// What the purchase holds already, where more is asked on it. Units: as `amount`.
+    pub added_to: Minor,
     /// The merchant's category; a non-empty scope declines a message without one.
     pub mcc: Option<Mcc>,
     /// Whether the message asks for cash by its processing code.
@@ -86,7 +88,7 @@ fn decide_standing(facts: &Facts<'_>, question: &Question<'_>, failed: &mut Rule
     failed.insert_if(Rule::CardTerminated, state == CardState::Terminated);
     failed.insert_if(Rule::CompanyClosed, facts.is_company_closed);
     failed.insert_if(Rule::ReversedBefore, facts.is_reversed_before);
-    failed.insert_if(Rule::OutOfBounds, !is_within_bounds(facts, question.amount));
+    failed.insert_if(Rule::OutOfBounds, !is_within_bounds(facts, question));
     failed.insert_if(Rule::CardUnactivated, state == CardState::Unactivated);
     // A card that its end_time suspended declines for its allowance, as it did the instant before
     // the timer ran.
@@ -96,9 +98,10 @@ fn decide_standing(facts: &Facts<'_>, question: &Question<'_>, failed: &mut Rule
     failed.insert_if(Rule::CardExpired, question.today > facts.card.expires_on);
 }
 
-fn is_within_bounds(facts: &Facts<'_>, amount: Minor) -> bool {
+fn is_within_bounds(facts: &Facts<'_>, question: &Question<'_>) -> bool {
+    let amount = question.amount;
     amount >= Minor::ZERO
-        && amount <= Minor::AMOUNT_MAX
+        && amount <= Minor::AMOUNT_MAX - question.added_to
         && (facts.balances.held + amount).is_within_balance_bounds()
         && (facts.usage.spent + amount).is_within_balance_bounds()
 }
@@ -139,13 +142,32 @@ fn decide_constraints(facts: &Facts<'_>, question: &Question<'_>, failed: &mut R
 
 fn decide_amounts(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleSet) {
     let (terms, amount) = (&facts.card.terms, question.amount);
-    failed.insert_if(Rule::TransactionLimit, amount > terms.transaction_limit);
+    // An increment is one transaction with what it adds to, but takes only itself from the rest.
+    let whole = amount + question.added_to;
+    failed.insert_if(Rule::TransactionLimit, whole > terms.transaction_limit);
     // Nothing passes an exhausted budget, not even a check of zero below it: a verification asks
     // whether a purchase could follow, so the rules compare it like any amount.
     failed.insert_if(Rule::DailyLimit, amount > facts.usage.day_room(terms));
     failed.insert_if(Rule::AllowanceBalance, amount > facts.usage.allowance_balance(terms));
     let available = facts.balances.available_credit(facts.credit_limit);
     failed.insert_if(Rule::AvailableCredit, amount > available);
+}
+
+/// The most that could be approved of a purchase that only amount rules decline; none where another
+/// rule declines it, or where nothing is left.
+/// Source: spec "Allowance", transaction_limit, daily_limit, balance; "Account", available_credit.
+#[must_use]
+pub fn approvable_part(facts: &Facts<'_>, failed: RuleSet) -> Option<Minor> {
+    if failed.is_empty() || failed.intersection(RuleSet::AMOUNTS) != failed {
+        return None;
+    }
+    let terms = &facts.card.terms;
+    let part = terms
+        .transaction_limit
+        .min(facts.usage.day_room(terms))
+        .min(facts.usage.allowance_balance(terms))
+        .min(facts.balances.available_credit(facts.credit_limit));
+    part.is_positive().then_some(part)
 }
 
 #[cfg(test)]

@@ -206,6 +206,20 @@ impl RuleSet {
             | Rule::CredentialFailures.bit(),
     );
 
+    /// The rules that a smaller amount could pass.
+    pub const AMOUNTS: Self = Self(
+        Rule::TransactionLimit.bit()
+            | Rule::DailyLimit.bit()
+            | Rule::AllowanceBalance.bit()
+            | Rule::AvailableCredit.bit(),
+    );
+
+    /// The set without one rule.
+    #[must_use]
+    pub const fn without(self, rule: Rule) -> Self {
+        Self(self.0 & !rule.bit())
+    }
+
     /// The rules about what the cardholder proved.
     pub const CREDENTIALS: Self = Self(
         Rule::ExpirationDiffers.bit()

@@ -24,12 +24,20 @@ pub enum Book {
     Bank,
     /// Withdrawals on their way out.
     TransitOut,
+    /// Deposits on their way in.
+    TransitIn,
 }
 
 impl Book {
     /// Every book.
-    pub const ALL: [Self; 5] =
-        [Self::Funds, Self::Holds, Self::NetworkSettlement, Self::Bank, Self::TransitOut];
+    pub const ALL: [Self; 6] = [
+        Self::Funds,
+        Self::Holds,
+        Self::NetworkSettlement,
+        Self::Bank,
+        Self::TransitOut,
+        Self::TransitIn,
+    ];
 }
 
 /// Money that moved from one book of an account to another.

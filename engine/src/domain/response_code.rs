@@ -78,6 +78,10 @@ pub enum SubReason {
     DeclinedByNetwork,
     /// Nothing of the purchase is held any more, so nothing can be reversed.
     NothingHeld,
+    /// The purchase that was to take more is not pending.
+    NotPending,
+    /// A pending purchase was not given more.
+    IncrementDeclined,
 }
 
 impl SubReason {
@@ -94,6 +98,8 @@ impl SubReason {
             Self::BillingAmountMissing => "no_billing_amount",
             Self::DeclinedByNetwork => "network_declined",
             Self::NothingHeld => "nothing_held",
+            Self::NotPending => "not_pending",
+            Self::IncrementDeclined => "increment_declined",
         })
     }
 }

@@ -42,8 +42,31 @@ pub enum TransactionKind {
     Cash,
     /// Money back from a merchant.
     Refund,
-    /// Money from or to the company's bank.
+    /// Money from the company's bank.
     BankTransfer,
+    /// Money to the company's bank.
+    BankWithdrawal,
+}
+
+/// Which way money goes between the company's bank and its account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransferDirection {
+    /// Into the account.
+    Deposit,
+    /// Out of it.
+    Withdrawal,
+}
+
+impl TransactionKind {
+    /// Which way a bank transfer goes; none for what a card did.
+    #[must_use]
+    pub const fn transfer_direction(self) -> Option<TransferDirection> {
+        match self {
+            Self::BankTransfer => Some(TransferDirection::Deposit),
+            Self::BankWithdrawal => Some(TransferDirection::Withdrawal),
+            _ => None,
+        }
+    }
 }
 
 /// Facts about a transaction that reviewers look for.
@@ -65,6 +88,10 @@ impl TransactionFlags {
     pub const HOLD_EXPIRED: Self = Self(1 << 5);
     /// Refunded for more than was paid.
     pub const OVER_REFUNDED: Self = Self(1 << 6);
+    /// Approved for less than was asked.
+    pub const PARTIALLY_APPROVED: Self = Self(1 << 7);
+    /// A bank transfer that came back.
+    pub const RETURNED: Self = Self(1 << 8);
 
     /// Whether all of `other` are set.
     #[must_use]
@@ -142,7 +169,7 @@ pub struct TransactionProgress {
     /// The sum of what was posted, less what was given back by compensating lines; signed from
     /// the merchant's side: above zero for purchases, below zero for refunds.
     pub posted: Minor,
-    /// What linked refunds have given back.
+    /// What linked refunds have given back; in a refund, what of it gave its purchase room.
     pub refunded: Minor,
     /// Numbers of the presentments seen; each posts once, for ever.
     pub presented: Vec<u8>,
@@ -174,12 +201,16 @@ impl TransactionProgress {
         }
     }
 
-    /// What the transaction amounts to now, from the merchant's side; declined ones keep what was
-    /// `requested`. Source: spec "Transaction", amount.
+    /// What a transaction of a kind amounts to now, from the merchant's or the bank's side; declined
+    /// ones keep what was `requested`. Source: spec "Transaction", amount.
     #[must_use]
-    pub fn amount(&self, requested: Minor) -> Minor {
+    pub fn amount(&self, kind: TransactionKind, requested: Minor) -> Minor {
         match self.state {
-            TransactionState::Pending => self.held.total(),
+            TransactionState::Pending => match kind.transfer_direction() {
+                None => self.held.total(),
+                Some(TransferDirection::Deposit) => -requested,
+                Some(TransferDirection::Withdrawal) => requested,
+            },
             TransactionState::Completed => self.posted,
             TransactionState::Declined => requested,
             TransactionState::Canceled => Minor::ZERO,

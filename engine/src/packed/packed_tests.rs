@@ -518,6 +518,6 @@ fn other_versions_and_kinds_are_refused_by_name() {
         TransactionView::parse(&changed).unwrap_err()
     };
     assert_eq!(refused(0, 2), CodecError::UnknownVersion { version: 2 });
-    assert_eq!(refused(1, 6), CodecError::UnknownKind { kind: 6 });
+    assert_eq!(refused(1, 7), CodecError::UnknownKind { kind: 7 });
     assert!(matches!(refused(7, 0x80), CodecError::Malformed { .. }));
 }

@@ -86,17 +86,18 @@ pub(super) const RRN_LEN: usize = 12;
 pub(super) const TIME_LEN: usize = 10;
 
 /// Every kind, at the place of its number.
-const KINDS: [TransactionKind; 6] = [
+const KINDS: [TransactionKind; 7] = [
     TransactionKind::Purchase,
     TransactionKind::SingleMessagePurchase,
     TransactionKind::Verification,
     TransactionKind::Cash,
     TransactionKind::Refund,
     TransactionKind::BankTransfer,
+    TransactionKind::BankWithdrawal,
 ];
 
 /// Every sub-reason, at the place of its number.
-const SUB_REASONS: [SubReason; 9] = [
+const SUB_REASONS: [SubReason; 11] = [
     SubReason::None,
     SubReason::UnknownCard,
     SubReason::CardTerminated,
@@ -106,6 +107,8 @@ const SUB_REASONS: [SubReason; 9] = [
     SubReason::BillingAmountMissing,
     SubReason::DeclinedByNetwork,
     SubReason::NothingHeld,
+    SubReason::NotPending,
+    SubReason::IncrementDeclined,
 ];
 
 const RESPONSE_CODES: [ResponseCode; 15] = [

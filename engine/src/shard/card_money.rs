@@ -147,6 +147,18 @@ impl<'a> CardMoney<'a> {
         self.post(Book::NetworkSettlement, Book::Funds, amount, effects);
     }
 
+    /// Takes money that the network gave out of the account again.
+    pub(super) fn debit(&mut self, amount: Minor, effects: &mut Vec<Effect>) {
+        self.balances.ledger -= amount;
+        self.post(Book::Funds, Book::NetworkSettlement, amount, effects);
+    }
+
+    /// Takes budget for what was settled and had been given back.
+    pub(super) fn take_room_again(&mut self, amount: Minor, progress: &mut TransactionProgress) {
+        self.usage.take(amount);
+        progress.cleared.push(amount, &self.usage);
+    }
+
     /// Gives budget back for what was settled, newest first, as far as there is any.
     pub(super) fn give_room_back(&mut self, amount: Minor, progress: &mut TransactionProgress) {
         let usage = &mut self.usage;

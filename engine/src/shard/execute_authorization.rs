@@ -2,17 +2,18 @@
 
 use super::card_money::CardMoney;
 use super::execute::Moment;
-use super::execute_card::{Attempt, count_attempt, count_credentials, judge};
+use super::execute_card::{Attempt, count_attempt, count_credentials, facts_of, judge};
 use super::execute_network::{amount_for_account, log_unknown_card};
 use super::execute_reversal::cancel_if_nothing_remains;
 use super::state::ShardState;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{Effect, NetworkMessageKind};
 use crate::command::network::{
-    AdviceOutcome, Advise, AuthorizationKind, Authorize, InquireBalance, PurchaseFacts,
+    AdviceOutcome, Advise, AuthorizationKind, Authorize, InquireBalance, PartialApproval,
+    PurchaseFacts,
 };
 use crate::command::reply::{AuthorizationReply, BalanceReply, NetworkReply};
-use crate::decision::{Rule, RuleSet, VelocityFinding};
+use crate::decision::{Rule, RuleSet, VelocityFinding, approvable_part};
 use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::credential::PresentedCredentials;
 use crate::domain::hold::hold_lifetime;
@@ -27,7 +28,10 @@ use crate::domain::transaction::{
 pub(super) struct Purchase<'a> {
     pub(super) facts: &'a PurchaseFacts,
     pub(super) kind: TransactionKind,
+    /// What was asked for.
     pub(super) amount: Minor,
+    /// What of it is approved, where it is approved at all.
+    pub(super) approved: Minor,
     pub(super) foreign: Option<CurrencyAmount>,
     pub(super) response_code: ResponseCode,
     pub(super) sub_reason: SubReason,
@@ -54,6 +58,7 @@ pub(super) fn execute_authorize(
     };
     let attempt = Attempt {
         amount,
+        added_to: Minor::ZERO,
         mcc: facts.merchant.mcc,
         is_cash: command.kind == AuthorizationKind::Cash,
         credentials: &command.credentials,
@@ -61,18 +66,48 @@ pub(super) fn execute_authorize(
         velocity: count_attempt(state, moment, slot, effects),
     };
     let failed = judge(state, moment, &money, &attempt);
+    let part = approved_part(state, command, &money, &attempt, failed);
     count_credentials(state, moment, &mut money, &command.credentials, failed, effects);
+    let (response_code, sub_reason) = match part {
+        Some(_) => (ResponseCode::Approved, SubReason::None),
+        None => (failed.response_code(), failed.sub_reason()),
+    };
     let purchase = Purchase {
         facts,
         kind: transaction_kind(command.kind, amount),
         amount,
+        approved: part.unwrap_or(amount),
         foreign,
-        response_code: failed.response_code(),
-        sub_reason: failed.sub_reason(),
+        response_code,
+        sub_reason,
         failed,
         refund_of: None,
     };
-    conclude(state, moment, purchase, TransactionFlags::default(), money, effects)
+    let mut flags = TransactionFlags::default();
+    if part.is_some() {
+        flags.insert(TransactionFlags::PARTIALLY_APPROVED);
+    }
+    conclude(state, moment, purchase, flags, money, effects)
+}
+
+/// What of a purchase is approved where only its amount is too much, the terminal can take less and
+/// the company allows it; never in a foreign currency.
+fn approved_part(
+    state: &ShardState,
+    command: &Authorize,
+    money: &CardMoney<'_>,
+    attempt: &Attempt<'_>,
+    failed: RuleSet,
+) -> Option<Minor> {
+    // Nearly every purchase is approved whole, so that is asked first.
+    if failed.is_empty() || command.partial == PartialApproval::NotTaken {
+        return None;
+    }
+    let company = state.cards.head(money.slot).company;
+    let currency = command.facts.amounts.currency;
+    let is_allowed = state.company(company).company.partial_approval
+        && currency.is_none_or(|currency| currency == money.currency());
+    approvable_part(&facts_of(state, money, attempt), failed).filter(|_| is_allowed)
 }
 
 /// Holds or settles what was approved, records the transaction and answers.
@@ -98,7 +133,7 @@ fn conclude(
         response_code: purchase.response_code,
         sub_reason: purchase.sub_reason,
         failed_rules: purchase.failed,
-        approved: if is_approved { purchase.amount } else { Minor::ZERO },
+        approved: if is_approved { purchase.approved } else { Minor::ZERO },
         authorization_id: is_approved.then(|| authorization_id_of(seq)),
         allowance_balance: money.allowance_balance(),
         currency: money.currency(),
@@ -124,14 +159,14 @@ fn take_purchase(
             return;
         }
         TransactionKind::SingleMessagePurchase => {
-            money.clear(purchase.amount, progress, effects);
-            money.write_line(-purchase.amount, &merchant.name, effects);
+            money.clear(purchase.approved, progress, effects);
+            money.write_line(-purchase.approved, &merchant.name, effects);
             progress.state = TransactionState::Completed;
             progress.is_final = true;
             progress.posted_at = Some(moment.at);
         }
         _ => {
-            money.hold(purchase.amount, progress, effects);
+            money.hold(purchase.approved, progress, effects);
             progress.state = TransactionState::Pending;
             progress.hold_expires_at = moment.at.plus(hold_lifetime(merchant.mcc));
         }
@@ -181,10 +216,15 @@ const fn transaction_kind(kind: AuthorizationKind, amount: Minor) -> Transaction
 }
 
 fn unknown_card() -> AuthorizationReply {
+    declined_without_transaction(SubReason::UnknownCard)
+}
+
+/// The answer to what cannot be judged, since there is nothing to judge it by.
+pub(super) fn declined_without_transaction(sub_reason: SubReason) -> AuthorizationReply {
     AuthorizationReply {
         transaction: None,
         response_code: ResponseCode::Declined,
-        sub_reason: SubReason::UnknownCard,
+        sub_reason,
         failed_rules: RuleSet::EMPTY,
         approved: Minor::ZERO,
         authorization_id: None,
@@ -230,6 +270,7 @@ fn advised_purchase<'a>(
     let facts = &command.facts;
     let attempt = Attempt {
         amount,
+        added_to: Minor::ZERO,
         mcc: facts.merchant.mcc,
         is_cash: false,
         credentials: &command.credentials,
@@ -246,7 +287,19 @@ fn advised_purchase<'a>(
         (None, AdviceOutcome::Approved) => (ResponseCode::Approved, SubReason::None),
     };
     let kind = transaction_kind(AuthorizationKind::Purchase, amount);
-    Purchase { facts, kind, amount, foreign, response_code, sub_reason, failed, refund_of: None }
+    let approved = amount;
+    let refund_of = None;
+    Purchase {
+        facts,
+        kind,
+        amount,
+        approved,
+        foreign,
+        response_code,
+        sub_reason,
+        failed,
+        refund_of,
+    }
 }
 
 /// Sets a pending hold to what the purchase came to, up or down, without rules: a fuel pump's
@@ -329,6 +382,7 @@ fn judge_standing(
 ) -> RuleSet {
     let attempt = Attempt {
         amount: Minor::ZERO,
+        added_to: Minor::ZERO,
         mcc: None,
         is_cash: false,
         credentials,

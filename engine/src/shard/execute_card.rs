@@ -14,6 +14,8 @@ use crate::domain::money::Minor;
 /// What is tried with a card.
 pub(super) struct Attempt<'a> {
     pub(super) amount: Minor,
+    /// What the purchase holds already.
+    pub(super) added_to: Minor,
     pub(super) mcc: Option<Mcc>,
     pub(super) is_cash: bool,
     pub(super) credentials: &'a PresentedCredentials,
@@ -29,7 +31,25 @@ pub(super) fn judge(
     money: &CardMoney<'_>,
     attempt: &Attempt<'_>,
 ) -> RuleSet {
-    let facts = Facts {
+    let question = Question {
+        amount: attempt.amount,
+        added_to: attempt.added_to,
+        mcc: attempt.mcc,
+        is_cash: attempt.is_cash,
+        credentials: attempt.credentials,
+        at: moment.at,
+        today: money.today(),
+    };
+    decide(&facts_of(state, money, attempt), &question)
+}
+
+/// What the rules know of a card when something is tried with it.
+pub(super) fn facts_of<'a>(
+    state: &'a ShardState,
+    money: &'a CardMoney<'_>,
+    attempt: &Attempt<'_>,
+) -> Facts<'a> {
+    Facts {
         card: state.card(money.slot),
         usage: money.usage,
         balances: &money.balances,
@@ -38,16 +58,7 @@ pub(super) fn judge(
         is_reversed_before: attempt.is_reversed_before,
         velocity: attempt.velocity,
         failures: state.failures.get(&money.slot).copied(),
-    };
-    let question = Question {
-        amount: attempt.amount,
-        mcc: attempt.mcc,
-        is_cash: attempt.is_cash,
-        credentials: attempt.credentials,
-        at: moment.at,
-        today: money.today(),
-    };
-    decide(&facts, &question)
+    }
 }
 
 /// Counts an attempt where the company limits velocity, and finds the limits it is over.

@@ -3,8 +3,10 @@
 use super::duplicates::Known;
 use super::execute::Moment;
 use super::execute_authorization::{execute_advise, execute_authorize, execute_inquire_balance};
+use super::execute_increment::execute_increment;
 use super::execute_presentment::{execute_present, execute_refund};
 use super::execute_reversal::execute_reverse;
+use super::execute_transfer::{execute_conclude_transfer, execute_transfer};
 use super::state::ShardState;
 use crate::command::effect::{Effect, NetworkLogEntry, NetworkMessageKind, RememberedAnswer};
 use crate::command::network::{
@@ -30,12 +32,17 @@ pub(super) fn execute_network(
     }
     let reply = match &request.command {
         NetworkCommand::Authorize(command) => execute_authorize(state, moment, command, effects),
+        NetworkCommand::Increment(command) => execute_increment(state, moment, command, effects),
         NetworkCommand::Advise(command) => execute_advise(state, moment, command, effects),
         NetworkCommand::Reverse(command) => execute_reverse(state, moment, command, effects),
         NetworkCommand::Present(command) => execute_present(state, moment, command, effects),
         NetworkCommand::Refund(command) => execute_refund(state, moment, command, effects),
         NetworkCommand::InquireBalance(command) => {
             execute_inquire_balance(state, moment, command, effects)
+        }
+        NetworkCommand::Transfer(command) => execute_transfer(state, moment, command, effects),
+        NetworkCommand::ConcludeTransfer(command) => {
+            execute_conclude_transfer(state, moment, command, effects)
         }
     };
     if let Some(fingerprint) = request.fingerprint {

@@ -215,6 +215,7 @@ fn refund_purchase(
     let room = amount.min(refundable);
     money.give_room_back(room, &mut purchase);
     purchase.refunded += room;
+    refund.refunded = room;
     effects.push(Effect::TransactionProgress(seq, Box::new(purchase)));
 }
 
@@ -223,6 +224,7 @@ fn posted_purchase(facts: &PurchaseFacts, amount: Minor) -> Purchase<'_> {
         facts,
         kind: TransactionKind::Purchase,
         amount,
+        approved: amount,
         foreign: None,
         response_code: ResponseCode::Approved,
         sub_reason: SubReason::None,

@@ -39,7 +39,11 @@ pub(super) fn execute_reverse(
     };
     let mut money = CardMoney::open(state, moment, card, seq);
     let mut progress = open.progress.clone();
-    let outcome = reverse(open, command.amount, &mut money, &mut progress, effects);
+    let outcome = if open.kind == TransactionKind::Refund {
+        reverse_refund(state, open, command.amount, (&mut money, &mut progress), effects)
+    } else {
+        reverse(open, command.amount, &mut money, &mut progress, effects)
+    };
     let reply = ReversalReply {
         outcome: outcome.map_or_else(|refused| refused, |_| ReversalOutcome::Reversed),
         transaction: Some(moment.ids.transaction_id(open.authorized_at, seq)),
@@ -114,6 +118,42 @@ fn reverse(
     }
     cancel_if_nothing_remains(progress);
     Ok(given_back)
+}
+
+/// Takes back what a refund gave, by a line against it. The room that its purchase got is taken
+/// again, from the current period and day.
+fn reverse_refund(
+    state: &ShardState,
+    open: &OpenTransaction,
+    amount: ReversalAmount,
+    (money, progress): (&mut CardMoney<'_>, &mut TransactionProgress),
+    effects: &mut Vec<Effect>,
+) -> Result<Minor, ReversalOutcome> {
+    let given = -progress.posted;
+    if !given.is_positive() {
+        return Ok(Minor::ZERO);
+    }
+    let taken_back = amount_given_back(open, amount, given)?;
+    if !money.can_post(taken_back) {
+        return Err(ReversalOutcome::AmountOutOfRange);
+    }
+    if !taken_back.is_positive() {
+        return Ok(taken_back);
+    }
+    let room = taken_back.min(progress.refunded);
+    let purchase = open.refund_of.and_then(|seq| Some((seq, state.transaction(seq)?)));
+    if let Some((purchase_seq, purchase)) = purchase.filter(|_| room.is_positive()) {
+        let mut purchase = purchase.progress.clone();
+        money.take_room_again(room, &mut purchase);
+        purchase.refunded -= room;
+        progress.refunded -= room;
+        effects.push(Effect::TransactionProgress(purchase_seq, Box::new(purchase)));
+    }
+    money.debit(taken_back, effects);
+    progress.posted += taken_back;
+    money.write_line(-taken_back, &open.merchant_name, effects);
+    cancel_if_nothing_remains(progress);
+    Ok(taken_back)
 }
 
 /// How much of what is `open_amount` a reversal gives back.

@@ -49,13 +49,18 @@ fn facts_of(request: &NetworkRequest) -> Option<&PurchaseFacts> {
         NetworkCommand::Advise(advise) => Some(&advise.facts),
         NetworkCommand::Refund(refund) => Some(&refund.facts),
         NetworkCommand::Present(present) => present.facts.as_ref(),
-        NetworkCommand::Reverse(_) | NetworkCommand::InquireBalance(_) => None,
+        NetworkCommand::Increment(_)
+        | NetworkCommand::Reverse(_)
+        | NetworkCommand::InquireBalance(_)
+        | NetworkCommand::Transfer(_)
+        | NetworkCommand::ConcludeTransfer(_) => None,
     }
 }
 
 fn pan_of(request: &NetworkRequest) -> Option<PanHash> {
     let card = match &request.command {
         NetworkCommand::Reverse(reverse) => reverse.card?,
+        NetworkCommand::Increment(increment) => increment.card?,
         NetworkCommand::InquireBalance(inquiry) => inquiry.card,
         _ => facts_of(request)?.card,
     };

@@ -171,16 +171,21 @@ impl ShardState {
         let is_answer_known = fingerprint.is_none_or(|print| self.is_answer_known(print));
         let original = self.original_of(request);
         let is_settled =
-            original.is_none_or(|(card, original)| self.is_settled(ids, card, original));
-        if is_answer_known && is_settled {
+            original.is_none_or(|(card, original)| self.is_settled(ids, card, &original));
+        let refunded = original.filter(|_| is_settled).and_then(|(card, original)| {
+            let is_reversed = matches!(request.command, NetworkCommand::Reverse(_));
+            self.refunded_purchase(ids, card, &original).filter(|_| is_reversed)
+        });
+        if is_answer_known && is_settled && refunded.is_none_or(|seq| !self.is_away(seq)) {
             return None;
         }
         let mut wanted = Wanted::default();
+        wanted.transactions.extend(refunded);
         if let Some(fingerprint) = fingerprint {
             self.want_answers(fingerprint, &mut wanted);
         }
         if let Some((card, original)) = original {
-            self.want_original(ids, card, original, &mut wanted);
+            self.want_original(ids, card, &original, &mut wanted);
         }
         Some(wanted)
     }
@@ -214,19 +219,23 @@ impl ShardState {
         }
     }
 
-    /// The purchase a message names, and its card.
-    fn original_of<'a>(
-        &self,
-        request: &'a NetworkRequest,
-    ) -> Option<(Option<CardSlot>, &'a OriginalRef)> {
+    /// The transaction a message names, and its card.
+    fn original_of(&self, request: &NetworkRequest) -> Option<(Option<CardSlot>, OriginalRef)> {
         let (card, original) = match &request.command {
-            NetworkCommand::Authorize(_) | NetworkCommand::InquireBalance(_) => return None,
-            NetworkCommand::Advise(advise) => (Some(advise.facts.card), &advise.original),
-            NetworkCommand::Reverse(reverse) => (reverse.card, &reverse.original),
+            NetworkCommand::Authorize(_)
+            | NetworkCommand::InquireBalance(_)
+            | NetworkCommand::Transfer(_) => return None,
+            NetworkCommand::Increment(increment) => (increment.card, increment.original),
+            NetworkCommand::Advise(advise) => (Some(advise.facts.card), advise.original),
+            NetworkCommand::Reverse(reverse) => (reverse.card, reverse.original),
             NetworkCommand::Present(present) => {
-                (present.facts.as_ref().map(|facts| facts.card), &present.original)
+                (present.facts.as_ref().map(|facts| facts.card), present.original)
             }
-            NetworkCommand::Refund(refund) => (Some(refund.facts.card), &refund.original),
+            NetworkCommand::Refund(refund) => (Some(refund.facts.card), refund.original),
+            NetworkCommand::ConcludeTransfer(conclude) => {
+                let transaction = Some(conclude.transaction);
+                (None, OriginalRef { transaction, ..OriginalRef::default() })
+            }
         };
         Some((card.and_then(|card| self.find_card(card)), original))
     }
@@ -255,6 +264,16 @@ impl ShardState {
             (Some(key), _) => is_named(PurchaseKey::Original(key)),
             (None, Some(key)) => is_named(PurchaseKey::Retrieval(key)),
         }
+    }
+
+    /// The purchase that a named refund gave money back for, where the refund is in memory.
+    fn refunded_purchase(
+        &self,
+        ids: &IdMint,
+        card: Option<CardSlot>,
+        named: &OriginalRef,
+    ) -> Option<TransactionSeq> {
+        self.find_original(ids, card, named)?.1.refund_of
     }
 
     /// Whether only the tables know of a transaction.

@@ -18,6 +18,7 @@ use crate::decision::RuleSet;
 use crate::domain::ids::{
     AccountSlot, CardSlot, RecordSeq, Timestamp, TransactionId, TransactionSeq,
 };
+use crate::domain::merchant::Mcc;
 use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use crate::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
 use crate::domain::response_code::{ResponseCode, SubReason};
@@ -41,8 +42,12 @@ pub struct OpenTransaction {
     pub requested: Minor,
     /// What the merchant asked for in another currency.
     pub foreign: Option<CurrencyAmount>,
-    /// The merchant's name, for statement lines.
+    /// The name of the merchant or of the bank account, for statement lines.
     pub merchant_name: CompactString,
+    /// The merchant's category.
+    pub mcc: Option<Mcc>,
+    /// The purchase it gives money back for.
+    pub refund_of: Option<TransactionSeq>,
     /// How it stands.
     pub progress: TransactionProgress,
     pub(super) id: TransactionId,
@@ -54,6 +59,15 @@ pub struct OpenTransaction {
     answer: Option<KeptAnswer>,
     /// The last record that changed it.
     pub(super) changed_seq: RecordSeq,
+}
+
+/// What a statement line says of the other side.
+fn name_on_lines(record: &TransactionRecord) -> CompactString {
+    match (&record.merchant, &record.bank_account) {
+        (Some(merchant), _) => merchant.name.clone(),
+        (None, Some(bank_account)) => bank_account.description.as_str().into(),
+        (None, None) => CompactString::default(),
+    }
 }
 
 /// The answer to an authorization, as far as its transaction does not say it.
@@ -78,10 +92,9 @@ impl OpenTransaction {
             authorized_at: record.authorized_at,
             requested: record.requested,
             foreign: record.foreign,
-            merchant_name: record
-                .merchant
-                .as_ref()
-                .map_or_else(CompactString::default, |merchant| merchant.name.clone()),
+            merchant_name: name_on_lines(record),
+            mcc: record.merchant.as_ref().and_then(|merchant| merchant.mcc),
+            refund_of: record.refund_of,
             progress: progress.clone(),
             id: record.id,
             original_key: record.trace.original_key,
@@ -92,6 +105,11 @@ impl OpenTransaction {
             answer: None,
             changed_seq,
         }
+    }
+
+    /// Approved, or why not.
+    pub(super) const fn response_code(&self) -> ResponseCode {
+        self.response_code
     }
 
     pub(super) fn is_refund(&self) -> bool {

@@ -114,6 +114,11 @@ impl AccountTally {
                 self.book(Book::TransitOut),
                 minor(self.balances.debits_in_transit),
             ),
+            (
+                "pending credits = book of deposits in transit",
+                self.book(Book::TransitIn),
+                minor(self.balances.credits_in_transit),
+            ),
             ("sum of all books", 0, self.books.values().sum()),
             (
                 "statement line count",
@@ -381,7 +386,7 @@ fn add_moved((in_holds, outside): &mut Moved, posting: &Posting) {
     for (book, amount) in signed {
         match book {
             Book::Holds => *in_holds += amount,
-            Book::NetworkSettlement | Book::Bank => *outside += amount,
+            Book::NetworkSettlement | Book::Bank | Book::TransitIn => *outside += amount,
             Book::Funds | Book::TransitOut => {}
         }
     }

@@ -8,7 +8,8 @@ use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCard, NewCompany};
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
-    OriginalRef, Present, PresentmentNumber, PurchaseFacts, ReversalAmount, ReversalKind, Reverse,
+    OriginalRef, PartialApproval, Present, PresentmentNumber, PurchaseFacts, ReversalAmount,
+    ReversalKind, Reverse,
 };
 use cardswitch_engine::command::record::{RecordView, append_record, record_views, records};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
@@ -158,7 +159,12 @@ fn network(number: u128, command: NetworkCommand) -> Command {
 
 fn authorize(number: u64, amount: Minor, credentials: PresentedCredentials) -> Command {
     let kind = AuthorizationKind::Purchase;
-    let command = Authorize { facts: facts(number, amount), kind, credentials };
+    let command = Authorize {
+        facts: facts(number, amount),
+        kind,
+        credentials,
+        partial: PartialApproval::default(),
+    };
     network(u128::from(number), NetworkCommand::Authorize(command))
 }
 

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::network::{AuthorizationKind, Authorize, NetworkCommand};
+use cardswitch_engine::command::network::{
+    AuthorizationKind, Authorize, NetworkCommand, PartialApproval,
+};
 use cardswitch_engine::command::reply::{AuthorizationReply, NetworkReply, Reply};
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::directory::DataDirectory;
@@ -141,6 +143,7 @@ pub(crate) fn purchase(amount: i64, mark: u64) -> Command {
         facts: facts(pan(CARD), amount, mark),
         kind: AuthorizationKind::Purchase,
         credentials: PresentedCredentials::default(),
+        partial: PartialApproval::default(),
     }))
 }
 

@@ -84,6 +84,9 @@ impl Pair {
             assert_eq!(balances.ledger, Minor(self.model.ledger(company)), "{context}");
             assert_eq!(balances.held, Minor(self.model.holds(company)), "{context}");
             assert_eq!(balances.held, state.open_holds(slot), "{context}");
+            let (incoming, outgoing) = self.model.in_transit(company);
+            assert_eq!(balances.credits_in_transit, Minor(incoming), "{context}");
+            assert_eq!(balances.debits_in_transit, Minor(outgoing), "{context}");
             let lines = self.model.companies[company].lines.len();
             assert_eq!(balances.line_count, lines as u64, "{context}");
         }
@@ -130,6 +133,7 @@ fn kind_of(reply: &Reply) -> String {
         Reply::Network(NetworkReply::Balance(reply)) => {
             format!("balance {}", reply.response_code.number())
         }
+        Reply::Network(NetworkReply::Transfer(reply)) => format!("transfer {:?}", reply.outcome),
         other => format!("{other:?}"),
     }
 }
@@ -166,6 +170,8 @@ fn audit_books(payload: &[u8]) {
         let sum: i64 = Book::ALL.into_iter().map(book).sum();
         assert_eq!(sum, 0, "a posting takes what it gives");
         assert_eq!(Minor(book(Book::Holds)), balances.held);
+        assert_eq!(Minor(book(Book::TransitIn)), balances.credits_in_transit);
+        assert_eq!(Minor(book(Book::TransitOut)), balances.debits_in_transit);
         let ledger = book(Book::Funds) + book(Book::Holds) + book(Book::TransitOut);
         assert_eq!(Minor(ledger), balances.ledger);
         assert_eq!(lines[&account], (balances.line_count, balances.ledger.0));
@@ -205,6 +211,10 @@ fn the_shard_answers_as_the_model_does() {
             let count: u64 =
                 answers.iter().filter(|entry| entry.0.starts_with(&prefix)).map(|e| e.1).sum();
             assert!(count > 0, "no authorization was answered {code}");
+        }
+        let kinds = ["authorization 1000 NotPending", "transfer Returned", "transfer Declined"];
+        for kind in kinds {
+            assert!(answers.contains_key(kind), "nothing was answered {kind}");
         }
     }
 }

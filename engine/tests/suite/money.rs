@@ -4,8 +4,8 @@ use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{
     AdviceOutcome, Advise, AuthorizationKind, Authorize, MessageAmounts, NetworkCommand,
-    OriginalRef, Present, PresentmentNumber, PurchaseFacts, Refund, ReversalAmount, ReversalKind,
-    Reverse,
+    OriginalRef, PartialApproval, Present, PresentmentNumber, PurchaseFacts, Refund,
+    ReversalAmount, ReversalKind, Reverse,
 };
 use cardswitch_engine::command::reply::{
     AuthorizationReply, NetworkReply, PostingOutcome, PostingReply, Rejection, Reply,
@@ -44,7 +44,12 @@ impl Story {
 
     fn authorize(&mut self, facts: PurchaseFacts, kind: AuthorizationKind) -> AuthorizationReply {
         let credentials = PresentedCredentials::default();
-        let command = network(NetworkCommand::Authorize(Authorize { facts, kind, credentials }));
+        let command = network(NetworkCommand::Authorize(Authorize {
+            facts,
+            kind,
+            credentials,
+            partial: PartialApproval::default(),
+        }));
         match self.run(&command) {
             Reply::Network(NetworkReply::Authorization(reply)) => reply,
             other => panic!("{other:?}"),

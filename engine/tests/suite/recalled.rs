@@ -6,8 +6,8 @@ use std::path::Path;
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::network::{
-    AuthorizationKind, Authorize, NetworkCommand, NetworkRequest, OriginalRef, Present,
-    PresentmentNumber, ReversalAmount, ReversalKind, Reverse,
+    AuthorizationKind, Authorize, NetworkCommand, NetworkRequest, OriginalRef, PartialApproval,
+    Present, PresentmentNumber, ReversalAmount, ReversalKind, Reverse,
 };
 use cardswitch_engine::command::reply::{
     AuthorizationReply, NetworkReply, PostingOutcome, Reply, ReversalOutcome,
@@ -53,6 +53,7 @@ fn repeatable(mark: u64) -> Command {
             facts: facts(pan(CARD), AMOUNT, mark),
             kind: AuthorizationKind::Purchase,
             credentials: PresentedCredentials::default(),
+            partial: PartialApproval::default(),
         }),
         fingerprint: Some(Fingerprint {
             key: DuplicateKey(u128::from(mark) << 70 | u128::from(mark)),

@@ -6,9 +6,10 @@ use cardswitch_engine::command::admin::{
     NewMember, SettableCardState,
 };
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, InquireBalance, MessageAmounts,
-    NetworkCommand, NetworkRequest, OriginalRef, Present, PresentmentNumber, PurchaseFacts, Refund,
-    ReversalAmount, ReversalKind, Reverse,
+    AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, ConcludeTransfer, Increment,
+    InquireBalance, MessageAmounts, NetworkCommand, NetworkRequest, OriginalRef, PartialApproval,
+    Present, PresentmentNumber, PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
+    Transfer, TransferConclusion, TransferTiming,
 };
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
@@ -26,7 +27,7 @@ use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey, RetrievalKey, TraceKey,
 };
-use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
+use cardswitch_engine::domain::transaction::{BankAccount, TransactionState, TransferDirection};
 use cardswitch_engine::shard::authorization_id_of;
 use chrono_tz::Tz;
 use uuid::Uuid;
@@ -45,6 +46,10 @@ const REQUESTS_REMEMBERED: usize = 40;
 
 pub(crate) fn company_id(number: u64) -> CompanyId {
     CompanyId(Uuid::from_u64_pair(1, number))
+}
+
+fn account_id(company: u64) -> AccountId {
+    AccountId(Uuid::from_u64_pair(3, company))
 }
 
 fn member_id(company: u64) -> MemberId {
@@ -72,7 +77,7 @@ pub(crate) fn new_company(number: u64, zone: Tz, opening: i64, credit: i64) -> N
         billing_address: Address { zip_code: "94105".to_owned(), ..Address::default() },
         shipping_address: Address::default(),
         account: NewAccount {
-            id: AccountId(Uuid::from_u64_pair(3, number)),
+            id: account_id(number),
             name: "Checking".to_owned(),
             number: format!("{number:012}"),
             credit_limit: Minor(credit),
@@ -160,6 +165,7 @@ impl Workload {
         let money = [(900_000_000, 0), (50_000_000, 1_000_000), (20_000, 5_000)];
         for (number, (zone, (opening, credit))) in (0..).zip(ZONES.into_iter().zip(money)) {
             let mut company = new_company(number, zone, opening, credit);
+            company.partial_approval = number != 1;
             if number == 1 {
                 company.velocity = VelocityLimits { per_minute: 4, per_hour: 25 };
             }
@@ -252,7 +258,10 @@ impl Workload {
 
     fn draw_network(&mut self, model: &Model) -> NetworkCommand {
         match self.rng.below(100) {
-            0..48 => NetworkCommand::Authorize(self.draw_authorize(model)),
+            0..40 => NetworkCommand::Authorize(self.draw_authorize(model)),
+            40..45 => NetworkCommand::Increment(self.draw_increment(model)),
+            45 => NetworkCommand::Transfer(self.draw_transfer(model)),
+            46..48 => NetworkCommand::ConcludeTransfer(self.draw_conclusion(model)),
             48..64 => NetworkCommand::Reverse(self.draw_reverse(model)),
             64..82 => NetworkCommand::Present(self.draw_present(model)),
             82..88 => NetworkCommand::Refund(self.draw_refund(model)),
@@ -390,7 +399,74 @@ impl Workload {
         if self.rng.chance(6) {
             facts.trace.original_key = Some(OriginalKey(self.early_mark));
         }
-        Authorize { facts, kind, credentials: self.draw_credentials(model, Some(card)) }
+        let credentials = self.draw_credentials(model, Some(card));
+        let takes_partial = self.rng.chance(30);
+        let partial =
+            if takes_partial { PartialApproval::Taken } else { PartialApproval::NotTaken };
+        Authorize { facts, kind, credentials, partial }
+    }
+
+    fn draw_increment(&mut self, model: &Model) -> Increment {
+        let (original, card, _) = self.draw_original(model);
+        let of_whom = match card {
+            Some(card) => card,
+            None => self.draw_card_ref(model),
+        };
+        let facts = self.draw_facts(model, of_whom);
+        let otherwise = self.rng.chance(50).then(|| Box::new(self.draw_authorize(model)));
+        Increment {
+            card: card.filter(|_| self.rng.chance(80)),
+            amounts: facts.amounts,
+            mcc: facts.merchant.mcc.filter(|_| self.rng.chance(60)),
+            credentials: self.draw_credentials(model, Some(of_whom)),
+            original,
+            otherwise,
+        }
+    }
+
+    /// Money from or to the bank; withdrawals often just about what there is.
+    fn draw_transfer(&mut self, model: &Model) -> Transfer {
+        let company = self.rng.below(model.companies.len() as u64 + 1);
+        let direction = self.rng.pick(&[TransferDirection::Deposit, TransferDirection::Withdrawal]);
+        let available = model
+            .companies
+            .get(company as usize)
+            .map_or(0, |_| model.available(company as usize).clamp(1, 1 << 40));
+        let amount = match self.rng.below(10) {
+            0 => available + self.rng.between(0, 1),
+            1 => -self.rng.between(0, 5),
+            2 => Minor::AMOUNT_MAX.0 + 1,
+            _ => self.rng.between(1, 50_000),
+        };
+        let settled = self.rng.chance(30);
+        Transfer {
+            account: account_id(company),
+            direction,
+            amount: Minor(amount),
+            bank_account: BankAccount {
+                description: "Operating account".to_owned(),
+                name: "First Bank".to_owned(),
+                number: "1234".to_owned(),
+            },
+            timing: if settled { TransferTiming::AtOnce } else { TransferTiming::InTransit },
+        }
+    }
+
+    /// A transfer of the last few, or something that is none.
+    fn draw_conclusion(&mut self, model: &Model) -> ConcludeTransfer {
+        let count = model.transfers.len() as u64;
+        let transaction = if count > 0 && self.rng.chance(90) {
+            let back = self.rng.below(count.min(6));
+            model.transfer_id((count - 1 - back) as usize)
+        } else {
+            let at = self.rng.below(model.purchases.len().max(1) as u64) as usize;
+            model.purchases.get(at).map_or_else(
+                || model.ids.transaction_id(Timestamp(self.at), TransactionSeq(1 << 30)),
+                |_| model.id_of(at),
+            )
+        };
+        let conclusion = self.rng.pick(&[TransferConclusion::Settle, TransferConclusion::Return]);
+        ConcludeTransfer { transaction, conclusion }
     }
 
     /// A purchase: likely one that is still open, and how a message names it, with its card.
@@ -425,10 +501,8 @@ impl Workload {
     fn draw_reverse(&mut self, model: &Model) -> Reverse {
         let (original, card, found) = self.draw_original(model);
         let found = found.map(|at| &model.purchases[at]);
-        // The reversal of a refund is a story of its own, not told yet.
-        let found = found.filter(|found| found.kind != TransactionKind::Refund);
         let (open, foreign) = found
-            .map_or((500, None), |found| (found.held().max(found.posted).max(0), found.foreign));
+            .map_or((500, None), |found| (found.held().max(found.posted.abs()), found.foreign));
         let part = Minor(self.rng.between(0, open.clamp(1, 1 << 40)));
         let amount = match self.rng.below(100) {
             0..45 => ReversalAmount::Full,
@@ -562,6 +636,7 @@ impl Workload {
         CompanyChanges {
             state: Some(state),
             credit_limit: self.rng.chance(30).then_some(Minor(credit)),
+            partial_approval: self.rng.chance(20).then(|| self.rng.chance(70)),
             name: Some("Another name".to_owned()),
             ..CompanyChanges::default()
         }

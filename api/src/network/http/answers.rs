@@ -5,6 +5,7 @@
 //! | authorizations, advices | transaction_id, response_code, sub_reason, approved, approved_amount, authorization_id, failed_rules, allowance_balance |
 //! | reversals | transaction_id, response_code, outcome, given_back, remaining, allowance_balance |
 //! | presentments, refunds | transaction_id, response_code, outcome, posted, allowance_balance |
+//! | transfers | transaction_id, response_code, approved, outcome, available_balance |
 //! | balance inquiries | response_code, approved, failed_rules, allowance_balance |
 //!
 //! The bodies are written by hand: they are short, always of the same form, and the most frequent
@@ -12,7 +13,7 @@
 
 use cardswitch_engine::command::reply::{
     AuthorizationReply, BalanceReply, NetworkReply, PostingOutcome, PostingReply, Reply,
-    ReversalOutcome, ReversalReply,
+    ReversalOutcome, ReversalReply, TransferOutcome, TransferReply,
 };
 use cardswitch_engine::decision::RuleSet;
 use cardswitch_engine::domain::ids::TransactionId;
@@ -37,6 +38,7 @@ pub(super) fn render_reply(reply: &Reply, currency: CurrencyCode) -> Result<Stri
         NetworkReply::Reversal(reply) => Ok(reversal_body(reply, currency)),
         NetworkReply::Posting(reply) => Ok(posting_body(reply, currency)),
         NetworkReply::Balance(reply) => Ok(balance_body(reply)),
+        NetworkReply::Transfer(reply) => transfer_body(reply),
         NetworkReply::Conflict => Err(ApiError::idempotency_key_reused()),
         NetworkReply::FormatError(reason) => Err(format_error(*reason)),
     }
@@ -103,6 +105,26 @@ fn posting_body(reply: &PostingReply, stand_in: CurrencyCode) -> String {
     body.amount("posted", Some(reply.posted), currency);
     body.amount("allowance_balance", balance(reply.transaction, reply.allowance_balance), currency);
     body.finish()
+}
+
+/// Errors: no such account or transfer; it cannot be concluded so; its amount is out of bounds.
+fn transfer_body(reply: &TransferReply) -> Result<String, ApiError> {
+    let outcome = match reply.outcome {
+        TransferOutcome::InTransit => "in_transit",
+        TransferOutcome::Settled => "settled",
+        TransferOutcome::Returned => "returned",
+        TransferOutcome::Declined => "declined",
+        TransferOutcome::NotFound => return Err(ApiError::not_found()),
+        TransferOutcome::WrongState => return Err(ApiError::transfer_concluded()),
+        TransferOutcome::OutOfBounds => return Err(format_error(SubReason::OutOfBounds)),
+    };
+    let mut body = BodyWriter::new();
+    body.id("transaction_id", reply.transaction);
+    body.code(reply.response_code);
+    body.flag("approved", reply.response_code.is_approved());
+    body.word("outcome", Some(outcome));
+    body.amount("available_balance", Some(reply.available_balance), reply.currency);
+    Ok(body.finish())
 }
 
 fn balance_body(reply: &BalanceReply) -> String {

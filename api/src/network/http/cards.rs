@@ -60,7 +60,7 @@ impl NetworkTransactionBody {
         let (record, progress) = (&row.record, &row.progress);
         let amount = |minor| Amount::new(minor, currency);
         let is_authorization =
-            !matches!(record.kind, TransactionKind::Refund | TransactionKind::BankTransfer);
+            record.kind != TransactionKind::Refund && record.kind.transfer_direction().is_none();
         let is_approved = record.response_code.is_approved() && is_authorization;
         let authorization_id =
             is_approved.then(|| render_authorization_id(authorization_id_of(record.seq)));
@@ -75,7 +75,7 @@ impl NetworkTransactionBody {
                 TransactionState::Declined => "declined",
                 TransactionState::Canceled => "canceled",
             },
-            amount: amount(progress.amount(record.requested)),
+            amount: amount(progress.amount(record.kind, record.requested)),
             held: amount(progress.held.total()),
             posted: amount(progress.posted),
             response_code: record.response_code.number(),

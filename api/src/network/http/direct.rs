@@ -57,6 +57,8 @@ fn operation_of(method: &Method, path: &str) -> Option<Operation> {
         "reversals" => Operation::Reversal,
         "presentments" => Operation::Presentment,
         "refunds" => Operation::Refund,
+        "increments" => Operation::Increment,
+        "transfers" => Operation::Transfer,
         _ => return None,
     })
 }

@@ -24,7 +24,7 @@ use crate::wire::fields::{self, Fields};
 
 /// The currency of amounts where nothing tells another one. An unknown card declines whatever the
 /// amount, so this decides only how many decimals are let through.
-const CURRENCY_DEFAULT: CurrencyCode = CurrencyCode(840);
+pub(super) const CURRENCY_DEFAULT: CurrencyCode = CurrencyCode(840);
 
 /// What a body names.
 pub(super) struct Named {

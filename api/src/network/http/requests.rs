@@ -4,14 +4,14 @@
 use std::borrow::Cow;
 
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand,
-    NetworkRequest, OriginalRef, Present, PresentmentNumber, PurchaseFacts, Refund, ReversalAmount,
-    ReversalKind, Reverse,
+    AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, Increment, MessageAmounts,
+    NetworkCommand, NetworkRequest, OriginalRef, PartialApproval, Present, PresentmentNumber,
+    PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
 };
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::credential::{PackedZip, PresentedCredentials};
-use cardswitch_engine::domain::ids::CardId;
+use cardswitch_engine::domain::ids::{CardId, Timestamp};
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::{
@@ -21,6 +21,7 @@ use compact_str::CompactString;
 use uuid::Uuid;
 
 use super::named::Named;
+use super::transfers::plan_transfer;
 use super::values::{
     Lowest, amount, authorization_id, authorization_kind, category_code, currency, digits,
     expiry_month, merchant_id, presentment_count, trace_number,
@@ -41,6 +42,8 @@ pub(super) enum Operation {
     Reversal,
     Presentment,
     Refund,
+    Increment,
+    Transfer,
 }
 
 impl Operation {
@@ -52,6 +55,8 @@ impl Operation {
             "reversal" => Self::Reversal,
             "presentment" => Self::Presentment,
             "refund" => Self::Refund,
+            "increment" => Self::Increment,
+            "transfer" => Self::Transfer,
             _ => return None,
         })
     }
@@ -89,6 +94,9 @@ pub(super) fn plan_request(
     asked: &Asked<'_>,
     fields: &mut Fields<'_>,
 ) -> Result<Planned, ApiError> {
+    if asked.operation == Operation::Transfer {
+        return plan_transfer(state, view, asked, fields);
+    }
     let named = Named::read(state, view, fields)?;
     let card_of_transaction = match named.transaction.as_ref().and_then(|(_, row)| row.record.card)
     {
@@ -103,10 +111,22 @@ pub(super) fn plan_request(
         Operation::Reversal => reader.reversal(),
         Operation::Presentment => reader.presentment(),
         Operation::Refund => reader.refund(),
+        Operation::Increment => reader.increment(),
+        Operation::Transfer => unreachable!("planned by itself"),
     };
+    Ok(planned(state, asked, command, supplied_at, named.currency))
+}
+
+pub(super) fn planned(
+    state: &AppState,
+    asked: &Asked<'_>,
+    command: NetworkCommand,
+    supplied_at: Option<Timestamp>,
+    currency: CurrencyCode,
+) -> Planned {
     let fingerprint = fingerprint_of(&state.secrets, asked);
     let command = Command::Network(Box::new(NetworkRequest { command, fingerprint }));
-    Ok(Planned { command: TimedCommand { command, supplied_at }, currency: named.currency })
+    Planned { command: TimedCommand { command, supplied_at }, currency }
 }
 
 /// The identity of a request that its client marked; without a mark none is a repeat.
@@ -175,10 +195,30 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
             let flaw = Flaw::new("not_zero", "must be 0 or absent in a verification");
             self.fields.fault("amount", flaw);
         }
-        // Partial approvals are the engine's to offer; until it does, the field changes nothing.
-        self.fields.optional("partial", fields::boolean);
+        let takes_partial = self.fields.optional("partial", fields::boolean).unwrap_or(false);
+        let partial =
+            if takes_partial { PartialApproval::Taken } else { PartialApproval::NotTaken };
         let credentials = self.credentials();
-        NetworkCommand::Authorize(Authorize { facts: self.facts(amounts), kind, credentials })
+        let facts = self.facts(amounts);
+        NetworkCommand::Authorize(Authorize { facts, kind, credentials, partial })
+    }
+
+    fn increment(&mut self) -> NetworkCommand {
+        let original = self.original();
+        self.require_original(&original);
+        let amounts = self.required_amounts(Lowest::AboveZero);
+        let credentials = self.credentials();
+        let mcc = self.merchant("").mcc;
+        let card = self.named.card;
+        let otherwise = None;
+        NetworkCommand::Increment(Increment {
+            card,
+            amounts,
+            mcc,
+            credentials,
+            original,
+            otherwise,
+        })
     }
 
     fn advice(&mut self) -> NetworkCommand {

@@ -21,6 +21,8 @@ use crate::wire::time::parse_date;
 pub(super) enum Lowest {
     Zero,
     AboveZero,
+    /// Below zero too, for money that may go either way.
+    NotZero,
 }
 
 impl Lowest {
@@ -28,6 +30,7 @@ impl Lowest {
         match self {
             Self::Zero => Flaw::new("negative", "must not be negative"),
             Self::AboveZero => Flaw::new("not_positive", "must be above zero"),
+            Self::NotZero => Flaw::new("zero", "must not be zero"),
         }
     }
 }
@@ -42,6 +45,7 @@ pub(super) fn amount(
     let is_enough = match lowest {
         Lowest::Zero => amount >= Minor::ZERO,
         Lowest::AboveZero => amount.is_positive(),
+        Lowest::NotZero => !amount.is_zero(),
     };
     if is_enough { Ok(amount) } else { Err(lowest.flaw()) }
 }

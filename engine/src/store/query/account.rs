@@ -34,6 +34,12 @@ impl Snapshot {
         }
     }
 
+    /// Finds an account by its id, whosever it is.
+    pub fn account_by_any_company(&self, id: AccountId) -> Result<Option<AccountRow>, StoreError> {
+        let account = self.find_by(ACCOUNT_IDS, id.0.as_u128(), &ACCOUNTS)?;
+        account.map(|account| self.with_balances(account)).transpose()
+    }
+
     /// A company's accounts, oldest first.
     pub fn accounts(&self, company: CompanySlot) -> Result<Vec<AccountRow>, StoreError> {
         let slots = self.table(COMPANY_ACCOUNTS)?;

@@ -77,6 +77,7 @@ impl Model {
             id: new.id,
             account_id: new.account.id,
             zone: new.zone,
+            allows_partial: new.partial_approval,
             currency: new.currency.0,
             credit_limit: new.account.credit_limit.0,
             is_closed: false,
@@ -95,6 +96,9 @@ impl Model {
         }
         if let Some(limit) = changes.credit_limit {
             company.credit_limit = limit.0;
+        }
+        if let Some(allows_partial) = changes.partial_approval {
+            company.allows_partial = allows_partial;
         }
         if let Some(state) = changes.state {
             company.is_closed = state == CompanyState::Closed;

@@ -6,6 +6,7 @@
 
 mod admin;
 mod network;
+mod transfers;
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::network::{CardRef, OriginalRef};
@@ -40,6 +41,7 @@ pub(crate) struct Company {
     pub(crate) is_closed: bool,
     velocity: VelocityLimits,
     zip: String,
+    allows_partial: bool,
     /// The amount of each statement line.
     pub(crate) lines: Vec<i64>,
 }
@@ -98,6 +100,17 @@ pub(crate) struct Purchase {
     pub(crate) flags: TransactionFlags,
     pub(crate) original_key: Option<OriginalKey>,
     pub(crate) retrieval_key: Option<RetrievalKey>,
+    mcc: Option<u16>,
+    refund_of: Option<usize>,
+}
+
+/// Money from the bank, or to it: below zero.
+pub(crate) struct Transfer {
+    pub(crate) seq: u64,
+    at: i64,
+    company: usize,
+    pub(crate) amount: i64,
+    pub(crate) state: TransactionState,
 }
 
 struct Answer {
@@ -119,6 +132,8 @@ pub(crate) struct Model {
     pub(crate) cards: Vec<Card>,
     /// Everything that was not declined.
     pub(crate) purchases: Vec<Purchase>,
+    /// Every transfer but the opening balances.
+    pub(crate) transfers: Vec<Transfer>,
     pub(crate) last_seq: u64,
     answers: Vec<Answer>,
     early: Vec<Early>,
@@ -198,6 +213,7 @@ impl Model {
             members: Vec::new(),
             cards: Vec::new(),
             purchases: Vec::new(),
+            transfers: Vec::new(),
             last_seq: 0,
             answers: Vec::new(),
             early: Vec::new(),
@@ -276,6 +292,28 @@ impl Model {
     pub(crate) fn holds(&self, company: usize) -> i64 {
         let is_theirs = |purchase: &&Purchase| self.cards[purchase.card].company == company;
         self.purchases.iter().filter(is_theirs).map(Purchase::held).sum()
+    }
+
+    /// What of a company's transfers is on its way: in, and out.
+    pub(crate) fn in_transit(&self, company: usize) -> (i64, i64) {
+        let is_pending = |transfer: &&Transfer| {
+            transfer.company == company && transfer.state == TransactionState::Pending
+        };
+        let amounts = || self.transfers.iter().filter(is_pending).map(|transfer| transfer.amount);
+        (
+            amounts().map(|amount| amount.max(0)).sum(),
+            amounts().map(|amount| (-amount).max(0)).sum(),
+        )
+    }
+
+    /// What a company may spend without credit.
+    pub(crate) fn available(&self, company: usize) -> i64 {
+        self.ledger(company) - self.holds(company) - self.in_transit(company).1
+    }
+
+    pub(crate) fn transfer_id(&self, transfer: usize) -> TransactionId {
+        let Transfer { seq, at, .. } = self.transfers[transfer];
+        self.ids.transaction_id(Timestamp(at), TransactionSeq(seq))
     }
 
     fn part(&self, card: usize, amount: i64) -> Vec<Part> {

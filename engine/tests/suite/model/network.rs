@@ -1,9 +1,9 @@
 //! What the network may do to the model.
 
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, InquireBalance, MessageAmounts,
-    NetworkCommand, NetworkRequest, Present, PresentmentNumber, PurchaseFacts, Refund,
-    ReversalAmount, Reverse,
+    AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, Increment, InquireBalance,
+    MessageAmounts, NetworkCommand, NetworkRequest, PartialApproval, Present, PresentmentNumber,
+    PurchaseFacts, Refund, ReversalAmount, Reverse,
 };
 use cardswitch_engine::command::reply::{
     AuthorizationReply, BalanceReply, NetworkReply, PostingOutcome, PostingReply, ReversalOutcome,
@@ -23,10 +23,12 @@ use chrono::Datelike;
 
 use super::{Answer, DAY, Early, HOUR, MINUTE, Model, Purchase, move_first, take_last, total};
 
-const AMOUNT_MAX: i64 = 10_000_000_000_000_000;
+pub(super) const AMOUNT_MAX: i64 = 10_000_000_000_000_000;
 
 /// What an attempt brings with it besides card and amount.
 struct Attempt<'a> {
+    /// What the purchase holds already.
+    added_to: i64,
     mcc: Option<u16>,
     is_cash: bool,
     credentials: &'a PresentedCredentials,
@@ -41,6 +43,8 @@ struct Verdict {
     sub_reason: SubReason,
     failed: RuleSet,
     flags: TransactionFlags,
+    /// What is approved, where that is not all.
+    part: Option<i64>,
 }
 
 fn set_of(rules: &[Rule]) -> RuleSet {
@@ -58,11 +62,14 @@ impl Model {
         }
         let reply = match &request.command {
             NetworkCommand::Authorize(command) => self.authorize(at, command),
+            NetworkCommand::Increment(command) => self.increment(at, command),
             NetworkCommand::Advise(command) => self.advise(at, command),
             NetworkCommand::Reverse(command) => NetworkReply::Reversal(self.reverse(at, command)),
             NetworkCommand::Present(command) => self.present(at, command),
             NetworkCommand::Refund(command) => self.refund(at, command),
             NetworkCommand::InquireBalance(command) => self.inquire(at, command),
+            NetworkCommand::Transfer(command) => self.transfer(at, command),
+            NetworkCommand::ConcludeTransfer(command) => self.conclude_transfer(command),
         };
         if let Some(fingerprint) = request.fingerprint {
             let lives = match fingerprint.window {
@@ -125,14 +132,14 @@ impl Model {
         let expiry = (valid_until.year() % 100) as u16 * 100 + valid_until.month() as u16;
         let has_ended = at > terms.ends_at.0;
         let is_ended = card.reason == SuspensionReason::EndTime && has_ended;
-        let available = self.ledger(card.company) - self.holds(card.company) + company.credit_limit;
+        let available = self.available(card.company) + company.credit_limit;
         let blocked = card.wrong_credentials.is_some_and(|(since, n)| n >= 5 && at < since + HOUR);
         let scope = terms.scope.codes();
         let checks = [
             (Rule::CardTerminated, card.state == CardState::Terminated),
             (Rule::CompanyClosed, company.is_closed),
             (Rule::ReversedBefore, tried.is_reversed_before),
-            (Rule::OutOfBounds, !Self::can_post(amount)),
+            (Rule::OutOfBounds, !Self::can_post(amount) || amount > AMOUNT_MAX - tried.added_to),
             (Rule::CardUnactivated, card.state == CardState::Unactivated),
             (Rule::CardSuspended, card.state == CardState::Suspended && !is_ended),
             (Rule::CardExpired, card.today > card.expires_on),
@@ -152,7 +159,7 @@ impl Model {
             (Rule::BeforeStart, at < terms.starts_at.0),
             (Rule::AfterEnd, has_ended),
             (Rule::OutOfScope, !is_in_scope(scope, tried.mcc)),
-            (Rule::TransactionLimit, amount > terms.transaction_limit.0),
+            (Rule::TransactionLimit, amount + tried.added_to > terms.transaction_limit.0),
             (
                 Rule::DailyLimit,
                 terms.daily_limit != Minor::UNLIMITED
@@ -200,10 +207,14 @@ impl Model {
     }
 
     fn unknown_card() -> NetworkReply {
+        Self::declined_without(SubReason::UnknownCard)
+    }
+
+    fn declined_without(sub_reason: SubReason) -> NetworkReply {
         NetworkReply::Authorization(AuthorizationReply {
             transaction: None,
             response_code: ResponseCode::Declined,
-            sub_reason: SubReason::UnknownCard,
+            sub_reason,
             failed_rules: RuleSet::EMPTY,
             approved: Minor::ZERO,
             authorization_id: None,
@@ -222,6 +233,7 @@ impl Model {
         self.turn_pages(card, at);
         let (over_minute, over_hour) = self.count_attempt(at, card);
         let tried = Attempt {
+            added_to: 0,
             mcc: facts.merchant.mcc.map(|mcc| mcc.0),
             is_cash: command.kind == AuthorizationKind::Cash,
             credentials: &command.credentials,
@@ -238,14 +250,108 @@ impl Model {
             AuthorizationKind::SingleMessage => TransactionKind::SingleMessagePurchase,
             AuthorizationKind::Purchase => TransactionKind::Purchase,
         };
-        let first = failed.first();
+        let part = self.part_allowed(card, &failed).filter(|_| {
+            let is_own_currency = foreign.is_none();
+            command.partial == PartialApproval::Taken && is_own_currency
+        });
+        let first = failed.first().filter(|_| part.is_none());
+        let mut flags = TransactionFlags::default();
+        if part.is_some() {
+            flags.insert(TransactionFlags::PARTIALLY_APPROVED);
+        }
         let verdict = Verdict {
             code: first.map_or(ResponseCode::Approved, |rule| rule.response_code()),
             sub_reason: first.map_or(SubReason::None, |rule| rule.sub_reason()),
             failed: set_of(&failed),
-            flags: TransactionFlags::default(),
+            flags,
+            part,
         };
         self.conclude(at, self.new_purchase(at, card, facts, (kind, amount, foreign)), &verdict)
+    }
+
+    /// The most that passes every amount rule, where only those fail.
+    fn part_allowed(&self, card_at: usize, failed: &[Rule]) -> Option<i64> {
+        let amounts = [
+            Rule::TransactionLimit,
+            Rule::DailyLimit,
+            Rule::AllowanceBalance,
+            Rule::AvailableCredit,
+        ];
+        let card = &self.cards[card_at];
+        let company = &self.companies[card.company];
+        if !company.allows_partial
+            || failed.is_empty()
+            || !failed.iter().all(|rule| amounts.contains(rule))
+        {
+            return None;
+        }
+        let day = card.terms.daily_limit;
+        let day_room =
+            if day == Minor::UNLIMITED { i64::MAX } else { day.0 - self.day_spent(card_at) };
+        let part = self
+            .allowance_balance(card_at)
+            .min(card.terms.transaction_limit.0)
+            .min(day_room)
+            .min(self.available(card.company) + company.credit_limit);
+        (part > 0).then_some(part)
+    }
+
+    fn increment(&mut self, at: i64, command: &Increment) -> NetworkReply {
+        let named = command.card.map(|card| self.find_card(card));
+        let found = match named {
+            Some(None) => None,
+            Some(card) => self.find_original(card, &command.original),
+            None => self.find_original(None, &command.original),
+        };
+        let pending =
+            found.filter(|found| self.purchases[*found].state == TransactionState::Pending);
+        let Some(found) = pending else {
+            return match &command.otherwise {
+                Some(authorize) => self.authorize(at, authorize),
+                None if named == Some(None) => Self::unknown_card(),
+                None => Self::declined_without(SubReason::NotPending),
+            };
+        };
+        let card = self.purchases[found].card;
+        let amount = match self.amounts(card, &command.amounts) {
+            Ok((amount, _)) => amount,
+            Err(reply) => return reply,
+        };
+        self.turn_pages(card, at);
+        let (over_minute, over_hour) = self.count_attempt(at, card);
+        let mcc = command.mcc.map(|mcc| mcc.0).or(self.purchases[found].mcc);
+        let tried = Attempt {
+            added_to: self.purchases[found].held(),
+            mcc,
+            is_cash: false,
+            credentials: &command.credentials,
+            is_reversed_before: false,
+            over_minute,
+            over_hour,
+        };
+        let mut failed = self.failed_rules(at, card, amount, &tried);
+        let used_up = self.purchases[found].flags.contains(TransactionFlags::CONSUMED_SINGLE_USE);
+        if used_up && self.cards[card].reason == SuspensionReason::SingleUse {
+            failed.retain(|rule| *rule != Rule::CardSuspended);
+        }
+        self.count_credentials(at, card, &command.credentials, &failed);
+        let first = failed.first();
+        if first.is_none() {
+            let part = self.part(card, amount);
+            self.purchases[found].held.extend(part);
+            self.purchases[found].expires_at = at + hold_lifetime(mcc);
+        }
+        let seq = self.purchases[found].seq;
+        NetworkReply::Authorization(AuthorizationReply {
+            transaction: Some(self.id_of(found)),
+            response_code: first.map_or(ResponseCode::Approved, |rule| rule.response_code()),
+            sub_reason: first.map_or(SubReason::None, |rule| rule.sub_reason()),
+            failed_rules: set_of(&failed),
+            approved: Minor(if first.is_none() { amount } else { 0 }),
+            authorization_id: first.is_none().then(|| authorization_id_of(TransactionSeq(seq))),
+            allowance_balance: Minor(self.allowance_balance(card)),
+            currency: self.currency(card),
+        })
     }
 
     fn new_purchase(
@@ -255,8 +361,7 @@ impl Model {
         facts: &PurchaseFacts,
         (kind, requested, foreign): (TransactionKind, i64, Option<CurrencyAmount>),
     ) -> Purchase {
-        let mcc = facts.merchant.mcc.map_or(0, |mcc| mcc.0);
-        let is_stay = matches!(mcc, 3351..=3999 | 7011 | 7012 | 7512 | 7513 | 7519);
+        let mcc = facts.merchant.mcc.map(|mcc| mcc.0);
         Purchase {
             seq: self.last_seq + 1,
             at,
@@ -271,17 +376,20 @@ impl Model {
             refunded: 0,
             presented: Vec::new(),
             is_final: false,
-            expires_at: at + if is_stay { 30 * DAY } else { 7 * DAY },
+            expires_at: at + hold_lifetime(mcc),
             flags: TransactionFlags::default(),
             original_key: facts.trace.original_key,
             retrieval_key: facts.trace.retrieval_key,
+            mcc,
+            refund_of: None,
         }
     }
 
     /// Enters a new purchase into the books, where it was approved, and answers.
     fn conclude(&mut self, at: i64, mut purchase: Purchase, verdict: &Verdict) -> NetworkReply {
         self.last_seq += 1;
-        let Purchase { card, seq, requested: amount, .. } = purchase;
+        let Purchase { card, seq, requested, .. } = purchase;
+        let amount = verdict.part.unwrap_or(requested);
         let is_approved = verdict.code == ResponseCode::Approved;
         purchase.flags = verdict.flags;
         if is_approved {
@@ -338,6 +446,7 @@ impl Model {
             return self.complete_hold(pending, amount);
         }
         let tried = Attempt {
+            added_to: 0,
             mcc: facts.merchant.mcc.map(|mcc| mcc.0),
             is_cash: false,
             credentials: &command.credentials,
@@ -356,7 +465,7 @@ impl Model {
             (ResponseCode::Approved, SubReason::None)
         };
         let flags = TransactionFlags::ADVICE;
-        let verdict = Verdict { code, sub_reason, failed: set_of(&failed), flags };
+        let verdict = Verdict { code, sub_reason, failed: set_of(&failed), flags, part: None };
         let kind =
             if amount == 0 { TransactionKind::Verification } else { TransactionKind::Purchase };
         self.conclude(at, self.new_purchase(at, card, facts, (kind, amount, foreign)), &verdict)
@@ -423,6 +532,9 @@ impl Model {
 
     fn give_back(&mut self, found: usize, asked: ReversalAmount) -> Result<i64, ReversalOutcome> {
         let company = self.cards[self.purchases[found].card].company;
+        if self.purchases[found].kind == TransactionKind::Refund {
+            return self.take_refund_back(found, asked);
+        }
         let purchase = &mut self.purchases[found];
         let (held, posted) = (purchase.held(), purchase.posted - purchase.refunded);
         if held > 0 {
@@ -445,6 +557,34 @@ impl Model {
             purchase.close_if_nothing_is_held();
             self.companies[company].lines.push(amount);
         }
+        Ok(amount)
+    }
+
+    /// A refund is taken back by a line against it; its purchase takes the room again, today.
+    fn take_refund_back(
+        &mut self,
+        found: usize,
+        asked: ReversalAmount,
+    ) -> Result<i64, ReversalOutcome> {
+        let refund = &self.purchases[found];
+        let (card, given) = (refund.card, -refund.posted);
+        if given == 0 {
+            return Ok(0);
+        }
+        let amount = asked_back(refund, asked, given)?;
+        if amount == 0 {
+            return Ok(0);
+        }
+        let room = amount.min(refund.refunded);
+        if let Some(purchase) = refund.refund_of {
+            let again = self.part(card, room);
+            self.purchases[purchase].cleared.extend(again);
+            self.purchases[purchase].refunded -= room;
+            self.purchases[found].refunded -= room;
+        }
+        self.purchases[found].posted += amount;
+        self.purchases[found].close_if_nothing_is_held();
+        self.companies[self.cards[card].company].lines.push(-amount);
         Ok(amount)
     }
 
@@ -570,6 +710,7 @@ impl Model {
             let room = given_back.min(total(&purchase.cleared));
             take_last(&mut purchase.cleared, room);
             purchase.refunded += given_back;
+            (refund.refunded, refund.refund_of) = (given_back, Some(found));
         }
         refund.posted = -amount;
         (refund.state, refund.is_final) = (TransactionState::Completed, true);
@@ -591,6 +732,7 @@ impl Model {
         };
         self.turn_pages(card, at);
         let tried = Attempt {
+            added_to: 0,
             mcc: None,
             is_cash: false,
             credentials: &command.credentials,
@@ -622,6 +764,11 @@ impl Model {
             currency: self.currency(card),
         })
     }
+}
+
+fn hold_lifetime(mcc: Option<u16>) -> i64 {
+    let is_stay = matches!(mcc, Some(3351..=3999 | 7011 | 7012 | 7512 | 7513 | 7519));
+    if is_stay { 30 * DAY } else { 7 * DAY }
 }
 
 /// How much of what is `open` a reversal asks back.

@@ -1,0 +1,138 @@
+//! Increments: more for a purchase that is pending.
+//!
+//! The added amount is judged like a purchase of its own, but for the transaction limit, which holds
+//! for the whole. It belongs to the period and day of the increment. A declined one changes nothing
+//! of the purchase.
+
+use super::card_money::CardMoney;
+use super::execute::Moment;
+use super::execute_authorization::{declined_without_transaction, execute_authorize};
+use super::execute_card::{Attempt, count_attempt, count_credentials, judge};
+use super::execute_network::amount_for_account;
+use super::state::ShardState;
+use super::transactions::OpenTransaction;
+use crate::command::effect::{Effect, NetworkLogEntry, NetworkMessageKind};
+use crate::command::network::{CardRef, Increment};
+use crate::command::reply::{AuthorizationReply, NetworkReply};
+use crate::decision::{Rule, RuleSet};
+use crate::domain::authorization_id::authorization_id_of;
+use crate::domain::card::{MaskedPan, SuspensionReason};
+use crate::domain::hold::hold_lifetime;
+use crate::domain::ids::{CardSlot, TransactionSeq};
+use crate::domain::money::Minor;
+use crate::domain::response_code::SubReason;
+use crate::domain::transaction::{TransactionFlags, TransactionState};
+
+pub(super) fn execute_increment(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &Increment,
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    let slot = command.card.map(|card| state.find_card(card));
+    let named = match slot {
+        // A card that is named but not known has no purchase, whatever else the message names.
+        Some(None) => None,
+        known => state.find_original(moment.ids, known.flatten(), &command.original),
+    };
+    let pending = named.and_then(|(seq, open)| {
+        let is_pending = open.progress.state == TransactionState::Pending;
+        Some((seq, open, open.card.filter(|_| is_pending)?))
+    });
+    match (pending, &command.otherwise) {
+        (Some(purchase), _) => add_to_purchase(state, moment, command, purchase, effects),
+        (None, Some(authorize)) => execute_authorize(state, moment, authorize, effects),
+        (None, None) => {
+            let unknown = slot == Some(None);
+            let reason = if unknown { SubReason::UnknownCard } else { SubReason::NotPending };
+            log_declined(moment, command, reason, effects);
+            NetworkReply::Authorization(declined_without_transaction(reason))
+        }
+    }
+}
+
+fn add_to_purchase(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &Increment,
+    (seq, open, card): (TransactionSeq, &OpenTransaction, CardSlot),
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    let mut money = CardMoney::open(state, moment, card, seq);
+    let amount = match amount_for_account(&command.amounts, money.currency()) {
+        Ok((amount, _)) => amount,
+        Err(reason) => return NetworkReply::FormatError(reason),
+    };
+    let mcc = command.mcc.or(open.mcc);
+    let attempt = Attempt {
+        amount,
+        added_to: open.progress.held.total(),
+        mcc,
+        is_cash: false,
+        credentials: &command.credentials,
+        is_reversed_before: false,
+        velocity: count_attempt(state, moment, card, effects),
+    };
+    let mut failed = judge(state, moment, &money, &attempt);
+    // The purchase that used the card up may still take more.
+    if open.progress.flags.contains(TransactionFlags::CONSUMED_SINGLE_USE)
+        && money.usage.suspension == SuspensionReason::SingleUse
+    {
+        failed = failed.without(Rule::CardSuspended);
+    }
+    count_credentials(state, moment, &mut money, &command.credentials, failed, effects);
+    let is_approved = failed.is_empty();
+    if is_approved {
+        let mut progress = open.progress.clone();
+        money.hold(amount, &mut progress, effects);
+        progress.hold_expires_at = moment.at.plus(hold_lifetime(mcc));
+        effects.push(Effect::TransactionProgress(seq, Box::new(progress)));
+    } else {
+        log_declined(moment, command, SubReason::IncrementDeclined, effects);
+    }
+    let reply = answer(moment, (seq, open), amount, failed, &money);
+    money.close(effects);
+    NetworkReply::Authorization(reply)
+}
+
+fn answer(
+    moment: &Moment<'_>,
+    (seq, open): (TransactionSeq, &OpenTransaction),
+    amount: Minor,
+    failed: RuleSet,
+    money: &CardMoney<'_>,
+) -> AuthorizationReply {
+    let is_approved = failed.is_empty();
+    AuthorizationReply {
+        transaction: Some(moment.ids.transaction_id(open.authorized_at, seq)),
+        response_code: failed.response_code(),
+        sub_reason: failed.sub_reason(),
+        failed_rules: failed,
+        approved: if is_approved { amount } else { Minor::ZERO },
+        authorization_id: is_approved.then(|| authorization_id_of(seq)),
+        allowance_balance: money.allowance_balance(),
+        currency: money.currency(),
+    }
+}
+
+/// Notes an increment that added nothing; its purchase stands as it stood.
+fn log_declined(
+    moment: &Moment<'_>,
+    command: &Increment,
+    reason: SubReason,
+    effects: &mut Vec<Effect>,
+) {
+    let masked_pan = match command.card {
+        Some(CardRef::Pan(_, masked)) => masked,
+        _ => MaskedPan::default(),
+    };
+    effects.push(Effect::NetworkLog(Box::new(NetworkLogEntry {
+        at: moment.at,
+        kind: NetworkMessageKind::Increment,
+        masked_pan,
+        amount: command.amounts.amount,
+        currency: command.amounts.currency,
+        rrn: String::new(),
+        reason,
+    })));
+}

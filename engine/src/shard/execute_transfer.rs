@@ -1,0 +1,355 @@
+//! Bank transfers: money that comes from the company's bank, or goes there.
+//!
+//! | | books | balances |
+//! |---|---|---|
+//! | deposit in transit | bank to transit in | pending credits |
+//! | it settles | transit in to funds | ledger, a line |
+//! | withdrawal in transit | funds to transit out | debits in transit, so available |
+//! | it settles | transit out to bank | ledger, a line |
+//! | back out of transit | the first step undone | |
+//! | back after settling | between funds and bank, the other way | ledger, a compensating line |
+
+use super::execute::Moment;
+use super::state::ShardState;
+use super::transactions::OpenTransaction;
+use crate::command::effect::Effect;
+use crate::command::network::{ConcludeTransfer, Transfer, TransferConclusion, TransferTiming};
+use crate::command::reply::{NetworkReply, TransferOutcome, TransferReply};
+use crate::decision::{Rule, RuleSet};
+use crate::domain::account::AccountBalances;
+use crate::domain::ids::{AccountSlot, LineSeq, TransactionId, TransactionSeq};
+use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::network_key::NetworkTrace;
+use crate::domain::posting::{Book, Posting, StatementLine};
+use crate::domain::response_code::ResponseCode;
+use crate::domain::transaction::{
+    TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
+    TransferDirection,
+};
+
+pub(super) fn execute_transfer(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &Transfer,
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    let Some(&account) = state.account_by_id.get(&command.account) else {
+        return NetworkReply::Transfer(nothing_done(TransferOutcome::NotFound));
+    };
+    let seq = state.last_transaction.next();
+    let mut money = AccountMoney::open(state, moment, account, seq);
+    if !money.can_move(command.amount) {
+        return NetworkReply::Transfer(nothing_done(TransferOutcome::OutOfBounds));
+    }
+    let failed = judge(command, &money);
+    let mut progress = TransactionProgress::empty(TransactionState::Declined);
+    let mut outcome = TransferOutcome::Declined;
+    if failed.is_empty() {
+        money.send(command.direction, command.amount, effects);
+        progress.state = TransactionState::Pending;
+        outcome = TransferOutcome::InTransit;
+        if command.timing == TransferTiming::AtOnce {
+            money.settle(command.direction, command.amount, &mut progress, effects);
+            money.write_line(
+                signed(command.direction, command.amount),
+                &command.bank_account.description,
+                effects,
+            );
+            outcome = TransferOutcome::Settled;
+        }
+    }
+    let record = record_of(state, moment, command, (seq, account), failed);
+    let reply = money.reply(outcome, record.id, failed.response_code());
+    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
+    money.close(effects);
+    NetworkReply::Transfer(reply)
+}
+
+/// A withdrawal needs its money; credit does not count. A deposit is welcome.
+fn judge(command: &Transfer, money: &AccountMoney<'_>) -> RuleSet {
+    let mut failed = RuleSet::EMPTY;
+    let is_over = command.direction == TransferDirection::Withdrawal
+        && command.amount > money.balances.available_balance();
+    failed.insert_if(Rule::AvailableCredit, is_over);
+    failed
+}
+
+pub(super) fn execute_conclude_transfer(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &ConcludeTransfer,
+    effects: &mut Vec<Effect>,
+) -> NetworkReply {
+    let seq = moment.ids.open_transaction_id(command.transaction);
+    // A refused transfer is told from one that never was.
+    let found = seq.and_then(|seq| Some((seq, state.transactions.get(seq)?)));
+    let Some((seq, open, direction)) =
+        found.and_then(|(seq, open)| Some((seq, open, open.kind.transfer_direction()?)))
+    else {
+        return NetworkReply::Transfer(nothing_done(TransferOutcome::NotFound));
+    };
+    let mut money = AccountMoney::open(state, moment, open.account, seq);
+    if !money.can_move(open.requested) {
+        return NetworkReply::Transfer(nothing_done(TransferOutcome::OutOfBounds));
+    }
+    let mut progress = open.progress.clone();
+    let outcome = match command.conclusion {
+        TransferConclusion::Settle => settle(open, direction, &mut money, &mut progress, effects),
+        TransferConclusion::Return => {
+            bring_back(open, direction, &mut money, &mut progress, effects)
+        }
+    };
+    let id = moment.ids.transaction_id(open.authorized_at, seq);
+    let reply = money.reply(outcome, id, open.response_code());
+    if progress != open.progress {
+        effects.push(Effect::TransactionProgress(seq, Box::new(progress)));
+    }
+    money.close(effects);
+    NetworkReply::Transfer(reply)
+}
+
+/// What is in transit arrives; what has arrived stays as it is.
+fn settle(
+    open: &OpenTransaction,
+    direction: TransferDirection,
+    money: &mut AccountMoney<'_>,
+    progress: &mut TransactionProgress,
+    effects: &mut Vec<Effect>,
+) -> TransferOutcome {
+    match progress.state {
+        TransactionState::Pending => {
+            money.settle(direction, open.requested, progress, effects);
+            money.write_line(signed(direction, open.requested), &open.merchant_name, effects);
+            TransferOutcome::Settled
+        }
+        TransactionState::Completed => TransferOutcome::Settled,
+        TransactionState::Declined | TransactionState::Canceled => TransferOutcome::WrongState,
+    }
+}
+
+/// What is in transit comes back as if it had not gone; what had arrived, by a line against it.
+fn bring_back(
+    open: &OpenTransaction,
+    direction: TransferDirection,
+    money: &mut AccountMoney<'_>,
+    progress: &mut TransactionProgress,
+    effects: &mut Vec<Effect>,
+) -> TransferOutcome {
+    match progress.state {
+        TransactionState::Pending => money.recall(direction, open.requested, effects),
+        TransactionState::Completed => {
+            money.compensate(direction, open.requested, progress, effects);
+            money.write_line(-signed(direction, open.requested), &open.merchant_name, effects);
+        }
+        TransactionState::Canceled => return TransferOutcome::Returned,
+        TransactionState::Declined => return TransferOutcome::WrongState,
+    }
+    progress.state = TransactionState::Canceled;
+    progress.flags.insert(TransactionFlags::RETURNED);
+    TransferOutcome::Returned
+}
+
+/// What a transfer adds to the ledger.
+fn signed(direction: TransferDirection, amount: Minor) -> Minor {
+    match direction {
+        TransferDirection::Deposit => amount,
+        TransferDirection::Withdrawal => -amount,
+    }
+}
+
+fn record_of(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &Transfer,
+    (seq, account): (TransactionSeq, AccountSlot),
+    failed: RuleSet,
+) -> TransactionRecord {
+    TransactionRecord {
+        seq,
+        id: moment.ids.transaction_id(moment.at, seq),
+        kind: match command.direction {
+            TransferDirection::Deposit => TransactionKind::BankTransfer,
+            TransferDirection::Withdrawal => TransactionKind::BankWithdrawal,
+        },
+        company: state.account(account).company,
+        account,
+        card: None,
+        member: None,
+        requested: command.amount,
+        foreign: None,
+        merchant: None,
+        bank_account: Some(command.bank_account.clone()),
+        trace: NetworkTrace::default(),
+        response_code: failed.response_code(),
+        sub_reason: failed.sub_reason(),
+        failed_rules: failed,
+        refund_of: None,
+        authorized_at: moment.at,
+        dimensions: [None; 4],
+    }
+}
+
+fn nothing_done(outcome: TransferOutcome) -> TransferReply {
+    TransferReply {
+        outcome,
+        transaction: None,
+        response_code: ResponseCode::Declined,
+        available_balance: Minor::ZERO,
+        currency: CurrencyCode::default(),
+    }
+}
+
+/// An account's balances and books while a transfer changes them.
+struct AccountMoney<'a> {
+    state: &'a ShardState,
+    moment: &'a Moment<'a>,
+    account: AccountSlot,
+    transaction: TransactionSeq,
+    balances: AccountBalances,
+}
+
+impl<'a> AccountMoney<'a> {
+    fn open(
+        state: &'a ShardState,
+        moment: &'a Moment<'a>,
+        account: AccountSlot,
+        transaction: TransactionSeq,
+    ) -> Self {
+        let balances = state.account(account).balances;
+        Self { state, moment, account, transaction, balances }
+    }
+
+    /// Whether moving so much in either direction keeps every balance in bounds.
+    fn can_move(&self, amount: Minor) -> bool {
+        let AccountBalances { ledger, debits_in_transit, credits_in_transit, .. } = self.balances;
+        amount.is_positive()
+            && amount <= Minor::AMOUNT_MAX
+            && (ledger - amount).is_within_balance_bounds()
+            && (ledger + amount).is_within_balance_bounds()
+            && (debits_in_transit + amount).is_within_balance_bounds()
+            && (credits_in_transit + amount).is_within_balance_bounds()
+    }
+
+    /// Puts money into transit.
+    fn send(&mut self, direction: TransferDirection, amount: Minor, effects: &mut Vec<Effect>) {
+        match direction {
+            TransferDirection::Deposit => {
+                self.balances.credits_in_transit += amount;
+                self.post(Book::Bank, Book::TransitIn, amount, effects);
+            }
+            TransferDirection::Withdrawal => {
+                self.balances.debits_in_transit += amount;
+                self.post(Book::Funds, Book::TransitOut, amount, effects);
+            }
+        }
+    }
+
+    /// Takes money out of transit to where it came from.
+    fn recall(&mut self, direction: TransferDirection, amount: Minor, effects: &mut Vec<Effect>) {
+        match direction {
+            TransferDirection::Deposit => {
+                self.balances.credits_in_transit -= amount;
+                self.post(Book::TransitIn, Book::Bank, amount, effects);
+            }
+            TransferDirection::Withdrawal => {
+                self.balances.debits_in_transit -= amount;
+                self.post(Book::TransitOut, Book::Funds, amount, effects);
+            }
+        }
+        self.assert_transit();
+    }
+
+    /// Takes money out of transit to where it goes.
+    fn settle(
+        &mut self,
+        direction: TransferDirection,
+        amount: Minor,
+        progress: &mut TransactionProgress,
+        effects: &mut Vec<Effect>,
+    ) {
+        match direction {
+            TransferDirection::Deposit => {
+                self.balances.credits_in_transit -= amount;
+                self.post(Book::TransitIn, Book::Funds, amount, effects);
+            }
+            TransferDirection::Withdrawal => {
+                self.balances.debits_in_transit -= amount;
+                self.post(Book::TransitOut, Book::Bank, amount, effects);
+            }
+        }
+        self.assert_transit();
+        self.balances.ledger += signed(direction, amount);
+        progress.posted -= signed(direction, amount);
+        progress.state = TransactionState::Completed;
+        progress.is_final = true;
+        progress.posted_at = Some(self.moment.at);
+    }
+
+    /// Moves settled money the other way.
+    fn compensate(
+        &mut self,
+        direction: TransferDirection,
+        amount: Minor,
+        progress: &mut TransactionProgress,
+        effects: &mut Vec<Effect>,
+    ) {
+        match direction {
+            TransferDirection::Deposit => self.post(Book::Funds, Book::Bank, amount, effects),
+            TransferDirection::Withdrawal => self.post(Book::Bank, Book::Funds, amount, effects),
+        }
+        self.balances.ledger -= signed(direction, amount);
+        progress.posted += signed(direction, amount);
+    }
+
+    fn assert_transit(&self) {
+        assert!(self.balances.credits_in_transit >= Minor::ZERO, "no more arrives than was sent");
+        assert!(self.balances.debits_in_transit >= Minor::ZERO, "no more leaves than was sent");
+    }
+
+    /// Writes the statement line of what was just settled or came back.
+    fn write_line(&mut self, amount: Minor, description: &str, effects: &mut Vec<Effect>) {
+        self.balances.line_count += 1;
+        let seq: LineSeq = self.state.last_line.next();
+        let company = self.state.account(self.account).company;
+        effects.push(Effect::StatementLine(Box::new(StatementLine {
+            seq,
+            id: self.moment.ids.line_id(self.moment.at, seq),
+            account: self.account,
+            number: self.balances.line_count,
+            amount,
+            transaction: self.transaction,
+            card: None,
+            member: None,
+            description: description.to_owned(),
+            posted_on: self.state.day_at(company, self.moment.at).date,
+            posted_at: self.moment.at,
+        })));
+    }
+
+    fn post(&self, from: Book, to: Book, amount: Minor, effects: &mut Vec<Effect>) {
+        let (account, transaction) = (self.account, self.transaction);
+        effects.push(Effect::Posting(Posting { account, transaction, from, to, amount }));
+    }
+
+    fn reply(
+        &self,
+        outcome: TransferOutcome,
+        id: TransactionId,
+        response_code: ResponseCode,
+    ) -> TransferReply {
+        TransferReply {
+            outcome,
+            transaction: Some(id),
+            response_code,
+            available_balance: self.balances.available_balance(),
+            currency: self.state.account(self.account).currency,
+        }
+    }
+
+    /// Reports what the balances look like now, where they changed.
+    fn close(self, effects: &mut Vec<Effect>) {
+        if self.balances != self.state.account(self.account).balances {
+            effects.push(Effect::AccountBalances(self.account, self.balances));
+        }
+    }
+}
