@@ -15,6 +15,7 @@ use cardswitch_engine::domain::transaction::{TransactionKind, TransactionRecord}
 use cardswitch_engine::store::Snapshot;
 use chrono::DateTime;
 use quick_xml::Writer;
+use quick_xml::escape::escape;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesPI, BytesStart, BytesText, Event};
 
 use super::export::{Entry, Export};
@@ -118,6 +119,7 @@ fn write_end(export: &Export) -> io::Result<Bytes> {
     let mut elements = Elements::new(export.account.currency);
     let today = date_at(export.company.zone, export.drawn_at);
     let closed_at = render_day(export.closed_on(today));
+    elements.break_line()?;
     elements.close("BANKTRANLIST")?;
     elements.balance("LEDGERBAL", export.balance, &closed_at)?;
     elements.balance("AVAILBAL", export.available_balance, &render_instant(export.drawn_at))?;
@@ -130,6 +132,7 @@ fn write_end(export: &Export) -> io::Result<Bytes> {
         elements.close(name)?;
     }
     elements.close("OFX")?;
+    elements.break_line()?;
     Ok(elements.finish())
 }
 
@@ -151,7 +154,14 @@ impl Elements {
     fn declare(&mut self) -> io::Result<()> {
         let declaration = BytesDecl::new("1.0", Some("UTF-8"), Some("no"));
         self.writer.write_event(Event::Decl(declaration))?;
-        self.writer.write_event(Event::PI(BytesPI::new(HEADER)))
+        self.break_line()?;
+        self.writer.write_event(Event::PI(BytesPI::new(HEADER)))?;
+        self.break_line()
+    }
+
+    /// Between elements, for those who look at the file.
+    fn break_line(&mut self) -> io::Result<()> {
+        self.writer.write_event(Event::Text(BytesText::from_escaped("\n")))
     }
 
     fn open(&mut self, name: &str) -> io::Result<()> {
@@ -164,7 +174,7 @@ impl Elements {
 
     fn text(&mut self, name: &str, text: &str) -> io::Result<()> {
         self.open(name)?;
-        self.writer.write_event(Event::Text(BytesText::new(text)))?;
+        self.writer.write_event(Event::Text(BytesText::from_escaped(ascii(text))))?;
         self.close(name)
     }
 
@@ -195,6 +205,7 @@ impl Elements {
     /// One STMTTRN. Source: OFX 2.2, section 11.4.4.1; its order is prescribed.
     fn line(&mut self, entry: &Entry, origin: &TransactionRecord) -> io::Result<()> {
         let line = &entry.line;
+        self.break_line()?;
         self.open("STMTTRN")?;
         self.text("TRNTYPE", type_of(origin.kind, line.amount))?;
         self.text("DTPOSTED", &render_day(line.posted_on))?;
@@ -235,6 +246,20 @@ fn name_of(origin: &TransactionRecord, description: &str) -> String {
     let names = [merchant, bank_account, description, "Statement line"];
     let names = names.into_iter().map(|name| cut(name, NAME_CHARS_MAX));
     names.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
+}
+
+/// A text as markup, all of it ASCII: some readers take nothing else, and those of XML know no
+/// difference. Source: XML 1.0, section 4.1.
+fn ascii(text: &str) -> String {
+    let mut markup = String::with_capacity(text.len());
+    for char in escape(text).chars() {
+        if char.is_ascii() {
+            markup.push(char);
+        } else {
+            markup.push_str(&format!("&#{};", u32::from(char)));
+        }
+    }
+    markup
 }
 
 /// The first characters of a text, in one line, without what XML cannot hold.
@@ -306,7 +331,7 @@ mod tests {
     #[test]
     fn markup_in_texts_is_escaped() {
         let mut elements = Elements::new(CurrencyCode(840));
-        elements.text("NAME", "A&B <C>").unwrap();
-        assert_eq!(elements.finish(), "<NAME>A&amp;B &lt;C&gt;</NAME>");
+        elements.text("NAME", "A&B <C> é山").unwrap();
+        assert_eq!(elements.finish(), "<NAME>A&amp;B &lt;C&gt; &#233;&#23665;</NAME>");
     }
 }

@@ -2,6 +2,7 @@
 
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::StatementLine;
+use cardswitch_engine::domain::transaction::TransactionKind;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::fonts::Fonts;
@@ -129,8 +130,10 @@ impl LineRow {
 fn far_end(snapshot: &Snapshot, line: &StatementLine) -> Result<String, StoreError> {
     let origin = Background::read(snapshot, line)?.origin.record;
     let bank_account = origin.bank_account.map(|account| account.name);
-    let merchant = || origin.merchant.map(|merchant| merchant.name.to_string());
-    Ok(bank_account.or_else(merchant).unwrap_or_default())
+    let merchant = origin.merchant.map(|merchant| merchant.name.to_string());
+    let name = bank_account.into_iter().chain(merchant).find(|name| !name.trim().is_empty());
+    let kind = if origin.kind == TransactionKind::BankTransfer { "Bank transfer" } else { "" };
+    Ok(name.unwrap_or_else(|| kind.to_owned()))
 }
 
 impl Row {

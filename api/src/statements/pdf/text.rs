@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use harfrust::{Direction, UnicodeBuffer};
 use krilla::text::{GlyphId, KrillaGlyph};
-use unicode_bidi::BidiInfo;
+use unicode_bidi::{BidiInfo, Level};
 
 use super::fonts::{FaceIndex, Fonts, Weight};
 
@@ -95,7 +95,8 @@ impl Fonts {
     }
 
     fn runs(&self, text: &str, weight: Weight) -> Vec<Run> {
-        let bidi = BidiInfo::new(text, None);
+        // The document reads from left to right, whatever script a description starts with.
+        let bidi = BidiInfo::new(text, Some(Level::ltr()));
         let mut runs = Vec::new();
         for paragraph in &bidi.paragraphs {
             let (levels, ranges) = bidi.visual_runs(paragraph, paragraph.range.clone());
