@@ -20,7 +20,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FORMATS = ["csv", "ofx", "pdf"]
-# Half of BATCH_LEN_MAX: a batch of this size stays below the longest body.
+# As many as stay well below the longest body.
 BATCH_LEN = 100
 MERCHANTS = ["Harbor Grocery", "Blue Bottle Coffee", "Café Müller", "Northwind Air", "東京書店"]
 
@@ -51,6 +51,7 @@ class Switch:
         self.http.close()
         self.process.terminate()
         self.process.wait()
+        self.process.stdout.close()
 
     def post(self, path: str, key: str, body) -> list:
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
@@ -93,14 +94,15 @@ def fill(switch: Switch, key: str, cards: list[dict], lines: int) -> None:
     for start in range(0, lines, BATCH_LEN):
         batch = [forced(cards, number) for number in range(start, min(lines, start + BATCH_LEN))]
         answers = switch.post("/network/v1/batch", key, batch)
-        assert not any("detail" in answer for answer in answers), answers[0]
+        refused = [answer for answer in answers if answer.get("outcome") != "posted"]
+        assert not refused, refused[0]
 
 
 def forced(cards: list[dict], number: int) -> dict:
     merchant = {"mid": f"M{number % 97}", "mcc": 5411, "name": MERCHANTS[number % len(MERCHANTS)]}
     merchant |= {"city": "Austin", "state": "TX", "country": "US", "zip": "78701"}
     card = cards[number % len(cards)]["pan"]
-    body = {"type": "presentment", "card_number": card, "amount": 1 + number % 900 / 100}
+    body = {"type": "presentment", "card_number": card, "amount": f"{1 + number % 9}.{number % 100:02}"}
     return body | {"rrn": f"{number:012}", "acquirer": "400001", "merchant": merchant}
 
 
