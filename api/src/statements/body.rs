@@ -52,3 +52,47 @@ impl<W: StatementWriter + Unpin> HttpBody for StatementBody<W> {
         Poll::Ready(piece.transpose().map(|piece| piece.map(Frame::data)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Gives so many pieces, then an error if it is to break.
+    struct Pieces {
+        left: u8,
+        breaks: bool,
+    }
+
+    impl StatementWriter for Pieces {
+        fn next_piece(&mut self) -> Result<Option<Bytes>, StatementError> {
+            if self.left == 0 && self.breaks {
+                return Err(StatementError::Pdf { what: "broken".to_owned() });
+            }
+            let is_left = self.left > 0;
+            self.left = self.left.saturating_sub(1);
+            Ok(is_left.then(|| Bytes::from_static(b"piece")))
+        }
+    }
+
+    /// What ten polls give: `r`est, `p`iece, `e`rror or end (`.`).
+    fn polled(left: u8, breaks: bool) -> String {
+        let mut body = StatementBody::new(Pieces { left, breaks });
+        let mut context = Context::from_waker(Waker::noop());
+        let mut poll = || match Pin::new(&mut body).poll_frame(&mut context) {
+            Poll::Pending => 'r',
+            Poll::Ready(Some(Ok(_))) => 'p',
+            Poll::Ready(Some(Err(_))) => 'e',
+            Poll::Ready(None) => '.',
+        };
+        (0..10).map(|_| poll()).collect()
+    }
+
+    #[test]
+    fn others_have_the_thread_between_pieces_and_nothing_comes_after_the_end() {
+        assert_eq!(polled(3, false), "prprpr....");
+        assert_eq!(polled(0, false), "..........");
+        assert_eq!(polled(2, true), "prpre.....");
+    }
+}

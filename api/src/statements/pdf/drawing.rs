@@ -76,7 +76,7 @@ enum Ink {
     Pale,
 }
 
-/// A piece of text and where it stands.
+/// How a text looks.
 #[derive(Clone, Copy, Debug)]
 struct Style {
     weight: Weight,
@@ -210,10 +210,10 @@ struct Pen<'s> {
 
 impl Pen<'_> {
     fn letterhead(&mut self, head: &Head, totals: &Totals) -> Result<(), StatementError> {
-        self.fitted(&head.company, LEFT, 60.0, TITLE, 330.0)?;
+        self.fitted(&head.company, (LEFT, 60.0), TITLE, 330.0)?;
         self.right("Account statement", RIGHT, 60.0, SUBTITLE)?;
         for (line, y) in head.address.iter().zip([76.0, 88.0, 100.0]) {
-            self.fitted(line, LEFT, y, QUIET, RIGHT - LEFT)?;
+            self.fitted(line, (LEFT, y), QUIET, RIGHT - LEFT)?;
         }
         self.rule(LEFT, 114.0, RIGHT - LEFT, Ink::Pale);
         let details = [
@@ -223,9 +223,9 @@ impl Pen<'_> {
             ("Currency", &head.currency),
             ("Issued", &head.drawn_at),
         ];
-        for ((name, value), y) in details.into_iter().zip((0..).map(|place| summary_y(place))) {
+        for ((name, value), y) in details.into_iter().zip((0..).map(summary_y)) {
             self.left(name, LEFT, y, QUIET)?;
-            self.fitted(value, VALUE_LEFT, y, PLAIN, SUMMARY_LEFT - VALUE_LEFT - 12.0)?;
+            self.fitted(value, (VALUE_LEFT, y), PLAIN, SUMMARY_LEFT - VALUE_LEFT - 12.0)?;
         }
         self.summary(totals)
     }
@@ -237,7 +237,7 @@ impl Pen<'_> {
             (format!("Debits ({})", totals.debit_count), totals.debits, PLAIN),
             ("Closing balance".to_owned(), totals.closing, STRONG),
         ];
-        for ((name, minor, style), y) in rows.into_iter().zip((0..).map(|place| summary_y(place))) {
+        for ((name, minor, style), y) in rows.into_iter().zip((0..).map(summary_y)) {
             self.left(&name, SUMMARY_LEFT, y, style)?;
             self.amount(minor, RIGHT, y, style)?;
         }
@@ -246,7 +246,7 @@ impl Pen<'_> {
     }
 
     fn running_head(&mut self, head: &Head) -> Result<(), StatementError> {
-        self.fitted(&head.company, LEFT, 52.0, QUIET, 300.0)?;
+        self.fitted(&head.company, (LEFT, 52.0), QUIET, 300.0)?;
         self.right("Account statement", RIGHT, 52.0, QUIET)
     }
 
@@ -337,8 +337,7 @@ impl Pen<'_> {
     fn fitted(
         &mut self,
         text: &str,
-        x: f32,
-        y: f32,
+        (x, y): (f32, f32),
         style: Style,
         width: f32,
     ) -> Result<(), StatementError> {
