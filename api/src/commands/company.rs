@@ -67,7 +67,7 @@ pub struct SetArgs {
     /// Attempts one card may make in an hour; 0 switches the limit off
     #[arg(long, value_name = "N")]
     velocity_per_hour: Option<u16>,
-    /// Whether terminals may approve a purchase in part (recorded; nothing acts on it yet)
+    /// Whether a purchase may be approved in part, where the terminal can take less
     #[arg(long, value_name = "BOOL")]
     partial_approval: Option<bool>,
     /// Whether it does business; the cards of a closed company are declined

@@ -80,7 +80,7 @@ pub struct CompanyArgs {
     /// Attempts one card may make in an hour; 0 switches the limit off
     #[arg(long, default_value_t = 0, value_name = "N")]
     velocity_per_hour: u16,
-    /// Let terminals approve a purchase in part (recorded; nothing acts on it yet)
+    /// Let a purchase be approved in part, where the terminal can take less
     #[arg(long)]
     partial_approval: bool,
 }

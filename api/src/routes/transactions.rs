@@ -57,6 +57,8 @@ pub struct TransactionBody {
     /// Extension: every rule that failed, the deciding one first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failed_rules: Vec<&'static str>,
+    /// Extension: what reviewers look for.
+    flags: Vec<&'static str>,
     /// Extension: the purchase it gives money back for.
     #[serde(skip_serializing_if = "Option::is_none")]
     refund_of: Option<TransactionReference>,
@@ -128,6 +130,7 @@ impl TransactionBody {
             created_at: render_time(record.authorized_at),
             kind: render_kind(record.kind),
             failed_rules: record.failed_rules.iter().map(|rule| rule.name()).collect(),
+            flags: progress.flags.names().collect(),
             refund_of: refunded(record, view)?,
         })
     }

@@ -93,6 +93,23 @@ impl TransactionFlags {
     /// A bank transfer that came back.
     pub const RETURNED: Self = Self(1 << 8);
 
+    const NAMES: [(Self, &'static str); 9] = [
+        (Self::ADVICE, "advice"),
+        (Self::FORCED, "forced"),
+        (Self::OVER_CLEARED, "over_cleared"),
+        (Self::AFTER_FINAL, "after_final"),
+        (Self::CONSUMED_SINGLE_USE, "consumed_single_use"),
+        (Self::HOLD_EXPIRED, "hold_expired"),
+        (Self::OVER_REFUNDED, "over_refunded"),
+        (Self::PARTIALLY_APPROVED, "partially_approved"),
+        (Self::RETURNED, "returned"),
+    ];
+
+    /// What those that are set are called, in the order of their bits.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| name)
+    }
+
     /// Whether all of `other` are set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {

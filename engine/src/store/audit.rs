@@ -59,6 +59,7 @@ impl Snapshot {
         for (slot, tally) in &audit.accounts {
             tally.report(*slot, &mut figures);
         }
+        audit.report_all_accounts(&mut figures);
         audit.report_cards(&mut figures);
         Ok(figures)
     }
@@ -308,6 +309,22 @@ impl Audit {
             if part.day == card.usage.day {
                 card.day_spent += minor(part.amount);
             }
+        }
+    }
+
+    /// What must hold over all accounts together.
+    fn report_all_accounts(&self, figures: &mut Vec<AuditFigure>) {
+        let sum = |value: fn(&AccountTally) -> i128| self.accounts.values().map(value).sum();
+        let rows: [(_, i128, i128); 2] = [
+            ("sum of all books", 0, sum(|tally| tally.books.values().sum())),
+            (
+                "sum of ledger balances = sum of statement lines",
+                sum(|tally| tally.lines),
+                sum(|tally| minor(tally.balances.ledger)),
+            ),
+        ];
+        for (name, expected, found) in rows {
+            figures.push(AuditFigure { name: format!("all accounts: {name}"), expected, found });
         }
     }
 

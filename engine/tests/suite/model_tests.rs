@@ -14,13 +14,15 @@ use cardswitch_engine::shard::ShardState;
 
 use crate::driver::{Driver, id_mint};
 use crate::model::{Model, date_in};
+use crate::names::Names;
 use crate::rng::{Rng, number_from_environment};
+use crate::shrink::{Failure, failure_of, shrink};
 use crate::workload::Workload;
 
 const STEPS: u64 = 100_000;
 /// The model adds everything up each time, so a run is cut into programs of this length.
 const STEPS_PER_PROGRAM: u64 = 5_000;
-const STEPS_BETWEEN_AUDITS: u64 = 100;
+const STEPS_BETWEEN_AUDITS: usize = 100;
 
 /// A shard and its model on their way through one program.
 pub(crate) struct Pair {
@@ -28,9 +30,21 @@ pub(crate) struct Pair {
     pub(crate) model: Model,
     pub(crate) workload: Workload,
     seed: u64,
-    step: u64,
+    /// Everything that was drawn since the opening, for who shrinks it.
+    drawn: Vec<Step>,
     /// How often each answer was given.
     answers: BTreeMap<String, u64>,
+}
+
+/// A command, and when it comes.
+#[derive(Clone, Debug)]
+struct Step {
+    at: Timestamp,
+    command: Command,
+    /// Whether timers run before, for themselves: the loop runs them also when nobody asks.
+    after_timers: bool,
+    /// The newest transaction after it, where it made one.
+    made: Option<TransactionSeq>,
 }
 
 impl Pair {
@@ -40,44 +54,76 @@ impl Pair {
             model: Model::new(id_mint()),
             workload: Workload::new(seed),
             seed,
-            step: 0,
+            drawn: Vec::new(),
             answers: BTreeMap::new(),
         };
         for command in pair.workload.opening() {
-            pair.carry_out(&command);
+            let mut step = pair.timed(command);
+            pair.carry_out(&mut step);
         }
         pair
     }
 
     pub(crate) fn step(&mut self) {
         let command = self.workload.draw(&self.model);
-        self.carry_out(&command);
+        let mut step = self.timed(command);
+        // Who shrinks needs a step that fails as well.
+        self.drawn.push(step.clone());
+        self.carry_out(&mut step);
+        let at = step.at;
+        self.drawn.pop();
+        self.drawn.push(step);
+        if self.drawn.len().is_multiple_of(STEPS_BETWEEN_AUDITS) {
+            self.audit(at);
+        }
     }
 
-    fn carry_out(&mut self, command: &Command) {
-        self.step += 1;
+    fn timed(&mut self, command: Command) -> Step {
         let at = self.workload.pass_time();
-        // The loop runs timers also when nobody asks.
-        if self.workload.rng.chance(10) {
+        let after_timers = self.workload.rng.chance(10);
+        Step { at, command, after_timers, made: None }
+    }
+
+    /// The same opening, then only these steps, compared in everything after each.
+    fn replay(seed: u64, steps: &[Step]) -> Self {
+        let mut pair = Self::new(seed);
+        let mut names = Names::new();
+        for step in steps {
+            let mut again = Step { command: names.applied_to(&step.command), ..step.clone() };
+            pair.carry_out(&mut again);
+            if let (Some(before), Some(now)) = (step.made, again.made) {
+                names.learn(step.at, before, now);
+            }
+            pair.audit(step.at);
+        }
+        pair
+    }
+
+    fn carry_out(&mut self, step: &mut Step) {
+        let Step { at, command, after_timers, made } = step;
+        let (at, newest) = (*at, self.model.last_seq);
+        if *after_timers {
             self.driver.run_due(at);
         }
-        let context = format!("seed {} step {} at {}: {command:?}", self.seed, self.step, at.0);
+        let context = format!("{} at {}: {command:?}", self.context(), at.0);
         let expected = self.model.expect(at.0, command);
         let mut found = self.driver.run(at, command);
         if let Reply::Done(seq) = &mut found {
             *seq = RecordSeq(0);
         }
+        *made = (self.model.last_seq > newest).then_some(TransactionSeq(self.model.last_seq));
         assert_eq!(found, expected, "{context}");
         *self.answers.entry(kind_of(&found)).or_default() += 1;
-        if self.step.is_multiple_of(STEPS_BETWEEN_AUDITS) {
-            self.audit(at);
-        }
+    }
+
+    fn context(&self) -> String {
+        format!("seed {} step {}", self.seed, self.drawn.len())
     }
 
     /// Compares everything.
     pub(crate) fn audit(&mut self, at: Timestamp) {
         let state = &self.driver.state;
-        let context = format!("seed {} step {}", self.seed, self.step);
+        let context = self.context();
         for company in 0..self.model.companies.len() {
             let slot = AccountSlot(company as u32);
             let balances = state.balances(slot);
@@ -178,6 +224,45 @@ fn audit_books(payload: &[u8]) {
     }
 }
 
+fn run_program(pair: &mut Pair, length: u64) {
+    for _ in 0..length {
+        pair.step();
+    }
+    let at = pair.workload.pass_time();
+    pair.model.pass_time(at.0);
+    pair.driver.run_due(at);
+    pair.audit(at);
+    audit_books(&pair.driver.payload);
+}
+
+/// What failed, with the fewest steps after the opening that fail in the same file: a replay compares
+/// everything after each step, so it may see the same fault by another check.
+fn shrunk(pair: &Pair, failure: Failure) -> String {
+    let fails = |steps: &[Step]| {
+        let again = failure_of(|| drop(Pair::replay(pair.seed, steps)));
+        again.is_some_and(|again| again.file() == failure.file())
+    };
+    // A failure that only a program's end shows has nothing to shrink.
+    let steps = if fails(&pair.drawn) { shrink(pair.drawn.clone(), fails) } else { Vec::new() };
+    let listed: String = steps.iter().map(|step| format!("\n  {step:?}")).collect();
+    let Failure { place, message } = failure;
+    format!("{message}\nat {place}, with {} of {} steps:{listed}", steps.len(), pair.drawn.len())
+}
+
+/// A check that fails as soon as something was reversed needs a purchase and its reversal.
+#[test]
+fn a_failing_program_shrinks_to_the_steps_it_needs() {
+    let mut pair = Pair::new(Rng::seed_from_environment());
+    let reversed = "reversal Reversed";
+    while !pair.answers.contains_key(reversed) {
+        pair.step();
+    }
+    let has_reversed =
+        |steps: &[Step]| Pair::replay(pair.seed, steps).answers.contains_key(reversed);
+    let steps = shrink(pair.drawn.clone(), has_reversed);
+    assert!(pair.drawn.len() > steps.len() && (2..=3).contains(&steps.len()), "{steps:#?}");
+}
+
 #[test]
 fn the_shard_answers_as_the_model_does() {
     let steps = number_from_environment("CARDSWITCH_MODEL_STEPS").unwrap_or(STEPS);
@@ -187,15 +272,11 @@ fn the_shard_answers_as_the_model_does() {
     let mut done = 0;
     for program in 0..steps.div_ceil(STEPS_PER_PROGRAM) {
         let mut pair = Pair::new(seed + program);
-        for _ in 0..STEPS_PER_PROGRAM.min(steps - done) {
-            pair.step();
-            done += 1;
+        let length = STEPS_PER_PROGRAM.min(steps - done);
+        if let Some(failure) = failure_of(|| run_program(&mut pair, length)) {
+            panic!("{}", shrunk(&pair, failure));
         }
-        let at = pair.workload.pass_time();
-        pair.model.pass_time(at.0);
-        pair.driver.run_due(at);
-        pair.audit(at);
-        audit_books(&pair.driver.payload);
+        done += length;
         for (answer, count) in pair.answers {
             *answers.entry(answer).or_default() += count;
         }
