@@ -373,6 +373,42 @@ fn period_without_lines_opens_and_closes_with_the_same_balance() {
     assert_eq!(before.len(), 1, "nothing was posted before the company was there");
 }
 
+/// Blank descriptions were printed as blank rows, which no accountant can tell apart.
+#[test]
+fn bank_movements_are_named_and_what_came_back_has_two_lines() {
+    let world = World::new(873);
+    let network = world.switch.network_api();
+    let account_id = &world.installation.credentials.account_id;
+    let send = |amount: f64, name: &str| {
+        let bank = json!({"description": "", "name": name, "number": ""});
+        let body = json!({"account_id": account_id, "amount": amount, "bank_account": bank,
+            "settled": true});
+        network.post("/network/v1/transfers", &body).expect(200)["transaction_id"].clone()
+    };
+    let deposit = send(40.0, "");
+    send(-15.0, "");
+    send(-1.0, "Payroll account");
+    let id = deposit.as_str().expect("an id");
+    network.post(&format!("/network/v1/transfers/{id}/return"), &json!({})).expect(200);
+
+    let page = world.get("statement-lines?number__gt=5&ordering=number").expect(200);
+    let rows = page["results"].as_array().expect("results");
+    let amounts: Vec<i64> = rows.iter().map(|row| minor(&row["amount"])).collect();
+    assert_eq!(amounts, [4_000, -1_500, -100, -4_000]);
+    assert_eq!((&rows[0]["origin"]["id"], &rows[3]["origin"]["id"]), (&deposit, &deposit));
+    assert_eq!(rows[0]["origin"]["state"], "canceled", "as the transaction is now");
+    let days = "start_date=2026-03-10&end_date=2026-03-10";
+    let pdf = read_pdf(&world.get(&format!("statement.pdf?{days}")));
+    let ofx = world.get(&format!("statement.ofx?{days}")).text();
+    let names = ["Deposit", "Withdrawal", "Payroll account", "Deposit returned"];
+    assert_eq!(elements(&ofx, "NAME").take(4).collect::<Vec<_>>(), names);
+    let printed: Vec<&str> = pdf.lines().filter(|line| printed_line(line).is_some()).collect();
+    assert_eq!(printed.len(), 4);
+    for (line, name) in printed.iter().zip(names) {
+        assert!(line.contains(name), "no `{name}` in {line}");
+    }
+}
+
 /// Lines are read in pages: the seams must neither lose a line nor count one twice.
 #[test]
 fn long_statement_has_every_line_in_every_format() {

@@ -13,7 +13,7 @@ MERCHANTS = ["Café & <Söhne>", "山田太郎商店", "محل الورود", "=
 
 
 def spend(switch) -> list[Decimal]:
-    """Posts a purchase with each merchant and a deposit; returns the amounts of their lines."""
+    """Posts a purchase with each merchant, a deposit and a withdrawal; returns what moved."""
     card = switch.card("ordinary")
     amounts = []
     for place, name in enumerate(MERCHANTS, start=1):
@@ -29,7 +29,9 @@ def spend(switch) -> list[Decimal]:
     bank_account = {"description": "First Bank", "name": "Checking", "number": "0042"}
     body = {"account_id": switch.credentials["account_id"], "amount": 1000, "settled": True}
     switch.post("/network/v1/transfers", body | {"bank_account": bank_account})
-    return amounts + [Decimal(1000)]
+    # Of this withdrawal nothing is known but that it was one.
+    switch.post("/network/v1/transfers", body | {"amount": -7})
+    return amounts + [Decimal(1000), Decimal(-7)]
 
 
 def test_every_line_is_read_with_its_id_day_and_amount(switch):
@@ -66,7 +68,11 @@ def test_every_line_is_read_with_its_id_day_and_amount(switch):
     assert [each.amount for each in read] == [line["amount"] for line in lines]
     assert [each.date.date().isoformat() for each in read] == [line["date"] for line in lines]
     assert [each.memo for each in read] == [line["description"] for line in lines]
-    assert [each.payee for each in read[1:-1]] == [name[:32].strip() for name in MERCHANTS]
-    assert [each.type for each in read] == ["xfer"] + ["pos"] * len(MERCHANTS) + ["xfer"]
-    assert [each.sic for each in read[1:-1]] == ["5812"] * len(MERCHANTS)
+    assert [each.payee for each in read[1:]] == [
+        *(name[:32].strip() for name in MERCHANTS),
+        "Checking",
+        "Withdrawal",
+    ]
+    assert [each.type for each in read] == ["xfer"] + ["pos"] * len(MERCHANTS) + ["xfer"] * 2
+    assert [each.sic for each in read[1:-2]] == ["5812"] * len(MERCHANTS)
     assert sum(each.amount for each in read) == statement.balance, "the first line opened it"

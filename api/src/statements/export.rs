@@ -11,6 +11,7 @@ use cardswitch_engine::domain::ids::{AccountId, AccountSlot, Timestamp};
 use cardswitch_engine::domain::member::Member;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::StatementLine;
+use cardswitch_engine::domain::transaction::{TransactionKind, TransferDirection};
 use cardswitch_engine::store::query::{LineFilter, LineSpan, TransactionRow};
 use cardswitch_engine::store::{Snapshot, StoreError};
 
@@ -169,6 +170,18 @@ impl Background {
     }
 }
 
+/// What a line is called that nothing else names.
+pub(super) const fn movement(kind: TransactionKind, amount: Minor) -> &'static str {
+    match (kind.transfer_direction(), amount.0 < 0) {
+        (Some(TransferDirection::Deposit), false) => "Deposit",
+        (Some(TransferDirection::Deposit), true) => "Deposit returned",
+        (Some(TransferDirection::Withdrawal), true) => "Withdrawal",
+        (Some(TransferDirection::Withdrawal), false) => "Withdrawal returned",
+        (None, true) => "Purchase",
+        (None, false) => "Refund",
+    }
+}
+
 /// The ledger balance before the first line of the span.
 async fn balance_before(switch: &Switch, found: &Found) -> Result<Minor, ApiError> {
     let (first, end) = (found.span.numbers().start, found.line_count + 1);
@@ -195,5 +208,25 @@ async fn sum_of(
         sum += lines.iter().map(|line| line.amount).sum();
         // Others want this thread too.
         tokio::task::yield_now().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_without_a_name_are_called_by_what_moved() {
+        let rows = [
+            (TransactionKind::BankTransfer, 1, "Deposit"),
+            (TransactionKind::BankTransfer, -1, "Deposit returned"),
+            (TransactionKind::BankWithdrawal, -1, "Withdrawal"),
+            (TransactionKind::BankWithdrawal, 1, "Withdrawal returned"),
+            (TransactionKind::Purchase, -1, "Purchase"),
+            (TransactionKind::Refund, 1, "Refund"),
+        ];
+        for (kind, amount, expected) in rows {
+            assert_eq!(movement(kind, Minor(amount)), expected, "{kind:?} {amount}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionRecord};
 use cardswitch_engine::store::Snapshot;
 use chrono::DateTime;
@@ -18,7 +19,7 @@ use quick_xml::Writer;
 use quick_xml::escape::escape;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesPI, BytesStart, BytesText, Event};
 
-use super::export::{Entry, Export};
+use super::export::{Background, Entry, Export, movement};
 use super::{StatementError, StatementWriter};
 use crate::wire::amount::Amount;
 use crate::wire::currency::render_currency;
@@ -26,8 +27,9 @@ use crate::wire::currency::render_currency;
 /// The longest texts. Source: OFX 2.2, section 11.4.3. Units: characters.
 const NAME_CHARS_MAX: usize = 32;
 const MEMO_CHARS_MAX: usize = 255;
+/// CHOICE: the account has no routing number; readers want nine digits there.
 const BANK_ID: &str = "000000000";
-/// Who signs on, as there is no sign-on here. Source: OFX 2.2, section 2.5.1.
+/// Source: OFX 2.2, section 2.2.2.
 const HEADER: &str = "OFX OFXHEADER=\"200\" VERSION=\"220\" SECURITY=\"NONE\" OLDFILEUID=\"NONE\" NEWFILEUID=\"NONE\"";
 /// The elements around the lines, from the outside in.
 const AROUND_STATEMENT: [&str; 3] = ["BANKMSGSRSV1", "STMTTRNRS", "STMTRS"];
@@ -82,7 +84,7 @@ impl StatementWriter for OfxStatement {
 }
 
 fn origin_of(snapshot: &Snapshot, entry: &Entry) -> Result<TransactionRecord, StatementError> {
-    let background = super::export::Background::read(snapshot, &entry.line)?;
+    let background = Background::read(snapshot, &entry.line)?;
     Ok(background.origin.record)
 }
 
@@ -104,7 +106,6 @@ fn write_head(export: &Export) -> io::Result<Bytes> {
     elements.open("STMTRS")?;
     elements.text("CURDEF", &render_currency(export.account.currency))?;
     elements.open("BANKACCTFROM")?;
-    // CHOICE: the account has no routing number; readers want nine digits there.
     elements.text("BANKID", BANK_ID)?;
     elements.text("ACCTID", &export.account.number)?;
     elements.text("ACCTTYPE", "CHECKING")?;
@@ -216,7 +217,7 @@ impl Elements {
         if let Some(mcc) = origin.merchant.as_ref().and_then(|merchant| merchant.mcc) {
             self.text("SIC", &format!("{:04}", mcc.0))?;
         }
-        self.text("NAME", &name_of(origin, &line.description))?;
+        self.text("NAME", &name_of(origin, line))?;
         let memo = cut(&line.description, MEMO_CHARS_MAX);
         if !memo.is_empty() {
             self.text("MEMO", &memo)?;
@@ -232,18 +233,23 @@ impl Elements {
 /// Source: OFX 2.2, section 11.4.4.3.
 const fn type_of(kind: TransactionKind, amount: Minor) -> &'static str {
     match (kind, amount.0 < 0) {
-        (TransactionKind::BankTransfer, _) => "XFER",
+        (TransactionKind::BankTransfer | TransactionKind::BankWithdrawal, _) => "XFER",
         (TransactionKind::Cash, true) => "ATM",
         (TransactionKind::Refund, true) => "DEBIT",
-        (_, true) => "POS",
+        (
+            TransactionKind::Purchase
+            | TransactionKind::SingleMessagePurchase
+            | TransactionKind::Verification,
+            true,
+        ) => "POS",
         (_, false) => "CREDIT",
     }
 }
 
-fn name_of(origin: &TransactionRecord, description: &str) -> String {
+fn name_of(origin: &TransactionRecord, line: &StatementLine) -> String {
     let merchant = origin.merchant.as_ref().map_or("", |merchant| &merchant.name);
     let bank_account = origin.bank_account.as_ref().map_or("", |account| &account.name);
-    let names = [merchant, bank_account, description, "Statement line"];
+    let names = [merchant, bank_account, &line.description, movement(origin.kind, line.amount)];
     let names = names.into_iter().map(|name| cut(name, NAME_CHARS_MAX));
     names.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
 }
@@ -322,6 +328,8 @@ mod tests {
             (TransactionKind::Cash, -1, "ATM"),
             (TransactionKind::BankTransfer, 1, "XFER"),
             (TransactionKind::BankTransfer, -1, "XFER"),
+            (TransactionKind::BankWithdrawal, -1, "XFER"),
+            (TransactionKind::BankWithdrawal, 1, "XFER"),
         ];
         for (kind, amount, expected) in rows {
             assert_eq!(type_of(kind, Minor(amount)), expected, "{kind:?} {amount}");

@@ -2,12 +2,11 @@
 
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::StatementLine;
-use cardswitch_engine::domain::transaction::TransactionKind;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::fonts::Fonts;
 use crate::statements::StatementError;
-use crate::statements::export::{Background, Entry, Export};
+use crate::statements::export::{Background, Entry, Export, movement};
 use crate::wire::time::render_date;
 
 /// Units: points, from the upper edge of the sheet.
@@ -132,8 +131,7 @@ fn far_end(snapshot: &Snapshot, line: &StatementLine) -> Result<String, StoreErr
     let bank_account = origin.bank_account.map(|account| account.name);
     let merchant = origin.merchant.map(|merchant| merchant.name.to_string());
     let name = bank_account.into_iter().chain(merchant).find(|name| !name.trim().is_empty());
-    let kind = if origin.kind == TransactionKind::BankTransfer { "Bank transfer" } else { "" };
-    Ok(name.unwrap_or_else(|| kind.to_owned()))
+    Ok(name.unwrap_or_else(|| movement(origin.kind, line.amount).to_owned()))
 }
 
 impl Row {
