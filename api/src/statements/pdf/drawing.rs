@@ -1,19 +1,16 @@
 //! Puts the sheets of a statement on paper: letterhead, table, foot.
 
-use cardswitch_engine::domain::company::{Address, Company};
-use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::money::Minor;
-use chrono::{DateTime, Datelike, Timelike};
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use krilla::Document;
+use krilla::SerializeSettings;
 use krilla::color::rgb;
 use krilla::geom::{PathBuilder, Point, Rect};
-use krilla::metadata::Metadata;
 use krilla::page::PageSettings;
 use krilla::paint::Fill;
 use krilla::surface::Surface;
-use krilla::{SerializeSettings, metadata};
 
 use super::fonts::{Fonts, Weight};
+use super::head::Head;
 use super::layout::{
     DESCRIPTION_WIDTH, FIRST_ROWS_TOP, LineRow, ROW_LEADING, ROW_SIZE, ROWS_TOP, Row, SHEET_HEIGHT,
     SHEET_WIDTH, Sheet, Totals,
@@ -22,8 +19,6 @@ use super::text::SetText;
 use crate::statements::StatementError;
 use crate::statements::export::Export;
 use crate::wire::amount::Amount;
-use crate::wire::currency::render_currency;
-use crate::wire::time::render_date;
 
 /// Edges of the columns. Units: points from the left edge.
 const LEFT: f32 = 54.0;
@@ -41,18 +36,6 @@ const ROW_ASCENT: f32 = 9.0;
 const FOOT: f32 = SHEET_HEIGHT - 34.0;
 const HAIRLINE: f32 = 0.5;
 
-/// What stands above and below the rows.
-#[derive(Debug)]
-struct Head {
-    company: String,
-    address: Vec<String>,
-    account: String,
-    number: String,
-    period: String,
-    currency: String,
-    drawn_at: String,
-}
-
 /// The document as far as it is drawn.
 pub(super) struct Drawing<'f> {
     document: Document,
@@ -66,7 +49,7 @@ pub(super) struct Drawing<'f> {
 
 /// How amounts are printed.
 #[derive(Clone, Copy, Debug)]
-struct AmountFormat(cardswitch_engine::domain::money::CurrencyCode);
+struct AmountFormat(CurrencyCode);
 
 /// A shade of grey to black.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +80,7 @@ impl<'f> Drawing<'f> {
         let settings = SerializeSettings { enable_tagging: false, ..SerializeSettings::default() };
         let mut document = Document::new_with(settings);
         let head = Head::new(export);
-        document.set_metadata(describe(&head, export));
+        document.set_metadata(head.metadata());
         let amounts = AmountFormat(export.account.currency);
         Self { document, fonts, head, amounts, totals, sheets, sheets_drawn: 0 }
     }
@@ -143,62 +126,6 @@ impl std::fmt::Debug for Drawing<'_> {
         let mut shown = formatter.debug_struct("Drawing");
         shown.field("sheets", &self.sheets).field("sheets_drawn", &self.sheets_drawn).finish()
     }
-}
-
-impl Head {
-    fn new(export: &Export) -> Self {
-        let Export { company, account, period, .. } = export;
-        Self {
-            company: company.name.clone(),
-            address: address_lines(company),
-            account: account.name.clone(),
-            number: account.number.clone(),
-            period: format!("{} to {}", render_date(period.start), render_date(period.end)),
-            currency: render_currency(account.currency),
-            drawn_at: local_time(export.drawn_at, company),
-        }
-    }
-}
-
-fn address_lines(company: &Company) -> Vec<String> {
-    let Address { address_1, address_2, city, state, zip_code, country, .. } =
-        &company.billing_address;
-    let street = joined(&[address_1, address_2], ", ");
-    let place = joined(&[city, &joined(&[state, zip_code], " "), country], ", ");
-    let lines = [street, place, company.website.clone()];
-    lines.into_iter().filter(|line| !line.is_empty()).collect()
-}
-
-fn joined(parts: &[&String], between: &str) -> String {
-    let parts: Vec<&str> =
-        parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect();
-    parts.join(between)
-}
-
-fn local_time(at: Timestamp, company: &Company) -> String {
-    let utc = DateTime::from_timestamp_micros(at.0).unwrap_or(DateTime::UNIX_EPOCH);
-    let local = utc.with_timezone(&company.zone);
-    format!("{} ({})", local.format("%Y-%m-%d %H:%M"), company.zone)
-}
-
-/// What viewers show of the file, and libraries index.
-fn describe(head: &Head, export: &Export) -> Metadata {
-    let utc = DateTime::from_timestamp_micros(export.drawn_at.0).unwrap_or(DateTime::UNIX_EPOCH);
-    let small = |number: u32| u8::try_from(number).unwrap_or_default();
-    let made_at = metadata::DateTime::new(u16::try_from(utc.year()).unwrap_or_default())
-        .month(small(utc.month()))
-        .day(small(utc.day()))
-        .hour(small(utc.hour()))
-        .minute(small(utc.minute()))
-        .second(small(utc.second()))
-        .utc_offset_hour(0)
-        .utc_offset_minute(0);
-    Metadata::new()
-        .title(format!("Statement of account {}, {}", head.number, head.period))
-        .authors(vec![head.company.clone()])
-        .creator("cardswitch".to_owned())
-        .language("en".to_owned())
-        .creation_date(made_at)
 }
 
 /// Draws on one sheet.
@@ -426,13 +353,5 @@ mod tests {
         for (plain, expected) in rows {
             assert_eq!(group_digits(plain), expected);
         }
-    }
-
-    #[test]
-    fn addresses_leave_out_what_is_blank() {
-        let text = |text: &str| text.to_owned();
-        assert_eq!(joined(&[&text("1 Main St"), &text(" ")], ", "), "1 Main St");
-        assert_eq!(joined(&[&text(""), &text("")], ", "), "");
-        assert_eq!(joined(&[&text("Austin"), &text("TX 78701")], ", "), "Austin, TX 78701");
     }
 }

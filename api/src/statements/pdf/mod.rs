@@ -1,12 +1,14 @@
 //! A statement as PDF: a document one would hand to an accountant.
 //!
-//! `fonts` has the letters, `text` sets them, `layout` fills sheets with rows, `drawing` puts sheets
-//! on paper. "Page 1 of N" and the totals on the first page need all lines before the first is
-//! drawn, so they are read twice: lines never change. Drawing takes a thread for seconds, so it
-//! has one of those for blocking work, and few documents are drawn at a time.
+//! `fonts` has the letters, `text` sets them, `layout` fills sheets with rows, `head` is what stands
+//! above them, `drawing` puts sheets on paper. "Page 1 of N" and the totals on the first page need
+//! all lines before the first is drawn, so they are read twice: lines never change. Drawing takes a
+//! thread for seconds, so it has one of those for blocking work, and few documents are drawn at a
+//! time.
 
 mod drawing;
 mod fonts;
+mod head;
 mod layout;
 mod text;
 
