@@ -12,6 +12,7 @@ use cardswitch_engine::submission::SubmitError;
 use serde::Serialize;
 
 use crate::state::WriteError;
+use crate::statements::StatementError;
 use crate::wire::fault::{Fault, Flaw};
 
 /// When a client may try again after the switch was too busy. Units: seconds.
@@ -130,6 +131,13 @@ impl ApiError {
     #[must_use]
     pub fn malformed_query() -> Self {
         Self::new(StatusCode::BAD_REQUEST, "malformed_query", "the query cannot be decoded")
+    }
+
+    /// A statement has more than `lines_max` lines, which is more than its format takes.
+    #[must_use]
+    pub fn statement_too_long(lines_max: u64) -> Self {
+        let message = format!("has more than {lines_max} lines in this range: ask for fewer days");
+        Self::invalid_field("start_date", Flaw::new("too_many_lines", message))
     }
 
     /// No token, or one that opens nothing.
@@ -261,6 +269,12 @@ impl From<Vec<Fault>> for ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
+        Self::internal(&error)
+    }
+}
+
+impl From<StatementError> for ApiError {
+    fn from(error: StatementError) -> Self {
         Self::internal(&error)
     }
 }

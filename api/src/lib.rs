@@ -30,5 +30,6 @@ pub mod routes;
 pub mod secrets;
 pub mod server;
 pub mod state;
+pub mod statements;
 pub mod switch;
 pub mod wire;

@@ -15,7 +15,7 @@ use crate::network::http::network_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
     accounts, allowances, cards, company, decision, merchant_categories, shipping_addresses,
-    transactions,
+    statement_lines, statements, transactions,
 };
 use crate::state::AppState;
 
@@ -41,6 +41,16 @@ pub fn v1_routes() -> Router<AppState> {
         .route("/v1/transactions/{transaction_id}/decision", get(decision::get_decision))
         .route("/v1/accounts", get(accounts::list_accounts))
         .route("/v1/accounts/{account_id}", get(accounts::get_account))
+        .route(
+            "/v1/accounts/{account_id}/statement-lines",
+            get(statement_lines::list_statement_lines),
+        )
+        .route(
+            "/v1/accounts/{account_id}/statement-lines/{statement_line_id}",
+            get(statement_lines::get_statement_line),
+        )
+        // `statement.csv`, `.ofx` or `.pdf`.
+        .route("/v1/accounts/{account_id}/{statement_file}", get(statements::get_statement))
         .route("/v1/company", get(company::get_company))
         .route(
             "/v1/shipping-addresses/{shipping_address_id}",

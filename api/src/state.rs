@@ -5,6 +5,8 @@ use std::sync::Arc;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
+use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::submission::SubmitError;
 
@@ -51,6 +53,12 @@ impl AppState {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.switch.engine().clock().now()
+    }
+
+    /// The date in a company's zone now.
+    #[must_use]
+    pub fn today(&self, company: &Company) -> BusinessDate {
+        date_at(company.zone, self.now())
     }
 
     /// The addresses of objects.

@@ -42,6 +42,12 @@ impl HttpResponse {
         String::from_utf8(self.body.clone()).expect("bodies are UTF-8")
     }
 
+    /// The body as it came.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.body
+    }
+
     /// The body as JSON.
     #[track_caller]
     #[must_use]

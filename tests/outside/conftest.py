@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import subprocess
+import urllib.request
 
 import pytest
 
@@ -19,23 +20,45 @@ def binary() -> str:
 class Switch:
     """A running `cardswitch serve` with its test cards."""
 
-    def __init__(self, cards, address, process):
+    def __init__(self, cards, credentials, doors, process):
         self.cards = cards
-        self.address = address
+        self.credentials = credentials
+        self.address = parse_address(doors["iso8583"])
+        self.http = doors["http"]
         self.process = process
 
     def card(self, profile: str) -> dict:
         return next(card for card in self.cards if card["profile"] == profile)
 
+    def get(self, path: str) -> bytes:
+        """What `/v1` answers."""
+        return self._ask(path, "Token " + self.credentials["access_token"], None)
+
+    def post(self, path: str, body) -> dict:
+        """What `/network/v1` answers."""
+        key = "Bearer " + self.credentials["network_key"]
+        return json.loads(self._ask(path, key, json.dumps(body).encode()))
+
+    def _ask(self, path: str, authorization: str, body: bytes | None) -> bytes:
+        headers = {"Authorization": authorization, "Content-Type": "application/json"}
+        request = urllib.request.Request(f"http://{self.http}{path}", data=body, headers=headers)
+        with urllib.request.urlopen(request) as answer:
+            return answer.read()
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    host, port = text.rsplit(":", 1)
+    return host, int(port)
+
 
 @pytest.fixture
 def switch(tmp_path):
     data, cards_file = str(tmp_path / "data"), tmp_path / "cards.jsonl"
-    subprocess.run(
+    made = subprocess.run(
         [binary(), "init", "--data", data, "--cards", "60", "--cards-out", str(cards_file)]
         + ["--seed", "951", "--json"],
         check=True,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
     )
     process = subprocess.Popen(
         [binary(), "serve", "--data", data, "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"],
@@ -45,9 +68,9 @@ def switch(tmp_path):
     try:
         ready = process.stdout.readline().split()
         assert ready and ready[0] == "ready", ready
-        host, port = dict(part.split("=") for part in ready[1:])["iso8583"].rsplit(":", 1)
+        doors = dict(part.split("=") for part in ready[1:])
         cards = [json.loads(line) for line in cards_file.read_text().splitlines()]
-        yield Switch(cards, (host, int(port)), process)
+        yield Switch(cards, json.loads(made.stdout), doors, process)
         process.terminate()
         assert process.wait() == 0, "SIGTERM is a clean end"
     finally:

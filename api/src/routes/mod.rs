@@ -10,6 +10,8 @@ pub mod decision;
 pub mod input;
 pub mod merchant_categories;
 pub mod shipping_addresses;
+pub mod statement_lines;
+pub mod statements;
 pub mod transactions;
 pub mod view;
 

@@ -32,27 +32,27 @@ use crate::wire::urls::Urls;
 /// A transaction as responses show it. Source: spec "Transaction".
 #[derive(Debug, Serialize)]
 pub struct TransactionBody {
-    id: Uuid,
-    url: String,
-    amount: Amount,
+    pub(super) id: Uuid,
+    pub(super) url: String,
+    pub(super) amount: Amount,
     foreign_amount: Option<Amount>,
     foreign_currency_code: Option<String>,
-    state: &'static str,
+    pub(super) state: &'static str,
     card: Option<CardReference>,
     member: Option<MemberReference>,
-    category: Option<DimensionReference>,
-    department: Option<DimensionReference>,
-    location: Option<DimensionReference>,
-    label: Option<DimensionReference>,
-    receipt: Option<()>,
-    note: String,
+    pub(super) category: Option<DimensionReference>,
+    pub(super) department: Option<DimensionReference>,
+    pub(super) location: Option<DimensionReference>,
+    pub(super) label: Option<DimensionReference>,
+    pub(super) receipt: Option<()>,
+    pub(super) note: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    bank_account: Option<BankAccountBody>,
+    pub(super) bank_account: Option<BankAccountBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    merchant: Option<MerchantBody>,
+    pub(super) merchant: Option<MerchantBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_code: Option<u16>,
-    time: String,
+    pub(super) time: String,
     posted_at: Option<String>,
     created_at: String,
     /// Extension: what kind of movement it is.

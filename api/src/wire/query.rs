@@ -1,5 +1,6 @@
 //! The query of a request: parameters by name, and what is wrong with them.
 
+use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::ids::Timestamp;
 use uuid::Uuid;
 
@@ -49,6 +50,11 @@ impl Query {
     /// An instant.
     pub fn time(&mut self, name: &str) -> Option<Timestamp> {
         self.parsed(name, time::parse_query_time, time::not_a_time)
+    }
+
+    /// A date.
+    pub fn date(&mut self, name: &str) -> Option<BusinessDate> {
+        self.parsed(name, time::parse_date, time::not_a_date)
     }
 
     /// A whole number of zero or more; one beyond `usize` counts as its largest value.

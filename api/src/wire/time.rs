@@ -46,6 +46,12 @@ pub fn parse_date(text: &str) -> Option<BusinessDate> {
     NaiveDate::parse_from_str(text, "%Y-%m-%d").ok().map(BusinessDate::from_naive)
 }
 
+/// The flaw of a text that is no date.
+#[must_use]
+pub fn not_a_date() -> Flaw {
+    Flaw::new("not_a_date", "must be a date, `yyyy-mm-dd`")
+}
+
 /// An instant as responses show it.
 #[must_use]
 pub fn render_time(at: Timestamp) -> String {

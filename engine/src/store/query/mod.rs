@@ -23,7 +23,7 @@ pub use account::AccountRow;
 pub use card::{CardFilter, CardRow};
 pub use list::{Listed, Order, Page};
 pub use recall::{HoldsDue, PurchaseKey, Recalled};
-pub use statement_line::LineFilter;
+pub use statement_line::{LineFilter, LineSpan};
 pub(super) use transaction::TransactionRows;
 pub use transaction::{TransactionFilter, TransactionRow};
 

@@ -7,12 +7,12 @@ use redb::ReadOnlyTable;
 use super::Snapshot;
 use super::list::{self, Listed, Order, Page};
 use crate::domain::business_date::BusinessDate;
-use crate::domain::ids::AccountSlot;
+use crate::domain::ids::{AccountSlot, LineSeq};
 use crate::domain::posting::StatementLine;
 use crate::packed::parse_line;
-use crate::store::blocks::BlockReader;
+use crate::store::blocks::{BlockReader, BlockRow};
 use crate::store::error::StoreError;
-use crate::store::runs::{ChunkKey, RunKind, RunReader};
+use crate::store::runs::{ChunkKey, RunKind, RunReader, RunTables};
 use crate::store::tables::LINE_BLOCKS;
 
 /// Which lines of an account to list; every part that is set has to fit.
@@ -30,7 +30,65 @@ pub struct LineFilter {
     pub number_below: Option<u64>,
 }
 
+/// Lines of an account with consecutive numbers, and how far they were read. Lines never change,
+/// so a span may be read on over several snapshots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineSpan {
+    account: AccountSlot,
+    numbers: Range<u64>,
+    /// Behind the line that was read last.
+    next_seq: Option<LineSeq>,
+}
+
+impl LineSpan {
+    /// The lines of an account with these numbers.
+    #[must_use]
+    pub fn new(account: AccountSlot, numbers: Range<u64>) -> Self {
+        Self { account, numbers, next_seq: None }
+    }
+
+    /// The numbers that were not read yet.
+    #[must_use]
+    pub fn numbers(&self) -> Range<u64> {
+        self.numbers.clone()
+    }
+}
+
 impl Snapshot {
+    /// Finds a line.
+    pub fn statement_line(&self, seq: LineSeq) -> Result<Option<StatementLine>, StoreError> {
+        let mut lines = self.blocks(LINE_BLOCKS)?;
+        lines.row(seq.0)?.map(parse_row).transpose()
+    }
+
+    /// The lines of an account that fit, for reading them from the first to the last.
+    /// Cost: O(log lines) rows.
+    pub fn line_span(
+        &self,
+        account: AccountSlot,
+        filter: &LineFilter,
+    ) -> Result<LineSpan, StoreError> {
+        let runs = self.runs()?;
+        let mut lines = AccountLines::open(self, &runs, account)?;
+        Ok(LineSpan::new(account, lines.numbers_within(filter, &Page::first(0))?))
+    }
+
+    /// Reads on in a span; nothing once it is read.
+    /// Cost: O(limit) rows, and O(lines before) keys the first time.
+    pub fn next_lines(
+        &self,
+        span: &mut LineSpan,
+        limit: usize,
+    ) -> Result<Vec<StatementLine>, StoreError> {
+        let runs = self.runs()?;
+        let lines = AccountLines::open(self, &runs, span.account)?.read_on(span, limit)?;
+        if let Some(last) = lines.last() {
+            span.numbers.start = last.number + 1;
+            span.next_seq = Some(last.seq.next());
+        }
+        Ok(lines)
+    }
+
     /// Lists an account's lines; newest first is the highest number first.
     /// Cost: O(offset + limit) keys.
     pub fn list_statement_lines(
@@ -40,11 +98,7 @@ impl Snapshot {
         page: &Page,
     ) -> Result<Listed<StatementLine>, StoreError> {
         let runs = self.runs()?;
-        let mut lines = AccountLines {
-            account,
-            numbers: runs.reader(RunKind::AccountLines)?,
-            lines: self.blocks(LINE_BLOCKS)?,
-        };
+        let mut lines = AccountLines::open(self, &runs, account)?;
         let numbers = lines.numbers_within(filter, page)?;
         if numbers.is_empty() {
             return Ok(Listed::EMPTY);
@@ -62,7 +116,40 @@ struct AccountLines<'r> {
     lines: BlockReader,
 }
 
-impl AccountLines<'_> {
+impl<'r> AccountLines<'r> {
+    fn open(
+        snapshot: &Snapshot,
+        runs: &'r RunTables,
+        account: AccountSlot,
+    ) -> Result<Self, StoreError> {
+        let numbers = runs.reader(RunKind::AccountLines)?;
+        Ok(Self { account, numbers, lines: snapshot.blocks(LINE_BLOCKS)? })
+    }
+
+    fn read_on(&mut self, span: &LineSpan, limit: usize) -> Result<Vec<StatementLine>, StoreError> {
+        let numbers = span.numbers();
+        let left = numbers.end.saturating_sub(numbers.start);
+        let limit = usize::try_from(left).unwrap_or(usize::MAX).min(limit);
+        let from = span.next_seq.map_or(0, |seq| seq.0);
+        let mut hits =
+            self.numbers.scan(u64::from(self.account.0), from..u64::MAX, Order::OldestFirst);
+        if span.next_seq.is_none() {
+            hits.leave_out(numbers.start.saturating_sub(1))?;
+        }
+        let mut read = Vec::with_capacity(limit);
+        for (number, seq) in (numbers.start..).zip(hits.take(limit)) {
+            let line = line_at(&mut self.lines, seq?)?;
+            if line.number != number {
+                return Err(no_line(self.account, number));
+            }
+            read.push(line);
+        }
+        if read.len() < limit {
+            return Err(no_line(self.account, numbers.start + read.len() as u64));
+        }
+        Ok(read)
+    }
+
     fn take_page(
         &mut self,
         numbers: Range<u64>,
@@ -129,12 +216,14 @@ impl AccountLines<'_> {
         let mut hits = self.numbers.scan(u64::from(account), 0..u64::MAX, Order::OldestFirst);
         hits.leave_out(number - 1)?;
         let Some(seq) = hits.next().transpose()? else {
-            return Err(StoreError::Inconsistent {
-                what: format!("account {account} has no line {number}"),
-            });
+            return Err(no_line(self.account, number));
         };
         line_at(&mut self.lines, seq)
     }
+}
+
+fn no_line(account: AccountSlot, number: u64) -> StoreError {
+    StoreError::Inconsistent { what: format!("account {} has no line {number}", account.0) }
 }
 
 fn line_at(lines: &mut BlockReader, seq: u64) -> Result<StatementLine, StoreError> {
@@ -142,6 +231,10 @@ fn line_at(lines: &mut BlockReader, seq: u64) -> Result<StatementLine, StoreErro
         let what = format!("a list names statement line {seq}, and there is none");
         return Err(StoreError::Inconsistent { what });
     };
+    parse_row(row)
+}
+
+fn parse_row(row: BlockRow<'_>) -> Result<StatementLine, StoreError> {
     parse_line(row.bytes).map_err(|source| StoreError::Row { table: "line_blocks", source })
 }
 

@@ -10,6 +10,7 @@ use crate::domain::business_date::BusinessDate;
 use crate::domain::card::{CardState, Dimensions};
 use crate::domain::ids::*;
 use crate::domain::member::MemberState;
+use crate::domain::posting::StatementLine;
 use crate::store::Snapshot;
 use crate::store::query::{CardFilter, LineFilter, Order, Page, TransactionFilter, TransactionRow};
 
@@ -157,6 +158,32 @@ pub(super) fn check_lines(model: &Model, snapshot: &Snapshot, filter: &LineFilte
             .collect();
         let found = snapshot.list_statement_lines(account, filter, page).unwrap();
         assert_eq!(found, page_of(&rows, page), "{filter:?} {page:?}");
+        let lines: Vec<_> = rows.into_iter().map(|(_, line)| line).collect();
+        assert_eq!(read_span(snapshot, account, filter, page.limit + 1), lines, "{filter:?}");
+        for line in &lines {
+            assert_eq!(snapshot.statement_line(line.seq).unwrap().as_ref(), Some(line));
+        }
+    }
+    assert_eq!(snapshot.statement_line(LineSeq(u64::MAX)).unwrap(), None);
+}
+
+/// All lines that fit, read so many at a time.
+fn read_span(
+    snapshot: &Snapshot,
+    account: AccountSlot,
+    filter: &LineFilter,
+    limit: usize,
+) -> Vec<StatementLine> {
+    let mut span = snapshot.line_span(account, filter).unwrap();
+    let mut read = Vec::new();
+    loop {
+        let lines = snapshot.next_lines(&mut span, limit).unwrap();
+        assert!(lines.len() <= limit);
+        if lines.is_empty() {
+            assert!(span.numbers().is_empty());
+            return read;
+        }
+        read.extend(lines);
     }
 }
 

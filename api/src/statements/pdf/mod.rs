@@ -1,0 +1,68 @@
+//! A statement as PDF: a document one would hand to an accountant.
+//!
+//! `fonts` has the letters, `text` sets them, `layout` fills sheets with rows, `head` is what stands
+//! above them, `drawing` puts sheets on paper. "Page 1 of N" and the totals on the first page need
+//! all lines before the first is drawn, so they are read twice: lines never change. Drawing takes a
+//! thread for seconds, so it has one of those for blocking work, and few documents are drawn at a
+//! time.
+
+mod drawing;
+mod fonts;
+mod head;
+mod layout;
+mod text;
+
+use tokio::sync::Semaphore;
+
+use self::drawing::Drawing;
+use self::fonts::Fonts;
+use self::layout::lay_out;
+use super::StatementError;
+use super::export::Export;
+
+/// How many lines a document may have; its memory grows with them.
+pub const PDF_LINES_MAX: u64 = 250_000;
+/// How many documents are drawn at a time; others wait.
+const DRAWN_AT_ONCE: usize = 2;
+
+static DRAWN: Semaphore = Semaphore::const_new(DRAWN_AT_ONCE);
+
+/// Draws the document.
+#[derive(Debug)]
+pub struct PdfStatement {
+    export: Export,
+}
+
+impl PdfStatement {
+    /// The document of these lines, `PDF_LINES_MAX` at most.
+    #[must_use]
+    pub const fn new(export: Export) -> Self {
+        Self { export }
+    }
+
+    /// The document as a file.
+    /// Errors: the tables cannot be read, or the document cannot be drawn.
+    /// Cost: O(lines), time and memory.
+    pub async fn draw(self) -> Result<Vec<u8>, StatementError> {
+        let failed = |what: String| StatementError::Pdf { what };
+        let turn = DRAWN.acquire().await.map_err(|error| failed(error.to_string()))?;
+        let drawing = tokio::task::spawn_blocking(move || {
+            // Whoever hangs up leaves the thread at work: its turn ends with it.
+            let _turn = turn;
+            draw(self.export)
+        });
+        drawing.await.map_err(|error| failed(error.to_string()))?
+    }
+}
+
+fn draw(export: Export) -> Result<Vec<u8>, StatementError> {
+    let fonts = Fonts::open()?;
+    let mut sheets = 0;
+    let totals = lay_out(&fonts, export.clone(), |_| {
+        sheets += 1;
+        Ok(())
+    })?;
+    let mut drawing = Drawing::new(&fonts, &export, totals, sheets);
+    lay_out(&fonts, export.clone(), |sheet| drawing.add(&sheet))?;
+    drawing.finish()
+}
