@@ -44,21 +44,21 @@ impl Installation {
     #[track_caller]
     #[must_use]
     pub fn init(cards: u32, seed: u64) -> Self {
+        Self::init_with(cards, seed, &[])
+    }
+
+    /// As `init`, with further arguments.
+    #[track_caller]
+    #[must_use]
+    pub fn init_with(cards: u32, seed: u64, further: &[&str]) -> Self {
         let directory = TempDir::new().expect("a temporary directory");
         let data = directory.path().join("data");
         let cards_file = directory.path().join("cards.jsonl");
-        let output = run_cardswitch(&[
-            "init",
-            "--data",
-            text_of(&data),
-            "--cards",
-            &cards.to_string(),
-            "--cards-out",
-            text_of(&cards_file),
-            "--seed",
-            &seed.to_string(),
-            "--json",
-        ]);
+        let (cards, seed) = (cards.to_string(), seed.to_string());
+        let mut arguments = vec!["init", "--data", text_of(&data), "--seed", &seed, "--json"];
+        arguments.extend(["--cards", &cards, "--cards-out", text_of(&cards_file)]);
+        arguments.extend_from_slice(further);
+        let output = run_cardswitch(&arguments);
         let credentials = parse_credentials(&output.expect_json());
         let cards = Portfolio::read(&cards_file);
         Self { directory, starts: AtomicU32::new(0), credentials, cards }
