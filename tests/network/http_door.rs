@@ -200,6 +200,83 @@ fn transfers_are_in_transit_until_they_settle_or_come_back() {
     installation_verifies(&installation, switch);
 }
 
+/// What cannot be posted changes nothing; what is unusual is posted and flagged.
+#[test]
+fn bad_presentments_and_refunds_lose_nothing_and_post_nothing_twice() {
+    let installation = Installation::init(60, 615);
+    let switch = installation.serve();
+    let (api, network) = (switch.api(), switch.network_api());
+    let card = installation.cards.ordinary();
+    let ledger = || minor(&api.get("/v1/accounts").expect(200)["results"][0]["ledger_balance"]);
+    let flags_of = |id: &Value| {
+        let path = format!("/v1/transactions/{}", id.as_str().expect("an id"));
+        api.get(&path).expect(200)["flags"].clone()
+    };
+    let before = ledger();
+    let approved = network.post("/network/v1/authorizations", &purchase(card, 20.0)).expect(200);
+    let present = |changes: &[(&str, Value)]| {
+        let mut body = json!({"transaction_id": approved["transaction_id"], "amount": 20.0});
+        for (key, value) in changes {
+            body[key] = value.clone();
+        }
+        network.post("/network/v1/presentments", &body)
+    };
+
+    let refused = [
+        ("amount", json!("1000000000000.01"), "amount"),
+        ("amount", json!("20.001"), "amount"),
+        ("amount", json!(-20), "amount"),
+        ("currency", json!("EUR"), "billing_amount"),
+        ("currency", json!("XXQ"), "currency"),
+        ("time", json!("tomorrow"), "time"),
+    ];
+    for (key, value, param) in refused {
+        let detail = present(&[(key, value.clone())]).expect_error(400);
+        assert_eq!(detail["errors"][0]["param"], param, "{key} = {value}: {detail:#}");
+    }
+    assert_eq!(ledger(), before, "nothing of it was posted");
+
+    // The largest amounts there are: the ledger takes what it can count, and no more.
+    let huge = [("amount", json!("1000000000000"))];
+    let outcome = |answer: &Value| answer["outcome"].as_str().map(str::to_owned);
+    let largest = json!({"type": "presentment", "card_id": card.card_id, "amount": "1000000000000",
+        "merchant": {"mid": 424_242, "mcc": 5812, "name": "ACME"}});
+    let batch = json!(vec![largest; 500]);
+    let mut posted = 0;
+    loop {
+        let answers = network.post("/network/v1/batch", &batch).expect(200);
+        let answers = answers.as_array().expect("an array");
+        let taken = answers.iter().filter(|answer| outcome(answer).as_deref() == Some("posted"));
+        posted += 100_000_000_000_000 * i64::try_from(taken.count()).expect("few");
+        assert_eq!(ledger(), before - posted);
+        if outcome(&answers[499]).as_deref() == Some("out_of_bounds") {
+            break;
+        }
+        assert_eq!(flags_of(&answers[0]["transaction_id"]), json!(["forced"]));
+    }
+    assert_eq!(outcome(&present(&huge).expect(200)).as_deref(), Some("out_of_bounds"));
+    assert_eq!(ledger(), before - posted);
+
+    // A time of the message's own moves only a manual clock; this posts once, and today.
+    for taken in [2_000, 0] {
+        let answer = present(&[("time", json!("2099-01-01T00:00:00Z"))]).expect(200);
+        assert_eq!(
+            (outcome(&answer).as_deref(), minor(&answer["posted"])),
+            (Some("posted"), taken)
+        );
+    }
+    let unknown = json!({"card_number": "4000000000000002", "amount": 1, "merchant": {"mid": 1}});
+    let nobody = network.post("/network/v1/presentments", &unknown).expect(200);
+    assert_eq!(outcome(&nobody).as_deref(), Some("unknown_card"));
+    assert_eq!(ledger(), before - posted - 2_000);
+
+    let refund = json!({"transaction_id": approved["transaction_id"], "amount": 50.0});
+    let refund = network.post("/network/v1/refunds", &refund).expect(200);
+    assert_eq!(flags_of(&refund["transaction_id"]), json!(["over_refunded"]));
+    assert_eq!(ledger(), before - posted + 3_000);
+    installation_verifies(&installation, switch);
+}
+
 /// Ends the switch and lets `verify` add up its books.
 #[track_caller]
 fn installation_verifies(installation: &Installation, switch: Switch) {

@@ -14,7 +14,7 @@ use super::merchant::Merchant;
 use super::money::{CurrencyAmount, Minor};
 use super::network_key::NetworkTrace;
 use super::response_code::{ResponseCode, SubReason};
-use crate::decision::RuleSet;
+use crate::decision::{DecisionFacts, RuleSet};
 
 /// A transaction's state. Source: spec "States and transitions".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -93,6 +93,23 @@ impl TransactionFlags {
     /// A bank transfer that came back.
     pub const RETURNED: Self = Self(1 << 8);
 
+    const NAMES: [(Self, &'static str); 9] = [
+        (Self::ADVICE, "advice"),
+        (Self::FORCED, "forced"),
+        (Self::OVER_CLEARED, "over_cleared"),
+        (Self::AFTER_FINAL, "after_final"),
+        (Self::CONSUMED_SINGLE_USE, "consumed_single_use"),
+        (Self::HOLD_EXPIRED, "hold_expired"),
+        (Self::OVER_REFUNDED, "over_refunded"),
+        (Self::PARTIALLY_APPROVED, "partially_approved"),
+        (Self::RETURNED, "returned"),
+    ];
+
+    /// What those that are set are called, in the order of their bits.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.into_iter().filter(move |(flag, _)| self.contains(*flag)).map(|(_, name)| name)
+    }
+
     /// Whether all of `other` are set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
@@ -149,6 +166,10 @@ pub struct TransactionRecord {
     pub sub_reason: SubReason,
     /// Every rule that failed, the deciding one among them.
     pub failed_rules: RuleSet,
+    /// What the rules were evaluated on, where they were. Not part of the serialized form, which
+    /// is older: `command/record.rs` writes it beside, packed rows hold it.
+    #[serde(skip)]
+    pub facts: Option<DecisionFacts>,
     /// The transaction it gives money back for.
     pub refund_of: Option<TransactionSeq>,
     /// When it was accepted.

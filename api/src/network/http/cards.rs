@@ -51,6 +51,7 @@ pub(super) struct NetworkTransactionBody {
     posted: Amount,
     response_code: u16,
     sub_reason: Option<&'static str>,
+    flags: Vec<&'static str>,
     authorization_id: Option<String>,
     authorized_at: String,
 }
@@ -80,6 +81,7 @@ impl NetworkTransactionBody {
             posted: amount(progress.posted),
             response_code: record.response_code.number(),
             sub_reason: record.sub_reason.text(),
+            flags: progress.flags.names().collect(),
             authorization_id,
             authorized_at: render_time(record.authorized_at),
         }
