@@ -1,7 +1,7 @@
 //! Memory that is read at random: lines asked for ahead of their use, and huge pages.
 //!
-//! The calls that need `unsafe` are hints: they read and write
-//! nothing that a program can see, so the hot state is the same without them, only slower.
+//! The calls that need `unsafe` are hints: they read and write nothing that a program can see, so
+//! the hot state is the same without them, only slower.
 
 #![expect(unsafe_code, reason = "hints to the processor and to the system, nothing else")]
 
