@@ -17,7 +17,7 @@ use crate::journal::{
     BatchNumber, ChainPosition, JournalError, JournalFollower, JournalReader, RedbJournal,
 };
 use crate::limits;
-use crate::shard::{CacheLimits, MessageKeys, ReplayedRecord, ShardState};
+use crate::shard::{CacheLimits, MessageKeys, ReplayedRecord, ShardState, TransactionRoom};
 use crate::store::{AnswerPlace, Checkpoint, RestoreScope, Restored, Store, StoreError};
 
 /// What is read from the tables is taken in by so many, whose memory is asked for together.
@@ -32,18 +32,42 @@ pub(crate) fn recover(
     open_journal: impl FnOnce() -> Result<RedbJournal, JournalError>,
 ) -> Result<(RedbJournal, ShardState), OpenError> {
     // The tables are read while the journal is proven; neither looks at the other.
-    let (opened, restored) = std::thread::scope(|scope| {
+    let (prepared, restored) = std::thread::scope(|scope| {
         let restored = scope.spawn(|| restore_recent(store, caches));
         let opened = open_journal().map_err(OpenError::from);
-        let opened = opened.and_then(|journal| Ok((journal, read_message_keys(store, caches)?)));
-        (opened, restored.join())
+        let prepared = opened.and_then(|journal| {
+            let keys = read_message_keys(store, caches)?;
+            let room = room_for_tail(&journal, position, caches);
+            Ok((journal, keys, room))
+        });
+        (prepared, restored.join())
     });
-    let (journal, keys) = opened?;
+    let (journal, keys, room) = prepared?;
     let mut state = restored.unwrap_or_else(|panic| resume_unwind(panic))?;
     state.take_in_keys(keys);
+    state.move_into(room);
     replay_tail(&mut state, &journal, position)?;
     state.go_live();
     Ok((journal, state))
+}
+
+/// Memory for what the batches after `position` bring, which a tail as long as checkpoints allow
+/// fills. Its pages are there before the replay, so that it waits for none.
+fn room_for_tail(
+    journal: &RedbJournal,
+    position: ChainPosition,
+    caches: CacheLimits,
+) -> TransactionRoom {
+    let records = journal.recovered().last_seq.saturating_sub(position.last_seq);
+    let records = records.min(limits::CHECKPOINT_RECORDS_MAX);
+    let records = usize::try_from(records).unwrap_or(0);
+    // As much as it has room for anyway takes no preparing.
+    let records = if records <= caches.recent_transactions / 2 { 0 } else { records };
+    TransactionRoom::for_records(records, restored_transactions(caches))
+}
+
+fn restored_transactions(caches: CacheLimits) -> usize {
+    caches.recent_transactions.min(limits::RESTORED_TRANSACTIONS_MAX)
 }
 
 /// Folds the batches after `position`, which the open has proven. One thread reads and decodes them,
@@ -53,8 +77,6 @@ fn replay_tail(
     journal: &RedbJournal,
     position: ChainPosition,
 ) -> Result<(), OpenError> {
-    let records = journal.recovered().last_seq.saturating_sub(position.last_seq);
-    state.reserve_transactions(records.min(limits::CHECKPOINT_RECORDS_MAX));
     let (decoded, batches) = bounded::<Vec<ReplayedRecord>>(limits::DECODED_BATCHES_MAX);
     std::thread::scope(|scope| {
         let reading = scope.spawn(move || {
@@ -76,7 +98,7 @@ fn replay_tail(
 fn restore_recent(store: &Store, caches: CacheLimits) -> Result<ShardState, StoreError> {
     let mut state = ShardState::with_limits(caches);
     state.reserve_cards(store.read()?.card_count()?);
-    let transactions = caches.recent_transactions.min(limits::RESTORED_TRANSACTIONS_MAX) as u64;
+    let transactions = restored_transactions(caches) as u64;
     let scope = RestoreScope::Recent { transactions };
     let mut effects = Vec::with_capacity(RESTORED_TOGETHER);
     let checkpoint = store.restore(scope, &mut |restored| {

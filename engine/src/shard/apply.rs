@@ -8,7 +8,7 @@ use super::prefetch::{GROUP_LEN, look_ahead_of};
 use super::replay::ReplayedAuthorization;
 use super::state::{AccountEntry, CompanyEntry, ShardState};
 use super::timers::TimerKind;
-use super::transactions::OpenTransaction;
+use super::transactions::{OpenTransaction, TransactionRoom};
 use crate::command::effect::{Effect, IssuedCard, RememberedAnswer};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::business_date::DayWindow;
@@ -64,9 +64,9 @@ impl ShardState {
         self.cards.reserve(usize::try_from(cards).unwrap_or(0));
     }
 
-    /// Makes room for the transactions of so many records before they are replayed.
-    pub fn reserve_transactions(&mut self, records: u64) {
-        self.transactions.make_room(usize::try_from(records).unwrap_or(usize::MAX));
+    /// Goes on in this room, before records are replayed.
+    pub fn move_into(&mut self, room: TransactionRoom) {
+        self.transactions.move_into(room);
     }
 
     /// Puts the state where a checkpoint left it, after its effects were applied.

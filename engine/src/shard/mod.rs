@@ -39,6 +39,6 @@ pub use replay::{ReplayedAuthorization, ReplayedRecord};
 pub use state::ShardState;
 pub use state_hash::{PartHash, StateHash};
 pub use timers::Timer;
-pub use transactions::{CacheLimits, OpenTransaction, PurchaseKey};
+pub use transactions::{CacheLimits, OpenTransaction, PurchaseKey, TransactionRoom};
 
 pub use crate::domain::authorization_id::authorization_id_of;

@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use compact_str::CompactString;
 
 use super::index::{Growth, Index, Values, spread};
-use super::memory::with_huge_capacity;
+use super::memory::with_present_capacity;
 use crate::command::effect::RememberedAnswer;
 use crate::command::reply::{AuthorizationReply, NetworkReply};
 use crate::decision::RuleSet;
@@ -197,6 +197,18 @@ impl Default for CacheLimits {
     }
 }
 
+/// Memory for the transactions that a start replays, made ready beside the state they are for.
+#[derive(Debug)]
+pub struct TransactionRoom(Vec<Option<OpenTransaction>>);
+
+impl TransactionRoom {
+    /// Room for the transactions of so many records behind those that are `restored`.
+    #[must_use]
+    pub fn for_records(records: usize, restored: usize) -> Self {
+        Self(with_present_capacity(records.saturating_add(restored)))
+    }
+}
+
 /// Every transaction in memory.
 #[derive(Clone, Debug)]
 pub(super) struct Transactions {
@@ -284,14 +296,13 @@ impl Transactions {
         self.by_retrieval = Index::with_capacity(Growth::ByQuarters, count * 3 / 2);
     }
 
-    /// Makes room for so many more before they come: an index that grows reads the keys of the whole
-    /// ring again each time.
-    pub(super) fn make_room(&mut self, count: usize) {
-        let len = self.ring.len().saturating_add(count);
+    /// Goes on in a larger room: an index that grows reads the keys of the whole ring again each time.
+    pub(super) fn move_into(&mut self, room: TransactionRoom) {
+        let len = room.0.capacity();
         if len <= self.ring.capacity() {
             return;
         }
-        let mut ring = VecDeque::from(with_huge_capacity(len));
+        let mut ring = VecDeque::from(room.0);
         ring.append(&mut self.ring);
         self.ring = ring;
         self.by_original = Index::with_capacity(Growth::ByQuarters, len);

@@ -4,7 +4,7 @@ use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::{Record, record_views, records};
 use cardswitch_engine::journal::testing::FaultyBackend;
 use cardswitch_engine::journal::{BatchNumber, ChainHash, ChainPosition, Epoch};
-use cardswitch_engine::shard::{ReplayedRecord, ShardState};
+use cardswitch_engine::shard::{ReplayedRecord, ShardState, TransactionRoom};
 use cardswitch_engine::store::{CommitKind, Projection, RestoreScope, Restored, Store};
 
 use crate::driver::Driver;
@@ -84,7 +84,7 @@ fn a_start_takes_the_records_in_as_their_effects_would_be() {
     let is_packed = |record: &&ReplayedRecord| matches!(record, ReplayedRecord::Authorization(_));
     assert!(written.iter().filter(is_packed).count() > 100, "most take the short way");
     let mut started = ShardState::default();
-    started.reserve_transactions(written.len() as u64);
+    started.move_into(TransactionRoom::for_records(written.len(), 0));
     started.replay(written);
     assert_eq!(started.part_hashes(), pair.driver.state.part_hashes());
     live_on(&mut pair, started);
