@@ -20,8 +20,8 @@ use crate::limits;
 use crate::shard::{CacheLimits, MessageKeys, ReplayedRecord, ShardState, TransactionRoom};
 use crate::store::{AnswerPlace, Checkpoint, RestoreScope, Restored, Store, StoreError};
 
-/// What is read from the tables is taken in by so many, whose memory is asked for together.
-const RESTORED_TOGETHER: usize = 512;
+/// Keys are read from the tables and entered by so many.
+const KEYS_TOGETHER: usize = 512;
 
 /// Rebuilds the state of an engine that starts: the tables' rows, then the journal after `position`,
 /// their checkpoint.
@@ -97,30 +97,19 @@ fn replay_tail(
 /// Rebuilds what an engine keeps in memory, as of the tables' checkpoint.
 fn restore_recent(store: &Store, caches: CacheLimits) -> Result<ShardState, StoreError> {
     let mut state = ShardState::with_limits(caches);
-    state.reserve_cards(store.read()?.card_count()?);
+    state.begin_restore(store.read()?.card_count()?);
     let transactions = restored_transactions(caches) as u64;
     let scope = RestoreScope::Recent { transactions };
-    let mut effects = Vec::with_capacity(RESTORED_TOGETHER);
-    let checkpoint = store.restore(scope, &mut |restored| {
-        let (place, answer) = match restored {
-            Restored::Effect(effect) => {
-                effects.push(effect);
-                if effects.len() == RESTORED_TOGETHER {
-                    state.restore(&effects);
-                    effects.clear();
-                }
-                return;
-            }
-            Restored::Answer { place, answer } => (place, answer),
-        };
-        state.restore(&effects);
-        effects.clear();
-        match place {
-            AnswerPlace::Transaction(seq) => state.restore_transaction_answer(seq, &answer),
-            AnswerPlace::Record(at) => state.restore_answer(at, *answer),
+    let checkpoint = store.restore(scope, &mut |restored| match restored {
+        Restored::Effect(effect) => state.apply(&effect),
+        Restored::Answer { place: AnswerPlace::Transaction(seq), answer } => {
+            state.restore_transaction_answer(seq, &answer);
+        }
+        Restored::Answer { place: AnswerPlace::Record(at), answer } => {
+            state.restore_answer(at, *answer);
         }
     })?;
-    state.restore(&effects);
+    state.index_cards();
     resume(&mut state, &checkpoint);
     Ok(state)
 }
@@ -132,10 +121,10 @@ fn read_message_keys(store: &Store, caches: CacheLimits) -> Result<MessageKeys, 
     let newest = (checkpoint.last_transaction, checkpoint.applied_seq);
     let count = store.message_key_count(since)?;
     let mut keys = MessageKeys::with_room(count, &caches, newest);
-    let mut read = Vec::with_capacity(RESTORED_TOGETHER);
+    let mut read = Vec::with_capacity(KEYS_TOGETHER);
     store.message_keys_since(since, |key, place| {
         read.push((key, place));
-        if read.len() == RESTORED_TOGETHER {
+        if read.len() == KEYS_TOGETHER {
             keys.enter(&read);
             read.clear();
         }
@@ -147,11 +136,12 @@ fn read_message_keys(store: &Store, caches: CacheLimits) -> Result<MessageKeys, 
 /// Rebuilds the whole state as of the tables' checkpoint.
 pub(crate) fn restore_whole(store: &Store) -> Result<(ShardState, Checkpoint), StoreError> {
     let mut state = ShardState::default();
-    state.reserve_cards(store.read()?.card_count()?);
+    state.begin_restore(store.read()?.card_count()?);
     let checkpoint = store.restore(RestoreScope::Whole, &mut |restored| match restored {
         Restored::Effect(effect) => state.apply(&effect),
         Restored::Answer { answer, .. } => state.apply(&Effect::Answer(answer)),
     })?;
+    state.index_cards();
     resume(&mut state, &checkpoint);
     Ok((state, checkpoint))
 }

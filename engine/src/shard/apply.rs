@@ -4,7 +4,6 @@
 //! local day) follows from them and from the record's time.
 
 use super::duplicates::{AnswerPlace, Newest};
-use super::prefetch::{GROUP_LEN, look_ahead_of};
 use super::replay::ReplayedAuthorization;
 use super::state::{AccountEntry, CompanyEntry, ShardState};
 use super::timers::TimerKind;
@@ -51,17 +50,14 @@ impl ShardState {
         }
     }
 
-    /// Folds what stands in the tables, as it is read from them.
-    pub fn restore(&mut self, effects: &[Effect]) {
-        for group in effects.chunks(GROUP_LEN) {
-            group.iter().for_each(|effect| look_ahead_of(self, effect));
-            group.iter().for_each(|effect| self.apply(effect));
-        }
+    /// Begins to take in cards from the tables, so many; nobody finds them before `index_cards`.
+    pub fn begin_restore(&mut self, cards: u64) {
+        self.cards.begin_restore(usize::try_from(cards).unwrap_or(0));
     }
 
-    /// Makes room for so many cards before the first one comes, so that no index grows meanwhile.
-    pub fn reserve_cards(&mut self, cards: u64) {
-        self.cards.reserve(usize::try_from(cards).unwrap_or(0));
+    /// Lets the cards that were taken in be found.
+    pub fn index_cards(&mut self) {
+        self.cards.index_restored();
     }
 
     /// Goes on in this room, before records are replayed.

@@ -134,6 +134,8 @@ pub struct Cards {
     by_pan: Index,
     by_id: Index,
     by_allowance: Index,
+    /// While a start brings cards in, they are entered in no index: see `index_restored`.
+    is_restoring: bool,
 }
 
 impl Default for Cards {
@@ -146,6 +148,7 @@ impl Default for Cards {
             by_pan: index(),
             by_id: index(),
             by_allowance: index(),
+            is_restoring: false,
         }
     }
 }
@@ -178,6 +181,48 @@ fn hash_of_id(id: Uuid) -> u64 {
     spread(spread(high) ^ low)
 }
 
+// Enter a card into an index; the newest card has a number or an id that comes twice.
+
+fn enter_pan(index: &mut Index, records: &Chunks<CardRecord>, slot: CardSlot) {
+    let pan = records.at(slot).pan_hash;
+    let hash = spread(pan.0);
+    if !index.replace(hash, slot.0, |known| records.at(CardSlot(known)).pan_hash == pan) {
+        index.insert(hash, slot.0, &ByPan(records));
+    }
+}
+
+fn enter_id(index: &mut Index, heads: &Chunks<CardHead>, slot: CardSlot) {
+    let id = heads.at(slot).id;
+    let hash = hash_of_id(id.0);
+    if !index.replace(hash, slot.0, |known| heads.at(CardSlot(known)).id == id) {
+        index.insert(hash, slot.0, &ById(heads));
+    }
+}
+
+fn enter_allowance(index: &mut Index, heads: &Chunks<CardHead>, slot: CardSlot) {
+    let id = heads.at(slot).allowance_id;
+    let hash = hash_of_id(id.0);
+    if !index.replace(hash, slot.0, |known| heads.at(CardSlot(known)).allowance_id == id) {
+        index.insert(hash, slot.0, &ByAllowance(heads));
+    }
+}
+
+/// Enters every card into one index; its lines are asked for by groups.
+fn index_all(
+    index: &mut Index,
+    len: usize,
+    hash_of: impl Fn(CardSlot) -> u64,
+    enter: impl Fn(&mut Index, CardSlot),
+) {
+    // INVARIANT: there are fewer cards than a slot can number.
+    let len = u32::try_from(len).unwrap_or(u32::MAX);
+    for start in (0..len).step_by(GROUP_LEN) {
+        let group = (start..len).take(GROUP_LEN).map(CardSlot);
+        group.clone().for_each(|slot| index.prefetch(hash_of(slot)));
+        group.for_each(|slot| enter(index, slot));
+    }
+}
+
 impl Cards {
     /// The number of cards.
     #[must_use]
@@ -198,43 +243,45 @@ impl Cards {
         let head = self.pack(profile, None);
         self.records.push(record);
         self.heads.push(head);
-        self.index(slot);
-    }
-
-    /// Enters a card into the indexes; the newest card has a number or an id that comes twice.
-    fn index(&mut self, slot: CardSlot) {
-        let (record, head) = (self.records.at(slot), self.heads.at(slot));
-        let (records, heads) = (&self.records, &self.heads);
-        let hash = spread(record.pan_hash.0);
-        let has_pan = |known| records.at(CardSlot(known)).pan_hash == record.pan_hash;
-        if !self.by_pan.replace(hash, slot.0, has_pan) {
-            self.by_pan.insert(hash, slot.0, &ByPan(records));
-        }
-        let hash = hash_of_id(head.id.0);
-        if !self.by_id.replace(hash, slot.0, |known| heads.at(CardSlot(known)).id == head.id) {
-            self.by_id.insert(hash, slot.0, &ById(heads));
-        }
-        let hash = hash_of_id(head.allowance_id.0);
-        let has_allowance = |known| heads.at(CardSlot(known)).allowance_id == head.allowance_id;
-        if !self.by_allowance.replace(hash, slot.0, has_allowance) {
-            self.by_allowance.insert(hash, slot.0, &ByAllowance(heads));
+        if !self.is_restoring {
+            let (records, heads) = (&self.records, &self.heads);
+            enter_pan(&mut self.by_pan, records, slot);
+            enter_id(&mut self.by_id, heads, slot);
+            enter_allowance(&mut self.by_allowance, heads, slot);
         }
     }
 
-    /// Makes room in empty indexes for so many cards, so that a restart grows none of them.
-    pub fn reserve(&mut self, cards: usize) {
-        if self.is_empty() {
-            for index in [&mut self.by_pan, &mut self.by_id, &mut self.by_allowance] {
-                *index = Index::with_capacity(Growth::ByQuarters, cards);
-            }
+    /// Makes room in empty indexes for so many cards, so that a restart grows none of them, and leaves
+    /// the cards that come out of them until `index_restored`.
+    pub fn begin_restore(&mut self, cards: usize) {
+        assert!(self.is_empty(), "a restart begins with no cards");
+        for index in [&mut self.by_pan, &mut self.by_id, &mut self.by_allowance] {
+            *index = Index::with_capacity(Growth::ByQuarters, cards);
         }
+        self.is_restoring = true;
     }
 
-    /// Asks for the lines that a new card will be entered in.
-    pub(super) fn prefetch_entries(&self, profile: &CardProfile, record: &CardRecord) {
-        self.by_pan.prefetch(spread(record.pan_hash.0));
-        self.by_id.prefetch(hash_of_id(profile.id.0));
-        self.by_allowance.prefetch(hash_of_id(profile.allowance_id.0));
+    /// Enters all cards that a restart has brought in into the indexes, each on a thread of its own.
+    pub fn index_restored(&mut self) {
+        let Self { records, heads, by_pan, by_id, by_allowance, .. } = self;
+        let (records, heads) = (&*records, &*heads);
+        std::thread::scope(|scope| {
+            let hash_of = |slot| spread(records.at(slot).pan_hash.0);
+            scope.spawn(move || {
+                index_all(by_pan, records.len, hash_of, |index, slot| {
+                    enter_pan(index, records, slot);
+                });
+            });
+            let hash_of = |slot| hash_of_id(heads.at(slot).id.0);
+            scope.spawn(move || {
+                index_all(by_id, heads.len, hash_of, |index, slot| enter_id(index, heads, slot));
+            });
+            let hash_of = |slot| hash_of_id(heads.at(slot).allowance_id.0);
+            index_all(by_allowance, heads.len, hash_of, |index, slot| {
+                enter_allowance(index, heads, slot);
+            });
+        });
+        self.is_restoring = false;
     }
 
     /// Asks for the record of a card, which is there.

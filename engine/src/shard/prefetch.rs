@@ -47,7 +47,6 @@ pub fn look_ahead<'a>(
 /// Asks for what effects change that are applied next, at a start: some dozens at a time.
 pub(super) fn look_ahead_of(state: &ShardState, effect: &Effect) {
     match effect {
-        Effect::CardIssued(card) => state.cards.prefetch_entries(&card.profile, &card.record),
         Effect::CardUsage(slot, _) => state.cards.prefetch_slot(*slot),
         Effect::Transaction(record, _) => {
             let trace = &record.trace;
