@@ -10,11 +10,13 @@ mod hand_off;
 mod http_round_trip;
 mod iso8583_round_trip;
 mod journal;
+mod life_cycle;
 mod memory;
 mod projection;
 mod restart;
 mod shard;
 mod v1;
+mod verify;
 
 use cardswitch_benches::meter::{Bench, task};
 
@@ -25,11 +27,13 @@ fn main() {
     let Some(mut bench) = Bench::from_arguments() else { return };
     decision::ask(&mut bench);
     shard::ask(&mut bench);
+    life_cycle::ask(&mut bench);
     hand_off::ask(&mut bench);
     journal::ask(&mut bench);
     projection::ask(&mut bench);
     durable_authorize::ask(&mut bench);
     restart::ask(&mut bench);
+    verify::ask(&mut bench);
     iso8583_round_trip::ask(&mut bench);
     http_round_trip::ask(&mut bench);
     v1::ask(&mut bench);

@@ -14,8 +14,8 @@ use crate::error::ApiError;
 use crate::network::http::network_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
-    accounts, allowances, cards, company, merchant_categories, shipping_addresses, statement_lines,
-    statements, transactions,
+    accounts, allowances, cards, company, decision, merchant_categories, shipping_addresses,
+    statement_lines, statements, transactions,
 };
 use crate::state::AppState;
 
@@ -38,6 +38,7 @@ pub fn v1_routes() -> Router<AppState> {
         )
         .route("/v1/transactions", get(transactions::list_transactions))
         .route("/v1/transactions/{transaction_id}", get(transactions::get_transaction))
+        .route("/v1/transactions/{transaction_id}/decision", get(decision::get_decision))
         .route("/v1/accounts", get(accounts::list_accounts))
         .route("/v1/accounts/{account_id}", get(accounts::get_account))
         .route(

@@ -5,6 +5,7 @@
 
 mod bare_shard;
 mod card_book;
+mod follow_ups;
 mod founding;
 mod purchases;
 mod random;
@@ -23,6 +24,7 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 
 pub use bare_shard::{BareShard, is_approved};
 pub use card_book::CardBook;
+pub use follow_ups::{FollowUp, is_done};
 pub use founding::{Program, card_id, company_id, founding, new_card};
 pub use purchases::Purchases;
 pub(crate) use purchases::digits;

@@ -33,6 +33,17 @@ impl Purchases {
 
     /// The next purchase, with everything that a network message carries.
     pub fn next_command(&mut self) -> Command {
+        let (authorize, fingerprint) = self.next_authorization();
+        command_of(authorize, fingerprint)
+    }
+
+    /// The next purchase, and what names it afterwards.
+    pub fn next_with_original(&mut self) -> (Command, Authorize) {
+        let (authorize, fingerprint) = self.next_authorization();
+        (command_of(authorize.clone(), fingerprint), authorize)
+    }
+
+    fn next_authorization(&mut self) -> (Authorize, Fingerprint) {
         self.count += 1;
         let card = self.random.below(self.cards);
         let mark = self.random.next();
@@ -45,16 +56,19 @@ impl Purchases {
         trace.rrn = text(&digits::<12>(self.count)).into();
         trace.original_key = Some(OriginalKey(mark));
         trace.retrieval_key = Some(RetrievalKey(mix(mark)));
-        Command::Network(Box::new(NetworkRequest {
-            command: NetworkCommand::Authorize(authorize),
-            fingerprint: Some(Fingerprint {
-                key: DuplicateKey(u128::from(mark) << 64 | u128::from(self.count)),
-                trace: Some(TraceKey(u128::from(mark))),
-                content: mix(card ^ mark),
-                window: DuplicateWindow::Day,
-            }),
-        }))
+        let fingerprint = Fingerprint {
+            key: DuplicateKey(u128::from(mark) << 64 | u128::from(self.count)),
+            trace: Some(TraceKey(u128::from(mark))),
+            content: mix(card ^ mark),
+            window: DuplicateWindow::Day,
+        };
+        (authorize, fingerprint)
     }
+}
+
+fn command_of(authorize: Authorize, fingerprint: Fingerprint) -> Command {
+    let command = NetworkCommand::Authorize(authorize);
+    Command::Network(Box::new(NetworkRequest { command, fingerprint: Some(fingerprint) }))
 }
 
 /// The part that all purchases share.

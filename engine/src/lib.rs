@@ -11,6 +11,7 @@ pub mod directory;
 pub mod domain;
 pub mod engine;
 pub mod inbox;
+pub mod inspection;
 pub mod journal;
 pub mod limits;
 pub mod loader;

@@ -55,8 +55,8 @@ impl Installation {
         let data = directory.path().join("data");
         let cards_file = directory.path().join("cards.jsonl");
         let (cards, seed) = (cards.to_string(), seed.to_string());
-        let mut arguments = vec!["init", "--data", text_of(&data), "--cards", &cards];
-        arguments.extend(["--cards-out", text_of(&cards_file), "--seed", &seed, "--json"]);
+        let mut arguments = vec!["init", "--data", text_of(&data), "--seed", &seed, "--json"];
+        arguments.extend(["--cards", &cards, "--cards-out", text_of(&cards_file)]);
         arguments.extend_from_slice(further);
         let output = run_cardswitch(&arguments);
         let credentials = parse_credentials(&output.expect_json());

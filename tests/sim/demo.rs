@@ -13,6 +13,9 @@ fn virtual_days_from_one_seed_repeat_exactly() {
         assert_eq!(report["duration_s"].as_f64(), Some(3.0 * 86_400.0), "virtual too");
         let presentments = report["presentments"].as_u64();
         assert!(presentments.is_some_and(|count| count > 0), "days pass, purchases settle");
+        let more_and_less = (&report["increments"], &report["approved_in_part"]);
+        assert!(more_and_less.0.as_u64() > Some(0), "stays grow: {report:#}");
+        assert!(more_and_less.1.as_u64() > Some(0), "terminals take less: {report:#}");
     }
     assert_eq!(repeatable(&first), repeatable(&second));
     assert_ne!(virtual_days("8")["state_hash"], first["state_hash"], "a seed makes a difference");
@@ -150,6 +153,8 @@ fn assert_feed_report(report: &Value) {
         "seed",
         "authorizations",
         "approved",
+        "approved_in_part",
+        "increments",
         "reversed",
         "presentments",
         "duplicates",

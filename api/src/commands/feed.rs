@@ -10,8 +10,8 @@ use chrono::{DateTime, Utc};
 
 use super::{Failure, StopSignal, parse_address, parse_duration};
 use crate::feed::{
-    self, FeedOptions, FeedReport, FeedTime, HttpSource, Portfolio, Progress, Scenario,
-    StepOutcome, VIRTUAL_START_US,
+    self, Door, FeedError, FeedOptions, FeedReport, FeedTime, HttpSource, Mismatch, Portfolio,
+    Progress, Scenario, ScenarioOptions, StepOutcome, VIRTUAL_START_US,
 };
 use crate::wire::time::parse_time;
 
@@ -21,9 +21,9 @@ pub struct FeedArgs {
     /// ISO 8583 address of the switch
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8583", value_parser = parse_address)]
     connect: SocketAddr,
-    /// Cards file, as `init --cards-out` writes it
-    #[arg(long, value_name = "FILE")]
-    cards: PathBuf,
+    /// Cards file, as `init --cards-out` writes it; scenarios make cards of their own
+    #[arg(long, value_name = "FILE", required_unless_present = "scenario")]
+    cards: Option<PathBuf>,
     #[command(flatten)]
     pace: PaceArgs,
     /// Connections to spread purchases over, in real time
@@ -32,18 +32,33 @@ pub struct FeedArgs {
     /// When virtual time starts (RFC 3339); not before the time that the switch has reached
     #[arg(long, value_name = "TIME", requires = "speed")]
     start: Option<String>,
-    /// HTTP address of the switch, to compare every transaction instead of card balances
+    /// HTTP address of the switch: to compare every transaction instead of card balances, and for
+    /// what scenarios do beside their messages
     #[arg(long, value_name = "URL", requires = "network_key")]
     http: Option<String>,
     /// Network key for --http, printed by `init`
     #[arg(long, value_name = "KEY", env = "CARDSWITCH_NETWORK_KEY")]
     network_key: Option<String>,
-    /// Carry out the steps of this file instead
-    #[arg(long, value_name = "FILE")]
-    scenario: Option<PathBuf>,
+    #[command(flatten)]
+    scenarios: ScenarioArgs,
     /// Print one JSON object as the last line
     #[arg(long)]
     json: bool,
+}
+
+/// What `feed --scenario` takes.
+#[derive(Debug, clap::Args)]
+struct ScenarioArgs {
+    /// Carry out the steps of these files instead and judge them (format: tests/scenarios/README.md);
+    /// needs --http, --network-key, --access-token and a switch on a manual clock
+    #[arg(long, value_name = "FILE", num_args = 1.., requires_all = ["http", "access_token"])]
+    scenario: Vec<PathBuf>,
+    /// The door that the messages of scenarios go through
+    #[arg(long, value_enum, default_value = "iso8583", requires = "scenario")]
+    door: Door,
+    /// Access token of an administrator, printed by `init`; for scenarios
+    #[arg(long, value_name = "TOKEN", env = "CARDSWITCH_ACCESS_TOKEN")]
+    access_token: Option<String>,
 }
 
 /// How fast and how long purchases come; the same for `feed` and `demo`.
@@ -125,23 +140,24 @@ impl PaceArgs {
     }
 }
 
-/// Carries out `feed`: exits 1 where the books differ.
+/// Carries out `feed`: exits 1 where the books differ, or a scenario goes otherwise than it expects.
 pub async fn run(args: FeedArgs) -> Result<(), Failure> {
-    let portfolio = Portfolio::read(&args.cards).map_err(Failure::new)?;
+    let http = args.http.clone().zip(args.network_key.clone());
+    let http = http.map(|(url, network_key)| HttpSource { url, network_key });
+    let Some(cards) = &args.cards.as_ref().filter(|_| args.scenarios.scenario.is_empty()) else {
+        return run_scenarios(args.connect, http, args.scenarios).await;
+    };
+    let portfolio = Portfolio::read(cards).map_err(Failure::new)?;
     let start = args.start.as_deref().map(parse_start).transpose()?;
     let start = start.unwrap_or_else(default_start);
-    let http = args.http.zip(args.network_key);
     let options = FeedOptions {
         rate_per_s: args.pace.rate(),
         duration: args.pace.duration(),
         seed: args.pace.seed,
         time: args.pace.time(start, args.connections),
-        http: http.map(|(url, network_key)| HttpSource { url, network_key }),
+        http,
         ..FeedOptions::new(args.connect, portfolio)
     };
-    if let Some(path) = args.scenario {
-        return run_scenario(path, options).await;
-    }
     let report = run_until_stopped(options, Arc::new(Progress::default())).await?;
     if args.json {
         println!("{}", report.to_json());
@@ -200,26 +216,37 @@ pub fn default_start() -> DateTime<Utc> {
     DateTime::from_timestamp_micros(VIRTUAL_START_US).unwrap_or_default()
 }
 
-async fn run_scenario(path: PathBuf, options: FeedOptions) -> Result<(), Failure> {
-    let scenario = Scenario::read(&path).map_err(Failure::new)?;
-    let steps = move || scenario.run(&options, &Progress::default());
-    let outcomes =
-        tokio::task::spawn_blocking(steps).await.map_err(Failure::new)?.map_err(Failure::new)?;
-    outcomes.iter().for_each(print_step);
-    match outcomes.iter().filter(|outcome| !outcome.is_as_expected()).count() {
-        0 => Ok(()),
-        count => Err(Failure::new(format!("{count} steps went otherwise than expected"))),
-    }
+/// Runs scenario files one after the other, to the first step that goes otherwise than expected.
+async fn run_scenarios(
+    connect: SocketAddr,
+    http: Option<HttpSource>,
+    args: ScenarioArgs,
+) -> Result<(), Failure> {
+    let (Some(http), Some(access_token)) = (http, args.access_token) else {
+        return Err(Failure::usage("scenarios need --http, --network-key and --access-token"));
+    };
+    let options =
+        ScenarioOptions { door: args.door, ..ScenarioOptions::new(connect, http, access_token) };
+    let paths = args.scenario.iter();
+    // All files are read before the first is carried out: a flaw in the last one shows at once.
+    let scenarios: Vec<Scenario> =
+        paths.map(|path| Scenario::read(path)).collect::<Result<_, _>>().map_err(Failure::new)?;
+    let run = move || scenarios.iter().try_for_each(|scenario| run_scenario(scenario, &options));
+    tokio::task::spawn_blocking(run).await.map_err(Failure::new)?.map_err(Failure::new)
 }
 
+fn run_scenario(scenario: &Scenario, options: &ScenarioOptions) -> Result<(), FeedError> {
+    println!("{}: {}", scenario.path().display(), scenario.about());
+    scenario.run(options, &mut print_step)
+}
+
+/// A line of the table; below it what was found otherwise.
 fn print_step(outcome: &StepOutcome) {
-    let code =
-        |code: Option<u16>| code.map_or_else(|| "no answer".to_owned(), |code| code.to_string());
-    let found = code(outcome.found);
-    if outcome.is_as_expected() {
-        println!("ok     {}: {found}", outcome.step);
-    } else {
-        println!("WRONG  {}: expected {}, found {found}", outcome.step, code(outcome.expected));
+    let verdict = if outcome.is_as_expected() { "ok" } else { "WRONG" };
+    let StepOutcome { line, step, answer, mismatches } = outcome;
+    println!("{}", format!("  {verdict:<5} {line:>4}  {step:<52} {answer}").trim_end());
+    for Mismatch { key, expected, found } in mismatches {
+        println!("              {key}: expected {expected}, found {found}");
     }
 }
 

@@ -121,7 +121,7 @@ pub fn demo_company() -> CompanyArgs {
         #[command(flatten)]
         company: CompanyArgs,
     }
-    Defaults::parse_from(["demo"]).company
+    Defaults::parse_from(["demo", "--partial-approval"]).company
 }
 
 /// Carries out `init`.

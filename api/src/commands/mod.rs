@@ -2,6 +2,7 @@
 
 pub mod company;
 pub mod demo;
+pub mod explain;
 pub mod feed;
 pub mod init;
 mod live_screen;
@@ -40,6 +41,8 @@ pub enum Command {
     Send(send::SendArgs),
     /// Prove a data directory offline: chain whole, replay equals tables, money adds up
     Verify(verify::VerifyArgs),
+    /// Tell why a transaction was approved or declined, and what would have approved it
+    Explain(explain::ExplainArgs),
     /// Add a company to a data directory, or change one
     #[command(subcommand)]
     Company(company::CompanyCommand),
@@ -75,6 +78,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Feed(args) => feed::run(args).await,
         Command::Send(args) => send::run(args).await,
         Command::Verify(args) => verify::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Company(command) => company::run(command).await,
     }
 }

@@ -37,6 +37,8 @@ pub(super) enum Event {
     Post { amount_minor: u64 },
     /// 0100 with amount zero.
     Verify,
+    /// 0100 with DE38: more is held.
+    Increment { amount_minor: u64 },
     /// 0400 or 0420 without DE95.
     ReverseAll,
     /// 0400 with DE95: what stays held.
@@ -322,6 +324,9 @@ fn accept(world: World, event: Event) -> World {
             World { state: State::Completed, held_minor: 0, posted_minor: amount_minor }
         }
         (Event::Verify, State::Absent) => CANCELED,
+        (Event::Increment { amount_minor }, State::Pending) => {
+            World { held_minor: world.held_minor + amount_minor, ..world }
+        }
         // What is posted by one message is given back by a compensating line; the feed never
         // reverses what a presentment has posted.
         (Event::ReverseAll, State::Pending | State::Completed) => CANCELED,
@@ -362,6 +367,7 @@ mod tests {
     }
 
     const HOLD: Event = Event::Hold { amount_minor: 500 };
+    const ADD_100: Event = Event::Increment { amount_minor: 100 };
     const KEEP_200: Event = Event::ReverseTo { held_minor: 200 };
     const PRESENT: Event = Event::Present { amount_minor: 500 };
     const DONE: Outcome = Outcome::Accepted { amount_minor: 500 };
@@ -394,6 +400,18 @@ mod tests {
             ("verified", &[(Event::Verify, DONE)], &[CANCELED]),
             ("cleared", &[(HOLD, DONE), (PRESENT, DONE)], &[completed(500)]),
             ("reversed", &[(HOLD, DONE), (Event::ReverseAll, DONE)], &[CANCELED]),
+            ("more", &[(HOLD, DONE), (ADD_100, DONE)], &[pending(600)]),
+            ("no more", &[(HOLD, DONE), (ADD_100, Outcome::Refused)], &[pending(500)]),
+            (
+                "perhaps more",
+                &[(HOLD, DONE), (ADD_100, Outcome::Unknown)],
+                &[pending(500), pending(600)],
+            ),
+            (
+                "perhaps more, then cleared",
+                &[(HOLD, DONE), (ADD_100, Outcome::Unknown), (PRESENT, DONE)],
+                &[completed(500)],
+            ),
             ("kept 200", &[(HOLD, DONE), (KEEP_200, DONE)], &[pending(200)]),
             ("kept 0", &[(HOLD, DONE), (Event::ReverseTo { held_minor: 0 }, DONE)], &[CANCELED]),
             (

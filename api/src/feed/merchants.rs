@@ -95,12 +95,14 @@ impl Catalogue {
         u16::try_from(draws.weighted(&self.totals)).unwrap_or(0)
     }
 
-    /// Finds a merchant that charges in the account's currency, of a category if one is named.
-    pub(super) fn find_domestic(&self, mcc: Option<u16>) -> Option<u16> {
-        let fits = |merchant: &Merchant| {
-            !merchant.is_foreign() && mcc.is_none_or(|mcc| merchant.mcc == mcc)
-        };
-        self.merchants.iter().position(fits).and_then(|slot| u16::try_from(slot).ok())
+    /// Finds a merchant, of a category if one is named; one that charges in the currency comes
+    /// first.
+    pub(super) fn find(&self, mcc: Option<u16>, currency: Currency) -> Option<u16> {
+        let is_of = |merchant: &Merchant| mcc.is_none_or(|mcc| merchant.mcc == mcc);
+        let charges = |merchant: &Merchant| merchant.currency == currency && is_of(merchant);
+        let found = self.merchants.iter().position(charges);
+        let found = found.or_else(|| self.merchants.iter().position(is_of));
+        found.and_then(|slot| u16::try_from(slot).ok())
     }
 
     /// The merchant in a slot that [`Catalogue::draw`] gave.

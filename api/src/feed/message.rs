@@ -62,6 +62,8 @@ pub(super) struct OpeningMessage<'a> {
 /// A kind of message that names a purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum LaterKind {
+    /// 0100 with DE38: more on a pending purchase.
+    Increment,
     /// 0220.
     Presentment,
     /// 0400.
@@ -186,6 +188,7 @@ impl LaterKind {
 
     const fn mti(self) -> Mti {
         match self {
+            Self::Increment => Mti::AUTHORIZATION_REQUEST,
             Self::Presentment => Mti::FINANCIAL_ADVICE,
             Self::Reversal | Self::PartialReversal => Mti::REVERSAL_REQUEST,
             Self::TimeOutReversal => Mti::REVERSAL_ADVICE,
@@ -197,6 +200,7 @@ impl LaterMessage {
     /// What it asks of the switch, for the books.
     pub(super) fn event(&self) -> Event {
         match self.kind {
+            LaterKind::Increment => Event::Increment { amount_minor: self.held_minor },
             LaterKind::Presentment => Event::Present { amount_minor: self.held_minor },
             LaterKind::Reversal | LaterKind::TimeOutReversal => Event::ReverseAll,
             LaterKind::PartialReversal => Event::ReverseTo { held_minor: self.keep_held_minor },
@@ -339,7 +343,8 @@ fn repeat_of(mti: Mti) -> Mti {
     Mti::parse(&[version, class, function, b'1']).unwrap_or(mti)
 }
 
-fn with_identity(builder: MessageBuilder, identity: Identity) -> MessageBuilder {
+/// Sets what tells messages of one sender apart. Source: ISO DE7, 11, 12, 13.
+pub(super) fn with_identity(builder: MessageBuilder, identity: Identity) -> MessageBuilder {
     let time = transmission_time(identity.sent_us);
     let (date, time_of_day) = time.split_at(4);
     builder.set(7, &time).set_number(11, identity.stan.into()).set(12, time_of_day).set(13, date)
@@ -356,7 +361,12 @@ fn with_amounts(builder: MessageBuilder, plan: &Plan, amounts: Amounts) -> Messa
     builder.set_number(6, amounts.billing_minor).set_number(51, numeric(ACCOUNT_CURRENCY))
 }
 
-fn with_merchant(builder: MessageBuilder, merchant: &Merchant, slot: u16) -> MessageBuilder {
+/// Sets where the card was used. Source: ISO DE18, 32, 41, 42, 43.
+pub(super) fn with_merchant(
+    builder: MessageBuilder,
+    merchant: &Merchant,
+    slot: u16,
+) -> MessageBuilder {
     let location = MerchantLocation {
         name: merchant.name,
         city: merchant.city,
@@ -379,19 +389,25 @@ fn with_virtual_time(writer: PrivateUseWriter, virtual_us: Option<u64>) -> Priva
     }
 }
 
-fn finish(builder: MessageBuilder, private_use: PrivateUseWriter, dialect: &Dialect) -> Vec<u8> {
+/// The message as bytes.
+pub(super) fn finish(
+    builder: MessageBuilder,
+    private_use: PrivateUseWriter,
+    dialect: &Dialect,
+) -> Vec<u8> {
     let content = Some(private_use.as_bytes()).filter(|content| !content.is_empty());
     let mut bytes = Vec::with_capacity(256);
     builder.set_optional(48, content).encode(&mut bytes, dialect).expect(FITS);
     bytes
 }
 
-fn acquirer(merchant: u16) -> u64 {
+/// Who sends the messages of the merchant in this slot. Source: ISO DE32.
+pub(super) fn acquirer(merchant: u16) -> u64 {
     FIRST_ACQUIRER + u64::from(merchant) % ACQUIRERS
 }
 
 /// MMDDhhmmss, UTC. Source: ISO DE7.
-fn transmission_time(sent_us: u64) -> [u8; 10] {
+pub(super) fn transmission_time(sent_us: u64) -> [u8; 10] {
     let micros = i64::try_from(sent_us).unwrap_or(i64::MAX);
     let time: DateTime<Utc> = DateTime::from_timestamp_micros(micros).unwrap_or_default();
     let text = time.format("%m%d%H%M%S").to_string();
@@ -399,7 +415,7 @@ fn transmission_time(sent_us: u64) -> [u8; 10] {
 }
 
 /// The expiry as the message gives it, YYMM.
-fn given_expiry(card: &Card, given: Given) -> Option<String> {
+pub(super) fn given_expiry(card: &Card, given: Given) -> Option<String> {
     let right = card.expiry_yymm();
     match given {
         Given::Absent => None,
@@ -413,7 +429,7 @@ fn given_expiry(card: &Card, given: Given) -> Option<String> {
 
 /// A credential as the message gives it; nothing where the card has none. The wrong one
 /// differs from the right one in every digit.
-fn given(known: Option<&str>, given: Given) -> Option<String> {
+pub(super) fn given(known: Option<&str>, given: Given) -> Option<String> {
     let other = |digit: char| {
         digit.to_digit(10).and_then(|n| char::from_digit((n + 3) % 10, 10)).unwrap_or(digit)
     };
@@ -424,7 +440,8 @@ fn given(known: Option<&str>, given: Given) -> Option<String> {
     }
 }
 
-fn available(message: &Message<'_>) -> Option<i64> {
+/// The allowance's balance in an answer. Source: ISO DE54, amount type 02.
+pub(super) fn available(message: &Message<'_>) -> Option<i64> {
     let group = AdditionalAmount::find(message.get(54)?, additional_amounts::AVAILABLE)?;
     let amount = i64::try_from(group.amount_minor).ok()?;
     match group.sign {

@@ -9,7 +9,7 @@
 //! | `conversation` | what is sent next, and what follows from an answer; owns order, not time |
 //! | `open_loop`, `closed_loop`, `client` | real time over several connections; virtual time over one |
 //! | `books`, `balances`, `transactions` | the feed's own ledger, compared with the switch's in two ways |
-//! | `scenario`, `send` | explicit steps from a file; one message by hand |
+//! | `scenario`, `send` | explicit steps from a file, judged; one message by hand |
 //! | `report` | counts, percentiles, progress |
 //!
 //! It is a counterpart, not a part of the switch: it knows nothing of the engine, and works against a
@@ -55,7 +55,7 @@ pub use portfolio::{Card, Portfolio, Profile};
 pub use report::{
     Comparison, Counts, FeedReport, Latency, Progress, ProgressSnapshot, RecentPurchase,
 };
-pub use scenario::{Scenario, StepOutcome};
+pub use scenario::{Door, Mismatch, Scenario, ScenarioOptions, StepOutcome};
 pub use send::{SendRequest, Sent, send};
 
 /// The default start of virtual time: 2026-01-05T08:00:00Z, a Monday.
@@ -163,9 +163,9 @@ pub enum FeedError {
     },
     /// The cards file holds no card.
     NoCards,
-    /// A scenario that makes no sense.
+    /// A scenario that makes no sense, or that went otherwise than it expects.
     Scenario {
-        /// What is wrong, with the step.
+        /// What is wrong, with the file and the line.
         message: String,
     },
     /// A rate, speed or number of connections that cannot be.
@@ -220,8 +220,9 @@ impl std::fmt::Display for FeedError {
             Self::Read { path, source } => write!(f, "cannot read `{}`: {source}", path.display()),
             Self::CardLine { line } => write!(f, "line {line} of the cards file is not a card"),
             Self::NoCards => f.write_str("the cards file holds no card"),
-            Self::Scenario { message } => write!(f, "scenario: {message}"),
-            Self::BadOption { message } | Self::Message { message } => f.write_str(message),
+            Self::Scenario { message }
+            | Self::BadOption { message }
+            | Self::Message { message } => f.write_str(message),
             Self::Connect { address, source } => write!(f, "cannot connect to {address}: {source}"),
             Self::SignOn { address, answer } => {
                 write!(f, "{address} did not take the sign-on: {answer}")

@@ -30,10 +30,14 @@ pub struct Counts {
     pub authorizations: u64,
     /// Purchases that were approved, in part or in full.
     pub approved: u64,
+    /// Those of them that were approved in part.
+    pub approved_in_part: u64,
     /// Purchases that were declined, by exact response code.
     pub declined: BTreeMap<u16, u64>,
     /// Purchases whose outcome the switch called unknown (96).
     pub unknown: u64,
+    /// Increments that the switch approved.
+    pub increments: u64,
     /// Full and partial reversals that the switch accepted.
     pub reversed: u64,
     /// Presentments that the switch accepted.
@@ -44,7 +48,7 @@ pub struct Counts {
     pub unanswered: u64,
     /// Balance inquiries that were answered, in the traffic.
     pub balance_inquiries: u64,
-    /// Later messages (reversals, presentments) that were refused, by DE39.
+    /// Later messages (increments, reversals, presentments) that were refused, by DE39.
     pub refused: BTreeMap<String, u64>,
 }
 
@@ -250,8 +254,10 @@ impl FeedReport {
             "duration_s": seconds(self.duration),
             "authorizations": counts.authorizations,
             "approved": counts.approved,
+            "approved_in_part": counts.approved_in_part,
             "declined": declined,
             "unknown": counts.unknown,
+            "increments": counts.increments,
             "reversed": counts.reversed,
             "presentments": counts.presentments,
             "duplicates": counts.duplicates,
@@ -278,10 +284,12 @@ impl FeedReport {
             |text: &mut String, name: &str, value: u64| writeln!(text, "{name:<28}{value:>12}");
         row(text, "purchases", counts.authorizations)?;
         row(text, "  approved", counts.approved)?;
+        row(text, "    in part", counts.approved_in_part)?;
         for (code, count) in &counts.declined {
             row(text, &format!("  declined {code} {}", code_name(*code)), *count)?;
         }
         row(text, "  outcome unknown", counts.unknown)?;
+        row(text, "increments", counts.increments)?;
         row(text, "reversals", counts.reversed)?;
         row(text, "presentments", counts.presentments)?;
         for (de39, count) in &counts.refused {
@@ -391,7 +399,7 @@ mod tests {
     fn the_json_line_has_the_keys_that_scripts_read() {
         let json = serde_json::to_string(&report().to_json()).unwrap();
         assert!(json.starts_with(
-            r#"{"seed":5,"duration_s":10,"authorizations":4,"approved":2,"declined":{"1000":1,"1502":1},"unknown":0,"reversed":0,"presentments":0,"duplicates":0,"unanswered":0,"book_differences":1,"p50_us":200,"#
+            r#"{"seed":5,"duration_s":10,"authorizations":4,"approved":2,"approved_in_part":0,"declined":{"1000":1,"1502":1},"unknown":0,"increments":0,"reversed":0,"presentments":0,"duplicates":0,"unanswered":0,"book_differences":1,"p50_us":200,"#
         ), "{json}");
         assert!(!json.contains('\n'));
     }

@@ -123,6 +123,8 @@ pub(super) enum Fate {
     Reversed { after_us: u64 },
     /// Reversed down to a share, the rest presented later.
     PartlyReversed { after_us: u64, keep_percent: u64, settles_after_us: u64 },
+    /// More is asked for, by a share of what was; all of it is presented later.
+    Incremented { after_us: u64, add_percent: u64, settles_after_us: u64 },
     /// The feed acts as if it never saw the answer: an 0420, and perhaps its repeat.
     TimesOut { after_us: u64, repeat_after_us: Option<u64> },
     /// Never heard of again: the hold stays open until it expires.
@@ -296,18 +298,23 @@ impl Traffic {
         let late_after_us = draws.between(pace.settle_late_us.0, pace.settle_late_us.1);
         let time_out_us = draws.between(pace.time_out_us.0, pace.time_out_us.1);
         let repeat_after_us = draws.per_mille(400).then(|| self.draw_repeat_us(draws));
-        let keep_percent = draws.between(10, 90);
+        let percent = draws.between(10, 90);
         match (draws.below(1000), opening) {
             (0..15, _) => Fate::TimesOut { after_us: time_out_us, repeat_after_us },
             (_, Opening::Financial) => Fate::Abandoned,
             (15..55, Opening::Authorization) => Fate::Reversed { after_us: reversed_after_us },
             (55..80, Opening::Authorization) => Fate::PartlyReversed {
                 after_us: reversed_after_us,
-                keep_percent,
+                keep_percent: percent,
                 settles_after_us: reversed_after_us + settles_after_us,
             },
             (80..95, _) => Fate::Abandoned,
             (95..125, _) => Fate::Settles { after_us: late_after_us, late: true },
+            (125..150, Opening::Authorization) => Fate::Incremented {
+                after_us: reversed_after_us,
+                add_percent: percent,
+                settles_after_us: reversed_after_us + settles_after_us,
+            },
             _ => Fate::Settles { after_us: settles_after_us, late: false },
         }
     }
@@ -421,6 +428,7 @@ mod tests {
         assert!(has(|plan| matches!(plan.fate, Fate::Settles { late: true, .. })) > 100);
         assert!(has(|plan| matches!(plan.fate, Fate::Reversed { .. })) > 100);
         assert!(has(|plan| matches!(plan.fate, Fate::PartlyReversed { .. })) > 100);
+        assert!(has(|plan| matches!(plan.fate, Fate::Incremented { .. })) > 100);
         assert!(has(|plan| matches!(plan.fate, Fate::Abandoned)) > 100);
         assert!(
             has(|plan| matches!(plan.fate, Fate::TimesOut { repeat_after_us: Some(_), .. })) > 20

@@ -97,7 +97,8 @@ const INTERVALS: [(&str, Interval); 5] = [
     ("yearly", Interval::Yearly),
 ];
 
-fn render_interval(interval: Interval) -> Option<&'static str> {
+/// An interval's name on the wire.
+pub(super) fn render_interval(interval: Interval) -> Option<&'static str> {
     INTERVALS.iter().find(|(_, known)| *known == interval).map(|(name, _)| *name)
 }
 

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use cardswitch_engine::command::admin::{AdminCommand, CardChanges, SettableCardState};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
-use cardswitch_engine::domain::card::{CardState, Dimensions, SuspensionReason};
+use cardswitch_engine::domain::card::{CardState, Dimensions};
 use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::domain::ids::{CardId, DimensionId, MemberId};
 use cardswitch_engine::store::StoreError;
@@ -29,7 +29,7 @@ use crate::wire::page::{Listing, envelope, parse_page};
 use crate::wire::query::Query;
 use crate::wire::reference::{
     DIMENSION_FIELDS, DimensionReference, MemberReference, parse_card_state, render_card_state,
-    render_last_four,
+    render_last_four, render_suspension,
 };
 use crate::wire::time::{render_date, render_time};
 
@@ -86,15 +86,6 @@ impl CardBody {
             billing_address: AddressBody::new(own_address.unwrap_or(&view.company.billing_address)),
             created_at: render_time(profile.created_at),
         })
-    }
-}
-
-const fn render_suspension(reason: SuspensionReason) -> Option<&'static str> {
-    match reason {
-        SuspensionReason::None => None,
-        SuspensionReason::Manual => Some("manual"),
-        SuspensionReason::SingleUse => Some("single_use"),
-        SuspensionReason::EndTime => Some("end_time"),
     }
 }
 

@@ -6,6 +6,7 @@ pub mod accounts;
 pub mod allowances;
 pub mod cards;
 pub mod company;
+pub mod decision;
 pub mod input;
 pub mod merchant_categories;
 pub mod shipping_addresses;

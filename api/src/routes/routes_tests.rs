@@ -614,6 +614,7 @@ async fn a_transaction_has_the_shape_of_the_specification() {
         "posted_at": null,
         "created_at": "2026-03-04T20:10:00.000000Z",
         "kind": "purchase",
+        "flags": [],
     });
     assert_eq!(*pending, expected);
     assert_eq!(bench.get(&format!("/v1/transactions/{id}")).await, expected);
@@ -735,4 +736,80 @@ async fn a_stopped_switch_says_so() {
     bench.state.switch.engine().shut_down();
     let (status, body) = bench.ask("POST", "/v1/cards", virtual_card()).await;
     assert_eq!((status, code_of(&body)), (503, "stopped"));
+}
+
+#[tokio::test]
+async fn a_decision_names_every_rule_and_the_least_change() {
+    let bench = Bench::new().await;
+    let mut order = virtual_card();
+    order["allowance"] = json!({"amount": 100, "daily_limit": 44.9, "scope": [5812]});
+    let card = bench.order(order).await;
+    assert!(bench.authorize(&card, amount(3_490)).await);
+    bench.advance("2026-03-04T20:10:00Z");
+    assert!(!bench.authorize(&card, amount(1_510)).await);
+    let list = bench.get("/v1/transactions").await;
+    let [declined, approved, opening] = list["results"].as_array().unwrap().as_slice() else {
+        panic!("{list}");
+    };
+    let path = |transaction: &Value| format!("/v1/transactions/{}/decision", id_of(transaction));
+    let mut decision = bench.get(&path(declined)).await;
+    let rules = decision["rules"].take();
+    let rules = rules.as_array().unwrap();
+    assert_eq!(rules.len(), 22);
+    let failed: Vec<_> = rules.iter().filter(|rule| rule["passed"] == false).collect();
+    let daily_limit = json!({
+        "rule": "daily_limit", "response_code": 1502, "passed": false,
+        "input": 15.1, "threshold": 44.9, "usage_before": 34.9, "usage_after": 34.9,
+        "explanation": "the amount is over what daily_limit leaves \
+            (15.10 asked; 34.90 of 44.90 used before, 34.90 after)",
+    });
+    assert_eq!(failed, [&daily_limit]);
+    let allowance = json!({"amount": 100.0, "interval": null, "daily_limit": 44.9,
+        "transaction_limit": null, "single_use": false, "start_time": null, "end_time": null,
+        "scope": [5812]});
+    let expected = json!({
+        "transaction": {"id": declined["id"], "url": declined["url"]},
+        "decided_at": "2026-03-04T20:10:00.000000Z",
+        "decided_by": "rules",
+        "response_code": 1502,
+        "approved": false,
+        "amount": 15.1,
+        "currency": "USD",
+        "rules": null,
+        "least_change": [{
+            "rule": "daily_limit",
+            "text": "5.10 more on daily_limit, or after 2026-03-05T00:00-08:00",
+            "change": {"type": "raise", "by": 5.1, "to": 50.0},
+            "after": "2026-03-05T08:00:00.000000Z",
+        }],
+        "approvable_amount": 10.0,
+        "facts": {
+            "card_state": "active", "suspension_reason": null, "valid_through": "2029-03-31",
+            "allowance": allowance,
+            "usage": {"spent": 34.9, "period_started_on": "2026-03-04", "spent_today": 34.9,
+                "day": "2026-03-04"},
+            "available_credit": 1_465.1, "held": 34.9, "credentials": [],
+        },
+    });
+    assert_eq!(decision, expected);
+
+    let decision = bench.get(&path(approved)).await;
+    assert_eq!((&decision["approved"], &decision["least_change"]), (&json!(true), &json!([])));
+    let of = |rule: &str| {
+        let rules = decision["rules"].as_array().unwrap();
+        rules.iter().find(|found| found["rule"] == rule).unwrap().clone()
+    };
+    let usage = ["usage_before", "usage_after"].map(|key| of("allowance_balance")[key].clone());
+    assert_eq!(usage, [json!(0.0), json!(34.9)]);
+    assert_eq!(of("out_of_scope")["threshold"], json!([5812]));
+
+    let decision = bench.get(&path(opening)).await;
+    assert_eq!(decision["decided_by"], "bank_transfer");
+    assert_eq!((&decision["rules"], &decision["facts"]), (&json!([]), &Value::Null));
+
+    let unknown = "/v1/transactions/01900000-0000-7000-8000-000000000000/decision".to_owned();
+    for (token, path) in [("Token other", path(declined)), ("Token admin", unknown)] {
+        assert_eq!(bench.ask_as(token, "GET", &path, Value::Null).await.0, 404, "{path}");
+    }
+    assert_eq!(bench.ask_as("", "GET", &path(declined), Value::Null).await.0, 401);
 }

@@ -2,7 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
-use cardswitch_engine::domain::ids::{CardId, DimensionId, MemberId, TransactionId};
+use cardswitch_engine::domain::ids::{
+    CardId, DimensionId, MemberId, TransactionId, TransactionSeq,
+};
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::transaction::{
     BankAccount, TransactionKind, TransactionRecord, TransactionState,
@@ -25,6 +27,7 @@ use crate::wire::reference::{
     CardReference, DIMENSION_FIELDS, DimensionReference, MemberReference,
 };
 use crate::wire::time::render_time;
+use crate::wire::urls::Urls;
 
 /// A transaction as responses show it. Source: spec "Transaction".
 #[derive(Debug, Serialize)]
@@ -149,10 +152,15 @@ fn refunded(
 ) -> Result<Option<TransactionReference>, StoreError> {
     let Some(seq) = record.refund_of else { return Ok(None) };
     let purchase = view.snapshot.transaction(seq)?;
-    Ok(purchase.map(|row| TransactionReference {
-        id: row.record.id.0,
-        url: view.urls.object("transactions", row.record.id.0),
-    }))
+    Ok(purchase.map(|row| TransactionReference::new(row.record.id, view.urls)))
+}
+
+impl TransactionReference {
+    /// The reference to a transaction.
+    #[must_use]
+    pub fn new(id: TransactionId, urls: &Urls) -> Self {
+        Self { id: id.0, url: urls.object("transactions", id.0) }
+    }
 }
 
 impl BankAccountBody {
@@ -270,9 +278,18 @@ pub async fn get_transaction(
     let seq = state.switch.engine().ids().open_transaction_id(id);
     let seq = seq.ok_or_else(ApiError::not_found)?;
     let body = read_view(&state, &caller, |view| {
-        let row = view.snapshot.transaction(seq)?;
-        let own = row.filter(|row| row.record.company == view.company.slot && row.record.id == id);
+        let own = find_transaction(view, seq, id)?;
         own.map(|row| TransactionBody::new(&row, view)).transpose()
     });
     body.await?.map(Json).ok_or_else(ApiError::not_found)
+}
+
+/// Finds a transaction of the company by its id and what the id says.
+pub(super) fn find_transaction(
+    view: &View<'_>,
+    seq: TransactionSeq,
+    id: TransactionId,
+) -> Result<Option<TransactionRow>, StoreError> {
+    let row = view.snapshot.transaction(seq)?;
+    Ok(row.filter(|row| row.record.company == view.company.slot && row.record.id == id))
 }

@@ -1,6 +1,6 @@
 //! Reference objects: how other resources are embedded. Source: spec "Reference objects".
 
-use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::member::Member;
 use serde::Serialize;
 use uuid::Uuid;
@@ -75,6 +75,17 @@ pub const fn render_card_state(state: CardState) -> &'static str {
         CardState::Active => "active",
         CardState::Suspended => "suspended",
         CardState::Terminated => "terminated",
+    }
+}
+
+/// Why a card is suspended, as text; none where it is not.
+#[must_use]
+pub const fn render_suspension(reason: SuspensionReason) -> Option<&'static str> {
+    match reason {
+        SuspensionReason::None => None,
+        SuspensionReason::Manual => Some("manual"),
+        SuspensionReason::SingleUse => Some("single_use"),
+        SuspensionReason::EndTime => Some("end_time"),
     }
 }
 

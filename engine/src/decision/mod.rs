@@ -3,8 +3,14 @@
 //! Every rule is evaluated and the whole set of those that failed is kept; the first in the order
 //! of `rules` gives the response code. Nothing here changes anything.
 
+mod explanation;
+mod kept;
 mod rules;
 
+pub use explanation::{
+    Change, Compared, DecidedBy, Explanation, Quantity, Remedy, RuleFinding, explain,
+};
+pub use kept::{AttemptWindow, CredentialsPresent, DecisionFacts, VelocityFacts};
 pub use rules::{Rule, RuleSet};
 
 use crate::domain::account::AccountBalances;

@@ -14,7 +14,7 @@ use super::merchant::Merchant;
 use super::money::{CurrencyAmount, Minor};
 use super::network_key::NetworkTrace;
 use super::response_code::{ResponseCode, SubReason};
-use crate::decision::RuleSet;
+use crate::decision::{DecisionFacts, RuleSet};
 
 /// A transaction's state. Source: spec "States and transitions".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -166,6 +166,10 @@ pub struct TransactionRecord {
     pub sub_reason: SubReason,
     /// Every rule that failed, the deciding one among them.
     pub failed_rules: RuleSet,
+    /// What the rules were evaluated on, where they were. Not part of the serialized form, which
+    /// is older: `command/record.rs` writes it beside, packed rows hold it.
+    #[serde(skip)]
+    pub facts: Option<DecisionFacts>,
     /// The transaction it gives money back for.
     pub refund_of: Option<TransactionSeq>,
     /// When it was accepted.

@@ -1,4 +1,5 @@
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use crossbeam_channel::bounded;
@@ -32,12 +33,15 @@ struct Heard {
     seq: u64,
     outcome: CommitOutcome,
     durable_seq: u64,
+    /// On whose thread.
+    thread: ThreadId,
 }
 
 impl Release for Reply {
     fn release(self, outcome: CommitOutcome) {
         let durable_seq = self.position.durable_seq();
-        self.heard.lock().push(Heard { seq: self.seq, outcome, durable_seq });
+        let thread = thread::current().id();
+        self.heard.lock().push(Heard { seq: self.seq, outcome, durable_seq, thread });
     }
 }
 
@@ -45,7 +49,7 @@ impl Release for Reply {
 struct Running {
     journal: FaultyBackend,
     mark: FaultyBackend,
-    requests: InboxSender<CommitRequest<Reply>>,
+    desk: CommitDesk<Reply>,
     thread: JoinHandle<()>,
     health: Arc<JournalHealth>,
     trim: Arc<TrimControl>,
@@ -55,7 +59,19 @@ struct Running {
 }
 
 impl Running {
+    /// One whose thread commits everything.
     fn start() -> Self {
+        Self::start_with(|requests, _| CommitDesk::passing_on(requests))
+    }
+
+    /// One that commits on the shard's thread whatever may be.
+    fn start_in_place() -> Self {
+        Self::start_with(CommitDesk::new)
+    }
+
+    fn start_with(
+        desk: impl FnOnce(InboxSender<CommitRequest<Reply>>, InPlace<Reply>) -> CommitDesk<Reply>,
+    ) -> Self {
         let (journal, mark) = (FaultyBackend::new(), FaultyBackend::new());
         let opened = open(&journal, &mark);
         let (requests, inbox) = inbox(QUEUE_LEN);
@@ -69,9 +85,11 @@ impl Running {
             feed: Arc::default(),
             spent_payloads: None,
         };
-        let thread = spawn_committer(opened, IDENTITY.partition, wiring).unwrap().thread;
+        let RunningCommitter { thread, in_place } =
+            spawn_committer(opened, IDENTITY.partition, wiring).unwrap();
+        let desk = desk(requests, in_place);
         let heard = Arc::default();
-        Self { journal, mark, requests, thread, health, trim, position, heard, next_seq: 1 }
+        Self { journal, mark, desk, thread, health, trim, position, heard, next_seq: 1 }
     }
 
     /// Hands over `count` records, each its own number in eight bytes, with one reply.
@@ -94,12 +112,12 @@ impl Running {
         Reply { seq, heard, position }
     }
 
-    fn send_request(&self, request: CommitRequest<Reply>) {
-        self.requests.send(request).unwrap();
+    fn send_request(&mut self, request: CommitRequest<Reply>) {
+        assert!(self.desk.commit_or_pass_on(request), "the committer is there");
     }
 
     fn stop(self) -> (Vec<Heard>, FaultyBackend, FaultyBackend) {
-        drop(self.requests);
+        drop(self.desk);
         self.thread.join().unwrap();
         assert!(self.position.is_closed());
         let heard = self.heard.lock().clone();
@@ -155,6 +173,29 @@ fn replies_leave_in_order_once_durable() {
     let (heard, journal, mark) = running.stop();
     assert_eq!(check_heard(&heard, sent), newest);
     assert_eq!(stored_seqs(&journal, &mark), (1..=newest).collect::<Vec<_>>());
+}
+
+/// Small groups go on this thread while nothing is under way, large ones and what comes behind them
+/// on the committer's.
+#[test]
+fn replies_leave_in_order_whoever_commits() {
+    let mut running = Running::start_in_place();
+    let (mut state, mut sent) = (12, 0);
+    let large = u32::try_from(IN_PLACE_BYTES_MAX / 8 + 1).unwrap();
+    for _ in 0..400 {
+        let draw = u32::try_from(next_random(&mut state) % 8).unwrap();
+        running.send(if draw == 7 { large } else { draw });
+        sent += 1;
+        if draw < 2 {
+            running.position.wait_for(running.next_seq - 1, Duration::from_secs(60));
+        }
+    }
+    let newest = running.next_seq - 1;
+    let (heard, journal, mark) = running.stop();
+    assert_eq!(check_heard(&heard, sent), newest);
+    assert_eq!(stored_seqs(&journal, &mark), (1..=newest).collect::<Vec<_>>());
+    let here = heard.iter().filter(|heard| heard.thread == thread::current().id()).count();
+    assert!(here > 0 && here < sent, "{here} of {sent} were committed here");
 }
 
 #[test]
@@ -258,6 +299,15 @@ fn a_request_without_records_is_released_at_once_when_nothing_is_before_it() {
 
 #[test]
 fn after_a_failed_commit_nothing_is_durable_any_more() {
+    fail_everywhere(Running::start);
+}
+
+#[test]
+fn after_a_commit_that_failed_in_place_nothing_is_durable_any_more() {
+    fail_everywhere(Running::start_in_place);
+}
+
+fn fail_everywhere(start: fn() -> Running) {
     for nth in 1..40 {
         for plan in [
             FaultPlan { fail_sync: Some(nth), ..FaultPlan::default() },
@@ -265,7 +315,7 @@ fn after_a_failed_commit_nothing_is_durable_any_more() {
             FaultPlan { fail_write: Some(nth * 7), ..FaultPlan::default() },
             FaultPlan { torn_write: Some((nth * 5, 900)), ..FaultPlan::default() },
         ] {
-            let mut running = Running::start();
+            let mut running = start();
             running.journal.plan(plan);
             for count in 0..60 {
                 running.send(count % 7);
@@ -318,7 +368,7 @@ fn a_hole_between_requests_stops_the_committer() {
 
 #[test]
 fn a_request_larger_than_a_batch_may_be_stops_the_committer() {
-    let running = Running::start();
+    let mut running = Running::start();
     running.send_request(CommitRequest {
         first_seq: 1,
         last_seq: 1,

@@ -2,10 +2,11 @@
 
 use super::answer::RowAnswer;
 use super::cursor::{digits_value, push_text};
+use super::facts::append_facts;
 use super::progress::append_progress;
 use super::transaction::{
     ANSWER, ANSWER_BYTES, ANSWER_IS_REPEAT, ANSWER_REPEATS_ONLY, ANSWER_TRACE, BANK_ACCOUNT, CARD,
-    FIRST_DIMENSION, FOREIGN, HEAD_BYTES, ID_TIME, MCC, MEMBER, MERCHANT, ORIGINAL_KEY,
+    FACTS, FIRST_DIMENSION, FOREIGN, HEAD_BYTES, ID_TIME, MCC, MEMBER, MERCHANT, ORIGINAL_KEY,
     PROGRESS_AT, REFUND_OF, RETRIEVAL_KEY, ROW_FORMAT, RRN_DIGITS, RRN_LEN, STAN_DIGITS, STAN_LEN,
     TIME_DIGITS, TIME_LEN, TransactionView, time_of_authorization,
 };
@@ -48,6 +49,9 @@ pub fn append_row(
         [description, name, number].into_iter().for_each(|text| push_text(bytes, text));
     }
     append_trace(bytes, &record.trace, &numbers);
+    if let Some(facts) = &record.facts {
+        append_facts(bytes, facts);
+    }
     begin_progress(bytes, start);
     append_progress(bytes, progress);
 }
@@ -123,6 +127,7 @@ fn present_fields(
         (STAN_DIGITS, numbers.stan.is_some()),
         (RRN_DIGITS, numbers.rrn.is_some()),
         (TIME_DIGITS, numbers.time.is_some()),
+        (FACTS, record.facts.is_some()),
     ];
     fields.iter().fold(present, |bits, (bit, is)| bits | (bit * u32::from(*is)))
 }

@@ -40,7 +40,7 @@ const SHIPPING_ADDRESS: u16 = 1 << 4;
 const FIRST_DIMENSION: u16 = 1 << 5;
 const KNOWN: u16 = (1 << 9) - 1;
 
-const INTERVALS: [Interval; 6] = [
+pub(super) const INTERVALS: [Interval; 6] = [
     Interval::None,
     Interval::Daily,
     Interval::Weekly,

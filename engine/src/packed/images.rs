@@ -27,9 +27,9 @@ pub const BALANCES_BYTES: usize = 40;
 /// The length of a packed posting.
 pub const POSTING_BYTES: usize = 22;
 
-const CARD_STATES: [CardState; 4] =
+pub(super) const CARD_STATES: [CardState; 4] =
     [CardState::Unactivated, CardState::Active, CardState::Suspended, CardState::Terminated];
-const SUSPENSION_REASONS: [SuspensionReason; 4] = [
+pub(super) const SUSPENSION_REASONS: [SuspensionReason; 4] = [
     SuspensionReason::None,
     SuspensionReason::Manual,
     SuspensionReason::SingleUse,
@@ -128,7 +128,7 @@ pub fn parse_posting(bytes: &[u8]) -> Result<Posting, CodecError> {
 }
 
 /// The value at the place of its number.
-fn numbered<T: Copy>(values: &[T], number: u8) -> Result<T, CodecError> {
+pub(super) fn numbered<T: Copy>(values: &[T], number: u8) -> Result<T, CodecError> {
     values.get(usize::from(number)).copied().ok_or(CodecError::UnknownKind { kind: number })
 }
 

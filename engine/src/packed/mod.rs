@@ -11,6 +11,7 @@ mod answer;
 mod append;
 mod card;
 mod cursor;
+mod facts;
 mod images;
 mod progress;
 mod statement_line;
@@ -19,6 +20,7 @@ mod transaction;
 pub use answer::RowAnswer;
 pub use append::{append_row, append_row_with_progress};
 pub use card::{append_card, parse_card};
+pub(crate) use facts::{append_facts, take_facts};
 pub use images::{
     BALANCES_BYTES, POSTING_BYTES, USAGE_BYTES, pack_balances, pack_posting, pack_usage,
     parse_balances, parse_posting, parse_usage,

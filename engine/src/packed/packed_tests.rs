@@ -7,13 +7,15 @@ use uuid::Uuid;
 use super::*;
 use crate::command::effect::{IssuedCard, RememberedAnswer};
 use crate::command::reply::{AuthorizationReply, NetworkReply};
-use crate::decision::RuleSet;
+use crate::decision::{AttemptWindow, CredentialsPresent, DecisionFacts, RuleSet, VelocityFacts};
 use crate::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::business_date::{BusinessDate, Interval};
-use crate::domain::card::{CardProfile, CardRecord, PanHash, SealedPan};
+use crate::domain::card::{
+    CardProfile, CardRecord, CardState, PanHash, SealedPan, SuspensionReason,
+};
 use crate::domain::company::Address;
-use crate::domain::credential::{PackedZip, PinVerifier};
+use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
 use crate::domain::hold::HoldPart;
 use crate::domain::ids::*;
 use crate::domain::merchant::{Mcc, Merchant};
@@ -133,6 +135,65 @@ fn places() -> impl Strategy<Value = (i64, u64, Uuid)> {
 }
 
 prop_compose! {
+    fn window()((limit, count, room_at) in any::<(u16, u16, i64)>()) -> AttemptWindow {
+        AttemptWindow { limit, count, room_at: Timestamp(room_at) }
+    }
+}
+
+prop_compose! {
+    /// Terms of which each part that may be absent often is.
+    fn partial_terms()(mut terms in terms(), absent in any::<[bool; 5]>()) -> AllowanceTerms {
+        let none = AllowanceTerms::budget(terms.amount);
+        if absent[0] { terms.transaction_limit = none.transaction_limit; }
+        if absent[1] { terms.daily_limit = none.daily_limit; }
+        if absent[2] { terms.starts_at = none.starts_at; }
+        if absent[3] { terms.ends_at = none.ends_at; }
+        if absent[4] { terms.scope = none.scope; }
+        terms
+    }
+}
+
+prop_compose! {
+    pub(crate) fn facts()(
+        terms in partial_terms(),
+        (spent, day_spent, available_credit, held) in any::<(i64, i64, i64, i64)>(),
+        (period, started_on, day, expires_on) in any::<(u32, i32, i32, i32)>(),
+        state in prop::sample::select(&[
+            CardState::Unactivated, CardState::Active, CardState::Suspended, CardState::Terminated,
+        ][..]),
+        suspension in prop::sample::select(&[
+            SuspensionReason::None, SuspensionReason::Manual,
+            SuspensionReason::SingleUse, SuspensionReason::EndTime,
+        ][..]),
+        (credentials, pin_failures) in any::<(u8, u8)>(),
+        failures in any::<Option<(i64, u8)>>(),
+        velocity in prop::option::of((window(), window())),
+    ) -> DecisionFacts {
+        DecisionFacts {
+            terms,
+            usage: CardUsage {
+                spent: Minor(spent),
+                day_spent: Minor(day_spent),
+                period,
+                period_started_on: BusinessDate(started_on),
+                day: BusinessDate(day),
+                state,
+                suspension,
+                pin_failures,
+            },
+            available_credit: Minor(available_credit),
+            held: Minor(held),
+            expires_on: BusinessDate(expires_on),
+            credentials: CredentialsPresent::from_bits(credentials),
+            failures: failures.map(|(since, count)| CredentialFailures {
+                since: Timestamp(since), count,
+            }),
+            velocity: velocity.map(|(minute, hour)| VelocityFacts { minute, hour }),
+        }
+    }
+}
+
+prop_compose! {
     pub(crate) fn record()(
         (at, seq, id) in places(),
         kind in prop::sample::select(&[
@@ -156,7 +217,8 @@ prop_compose! {
             prop::sample::select(&[SubReason::None, SubReason::NothingHeld][..]),
             any::<u32>(),
         ),
-        dimensions in any::<[Option<u128>; 4]>(),
+        (facts, dimensions) in
+            (prop::option::of(facts()), any::<[Option<u128>; 4]>()),
     ) -> TransactionRecord {
         TransactionRecord {
             seq: TransactionSeq(seq),
@@ -176,6 +238,7 @@ prop_compose! {
             response_code: code,
             sub_reason: reason,
             failed_rules: RuleSet::from_bits(failed),
+            facts,
             refund_of: refund_of.map(TransactionSeq),
             authorized_at: Timestamp(at),
             dimensions: dimensions.map(|id| id.map(|id| DimensionId(Uuid::from_u128(id)))),
@@ -416,6 +479,46 @@ proptest! {
     }
 }
 
+/// What a common purchase is decided on: a monthly budget with both limits.
+fn common_facts() -> DecisionFacts {
+    let terms = AllowanceTerms {
+        interval: Interval::Monthly,
+        transaction_limit: Minor(50_000),
+        daily_limit: Minor(100_000),
+        ..AllowanceTerms::budget(Minor(500_000))
+    };
+    let usage = CardUsage {
+        spent: Minor(123_456),
+        day_spent: Minor(7_890),
+        period: 7,
+        period_started_on: BusinessDate(20_513),
+        day: BusinessDate(20_515),
+        state: CardState::Active,
+        ..CardUsage::default()
+    };
+    DecisionFacts {
+        terms,
+        usage,
+        available_credit: Minor(98_765_432),
+        held: Minor(1_234_567),
+        expires_on: BusinessDate(21_500),
+        credentials: CredentialsPresent::from_bits(0b11_0011),
+        failures: None,
+        velocity: None,
+    }
+}
+
+#[test]
+fn the_facts_of_a_common_purchase_take_a_few_dozen_bytes() {
+    let mut bytes = Vec::new();
+    append_facts(&mut bytes, &common_facts());
+    println!("{} bytes", bytes.len());
+    assert!(bytes.len() <= 40, "{} bytes", bytes.len());
+    let mut rest = &bytes[..];
+    assert_eq!(take_facts(&mut rest), Ok(common_facts()));
+    assert!(rest.is_empty());
+}
+
 /// A purchase as an acquirer sends it over ISO 8583.
 fn purchase() -> (TransactionRecord, TransactionProgress, RowAnswer) {
     let (at, seq) = (Timestamp(1_772_539_200_123_456), TransactionSeq(123_456_789));
@@ -452,6 +555,7 @@ fn purchase() -> (TransactionRecord, TransactionProgress, RowAnswer) {
         response_code: ResponseCode::Approved,
         sub_reason: SubReason::None,
         failed_rules: RuleSet::EMPTY,
+        facts: Some(common_facts()),
         refund_of: None,
         authorized_at: at,
         dimensions: [None; 4],
@@ -476,7 +580,7 @@ fn a_common_purchase_is_short() {
     let (record, progress, answer) = purchase();
     let bytes = packed(&record, &progress, Some(&answer));
     println!("{} bytes", bytes.len());
-    assert!(bytes.len() <= 250, "{} bytes", bytes.len());
+    assert!(bytes.len() <= 285, "{} bytes", bytes.len());
 }
 
 #[test]

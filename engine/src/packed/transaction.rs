@@ -23,12 +23,14 @@
 //! | | | merchant: number (8), category (2), six texts |
 //! | | | bank account: three texts |
 //! | | | STAN (3), RRN (5), transmission time (4) as numbers or texts; acquirer, terminal as texts |
+//! | | | what the decision was made from, see `facts.rs` |
 //! | | | progress, see `progress.rs` |
 //!
 //! The slot and key fields are zero where the transaction has none.
 
 use super::answer::RowAnswer;
 use super::cursor::{Cursor, malformed};
+use super::facts::take_facts;
 use super::progress::{hold_end_of, parse_progress, state_of};
 use crate::codec::CodecError;
 use crate::decision::RuleSet;
@@ -79,7 +81,8 @@ pub(super) const BANK_ACCOUNT: u32 = 1 << 17;
 pub(super) const STAN_DIGITS: u32 = 1 << 18;
 pub(super) const RRN_DIGITS: u32 = 1 << 19;
 pub(super) const TIME_DIGITS: u32 = 1 << 20;
-const KNOWN: u32 = (1 << 21) - 1;
+pub(super) const FACTS: u32 = 1 << 21;
+const KNOWN: u32 = (1 << 22) - 1;
 
 pub(super) const STAN_LEN: usize = 6;
 pub(super) const RRN_LEN: usize = 12;
@@ -326,6 +329,7 @@ impl<'a> TransactionView<'a> {
             merchant: self.optional(MERCHANT, &mut cursor, |cursor| self.merchant(cursor))?,
             bank_account: self.optional(BANK_ACCOUNT, &mut cursor, take_bank_account)?,
             trace: self.trace(&mut cursor)?,
+            facts: self.optional(FACTS, &mut cursor, |cursor| take_facts(&mut cursor.0))?,
             authorized_at: self.authorized_at(),
             dimensions: self.dimensions(),
         };

@@ -2,7 +2,9 @@
 
 use super::card_money::CardMoney;
 use super::execute::Moment;
-use super::execute_card::{Attempt, count_attempt, count_credentials, facts_of, judge};
+use super::execute_card::{
+    Attempt, count_attempt, count_credentials, facts_of, judge, keep_facts, velocity_facts,
+};
 use super::execute_network::{amount_for_account, log_unknown_card};
 use super::execute_reversal::cancel_if_nothing_remains;
 use super::state::ShardState;
@@ -13,7 +15,7 @@ use crate::command::network::{
     PurchaseFacts,
 };
 use crate::command::reply::{AuthorizationReply, BalanceReply, NetworkReply};
-use crate::decision::{Rule, RuleSet, VelocityFinding, approvable_part};
+use crate::decision::{DecisionFacts, Rule, RuleSet, VelocityFinding, approvable_part};
 use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::credential::PresentedCredentials;
 use crate::domain::hold::hold_lifetime;
@@ -36,6 +38,8 @@ pub(super) struct Purchase<'a> {
     pub(super) response_code: ResponseCode,
     pub(super) sub_reason: SubReason,
     pub(super) failed: RuleSet,
+    /// What the rules were evaluated on, where they were.
+    pub(super) decided_on: Option<DecisionFacts>,
     pub(super) refund_of: Option<TransactionSeq>,
 }
 
@@ -66,6 +70,8 @@ pub(super) fn execute_authorize(
         velocity: count_attempt(state, moment, slot, effects),
     };
     let failed = judge(state, moment, &money, &attempt);
+    let velocity = velocity_facts(state, moment, slot);
+    let decided_on = Some(keep_facts(state, moment, &money, &attempt, velocity));
     let part = approved_part(state, command, &money, &attempt, failed);
     count_credentials(state, moment, &mut money, &command.credentials, failed, effects);
     let (response_code, sub_reason) = match part {
@@ -81,6 +87,7 @@ pub(super) fn execute_authorize(
         response_code,
         sub_reason,
         failed,
+        decided_on,
         refund_of: None,
     };
     let mut flags = TransactionFlags::default();
@@ -199,6 +206,7 @@ pub(super) fn record_of(
         response_code: purchase.response_code,
         sub_reason: purchase.sub_reason,
         failed_rules: purchase.failed,
+        facts: purchase.decided_on,
         refund_of: purchase.refund_of,
         authorized_at: moment.at,
         dimensions: state.cards.dimensions(card),
@@ -278,6 +286,7 @@ fn advised_purchase<'a>(
         velocity: VelocityFinding::default(),
     };
     let failed = judge(state, moment, money, &attempt);
+    let decided_on = Some(keep_facts(state, moment, money, &attempt, None));
     // Bounds and an early reversal stand above the network's word: money is never invented.
     let vetoes = [Rule::ReversedBefore, Rule::OutOfBounds];
     let veto = vetoes.into_iter().find(|rule| failed.contains(*rule));
@@ -298,6 +307,7 @@ fn advised_purchase<'a>(
         response_code,
         sub_reason,
         failed,
+        decided_on,
         refund_of,
     }
 }

@@ -4,7 +4,10 @@ use super::card_money::CardMoney;
 use super::execute::Moment;
 use super::state::ShardState;
 use crate::command::effect::Effect;
-use crate::decision::{Facts, PIN_FAILURES_MAX, Question, Rule, RuleSet, VelocityFinding, decide};
+use crate::decision::{
+    AttemptWindow, CredentialsPresent, DecisionFacts, Facts, PIN_FAILURES_MAX, Question, Rule,
+    RuleSet, VelocityFacts, VelocityFinding, decide,
+};
 use crate::domain::company::VelocityLimits;
 use crate::domain::credential::{CredentialFailures, PresentedCredentials};
 use crate::domain::ids::{CardSlot, Timestamp};
@@ -59,6 +62,50 @@ pub(super) fn facts_of<'a>(
         velocity: attempt.velocity,
         failures: state.failures.get(&money.slot).copied(),
     }
+}
+
+/// What an attempt is judged on, to be kept with its transaction; before anything is taken.
+/// Cost: copies of what `judge` has just read.
+pub(super) fn keep_facts(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    money: &CardMoney<'_>,
+    attempt: &Attempt<'_>,
+    velocity: Option<VelocityFacts>,
+) -> DecisionFacts {
+    let card = state.card(money.slot);
+    let mut credentials = CredentialsPresent::shown(attempt.credentials);
+    credentials.insert_if(CredentialsPresent::CARD_HAS_PIN, card.pin.0 != 0);
+    credentials.insert_if(CredentialsPresent::CARD_HAS_ZIP, !card.zip.is_absent());
+    let failures = state.failures.get(&money.slot).copied();
+    DecisionFacts {
+        terms: card.terms,
+        usage: money.usage,
+        available_credit: money.balances.available_credit(money.credit_limit()),
+        held: money.balances.held,
+        expires_on: card.expires_on,
+        credentials,
+        failures: failures.filter(|failures| failures.is_current(moment.at)),
+        velocity,
+    }
+}
+
+/// The attempts before this one, where the company limits velocity.
+pub(super) fn velocity_facts(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    slot: CardSlot,
+) -> Option<VelocityFacts> {
+    let limits = state.company(state.cards.head(slot).company).velocity;
+    if !limits.is_set() {
+        return None;
+    }
+    let before = state.attempts.get(&slot).map_or(&[][..], Vec::as_slice);
+    let window = |limit, span| AttemptWindow::of(before, limit, span, moment.at);
+    Some(VelocityFacts {
+        minute: window(limits.per_minute, Timestamp::MINUTE),
+        hour: window(limits.per_hour, Timestamp::HOUR),
+    })
 }
 
 /// Counts an attempt where the company limits velocity, and finds the limits it is over.

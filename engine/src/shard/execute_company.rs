@@ -127,6 +127,7 @@ fn opening_record(
         response_code: ResponseCode::Approved,
         sub_reason: SubReason::None,
         failed_rules: RuleSet::EMPTY,
+        facts: None,
         refund_of: None,
         authorized_at: moment.at,
         dimensions: [None; 4],

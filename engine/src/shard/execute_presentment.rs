@@ -229,6 +229,7 @@ fn posted_purchase(facts: &PurchaseFacts, amount: Minor) -> Purchase<'_> {
         response_code: ResponseCode::Approved,
         sub_reason: SubReason::None,
         failed: RuleSet::EMPTY,
+        decided_on: None,
         refund_of: None,
     }
 }

@@ -183,6 +183,7 @@ fn record_of(
         response_code: failed.response_code(),
         sub_reason: failed.sub_reason(),
         failed_rules: failed,
+        facts: None,
         refund_of: None,
         authorized_at: moment.at,
         dimensions: [None; 4],

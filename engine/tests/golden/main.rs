@@ -6,12 +6,14 @@
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCard, NewCompany};
+use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
     OriginalRef, PartialApproval, Present, PresentmentNumber, PurchaseFacts, ReversalAmount,
     ReversalKind, Reverse,
 };
 use cardswitch_engine::command::record::{RecordView, append_record, record_views, records};
+use cardswitch_engine::decision::{Change, Rule, explain};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};
@@ -29,16 +31,23 @@ use cardswitch_engine::domain::public_id::IdMint;
 use cardswitch_engine::shard::{Moment, ShardState, execute};
 use uuid::Uuid;
 
-/// Records in the general form, by a company that limits velocity.
-const OUTCOMES: Golden = Golden {
+/// Records in the general form, by a company that limits velocity: as they are written, and as they
+/// were before decisions kept their facts.
+const OUTCOMES: Golden = Golden { path: "tests/golden/records_3.hex", ..OUTCOMES_WITHOUT_FACTS };
+const OUTCOMES_WITHOUT_FACTS: Golden = Golden {
     path: "tests/golden/records_1.hex",
     velocity: VelocityLimits { per_minute: 10, per_hour: 100 },
 };
-/// Authorizations in the form of their own, by a company that limits nothing.
-const AUTHORIZATIONS: Golden = Golden {
+/// Authorizations in the form of their own, by a company that limits nothing: likewise.
+const AUTHORIZATIONS: Golden =
+    Golden { path: "tests/golden/records_4.hex", ..AUTHORIZATIONS_WITHOUT_FACTS };
+const AUTHORIZATIONS_WITHOUT_FACTS: Golden = Golden {
     path: "tests/golden/records_2.hex",
     velocity: VelocityLimits { per_minute: 0, per_hour: 0 },
 };
+const EVERY: [Golden; 4] =
+    [OUTCOMES, AUTHORIZATIONS, OUTCOMES_WITHOUT_FACTS, AUTHORIZATIONS_WITHOUT_FACTS];
+const ZONE: chrono_tz::Tz = chrono_tz::America::Los_Angeles;
 const START: Timestamp = Timestamp(1_767_600_000_000_000);
 const PAN_HASH: PanHash = PanHash(0x1122_3344_5566_7788);
 
@@ -72,8 +81,64 @@ fn records_keep_their_bytes() {
 }
 
 #[test]
+fn golden_records_are_written_again_as_they_were() {
+    for golden in EVERY {
+        let (bytes, mut again) = (golden.read(), Vec::new());
+        for record in records(&bytes).map(Result::unwrap) {
+            append_record(&mut again, record.seq, record.at, &record.effects).unwrap();
+        }
+        assert!(again == bytes, "{}", golden.path);
+    }
+}
+
+#[test]
+fn only_decisions_of_this_format_have_facts() {
+    let with_facts = |golden: Golden| {
+        let bytes = golden.read();
+        let effects = records(&bytes).flat_map(|record| record.unwrap().effects);
+        let facts = effects.filter_map(|effect| match effect {
+            Effect::Transaction(record, _) => record.facts,
+            _ => None,
+        });
+        facts.collect::<Vec<_>>()
+    };
+    for golden in [OUTCOMES_WITHOUT_FACTS, AUTHORIZATIONS_WITHOUT_FACTS] {
+        assert_eq!(with_facts(golden), []);
+    }
+    for (golden, limits) in [(OUTCOMES, true), (AUTHORIZATIONS, false)] {
+        let facts = with_facts(golden);
+        // An approval of 75.00, then a decline.
+        let spent: Vec<_> = facts.iter().map(|facts| facts.usage.spent).collect();
+        assert_eq!(spent, [Minor(0), Minor(7_500)]);
+        assert!(facts.iter().all(|facts| facts.velocity.is_some() == limits));
+    }
+}
+
+#[test]
+fn a_decline_is_explained_as_far_as_its_facts_were_kept() {
+    for (golden, knows) in EVERY.into_iter().zip([true, true, false, false]) {
+        let bytes = golden.read();
+        let effects = records(&bytes).flat_map(|record| record.unwrap().effects);
+        let mut declines = effects.filter_map(|effect| match effect {
+            Effect::Transaction(record, progress) if !record.response_code.is_approved() => {
+                Some((record, progress))
+            }
+            _ => None,
+        });
+        let (record, progress) = declines.next().unwrap();
+        let explanation = explain(&record, &progress, ZONE);
+        let failed: Vec<_> = explanation.rules.iter().filter(|found| !found.passed).collect();
+        assert_eq!((explanation.rules.len(), failed.len()), (Rule::ALL.len(), 1));
+        assert_eq!(failed[0].rule, Rule::ExpirationDiffers);
+        assert!(explanation.rules.iter().all(|found| found.compared.is_some() == knows));
+        let changes: Vec<_> = explanation.remedies.iter().map(|remedy| remedy.change).collect();
+        assert_eq!(changes, [Change::Otherwise][..usize::from(knows)], "{}", golden.path);
+    }
+}
+
+#[test]
 fn golden_records_still_fold() {
-    for golden in [OUTCOMES, AUTHORIZATIONS] {
+    for golden in EVERY {
         let mut state = ShardState::default();
         for record in records(&golden.read()) {
             let record = record.unwrap();
@@ -91,7 +156,7 @@ fn each_file_holds_its_form_of_an_authorization() {
         views.filter(|view| matches!(view, RecordView::Authorization(_))).count()
     };
     // The declined one counts wrong credentials besides, so it stays an outcome.
-    assert_eq!((packed(OUTCOMES), packed(AUTHORIZATIONS)), (0, 1));
+    assert_eq!(EVERY.map(packed), [0, 1, 0, 1]);
 }
 
 /// A company, a card, an approval, a decline, a partial reversal, a presentment: as records.
@@ -208,7 +273,7 @@ fn company(velocity: VelocityLimits) -> NewCompany {
         id: CompanyId(Uuid::from_u128(1)),
         name: "Golden Ltd".to_owned(),
         website: "https://golden.example".to_owned(),
-        zone: chrono_tz::America::Los_Angeles,
+        zone: ZONE,
         currency: CurrencyCode(840),
         network: "visa".to_owned(),
         velocity,

@@ -1,4 +1,4 @@
-//! What comes after the opening: reversals, presentments, repeats, and what silence means.
+//! What comes after the opening: increments, reversals, presentments, repeats, and what silence means.
 
 use super::due::Action;
 use super::live::{FirstAnswer, LaterSent, is_approval, is_final};
@@ -45,7 +45,8 @@ impl Conversation<'_> {
         Some(outgoing)
     }
 
-    /// Plans the repeat that was drawn for it, and the presentment after a partial reversal.
+    /// Plans the repeat that was drawn for it, and the presentment after a partial reversal or an
+    /// increment.
     fn schedule_after_later(&mut self, purchase: u64, later: usize, kind: LaterKind, due_us: u64) {
         let Some(live) = self.live.get(&purchase) else { return };
         let repeat_after_us = match live.plan.fate {
@@ -54,6 +55,9 @@ impl Conversation<'_> {
         };
         let settles_us = match live.plan.fate {
             Fate::PartlyReversed { settles_after_us, .. } if kind == LaterKind::PartialReversal => {
+                Some((live.plan.due_us + settles_after_us).max(due_us))
+            }
+            Fate::Incremented { settles_after_us, .. } if kind == LaterKind::Increment => {
                 Some((live.plan.due_us + settles_after_us).max(due_us))
             }
             _ => None,
@@ -90,13 +94,19 @@ impl Conversation<'_> {
             return self.compare_with_first(purchase, first, given);
         }
         sent.first_answer = Some(given);
-        let (kind, outcome) = (sent.message.kind, later_outcome(answer));
+        let (message, outcome) = (sent.message, later_outcome(answer));
         if let Some(entry) = sent.entry {
             self.books.answered(entry, outcome);
         }
         let counts = &mut self.tally.counts;
         match outcome {
-            Outcome::Accepted { .. } if kind == LaterKind::Presentment => counts.presentments += 1,
+            Outcome::Accepted { .. } if message.kind == LaterKind::Increment => {
+                counts.increments += 1;
+                live.add(&message);
+            }
+            Outcome::Accepted { .. } if message.kind == LaterKind::Presentment => {
+                counts.presentments += 1;
+            }
             Outcome::Accepted { .. } => counts.reversed += u64::from(was_approved),
             Outcome::Unknown | Outcome::NotTaken => {
                 self.outcome_unknown(purchase, Some(later), now_us);
@@ -155,7 +165,7 @@ impl Conversation<'_> {
     }
 }
 
-/// What an answer means for a reversal or a presentment.
+/// What an answer means for an increment, a reversal or a presentment.
 fn later_outcome(answer: &Answer) -> Outcome {
     match &answer.response {
         b"00" => Outcome::Accepted { amount_minor: 0 },

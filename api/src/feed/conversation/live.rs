@@ -75,14 +75,22 @@ impl Live {
         let reference = match (self.plan.reference, self.authorization_id) {
             // The acquirer that saw no answer knows no authorization id.
             (Reference::AuthorizationId, None) => Reference::OriginalData,
+            // Nothing else makes it an increment.
+            _ if kind == LaterKind::Increment => Reference::AuthorizationId,
             (Reference::AuthorizationId, _) if kind == LaterKind::TimeOutReversal => {
                 Reference::OriginalData
             }
             (reference, _) => reference,
         };
+        let (amount_minor, held_minor) = match (kind, self.plan.fate) {
+            (LaterKind::Increment, Fate::Incremented { add_percent, .. }) => {
+                self.share(add_percent)
+            }
+            _ => (self.amount_minor, self.held_minor),
+        };
         let (keep_amount_minor, keep_held_minor) = match (kind, self.plan.fate) {
             (LaterKind::PartialReversal, Fate::PartlyReversed { keep_percent, .. }) => {
-                self.kept(keep_percent)
+                self.share(keep_percent)
             }
             _ => (0, 0),
         };
@@ -92,19 +100,26 @@ impl Live {
             original: self.identity,
             reference,
             authorization_id: self.authorization_id,
-            amount_minor: self.amount_minor,
-            held_minor: self.held_minor,
+            amount_minor,
+            held_minor,
             keep_amount_minor,
             keep_held_minor,
         }
     }
 
-    /// What stays after a partial reversal: in the transaction's currency, and what the switch
-    /// then holds of the account's. Source: spec of the field profile, DE95.
-    pub(super) fn kept(&self, keep_percent: u64) -> (u64, u64) {
-        let keep = (self.amount_minor * keep_percent / 100).max(1).min(self.amount_minor);
-        let held = (self.held_minor * keep).div_ceil(self.amount_minor.max(1));
-        (keep, held)
+    /// A share of the purchase: in the transaction's currency, and what the switch holds of the
+    /// account's where that much stays after a partial reversal. Source: spec of the field
+    /// profile, DE95.
+    pub(super) fn share(&self, percent: u64) -> (u64, u64) {
+        let share = (self.amount_minor * percent / 100).max(1).min(self.amount_minor);
+        let held = (self.held_minor * share).div_ceil(self.amount_minor.max(1));
+        (share, held)
+    }
+
+    /// An approved increment is presented with the rest.
+    pub(super) fn add(&mut self, increment: &LaterMessage) {
+        self.amount_minor += increment.amount_minor;
+        self.held_minor += increment.held_minor;
     }
 
     /// After a partial reversal the rest is what will be presented.

@@ -156,6 +156,7 @@ impl Conversation<'_> {
         self.record_purchase(purchase, 0);
         let Some(live) = self.live.get_mut(&purchase) else { return };
         live.authorization_id = answer.authorization_id;
+        self.tally.counts.approved_in_part += u64::from(answer.response == *b"10");
         if held_minor != live.held_minor {
             // Approved in part, which happens in the account's currency only.
             live.amount_minor = held_minor;
@@ -171,6 +172,7 @@ impl Conversation<'_> {
             Fate::Settles { after_us, .. } => (after_us, LaterKind::Presentment),
             Fate::Reversed { after_us } => (after_us, LaterKind::Reversal),
             Fate::PartlyReversed { after_us, .. } => (after_us, LaterKind::PartialReversal),
+            Fate::Incremented { after_us, .. } => (after_us, LaterKind::Increment),
             Fate::TimesOut { .. } | Fate::Abandoned => return,
         };
         let due_us = (opened_us + after_us).max(now_us);

@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, Increment, MessageAmounts,
-    NetworkCommand, NetworkRequest, OriginalRef, PartialApproval, Present, PresentmentNumber,
-    PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
+    AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, Increment, InquireBalance,
+    MessageAmounts, NetworkCommand, NetworkRequest, OriginalRef, PartialApproval, Present,
+    PresentmentNumber, PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
 };
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::card::PanHash;
@@ -23,7 +23,7 @@ use uuid::Uuid;
 use super::named::Named;
 use super::transfers::plan_transfer;
 use super::values::{
-    Lowest, amount, authorization_id, authorization_kind, category_code, currency, digits,
+    CardUse, Lowest, amount, authorization_id, card_use, category_code, currency, digits,
     expiry_month, merchant_id, presentment_count, trace_number,
 };
 use crate::error::ApiError;
@@ -178,7 +178,11 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
 
     fn authorization(&mut self) -> NetworkCommand {
         self.require_card();
-        let kind = self.fields.optional("kind", authorization_kind);
+        let kind = match self.fields.optional("kind", card_use) {
+            Some(CardUse::InquireBalance) => return self.balance_inquiry(),
+            Some(CardUse::Authorize(kind)) => Some(kind),
+            None => None,
+        };
         let amounts = match kind {
             Some(AuthorizationKind::Verification) if !self.fields.has("amount") => {
                 self.amounts_of(Minor::ZERO)
@@ -186,7 +190,9 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
             _ => self.required_amounts(Lowest::Zero),
         };
         let kind = match kind {
-            None | Some(AuthorizationKind::Purchase) if amounts.amount.is_zero() => {
+            None | Some(AuthorizationKind::Purchase | AuthorizationKind::SingleMessage)
+                if amounts.amount.is_zero() =>
+            {
                 AuthorizationKind::Verification
             }
             kind => kind.unwrap_or(AuthorizationKind::Purchase),
@@ -219,6 +225,11 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
             original,
             otherwise,
         })
+    }
+
+    fn balance_inquiry(&mut self) -> NetworkCommand {
+        let card = self.card();
+        NetworkCommand::InquireBalance(InquireBalance { card, credentials: self.credentials() })
     }
 
     fn advice(&mut self) -> NetworkCommand {
@@ -316,12 +327,17 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
     }
 
     fn facts(&mut self, amounts: MessageAmounts) -> PurchaseFacts {
-        let of_transaction = self.card_of_transaction;
-        let nobody = CardId(Uuid::nil());
-        let card = self.named.card.unwrap_or_else(|| CardRef::Id(of_transaction.unwrap_or(nobody)));
+        let card = self.card();
         let trace = self.trace();
         let merchant = self.merchant(&trace.acquirer);
         PurchaseFacts { card, amounts, merchant, trace }
+    }
+
+    /// The card named, else the one of the transaction named.
+    fn card(&self) -> CardRef {
+        let of_transaction = self.card_of_transaction;
+        let nobody = CardId(Uuid::nil());
+        self.named.card.unwrap_or_else(|| CardRef::Id(of_transaction.unwrap_or(nobody)))
     }
 
     fn required_amounts(&mut self, lowest: Lowest) -> MessageAmounts {

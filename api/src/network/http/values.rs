@@ -55,13 +55,26 @@ pub(super) fn currency(value: &RawValue) -> Result<CurrencyCode, Flaw> {
     parse_currency(&fields::borrowed_text(value)?).ok_or_else(flaw)
 }
 
-pub(super) fn authorization_kind(value: &RawValue) -> Result<AuthorizationKind, Flaw> {
-    match &*fields::borrowed_text(value)? {
-        "purchase" => Ok(AuthorizationKind::Purchase),
-        "cash" => Ok(AuthorizationKind::Cash),
-        "verification" => Ok(AuthorizationKind::Verification),
-        _ => Err(Flaw::new("unknown_value", "must be one of `purchase`, `cash`, `verification`")),
-    }
+/// What may be asked of a card that is used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum CardUse {
+    Authorize(AuthorizationKind),
+    InquireBalance,
+}
+
+pub(super) fn card_use(value: &RawValue) -> Result<CardUse, Flaw> {
+    Ok(CardUse::Authorize(match &*fields::borrowed_text(value)? {
+        "purchase" => AuthorizationKind::Purchase,
+        "single_message" => AuthorizationKind::SingleMessage,
+        "cash" => AuthorizationKind::Cash,
+        "verification" => AuthorizationKind::Verification,
+        "balance_inquiry" => return Ok(CardUse::InquireBalance),
+        _ => {
+            let message = "must be one of `purchase`, `single_message`, `cash`, `verification`, \
+                           `balance_inquiry`";
+            return Err(Flaw::new("unknown_value", message));
+        }
+    }))
 }
 
 pub(super) fn authorization_id(value: &RawValue) -> Result<AuthorizationId, Flaw> {

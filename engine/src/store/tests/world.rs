@@ -311,6 +311,7 @@ impl World {
             response_code: ResponseCode::Approved,
             sub_reason: SubReason::None,
             failed_rules: RuleSet::default(),
+            facts: None,
             refund_of: None,
             authorized_at: self.at,
             dimensions: profile.map_or([None; 4], |profile| profile.dimensions),

@@ -1,0 +1,150 @@
+//! `cardswitch explain`: why a transaction was approved or declined, from a directory at rest.
+
+use std::path::PathBuf;
+
+use cardswitch_engine::decision::{DecidedBy, Explanation, Quantity, RuleFinding, explain};
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::TransactionId;
+use cardswitch_engine::domain::public_id::IdMint;
+use cardswitch_engine::domain::transaction::TransactionRecord;
+use cardswitch_engine::engine::PARTITION;
+use cardswitch_engine::inspection::Inspection;
+use cardswitch_engine::store::query::TransactionRow;
+
+use super::Failure;
+use crate::config::read_settings;
+use crate::master_key::read_master_key;
+use crate::routes::decision::DecisionBody;
+use crate::secrets::Secrets;
+use crate::wire::currency::render_currency;
+use crate::wire::explanation::Words;
+use crate::wire::urls::Urls;
+
+const COLUMNS: [&str; 6] = ["rule", "verdict", "input", "threshold", "used before", "used after"];
+
+/// What `explain` takes.
+#[derive(Debug, clap::Args)]
+pub struct ExplainArgs {
+    /// Data directory, not in use by a running switch
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    data: PathBuf,
+    /// Which transaction
+    #[arg(value_name = "TRANSACTION", value_parser = parse_id)]
+    transaction: uuid::Uuid,
+    /// Print one JSON object, that of GET /v1/transactions/:id/decision
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_id(text: &str) -> Result<uuid::Uuid, String> {
+    text.parse().map_err(|_| "not an id: /v1/transactions lists them".to_owned())
+}
+
+/// Carries out `explain`; nothing in the directory changes.
+pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
+    let settings = read_settings(None, Some(&args.data)).map_err(Failure::new)?;
+    let (row, company) = find(args)?;
+    if args.json {
+        let urls = Urls::new(&settings.base_url_for(settings.http));
+        let body = DecisionBody::new(&row, &company, &urls);
+        println!("{}", serde_json::to_string(&body).map_err(Failure::new)?);
+    } else {
+        print!("{}", render(&row, &company));
+    }
+    Ok(())
+}
+
+/// Finds the transaction and its company.
+fn find(args: &ExplainArgs) -> Result<(TransactionRow, Company), Failure> {
+    let secrets = Secrets::from_master(read_master_key(&args.data).map_err(Failure::new)?);
+    let id = TransactionId(args.transaction);
+    let partition = u8::try_from(PARTITION).map_err(Failure::new)?;
+    let mint = IdMint::new(secrets.id_key(), partition);
+    let unknown = || Failure::new(format!("no transaction `{}`", args.transaction));
+    let seq = mint.open_transaction_id(id).ok_or_else(unknown)?;
+    let inspection = Inspection::open(&args.data).map_err(Failure::new)?;
+    let tables = inspection.read().map_err(Failure::new)?;
+    let row = tables.transaction(seq).map_err(Failure::new)?;
+    let row = row.filter(|row| row.record.id == id).ok_or_else(unknown)?;
+    let company = tables.company(row.record.company).map_err(Failure::new)?;
+    Ok((row, company.ok_or_else(unknown)?))
+}
+
+/// What is printed: the decision, a table of the rules, the least change.
+fn render(row: &TransactionRow, company: &Company) -> String {
+    let words = Words { currency: company.currency, zone: company.zone };
+    let explanation = explain(&row.record, &row.progress, company.zone);
+    let mut text = render_head(&row.record, &explanation, &words);
+    if !explanation.rules.is_empty() {
+        text.push('\n');
+        text.push_str(&render_table(&explanation.rules, &words));
+    }
+    if row.record.facts.is_none() && explanation.decided_by == DecidedBy::Rules {
+        text.push_str("\nWhat was compared was not kept when this was decided.\n");
+    }
+    text.push_str(&render_remedies(&row.record, &explanation, &words));
+    text
+}
+
+fn render_head(record: &TransactionRecord, explanation: &Explanation, words: &Words) -> String {
+    let by = match explanation.decided_by {
+        DecidedBy::Rules => "by the rules",
+        DecidedBy::Network => "by the network; the rules had no say",
+        DecidedBy::Transfer => "as a bank transfer; the rules of cards do not apply",
+    };
+    let answer = if record.response_code.is_approved() {
+        "approved".to_owned()
+    } else {
+        format!("declined, {}", record.response_code.number())
+    };
+    format!(
+        "transaction  {}\ndecided      {} {by}\nasked        {} {}\nanswer       {answer}\n",
+        record.id.0,
+        words.instant(record.authorized_at),
+        words.amount(record.requested),
+        render_currency(words.currency),
+    )
+}
+
+fn render_table(rules: &[RuleFinding], words: &Words) -> String {
+    let mut rows = vec![COLUMNS.map(str::to_owned)];
+    rows.extend(rules.iter().map(|finding| cells(finding, words)));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: [usize; COLUMNS.len()] = std::array::from_fn(|column| width(column).unwrap_or(0));
+    let line = |row: &[String; COLUMNS.len()]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+fn cells(finding: &RuleFinding, words: &Words) -> [String; COLUMNS.len()] {
+    let shown = |quantity: Option<Quantity>| {
+        quantity.map_or_else(|| "-".to_owned(), |quantity| words.quantity(&quantity))
+    };
+    let compared = finding.compared;
+    let usage = compared.and_then(|compared| compared.usage);
+    [
+        finding.rule.name().to_owned(),
+        if finding.passed { "pass" } else { "FAIL" }.to_owned(),
+        shown(compared.map(|compared| compared.input)),
+        shown(compared.and_then(|compared| compared.threshold)),
+        shown(usage.map(|[before, _]| before)),
+        shown(usage.map(|[_, after]| after)),
+    ]
+}
+
+fn render_remedies(record: &TransactionRecord, explanation: &Explanation, words: &Words) -> String {
+    let scope = record.facts.map(|facts| facts.terms.scope).unwrap_or_default();
+    let mut text = String::new();
+    if !explanation.remedies.is_empty() {
+        text.push_str("\nIt would have been approved whole with\n");
+    }
+    for remedy in &explanation.remedies {
+        text.push_str(&format!("  {}: {}\n", remedy.rule.name(), words.remedy(remedy, &scope)));
+    }
+    if let Some(amount) = explanation.amount_at_most {
+        text.push_str(&format!("or an amount of {}\n", words.amount(amount)));
+    }
+    text
+}

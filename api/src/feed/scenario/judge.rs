@@ -1,0 +1,134 @@
+//! Expected against found, for whatever a step expects.
+
+use std::fmt::Display;
+
+use super::Mismatch;
+use super::asked::Answered;
+use super::file::Expected;
+use super::money::Money;
+use super::script::{OfAccount, OfCard, OfTransaction};
+use super::switch_api::{AccountView, CardView, TransactionView};
+
+/// What is shown where there is nothing.
+const NOTHING: &str = "none";
+
+/// The mismatches of one step, as they are found.
+#[derive(Default)]
+pub(super) struct Judge {
+    pub(super) mismatches: Vec<Mismatch>,
+}
+
+impl Judge {
+    /// Compares an answer; what is expected of it is a code, a reason, or both.
+    pub(super) fn answer(&mut self, expected: &Expected, found: Option<&Answered>) {
+        let is_as_expected = found.is_some_and(|found| {
+            expected.code.is_none_or(|code| code == found.code)
+                && expected.reason.as_ref().is_none_or(|r| Some(r) == found.reason.as_ref())
+        });
+        if !is_as_expected {
+            let found = found.map_or_else(|| "no answer".to_owned(), Answered::to_string);
+            self.mismatches.push(Mismatch { key: "expect", expected: expected.to_string(), found });
+        }
+    }
+
+    /// Compares what was approved.
+    pub(super) fn approved(&mut self, expected: Option<Money>, found: Option<Money>) {
+        self.compare("approved", expected, found);
+    }
+
+    /// Compares the balance that an answer tells.
+    pub(super) fn told_balance(&mut self, expected: Option<Money>, found: Option<Money>) {
+        self.compare("balance", expected, found);
+    }
+
+    /// Compares a card and its allowance.
+    pub(super) fn card(&mut self, expected: &OfCard, found: &CardView) {
+        self.compare("balance", expected.balance, Some(found.balance));
+        self.compare("daily_balance", expected.daily_balance, found.daily_balance);
+        self.compare("card_state", expected.card_state.clone(), Some(found.state.clone()));
+    }
+
+    /// Compares how far the account has moved from where it stood at first.
+    pub(super) fn account(&mut self, expected: &OfAccount, first: &AccountView, now: &AccountView) {
+        let moved = |first: Money, now: Money| Some(Money::of_account(now.minor - first.minor));
+        self.compare("ledger", expected.ledger, moved(first.ledger, now.ledger));
+        self.compare("available", expected.available, moved(first.available, now.available));
+        let pending = moved(first.pending_credits, now.pending_credits);
+        self.compare("pending_credits", expected.pending_credits, pending);
+    }
+
+    /// Compares a transaction.
+    pub(super) fn transaction(
+        &mut self,
+        expected: &OfTransaction,
+        found: Option<&TransactionView>,
+    ) {
+        let state = found.map(|found| found.state.clone());
+        self.compare("state", expected.state.clone(), state);
+        self.compare("amount", expected.amount, found.map(|found| found.amount));
+        self.compare("held", expected.held, found.and_then(|found| found.held));
+        self.compare("posted", expected.posted, found.and_then(|found| found.posted));
+    }
+
+    fn compare<T: PartialEq + Display>(
+        &mut self,
+        key: &'static str,
+        expected: Option<T>,
+        found: Option<T>,
+    ) {
+        let Some(expected) = expected else { return };
+        if found.as_ref() != Some(&expected) {
+            let found = found.map_or_else(|| NOTHING.to_owned(), |found| found.to_string());
+            self.mismatches.push(Mismatch { key, expected: expected.to_string(), found });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::asked::Known;
+    use super::*;
+
+    fn answered(code: u16, reason: Option<&str>) -> Answered {
+        let known = Known { authorization_id: None, transaction_id: None };
+        let reason = reason.map(str::to_owned);
+        Answered { code, reason, approved: None, balance: None, known }
+    }
+
+    #[test]
+    fn answers_are_compared_as_far_as_they_are_expected() {
+        let code = |code| Expected { code: Some(code), reason: None };
+        let reason = |code, reason: &str| Expected { code, reason: Some(reason.to_owned()) };
+        let late = answered(1000, Some("reversed_before"));
+        for (expected, found, is_right) in [
+            (code(1000), Some(&late), true),
+            (reason(None, "reversed_before"), Some(&late), true),
+            (reason(Some(1000), "reversed_before"), Some(&late), true),
+            (code(0), Some(&late), false),
+            (reason(Some(1000), "not_found"), Some(&late), false),
+            (reason(Some(1502), "reversed_before"), Some(&late), false),
+            (code(1000), None, false),
+        ] {
+            let mut judge = Judge::default();
+            judge.answer(&expected, found);
+            assert_eq!(judge.mismatches.is_empty(), is_right, "{expected}");
+        }
+    }
+
+    #[test]
+    fn accounts_are_compared_by_how_far_they_moved() {
+        let view = |ledger, available| AccountView {
+            ledger: Money::of_account(ledger),
+            available: Money::of_account(available),
+            pending_credits: Money::of_account(0),
+        };
+        let expected = OfAccount { ledger: Some(Money::of_account(-5)), ..OfAccount::default() };
+        let mut judge = Judge::default();
+        judge.account(&expected, &view(100, 90), &view(95, 0));
+        assert_eq!(judge.mismatches, []);
+        judge.account(&expected, &view(100, 90), &view(96, 0));
+        let mismatch =
+            Mismatch { key: "ledger", expected: "-0.05".to_owned(), found: "-0.04".to_owned() };
+        assert_eq!(judge.mismatches, [mismatch]);
+    }
+}

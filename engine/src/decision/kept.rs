@@ -1,0 +1,168 @@
+//! What a decision was made from, as it was then. Kept with the transaction, so that an explanation
+//! quotes facts and never guesses them from what the card is today.
+//!
+//! What the transaction itself says (amount, merchant, instant, rules that failed) is not repeated.
+//! No credential is kept, only whether one was shown. `packed` writes this in some thirty bytes.
+
+use crate::domain::allowance::{AllowanceTerms, CardUsage};
+use crate::domain::business_date::BusinessDate;
+use crate::domain::credential::{CredentialFailures, PresentedCredentials};
+use crate::domain::ids::Timestamp;
+use crate::domain::money::Minor;
+
+/// The facts of one decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecisionFacts {
+    /// The allowance's terms.
+    pub terms: AllowanceTerms,
+    /// What was used before, as of the local day of the decision.
+    pub usage: CardUsage,
+    /// What the account could spend before, with its line of credit.
+    pub available_credit: Minor,
+    /// What the account held before.
+    pub held: Minor,
+    /// The last local date on which the card is valid.
+    pub expires_on: BusinessDate,
+    /// Which credentials the message and the card had.
+    pub credentials: CredentialsPresent,
+    /// Wrong credentials before, where some still counted.
+    pub failures: Option<CredentialFailures>,
+    /// Attempts before, where the company limits them and they count.
+    pub velocity: Option<VelocityFacts>,
+}
+
+/// Which credentials a message carried, and which of those that may lack the card had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CredentialsPresent(u8);
+
+impl CredentialsPresent {
+    /// An expiry was shown.
+    pub const EXPIRY: Self = Self(1);
+    /// A CVV was shown.
+    pub const CVV: Self = Self(1 << 1);
+    /// A PIN was shown.
+    pub const PIN: Self = Self(1 << 2);
+    /// A ZIP was shown.
+    pub const ZIP: Self = Self(1 << 3);
+    /// The card has a PIN.
+    pub const CARD_HAS_PIN: Self = Self(1 << 4);
+    /// A ZIP is on file.
+    pub const CARD_HAS_ZIP: Self = Self(1 << 5);
+    /// Every bit that has a meaning.
+    const ALL: u8 = (1 << 6) - 1;
+
+    /// What a message shows.
+    #[must_use]
+    pub fn shown(credentials: &PresentedCredentials) -> Self {
+        let mut present = Self::default();
+        present.insert_if(Self::EXPIRY, credentials.expiry.is_some());
+        present.insert_if(Self::CVV, credentials.cvv.is_some());
+        present.insert_if(Self::PIN, credentials.pin.is_some());
+        present.insert_if(Self::ZIP, credentials.zip.is_some());
+        present
+    }
+
+    /// Adds what `other` holds where the condition does.
+    pub const fn insert_if(&mut self, other: Self, condition: bool) {
+        self.0 |= other.0 * condition as u8;
+    }
+
+    /// Whether all of `other` are present.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// As stored.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// From what is stored; bits without a meaning are left out.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits & Self::ALL)
+    }
+}
+
+/// Attempts before a decision, beside the limits of the company.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VelocityFacts {
+    /// In the minute before.
+    pub minute: AttemptWindow,
+    /// In the hour before.
+    pub hour: AttemptWindow,
+}
+
+/// Attempts in one sliding window before a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptWindow {
+    /// How many the company allows; zero switches the limit off.
+    pub limit: u16,
+    /// How many there were; the shard remembers no more than decide a limit.
+    pub count: u16,
+    /// From when on one more would have room, this one counted; `Timestamp::MIN` where there was
+    /// room for this one.
+    pub room_at: Timestamp,
+}
+
+impl AttemptWindow {
+    /// The window of `span` microseconds before an attempt at `at`; `before` has the oldest first.
+    #[must_use]
+    pub fn of(before: &[Timestamp], limit: u16, span: i64, at: Timestamp) -> Self {
+        let within = before.iter().filter(|attempt| **attempt > at.plus(-span)).count();
+        let count = u16::try_from(within).unwrap_or(u16::MAX);
+        let is_over = limit > 0 && count >= limit;
+        // The attempt that leaves last before there is room: of those that count, this one among
+        // them, as many are newer as the limit leaves beside one more.
+        let newer = usize::from(limit.saturating_sub(1));
+        let leaves = match newer {
+            0 => at,
+            newer => before.len().checked_sub(newer).map_or(at, |place| before[place]),
+        };
+        let room_at = if is_over { leaves.plus(span) } else { Timestamp::MIN };
+        Self { limit, count, room_at }
+    }
+
+    /// Whether an attempt at the instant `at` is one too many.
+    #[must_use]
+    pub fn is_over(&self, at: Timestamp) -> bool {
+        self.limit > 0 && self.count >= self.limit && at < self.room_at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_tells_when_it_has_room_again() {
+        const AT: Timestamp = Timestamp(10 * Timestamp::HOUR);
+        let ago = |seconds: i64| AT.plus(-seconds * Timestamp::SECOND);
+        let after = |seconds: i64| AT.plus(seconds * Timestamp::SECOND);
+        let rows: [(&[Timestamp], u16, u16, Timestamp); 6] = [
+            (&[ago(9), ago(8)], 0, 2, Timestamp::MIN),
+            (&[ago(90), ago(8)], 2, 1, Timestamp::MIN),
+            // With a limit of one, this attempt itself has to leave.
+            (&[ago(9)], 1, 1, after(60)),
+            // With two: the newest of those before.
+            (&[ago(9), ago(8)], 2, 2, after(52)),
+            (&[ago(50), ago(9), ago(8)], 3, 3, after(51)),
+            (&[ago(50), ago(40), ago(9), ago(8)], 3, 4, after(51)),
+        ];
+        for (before, limit, count, room_at) in rows {
+            let window = AttemptWindow::of(before, limit, Timestamp::MINUTE, AT);
+            assert_eq!(window, AttemptWindow { limit, count, room_at }, "{before:?} {limit}");
+            assert_eq!(window.is_over(AT), room_at > AT, "{before:?} {limit}");
+            assert!(!window.is_over(room_at), "{before:?} {limit}");
+        }
+    }
+
+    #[test]
+    fn bits_without_a_meaning_are_left_out() {
+        assert_eq!(CredentialsPresent::from_bits(0xff).bits(), 0x3f);
+        let shown = CredentialsPresent::shown(&PresentedCredentials::default());
+        assert_eq!(shown, CredentialsPresent::default());
+    }
+}

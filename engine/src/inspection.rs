@@ -1,0 +1,42 @@
+//! Reads a data directory at rest: its tables as of the end of its journal.
+//!
+//! Nothing is written, also after kill -9: what recovery would change stays in memory, as for
+//! `verify`, which proves what is only read here.
+
+use std::path::Path;
+
+use crate::directory::DataDirectory;
+use crate::engine::{OpenError, PARTITION, chain_position, journal_identity};
+use crate::journal::redb::open_read_only;
+use crate::store::{Snapshot, Store, StoreError, catch_up};
+use crate::verify::{VerifyError, open_store_overlaid};
+
+/// A data directory that is read, and that nobody writes to meanwhile.
+#[derive(Debug)]
+pub struct Inspection {
+    store: Store,
+    /// Keeps others from writing.
+    _directory: DataDirectory,
+}
+
+impl Inspection {
+    /// Opens the data directory at `path`, which no other process may be writing to.
+    /// Errors: a file that cannot be opened, or that is damaged.
+    /// Cost: proves the journal's chain and projects what the tables have not yet.
+    pub fn open(path: &Path) -> Result<Self, VerifyError> {
+        let directory = DataDirectory::open_read_only(path)?;
+        let store = open_store_overlaid(&directory)?;
+        let position = chain_position(&store.checkpoint()?);
+        let identity = journal_identity(&directory);
+        let journal = open_read_only(&directory.journal_path(), Some(&identity), Some(position))
+            .map_err(OpenError::Journal)?;
+        catch_up(&store, &journal.reader, PARTITION).map_err(VerifyError::Projection)?;
+        Ok(Self { store, _directory: directory })
+    }
+
+    /// The tables.
+    /// Errors: they cannot be read.
+    pub fn read(&self) -> Result<Snapshot, StoreError> {
+        self.store.read()
+    }
+}

@@ -1,0 +1,192 @@
+//! Explained decisions: `/v1/transactions/:id/decision` and `cardswitch explain` say the same, and
+//! what they say would have approved a purchase does.
+
+use cardswitch_harness::{Installation, Switch, TestCard, minor, run_cardswitch};
+use serde_json::{Value, json};
+
+#[test]
+fn the_least_change_that_is_named_approves_and_one_cent_less_does_not() {
+    let (_installation, switch, card) = day_with_a_limit(860);
+    buy(&switch, &card, 34.9, true);
+    let declined = buy(&switch, &card, 15.1, false);
+    let change = decision(&switch, &declined)["least_change"][0].clone();
+    let text = change["text"].as_str().expect("words");
+    assert!(text.starts_with("5.10 more on daily_limit, or after "), "{text}");
+    assert!(text.contains("T00:00-0"), "midnight by the company's clock: {text}");
+
+    let to = minor(&change["change"]["to"]);
+    set_daily_limit(&switch, &card, to - 1);
+    buy(&switch, &card, 15.1, false);
+    let after = change["after"].as_str().expect("an instant");
+    set_clock(&switch, &just_before(after));
+    buy(&switch, &card, 15.1, false);
+    set_clock(&switch, after);
+    buy(&switch, &card, 15.1, true);
+
+    let (_installation, switch, card) = day_with_a_limit(861);
+    buy(&switch, &card, 34.9, true);
+    buy(&switch, &card, 15.1, false);
+    set_daily_limit(&switch, &card, to);
+    buy(&switch, &card, 15.1, true);
+}
+
+#[test]
+fn later_changes_of_the_card_change_no_explanation() {
+    let (_installation, switch, card) = day_with_a_limit(862);
+    let declined = buy(&switch, &card, 50.0, false);
+    let before = decision(&switch, &declined);
+    set_daily_limit(&switch, &card, 1);
+    switch.api().delete(&format!("/v1/cards/{}", card.card_id)).expect(204);
+    assert_eq!(decision(&switch, &declined), before);
+}
+
+#[test]
+fn a_part_is_explained_by_what_was_taken_and_what_was_missing() {
+    let installation = Installation::init(60, 863);
+    let company = installation.credentials.company_id.clone();
+    let data = installation.data();
+    let data = data.to_str().expect("a path in UTF-8");
+    let set = ["company", "set", "--data", data, "--company", &company, "--partial-approval"];
+    assert_eq!(run_cardswitch(&[&set[..], &["true"]].concat()).code, Some(0));
+    let (switch, card) = still_switch(&installation);
+    set_daily_limit(&switch, &card, 4_490);
+    let mut body = purchase(&card, 50.0);
+    body["partial"] = json!(true);
+    let answer = switch.network_api().post("/network/v1/authorizations", &body).expect(200);
+    assert_eq!(minor(&answer["approved_amount"]), 4_490, "{answer:#}");
+
+    let explained = decision(&switch, &answer["transaction_id"]);
+    assert_eq!((&explained["approved"], minor(&explained["amount"])), (&json!(true), 5_000));
+    let daily_limit = rule(&explained, "daily_limit");
+    assert_eq!(
+        (&daily_limit["passed"], minor(&daily_limit["usage_after"])),
+        (&json!(false), 4_490)
+    );
+    assert_eq!(explained["least_change"][0]["text"], "5.10 more on daily_limit");
+    assert_eq!(minor(&explained["approvable_amount"]), 4_490);
+}
+
+#[test]
+fn an_advice_says_that_the_network_decided() {
+    let (_installation, switch, card) = day_with_a_limit(864);
+    let network = switch.network_api();
+    let answer = network.post("/network/v1/advices", &purchase(&card, 50.0)).expect(200);
+    let explained = decision(&switch, &answer["transaction_id"]);
+    assert_eq!(
+        (&explained["decided_by"], &explained["approved"]),
+        (&json!("network"), &json!(true))
+    );
+    assert_eq!(rule(&explained, "daily_limit")["passed"], false);
+    assert_eq!(explained["least_change"], json!([]));
+}
+
+#[test]
+fn the_command_tells_the_same_of_a_killed_directory_and_changes_nothing() {
+    let (installation, switch, card) = day_with_a_limit(865);
+    buy(&switch, &card, 34.9, true);
+    let declined = buy(&switch, &card, 15.1, false);
+    let id = declined.as_str().expect("an id");
+    let told = without_addresses(&decision(&switch, &declined));
+    switch.kill9();
+
+    let files = ["journal.redb", "store.redb"].map(|file| installation.data().join(file));
+    let bytes = || files.each_ref().map(|file| std::fs::read(file).expect("a file"));
+    let before = bytes();
+    let data = installation.data();
+    let data = data.to_str().expect("a path in UTF-8");
+    let output = run_cardswitch(&["explain", "--data", data, id, "--json"]);
+    assert_eq!(without_addresses(&output.expect_json()), told);
+
+    let text = run_cardswitch(&["explain", "--data", data, id]).stdout;
+    let words = told["least_change"][0]["text"].as_str().expect("words");
+    for line in [
+        &format!("transaction  {id}"),
+        "asked        15.10 USD",
+        "answer       declined, 1502",
+        &format!("  daily_limit: {words}"),
+        "or an amount of 10.00",
+    ] {
+        assert!(text.lines().any(|found| found == line), "`{line}` in\n{text}");
+    }
+    let row = text.lines().find(|line| line.starts_with("daily_limit ")).expect("the rule's row");
+    let cells: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(cells, ["daily_limit", "FAIL", "15.10", "44.90", "34.90", "34.90"]);
+    assert!(bytes() == before, "explain has written to the directory");
+
+    let unknown = "01900000-0000-7000-8000-000000000000";
+    let output = run_cardswitch(&["explain", "--data", data, unknown]);
+    assert!(output.expect_one_line_error().contains(unknown));
+    installation.verify_ok();
+}
+
+/// A switch whose ordinary card has a daily limit of 44.90.
+#[track_caller]
+fn day_with_a_limit(seed: u64) -> (Installation, Switch, TestCard) {
+    let installation = Installation::init(60, seed);
+    let (switch, card) = still_switch(&installation);
+    set_daily_limit(&switch, &card, 4_490);
+    (installation, switch, card)
+}
+
+/// A switch whose clock stands where `init` left it, and a card without limits.
+#[track_caller]
+fn still_switch(installation: &Installation) -> (Switch, TestCard) {
+    let switch = installation.serve_with(&["--clock", "manual"]);
+    (switch, installation.cards.ordinary().clone())
+}
+
+/// A microsecond before midnight in Los Angeles.
+#[track_caller]
+fn just_before(midnight: &str) -> String {
+    let (date, time) = midnight.split_once('T').expect("a date and a time");
+    let last = match time {
+        "07:00:00.000000Z" => "06:59:59.999999Z",
+        "08:00:00.000000Z" => "07:59:59.999999Z",
+        _ => panic!("no midnight in Los Angeles: {midnight}"),
+    };
+    format!("{date}T{last}")
+}
+
+#[track_caller]
+fn set_clock(switch: &Switch, now: &str) {
+    switch.network_api().post("/network/v1/clock", &json!({"now": now})).expect(200);
+}
+
+#[track_caller]
+fn set_daily_limit(switch: &Switch, card: &TestCard, limit_minor: i64) {
+    let limit = format!("{}.{:02}", limit_minor / 100, limit_minor % 100);
+    let path = format!("/v1/allowances/{}", card.allowance_id);
+    switch.api().put(&path, &json!({"daily_limit": limit})).expect(200);
+}
+
+fn purchase(card: &TestCard, amount: f64) -> Value {
+    json!({"card_id": card.card_id, "amount": amount, "merchant": {"mcc": 5411, "name": "Shop"}})
+}
+
+/// Buys something; returns the transaction's id.
+#[track_caller]
+fn buy(switch: &Switch, card: &TestCard, amount: f64, is_approved: bool) -> Value {
+    let network = switch.network_api();
+    let answer = network.post("/network/v1/authorizations", &purchase(card, amount)).expect(200);
+    assert_eq!(answer["approved"], is_approved, "{answer:#}");
+    answer["transaction_id"].clone()
+}
+
+#[track_caller]
+fn decision(switch: &Switch, transaction: &Value) -> Value {
+    let id = transaction.as_str().expect("a transaction's id");
+    switch.api().get(&format!("/v1/transactions/{id}/decision")).expect(200)
+}
+
+#[track_caller]
+fn rule(decision: &Value, name: &str) -> Value {
+    let rules = decision["rules"].as_array().expect("rules");
+    rules.iter().find(|rule| rule["rule"] == name).expect("the rule").clone()
+}
+
+/// A decision without the address of its transaction, which has the port of the start.
+fn without_addresses(decision: &Value) -> Value {
+    let mut decision = decision.clone();
+    decision["transaction"]["url"] = Value::Null;
+    decision
+}

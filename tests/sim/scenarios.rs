@@ -1,0 +1,156 @@
+//! `feed --scenario`: every scenario file through both doors, and how a run tells what went wrong.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cardswitch_harness::{CommandOutput, Installation, Switch, run_cardswitch};
+use tempfile::TempDir;
+
+/// A switch on a manual clock, and its directory.
+struct Stage {
+    installation: Installation,
+    switch: Switch,
+}
+
+impl Stage {
+    fn new(seed: u64) -> Self {
+        let installation = Installation::init_with(1, seed, &["--partial-approval"]);
+        let switch = installation.serve_with(&["--clock", "manual"]);
+        Self { installation, switch }
+    }
+
+    fn run(&self, door: &str, path: &Path) -> CommandOutput {
+        run_scenario(&self.installation, &self.switch, door, path)
+    }
+
+    /// Runs a scenario that is written here and not in a file of its own.
+    fn run_text(&self, text: &str) -> (CommandOutput, PathBuf) {
+        let directory = TempDir::new().expect("a temporary directory");
+        let path = directory.path().join("written.toml");
+        fs::write(&path, text).expect("a scenario can be written");
+        (self.run("iso8583", &path), path)
+    }
+}
+
+fn run_scenario(
+    installation: &Installation,
+    switch: &Switch,
+    door: &str,
+    path: &Path,
+) -> CommandOutput {
+    let (iso8583, http) = (switch.iso8583.to_string(), format!("http://{}", switch.http));
+    let credentials = &installation.credentials;
+    let path = path.to_str().expect("UTF-8");
+    run_cardswitch(&[
+        "feed",
+        "--scenario",
+        path,
+        "--door",
+        door,
+        "--connect",
+        &iso8583,
+        "--http",
+        &http,
+        "--network-key",
+        &credentials.network_key,
+        "--access-token",
+        &credentials.access_token,
+    ])
+}
+
+/// The scenario files, in the order of their names.
+fn scenario_files() -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
+    let entries = fs::read_dir(directory).expect("the scenarios are there");
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.expect("an entry can be read").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+    assert!(!paths.is_empty(), "there are scenarios");
+    paths
+}
+
+#[test]
+fn every_scenario_goes_as_it_expects_through_both_doors() {
+    let stage = Stage::new(951);
+    for path in scenario_files() {
+        // One after the other on one switch: each has to leave nothing behind that a later one sees.
+        let tables = ["iso8583", "http"].map(|door| {
+            let output = stage.run(door, &path);
+            assert_eq!(output.code, Some(0), "{} over {door}: {output:#?}", path.display());
+            output.stdout
+        });
+        assert_eq!(tables[0], tables[1], "{}: the doors answer differently", path.display());
+    }
+    stage.switch.stop();
+    stage.installation.verify_ok();
+}
+
+#[test]
+fn a_failed_expectation_is_told_and_ends_the_run() {
+    let stage = Stage::new(952);
+    let text = r#"about = "Wrong on purpose"
+
+[[step]]
+authorize = 100.00
+as = "lunch"
+
+[[step]]
+present = 90.00
+of = "lunch"
+state = "pending"
+balance = 900.00
+ledger = 1
+card_state = "active"
+
+[[step]]
+look = "lunch"
+"#;
+    let (output, path) = stage.run_text(text);
+    assert_eq!(output.code, Some(1), "{output:#?}");
+    let told = [
+        "  ok       3  authorize 100.00 as lunch",
+        "  WRONG    7  present 90.00 of lunch",
+        "balance: expected 900.00, found 910.00",
+        "ledger: expected 1.00, found -90.00",
+        "state: expected pending, found completed",
+    ];
+    for line in told {
+        assert!(output.stdout.contains(line), "`{line}` is missing: {output:#?}");
+    }
+    assert!(!output.stdout.contains("card_state"), "what is right is not told: {output:#?}");
+    assert!(!output.stdout.contains("look"), "nothing follows: {output:#?}");
+    let error = output.expect_one_line_error();
+    assert!(error.contains(&format!("{}, line 7", path.display())), "{error}");
+}
+
+#[test]
+fn an_unexpected_answer_is_told() {
+    let stage = Stage::new(953);
+    let text = "about = \"x\"\n[[step]]\nauthorize = 1000.01\n";
+    let (output, _) = stage.run_text(text);
+    assert_eq!(output.code, Some(1), "{output:#?}");
+    assert!(output.stdout.contains("expect: expected 0, found 1502"), "{output:#?}");
+}
+
+#[test]
+fn an_unknown_key_is_told_with_its_file_and_line() {
+    let stage = Stage::new(954);
+    let text = "about = \"x\"\n[[step]]\nauthorize = 5\n\n[[step]]\ncolour = 1\n";
+    let (output, path) = stage.run_text(text);
+    assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""), "{output:#?}");
+    let error = output.expect_one_line_error();
+    assert!(error.contains(&format!("{}, line 6", path.display())), "{error}");
+    assert!(error.contains("unknown field `colour`"), "{error}");
+}
+
+#[test]
+fn a_switch_on_the_system_clock_is_refused() {
+    let installation = Installation::init(1, 955);
+    let switch = installation.serve();
+    let path = &scenario_files()[0];
+    let output = run_scenario(&installation, &switch, "iso8583", path);
+    assert_eq!(output.code, Some(1), "{output:#?}");
+    let error = output.expect_one_line_error();
+    assert!(error.contains("serve --clock manual"), "{error}");
+}
