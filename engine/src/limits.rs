@@ -33,6 +33,8 @@ pub const CHECKPOINT_INTERVAL_MS: u64 = 5_000;
 pub const RUN_MERGE_ENTRIES_MAX: u64 = 400_000;
 /// How many transactions a start takes into memory at most; older ones are read when asked for.
 pub const RESTORED_TRANSACTIONS_MAX: usize = 32_768;
+/// How many decoded batches of the journal may wait to be applied at a start.
+pub const DECODED_BATCHES_MAX: usize = 8;
 /// How many holds that end soon are read at a time, about.
 pub const HOLDS_READ_MAX: usize = 16_384;
 /// The store's page cache. Units: bytes.

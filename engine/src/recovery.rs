@@ -7,16 +7,21 @@
 
 use std::panic::resume_unwind;
 
+use crossbeam_channel::bounded;
+
 use crate::command::effect::Effect;
-use crate::command::record::records;
+use crate::command::record::record_views;
 use crate::domain::ids::Timestamp;
 use crate::engine::OpenError;
 use crate::journal::{
     BatchNumber, ChainPosition, JournalError, JournalFollower, JournalReader, RedbJournal,
 };
 use crate::limits;
-use crate::shard::{CacheLimits, ShardState};
+use crate::shard::{CacheLimits, MessageKeys, ReplayedRecord, ShardState, TransactionRoom};
 use crate::store::{AnswerPlace, Checkpoint, RestoreScope, Restored, Store, StoreError};
+
+/// What is read from the tables is taken in by so many, whose memory is asked for together.
+const RESTORED_TOGETHER: usize = 512;
 
 /// Rebuilds the state of an engine that starts: the tables' rows, then the journal after `position`,
 /// their checkpoint.
@@ -27,38 +32,116 @@ pub(crate) fn recover(
     open_journal: impl FnOnce() -> Result<RedbJournal, JournalError>,
 ) -> Result<(RedbJournal, ShardState), OpenError> {
     // The tables are read while the journal is proven; neither looks at the other.
-    let (journal, restored) = std::thread::scope(|scope| {
+    let (prepared, restored) = std::thread::scope(|scope| {
         let restored = scope.spawn(|| restore_recent(store, caches));
-        (open_journal(), restored.join())
+        let opened = open_journal().map_err(OpenError::from);
+        let prepared = opened.and_then(|journal| {
+            let keys = read_message_keys(store, caches)?;
+            let room = room_for_tail(&journal, position, caches);
+            Ok((journal, keys, room))
+        });
+        (prepared, restored.join())
     });
-    let journal = journal?;
+    let (journal, keys, room) = prepared?;
     let mut state = restored.unwrap_or_else(|panic| resume_unwind(panic))?;
-    journal.visit_recovered(position, |header, payload| {
-        replay_batch(&mut state, header.number, payload).map(drop)
-    })?;
+    state.take_in_keys(keys);
+    state.move_into(room);
+    replay_tail(&mut state, &journal, position)?;
     state.go_live();
     Ok((journal, state))
+}
+
+/// Memory for what the batches after `position` bring, which a tail as long as checkpoints allow
+/// fills. Its pages are there before the replay, so that it waits for none.
+fn room_for_tail(
+    journal: &RedbJournal,
+    position: ChainPosition,
+    caches: CacheLimits,
+) -> TransactionRoom {
+    let records = journal.recovered().last_seq.saturating_sub(position.last_seq);
+    let records = records.min(limits::CHECKPOINT_RECORDS_MAX);
+    let records = usize::try_from(records).unwrap_or(0);
+    // As much as it has room for anyway takes no preparing.
+    let records = if records <= caches.recent_transactions / 2 { 0 } else { records };
+    TransactionRoom::for_records(records, restored_transactions(caches))
+}
+
+fn restored_transactions(caches: CacheLimits) -> usize {
+    caches.recent_transactions.min(limits::RESTORED_TRANSACTIONS_MAX)
+}
+
+/// Folds the batches after `position`, which the open has proven. One thread reads and decodes them,
+/// this one applies the records.
+fn replay_tail(
+    state: &mut ShardState,
+    journal: &RedbJournal,
+    position: ChainPosition,
+) -> Result<(), OpenError> {
+    let (decoded, batches) = bounded::<Vec<ReplayedRecord>>(limits::DECODED_BATCHES_MAX);
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(move || {
+            journal.visit_recovered(position, |header, payload| {
+                // Nobody is there to receive it only where applying has broken off.
+                drop(decoded.send(decode_batch(header.number, payload)?));
+                Ok(())
+            })
+        });
+        // Dropped here, whatever happens: the other thread waits for room in it.
+        for records in batches {
+            state.replay(records);
+        }
+        reading.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
 }
 
 /// Rebuilds what an engine keeps in memory, as of the tables' checkpoint.
 fn restore_recent(store: &Store, caches: CacheLimits) -> Result<ShardState, StoreError> {
     let mut state = ShardState::with_limits(caches);
     state.reserve_cards(store.read()?.card_count()?);
-    let transactions = caches.recent_transactions.min(limits::RESTORED_TRANSACTIONS_MAX) as u64;
+    let transactions = restored_transactions(caches) as u64;
     let scope = RestoreScope::Recent { transactions };
-    let checkpoint = store.restore(scope, &mut |restored| match restored {
-        Restored::Effect(effect) => state.apply(&effect),
-        Restored::Answer { place: AnswerPlace::Transaction(seq), answer } => {
-            state.restore_transaction_answer(seq, &answer);
-        }
-        Restored::Answer { place: AnswerPlace::Record(at), answer } => {
-            state.restore_answer(at, *answer);
+    let mut effects = Vec::with_capacity(RESTORED_TOGETHER);
+    let checkpoint = store.restore(scope, &mut |restored| {
+        let (place, answer) = match restored {
+            Restored::Effect(effect) => {
+                effects.push(effect);
+                if effects.len() == RESTORED_TOGETHER {
+                    state.restore(&effects);
+                    effects.clear();
+                }
+                return;
+            }
+            Restored::Answer { place, answer } => (place, answer),
+        };
+        state.restore(&effects);
+        effects.clear();
+        match place {
+            AnswerPlace::Transaction(seq) => state.restore_transaction_answer(seq, &answer),
+            AnswerPlace::Record(at) => state.restore_answer(at, *answer),
         }
     })?;
+    state.restore(&effects);
     resume(&mut state, &checkpoint);
-    let since = checkpoint.applied_at.plus(-Timestamp::DAY);
-    store.message_keys_since(since, |key, place| state.restore_message_key(key, place))?;
     Ok(state)
+}
+
+/// Reads the keys of the last day's messages, as of the tables' checkpoint.
+fn read_message_keys(store: &Store, caches: CacheLimits) -> Result<MessageKeys, StoreError> {
+    let checkpoint = store.checkpoint()?;
+    let since = checkpoint.applied_at.plus(-Timestamp::DAY);
+    let newest = (checkpoint.last_transaction, checkpoint.applied_seq);
+    let count = store.message_key_count(since)?;
+    let mut keys = MessageKeys::with_room(count, &caches, newest);
+    let mut read = Vec::with_capacity(RESTORED_TOGETHER);
+    store.message_keys_since(since, |key, place| {
+        read.push((key, place));
+        if read.len() == RESTORED_TOGETHER {
+            keys.enter(&read);
+            read.clear();
+        }
+    })?;
+    keys.enter(&read);
+    Ok(keys)
 }
 
 /// Rebuilds the whole state as of the tables' checkpoint.
@@ -104,11 +187,14 @@ fn replay_batch(
     number: BatchNumber,
     payload: &[u8],
 ) -> Result<u64, OpenError> {
-    let mut replayed = 0;
-    for record in records(payload) {
-        let record = record.map_err(|source| OpenError::Record { batch: number.0, source })?;
-        state.apply_record(record.seq, record.at, &record.effects);
-        replayed += 1;
-    }
-    Ok(replayed)
+    let records = decode_batch(number, payload)?;
+    let count = records.len() as u64;
+    state.replay(records);
+    Ok(count)
+}
+
+fn decode_batch(number: BatchNumber, payload: &[u8]) -> Result<Vec<ReplayedRecord>, OpenError> {
+    let unreadable = |source| OpenError::Record { batch: number.0, source };
+    let decoded = record_views(payload).map(|view| ReplayedRecord::of(view?));
+    decoded.collect::<Result<_, _>>().map_err(unreadable)
 }

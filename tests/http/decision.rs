@@ -135,16 +135,14 @@ fn still_switch(installation: &Installation) -> (Switch, TestCard) {
     (switch, installation.cards.ordinary().clone())
 }
 
-/// A microsecond before midnight in Los Angeles.
+/// A second before midnight in Los Angeles.
 #[track_caller]
 fn just_before(midnight: &str) -> String {
     let (date, time) = midnight.split_once('T').expect("a date and a time");
-    let last = match time {
-        "07:00:00.000000Z" => "06:59:59.999999Z",
-        "08:00:00.000000Z" => "07:59:59.999999Z",
-        _ => panic!("no midnight in Los Angeles: {midnight}"),
-    };
-    format!("{date}T{last}")
+    let hours = [("07:00:00.000000Z", "06"), ("08:00:00.000000Z", "07")];
+    let hour = hours.iter().find(|(midnight, _)| *midnight == time);
+    let (_, before) = hour.expect("a midnight in Los Angeles");
+    format!("{date}T{before}:59:59Z")
 }
 
 #[track_caller]

@@ -43,8 +43,10 @@ pub(super) enum Event {
     ReverseAll,
     /// 0400 with DE95: what stays held.
     ReverseTo { held_minor: u64 },
-    /// 0220.
+    /// 0220, the only or the final one.
     Present { amount_minor: u64 },
+    /// 0220 with others to follow: the rest stays held.
+    PresentPart { amount_minor: u64 },
 }
 
 /// What became of a message.
@@ -334,6 +336,11 @@ fn accept(world: World, event: Event) -> World {
         (Event::ReverseTo { held_minor }, State::Pending) => {
             World { held_minor: held_minor.min(world.held_minor), ..world }
         }
+        (Event::PresentPart { amount_minor }, _) => World {
+            state: State::Completed,
+            held_minor: world.held_minor.saturating_sub(amount_minor),
+            posted_minor: world.posted_minor + amount_minor,
+        },
         (Event::Present { amount_minor }, _) => World {
             state: State::Completed,
             held_minor: 0,
@@ -367,6 +374,7 @@ mod tests {
     }
 
     const HOLD: Event = Event::Hold { amount_minor: 500 };
+    const PART_200: Event = Event::PresentPart { amount_minor: 200 };
     const ADD_100: Event = Event::Increment { amount_minor: 100 };
     const KEEP_200: Event = Event::ReverseTo { held_minor: 200 };
     const PRESENT: Event = Event::Present { amount_minor: 500 };
@@ -400,6 +408,16 @@ mod tests {
             ("verified", &[(Event::Verify, DONE)], &[CANCELED]),
             ("cleared", &[(HOLD, DONE), (PRESENT, DONE)], &[completed(500)]),
             ("reversed", &[(HOLD, DONE), (Event::ReverseAll, DONE)], &[CANCELED]),
+            (
+                "a parcel",
+                &[(HOLD, DONE), (PART_200, DONE)],
+                &[World { held_minor: 300, ..completed(200) }],
+            ),
+            (
+                "a parcel lost, then the last",
+                &[(HOLD, DONE), (PART_200, Outcome::Unknown), (PRESENT, DONE)],
+                &[completed(500), completed(700)],
+            ),
             ("more", &[(HOLD, DONE), (ADD_100, DONE)], &[pending(600)]),
             ("no more", &[(HOLD, DONE), (ADD_100, Outcome::Refused)], &[pending(500)]),
             (

@@ -6,7 +6,7 @@ use cardswitch_iso8583::private_use::PrivateUseWriter;
 use cardswitch_iso8583::replacement_amounts::replacement_amounts;
 use cardswitch_iso8583::{
     AdditionalAmount, Dialect, MerchantLocation, Message, MessageBuilder, Mti, OriginalData, Pin,
-    additional_amounts, decode, encode_pin_block,
+    PresentmentNumber, additional_amounts, decode, encode_pin_block,
 };
 use chrono::{DateTime, Utc};
 
@@ -87,6 +87,8 @@ pub(super) struct LaterMessage {
     pub(super) amount_minor: u64,
     /// Units: minor units of the account's currency.
     pub(super) held_minor: u64,
+    /// Which presentment of how many, where there are several. Source: ISO DE48 tag 11.
+    pub(super) number: Option<PresentmentNumber>,
     /// What stays after a partial reversal, in both.
     pub(super) keep_amount_minor: u64,
     pub(super) keep_held_minor: u64,
@@ -201,7 +203,10 @@ impl LaterMessage {
     pub(super) fn event(&self) -> Event {
         match self.kind {
             LaterKind::Increment => Event::Increment { amount_minor: self.held_minor },
-            LaterKind::Presentment => Event::Present { amount_minor: self.held_minor },
+            LaterKind::Presentment if self.is_final() => {
+                Event::Present { amount_minor: self.held_minor }
+            }
+            LaterKind::Presentment => Event::PresentPart { amount_minor: self.held_minor },
             LaterKind::Reversal | LaterKind::TimeOutReversal => Event::ReverseAll,
             LaterKind::PartialReversal => Event::ReverseTo { held_minor: self.keep_held_minor },
         }
@@ -234,7 +239,17 @@ impl LaterMessage {
             .flatten();
         let builder =
             builder.set_optional(95, replacement.as_ref().map(|amounts| amounts.as_slice()));
-        finish(builder, with_virtual_time(PrivateUseWriter::new(), virtual_us), dialect)
+        let writer = PrivateUseWriter::new();
+        let writer = match self.number {
+            Some(number) => writer.presentment(number),
+            None => writer,
+        };
+        finish(builder, with_virtual_time(writer, virtual_us), dialect)
+    }
+
+    /// Whether no presentment is to follow.
+    fn is_final(&self) -> bool {
+        self.number.is_none_or(|number| number.number == number.count)
     }
 
     /// What its answer is matched by: it carries a reference number only where it names by it.
@@ -518,6 +533,7 @@ mod tests {
                 authorization_id: Some(*b"A1B2C3"),
                 amount_minor: 500,
                 held_minor: 500,
+                number: None,
                 keep_amount_minor: 200,
                 keep_held_minor: 200,
             };

@@ -36,6 +36,11 @@ pub(super) struct Pace {
 }
 
 impl Pace {
+    /// How long after one parcel the next is presented.
+    pub(super) fn parcel_us(&self) -> u64 {
+        self.settle_us.0
+    }
+
     /// How long an acquirer waits before it tries again.
     pub(super) fn retry_us(&self) -> u64 {
         self.repeat_us.1
@@ -131,6 +136,22 @@ pub(super) enum Fate {
     Abandoned,
 }
 
+/// How what is presented differs from what was held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Clearing {
+    /// Above 100 with a tip, below it where less was delivered.
+    pub(super) percent: u64,
+    /// In so many presentments.
+    pub(super) parcels: u8,
+    /// The network's rate, in thousandths of that at the authorization.
+    pub(super) rate_per_mille: u64,
+}
+
+impl Clearing {
+    /// What is presented of what was held.
+    pub(super) const EXACT: Self = Self { percent: 100, parcels: 1, rate_per_mille: 1000 };
+}
+
 /// How a later message names the purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reference {
@@ -164,6 +185,7 @@ pub(super) struct Plan {
     pub(super) duplicate_after_us: Option<u64>,
     /// The first later message is repeated (0221, 0421) after so long.
     pub(super) repeat_after_us: Option<u64>,
+    pub(super) clearing: Clearing,
 }
 
 /// Makes plans in the order of their arrival, without end.
@@ -288,6 +310,7 @@ impl Traffic {
                 .unwrap_or(&Reference::Rrn),
             duplicate_after_us: draws.per_mille(12).then(|| self.draw_repeat_us(draws)),
             repeat_after_us: draws.per_mille(15).then(|| self.draw_repeat_us(draws)),
+            clearing: draw_clearing(draws, catalogue().merchant(merchant).is_foreign()),
         }
     }
 
@@ -337,6 +360,21 @@ fn draw_opening(draws: &mut Draws, payer: Payer, profile: Option<Profile>) -> Op
         62..67 => Opening::BalanceInquiry,
         67..77 => Opening::Verification,
         _ => Opening::Authorization,
+    }
+}
+
+/// Draws what is presented: mostly what was held, in one piece.
+fn draw_clearing(draws: &mut Draws, is_foreign: bool) -> Clearing {
+    let (tip, less) = (draws.between(105, 125), draws.between(50, 99));
+    let (parcels, rate) = (draws.between(2, 3), draws.between(985, 1015));
+    Clearing {
+        percent: match draws.below(1000) {
+            0..40 => tip,
+            40..60 => less,
+            _ => Clearing::EXACT.percent,
+        },
+        parcels: if draws.per_mille(25) { u8::try_from(parcels).unwrap_or(2) } else { 1 },
+        rate_per_mille: if is_foreign { rate } else { Clearing::EXACT.rate_per_mille },
     }
 }
 
@@ -436,6 +474,10 @@ mod tests {
         assert!(has(|plan| plan.duplicate_after_us.is_some()) > 100);
         assert!(has(|plan| plan.repeat_after_us.is_some()) > 100);
         assert!(has(|plan| plan.price.amount_minor != plan.price.billing_minor) > 500);
+        assert!(has(|plan| plan.clearing.percent > 100) > 300);
+        assert!(has(|plan| plan.clearing.percent < 100) > 100);
+        assert!(has(|plan| plan.clearing.parcels > 1) > 100);
+        assert!(has(|plan| plan.clearing.rate_per_mille != 1000) > 500);
         for wrong in [
             |plan: &Plan| plan.credentials.expiry == Given::Wrong,
             |plan: &Plan| plan.credentials.pin == Given::Wrong,

@@ -193,15 +193,24 @@ impl<'a> AuthorizationView<'a> {
         self.has_posting
     }
 
+    /// The transaction with how it stands, and the posting that holds what it holds, where that was
+    /// made. Errors: a damaged row.
+    pub fn to_transaction(
+        &self,
+    ) -> Result<(TransactionRecord, TransactionProgress, Option<Posting>), CodecError> {
+        let (record, progress) = (self.row.to_record()?, self.row.to_progress()?);
+        let posting = self.has_posting.then(|| posting_of(record.account, record.seq, &progress));
+        if posting.is_some_and(|posting| posting.is_none()) {
+            return Err(malformed("a posting of no hold"));
+        }
+        Ok((record, progress, posting.flatten()))
+    }
+
     /// The effects it was made of. Errors: a damaged row.
     pub fn to_effects(&self) -> Result<Vec<Effect>, CodecError> {
-        let (record, progress) = (self.row.to_record()?, self.row.to_progress()?);
+        let (record, progress, posting) = self.to_transaction()?;
         let mut effects = Vec::with_capacity(5);
-        if self.has_posting {
-            let posting = posting_of(record.account, record.seq, &progress);
-            let posting = posting.ok_or_else(|| malformed("a posting of no hold"))?;
-            effects.push(Effect::Posting(posting));
-        }
+        effects.extend(posting.map(Effect::Posting));
         let (card, account) = (record.card, record.account);
         let answer: Option<RememberedAnswer> =
             self.row.answer().map(|answer| answer.answer(&record));

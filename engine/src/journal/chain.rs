@@ -240,6 +240,13 @@ pub struct BatchView<'a> {
     pub payload: &'a [u8],
 }
 
+impl BatchView<'_> {
+    /// Returns the place in the chain after this batch.
+    pub fn position(&self) -> ChainPosition {
+        position_after(&self.header, self.hash)
+    }
+}
+
 /// What a reader makes of the next bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Accepted<'a> {

@@ -87,7 +87,8 @@ impl<J: JournalReader> JournalFollower<J> {
     }
 }
 
-fn check_key(key: u64, number: BatchNumber) -> Result<(), JournalError> {
+/// Checks that a batch stands under its own number.
+pub(super) fn check_key(key: u64, number: BatchNumber) -> Result<(), JournalError> {
     if key == number.0 {
         return Ok(());
     }

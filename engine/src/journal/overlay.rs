@@ -1,16 +1,22 @@
-//! A storage backend that reads a file and keeps every write in memory.
+//! A storage backend that reads a file and keeps every write in memory, until it is told to let
+//! them through.
 //!
 //! redb repairs a file that was not closed when it opens it, and writes when it closes one. Over
 //! an overlay both happen in memory: a crashed directory can be checked, as it is, any number of
 //! times. The store uses it too.
 //!
-//! INVARIANT: nothing here ever writes to, resizes or syncs the base.
+//! A start repairs and proves a file over an overlay, and goes on with it: what was written is then
+//! written to the base, in the same order and with the same syncs, as if it had been from the
+//! beginning. So a file is repaired once, and a crash meanwhile finds what it would find in a repair.
+//!
+//! INVARIANT: before `let_through`, nothing here writes to, resizes or syncs the base.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ::redb::{BackendError, StorageBackend};
 use parking_lot::RwLock;
@@ -26,6 +32,11 @@ impl SharedBackend {
     /// Shares `backend`.
     pub fn new(backend: impl StorageBackend) -> Self {
         Self(Arc::new(backend))
+    }
+
+    /// Shares a backend whose owner keeps a hold of it.
+    pub(crate) fn of(backend: &Arc<impl StorageBackend>) -> Self {
+        Self(Arc::clone(backend) as Arc<dyn StorageBackend>)
     }
 }
 
@@ -83,11 +94,13 @@ impl StorageBackend for SharedBackend {
     }
 }
 
-/// Reads through to a base; writes stay here.
+/// Reads through to a base; writes stay here until they are let through.
 pub struct OverlayBackend {
     base: SharedBackend,
     locks: OverlayLocks,
     changes: RwLock<Changes>,
+    /// Whether all that was written is in the base, where everything goes from then on.
+    is_through: AtomicBool,
 }
 
 /// Who keeps a writer away while the overlay is read.
@@ -98,6 +111,8 @@ pub enum OverlayLocks {
     Shared,
     /// Its owner: the base is locked through another backend on it, or nobody writes.
     Held,
+    /// The overlay: it locks the base as it is told to, since it is going to be let through.
+    Own,
 }
 
 /// What the overlay holds instead of the base.
@@ -106,19 +121,59 @@ struct Changes {
     /// Up to where the base still shows through.
     base_visible: u64,
     pages: BTreeMap<u64, Box<[u8; PAGE_LEN]>>,
+    /// What was done, in order, where it is going to be let through.
+    steps: Vec<Step>,
+}
+
+/// Something that changes a file or makes it durable.
+enum Step {
+    Write(u64, Box<[u8]>),
+    SetLen(u64),
+    Sync,
 }
 
 impl OverlayBackend {
     /// Lays an empty overlay over `base`.
     pub fn over(base: SharedBackend, locks: OverlayLocks) -> io::Result<Self> {
         let len = base.len()?;
-        let changes = Changes { len, base_visible: len, pages: BTreeMap::new() };
-        Ok(Self { base, locks, changes: RwLock::new(changes) })
+        let pages = BTreeMap::new();
+        let changes = Changes { len, base_visible: len, pages, steps: Vec::new() };
+        Ok(Self { base, locks, changes: RwLock::new(changes), is_through: AtomicBool::new(false) })
+    }
+
+    /// Writes to the base what was written here; what is written from now on goes there at once.
+    /// Nobody else reads or writes meanwhile. Errors: the base's. It then has a part of it, as after a crash, and the overlay stays as it is.
+    pub fn let_through(&self) -> io::Result<()> {
+        assert!(self.locks == OverlayLocks::Own, "only what locks its base like a writer is one");
+        let mut changes = self.changes.write();
+        for step in &changes.steps {
+            match step {
+                Step::Write(offset, bytes) => self.base.write(*offset, bytes)?,
+                Step::SetLen(len) => self.base.set_len(*len)?,
+                Step::Sync => self.base.sync_data()?,
+            }
+        }
+        changes.steps = Vec::new();
+        changes.pages = BTreeMap::new();
+        self.is_through.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// The base, where all that was written is in it.
+    fn through(&self) -> Option<&SharedBackend> {
+        self.is_through.load(Ordering::Acquire).then_some(&self.base)
+    }
+
+    /// Notes a step that is to be taken again on the base.
+    fn note(&self, changes: &mut Changes, step: impl FnOnce() -> Step) {
+        if self.locks == OverlayLocks::Own {
+            changes.steps.push(step());
+        }
     }
 
     fn lockable_base(&self) -> Result<&SharedBackend, BackendError> {
         match self.locks {
-            OverlayLocks::Shared => Ok(&self.base),
+            OverlayLocks::Shared | OverlayLocks::Own => Ok(&self.base),
             OverlayLocks::Held => Err(BackendError::Unsupported),
         }
     }
@@ -132,10 +187,16 @@ impl fmt::Debug for OverlayBackend {
 
 impl StorageBackend for OverlayBackend {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.changes.read().len)
+        match self.through() {
+            Some(base) => base.len(),
+            None => Ok(self.changes.read().len),
+        }
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        if let Some(base) = self.through() {
+            return base.read(offset, out);
+        }
         let changes = self.changes.read();
         if end_of(offset, out)? > changes.len {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -154,7 +215,11 @@ impl StorageBackend for OverlayBackend {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        if let Some(base) = self.through() {
+            return base.set_len(len);
+        }
         let mut changes = self.changes.write();
+        self.note(&mut changes, || Step::SetLen(len));
         if len < changes.len {
             changes.base_visible = changes.base_visible.min(len);
             changes.pages.retain(|page, _| page * PAGE_BYTES < len);
@@ -167,11 +232,19 @@ impl StorageBackend for OverlayBackend {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        if let Some(base) = self.through() {
+            return base.sync_data();
+        }
+        self.note(&mut self.changes.write(), || Step::Sync);
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if let Some(base) = self.through() {
+            return base.write(offset, data);
+        }
         let mut changes = self.changes.write();
+        self.note(&mut changes, || Step::Write(offset, data.into()));
         changes.len = changes.len.max(end_of(offset, data)?);
         for span in spans(offset, data.len()) {
             if !changes.pages.contains_key(&span.page) {
@@ -189,11 +262,15 @@ impl StorageBackend for OverlayBackend {
     }
 
     fn close(&self) -> io::Result<()> {
-        if self.locks == OverlayLocks::Shared { self.base.close() } else { Ok(()) }
+        if self.locks == OverlayLocks::Held { Ok(()) } else { self.base.close() }
     }
 
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.lockable_base()?.try_lock_shared_range(start, end)
+        let base = self.lockable_base()?;
+        if self.locks == OverlayLocks::Own {
+            return base.try_lock_range(start, end);
+        }
+        base.try_lock_shared_range(start, end)
     }
 
     fn try_lock_shared_range(
@@ -202,6 +279,20 @@ impl StorageBackend for OverlayBackend {
         end: Bound<u64>,
     ) -> Result<bool, BackendError> {
         self.lockable_base()?.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        match self.locks {
+            OverlayLocks::Own => self.base.lock_range(start, end),
+            OverlayLocks::Shared | OverlayLocks::Held => Err(BackendError::Unsupported),
+        }
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        match self.locks {
+            OverlayLocks::Own => self.base.lock_shared_range(start, end),
+            OverlayLocks::Shared | OverlayLocks::Held => Err(BackendError::Unsupported),
+        }
     }
 
     fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {

@@ -4,32 +4,69 @@
 //! local day) follows from them and from the record's time.
 
 use super::duplicates::{AnswerPlace, Newest};
+use super::prefetch::{GROUP_LEN, look_ahead_of};
+use super::replay::ReplayedAuthorization;
 use super::state::{AccountEntry, CompanyEntry, ShardState};
 use super::timers::TimerKind;
-use super::transactions::OpenTransaction;
+use super::transactions::{OpenTransaction, TransactionRoom};
 use crate::command::effect::{Effect, IssuedCard, RememberedAnswer};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::business_date::DayWindow;
 use crate::domain::card::{CardRecord, CardState};
 use crate::domain::company::{Company, CompanyState};
 use crate::domain::ids::{CardSlot, LineSeq, RecordSeq, Timestamp, TransactionSeq};
+use crate::domain::network_key::Fingerprint;
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 
 impl ShardState {
     /// Folds one record: its time, then its effects in order.
     pub fn apply_record(&mut self, seq: RecordSeq, at: Timestamp, effects: &[Effect]) {
+        self.begin_record(seq, at);
+        for effect in effects {
+            self.apply(effect);
+        }
+    }
+
+    fn begin_record(&mut self, seq: RecordSeq, at: Timestamp) {
         assert!(seq == self.last_seq.next(), "records are applied one after the other");
         assert!(at >= self.last_at, "time never goes back");
         self.last_seq = seq;
         self.advance_to(at);
-        for effect in effects {
-            self.apply(effect);
+    }
+
+    /// Folds the record of an authorization as its effects would.
+    pub(super) fn apply_authorization(&mut self, made: ReplayedAuthorization) {
+        let ReplayedAuthorization { seq, at, transaction, open, usage, balances } = made;
+        self.begin_record(seq, at);
+        let fingerprint = open.fingerprint().copied();
+        self.take_in_transaction(transaction, open);
+        if let Some((slot, usage)) = usage {
+            self.change_card(slot, |record| record.usage = usage);
+        }
+        if let Some((slot, balances)) = balances {
+            self.accounts[slot.index()].balances = balances;
+        }
+        if let Some(fingerprint) = fingerprint {
+            self.enter_answer(&fingerprint, AnswerPlace::Transaction(transaction));
+        }
+    }
+
+    /// Folds what stands in the tables, as it is read from them.
+    pub fn restore(&mut self, effects: &[Effect]) {
+        for group in effects.chunks(GROUP_LEN) {
+            group.iter().for_each(|effect| look_ahead_of(self, effect));
+            group.iter().for_each(|effect| self.apply(effect));
         }
     }
 
     /// Makes room for so many cards before the first one comes, so that no index grows meanwhile.
     pub fn reserve_cards(&mut self, cards: u64) {
         self.cards.reserve(usize::try_from(cards).unwrap_or(0));
+    }
+
+    /// Goes on in this room, before records are replayed.
+    pub fn move_into(&mut self, room: TransactionRoom) {
+        self.transactions.move_into(room);
     }
 
     /// Puts the state where a checkpoint left it, after its effects were applied.
@@ -154,11 +191,15 @@ impl ShardState {
     }
 
     fn apply_transaction(&mut self, record: &TransactionRecord, progress: &TransactionProgress) {
-        self.last_transaction = self.last_transaction.max(record.seq);
-        let open = OpenTransaction::of(record, progress, self.last_seq);
-        let kind = TimerKind::HoldExpiry(record.seq);
-        self.timers.reschedule(kind, Timestamp::MAX, expiry_timer_of(progress));
-        self.transactions.push(record.seq, open);
+        let open = OpenTransaction::of(record, progress.clone(), self.last_seq);
+        self.take_in_transaction(record.seq, open);
+    }
+
+    fn take_in_transaction(&mut self, seq: TransactionSeq, open: OpenTransaction) {
+        self.last_transaction = self.last_transaction.max(seq);
+        let kind = TimerKind::HoldExpiry(seq);
+        self.timers.reschedule(kind, Timestamp::MAX, expiry_timer_of(&open.progress));
+        self.transactions.push(seq, open);
     }
 
     /// An answer that follows from the transaction made with it is kept there.
@@ -169,11 +210,15 @@ impl ShardState {
             follows.then_some(AnswerPlace::Transaction(seq))
         });
         let place = kept.unwrap_or_else(|| self.messages.keep(self.last_seq, answer.clone()));
+        self.enter_answer(&answer.fingerprint, place);
+    }
+
+    fn enter_answer(&mut self, fingerprint: &Fingerprint, place: AnswerPlace) {
         let mut newest = self.newest();
         if let AnswerPlace::Record(seq) = place {
             newest.record = newest.record.max(seq);
         }
-        self.messages.enter(&answer.fingerprint, place, newest, &self.transactions);
+        self.messages.enter(fingerprint, place, newest, &self.transactions);
     }
 
     fn apply_progress(&mut self, seq: TransactionSeq, progress: &TransactionProgress) {

@@ -230,6 +230,21 @@ impl Cards {
         }
     }
 
+    /// Asks for the lines that a new card will be entered in.
+    pub(super) fn prefetch_entries(&self, profile: &CardProfile, record: &CardRecord) {
+        self.by_pan.prefetch(spread(record.pan_hash.0));
+        self.by_id.prefetch(hash_of_id(profile.id.0));
+        self.by_allowance.prefetch(hash_of_id(profile.allowance_id.0));
+    }
+
+    /// Asks for the record of a card, which is there.
+    pub(super) fn prefetch_slot(&self, slot: CardSlot) {
+        if let Some(record) = self.records.get(slot) {
+            prefetch(&record.usage);
+            prefetch(&record.terms);
+        }
+    }
+
     /// What decisions read of a card. Panics: if there is no such card.
     #[must_use]
     #[inline]

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::index::{Growth, Index, Values, spread};
+use super::prefetch::GROUP_LEN;
 use super::transactions::{CacheLimits, Transactions, low_bits};
 use crate::command::effect::{EarlyReversal, RememberedAnswer};
 use crate::command::reply::NetworkReply;
@@ -223,9 +224,10 @@ impl Messages {
         self.index.insert(hash, place.value(), &Places { newest, floor: self.floor });
     }
 
-    /// Enters a key that was read from the tables.
-    pub(super) fn restore_key(&mut self, key: u64, place: AnswerPlace, newest: Newest) {
-        self.enter_key(spread(key), place, newest);
+    /// Begins with keys that were read from the tables.
+    pub(super) fn take_in(&mut self, keys: MessageKeys) {
+        assert!(self.entered == 0, "what the tables know is older than any other key");
+        (self.index, self.entered) = (keys.index, keys.entered);
     }
 
     /// Forgets what ended by `at`, before which `next` are the first numbers not given out.
@@ -281,6 +283,41 @@ impl Messages {
     /// Memory taken by keys. Units: bytes.
     pub(super) fn index_bytes(&self) -> usize {
         self.index.bytes()
+    }
+}
+
+/// Keys of messages as a restart reads them from the tables, beside the state they are for.
+#[derive(Debug)]
+pub struct MessageKeys {
+    index: Index,
+    entered: u64,
+    newest: Newest,
+}
+
+impl MessageKeys {
+    /// Room for so many keys, as far as the limits allow them; the last transaction and the last
+    /// record are what the tables know.
+    #[must_use]
+    pub fn with_room(
+        keys: u64,
+        limits: &CacheLimits,
+        (transaction, record): (TransactionSeq, RecordSeq),
+    ) -> Self {
+        let keys = usize::try_from(keys).unwrap_or(usize::MAX).max(FIRST_KEYS);
+        let index = Index::with_capacity(Growth::Doubling, keys.min(limits.message_keys));
+        Self { index, entered: 0, newest: Newest { transaction, record } }
+    }
+
+    /// Enters keys, the oldest first; their lines are asked for by groups.
+    pub fn enter(&mut self, keys: &[(u64, AnswerPlace)]) {
+        let places = Places { newest: self.newest, floor: Newest::default() };
+        for group in keys.chunks(GROUP_LEN) {
+            group.iter().for_each(|(key, _)| self.index.prefetch(spread(*key)));
+            for (key, place) in group {
+                self.index.insert(spread(*key), place.value(), &places);
+            }
+        }
+        self.entered += keys.len() as u64;
     }
 }
 

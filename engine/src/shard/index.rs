@@ -86,10 +86,11 @@ struct Moving {
 }
 
 impl Index {
-    /// An index with room for so many entries before it grows.
+    /// An index with room for so many entries before it grows. They fill two thirds of it: in a
+    /// fuller table of a million, a few entries find no place within reach, and it grows for those.
     #[must_use]
     pub fn with_capacity(growth: Growth, entries: usize) -> Self {
-        let lines = (entries.saturating_mul(5) / (4 * LINE_LEN)).max(LINES_MIN);
+        let lines = (entries.saturating_mul(3) / (2 * LINE_LEN)).max(LINES_MIN);
         let lines = if growth == Growth::Doubling { lines.next_power_of_two() } else { lines };
         Self {
             table: Table::new(lines),

@@ -1,7 +1,7 @@
 //! Memory that is read at random: lines asked for ahead of their use, and huge pages.
 //!
-//! The one file of the engine with `unsafe` in it. Both calls are hints: they read and write
-//! nothing that a program can see, so the hot state is the same without them, only slower.
+//! The calls that need `unsafe` are hints: they read and write nothing that a program can see, so
+//! the hot state is the same without them, only slower.
 
 #![expect(unsafe_code, reason = "hints to the processor and to the system, nothing else")]
 
@@ -29,6 +29,15 @@ pub(super) fn with_huge_capacity<T>(capacity: usize) -> Vec<T> {
     entries
 }
 
+/// The same, and all of its pages are there when it is returned, where the system can do so: whoever
+/// fills it waits for none.
+pub(super) fn with_present_capacity<T>(capacity: usize) -> Vec<T> {
+    let entries = with_huge_capacity(capacity);
+    #[cfg(target_os = "linux")]
+    advise(&entries, libc::MADV_POPULATE_WRITE);
+    entries
+}
+
 /// So many zero words, on huge pages where the system grants them; no page is there before it is
 /// used.
 pub(super) fn zeroed_words(count: usize) -> Vec<u64> {
@@ -44,15 +53,20 @@ fn ask_for_huge_pages<T>(entries: &Vec<T>) {
         return;
     }
     #[cfg(target_os = "linux")]
-    {
-        let start = entries.as_ptr().cast::<u8>();
-        let skipped = start.align_offset(PAGE_BYTES);
-        let whole_pages = bytes.saturating_sub(skipped) / PAGE_BYTES * PAGE_BYTES;
-        let first_page = start.wrapping_add(skipped).cast_mut().cast();
-        // SAFETY: the range lies within the vector's own allocation; the advice changes the size of
-        // the pages under it, never their content, and a refusal leaves everything as it is.
-        unsafe { libc::madvise(first_page, whole_pages, libc::MADV_HUGEPAGE) };
-    }
+    advise(entries, libc::MADV_HUGEPAGE);
+}
+
+/// Gives the system advice about the whole pages that a vector has reserved.
+#[cfg(target_os = "linux")]
+fn advise<T>(entries: &Vec<T>, advice: libc::c_int) {
+    let bytes = entries.capacity().saturating_mul(size_of::<T>());
+    let start = entries.as_ptr().cast::<u8>();
+    let skipped = start.align_offset(PAGE_BYTES);
+    let whole_pages = bytes.saturating_sub(skipped) / PAGE_BYTES * PAGE_BYTES;
+    let first_page = start.wrapping_add(skipped).cast_mut().cast();
+    // SAFETY: the range lies within the vector's own allocation; both pieces of advice change which
+    // pages are under it, never their content, and a refusal leaves everything as it is.
+    unsafe { libc::madvise(first_page, whole_pages, advice) };
 }
 
 #[cfg(target_os = "linux")]

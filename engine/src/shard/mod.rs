@@ -23,6 +23,7 @@ mod memory;
 mod prefetch;
 mod questions;
 mod recall;
+mod replay;
 pub mod run;
 mod state;
 mod state_hash;
@@ -30,13 +31,14 @@ mod texts;
 mod timers;
 mod transactions;
 
-pub use duplicates::AnswerPlace;
+pub use duplicates::{AnswerPlace, MessageKeys};
 pub use execute::{Moment, execute};
 pub use prefetch::look_ahead;
 pub use recall::{Loaded, LoadedTransaction, Wanted};
+pub use replay::{ReplayedAuthorization, ReplayedRecord};
 pub use state::ShardState;
 pub use state_hash::{PartHash, StateHash};
 pub use timers::Timer;
-pub use transactions::{CacheLimits, OpenTransaction, PurchaseKey};
+pub use transactions::{CacheLimits, OpenTransaction, PurchaseKey, TransactionRoom};
 
 pub use crate::domain::authorization_id::authorization_id_of;

@@ -14,11 +14,12 @@
 use super::memory::prefetch;
 use super::state::ShardState;
 use crate::command::Command;
+use crate::command::effect::Effect;
 use crate::command::network::{CardRef, NetworkCommand, NetworkRequest, PurchaseFacts};
 use crate::domain::card::PanHash;
 
 /// Commands of a group: what they touch together fits the cache next to the processor.
-const GROUP_LEN: usize = 32;
+pub(super) const GROUP_LEN: usize = 32;
 
 /// Called before each command of a batch is taken, where `command_at` gives the commands by their
 /// place; asks for what it and those behind it need where a group begins.
@@ -40,6 +41,20 @@ pub fn look_ahead<'a>(
         for request in (position..position + GROUP_LEN).filter_map(request_at) {
             stage(state, request);
         }
+    }
+}
+
+/// Asks for what effects change that are applied next, at a start: some dozens at a time.
+pub(super) fn look_ahead_of(state: &ShardState, effect: &Effect) {
+    match effect {
+        Effect::CardIssued(card) => state.cards.prefetch_entries(&card.profile, &card.record),
+        Effect::CardUsage(slot, _) => state.cards.prefetch_slot(*slot),
+        Effect::Transaction(record, _) => {
+            let trace = &record.trace;
+            state.transactions.prefetch_keys(trace.original_key, trace.retrieval_key);
+        }
+        Effect::Answer(answer) => state.messages.prefetch(&answer.fingerprint),
+        _ => {}
     }
 }
 

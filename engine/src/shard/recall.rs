@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::apply::expiry_timer_of;
-use super::duplicates::{AnswerPlace, Newest, message_key};
+use super::duplicates::{AnswerPlace, MessageKeys, Newest, message_key};
 use super::state::ShardState;
 use super::timers::{Timer, TimerKind};
 use super::transactions::{CacheLimits, OpenTransaction, PurchaseKey};
@@ -139,7 +139,7 @@ impl ShardState {
         }
     }
 
-    /// Takes in an answer from the tables at a restart; its key comes by `restore_message_key`.
+    /// Takes in an answer from the tables at a restart; its key comes by `take_in_keys`.
     pub fn restore_answer(&mut self, at: RecordSeq, answer: RememberedAnswer) {
         let newest = self.transactions.newest_mut();
         if !newest.is_some_and(|(seq, open)| open.keep_answer(seq, &answer)) {
@@ -155,11 +155,9 @@ impl ShardState {
         }
     }
 
-    /// Takes in the key of an answer of the last day at a restart, oldest first, after
-    /// `resume_from`.
-    pub fn restore_message_key(&mut self, key: u64, place: AnswerPlace) {
-        let newest = self.newest();
-        self.messages.restore_key(key, place, newest);
+    /// Takes in the keys of the last day at a restart, after `resume_from` and before any other.
+    pub fn take_in_keys(&mut self, keys: MessageKeys) {
+        self.messages.take_in(keys);
     }
 
     /// What a command needs that is not in memory; none where it can be executed.
@@ -306,7 +304,7 @@ impl ShardState {
             if let Some(newer) = caching.patches.get(&record.seq) {
                 progress.clone_from(newer);
             }
-            let open = OpenTransaction::of(&record, &progress, RecordSeq(0));
+            let open = OpenTransaction::of(&record, progress, RecordSeq(0));
             self.transactions.load(record.seq, open);
         }
         caching.purchases = loaded.purchases;

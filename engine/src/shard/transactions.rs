@@ -12,6 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use compact_str::CompactString;
 
 use super::index::{Growth, Index, Values, spread};
+use super::memory::with_present_capacity;
 use crate::command::effect::RememberedAnswer;
 use crate::command::reply::{AuthorizationReply, NetworkReply};
 use crate::decision::RuleSet;
@@ -82,7 +83,7 @@ impl OpenTransaction {
     /// What is kept of a transaction that record `changed_seq` made or brought.
     pub(super) fn of(
         record: &TransactionRecord,
-        progress: &TransactionProgress,
+        progress: TransactionProgress,
         changed_seq: RecordSeq,
     ) -> Self {
         Self {
@@ -95,7 +96,7 @@ impl OpenTransaction {
             merchant_name: name_on_lines(record),
             mcc: record.merchant.as_ref().and_then(|merchant| merchant.mcc),
             refund_of: record.refund_of,
-            progress: progress.clone(),
+            progress,
             id: record.id,
             original_key: record.trace.original_key,
             retrieval_key: record.trace.retrieval_key,
@@ -196,6 +197,18 @@ impl Default for CacheLimits {
     }
 }
 
+/// Memory for the transactions that a start replays, made ready beside the state they are for.
+#[derive(Debug)]
+pub struct TransactionRoom(Vec<Option<OpenTransaction>>);
+
+impl TransactionRoom {
+    /// Room for the transactions of so many records behind those that are `restored`.
+    #[must_use]
+    pub fn for_records(records: usize, restored: usize) -> Self {
+        Self(with_present_capacity(records.saturating_add(restored)))
+    }
+}
+
 /// Every transaction in memory.
 #[derive(Clone, Debug)]
 pub(super) struct Transactions {
@@ -281,6 +294,26 @@ impl Transactions {
         // Live entries fill half of their places, those that left the ring at most a quarter more.
         self.by_original = Index::with_capacity(Growth::ByQuarters, count * 3 / 2);
         self.by_retrieval = Index::with_capacity(Growth::ByQuarters, count * 3 / 2);
+    }
+
+    /// Goes on in a larger room: an index that grows reads the keys of the whole ring again each time.
+    pub(super) fn move_into(&mut self, room: TransactionRoom) {
+        let len = room.0.capacity();
+        if len <= self.ring.capacity() {
+            return;
+        }
+        let mut ring = VecDeque::from(room.0);
+        ring.append(&mut self.ring);
+        self.ring = ring;
+        self.by_original = Index::with_capacity(Growth::ByQuarters, len);
+        self.by_retrieval = Index::with_capacity(Growth::ByQuarters, len);
+        for position in 0..self.ring.len() {
+            let Some(open) = self.ring[position].as_ref().filter(|open| !open.is_declined()) else {
+                continue;
+            };
+            let (keys, is_refund) = ((open.original_key, open.retrieval_key), open.is_refund());
+            self.index_by_keys(TransactionSeq(self.first + position as u64), keys, is_refund);
+        }
     }
 
     /// The transaction `seq`, declined or not, where it is in memory.

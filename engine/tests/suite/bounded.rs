@@ -14,7 +14,8 @@ use cardswitch_engine::loader::{
     Answer, HoldsDue, Question, Recall, RecallError, RecallSource, answer,
 };
 use cardswitch_engine::shard::{
-    AnswerPlace, CacheLimits, LoadedTransaction, Moment, PurchaseKey, ShardState, execute,
+    AnswerPlace, CacheLimits, LoadedTransaction, MessageKeys, Moment, PurchaseKey, ShardState,
+    execute,
 };
 
 use crate::driver::{Driver, id_mint};
@@ -97,11 +98,11 @@ impl Tables {
         }
         let last = self.rows.keys().last().copied().unwrap_or_default();
         state.resume_from(self.applied, self.applied_at, last, self.last_line);
-        for (seq, answer) in &self.answers {
-            if answer.expires_at > self.applied_at {
-                state.restore_message_key(message_key(&answer.fingerprint), self.place(*seq));
-            }
-        }
+        let known = self.answers.iter().filter(|(_, answer)| answer.expires_at > self.applied_at);
+        let keys = known.map(|(seq, answer)| (message_key(&answer.fingerprint), self.place(*seq)));
+        let mut read = MessageKeys::with_room(0, &TINY, (last, self.applied));
+        read.enter(&keys.collect::<Vec<_>>());
+        state.take_in_keys(read);
         state
     }
 }

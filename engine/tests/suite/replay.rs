@@ -1,10 +1,10 @@
 //! The same fold twice: what was journaled gives the same state, from records and from tables.
 
 use cardswitch_engine::command::effect::Effect;
-use cardswitch_engine::command::record::{Record, records};
+use cardswitch_engine::command::record::{Record, record_views, records};
 use cardswitch_engine::journal::testing::FaultyBackend;
 use cardswitch_engine::journal::{BatchNumber, ChainHash, ChainPosition, Epoch};
-use cardswitch_engine::shard::ShardState;
+use cardswitch_engine::shard::{ReplayedRecord, ShardState, TransactionRoom};
 use cardswitch_engine::store::{CommitKind, Projection, RestoreScope, Restored, Store};
 
 use crate::driver::Driver;
@@ -72,6 +72,22 @@ fn a_replay_of_the_records_is_the_state_that_wrote_them() {
     assert_eq!(replayed.part_hashes(), pair.driver.state.part_hashes());
     assert_eq!(replayed.state_hash(), pair.driver.state.state_hash());
     live_on(&mut pair, replayed);
+}
+
+/// A start makes no effects of authorizations, and makes room first.
+#[test]
+fn a_start_takes_the_records_in_as_their_effects_would_be() {
+    let seed = Rng::seed_from_environment().wrapping_add(3);
+    let mut pair = lived(seed, STEPS);
+    let read = record_views(&pair.driver.payload).map(|view| ReplayedRecord::of(view.unwrap()));
+    let written: Vec<_> = read.collect::<Result<_, _>>().unwrap();
+    let is_packed = |record: &&ReplayedRecord| matches!(record, ReplayedRecord::Authorization(_));
+    assert!(written.iter().filter(is_packed).count() > 100, "most take the short way");
+    let mut started = ShardState::default();
+    started.move_into(TransactionRoom::for_records(written.len(), 0));
+    started.replay(written);
+    assert_eq!(started.part_hashes(), pair.driver.state.part_hashes());
+    live_on(&mut pair, started);
 }
 
 #[test]

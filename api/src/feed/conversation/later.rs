@@ -45,8 +45,8 @@ impl Conversation<'_> {
         Some(outgoing)
     }
 
-    /// Plans the repeat that was drawn for it, and the presentment after a partial reversal or an
-    /// increment.
+    /// Plans the repeat that was drawn for it, and the presentment after a partial reversal, an
+    /// increment, or another presentment.
     fn schedule_after_later(&mut self, purchase: u64, later: usize, kind: LaterKind, due_us: u64) {
         let Some(live) = self.live.get(&purchase) else { return };
         let repeat_after_us = match live.plan.fate {
@@ -59,6 +59,9 @@ impl Conversation<'_> {
             }
             Fate::Incremented { settles_after_us, .. } if kind == LaterKind::Increment => {
                 Some((live.plan.due_us + settles_after_us).max(due_us))
+            }
+            _ if kind == LaterKind::Presentment && live.has_parcels_left() => {
+                Some(due_us + self.settings.pace.parcel_us())
             }
             _ => None,
         };

@@ -1,9 +1,14 @@
 //! A purchase with something still to come: what was sent for it, what it was answered, what a
 //! later message about it says.
 
+use cardswitch_iso8583::PresentmentNumber;
+
 use crate::feed::books::EntryId;
 use crate::feed::message::{Identity, LaterKind, LaterMessage};
-use crate::feed::traffic::{Fate, Plan, Reference};
+use crate::feed::traffic::{Clearing, Fate, Plan, Reference};
+
+/// Less than this comes in one parcel. Units: minor units.
+const TRIFLE_MINOR: u64 = 1000;
 
 /// A purchase with something still to come.
 pub(super) struct Live {
@@ -19,6 +24,10 @@ pub(super) struct Live {
     /// Held, in the transaction's currency.
     pub(super) amount_minor: u64,
     pub(super) later: Vec<LaterSent>,
+    /// Presentments sent; once there is one, what is held above is what is still to be presented.
+    pub(super) presented: u8,
+    /// How many there are to be, once there is one.
+    pub(super) parcels: u8,
     /// Actions in the queue and answers awaited.
     pub(super) pending: u32,
     pub(super) tries: u8,
@@ -65,6 +74,8 @@ impl Live {
             authorization_id: None,
             first_answer: None,
             later: Vec::new(),
+            presented: 0,
+            parcels: 1,
             pending: 0,
             tries: 1,
         }
@@ -86,6 +97,7 @@ impl Live {
             (LaterKind::Increment, Fate::Incremented { add_percent, .. }) => {
                 self.share(add_percent)
             }
+            (LaterKind::Presentment, _) => self.next_parcel(),
             _ => (self.amount_minor, self.held_minor),
         };
         let (keep_amount_minor, keep_held_minor) = match (kind, self.plan.fate) {
@@ -102,6 +114,7 @@ impl Live {
             authorization_id: self.authorization_id,
             amount_minor,
             held_minor,
+            number: (kind == LaterKind::Presentment).then(|| self.parcel_number()).flatten(),
             keep_amount_minor,
             keep_held_minor,
         }
@@ -122,8 +135,54 @@ impl Live {
         self.held_minor += increment.held_minor;
     }
 
-    /// After a partial reversal the rest is what will be presented.
+    /// What is to be presented altogether: a tip or less than was held, at the rate of the day.
+    fn cleared(&self) -> (u64, u64) {
+        let Clearing { percent, rate_per_mille, .. } = self.plan.clearing;
+        if self.presented > 0 {
+            return (self.amount_minor, self.held_minor);
+        }
+        let amount = (self.amount_minor * percent / 100).max(1);
+        let billing = self.held_minor * percent / 100 * rate_per_mille / 1000;
+        (amount, billing.max(1))
+    }
+
+    /// The next part of it: the last is what is left.
+    fn next_parcel(&self) -> (u64, u64) {
+        let (amount, billing) = self.cleared();
+        let left = u64::from(self.parcels() - self.presented).max(1);
+        (amount / left, billing / left)
+    }
+
+    /// How many presentments there are to be; a trifle is not split, and what is late comes at once.
+    fn parcels(&self) -> u8 {
+        let is_trifle = self.amount_minor.min(self.held_minor) < TRIFLE_MINOR;
+        let is_late = matches!(self.plan.fate, Fate::Settles { late: true, .. });
+        match self.presented {
+            0 if is_trifle || is_late => 1,
+            0 => self.plan.clearing.parcels,
+            _ => self.parcels,
+        }
+    }
+
+    fn parcel_number(&self) -> Option<PresentmentNumber> {
+        let count = self.parcels();
+        (count > 1).then_some(PresentmentNumber { number: self.presented + 1, count })
+    }
+
+    /// Whether more is to be presented.
+    pub(super) fn has_parcels_left(&self) -> bool {
+        self.presented > 0 && self.presented < self.parcels()
+    }
+
+    /// After a partial reversal the rest is what will be presented, and after one parcel the others.
     pub(super) fn take_effect(&mut self, message: &LaterMessage) {
+        if message.kind == LaterKind::Presentment {
+            let (amount, billing) = self.cleared();
+            self.parcels = self.parcels();
+            self.amount_minor = amount - message.amount_minor;
+            self.held_minor = billing - message.held_minor;
+            self.presented += 1;
+        }
         if message.kind == LaterKind::PartialReversal {
             self.amount_minor = message.keep_amount_minor;
             self.held_minor = message.keep_held_minor;

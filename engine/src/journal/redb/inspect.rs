@@ -16,14 +16,14 @@ use ::redb::{Database, StorageBackend};
 
 use super::super::ack_mark::AckMark;
 use super::super::chain::{
-    BATCH_HEADER_BYTES, BATCH_MAGIC, BatchHeader, decode_header, peek_header_prefix,
+    Accepted, BATCH_HEADER_BYTES, BATCH_MAGIC, BatchHeader, ChainCursor, decode_header,
+    peek_header_prefix,
 };
 use super::super::error::Damage;
+use super::super::follower::check_key;
 use super::super::limits::{BATCH_BYTES_MAX, CHECK_READ_BYTES};
 use super::super::overlay::{OverlayBackend, OverlayLocks, SharedBackend};
-use super::super::{
-    BatchNumber, ChainPosition, JournalError, JournalFollower, JournalIdentity, JournalReader,
-};
+use super::super::{BatchNumber, ChainPosition, JournalError, JournalIdentity, JournalReader};
 use super::{READING, RedbReader, builder, meta};
 
 /// The first bytes of any redb file.
@@ -35,8 +35,10 @@ pub(super) struct Inspection {
     pub(super) identity: JournalIdentity,
     pub(super) first: BatchNumber,
     pub(super) tip: ChainPosition,
-    /// Reads the overlay: what is in the file, repaired in memory.
-    pub(super) reader: RedbReader,
+    /// What is in the file, repaired in memory.
+    pub(super) db: Arc<Database>,
+    /// What `db` stands on.
+    pub(super) overlay: Arc<OverlayBackend>,
 }
 
 /// How much of a journal is proven.
@@ -46,6 +48,16 @@ pub(super) enum Proof {
     Tail,
     /// The chain from end to end, and every page of the file.
     Whole,
+}
+
+impl Proof {
+    /// A start proves what it goes on with, a reader only looks.
+    const fn locks(self) -> OverlayLocks {
+        match self {
+            Self::Tail => OverlayLocks::Own,
+            Self::Whole => OverlayLocks::Shared,
+        }
+    }
 }
 
 /// Proves the journal on `base`; `None` if nothing was ever committed to it.
@@ -94,9 +106,10 @@ fn prove(
     checkpoint: Option<ChainPosition>,
     proof: Proof,
 ) -> Result<Option<Inspection>, JournalError> {
-    let Some(opened) = open_overlay(base, OverlayLocks::Shared)? else { return Ok(None) };
-    let OpenedOverlay { db, repaired } = opened;
-    let reader = RedbReader::new(Arc::new(db));
+    let Some(opened) = open_overlay(base, proof.locks())? else { return Ok(None) };
+    let OpenedOverlay { db, overlay, repaired } = opened;
+    let db = Arc::new(db);
+    let reader = RedbReader::new(Arc::clone(&db));
     let Some(found) = reader.identity()? else { return Ok(None) };
     if let Some(expected) = identity {
         meta::check(&found, expected)?;
@@ -105,11 +118,12 @@ fn prove(
     if proof == Proof::Whole && !repaired {
         check_pages(base)?;
     }
-    Ok(Some(Inspection { identity: found, first, tip, reader }))
+    Ok(Some(Inspection { identity: found, first, tip, db, overlay }))
 }
 
 struct OpenedOverlay {
     db: Database,
+    overlay: Arc<OverlayBackend>,
     /// A file that was not closed: redb has verified its checksums while opening it.
     repaired: bool,
 }
@@ -136,10 +150,11 @@ fn open_overlay(
     let repaired = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&repaired);
     let overlay = OverlayBackend::over(base.clone(), locks).map_err(JournalError::io(READING))?;
+    let overlay = Arc::new(overlay);
     let db = builder()
         .set_repair_callback(move |_| seen.store(true, Ordering::Relaxed))
-        .create_with_backend(overlay)?;
-    Ok(Some(OpenedOverlay { db, repaired: repaired.load(Ordering::Relaxed) }))
+        .create_with_backend(SharedBackend::of(&overlay))?;
+    Ok(Some(OpenedOverlay { db, overlay, repaired: repaired.load(Ordering::Relaxed) }))
 }
 
 /// Follows the chain to the newest batch, past the checkpoint.
@@ -161,17 +176,14 @@ fn walk(
         (Proof::Tail, Some(checkpoint)) => checkpoint.number.min(last).max(first),
         _ => first,
     };
-    let mut follower = JournalFollower::from_batch(reader, partition, start);
-    loop {
-        let proven = follower.read_next(CHECK_READ_BYTES)?;
-        if proven.is_empty() {
-            break;
-        }
-        for batch in &proven {
-            check_against(checkpoint, &batch.header, &batch.position())?;
-        }
-    }
-    match follower.position() {
+    let mut cursor = ChainCursor::anchored_at_first(partition);
+    reader.each_from(start, |key, bytes| {
+        let accepted = cursor.accept(bytes).map_err(|fault| JournalError::corrupt(key, &fault))?;
+        let (Accepted::Batch(view) | Accepted::Barrier(view)) = accepted else { return Ok(()) };
+        check_key(key, view.header.number)?;
+        check_against(checkpoint, &view.header, &view.position())
+    })?;
+    match cursor.tip() {
         Some(tip) if tip.number == last => Ok((first, tip)),
         _ => Err(JournalError::Corrupt {
             key: last.0,

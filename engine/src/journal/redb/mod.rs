@@ -96,19 +96,19 @@ impl RedbJournal {
     ) -> Result<Self, JournalError> {
         let mark = AckMark::new(mark, expected.identity.directory_id);
         let Expectation { identity, checkpoint } = expected;
-        // The inspection is over, and its locks are gone, before the file is opened.
-        let found = inspect(&journal, &mark, Some(identity), *checkpoint, Proof::Tail)?
-            .map(|found| (found.first, found.tip));
+        let found = inspect(&journal, &mark, Some(identity), *checkpoint, Proof::Tail)?;
         let file_bytes = journal.len().map_err(JournalError::io(READING))?;
-        if found.is_none() && file_bytes > 0 {
-            // A first start was cut off before the file had any content.
-            journal.set_len(0).map_err(JournalError::io("cannot empty the unfinished journal"))?;
-        }
-        let (first, recovered) = found.unwrap_or((BatchNumber(1), ChainPosition::GENESIS));
         // Pages that no proof has looked at can still be damaged, which redb may meet with a panic.
         inspect::guard(|| {
+            let (db, first, recovered) = match found {
+                Some(Inspection { db, overlay, first, tip, .. }) => {
+                    overlay.let_through().map_err(JournalError::io("cannot repair the journal"))?;
+                    (db, first, tip)
+                }
+                None => (make_file(journal, file_bytes)?, BatchNumber(1), ChainPosition::GENESIS),
+            };
             let mut opened = Self {
-                db: Arc::new(builder().create_with_backend(journal)?),
+                db,
                 mark,
                 partition: identity.partition,
                 kept: KeptBatches::found(first, BatchNumber(recovered.number.0 + 1), file_bytes),
@@ -291,8 +291,17 @@ pub fn open_read_only_on(
     let mark = AckMark::new(mark, directory_id);
     let found = inspect(journal, &mark, identity, checkpoint, Proof::Whole)?
         .ok_or_else(|| JournalError::NotAJournal { what: "it is empty".to_owned() })?;
-    let Inspection { identity, first, tip, reader } = found;
-    Ok(ReadOnlyJournal { reader, identity, first, tip })
+    let Inspection { identity, first, tip, db, .. } = found;
+    Ok(ReadOnlyJournal { reader: RedbReader::new(db), identity, first, tip })
+}
+
+/// Makes a journal where nothing was ever committed.
+fn make_file(journal: SharedBackend, file_bytes: u64) -> Result<Arc<Database>, JournalError> {
+    if file_bytes > 0 {
+        // A first start was cut off before the file had any content.
+        journal.set_len(0).map_err(JournalError::io("cannot empty the unfinished journal"))?;
+    }
+    Ok(Arc::new(builder().create_with_backend(journal)?))
 }
 
 fn builder() -> ::redb::Builder {

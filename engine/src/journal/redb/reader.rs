@@ -40,6 +40,27 @@ impl RedbReader {
         }
     }
 
+    /// Shows each batch from `number` on, in place and in order.
+    /// Errors: what `visit` says, or keys out of order.
+    pub(super) fn each_from(
+        &self,
+        number: BatchNumber,
+        mut visit: impl FnMut(u64, &[u8]) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
+        let batches = self.batches()?;
+        let mut lowest = number.0;
+        for entry in batches.range(number.0..)? {
+            let (key, value) = entry?;
+            let key = key.value();
+            if key < lowest {
+                return Err(disordered(key));
+            }
+            visit(key, value.value())?;
+            lowest = key.saturating_add(1);
+        }
+        Ok(())
+    }
+
     pub(super) fn batches(&self) -> Result<Batches, JournalError> {
         Ok(self.db.begin_read()?.open_table(BATCHES)?)
     }

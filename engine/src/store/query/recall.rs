@@ -204,6 +204,16 @@ impl HoldsDue {
 }
 
 impl Store {
+    /// How many keys `message_keys_since` hands on, about: no fewer.
+    pub fn message_key_count(&self, since: Timestamp) -> Result<u64, StoreError> {
+        let snapshot = self.read()?;
+        let runs = snapshot.runs()?;
+        let first = snapshot.transaction_rows()?.first_authorized(since)?;
+        let of_transactions = runs.reader(RunKind::TransactionMessages)?.count_from(first);
+        let first = snapshot.first_answer_since(since)?;
+        Ok(of_transactions + runs.reader(RunKind::AnswerMessages)?.count_from(first))
+    }
+
     /// Hands the key of every message that was answered at `since` or later to `visit`, with where
     /// the answer is; some that were answered before, and some keys twice, may be among them.
     /// Cost: reads the runs of that time.

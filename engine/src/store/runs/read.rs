@@ -100,6 +100,13 @@ impl<'t, T: ReadableTable<ChunkKey, &'static [u8]>> RunReader<'t, T> {
         self.segments.len()
     }
 
+    /// How many entries the runs have that may have a minor of at least `first_minor`.
+    pub(in crate::store) fn count_from(&self, first_minor: u64) -> u64 {
+        let first_minor = first_minor.max(self.floor);
+        let segments = self.segments.iter().filter(|part| part.run.last_minor >= first_minor);
+        segments.map(|part| part.run.entries).sum()
+    }
+
     /// Hands every entry with a minor of at least `first_minor` to `visit`, run by run, the oldest
     /// run first, sorted inside a run. Cost: reads all those runs.
     pub(in crate::store) fn each(
