@@ -127,7 +127,8 @@ fn cells(finding: &RuleFinding, words: &Words) -> [String; COLUMNS.len()] {
     [
         finding.rule.name().to_owned(),
         if finding.passed { "pass" } else { "FAIL" }.to_owned(),
-        shown(compared.map(|compared| compared.input)),
+        compared
+            .map_or_else(|| "-".to_owned(), |compared| words.input(finding.rule, &compared.input)),
         shown(compared.and_then(|compared| compared.threshold)),
         shown(usage.map(|[before, _]| before)),
         shown(usage.map(|[_, after]| after)),

@@ -56,6 +56,17 @@ impl Words {
         }
     }
 
+    /// What a rule looked at; of a credential only whether one was shown.
+    #[must_use]
+    pub fn input(&self, rule: Rule, input: &Quantity) -> String {
+        match *input {
+            Quantity::Is(is_shown) if is_credential(rule) => {
+                if is_shown { "shown" } else { "not shown" }.to_owned()
+            }
+            _ => self.quantity(input),
+        }
+    }
+
     /// Something that is compared.
     #[must_use]
     pub fn quantity(&self, quantity: &Quantity) -> String {
