@@ -434,14 +434,6 @@ mod tests {
                 &[(HOLD, DONE), (PART_200, Outcome::Unknown), (PRESENT, DONE)],
                 &[completed(500), completed(700)],
             ),
-            ("filled up", &[(HOLD, DONE), (FUEL_300, DONE)], &[pending(300)]),
-            (
-                "perhaps filled up",
-                &[(HOLD, DONE), (FUEL_300, Outcome::Unknown)],
-                &[pending(300), pending(500)],
-            ),
-            ("refunded", &[(REFUND, DONE)], &[completed(500)]),
-            ("refund reversed", &[(REFUND, DONE), (Event::ReverseAll, DONE)], &[CANCELED]),
             ("more", &[(HOLD, DONE), (ADD_100, DONE)], &[pending(600)]),
             ("no more", &[(HOLD, DONE), (ADD_100, Outcome::Refused)], &[pending(500)]),
             (
@@ -482,6 +474,23 @@ mod tests {
                 &[(Event::Post { amount_minor: 500 }, DONE), (Event::ReverseAll, DONE)],
                 &[CANCELED],
             ),
+        ];
+        for (name, messages, expected) in rows {
+            assert_eq!(worlds_after(messages, 0), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn completions_and_refunds_lead_to_the_states_they_allow() {
+        let rows: &[(&str, Messages, &[World])] = &[
+            ("filled up", &[(HOLD, DONE), (FUEL_300, DONE)], &[pending(300)]),
+            (
+                "perhaps filled up",
+                &[(HOLD, DONE), (FUEL_300, Outcome::Unknown)],
+                &[pending(300), pending(500)],
+            ),
+            ("refunded", &[(REFUND, DONE)], &[completed(500)]),
+            ("refund reversed", &[(REFUND, DONE), (Event::ReverseAll, DONE)], &[CANCELED]),
         ];
         for (name, messages, expected) in rows {
             assert_eq!(worlds_after(messages, 0), *expected, "{name}");

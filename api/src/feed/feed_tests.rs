@@ -455,7 +455,7 @@ fn every_transaction_is_compared_over_http() {
 
 #[test]
 fn a_cent_too_much_is_found() {
-    let (report, _) = virtual_run(Faults { wrong_every: Some(400), ..Faults::default() }, 19);
+    let (report, _) = virtual_run(Faults { wrong_every: Some(40), ..Faults::default() }, 19);
     assert!(!report.differences.is_empty(), "seed 19");
 }
 
