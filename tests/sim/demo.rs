@@ -155,6 +155,7 @@ fn assert_feed_report(report: &Value) {
         "approved",
         "approved_in_part",
         "increments",
+        "completions",
         "reversed",
         "presentments",
         "duplicates",

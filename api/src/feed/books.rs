@@ -37,6 +37,10 @@ pub(super) enum Event {
     Post { amount_minor: u64 },
     /// 0100 with amount zero.
     Verify,
+    /// 0220 with processing code 20: money back, and no room in the allowance for it.
+    Refund { amount_minor: u64 },
+    /// 0120 that names a pending purchase: so much is held from now on.
+    Complete { held_minor: u64 },
     /// 0100 with DE38: more is held.
     Increment { amount_minor: u64 },
     /// 0400 or 0420 without DE95.
@@ -105,6 +109,8 @@ struct PurchaseBook {
     rrn: u64,
     opened_us: u64,
     response_code: Option<u16>,
+    /// Whether it takes from the allowance; a refund does not.
+    takes: bool,
     worlds: Vec<World>,
     /// How many messages are folded into `worlds`; those after them wait in `open`.
     folded: u16,
@@ -125,6 +131,7 @@ impl Books {
             rrn,
             opened_us,
             response_code: None,
+            takes: true,
             worlds: vec![ABSENT],
             folded: 0,
             open: Vec::new(),
@@ -136,6 +143,7 @@ impl Books {
     /// Enters a message that is being sent. `None` for a purchase without a page.
     pub(super) fn sent(&mut self, purchase: u64, event: Event) -> Option<EntryId> {
         let book = self.purchases.get_mut(&purchase)?;
+        book.takes &= !matches!(event, Event::Refund { .. });
         book.open.push((event, Outcome::Awaited));
         let index = book.folded + u16::try_from(book.open.len()).ok()? - 1;
         Some(EntryId { purchase, index })
@@ -165,7 +173,8 @@ impl Books {
     /// The least and the most that a card's purchases may have taken from its allowance.
     pub(super) fn spent_bounds(&self, card: u32, now_us: u64) -> (u64, u64) {
         let of_card = self.by_card.get(&card).into_iter().flatten();
-        of_card.filter_map(|purchase| self.purchases.get(purchase)).fold((0, 0), |sum, book| {
+        let books = of_card.filter_map(|purchase| self.purchases.get(purchase));
+        books.filter(|book| book.takes).fold((0, 0), |sum, book| {
             let spent = book.worlds_at(now_us).into_iter().map(|w| w.held_minor + w.posted_minor);
             let (least, most) =
                 spent.fold((u64::MAX, 0), |b, spent| (b.0.min(spent), b.1.max(spent)));
@@ -306,13 +315,17 @@ fn with_amount(event: Event, amount_minor: u64) -> Event {
     match event {
         Event::Hold { .. } => Event::Hold { amount_minor },
         Event::Post { .. } => Event::Post { amount_minor },
+        Event::Refund { .. } => Event::Refund { amount_minor },
         other => other,
     }
 }
 
 /// A refused opening is recorded as declined; a refused later message changes nothing.
 fn refuse(world: World, event: Event) -> World {
-    let opens = matches!(event, Event::Hold { .. } | Event::Post { .. } | Event::Verify);
+    let opens = matches!(
+        event,
+        Event::Hold { .. } | Event::Post { .. } | Event::Refund { .. } | Event::Verify
+    );
     if opens && world == ABSENT { DECLINED } else { world }
 }
 
@@ -322,10 +335,11 @@ fn accept(world: World, event: Event) -> World {
         (Event::Hold { amount_minor }, State::Absent) => {
             World { state: State::Pending, held_minor: amount_minor, posted_minor: 0 }
         }
-        (Event::Post { amount_minor }, State::Absent) => {
+        (Event::Post { amount_minor } | Event::Refund { amount_minor }, State::Absent) => {
             World { state: State::Completed, held_minor: 0, posted_minor: amount_minor }
         }
         (Event::Verify, State::Absent) => CANCELED,
+        (Event::Complete { held_minor }, State::Pending) => World { held_minor, ..world },
         (Event::Increment { amount_minor }, State::Pending) => {
             World { held_minor: world.held_minor + amount_minor, ..world }
         }
@@ -375,6 +389,8 @@ mod tests {
 
     const HOLD: Event = Event::Hold { amount_minor: 500 };
     const PART_200: Event = Event::PresentPart { amount_minor: 200 };
+    const FUEL_300: Event = Event::Complete { held_minor: 300 };
+    const REFUND: Event = Event::Refund { amount_minor: 500 };
     const ADD_100: Event = Event::Increment { amount_minor: 100 };
     const KEEP_200: Event = Event::ReverseTo { held_minor: 200 };
     const PRESENT: Event = Event::Present { amount_minor: 500 };
@@ -465,6 +481,23 @@ mod tests {
     }
 
     #[test]
+    fn completions_and_refunds_lead_to_the_states_they_allow() {
+        let rows: &[(&str, Messages, &[World])] = &[
+            ("filled up", &[(HOLD, DONE), (FUEL_300, DONE)], &[pending(300)]),
+            (
+                "perhaps filled up",
+                &[(HOLD, DONE), (FUEL_300, Outcome::Unknown)],
+                &[pending(300), pending(500)],
+            ),
+            ("refunded", &[(REFUND, DONE)], &[completed(500)]),
+            ("refund reversed", &[(REFUND, DONE), (Event::ReverseAll, DONE)], &[CANCELED]),
+        ];
+        for (name, messages, expected) in rows {
+            assert_eq!(worlds_after(messages, 0), *expected, "{name}");
+        }
+    }
+
+    #[test]
     fn an_old_hold_may_have_expired() {
         assert_eq!(worlds_after(&[(HOLD, DONE)], 6 * DAY_US), [pending(500)]);
         assert_eq!(worlds_after(&[(HOLD, DONE)], 7 * DAY_US), [pending(500), CANCELED]);
@@ -500,6 +533,9 @@ mod tests {
             let entry = books.sent(purchase, HOLD).unwrap();
             books.answered(entry, outcome);
         }
+        books.open(3, 4, 103, 0);
+        let refund = books.sent(3, REFUND).unwrap();
+        books.answered(refund, DONE);
         assert_eq!(books.spent_bounds(4, 0), (500, 1000));
         assert_eq!(books.spent_bounds(5, 0), (0, 0));
     }

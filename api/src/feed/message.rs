@@ -64,6 +64,8 @@ pub(super) struct OpeningMessage<'a> {
 pub(super) enum LaterKind {
     /// 0100 with DE38: more on a pending purchase.
     Increment,
+    /// 0120: what the pump gave, instead of what was held for it.
+    Completion,
     /// 0220.
     Presentment,
     /// 0400.
@@ -134,6 +136,7 @@ impl OpeningMessage<'_> {
     fn processing_code(&self) -> &'static [u8] {
         match (self.plan.opening, self.plan.cash) {
             (Opening::BalanceInquiry, _) => b"300000",
+            (Opening::Refund, _) => b"200000",
             (_, true) => b"010000",
             (_, false) => b"000000",
         }
@@ -191,6 +194,7 @@ impl LaterKind {
     const fn mti(self) -> Mti {
         match self {
             Self::Increment => Mti::AUTHORIZATION_REQUEST,
+            Self::Completion => Mti::AUTHORIZATION_ADVICE,
             Self::Presentment => Mti::FINANCIAL_ADVICE,
             Self::Reversal | Self::PartialReversal => Mti::REVERSAL_REQUEST,
             Self::TimeOutReversal => Mti::REVERSAL_ADVICE,
@@ -203,6 +207,7 @@ impl LaterMessage {
     pub(super) fn event(&self) -> Event {
         match self.kind {
             LaterKind::Increment => Event::Increment { amount_minor: self.held_minor },
+            LaterKind::Completion => Event::Complete { held_minor: self.held_minor },
             LaterKind::Presentment if self.is_final() => {
                 Event::Present { amount_minor: self.held_minor }
             }
@@ -346,6 +351,7 @@ fn opening_mti(opening: Opening) -> Mti {
     match opening {
         Opening::Advice => Mti::AUTHORIZATION_ADVICE,
         Opening::Financial => Mti::FINANCIAL_REQUEST,
+        Opening::Forced | Opening::Refund => Mti::FINANCIAL_ADVICE,
         Opening::Authorization | Opening::BalanceInquiry | Opening::Verification => {
             Mti::AUTHORIZATION_REQUEST
         }

@@ -38,6 +38,8 @@ pub struct Counts {
     pub unknown: u64,
     /// Increments that the switch approved.
     pub increments: u64,
+    /// Completions of a pump's hold that the switch accepted.
+    pub completions: u64,
     /// Full and partial reversals that the switch accepted.
     pub reversed: u64,
     /// Presentments that the switch accepted.
@@ -48,7 +50,7 @@ pub struct Counts {
     pub unanswered: u64,
     /// Balance inquiries that were answered, in the traffic.
     pub balance_inquiries: u64,
-    /// Later messages (increments, reversals, presentments) that were refused, by DE39.
+    /// Later messages (increments, completions, reversals, presentments) that were refused, by DE39.
     pub refused: BTreeMap<String, u64>,
 }
 
@@ -258,6 +260,7 @@ impl FeedReport {
             "declined": declined,
             "unknown": counts.unknown,
             "increments": counts.increments,
+            "completions": counts.completions,
             "reversed": counts.reversed,
             "presentments": counts.presentments,
             "duplicates": counts.duplicates,
@@ -290,6 +293,7 @@ impl FeedReport {
         }
         row(text, "  outcome unknown", counts.unknown)?;
         row(text, "increments", counts.increments)?;
+        row(text, "completions", counts.completions)?;
         row(text, "reversals", counts.reversed)?;
         row(text, "presentments", counts.presentments)?;
         for (de39, count) in &counts.refused {
@@ -399,7 +403,7 @@ mod tests {
     fn the_json_line_has_the_keys_that_scripts_read() {
         let json = serde_json::to_string(&report().to_json()).unwrap();
         assert!(json.starts_with(
-            r#"{"seed":5,"duration_s":10,"authorizations":4,"approved":2,"approved_in_part":0,"declined":{"1000":1,"1502":1},"unknown":0,"increments":0,"reversed":0,"presentments":0,"duplicates":0,"unanswered":0,"book_differences":1,"p50_us":200,"#
+            r#"{"seed":5,"duration_s":10,"authorizations":4,"approved":2,"approved_in_part":0,"declined":{"1000":1,"1502":1},"unknown":0,"increments":0,"completions":0,"reversed":0,"presentments":0,"duplicates":0,"unanswered":0,"book_differences":1,"p50_us":200,"#
         ), "{json}");
         assert!(!json.contains('\n'));
     }

@@ -78,10 +78,21 @@ pub(super) enum Opening {
     Advice,
     /// 0200: authorized and posted in one.
     Financial,
+    /// 0220 that names no authorization: sold while the terminal was offline.
+    Forced,
+    /// 0220 with processing code 20: money back that names no purchase.
+    Refund,
     /// 0100 with processing code 30: asks for the balance only.
     BalanceInquiry,
     /// 0100 with amount zero.
     Verification,
+}
+
+impl Opening {
+    /// Whether it tells what has happened: such a message is repeated until it is heard.
+    pub(super) fn is_advice(self) -> bool {
+        matches!(self, Self::Advice | Self::Forced | Self::Refund)
+    }
 }
 
 /// Who pays.
@@ -130,6 +141,8 @@ pub(super) enum Fate {
     PartlyReversed { after_us: u64, keep_percent: u64, settles_after_us: u64 },
     /// More is asked for, by a share of what was; all of it is presented later.
     Incremented { after_us: u64, add_percent: u64, settles_after_us: u64 },
+    /// A pump: what it gave replaces what was held for it, as a share of that; presented later.
+    Completed { after_us: u64, percent: u64, settles_after_us: u64 },
     /// The feed acts as if it never saw the answer: an 0420, and perhaps its repeat.
     TimesOut { after_us: u64, repeat_after_us: Option<u64> },
     /// Never heard of again: the hold stays open until it expires.
@@ -324,7 +337,7 @@ impl Traffic {
         let percent = draws.between(10, 90);
         match (draws.below(1000), opening) {
             (0..15, _) => Fate::TimesOut { after_us: time_out_us, repeat_after_us },
-            (_, Opening::Financial) => Fate::Abandoned,
+            (_, Opening::Financial | Opening::Forced | Opening::Refund) => Fate::Abandoned,
             (15..55, Opening::Authorization) => Fate::Reversed { after_us: reversed_after_us },
             (55..80, Opening::Authorization) => Fate::PartlyReversed {
                 after_us: reversed_after_us,
@@ -336,6 +349,11 @@ impl Traffic {
             (125..150, Opening::Authorization) => Fate::Incremented {
                 after_us: reversed_after_us,
                 add_percent: percent,
+                settles_after_us: reversed_after_us + settles_after_us,
+            },
+            (150..165, Opening::Authorization) => Fate::Completed {
+                after_us: reversed_after_us,
+                percent: percent + 50,
                 settles_after_us: reversed_after_us + settles_after_us,
             },
             _ => Fate::Settles { after_us: settles_after_us, late: false },
@@ -359,6 +377,8 @@ fn draw_opening(draws: &mut Draws, payer: Payer, profile: Option<Profile>) -> Op
         12..62 => Opening::Financial,
         62..67 => Opening::BalanceInquiry,
         67..77 => Opening::Verification,
+        77..83 => Opening::Forced,
+        83..93 => Opening::Refund,
         _ => Opening::Authorization,
     }
 }
@@ -378,8 +398,8 @@ fn draw_clearing(draws: &mut Draws, is_foreign: bool) -> Clearing {
     }
 }
 
-/// Draws which credentials are carried, and now and then a wrong one. Advices were approved
-/// elsewhere and carry none.
+/// Draws which credentials are carried, and now and then a wrong one. What was approved elsewhere
+/// carries none.
 fn draw_credentials(draws: &mut Draws, opening: Opening, profile: Option<Profile>) -> Credentials {
     let wrong = draws.below(1000);
     let (track2, with_pin) = (draws.per_mille(100), draws.per_mille(120));
@@ -392,7 +412,7 @@ fn draw_credentials(draws: &mut Draws, opening: Opening, profile: Option<Profile
         zip: given(with_zip),
         track2,
     };
-    if opening == Opening::Advice {
+    if matches!(opening, Opening::Advice | Opening::Forced | Opening::Refund) {
         return Credentials {
             expiry: Given::Absent,
             pin: Given::Absent,
@@ -456,7 +476,7 @@ mod tests {
     fn every_kind_of_purchase_and_fate_occurs() {
         let plans = plans(9, VIRTUAL_PACE, 20_000);
         let openings: BTreeSet<Opening> = plans.iter().map(|plan| plan.opening).collect();
-        assert_eq!(openings.len(), 5, "{openings:?}");
+        assert_eq!(openings.len(), 7, "{openings:?}");
         let references: BTreeSet<Reference> = plans.iter().map(|plan| plan.reference).collect();
         assert_eq!(references.len(), 3);
         let has = |claim: fn(&Plan) -> bool| plans.iter().filter(|plan| claim(plan)).count();
@@ -467,6 +487,7 @@ mod tests {
         assert!(has(|plan| matches!(plan.fate, Fate::Reversed { .. })) > 100);
         assert!(has(|plan| matches!(plan.fate, Fate::PartlyReversed { .. })) > 100);
         assert!(has(|plan| matches!(plan.fate, Fate::Incremented { .. })) > 100);
+        assert!(has(|plan| matches!(plan.fate, Fate::Completed { .. })) > 100);
         assert!(has(|plan| matches!(plan.fate, Fate::Abandoned)) > 100);
         assert!(
             has(|plan| matches!(plan.fate, Fate::TimesOut { repeat_after_us: Some(_), .. })) > 20

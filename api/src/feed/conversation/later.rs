@@ -1,4 +1,4 @@
-//! What comes after the opening: increments, reversals, presentments, repeats, and what silence means.
+//! What comes after the opening: increments, completions, reversals, presentments, repeats, and what silence means.
 
 use super::due::Action;
 use super::live::{FirstAnswer, LaterSent, is_approval, is_final};
@@ -46,7 +46,7 @@ impl Conversation<'_> {
     }
 
     /// Plans the repeat that was drawn for it, and the presentment after a partial reversal, an
-    /// increment, or another presentment.
+    /// increment, a completion, or another presentment.
     fn schedule_after_later(&mut self, purchase: u64, later: usize, kind: LaterKind, due_us: u64) {
         let Some(live) = self.live.get(&purchase) else { return };
         let repeat_after_us = match live.plan.fate {
@@ -58,6 +58,9 @@ impl Conversation<'_> {
                 Some((live.plan.due_us + settles_after_us).max(due_us))
             }
             Fate::Incremented { settles_after_us, .. } if kind == LaterKind::Increment => {
+                Some((live.plan.due_us + settles_after_us).max(due_us))
+            }
+            Fate::Completed { settles_after_us, .. } if kind == LaterKind::Completion => {
                 Some((live.plan.due_us + settles_after_us).max(due_us))
             }
             _ if kind == LaterKind::Presentment && live.has_parcels_left() => {
@@ -107,6 +110,9 @@ impl Conversation<'_> {
                 counts.increments += 1;
                 live.add(&message);
             }
+            Outcome::Accepted { .. } if message.kind == LaterKind::Completion => {
+                counts.completions += 1;
+            }
             Outcome::Accepted { .. } if message.kind == LaterKind::Presentment => {
                 counts.presentments += 1;
             }
@@ -134,7 +140,7 @@ impl Conversation<'_> {
             || matches!(live.plan.fate, Fate::TimesOut { .. });
         match (later, opening) {
             (Some(later), _) => self.schedule(purchase, due_us, Action::Repeat { purchase, later }),
-            (None, Opening::Advice) => {
+            (None, opening) if opening.is_advice() => {
                 self.schedule(purchase, due_us, Action::OpenAgain { purchase, marked: true });
             }
             (None, Opening::Authorization | Opening::Financial) if !is_reversed => {

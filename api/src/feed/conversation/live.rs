@@ -97,6 +97,10 @@ impl Live {
             (LaterKind::Increment, Fate::Incremented { add_percent, .. }) => {
                 self.share(add_percent)
             }
+            (LaterKind::Completion, Fate::Completed { percent, .. }) => {
+                let of = |minor: u64| (minor * percent / 100).max(1);
+                (of(self.amount_minor), of(self.held_minor))
+            }
             (LaterKind::Presentment, _) => self.next_parcel(),
             _ => (self.amount_minor, self.held_minor),
         };
@@ -182,6 +186,9 @@ impl Live {
             self.amount_minor = amount - message.amount_minor;
             self.held_minor = billing - message.held_minor;
             self.presented += 1;
+        }
+        if message.kind == LaterKind::Completion {
+            (self.amount_minor, self.held_minor) = (message.amount_minor, message.held_minor);
         }
         if message.kind == LaterKind::PartialReversal {
             self.amount_minor = message.keep_amount_minor;

@@ -47,7 +47,8 @@ impl Conversation<'_> {
         let event = match plan.opening {
             Opening::BalanceInquiry => return None,
             Opening::Verification => Event::Verify,
-            Opening::Financial => Event::Post { amount_minor },
+            Opening::Financial | Opening::Forced => Event::Post { amount_minor },
+            Opening::Refund => Event::Refund { amount_minor },
             Opening::Authorization | Opening::Advice => Event::Hold { amount_minor },
         };
         self.tally.counts.authorizations += 1;
@@ -63,7 +64,7 @@ impl Conversation<'_> {
         if plan.opening == Opening::BalanceInquiry {
             return;
         }
-        let (due_us, fate, is_advice) = (plan.due_us, plan.fate, plan.opening == Opening::Advice);
+        let (due_us, fate, is_advice) = (plan.due_us, plan.fate, plan.opening.is_advice());
         let (duplicate, repeat) = (plan.duplicate_after_us, plan.repeat_after_us);
         let moves_money = plan.opening != Opening::Verification;
         if let Some(after_us) = duplicate {
@@ -173,6 +174,7 @@ impl Conversation<'_> {
             Fate::Reversed { after_us } => (after_us, LaterKind::Reversal),
             Fate::PartlyReversed { after_us, .. } => (after_us, LaterKind::PartialReversal),
             Fate::Incremented { after_us, .. } => (after_us, LaterKind::Increment),
+            Fate::Completed { after_us, .. } => (after_us, LaterKind::Completion),
             Fate::TimesOut { .. } | Fate::Abandoned => return,
         };
         let due_us = (opened_us + after_us).max(now_us);
