@@ -10,6 +10,7 @@ use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::submission::SubmitError;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::state::WriteError;
 use crate::statements::StatementError;
@@ -28,12 +29,13 @@ pub struct ApiError {
     retry_after_s: Option<u32>,
 }
 
-#[derive(Serialize)]
-struct ErrorBody<'a> {
+/// What a request that failed is answered with.
+#[derive(Serialize, ToSchema)]
+pub struct ErrorBody<'a> {
     detail: Detail<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Detail<'a> {
     code: &'a str,
     message: &'a str,
@@ -42,7 +44,7 @@ struct Detail<'a> {
     errors: Vec<FieldError<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct FieldError<'a> {
     param: &'a str,
     code: &'a str,

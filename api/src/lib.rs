@@ -5,6 +5,7 @@
 //! | `commands`, `config` | the command line |
 //! | `server`, `http_server`, `opening`, `install` | a switch at work; a directory made ready |
 //! | `router`, `routes`, `auth`, `error`, `wire` | `/v1` |
+//! | `openapi` | the published documents and the reference made from them |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
@@ -20,6 +21,7 @@ pub mod issuing;
 mod known;
 pub mod master_key;
 pub mod network;
+pub mod openapi;
 pub mod opening;
 pub mod pan;
 pub mod portfolio;

@@ -5,13 +5,15 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
-use axum::middleware;
+use axum::middleware::{self, from_fn_with_state};
 use axum::routing::get;
 use tower::Layer;
 use tower::util::MapRequestLayer;
 
+use crate::auth::check_access;
 use crate::error::ApiError;
 use crate::network::http::network_routes;
+use crate::openapi::document_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
     accounts, allowances, cards, company, decision, merchant_categories, shipping_addresses,
@@ -21,7 +23,9 @@ use crate::state::AppState;
 
 /// Everything that is served over HTTP.
 pub fn whole(state: AppState) -> Router {
-    finish(v1_routes().merge(network_routes()).with_state(state))
+    let v1 = v1_routes().route_layer(from_fn_with_state(state.clone(), check_access));
+    let documents = document_routes(state.urls());
+    finish(v1.merge(network_routes()).merge(documents).with_state(state))
 }
 
 /// The routes of `/v1`.
@@ -49,8 +53,9 @@ pub fn v1_routes() -> Router<AppState> {
             "/v1/accounts/{account_id}/statement-lines/{statement_line_id}",
             get(statement_lines::get_statement_line),
         )
-        // `statement.csv`, `.ofx` or `.pdf`.
-        .route("/v1/accounts/{account_id}/{statement_file}", get(statements::get_statement))
+        .route("/v1/accounts/{account_id}/statement.csv", get(statements::get_csv_statement))
+        .route("/v1/accounts/{account_id}/statement.ofx", get(statements::get_ofx_statement))
+        .route("/v1/accounts/{account_id}/statement.pdf", get(statements::get_pdf_statement))
         .route("/v1/company", get(company::get_company))
         .route(
             "/v1/shipping-addresses/{shipping_address_id}",

@@ -13,19 +13,23 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::allowances::{AllowanceBody, parse_new_allowance};
+use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
 use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{View, read_view};
 use crate::auth::{AdminAccess, Caller, ReadAccess};
 use crate::error::ApiError;
 use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use crate::openapi::words;
 use crate::state::{AppState, WriteError};
-use crate::wire::address::{AddressBody, read_address, read_shipping_address};
+use crate::wire::address::{
+    AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
+};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
-use crate::wire::page::{Listing, envelope, parse_page};
+use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::query::Query;
 use crate::wire::reference::{
     DIMENSION_FIELDS, DimensionReference, MemberReference, parse_card_state, render_card_state,
@@ -39,7 +43,7 @@ const BILLING_NAME_CHARS_MAX: usize = 40;
 const DESCRIPTION_CHARS_MAX: usize = 1_000;
 
 /// A card as responses show it. Source: spec "Card".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CardBody {
     id: Uuid,
     url: String,
@@ -48,8 +52,10 @@ pub struct CardBody {
     expiration: String,
     is_virtual: bool,
     last_four: String,
+    #[schema(value_type = words::CardState)]
     state: &'static str,
     /// Extension: why it is suspended.
+    #[schema(value_type = Option<words::SuspensionReason>)]
     suspension_reason: Option<&'static str>,
     assigned_to: Option<MemberReference>,
     category: Option<DimensionReference>,
@@ -89,7 +95,82 @@ impl CardBody {
     }
 }
 
-/// The body of POST /v1/cards.
+/// A card to be made.
+#[derive(Debug, ToSchema)]
+pub struct NewCard {
+    /// What it may spend.
+    pub allowance: NewAllowance,
+    /// Shown above the card.
+    #[schema(max_length = 1000, pattern = r"\S")]
+    pub description: String,
+    /// Whether it has no plastic; a physical one needs `shipping_address`.
+    pub is_virtual: bool,
+    /// Where a physical card goes.
+    pub shipping_address: Option<NewShippingAddress>,
+    /// The name on it; the description where there is none.
+    #[schema(max_length = 40)]
+    pub billing_name: Option<String>,
+    /// The company's where there is none.
+    pub billing_address: Option<NewAddress>,
+    /// The member who uses it.
+    pub assigned_to: Option<words::Reference>,
+    /// The category of its transactions.
+    pub category: Option<words::Reference>,
+    /// The department of its transactions.
+    pub department: Option<words::Reference>,
+    /// The label of its transactions.
+    pub label: Option<words::Reference>,
+    /// The location of its transactions.
+    pub location: Option<words::Reference>,
+}
+
+/// What is to change about a card; what is absent stays, null clears.
+#[derive(Debug, ToSchema)]
+pub struct CardUpdate {
+    /// Shown above the card.
+    #[schema(nullable = false, max_length = 1000, pattern = r"\S")]
+    pub description: Option<String>,
+    /// Its state. A card is closed by DELETE.
+    #[schema(nullable = false)]
+    pub state: Option<words::SettableCardState>,
+    /// The company's where null.
+    pub billing_address: Option<NewAddress>,
+    /// The member who uses it.
+    pub assigned_to: Option<words::Reference>,
+    /// The category of its transactions.
+    pub category: Option<words::Reference>,
+    /// The department of its transactions.
+    pub department: Option<words::Reference>,
+    /// The label of its transactions.
+    pub label: Option<words::Reference>,
+    /// The location of its transactions.
+    pub location: Option<words::Reference>,
+}
+
+/// The filters of a list of cards.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct CardFilters {
+    /// Assigned to this member.
+    pub assigned_to: Option<Uuid>,
+    /// Of this category.
+    pub category: Option<Uuid>,
+    /// Of this department.
+    pub department: Option<Uuid>,
+    /// With this label.
+    pub label: Option<Uuid>,
+    /// Of this location.
+    pub location: Option<Uuid>,
+    /// In one of these states, with commas between them.
+    #[param(
+        pattern = r"^\s*(unactivated|active|suspended|terminated)?\s*(,\s*(unactivated|active|suspended|terminated)?\s*)*$"
+    )]
+    pub state: Option<String>,
+    /// Whose description contains this text, in any case.
+    pub description: Option<String>,
+}
+
+/// The body of POST /v1/cards, read.
 #[derive(Debug)]
 struct CreateCardRequest {
     terms: AllowanceTerms,
@@ -235,7 +316,14 @@ fn parse_states(text: &str) -> Option<Vec<CardState>> {
     names.map(parse_card_state).collect()
 }
 
-/// GET /v1/cards
+/// Lists cards, the newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/cards",
+    tag = "Cards",
+    params(PageParameters, CardFilters),
+    responses((status = 200, body = Listing<CardBody>)),
+)]
 pub async fn list_cards(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -256,7 +344,13 @@ pub async fn list_cards(
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
-/// GET /v1/cards/:card_id
+/// Shows a card.
+#[utoipa::path(
+    get,
+    path = "/v1/cards/{card_id}",
+    tag = "Cards",
+    responses((status = 200, body = CardBody)),
+)]
 pub async fn get_card(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -277,7 +371,14 @@ async fn read_card(
     .await
 }
 
-/// POST /v1/cards
+/// Makes a card with an allowance.
+#[utoipa::path(
+    post,
+    path = "/v1/cards",
+    tag = "Cards",
+    request_body = NewCard,
+    responses((status = 201, body = CardBody)),
+)]
 pub async fn create_card(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,
@@ -318,7 +419,14 @@ fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
     ApiError::rejected(rejection, &named.map(|(name, _)| name).collect::<Vec<_>>())
 }
 
-/// PUT /v1/cards/:card_id
+/// Changes a card.
+#[utoipa::path(
+    put,
+    path = "/v1/cards/{card_id}",
+    tag = "Cards",
+    request_body = CardUpdate,
+    responses((status = 200, body = CardBody)),
+)]
 pub async fn update_card(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,
@@ -346,7 +454,13 @@ pub async fn update_card(
     read_card(&state, &caller, id).await?.map(Json).ok_or_else(ApiError::not_found)
 }
 
-/// DELETE /v1/cards/:card_id
+/// Closes a card for ever.
+#[utoipa::path(
+    delete,
+    path = "/v1/cards/{card_id}",
+    tag = "Cards",
+    responses((status = 204)),
+)]
 pub async fn delete_card(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use cardswitch_engine::domain::company::Company;
 use serde::Serialize;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::auth::ReadAccess;
@@ -13,7 +14,7 @@ use crate::wire::time::render_time;
 use crate::wire::urls::Urls;
 
 /// A company as responses show it. Source: spec "Company".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CompanyBody {
     id: Uuid,
     url: String,
@@ -21,6 +22,7 @@ pub struct CompanyBody {
     website: String,
     shipping_address: ShippingAddressBody,
     /// Single sign-on is not set up anywhere yet.
+    #[schema(value_type = Option<Object>)]
     sso: Option<()>,
     created_at: String,
 }
@@ -41,7 +43,13 @@ impl CompanyBody {
     }
 }
 
-/// GET /v1/company
+/// Shows the company.
+#[utoipa::path(
+    get,
+    path = "/v1/company",
+    tag = "Company",
+    responses((status = 200, body = CompanyBody)),
+)]
 pub async fn get_company(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,

@@ -16,4 +16,4 @@ pub mod transactions;
 pub mod view;
 
 #[cfg(test)]
-mod routes_tests;
+pub(crate) mod routes_tests;

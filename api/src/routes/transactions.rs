@@ -12,16 +12,18 @@ use cardswitch_engine::domain::transaction::{
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, TransactionFilter, TransactionRow};
 use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::input::{ListQuery, PathId};
 use super::view::{View, read_view};
 use crate::auth::ReadAccess;
 use crate::error::ApiError;
+use crate::openapi::words;
 use crate::state::AppState;
 use crate::wire::amount::Amount;
 use crate::wire::currency::render_currency;
-use crate::wire::page::{Listing, envelope, parse_page};
+use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::query::Query;
 use crate::wire::reference::{
     CardReference, DIMENSION_FIELDS, DimensionReference, MemberReference,
@@ -30,13 +32,14 @@ use crate::wire::time::render_time;
 use crate::wire::urls::Urls;
 
 /// A transaction as responses show it. Source: spec "Transaction".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct TransactionBody {
     pub(super) id: Uuid,
     pub(super) url: String,
     pub(super) amount: Amount,
     foreign_amount: Option<Amount>,
     foreign_currency_code: Option<String>,
+    #[schema(value_type = words::TransactionState)]
     pub(super) state: &'static str,
     card: Option<CardReference>,
     member: Option<MemberReference>,
@@ -44,31 +47,39 @@ pub struct TransactionBody {
     pub(super) department: Option<DimensionReference>,
     pub(super) location: Option<DimensionReference>,
     pub(super) label: Option<DimensionReference>,
+    #[schema(value_type = Option<Object>)]
     pub(super) receipt: Option<()>,
     pub(super) note: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub(super) bank_account: Option<BankAccountBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub(super) merchant: Option<MerchantBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     response_code: Option<u16>,
     pub(super) time: String,
     posted_at: Option<String>,
     created_at: String,
     /// Extension: what kind of movement it is.
+    #[schema(value_type = words::TransactionKind)]
     kind: &'static str,
     /// Extension: every rule that failed, the deciding one first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<words::RuleName>)]
     failed_rules: Vec<&'static str>,
     /// Extension: what reviewers look for.
+    #[schema(value_type = Vec<words::TransactionFlag>)]
     flags: Vec<&'static str>,
     /// Extension: the purchase it gives money back for.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     refund_of: Option<TransactionReference>,
 }
 
 /// The far end of a bank transfer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct BankAccountBody {
     description: String,
     name: String,
@@ -76,7 +87,7 @@ pub struct BankAccountBody {
 }
 
 /// Where a purchase was made. The ZIP stands under both names that clients know.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct MerchantBody {
     mid: u64,
     mcc: Option<u16>,
@@ -93,7 +104,7 @@ pub struct MerchantBody {
 }
 
 /// Another transaction.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct TransactionReference {
     id: Uuid,
     url: String,
@@ -190,6 +201,23 @@ impl MerchantBody {
     }
 }
 
+/// The states of a transaction as text.
+pub const TRANSACTION_STATES: [&str; 4] = [
+    render_state(TransactionState::Pending),
+    render_state(TransactionState::Completed),
+    render_state(TransactionState::Declined),
+    render_state(TransactionState::Canceled),
+];
+
+/// The kinds of transactions as text.
+pub const TRANSACTION_KINDS: [&str; 5] = [
+    render_kind(TransactionKind::Purchase),
+    render_kind(TransactionKind::Verification),
+    render_kind(TransactionKind::Cash),
+    render_kind(TransactionKind::Refund),
+    render_kind(TransactionKind::BankTransfer),
+];
+
 const fn render_state(state: TransactionState) -> &'static str {
     match state {
         TransactionState::Pending => "pending",
@@ -209,7 +237,32 @@ const fn render_kind(kind: TransactionKind) -> &'static str {
     }
 }
 
-/// The filters of GET /v1/transactions; ids stay ids until the tables are at hand.
+/// The filters of a list of transactions.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct TransactionFilters {
+    /// Authorized before this time.
+    pub before: Option<String>,
+    /// Authorized at this time or after it.
+    pub after: Option<String>,
+    /// Made with this card.
+    pub card: Option<Uuid>,
+    /// Of this member.
+    pub member: Option<Uuid>,
+    /// Of this category.
+    pub category: Option<Uuid>,
+    /// Of this department.
+    pub department: Option<Uuid>,
+    /// With this label.
+    pub label: Option<Uuid>,
+    /// Of this location.
+    pub location: Option<Uuid>,
+    /// By what the list is ordered; `-` for the newest first.
+    #[param(pattern = "^-?(created_at|time)$", default = "-created_at")]
+    pub ordering: Option<String>,
+}
+
+/// The filters of GET /v1/transactions, read; ids stay ids until the tables are at hand.
 #[derive(Debug)]
 struct ListTransactionsRequest {
     card: Option<CardId>,
@@ -246,7 +299,14 @@ impl ListTransactionsRequest {
     }
 }
 
-/// GET /v1/transactions
+/// Lists transactions, declined ones too, the newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/transactions",
+    tag = "Transactions",
+    params(PageParameters, TransactionFilters),
+    responses((status = 200, body = Listing<TransactionBody>)),
+)]
 pub async fn list_transactions(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -267,7 +327,13 @@ pub async fn list_transactions(
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
-/// GET /v1/transactions/:transaction_id
+/// Shows a transaction.
+#[utoipa::path(
+    get,
+    path = "/v1/transactions/{transaction_id}",
+    tag = "Transactions",
+    responses((status = 200, body = TransactionBody)),
+)]
 pub async fn get_transaction(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,

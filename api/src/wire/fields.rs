@@ -213,18 +213,26 @@ pub fn borrowed_text(value: &RawValue) -> Result<Cow<'_, str>, Flaw> {
     }
 }
 
-/// Reads text that is not blank.
+/// Reads text of one line that is not blank.
 pub fn non_blank_text(value: &RawValue) -> Result<String, Flaw> {
-    let text = text(value)?;
+    let text = plain_text(borrowed_text(value)?)?.into_owned();
     if text.trim().is_empty() {
         return Err(Flaw::new("blank", "must not be blank"));
     }
     Ok(text)
 }
 
-/// Reads text of at most `chars_max` characters.
+/// Refuses what no line of text has: characters that steer terminals, files and printers.
+fn plain_text(text: Cow<'_, str>) -> Result<Cow<'_, str>, Flaw> {
+    if text.chars().any(char::is_control) {
+        return Err(Flaw::new("control_character", "must have no control characters"));
+    }
+    Ok(text)
+}
+
+/// Reads text of one line and at most `chars_max` characters.
 pub fn short_text(value: &RawValue, chars_max: usize) -> Result<String, Flaw> {
-    borrowed_short_text(value, chars_max).map(Cow::into_owned)
+    plain_text(borrowed_short_text(value, chars_max)?).map(Cow::into_owned)
 }
 
 /// Reads text of at most `chars_max` characters where it stands, unless it has escapes.
@@ -357,7 +365,12 @@ mod tests {
         let value: &RawValue = serde_json::from_str("\"\u{e9}\u{e9}\u{e9}\"").unwrap();
         assert!(short_text(value, 3).is_ok());
         assert_eq!(short_text(value, 2).unwrap_err().code, "too_long");
-        let blank: &RawValue = serde_json::from_str("\" \\n\"").unwrap();
+        let blank: &RawValue = serde_json::from_str("\" \u{3000}\"").unwrap();
         assert_eq!(non_blank_text(blank).unwrap_err().code, "blank");
+        for json in [r#""a\u0000""#, r#""a\tb""#, r#""\u001b[1m""#, r#""\u0085""#] {
+            let value: &RawValue = serde_json::from_str(json).unwrap();
+            assert_eq!(short_text(value, 9).unwrap_err().code, "control_character", "{json}");
+            assert_eq!(non_blank_text(value).unwrap_err().code, "control_character", "{json}");
+        }
     }
 }

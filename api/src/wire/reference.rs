@@ -3,12 +3,14 @@
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::member::Member;
 use serde::Serialize;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::urls::Urls;
+use crate::openapi::words;
 
 /// A member within another object.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct MemberReference {
     /// Its id.
     pub id: Uuid,
@@ -37,7 +39,7 @@ impl MemberReference {
 }
 
 /// A category, department, label or location within another object.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct DimensionReference {
     /// Its id.
     pub id: Uuid,
@@ -53,13 +55,14 @@ pub struct DimensionReference {
 pub const DIMENSION_FIELDS: [&str; 4] = ["category", "department", "label", "location"];
 
 /// A card within another object.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct CardReference {
     /// Its id.
     pub id: Uuid,
     /// Where it is found.
     pub url: String,
     /// Its state.
+    #[schema(value_type = words::CardState)]
     pub state: &'static str,
     /// Shown above it.
     pub description: String,
