@@ -145,11 +145,11 @@ pub struct StatementLineFilters {
     #[param(minimum = 0)]
     pub number: Option<u64>,
     /// With a number above this one.
-    #[param(minimum = 0)]
-    pub number__gt: Option<u64>,
+    #[param(minimum = 0, rename = "number__gt")]
+    pub number_above: Option<u64>,
     /// With a number below this one.
-    #[param(minimum = 0)]
-    pub number__lt: Option<u64>,
+    #[param(minimum = 0, rename = "number__lt")]
+    pub number_below: Option<u64>,
     /// By what the list is ordered.
     #[param(pattern = "^-?(number|created_at)$", default = "-number")]
     pub ordering: Option<String>,

@@ -363,7 +363,6 @@ pub(super) struct BalanceAnswer {
 /// The answer to an authorization or a balance inquiry.
 #[derive(ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "the shape of an answer that is written by hand")]
 pub(super) enum CardUseAnswer {
     Authorization(AuthorizationAnswer),
     Balance(BalanceAnswer),
