@@ -11,6 +11,7 @@ use tower::Layer;
 use tower::util::MapRequestLayer;
 
 use crate::error::ApiError;
+use crate::idempotency::once_per_key;
 use crate::network::http::network_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
@@ -21,7 +22,8 @@ use crate::state::AppState;
 
 /// Everything that is served over HTTP.
 pub fn whole(state: AppState) -> Router {
-    finish(v1_routes().merge(network_routes()).with_state(state))
+    let v1 = once_per_key(v1_routes().with_state(state.clone()), state.clone());
+    finish(v1.merge(network_routes().with_state(state)))
 }
 
 /// The routes of `/v1`.
