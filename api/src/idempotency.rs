@@ -138,8 +138,9 @@ impl Desk {
         next: Next,
         _under_way: UnderWay,
     ) -> Result<Response, ApiError> {
-        if let Some(known) = self.find(&asked.key).await? {
-            return self.replay(&asked, known, &request).await;
+        if let Some(known) = self.find(&asked.key)? {
+            let authorization = request.headers().get(AUTHORIZATION).cloned();
+            return self.replay(&asked, known, authorization).await;
         }
         let claim = Arc::new(Claim::new(asked.key, asked.request, &request));
         let response = answer_of(CLAIM.scope(Arc::clone(&claim), next.run(request))).await;
@@ -153,9 +154,10 @@ impl Desk {
         Ok(answer.into_response())
     }
 
-    /// What is kept under a key and has not expired.
-    async fn find(&self, key: &[u8; 32]) -> Result<Option<KeyedAnswer>, ApiError> {
-        let found = self.state.switch.read(|snapshot| snapshot.keyed_answer(key)).await?;
+    /// What is kept under a key and has not expired. Whoever kept it waited until it shows here; where
+    /// it did not in time, the shard knows the key.
+    fn find(&self, key: &[u8; 32]) -> Result<Option<KeyedAnswer>, ApiError> {
+        let found = self.state.switch.read_at_once(|snapshot| snapshot.keyed_answer(key))?;
         Ok(found.filter(|known| known.expires_at > self.state.now()))
     }
 
@@ -163,7 +165,7 @@ impl Desk {
         &self,
         asked: &Asked,
         known: KeyedAnswer,
-        request: &Request,
+        authorization: Option<HeaderValue>,
     ) -> Result<Response, ApiError> {
         if known.request != asked.request {
             return Err(ApiError::idempotency_key_reused());
@@ -174,8 +176,7 @@ impl Desk {
                 plain.and_then(|plain| Answer::unpack(known.status, &plain))
             }
             KeyedContent::Object { path } => {
-                let shown = self.show(known.status, path, request).await;
-                let answer = match shown {
+                let answer = match self.show(known.status, path, authorization).await {
                     Ok(answer) => answer,
                     // Its time will come: nothing is kept of this.
                     Err(response) => return Ok(response),
@@ -193,23 +194,25 @@ impl Desk {
 
     /// The answer to a change that was made and never answered: what GET shows its caller now.
     /// Errors: the answer of a GET that could not be carried out.
-    async fn show(&self, status: u16, path: &str, request: &Request) -> Result<Answer, Response> {
+    async fn show(
+        &self,
+        status: u16,
+        path: &str,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Answer, Response> {
         if path.is_empty() {
             return Ok(Answer::without_content(status));
         }
-        let mut get = Request::get(path);
-        if let Some(authorization) = request.headers().get(AUTHORIZATION) {
-            get = get.header(AUTHORIZATION, authorization);
-        }
-        let get = get.body(Body::empty()).map_err(|error| internal(&error))?;
+        let mut get = Request::get(path).body(Body::empty()).map_err(|error| internal(&error))?;
+        get.headers_mut().extend(authorization.map(|value| (AUTHORIZATION, value)));
         let shown = self.routes.clone().oneshot(get).await.unwrap_or_else(|never| match never {});
         match shown.status() {
             StatusCode::OK => {
                 let answer = Answer::of(shown).await.map_err(IntoResponse::into_response)?;
                 Ok(answer.with_status(status))
             }
-            // Made, and taken away again since.
-            StatusCode::NOT_FOUND => Ok(Answer::without_content(status)),
+            // Made, and taken away again since; or of a kind that no GET shows.
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Ok(Answer::without_content(status)),
             _ => Err(shown),
         }
     }
