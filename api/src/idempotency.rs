@@ -30,8 +30,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::request::Parts;
 use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -42,13 +42,13 @@ use cardswitch_engine::domain::keyed_answer::{KeyedAnswer, KeyedContent};
 use tower::ServiceExt;
 use tracing::Instrument;
 
-use self::claim::{CLAIM, Fate};
 pub use self::claim::Claim;
+use self::claim::{CLAIM, Fate};
 pub use self::header::{IDEMPOTENCY_KEY, idempotency_key};
 use self::in_flight::{InFlight, UnderWay};
 use self::kept::{Answer, IDEMPOTENT_REPLAYED};
-use self::keys::request_hash;
 pub use self::keys::IdempotencyKeys;
+use self::keys::request_hash;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::request_body::read_body;
@@ -101,12 +101,8 @@ fn takes_key(method: &Method) -> bool {
 
 /// Answers that say nothing of the request itself: a repeat is carried out.
 fn is_kept(status: StatusCode) -> bool {
-    ![
-        StatusCode::UNAUTHORIZED,
-        StatusCode::TOO_MANY_REQUESTS,
-        StatusCode::SERVICE_UNAVAILABLE,
-    ]
-    .contains(&status)
+    ![StatusCode::UNAUTHORIZED, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE]
+        .contains(&status)
 }
 
 impl Desk {
@@ -123,7 +119,8 @@ impl Desk {
         let key = self.state.secrets.idempotency().name(caller.company.id, caller.token, key);
         let body = read_body(&parts.headers, body, BODY_BYTES_MAX).await?;
         let asked = Asked { key, request: request_hash(&parts.method, &parts.uri, &body) };
-        let under_way = self.in_flight.enter(key).ok_or_else(ApiError::idempotency_key_in_flight)?;
+        let under_way =
+            self.in_flight.enter(key).ok_or_else(ApiError::idempotency_key_in_flight)?;
         let request = Request::from_parts(parts, Body::from(body));
         let work = self.answer(asked, request, next, under_way).in_current_span();
         tokio::spawn(work)
@@ -212,7 +209,9 @@ impl Desk {
                 Ok(answer.with_status(status))
             }
             // Made, and taken away again since; or of a kind that no GET shows.
-            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Ok(Answer::without_content(status)),
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
+                Ok(Answer::without_content(status))
+            }
             _ => Err(shown),
         }
     }

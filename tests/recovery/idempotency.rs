@@ -106,8 +106,7 @@ fn order(client: &HttpClient, key: &str) -> Option<HttpResponse> {
     let headers = &[("content-type", "application/json"), ("idempotency-key", key)];
     let body = json!({"allowance": {"amount": 5}, "description": key, "is_virtual": true});
     let body = body.to_string();
-    let request =
-        HttpRequest { method: "POST", path: "/v1/cards", headers, body: body.as_bytes() };
+    let request = HttpRequest { method: "POST", path: "/v1/cards", headers, body: body.as_bytes() };
     loop {
         let answer = client.try_send(&request)?;
         match answer.status {

@@ -16,7 +16,7 @@ use cardswitch_engine::domain::keyed_answer::{KeyedAnswer, OWNER_BYTES};
 use chacha20poly1305::aead::{Aead, KeyInit as _, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, Nonce};
 use hkdf::Hkdf;
-use hmac::{Hmac, KeyInit as _, Mac};
+use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
 use crate::secrets::{SealError, derived};

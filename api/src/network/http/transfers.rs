@@ -14,10 +14,10 @@ use uuid::Uuid;
 
 use super::access::NetworkAccess;
 use super::answers::render_reply;
+use super::json_response;
 use super::named::CURRENCY_DEFAULT;
 use super::requests::{Asked, Operation, Planned, Repetition, planned};
 use super::values::{Lowest, amount};
-use super::json_response;
 use crate::error::ApiError;
 use crate::idempotency::idempotency_key;
 use crate::state::AppState;
