@@ -18,6 +18,9 @@ use crate::wire::fault::{Fault, Flaw};
 
 /// When a client may try again after the switch was too busy. Units: seconds.
 const RETRY_AFTER_S: u32 = 1;
+/// When a company may try again whose idempotency keys are used up: the oldest expire one by one.
+/// Units: seconds.
+const KEYS_RETRY_AFTER_S: u32 = 60;
 
 /// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +112,13 @@ impl ApiError {
     pub fn idempotency_key_reused() -> Self {
         let message = "the header `Idempotency-Key` came with another request before";
         Self::new(StatusCode::BAD_REQUEST, "idempotency_key_reused", message)
+    }
+
+    /// A request with the same idempotency key is under way.
+    #[must_use]
+    pub fn idempotency_key_in_flight() -> Self {
+        let message = "a request with this `Idempotency-Key` is under way; ask again";
+        Self::conflict("idempotency_key_in_flight", message)
     }
 
     /// The transfer cannot be concluded any more.
@@ -258,6 +268,8 @@ impl ApiError {
             Rejection::IdTaken | Rejection::CardNumberTaken => {
                 Self::internal(&"no free id or card number was drawn")
             }
+            Rejection::KeyTaken => Self::idempotency_key_in_flight(),
+            Rejection::TooManyKeys => Self::too_many_requests(KEYS_RETRY_AFTER_S),
             Rejection::Full => Self::unavailable("full", "the switch has no more room"),
         }
     }
@@ -401,6 +413,8 @@ mod tests {
             (Rejection::OutOfBounds, 400, "out_of_bounds", Some("amount")),
             (Rejection::IdTaken, 500, "internal", None),
             (Rejection::CardNumberTaken, 500, "internal", None),
+            (Rejection::KeyTaken, 409, "idempotency_key_in_flight", None),
+            (Rejection::TooManyKeys, 429, "too_many_requests", None),
             (Rejection::Full, 503, "full", None),
         ];
         for (rejection, status, code, param) in rows {

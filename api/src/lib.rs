@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `commands`, `config` | the command line |
 //! | `server`, `http_server`, `opening`, `install` | a switch at work; a directory made ready |
-//! | `router`, `routes`, `auth`, `error`, `wire` | `/v1` |
+//! | `router`, `routes`, `auth`, `error`, `wire`, `idempotency` | `/v1` |
 //! | `openapi` | the published documents and the reference made from them |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
@@ -16,6 +16,7 @@ pub mod config;
 pub mod error;
 pub mod feed;
 pub mod http_server;
+pub mod idempotency;
 pub mod install;
 pub mod issuing;
 mod known;

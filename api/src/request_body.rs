@@ -37,6 +37,16 @@ pub async fn read_json(
     if !is_json(headers) {
         return Err(ApiError::unsupported_media_type());
     }
+    read_body(headers, body, bytes_max).await
+}
+
+/// Reads the body that came with `headers`, whatever its type.
+/// Errors: longer than `bytes_max`, too slow, broken off.
+pub async fn read_body(
+    headers: &HeaderMap,
+    body: impl ReadableBody,
+    bytes_max: usize,
+) -> Result<Bytes, ApiError> {
     // Who asked first has sent nothing yet.
     let is_waiting = headers.contains_key(EXPECT);
     if is_waiting && announced_bytes(headers).is_some_and(|bytes| bytes > bytes_max) {

@@ -12,6 +12,7 @@ use tower::util::MapRequestLayer;
 
 use crate::auth::check_access;
 use crate::error::ApiError;
+use crate::idempotency::once_per_key;
 use crate::network::http::network_routes;
 use crate::openapi::document_routes;
 use crate::request_id::with_request_id;
@@ -24,8 +25,9 @@ use crate::state::AppState;
 /// Everything that is served over HTTP.
 pub fn whole(state: AppState) -> Router {
     let v1 = v1_routes().route_layer(from_fn_with_state(state.clone(), check_access));
+    let v1 = once_per_key(v1.with_state(state.clone()), state.clone());
     let documents = document_routes(state.urls());
-    finish(v1.merge(network_routes()).merge(documents).with_state(state))
+    finish(v1.merge(network_routes().merge(documents).with_state(state)))
 }
 
 /// The routes of `/v1`.

@@ -10,6 +10,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::submission::SubmitError;
 
+use crate::idempotency::Claim;
 use crate::issuing::CardNumbers;
 use crate::secrets::Secrets;
 use crate::switch::Switch;
@@ -67,11 +68,20 @@ impl AppState {
         &self.config.urls
     }
 
-    /// Has the shard make a change and waits until the tables show it.
+    /// Has the shard make a change and waits until the tables show it. Where the request came with
+    /// an idempotency key, its claim goes into the record of the change.
     /// Errors: a refusal, an overloaded or stopped switch, an unknown outcome, or late tables.
     pub async fn carry_out(&self, command: AdminCommand) -> Result<(), WriteError> {
-        let command = Command::Admin(Box::new(command));
-        match self.switch.ask(command.into()).await.map_err(WriteError::NotTaken)? {
+        let claim = Claim::at_hand();
+        let command = match &claim {
+            Some(claim) => claim.beside(command),
+            None => Command::Admin(Box::new(command)),
+        };
+        let reply = self.switch.ask(command.into()).await.map_err(WriteError::NotTaken)?;
+        if let Some(claim) = &claim {
+            claim.note(&reply);
+        }
+        match reply {
             Reply::Done(seq) if self.switch.visible(seq).await => Ok(()),
             Reply::Done(_) => Err(WriteError::NotVisibleYet),
             Reply::Rejected(rejection) => Err(WriteError::Rejected(rejection)),

@@ -43,5 +43,11 @@ pub const STORE_CACHE_BYTES: usize = 256 << 20;
 pub const AUDIT_DETAILS_MAX: usize = 20;
 /// The most rows a page of a list has.
 pub const PAGE_LEN_MAX: usize = 1_000;
+/// How many idempotency keys of one company are remembered; beyond, it waits until one has expired.
+pub const KEYS_PER_COMPANY_MAX: usize = 100_000;
+/// How many are remembered of all companies together.
+pub const KEYS_MAX: usize = 1_000_000;
+/// The longest answer kept under an idempotency key, as it is sealed. Units: bytes.
+pub const KEYED_ANSWER_BYTES_MAX: usize = RECORD_BYTES_MAX - (16 << 10);
 
 const _: () = assert!(SHARD_BATCH_LEN_MAX <= QUEUED_COMMANDS_MAX);

@@ -202,4 +202,8 @@ pub enum Rejection {
     Full,
     /// An amount is beyond what the ledger holds.
     OutOfBounds,
+    /// The idempotency key was used before, or by a request that is under way.
+    KeyTaken,
+    /// The company has used as many idempotency keys in a day as are kept.
+    TooManyKeys,
 }

@@ -13,6 +13,7 @@ mod execute_authorization;
 mod execute_card;
 mod execute_company;
 mod execute_increment;
+mod execute_keyed;
 mod execute_network;
 mod execute_presentment;
 mod execute_reversal;

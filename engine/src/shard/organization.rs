@@ -4,6 +4,7 @@
 //! Rows stand in dense arrays by slot, with the lookups that rules need beside them; all of that is
 //! derived here, from after-images. What transactions are tagged with stands in the tables alone.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::apply::put_at;
@@ -14,7 +15,7 @@ use crate::domain::ids::{
     CardSlot, CompanySlot, DimensionId, DimensionSlot, RequisitionId, RequisitionSlot,
     SharedLinkId, SharedLinkSlot, Timestamp,
 };
-use crate::domain::keyed_answer::KeyedAnswer;
+use crate::domain::keyed_answer::{KeyedAnswer, KeyedContent, OWNER_BYTES, owner_of};
 use crate::domain::requisition::{Requisition, RequisitionStatus};
 use crate::domain::shared_link::SharedLink;
 
@@ -95,6 +96,8 @@ impl Organization {
 pub(super) struct KeyUse {
     pub(super) request: [u8; 32],
     pub(super) expires_at: Timestamp,
+    /// Whether the answer is there, and not only where it is found.
+    pub(super) is_answered: bool,
 }
 
 /// The idempotency keys that have not expired; their answers are in the tables.
@@ -103,6 +106,8 @@ pub(super) struct KeyUse {
 pub(super) struct KeyedAnswers {
     uses: HashMap<[u8; 32], KeyUse>,
     ends: BTreeSet<(Timestamp, [u8; 32])>,
+    /// How many keys each company has.
+    counts: HashMap<[u8; OWNER_BYTES], usize>,
 }
 
 impl KeyedAnswers {
@@ -118,10 +123,25 @@ impl KeyedAnswers {
         self.uses.len()
     }
 
+    /// How many keys a company has.
+    pub(super) fn count_of(&self, owner: [u8; OWNER_BYTES]) -> usize {
+        self.counts.get(&owner).copied().unwrap_or_default()
+    }
+
+    /// When the first key expires.
+    pub(super) fn first_end(&self) -> Option<Timestamp> {
+        self.ends.first().map(|end| end.0)
+    }
+
     pub(super) fn insert(&mut self, answer: &KeyedAnswer) {
-        let found = KeyUse { request: answer.request, expires_at: answer.expires_at };
-        if let Some(before) = self.uses.insert(answer.key, found) {
-            self.ends.remove(&(before.expires_at, answer.key));
+        let found = KeyUse {
+            request: answer.request,
+            expires_at: answer.expires_at,
+            is_answered: matches!(answer.content, KeyedContent::Body(_)),
+        };
+        match self.uses.insert(answer.key, found) {
+            Some(before) => drop(self.ends.remove(&(before.expires_at, answer.key))),
+            None => *self.counts.entry(owner_of(&answer.key)).or_default() += 1,
         }
         self.ends.insert((answer.expires_at, answer.key));
     }
@@ -134,6 +154,16 @@ impl KeyedAnswers {
         {
             self.ends.remove(&(expires_at, key));
             self.uses.remove(&key);
+            self.count_less(owner_of(&key));
+        }
+    }
+
+    fn count_less(&mut self, owner: [u8; OWNER_BYTES]) {
+        if let Entry::Occupied(mut count) = self.counts.entry(owner) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
         }
     }
 
@@ -149,7 +179,6 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::domain::keyed_answer::KeyedContent;
 
     fn dimension(slot: u32, code: &str, is_deleted: bool) -> Dimension {
         Dimension {
@@ -200,7 +229,10 @@ mod tests {
         answers.forget_expired(Timestamp(20));
         assert_eq!((answers.len(), answers.get(&[2; 32])), (1, None));
         assert!(answers.get(&[1; 32]).is_some());
+        let counts = [1, 2].map(|owner| answers.count_of([owner; OWNER_BYTES]));
+        assert_eq!((counts, answers.first_end()), ([1, 0], Some(Timestamp(30))));
         answers.forget_expired(Timestamp(30));
+        assert!(answers.counts.is_empty());
         assert_eq!(answers.sorted().count(), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! The engine as a whole, through its public face.
 //!
 //! `model` checks the shard against a slow, obvious reference; `replay` folds what it journaled
-//! again, from records and from tables; `money` keeps the stories of found bugs; `running` drives
+//! again, from records and from tables; `keyed` is about idempotency keys; `money` keeps the stories of found bugs; `running` drives
 //! the engine with all its threads; `shrink` makes failing programs small. Random tests print their seed; `CARDSWITCH_SEED` repeats one
 //! and `CARDSWITCH_MODEL_STEPS` makes them longer.
 
@@ -15,6 +15,7 @@ mod calendar;
 mod desk;
 mod driver;
 mod faults;
+mod keyed;
 mod model;
 mod model_tests;
 mod money;

@@ -5,6 +5,7 @@ use cardswitch_engine::command::admin::{
     AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, NewAccount, NewCard, NewCompany,
     NewMember, SettableCardState,
 };
+use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::network::{
     AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, ConcludeTransfer, Increment,
     InquireBalance, MessageAmounts, NetworkCommand, NetworkRequest, OriginalRef, PartialApproval,
@@ -21,6 +22,7 @@ use cardswitch_engine::domain::credential::{
 use cardswitch_engine::domain::ids::{
     AccountId, AllowanceId, CardId, CompanyId, MemberId, Timestamp, TransactionSeq,
 };
+use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::member::MemberRole;
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
@@ -43,6 +45,8 @@ const DOLLAR: CurrencyCode = CurrencyCode(840);
 const ZONES: [Tz; 3] = [Tz::America__Los_Angeles, Tz::America__Santiago, Tz::Asia__Kolkata];
 const CARDS_PER_COMPANY: u64 = 8;
 const REQUESTS_REMEMBERED: usize = 40;
+/// So few idempotency keys that each is used again within its day.
+const KEYS: u64 = 8;
 
 pub(crate) fn company_id(number: u64) -> CompanyId {
     CompanyId(Uuid::from_u64_pair(1, number))
@@ -204,7 +208,8 @@ impl Workload {
 
     pub(crate) fn draw(&mut self, model: &Model) -> Command {
         if self.rng.chance(12) {
-            return self.draw_admin(model);
+            let command = self.draw_admin(model);
+            return self.draw_key(command);
         }
         if self.rng.chance(1) {
             return Command::Tick;
@@ -220,6 +225,22 @@ impl Workload {
             self.requests.insert(0, request.clone());
         }
         Command::Network(Box::new(request))
+    }
+
+    /// Puts some changes under one of a few idempotency keys, or only an answer.
+    fn draw_key(&mut self, command: Command) -> Command {
+        let Command::Admin(change) = command else { return command };
+        if self.rng.chance(50) {
+            return Command::Admin(change);
+        }
+        let change = self.rng.chance(60).then_some(*change);
+        let content = match change {
+            Some(_) => KeyedContent::Object { path: "/v1/cards".to_owned() },
+            None => KeyedContent::Body(vec![1, 2, 3]),
+        };
+        let (key, request) = (self.rng.below(KEYS) as u8, self.rng.below(5) as u8 / 4);
+        let claim = KeyClaim { key: [key; 32], request: [request; 32], status: 200, content };
+        Command::Keyed(Box::new(KeyedCommand { claim, change }))
     }
 
     fn draw_fingerprint(&mut self) -> Option<Fingerprint> {

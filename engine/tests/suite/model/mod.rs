@@ -9,8 +9,9 @@ mod network;
 mod transfers;
 
 use cardswitch_engine::command::Command;
+use cardswitch_engine::command::keyed::KeyedCommand;
 use cardswitch_engine::command::network::{CardRef, OriginalRef};
-use cardswitch_engine::command::reply::{NetworkReply, Reply};
+use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, PanHash, SuspensionReason};
@@ -19,6 +20,7 @@ use cardswitch_engine::domain::ids::{
     AccountId, AllowanceId, CardId, CompanyId, MemberId, RecordSeq, Timestamp, TransactionId,
     TransactionSeq,
 };
+use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::money::CurrencyAmount;
 use cardswitch_engine::domain::network_key::{
     Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,
@@ -125,6 +127,13 @@ struct Early {
     expires_at: i64,
 }
 
+struct UsedKey {
+    key: [u8; 32],
+    request: [u8; 32],
+    expires_at: i64,
+    is_answered: bool,
+}
+
 pub(crate) struct Model {
     pub(crate) ids: IdMint,
     pub(crate) companies: Vec<Company>,
@@ -137,6 +146,8 @@ pub(crate) struct Model {
     pub(crate) last_seq: u64,
     answers: Vec<Answer>,
     early: Vec<Early>,
+    /// Idempotency keys that have not expired.
+    keys: Vec<UsedKey>,
 }
 
 fn total(parts: &[Part]) -> i64 {
@@ -217,6 +228,7 @@ impl Model {
             last_seq: 0,
             answers: Vec::new(),
             early: Vec::new(),
+            keys: Vec::new(),
         }
     }
 
@@ -229,8 +241,32 @@ impl Model {
                 Ok(()) => Reply::Done(RecordSeq(0)),
                 Err(rejection) => Reply::Rejected(rejection),
             },
+            Command::Keyed(command) => match self.keyed(at, command) {
+                Ok(()) => Reply::Done(RecordSeq(0)),
+                Err(rejection) => Reply::Rejected(rejection),
+            },
             Command::Tick => Reply::Ticked,
         }
+    }
+
+    /// A key is used once; whoever used it may add the answer, once.
+    fn keyed(&mut self, at: i64, command: &KeyedCommand) -> Result<(), Rejection> {
+        let claim = &command.claim;
+        let is_answered = matches!(claim.content, KeyedContent::Body(_));
+        if let Some(known) = self.keys.iter_mut().find(|known| known.key == claim.key) {
+            let is_open = !known.is_answered && known.request == claim.request;
+            if command.change.is_some() || !is_open {
+                return Err(Rejection::KeyTaken);
+            }
+            known.is_answered = is_answered;
+            return Ok(());
+        }
+        if let Some(change) = &command.change {
+            self.admin(at, change)?;
+        }
+        let (key, request, expires_at) = (claim.key, claim.request, at + DAY);
+        self.keys.push(UsedKey { key, request, expires_at, is_answered });
+        Ok(())
     }
 
     /// Ends allowances and holds whose time has come.
@@ -249,6 +285,7 @@ impl Model {
         }
         self.answers.retain(|answer| answer.expires_at > at);
         self.early.retain(|early| early.expires_at > at);
+        self.keys.retain(|key| key.expires_at > at);
     }
 
     /// Opens a card's book on the local day of `at`.
