@@ -81,6 +81,22 @@ impl FromRequestParts<AppState> for AdminAccess {
     }
 }
 
+/// A caller with the scope `iam`; `admin` is another right, which neither gives nor needs it.
+#[derive(Clone, Debug)]
+pub struct IamAccess(pub Caller);
+
+impl FromRequestParts<AppState> for IamAccess {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        if !caller.scope.iam {
+            return Err(ApiError::scope_too_small("iam"));
+        }
+        Ok(Self(caller))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -202,4 +202,10 @@ pub enum Rejection {
     Full,
     /// An amount is beyond what the ledger holds.
     OutOfBounds,
+    /// Cards made at once have more text than one record takes.
+    CardsTooLong,
+    /// No such shared link in the caller's company.
+    SharedLinkNotFound,
+    /// A card has no room for another shared link.
+    TooManySharedLinks,
 }

@@ -12,6 +12,7 @@
 
 mod bounded;
 mod calendar;
+mod cards_at_once;
 mod desk;
 mod driver;
 mod faults;
@@ -23,5 +24,6 @@ mod recalled;
 mod replay;
 mod rng;
 mod running;
+mod shared_links;
 mod shrink;
 mod workload;
