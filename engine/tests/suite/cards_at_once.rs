@@ -11,7 +11,7 @@ use cardswitch_engine::shard::ShardState;
 use uuid::Uuid;
 
 use crate::driver::Driver;
-use crate::workload::{START, admin, new_card, new_company};
+use crate::workload::{START, admin, company_id, new_card, new_company};
 
 fn card(number: u64) -> NewCard {
     new_card(number, 0, AllowanceTerms::budget(Minor(100)))
@@ -61,7 +61,7 @@ fn one_that_cannot_be_made_leaves_none() {
         (with(&|new| new.pan_hash = card(2).pan_hash), Rejection::CardNumberTaken),
         (with(&|new| new.assigned_to = Some(MemberId(Uuid::nil()))), Rejection::MemberNotFound),
         (with(&|new| new.terms.amount = Minor(-1)), Rejection::OutOfBounds),
-        (with(&|new| new.company = new_company(7, chrono_tz::UTC, 0, 0).id), Rejection::CompanyNotFound),
+        (with(&|new| new.company = company_id(7)), Rejection::CompanyNotFound),
         (
             (2..12).map(|n| NewCard { shipping_address: Some(long.clone()), ..card(n) }).collect(),
             Rejection::CardsTooLong,
