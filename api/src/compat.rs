@@ -185,7 +185,8 @@ fn shown_to_legacy_client(path: &str, body: &[u8]) -> Result<Vec<u8>, ApiError> 
             rendered_list(path, Listing { count, next, previous, results })
         }
         Err(_) if is_of_links => {
-            let row = serde_json::from_slice(body).and_then(|row: Box<RawValue>| with_card_text(&row));
+            let row =
+                serde_json::from_slice(body).and_then(|row: Box<RawValue>| with_card_text(&row));
             row.map(|row| row.get().as_bytes().to_vec()).map_err(|error| ApiError::internal(&error))
         }
         Err(_) => Ok(body.to_vec()),

@@ -14,8 +14,7 @@ fn number_is_shown_to_administrators_and_logged_without_it() {
     let answer = switch.api().get(&format!("/v1/cards/{}/number", known.card_id));
     assert_eq!(answer.header("cache-control"), Some("no-store"));
     let shown = answer.expect(200);
-    let expected =
-        json!({"number": known.pan, "expiration": known.expiration, "cvv": known.cvv});
+    let expected = json!({"number": known.pan, "expiration": known.expiration, "cvv": known.cvv});
     assert_eq!(shown, expected);
     let log = switch.log();
     let told: Vec<_> = log.lines().filter(|line| line.contains("number was shown")).collect();

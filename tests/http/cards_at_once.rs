@@ -75,7 +75,10 @@ fn one_fault_refuses_all_and_each_is_named_by_its_place() {
         (json!({"cards": many}), "too_many"),
     ] {
         let detail = api.post("/v1/cards/bulk", &body).expect_error(400);
-        assert_eq!((detail["code"].as_str(), detail["param"].as_str()), (Some(code), Some("cards")));
+        assert_eq!(
+            (detail["code"].as_str(), detail["param"].as_str()),
+            (Some(code), Some("cards"))
+        );
     }
     assert_eq!(count(&api), before, "nothing was made");
 }

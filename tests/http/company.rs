@@ -80,7 +80,10 @@ fn sign_on_is_checked_field_by_field() {
         (json!({}), vec!["sso.domain", "sso.idp_metadata"]),
         (json!({"domain": null, "idp_metadata": null}), vec!["sso.domain", "sso.idp_metadata"]),
         (json!({"domain": "a b", "idp_metadata": "<a>"}), vec!["sso.domain", "sso.idp_metadata"]),
-        (json!({"domain": "a.example", "idp_metadata": "<!DOCTYPE a><a/>"}), vec!["sso.idp_metadata"]),
+        (
+            json!({"domain": "a.example", "idp_metadata": "<!DOCTYPE a><a/>"}),
+            vec!["sso.idp_metadata"],
+        ),
         (json!({"domain": "a.example", "idp_metadata": long}), vec!["sso.idp_metadata"]),
     ];
     for (sso, expected) in rows {

@@ -57,12 +57,16 @@ fn null_lists_what_has_none() {
     let installation = Installation::init(60, 883);
     let switch = installation.serve_with(&LEGACY);
     let (api, member) = (switch.api(), member_of(&installation, &switch));
-    let made: Vec<String> = (0..6).map(|number| make_card(&api, number, member.as_deref())).collect();
+    let made: Vec<String> =
+        (0..6).map(|number| make_card(&api, number, member.as_deref())).collect();
     let without: Vec<_> = made.iter().step_by(2).rev().cloned().collect();
     let path = "/v1/cards?description=Legacy&assigned_to=null";
     let list = api.get(path).expect(200);
     let expected = if member.is_some() { without } else { made.iter().rev().cloned().collect() };
-    assert_eq!((list["count"].as_u64(), ids(&list)), (Some(expected.len() as u64), expected.clone()));
+    assert_eq!(
+        (list["count"].as_u64(), ids(&list)),
+        (Some(expected.len() as u64), expected.clone())
+    );
     assert_eq!(list["cards"], list["results"]);
 
     let page = api.get(&format!("{path}&limit=1&offset=1")).expect(200);

@@ -118,9 +118,8 @@ fn card_shows_its_newest_link_until_it_is_deleted() {
     assert!(before.get("shared_link").is_none(), "the key is absent where nothing is shared");
 
     let (first, second) = (share(&api, card, &json!({})), share(&api, card, &json!({})));
-    let reference = |link: &Value| {
-        json!({"id": link["id"], "url": link["url"], "link": link["link"]})
-    };
+    let reference =
+        |link: &Value| json!({"id": link["id"], "url": link["url"], "link": link["link"]});
     assert_eq!(api.get(&path).expect(200)["shared_link"], reference(&second));
     let listed = api.get("/v1/cards?limit=1000").expect(200);
     let rows = listed["results"].as_array().expect("results");

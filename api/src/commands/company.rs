@@ -165,10 +165,7 @@ pub(super) fn open(data: &std::path::Path) -> Result<Switch, Failure> {
     Ok(Switch::new(Arc::new(engine)))
 }
 
-pub(super) async fn carry_out(
-    switch: &Switch,
-    command: AdminCommand,
-) -> Result<(), Failure> {
+pub(super) async fn carry_out(switch: &Switch, command: AdminCommand) -> Result<(), Failure> {
     let command = TimedCommand::from(Command::Admin(Box::new(command)));
     match switch.ask(command).await.map_err(Failure::new)? {
         Reply::Done(_) => Ok(()),

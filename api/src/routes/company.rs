@@ -53,10 +53,8 @@ impl CompanyBody {
     /// The company as it is shown.
     #[must_use]
     pub fn new(company: &Company, sso: Option<SingleSignOn>, urls: &Urls) -> Self {
-        let sso = sso.map(|SingleSignOn { domain, idp_metadata }| SingleSignOnBody {
-            domain,
-            idp_metadata,
-        });
+        let sso = sso
+            .map(|SingleSignOn { domain, idp_metadata }| SingleSignOnBody { domain, idp_metadata });
         Self {
             id: company.id.0,
             url: urls.path("/v1/company"),
@@ -152,7 +150,7 @@ mod tests {
             (".example.com", Err(())),
             ("-a.com", Err(())),
             ("a b.com", Err(())),
-            ("b\u00fccher.example", Err(())),
+            ("b\u{fc}cher.example", Err(())),
             ("https://example.com", Err(())),
             (long.as_str(), Err(())),
             ("", Err(())),

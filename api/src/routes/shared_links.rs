@@ -218,13 +218,14 @@ fn is_blank_or_control(letter: char) -> bool {
 /// What a viewer has to know: absent, nothing (null or an empty list) or something.
 fn parse_passphrase(fields: &mut Fields<'_>) -> Option<Option<Vec<PassphraseField>>> {
     let mut names = HashSet::new();
-    let read = fields.nullable_objects("passphrase_fields", PASSPHRASE_FIELDS_MAX, |_, inner| {
-        let field = parse_passphrase_field(inner);
-        if !field.name.is_empty() && !names.insert(field.name.clone()) {
-            inner.fault("name", Flaw::new("not_unique", "is the name of another field, too"));
-        }
-        field
-    })?;
+    let read =
+        fields.nullable_objects("passphrase_fields", PASSPHRASE_FIELDS_MAX, |_, inner| {
+            let field = parse_passphrase_field(inner);
+            if !field.name.is_empty() && !names.insert(field.name.clone()) {
+                inner.fault("name", Flaw::new("not_unique", "is the name of another field, too"));
+            }
+            field
+        })?;
     Some(read.filter(|passphrase| !passphrase.is_empty()))
 }
 

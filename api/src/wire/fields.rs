@@ -121,10 +121,11 @@ impl<'a> Fields<'a> {
         len_max: usize,
         mut read: impl FnMut(usize, &mut Self) -> T,
     ) -> Option<Option<Vec<T>>> {
-        let elements: Vec<&'a RawValue> = match self.nullable(name, |value| array(value, len_max))? {
-            Some(elements) => elements,
-            None => return Some(None),
-        };
+        let elements: Vec<&'a RawValue> =
+            match self.nullable(name, |value| array(value, len_max))? {
+                Some(elements) => elements,
+                None => return Some(None),
+            };
         let mut objects = Vec::with_capacity(elements.len());
         for (place, element) in elements.into_iter().enumerate() {
             let Ok(values) = serde_json::from_str(element.get()) else {

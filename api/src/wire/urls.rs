@@ -58,6 +58,9 @@ mod tests {
     fn shared_links_lead_to_the_site() {
         let urls = Urls::with_app("http://localhost:8080", "https://cards.example.com/");
         assert_eq!(urls.shared_link("k"), "https://cards.example.com/s/k");
-        assert_eq!(Urls::new("http://localhost:8080").shared_link("k"), "http://localhost:8080/s/k");
+        assert_eq!(
+            Urls::new("http://localhost:8080").shared_link("k"),
+            "http://localhost:8080/s/k"
+        );
     }
 }

@@ -75,8 +75,9 @@ fn is_tag(tag: &BytesStart<'_>) -> bool {
 /// Source: XML 1.0, 2.3, but for the ranges of letters, which are taken as Unicode has them.
 fn is_name(name: &str) -> bool {
     let is_start = |letter: char| letter.is_alphabetic() || letter == '_' || letter == ':';
-    let is_inner =
-        |letter: char| is_start(letter) || letter.is_numeric() || matches!(letter, '-' | '.' | '\u{b7}');
+    let is_inner = |letter: char| {
+        is_start(letter) || letter.is_numeric() || matches!(letter, '-' | '.' | '\u{b7}')
+    };
     name.starts_with(is_start) && name.chars().all(is_inner)
 }
 
@@ -98,7 +99,10 @@ mod tests {
         let rows = [
             ("<a/>", true),
             ("<a></a>", true),
-            ("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- c --><a b='1' c=\"2\">t</a>\n", true),
+            (
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- c --><a b='1' c=\"2\">t</a>\n",
+                true,
+            ),
             ("\u{feff}<a/>", true),
             ("<md:a xmlns:md=\"urn:x\"><md:b>&amp;&#65;&#x41;</md:b></md:a>", true),
             ("<a><![CDATA[<b>]]></a>", true),

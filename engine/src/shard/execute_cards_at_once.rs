@@ -17,8 +17,7 @@ use crate::limits;
 /// What a card takes in a record besides its texts and its sealed number, at most. Units: bytes.
 const CARD_BYTES: usize = 1_024;
 
-const _: () =
-    assert!(limits::CARDS_AT_ONCE_MAX * CARD_BYTES < limits::CARDS_AT_ONCE_BYTES_MAX / 2);
+const _: () = assert!(limits::CARDS_AT_ONCE_MAX * CARD_BYTES < limits::CARDS_AT_ONCE_BYTES_MAX / 2);
 
 /// Makes cards at consecutive slots. Errors: one of them cannot be made, or they are too many.
 pub(super) fn issue_cards(

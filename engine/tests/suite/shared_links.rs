@@ -94,13 +94,22 @@ fn links_are_refused_for_reasons() {
             create(NewSharedLink { company: nobody, ..new_link(2, 1) }),
             Some(Rejection::CompanyNotFound),
         ),
-        (AdminCommand::UpdateSharedLink(own, link_id(2), change()), Some(Rejection::SharedLinkNotFound)),
-        (AdminCommand::UpdateSharedLink(other, link_id(1), change()), Some(Rejection::SharedLinkNotFound)),
+        (
+            AdminCommand::UpdateSharedLink(own, link_id(2), change()),
+            Some(Rejection::SharedLinkNotFound),
+        ),
+        (
+            AdminCommand::UpdateSharedLink(other, link_id(1), change()),
+            Some(Rejection::SharedLinkNotFound),
+        ),
         (AdminCommand::DeleteSharedLink(other, link_id(1)), Some(Rejection::SharedLinkNotFound)),
         (AdminCommand::UpdateSharedLink(own, link_id(1), change()), None),
         (AdminCommand::DeleteSharedLink(own, link_id(1)), None),
         (AdminCommand::DeleteSharedLink(own, link_id(1)), Some(Rejection::SharedLinkNotFound)),
-        (AdminCommand::UpdateSharedLink(own, link_id(1), change()), Some(Rejection::SharedLinkNotFound)),
+        (
+            AdminCommand::UpdateSharedLink(own, link_id(1), change()),
+            Some(Rejection::SharedLinkNotFound),
+        ),
         (create(new_link(1, 1)), Some(Rejection::IdTaken)),
         (create(new_link(2, 1)), None),
     ];
@@ -145,9 +154,7 @@ fn the_tables_show_links_as_they_stand_also_after_a_start() {
     // A closed card keeps its links.
     desk.change(AdminCommand::TerminateCard(company_id(0), card_id(2)));
     let sso = SingleSignOn { domain: "example.com".to_owned(), idp_metadata: "<a/>".to_owned() };
-    let set = |sso: Option<&SingleSignOn>| {
-        AdminCommand::SetCompanySso(company_id(0), sso.cloned())
-    };
+    let set = |sso: Option<&SingleSignOn>| AdminCommand::SetCompanySso(company_id(0), sso.cloned());
     let changed = desk.change(set(Some(&sso)));
     assert_eq!(desk.change(set(Some(&sso))), changed, "nothing is recorded twice");
 
