@@ -22,6 +22,7 @@ mod execute_tick;
 mod execute_transfer;
 pub mod index;
 mod memory;
+mod organization;
 mod prefetch;
 mod questions;
 mod recall;
