@@ -218,6 +218,12 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 
+    /// A physical card keeps its number to itself.
+    #[must_use]
+    pub fn card_not_virtual() -> Self {
+        Self::conflict("card_not_virtual", "the number of a physical card is on the card alone")
+    }
+
     fn conflict(code: &'static str, message: &str) -> Self {
         Self::new(StatusCode::CONFLICT, code, message)
     }
@@ -237,9 +243,10 @@ impl ApiError {
             Self::invalid_field(param, Flaw::new(code, message.to_owned()))
         };
         match rejection {
-            Rejection::CompanyNotFound | Rejection::CardNotFound | Rejection::AllowanceNotFound => {
-                Self::not_found()
-            }
+            Rejection::CompanyNotFound
+            | Rejection::CardNotFound
+            | Rejection::AllowanceNotFound
+            | Rejection::SharedLinkNotFound => Self::not_found(),
             Rejection::MemberNotFound => {
                 Self::invalid_field("assigned_to", Flaw::not_found("member"))
             }
@@ -248,7 +255,7 @@ impl ApiError {
                 Self::invalid(dimensions.iter().map(fault).collect())
             }
             Rejection::CardTerminated => {
-                Self::conflict("card_terminated", "a terminated card changes its state no more")
+                Self::conflict("card_terminated", "the card is terminated, for good")
             }
             Rejection::AssigneeMissing => {
                 field("assigned_to", "required", "is required before the card can be activated")
@@ -271,6 +278,12 @@ impl ApiError {
             Rejection::KeyTaken => Self::idempotency_key_in_flight(),
             Rejection::TooManyKeys => Self::too_many_requests(KEYS_RETRY_AFTER_S),
             Rejection::Full => Self::unavailable("full", "the switch has no more room"),
+            Rejection::CardsTooLong => {
+                field("cards", "too_long", "have more text than is kept at once: send fewer")
+            }
+            Rejection::TooManySharedLinks => {
+                Self::conflict("too_many_shared_links", "the card has no room for another link")
+            }
         }
     }
 }
@@ -416,6 +429,9 @@ mod tests {
             (Rejection::KeyTaken, 409, "idempotency_key_in_flight", None),
             (Rejection::TooManyKeys, 429, "too_many_requests", None),
             (Rejection::Full, 503, "full", None),
+            (Rejection::CardsTooLong, 400, "too_long", Some("cards")),
+            (Rejection::SharedLinkNotFound, 404, "not_found", None),
+            (Rejection::TooManySharedLinks, 409, "too_many_shared_links", None),
         ];
         for (rejection, status, code, param) in rows {
             let (told_status, body) = told(ApiError::rejected(rejection, &["label"])).await;

@@ -8,10 +8,12 @@
 //! | `openapi` | the published documents and the reference made from them |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
-//! | `secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
+//! | `secrets`, `link_secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
+//! | `compat` | habits of older clients |
 
 pub mod auth;
 pub mod commands;
+pub mod compat;
 pub mod config;
 pub mod error;
 pub mod feed;
@@ -20,6 +22,7 @@ pub mod idempotency;
 pub mod install;
 pub mod issuing;
 mod known;
+pub mod link_secrets;
 pub mod master_key;
 pub mod network;
 pub mod openapi;

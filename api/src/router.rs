@@ -6,25 +6,31 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 use axum::middleware::{self, from_fn_with_state};
-use axum::routing::get;
+use axum::routing::{get, post, put};
 use tower::Layer;
 use tower::util::MapRequestLayer;
 
 use crate::auth::check_access;
+use crate::compat;
 use crate::error::ApiError;
 use crate::idempotency::once_per_key;
 use crate::network::http::network_routes;
 use crate::openapi::document_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
-    accounts, allowances, cards, company, decision, merchant_categories, shipping_addresses,
-    statement_lines, statements, transactions,
+    accounts, allowances, card_secrets, cards, cards_at_once, company, decision,
+    merchant_categories, shared_links, shipping_addresses, statement_lines, statements,
+    transactions,
 };
 use crate::state::AppState;
 
 /// Everything that is served over HTTP.
 pub fn whole(state: AppState) -> Router {
     let v1 = v1_routes().route_layer(from_fn_with_state(state.clone(), check_access));
+    let v1 = match state.config.compat {
+        Some(compat) => compat::follow(compat, v1, state.clone()),
+        None => v1,
+    };
     let v1 = once_per_key(v1.with_state(state.clone()), state.clone());
     let documents = document_routes(state.urls());
     finish(v1.merge(network_routes().merge(documents).with_state(state)))
@@ -38,6 +44,9 @@ pub fn v1_routes() -> Router<AppState> {
             "/v1/cards/{card_id}",
             get(cards::get_card).put(cards::update_card).delete(cards::delete_card),
         )
+        .route("/v1/cards/bulk", post(cards_at_once::create_cards))
+        .route("/v1/cards/{card_id}/number", get(card_secrets::get_number))
+        .route("/v1/cards/{card_id}/pin", put(card_secrets::set_pin))
         .route(
             "/v1/allowances/{allowance_id}",
             get(allowances::get_allowance).put(allowances::update_allowance),
@@ -58,7 +67,17 @@ pub fn v1_routes() -> Router<AppState> {
         .route("/v1/accounts/{account_id}/statement.csv", get(statements::get_csv_statement))
         .route("/v1/accounts/{account_id}/statement.ofx", get(statements::get_ofx_statement))
         .route("/v1/accounts/{account_id}/statement.pdf", get(statements::get_pdf_statement))
-        .route("/v1/company", get(company::get_company))
+        .route("/v1/company", get(company::get_company).put(company::update_company))
+        .route(
+            "/v1/shared-links",
+            get(shared_links::list_shared_links).post(shared_links::create_shared_link),
+        )
+        .route(
+            "/v1/shared-links/{shared_link_id}",
+            get(shared_links::get_shared_link)
+                .put(shared_links::update_shared_link)
+                .delete(shared_links::delete_shared_link),
+        )
         .route(
             "/v1/shipping-addresses/{shipping_address_id}",
             get(shipping_addresses::get_shipping_address),
@@ -97,7 +116,6 @@ fn without_last_slash(mut request: Request) -> Request {
 mod tests {
     use axum::body::Body;
     use axum::http::{StatusCode, header};
-    use axum::routing::post;
     use tower::ServiceExt;
 
     use super::*;

@@ -103,8 +103,12 @@ impl Server {
             switch,
             secrets,
             config: Arc::new(ApiConfig {
-                urls: Urls::new(&settings.base_url_for(http_address)),
+                urls: Urls::with_app(
+                    &settings.base_url_for(http_address),
+                    &settings.app_url_for(http_address),
+                ),
                 card_numbers,
+                compat: settings.compat,
             }),
         };
         let (stop, stopped) = watch::channel(false);

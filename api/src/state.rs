@@ -11,6 +11,7 @@ use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::submission::SubmitError;
 
 use crate::idempotency::Claim;
+use crate::config::Compat;
 use crate::issuing::CardNumbers;
 use crate::secrets::Secrets;
 use crate::switch::Switch;
@@ -34,6 +35,8 @@ pub struct ApiConfig {
     pub urls: Urls,
     /// Where card numbers come from.
     pub card_numbers: CardNumbers,
+    /// Whose habits are followed besides.
+    pub compat: Option<Compat>,
 }
 
 /// Why a change was not made, or may not have been.

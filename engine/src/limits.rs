@@ -2,6 +2,12 @@
 
 /// The longest record. Units: bytes.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
+/// How many cards are made at once at most.
+pub const CARDS_AT_ONCE_MAX: usize = 100;
+/// The most that cards made at once take in their record. Units: bytes.
+pub const CARDS_AT_ONCE_BYTES_MAX: usize = RECORD_BYTES_MAX / 4 * 3;
+/// How many shared links of one card there are at most, without those that were deleted.
+pub const SHARED_LINKS_OF_CARD_MAX: usize = 100;
 /// How many commands may wait for the shard; beyond, submissions are refused at once.
 pub const QUEUED_COMMANDS_MAX: usize = 16_384;
 /// How many commands the shard takes at a time.

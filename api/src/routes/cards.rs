@@ -32,8 +32,8 @@ use crate::wire::fields::{self, Fields};
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::query::Query;
 use crate::wire::reference::{
-    DIMENSION_FIELDS, DimensionReference, MemberReference, parse_card_state, render_card_state,
-    render_last_four, render_suspension,
+    DIMENSION_FIELDS, DimensionReference, MemberReference, SharedLinkReference, parse_card_state,
+    render_card_state, render_last_four, render_suspension,
 };
 use crate::wire::time::{render_date, render_time};
 
@@ -63,6 +63,9 @@ pub struct CardBody {
     location: Option<DimensionReference>,
     label: Option<DimensionReference>,
     billing_address: AddressBody,
+    /// The newest link by which it is shared, for administrators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared_link: Option<SharedLinkReference>,
     created_at: String,
 }
 
@@ -90,6 +93,7 @@ impl CardBody {
             location,
             label,
             billing_address: AddressBody::new(own_address.unwrap_or(&view.company.billing_address)),
+            shared_link: view.shared_link_of(profile.slot)?,
             created_at: render_time(profile.created_at),
         })
     }
@@ -172,19 +176,19 @@ pub struct CardFilters {
 
 /// The body of POST /v1/cards, read.
 #[derive(Debug)]
-struct CreateCardRequest {
+pub(super) struct CreateCardRequest {
     terms: AllowanceTerms,
     description: String,
     is_virtual: bool,
     shipping_address: Option<Address>,
     billing_name: String,
     billing_address: Option<Address>,
-    assigned_to: Option<MemberId>,
-    dimensions: Dimensions,
+    pub(super) assigned_to: Option<MemberId>,
+    pub(super) dimensions: Dimensions,
 }
 
 impl CreateCardRequest {
-    fn parse(fields: &mut Fields<'_>, company: &Company) -> Self {
+    pub(super) fn parse(fields: &mut Fields<'_>, company: &Company) -> Self {
         let terms =
             fields.object("allowance", |inner| parse_new_allowance(inner, company.currency));
         if !fields.has("allowance") {
@@ -207,7 +211,7 @@ impl CreateCardRequest {
         }
     }
 
-    fn into_order(self, company: &Company) -> CardOrder {
+    pub(super) fn into_order(self, company: &Company) -> CardOrder {
         let billed_to = self.billing_address.as_ref().unwrap_or(&company.billing_address);
         CardOrder {
             company: company.id,
@@ -359,7 +363,7 @@ pub async fn get_card(
     read_card(&state, &caller, CardId(id)).await?.map(Json).ok_or_else(ApiError::not_found)
 }
 
-async fn read_card(
+pub(super) async fn read_card(
     state: &AppState,
     caller: &Caller,
     id: CardId,

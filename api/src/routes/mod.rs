@@ -4,11 +4,15 @@
 
 pub mod accounts;
 pub mod allowances;
+pub mod card_secrets;
 pub mod cards;
+pub mod cards_at_once;
 pub mod company;
 pub mod decision;
 pub mod input;
 pub mod merchant_categories;
+pub mod no_store;
+pub mod shared_links;
 pub mod shipping_addresses;
 pub mod statement_lines;
 pub mod statements;

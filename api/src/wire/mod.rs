@@ -14,3 +14,4 @@ pub mod query;
 pub mod reference;
 pub mod time;
 pub mod urls;
+pub mod xml;

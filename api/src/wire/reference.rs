@@ -70,6 +70,17 @@ pub struct CardReference {
     pub last_four: String,
 }
 
+/// A shared link within its card. Source: spec "Card", shared_link.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct SharedLinkReference {
+    /// Its id.
+    pub id: Uuid,
+    /// Where it is found.
+    pub url: String,
+    /// What anyone needs to see the card.
+    pub link: String,
+}
+
 /// A card's state as text. Source: spec "States and transitions".
 #[must_use]
 pub const fn render_card_state(state: CardState) -> &'static str {

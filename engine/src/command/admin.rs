@@ -9,13 +9,15 @@ use crate::domain::account::FundingSource;
 use crate::domain::allowance::{AllowanceTerms, Scope};
 use crate::domain::business_date::{BusinessDate, Interval};
 use crate::domain::card::{CardState, Dimensions, PanHash, SealedPan};
-use crate::domain::company::{Address, CompanyState, VelocityLimits};
+use crate::domain::company::{Address, CompanyState, SingleSignOn, VelocityLimits};
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
-    AccessTokenId, AccountId, AllowanceId, CardId, CompanyId, DimensionId, MemberId, Timestamp,
+    AccessTokenId, AccountId, AllowanceId, CardId, CompanyId, DimensionId, MemberId, SharedLinkId,
+    Timestamp,
 };
 use crate::domain::member::{AccessScope, MemberRole};
 use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::shared_link::Recipient;
 
 /// A change asked for by an API client or an operator.
 #[derive(Clone, Debug)]
@@ -40,6 +42,16 @@ pub enum AdminCommand {
     SetPin(CompanyId, CardId, PinVerifier),
     /// Changes an allowance.
     UpdateAllowance(CompanyId, AllowanceId, AllowanceChanges),
+    /// Makes cards with their allowances, all of them or none.
+    IssueCards(Vec<NewCard>),
+    /// Sets how a company's members sign on, or that they do not.
+    SetCompanySso(CompanyId, Option<SingleSignOn>),
+    /// Makes a shared link.
+    CreateSharedLink(NewSharedLink),
+    /// Changes a shared link.
+    UpdateSharedLink(CompanyId, SharedLinkId, SharedLinkChanges),
+    /// Takes a shared link away.
+    DeleteSharedLink(CompanyId, SharedLinkId),
 }
 
 /// A company to make.
@@ -227,4 +239,36 @@ pub struct AllowanceChanges {
     pub ends_at: Option<Timestamp>,
     /// Merchant categories.
     pub scope: Option<Scope>,
+}
+
+/// A shared link to make.
+#[derive(Clone, Debug)]
+pub struct NewSharedLink {
+    /// Its id.
+    pub id: SharedLinkId,
+    /// Whose link.
+    pub company: CompanyId,
+    /// What it shows.
+    pub card: CardId,
+    /// The keyed hash it is found by.
+    pub key_digest: [u8; 16],
+    /// The key in the link, sealed.
+    pub sealed_key: Vec<u8>,
+    /// Who is sent it.
+    pub recipient: Option<Recipient>,
+    /// What has to be known to see the card, sealed.
+    pub sealed_passphrase: Option<Vec<u8>>,
+    /// Whether balance and budget stay hidden.
+    pub hide_balance: bool,
+}
+
+/// What to change about a shared link; absent stays.
+#[derive(Clone, Debug, Default)]
+pub struct SharedLinkChanges {
+    /// Who is sent it.
+    pub recipient: Option<Option<Recipient>>,
+    /// What has to be known to see the card, sealed.
+    pub sealed_passphrase: Option<Option<Vec<u8>>>,
+    /// Whether balance and budget stay hidden.
+    pub hide_balance: Option<bool>,
 }

@@ -206,4 +206,10 @@ pub enum Rejection {
     KeyTaken,
     /// The company has used as many idempotency keys in a day as are kept.
     TooManyKeys,
+    /// Cards made at once have more text than one record takes.
+    CardsTooLong,
+    /// No such shared link in the caller's company.
+    SharedLinkNotFound,
+    /// A card has no room for another shared link.
+    TooManySharedLinks,
 }

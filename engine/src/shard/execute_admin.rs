@@ -4,7 +4,9 @@
 //! company is not found.
 
 use super::execute::Moment;
-use super::execute_company::{create_company, set_company};
+use super::execute_cards_at_once::issue_cards;
+use super::execute_company::{create_company, set_company, set_sso};
+use super::execute_shared_link::{create_shared_link, delete_shared_link, update_shared_link};
 use super::state::ShardState;
 use crate::command::admin::{
     AdminCommand, AllowanceChanges, CardChanges, NewCard, NewMember, SettableCardState,
@@ -58,6 +60,9 @@ pub(super) fn execute_admin(
         }
         AdminCommand::SetPin(company, id, pin) => {
             let slot = find_card(state, *company, *id)?;
+            if state.card(slot).usage.state == CardState::Terminated {
+                return Err(Rejection::CardTerminated);
+            }
             effects.push(Effect::CardPin(slot, *pin));
             let usage = CardUsage { pin_failures: 0, ..state.card(slot).usage };
             push_usage_if_changed(state, slot, usage, effects);
@@ -67,6 +72,15 @@ pub(super) fn execute_admin(
             let slot = find_allowance(state, *company, *id)?;
             update_allowance(state, moment, slot, changes, effects)
         }
+        AdminCommand::IssueCards(cards) => issue_cards(state, moment, cards, effects),
+        AdminCommand::SetCompanySso(id, sso) => set_sso(state, *id, sso.as_ref(), effects),
+        AdminCommand::CreateSharedLink(new) => create_shared_link(state, moment, new, effects),
+        AdminCommand::UpdateSharedLink(company, id, changes) => {
+            update_shared_link(state, *company, *id, changes, effects)
+        }
+        AdminCommand::DeleteSharedLink(company, id) => {
+            delete_shared_link(state, *company, *id, effects)
+        }
     }
 }
 
@@ -74,7 +88,11 @@ pub(super) fn find_company(state: &ShardState, id: CompanyId) -> Result<CompanyS
     state.company_by_id.get(&id).copied().ok_or(Rejection::CompanyNotFound)
 }
 
-fn find_card(state: &ShardState, company: CompanyId, id: CardId) -> Result<CardSlot, Rejection> {
+pub(super) fn find_card(
+    state: &ShardState,
+    company: CompanyId,
+    id: CardId,
+) -> Result<CardSlot, Rejection> {
     let company = find_company(state, company)?;
     let slot = state.cards.find_by_id(id);
     slot.filter(|slot| state.cards.head(*slot).company == company).ok_or(Rejection::CardNotFound)
@@ -147,6 +165,18 @@ fn issue_card(
     new: &NewCard,
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
+    let slot = CardSlot::next_after(state.cards.len()).ok_or(Rejection::Full)?;
+    effects.push(Effect::CardIssued(Box::new(issued_card(state, moment, new, slot)?)));
+    Ok(())
+}
+
+/// The card that is made at `slot`. Errors: it cannot be.
+pub(super) fn issued_card(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewCard,
+    slot: CardSlot,
+) -> Result<IssuedCard, Rejection> {
     let company = find_company(state, new.company)?;
     if state.cards.find_by_id(new.id).is_some()
         || state.cards.find_by_allowance(new.allowance_id).is_some()
@@ -162,9 +192,8 @@ fn issue_card(
     }
     let assigned_to = new.assigned_to.map(|id| find_member(state, company, id)).transpose()?;
     let account = account_of(state, company).ok_or(Rejection::CompanyNotFound)?;
-    let slot = CardSlot::next_after(state.cards.len()).ok_or(Rejection::Full)?;
     let today = state.day_at(company, moment.at).date;
-    effects.push(Effect::CardIssued(Box::new(IssuedCard {
+    Ok(IssuedCard {
         profile: CardProfile {
             slot,
             id: new.id,
@@ -182,8 +211,7 @@ fn issue_card(
         },
         record: record_of_new_card(new, account, today),
         sealed_pan: new.sealed_pan.clone(),
-    })));
-    Ok(())
+    })
 }
 
 /// Limits are amounts, or `Minor::UNLIMITED`. Errors: `OutOfBounds`.

@@ -12,6 +12,7 @@
 
 mod bounded;
 mod calendar;
+mod cards_at_once;
 mod desk;
 mod driver;
 mod faults;
@@ -24,5 +25,6 @@ mod recalled;
 mod replay;
 mod rng;
 mod running;
+mod shared_links;
 mod shrink;
 mod workload;

@@ -636,6 +636,14 @@ impl Workload {
             75..83 => AdminCommand::SetPin(company, id, PinVerifier(self.rng.below(500))),
             83..90 => AdminCommand::SetCompany(company, self.draw_company_changes()),
             90 => AdminCommand::SetNetworkKey([self.rng.below(256) as u8; 32]),
+            91 => {
+                let company = self.rng.below(3);
+                let mut cards = vec![self.draw_card(company), self.draw_card(company)];
+                if self.rng.chance(20) {
+                    cards[1].pan_hash = card.pan;
+                }
+                AdminCommand::IssueCards(cards)
+            }
             _ => {
                 let company = self.rng.below(3);
                 let mut new = self.draw_card(company);
