@@ -12,6 +12,7 @@ mod execute_admin;
 mod execute_authorization;
 mod execute_card;
 mod execute_company;
+mod execute_dimension;
 mod execute_increment;
 mod execute_network;
 mod execute_presentment;
