@@ -145,9 +145,18 @@ fn bodies_at_fault_name_every_field() {
         (json!({"name": "x", "code": 1.5}), vec![("code", "not_digits", "not_digits")]),
         (json!({"name": "x", "code": true}), vec![("code", "not_digits", "not_digits")]),
         (json!({"name": "x", "code": "1".repeat(21)}), vec![("code", "too_long", "too_long")]),
-        (json!({"name": "x", "parent": gone}), vec![("parent", "not_a_reference", "not_a_reference")]),
-        (json!({"name": "x", "parent": {"id": 7}}), vec![("parent", "not_a_reference", "not_a_reference")]),
-        (json!({"name": "x", "parent": {"id": NOBODY}}), vec![("parent", "not_found", "not_found")]),
+        (
+            json!({"name": "x", "parent": gone}),
+            vec![("parent", "not_a_reference", "not_a_reference")],
+        ),
+        (
+            json!({"name": "x", "parent": {"id": 7}}),
+            vec![("parent", "not_a_reference", "not_a_reference")],
+        ),
+        (
+            json!({"name": "x", "parent": {"id": NOBODY}}),
+            vec![("parent", "not_found", "not_found")],
+        ),
         (json!({"name": "x", "parent": {"id": gone}}), vec![("parent", "not_found", "not_found")]),
         (json!({"name": "x", "parent": {"id": label}}), vec![("parent", "not_found", "not_found")]),
         (
@@ -178,9 +187,8 @@ fn lists_have_pages_bounds_and_an_order() {
     let installation = Installation::init(60, 1_106);
     let switch = installation.serve();
     let api = switch.api();
-    let made: Vec<_> = (0..12)
-        .map(|n| make(&api, "labels", &json!({"name": format!("Label {n}")})))
-        .collect();
+    let made: Vec<_> =
+        (0..12).map(|n| make(&api, "labels", &json!({"name": format!("Label {n}")}))).collect();
     make(&api, "categories", &json!({"name": "Of another kind"}));
     let newest_first: Vec<_> = made.iter().rev().cloned().collect();
     assert_eq!(all_pages(&api, "/v1/labels?limit=5"), newest_first);

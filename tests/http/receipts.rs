@@ -59,7 +59,10 @@ fn receipts_show_in_lists_and_statement_lines() {
     let card = installation.cards.ordinary();
     let purchase = Purchase::of(card, 700);
     let authorization_id = switch.acquirer().ask(&purchase.request()).expect_approved();
-    assert_eq!(switch.acquirer().ask(&purchase.presentment(&authorization_id, 700)).response(), "00");
+    assert_eq!(
+        switch.acquirer().ask(&purchase.presentment(&authorization_id, 700)).response(),
+        "00"
+    );
     let path = newest(&installation, &switch);
     let made = send(&api, &format!("{path}/receipt"), "image/png", PNG).expect(201);
     let listed = api.get(&format!("/v1/transactions?limit=1&card={}", card.card_id)).expect(200);
@@ -132,7 +135,10 @@ fn what_is_no_receipt_is_refused_and_changes_nothing() {
     let names = fs::read_dir(installation.data().join("receipts")).expect("a directory").count();
     assert_eq!(names, 0, "nothing is kept of what is refused");
     // What is called a PNG may be another kind of receipt: what it is counts.
-    assert_eq!(send(&api, &receipt, "image/png", PDF).expect(201)["content_type"], "application/pdf");
+    assert_eq!(
+        send(&api, &receipt, "image/png", PDF).expect(201)["content_type"],
+        "application/pdf"
+    );
     let made = send(&api, &receipt, "image/png", longest).expect(201);
     assert_eq!(made["size"], BYTES_MAX);
     assert_eq!(api.get(&receipt).bytes().len(), BYTES_MAX);

@@ -78,7 +78,10 @@ fn every_state_of_a_transaction_can_be_tagged() {
     let authorization_id = switch.acquirer().ask(&purchase.request()).expect_approved();
     let path = newest(&api, card);
     api.put(&path, &json!({"note": "pending"})).expect(200);
-    assert_eq!(switch.acquirer().ask(&purchase.presentment(&authorization_id, 300)).response(), "00");
+    assert_eq!(
+        switch.acquirer().ask(&purchase.presentment(&authorization_id, 300)).response(),
+        "00"
+    );
     let completed = api.get(&path).expect(200);
     assert_eq!((&completed["state"], &completed["note"]), (&json!("completed"), &json!("pending")));
     let category = make(&api, "categories", "Travel");
@@ -125,7 +128,12 @@ fn notes_are_bounded_and_bodies_at_fault_name_every_field() {
         let errors = detail["errors"].as_array().expect("errors");
         let faults: Vec<_> = errors
             .iter()
-            .map(|error| (error["param"].as_str().unwrap_or_default(), error["code"].as_str().unwrap_or_default()))
+            .map(|error| {
+                (
+                    error["param"].as_str().unwrap_or_default(),
+                    error["code"].as_str().unwrap_or_default(),
+                )
+            })
             .collect();
         assert_eq!(faults, expected, "{body}");
     }
