@@ -21,6 +21,7 @@ mod execute_tick;
 mod execute_transfer;
 pub mod index;
 mod memory;
+mod organization;
 mod prefetch;
 mod questions;
 mod recall;
