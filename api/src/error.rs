@@ -7,6 +7,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::limits;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::submission::SubmitError;
 use serde::Serialize;
@@ -200,6 +201,27 @@ impl ApiError {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
     }
 
+    /// What was uploaded is no receipt.
+    #[must_use]
+    pub fn not_a_receipt() -> Self {
+        let message = "a receipt is a PNG, a JPEG or a PDF file, sent as such or as the field \
+                       `file` of `multipart/form-data`";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+    }
+
+    /// The body is no whole `multipart/form-data`.
+    #[must_use]
+    pub fn malformed_form() -> Self {
+        let message = "the body is not what `multipart/form-data` says";
+        Self::new(StatusCode::BAD_REQUEST, "malformed_body", message)
+    }
+
+    /// A receipt that is there cannot be lost.
+    #[must_use]
+    pub fn receipt_exists() -> Self {
+        Self::conflict("receipt_exists", "the receipt is there: delete it first")
+    }
+
     /// The caller asks too often.
     #[must_use]
     pub fn too_many_requests(retry_after_s: u32) -> Self {
@@ -246,7 +268,9 @@ impl ApiError {
             Rejection::CompanyNotFound
             | Rejection::CardNotFound
             | Rejection::AllowanceNotFound
-            | Rejection::SharedLinkNotFound => Self::not_found(),
+            | Rejection::SharedLinkNotFound
+            | Rejection::DimensionGone
+            | Rejection::TransactionNotFound => Self::not_found(),
             Rejection::MemberNotFound => {
                 Self::invalid_field("assigned_to", Flaw::not_found("member"))
             }
@@ -284,6 +308,23 @@ impl ApiError {
             Rejection::TooManySharedLinks => {
                 Self::conflict("too_many_shared_links", "the card has no room for another link")
             }
+            Rejection::DimensionCodeTaken => {
+                Self::conflict("code_taken", "another object of this kind has this code")
+            }
+            Rejection::ParentNotFound => {
+                field("parent", "not_found", "names nothing of this kind and company")
+            }
+            Rejection::ParentCycle => {
+                field("parent", "cycle", "must not be the object itself, nor stand below it")
+            }
+            Rejection::TreeTooDeep => {
+                let levels = limits::DIMENSION_LEVELS_MAX;
+                field("parent", "too_deep", &format!("would make more than {levels} levels"))
+            }
+            Rejection::TooManyChildren => Self::conflict(
+                "too_many_children",
+                "one parent would have more children than it may: move some of them first",
+            ),
         }
     }
 }
@@ -432,6 +473,13 @@ mod tests {
             (Rejection::CardsTooLong, 400, "too_long", Some("cards")),
             (Rejection::SharedLinkNotFound, 404, "not_found", None),
             (Rejection::TooManySharedLinks, 409, "too_many_shared_links", None),
+            (Rejection::DimensionGone, 404, "not_found", None),
+            (Rejection::TransactionNotFound, 404, "not_found", None),
+            (Rejection::DimensionCodeTaken, 409, "code_taken", None),
+            (Rejection::ParentNotFound, 400, "not_found", Some("parent")),
+            (Rejection::ParentCycle, 400, "cycle", Some("parent")),
+            (Rejection::TreeTooDeep, 400, "too_deep", Some("parent")),
+            (Rejection::TooManyChildren, 409, "too_many_children", None),
         ];
         for (rejection, status, code, param) in rows {
             let (told_status, body) = told(ApiError::rejected(rejection, &["label"])).await;

@@ -6,6 +6,7 @@
 //! | `server`, `http_server`, `opening`, `install` | a switch at work; a directory made ready |
 //! | `router`, `routes`, `auth`, `error`, `wire`, `idempotency` | `/v1` |
 //! | `openapi` | the published documents and the reference made from them |
+//! | `receipts` | the files of receipts |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `link_secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
@@ -29,6 +30,7 @@ pub mod openapi;
 pub mod opening;
 pub mod pan;
 pub mod portfolio;
+pub mod receipts;
 pub mod request_body;
 pub mod request_id;
 pub mod router;

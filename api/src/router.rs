@@ -7,6 +7,7 @@ use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 use axum::middleware::{self, from_fn_with_state};
 use axum::routing::{get, post, put};
+use cardswitch_engine::domain::card::DimensionKind;
 use tower::Layer;
 use tower::util::MapRequestLayer;
 
@@ -18,11 +19,12 @@ use crate::network::http::network_routes;
 use crate::openapi::document_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
-    accounts, allowances, card_secrets, cards, cards_at_once, company, decision,
-    merchant_categories, shared_links, shipping_addresses, statement_lines, statements,
-    transactions,
+    accounts, allowances, card_secrets, cards, cards_at_once, company, decision, dimensions,
+    merchant_categories, receipts, shared_links, shipping_addresses, statement_lines, statements,
+    transaction_tags, transactions,
 };
 use crate::state::AppState;
+use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
 
 /// Everything that is served over HTTP.
 pub fn whole(state: AppState) -> Router {
@@ -52,7 +54,17 @@ pub fn v1_routes() -> Router<AppState> {
             get(allowances::get_allowance).put(allowances::update_allowance),
         )
         .route("/v1/transactions", get(transactions::list_transactions))
-        .route("/v1/transactions/{transaction_id}", get(transactions::get_transaction))
+        .route(
+            "/v1/transactions/{transaction_id}",
+            get(transactions::get_transaction).put(transaction_tags::tag_transaction),
+        )
+        .route(
+            "/v1/transactions/{transaction_id}/receipt",
+            get(receipts::get_receipt)
+                .post(receipts::upload_receipt)
+                .put(receipts::lose_receipt)
+                .delete(receipts::delete_receipt),
+        )
         .route("/v1/transactions/{transaction_id}/decision", get(decision::get_decision))
         .route("/v1/accounts", get(accounts::list_accounts))
         .route("/v1/accounts/{account_id}", get(accounts::get_account))
@@ -83,6 +95,27 @@ pub fn v1_routes() -> Router<AppState> {
             get(shipping_addresses::get_shipping_address),
         )
         .route("/v1/merchant-categories", get(merchant_categories::list_merchant_categories))
+        .merge(dimension_routes())
+}
+
+/// Four resources of one shape.
+fn dimension_routes() -> Router<AppState> {
+    let mut routes = Router::new();
+    for (kind, singular) in DimensionKind::ALL.into_iter().zip(DIMENSION_FIELDS) {
+        let plural = plural_of(kind);
+        routes = routes
+            .route(
+                &format!("/v1/{plural}"),
+                get(dimensions::list_dimensions).post(dimensions::create_dimension),
+            )
+            .route(
+                &format!("/v1/{plural}/{{{singular}_id}}"),
+                get(dimensions::get_dimension)
+                    .put(dimensions::update_dimension)
+                    .delete(dimensions::delete_dimension),
+            );
+    }
+    routes
 }
 
 /// Adds what is true of every path: unknown ones and unknown methods have the error body, a slash

@@ -55,5 +55,20 @@ pub const KEYS_PER_COMPANY_MAX: usize = 100_000;
 pub const KEYS_MAX: usize = 1_000_000;
 /// The longest answer kept under an idempotency key, as it is sealed. Units: bytes.
 pub const KEYED_ANSWER_BYTES_MAX: usize = RECORD_BYTES_MAX - (16 << 10);
+/// How many levels a tree of categories, departments, labels or locations has at most.
+pub const DIMENSION_LEVELS_MAX: usize = 10;
+/// How many children one of them has at most: deleting it moves all of them, in one record.
+pub const DIMENSION_CHILDREN_MAX: usize = 1_000;
+/// The longest name of one. Units: bytes.
+pub const DIMENSION_NAME_BYTES_MAX: usize = 800;
+/// The longest code of one. Units: digits.
+pub const DIMENSION_CODE_DIGITS_MAX: usize = 20;
+/// More than what one takes in a record beside its name and code. Units: bytes.
+const DIMENSION_REST_BYTES: usize = 96;
 
+const _: () = assert!(
+    (DIMENSION_CHILDREN_MAX + 1)
+        * (DIMENSION_NAME_BYTES_MAX + DIMENSION_CODE_DIGITS_MAX + DIMENSION_REST_BYTES)
+        < RECORD_BYTES_MAX
+);
 const _: () = assert!(SHARD_BATCH_LEN_MAX <= QUEUED_COMMANDS_MAX);

@@ -84,6 +84,7 @@ pub const TABLE: &[Row] = &[
     row("GET",    "/v1/transactions/{transaction_id}/decision", Read),
     row("GET",    "/v1/transactions/{transaction_id}/receipt", Read),
     row("POST",   "/v1/transactions/{transaction_id}/receipt", Accountant),
+    row("PUT",    "/v1/transactions/{transaction_id}/receipt", Accountant),
     row("DELETE", "/v1/transactions/{transaction_id}/receipt", Accountant),
     row("GET",    "/v1/requisitions", Read),
     row("POST",   "/v1/requisitions", Admin),

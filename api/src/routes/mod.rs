@@ -9,13 +9,16 @@ pub mod cards;
 pub mod cards_at_once;
 pub mod company;
 pub mod decision;
+pub mod dimensions;
 pub mod input;
 pub mod merchant_categories;
 pub mod no_store;
 pub mod shared_links;
+pub mod receipts;
 pub mod shipping_addresses;
 pub mod statement_lines;
 pub mod statements;
+pub mod transaction_tags;
 pub mod transactions;
 pub mod view;
 

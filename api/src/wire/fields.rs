@@ -358,6 +358,56 @@ pub fn parse_id(text: &str) -> Option<Uuid> {
 mod tests {
     use super::*;
 
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn names_are_one_line_and_notes_are_many() {
+        let rows = [
+            (r#""Travel""#, Ok(()), Ok(())),
+            (r#""Voyage à Zürich 東京""#, Ok(()), Ok(())),
+            (r#""""#, Err("blank"), Ok(())),
+            (r#""  ""#, Err("blank"), Ok(())),
+            (r#""one\ntwo\tthree\r\n""#, Err("control_character"), Ok(())),
+            (r#""bell \u0007""#, Err("control_character"), Err("control_character")),
+            (r#""nul \u0000""#, Err("control_character"), Err("control_character")),
+            (r#""del \u007f""#, Err("control_character"), Err("control_character")),
+            (r#""c1 \u0085""#, Err("control_character"), Err("control_character")),
+            (r#""123456789012345678901""#, Err("too_long"), Err("too_long")),
+            ("12", Err("not_text"), Err("not_text")),
+            ("[]", Err("not_text"), Err("not_text")),
+        ];
+        for (json, one, many) in rows {
+            let code = |read: Result<String, Flaw>| read.map(drop).map_err(|flaw| flaw.code);
+            assert_eq!(code(line(&raw(json), 20)), one, "{json}");
+            assert_eq!(code(lines(&raw(json), 20)), many, "{json}");
+        }
+    }
+
+    #[test]
+    fn codes_are_digits_as_text_or_number() {
+        let rows = [
+            (r#""007""#, Ok("007")),
+            ("42", Ok("42")),
+            ("0", Ok("0")),
+            ("12345", Ok("12345")),
+            ("123456", Err("too_long")),
+            (r#""123456""#, Err("too_long")),
+            (r#""""#, Err("not_digits")),
+            (r#""4-2""#, Err("not_digits")),
+            (r#""٤٢""#, Err("not_digits")),
+            ("-4", Err("not_digits")),
+            ("4.0", Err("not_digits")),
+            ("4e1", Err("not_digits")),
+            ("true", Err("not_digits")),
+        ];
+        for (json, expected) in rows {
+            let read = digits(&raw(json), 5).map_err(|flaw| flaw.code);
+            assert_eq!(read.as_deref(), expected.as_ref().map(|text| *text), "{json}");
+        }
+    }
+
     fn faults_of(fields: Fields<'_>) -> Vec<(String, &'static str)> {
         let faults = fields.finish().err().unwrap_or_default();
         faults.into_iter().map(|fault| (fault.param, fault.flaw.code)).collect()

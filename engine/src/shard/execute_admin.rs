@@ -7,6 +7,10 @@ use super::execute::Moment;
 use super::execute_cards_at_once::issue_cards;
 use super::execute_company::{create_company, set_company, set_sso};
 use super::execute_shared_link::{create_shared_link, delete_shared_link, update_shared_link};
+use super::execute_dimension::{
+    change_dimensions, check_dimensions, create_dimension, delete_dimension, tag_transaction,
+    update_dimension,
+};
 use super::state::ShardState;
 use crate::command::admin::{
     AdminCommand, AllowanceChanges, CardChanges, NewCard, NewMember, SettableCardState,
@@ -80,6 +84,14 @@ pub(super) fn execute_admin(
         }
         AdminCommand::DeleteSharedLink(company, id) => {
             delete_shared_link(state, *company, *id, effects)
+        }
+        AdminCommand::CreateDimension(new) => create_dimension(state, moment, new, effects),
+        AdminCommand::UpdateDimension(named, changes) => {
+            update_dimension(state, named, changes, effects)
+        }
+        AdminCommand::DeleteDimension(named) => delete_dimension(state, named, effects),
+        AdminCommand::TagTransaction(company, seq, changes) => {
+            tag_transaction(state, *company, *seq, changes, effects)
         }
     }
 }
@@ -187,9 +199,7 @@ pub(super) fn issued_card(
         return Err(Rejection::CardNumberTaken);
     }
     check_terms(&new.terms)?;
-    if new.dimensions.iter().any(Option::is_some) {
-        return Err(Rejection::DimensionNotFound);
-    }
+    check_dimensions(state, company, &new.dimensions)?;
     let assigned_to = new.assigned_to.map(|id| find_member(state, company, id)).transpose()?;
     let account = account_of(state, company).ok_or(Rejection::CompanyNotFound)?;
     let today = state.day_at(company, moment.at).date;
@@ -268,13 +278,7 @@ fn update_card(
         profile.assigned_to =
             member.map(|id| find_member(state, profile.company, id)).transpose()?;
     }
-    for (current, wanted) in profile.dimensions.iter_mut().zip(changes.dimensions) {
-        match wanted {
-            Some(Some(_)) => return Err(Rejection::DimensionNotFound),
-            Some(None) => *current = None,
-            None => {}
-        }
-    }
+    change_dimensions(state, profile.company, &mut profile.dimensions, &changes.dimensions)?;
     if let Some(address) = &changes.billing_address {
         profile.billing_address.clone_from(address);
         let company = &state.company(profile.company).company;

@@ -13,6 +13,7 @@ mod execute_authorization;
 mod execute_card;
 mod execute_cards_at_once;
 mod execute_company;
+mod execute_dimension;
 mod execute_increment;
 mod execute_keyed;
 mod execute_network;

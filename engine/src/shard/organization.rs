@@ -29,6 +29,8 @@ pub(super) struct Organization {
     pub(super) dimension_by_id: HashMap<DimensionId, DimensionSlot>,
     /// Codes of those that are not deleted.
     pub(super) dimension_codes: BTreeMap<DimensionCode, DimensionSlot>,
+    /// Parents, each with its children.
+    pub(super) dimension_children: BTreeSet<(DimensionSlot, DimensionSlot)>,
     pub(super) links: Vec<SharedLink>,
     pub(super) link_by_id: HashMap<SharedLinkId, SharedLinkSlot>,
     /// Those that are not deleted.
@@ -55,6 +57,13 @@ impl Organization {
         }
         if let Some(code) = dimension.code.clone().filter(|_| !dimension.is_deleted) {
             self.dimension_codes.insert((company, kind, code), slot);
+        }
+        let before = self.dimensions.get(slot.index());
+        if let Some(parent) = before.and_then(|before| before.parent) {
+            self.dimension_children.remove(&(parent, slot));
+        }
+        if let Some(parent) = dimension.parent.filter(|_| !dimension.is_deleted) {
+            self.dimension_children.insert((parent, slot));
         }
         put_at(&mut self.dimensions, slot.index(), dimension.clone());
     }

@@ -14,6 +14,7 @@ mod bounded;
 mod calendar;
 mod cards_at_once;
 mod desk;
+mod dimensions;
 mod driver;
 mod faults;
 mod keyed;
