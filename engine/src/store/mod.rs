@@ -9,6 +9,7 @@
 //! What must not live here: rules, choices, the meaning of a state.
 
 mod audit;
+mod audit_lists;
 mod blocks;
 mod checkpoint;
 mod error;
@@ -19,6 +20,7 @@ pub mod query;
 mod restore;
 mod rows;
 mod runs;
+mod sets;
 mod tables;
 mod watermark;
 mod writing_back;
