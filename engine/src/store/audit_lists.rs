@@ -8,17 +8,17 @@ use super::error::StoreError;
 use super::query::Snapshot;
 use super::rows;
 use super::sets;
-use super::tables::{STATE_PAGES, TAG_MOVES, TRANSACTION_TAGS};
+use super::tables::{TAG_MOVES, TRANSACTION_TAGS};
 use crate::domain::transaction_tags::TagChanges;
 
 impl Snapshot {
     /// Compares the lists that change with what stands in the rows.
-    /// Errors: a page or a row that is not as it was written. Cost: reads every transaction.
+    /// Errors: a page or a row that is not as it was written. Cost: reads every transaction and card.
     pub(super) fn audit_lists(&self) -> Result<Vec<AuditFigure>, StoreError> {
-        let states = sets::compare(&self.table(STATE_PAGES)?, &self.transaction_rows()?)?;
+        let states = sets::compare(self)?;
         let rows = [
-            ("transactions found by their state", states.rows, states.found),
-            ("pages of states off their transactions", 0, states.differing),
+            ("transactions and cards found by their state", states.rows, states.found),
+            ("pages of states off their rows", 0, states.differing),
             ("tags set by hand off the lists of their dimensions", 0, self.differing_moves()?),
         ];
         let figure = |(name, expected, found): (&str, u64, u64)| AuditFigure {

@@ -88,6 +88,7 @@ impl Projection {
         let earlier =
             self.progress.range(..self.first_made()).map(|(seq, row)| (*seq, row)).collect();
         let mut sets = SetChanges::default();
+        cards::note_states(write_txn, &self.card_states, &mut sets)?;
         write_changes(write_txn, &earlier, &mut sets)?;
         let mut entries = self.write_transactions(write_txn, &mut sets)?;
         sets.write(write_txn)?;

@@ -1,15 +1,15 @@
-//! Lists of transactions, each of which can be counted and read from either end: those of one run,
-//! of one dimension with what was tagged by hand, of some classes.
+//! Lists of transactions or cards, each of which can be counted and read from either end: those of
+//! one run, of one dimension with what was tagged by hand, of some classes.
 
 use std::ops::Range;
 
 use redb::ReadOnlyTable;
 
-use super::list::{self, Order};
+use super::list::{self, Listed, Order, Page};
 use crate::domain::ids::{CompanySlot, DimensionId};
 use crate::store::error::StoreError;
 use crate::store::runs::{ChunkKey, RunReader, RunTables};
-use crate::store::sets::{SetReader, TransactionClasses};
+use crate::store::sets::{Classes, SetReader};
 use crate::store::tables::ListKey;
 
 /// Offsets up to this are skipped hit by hit; beyond, the place is searched for.
@@ -18,7 +18,7 @@ const SKIPPED_MAX: usize = 256;
 type Runs<'t> = RunReader<'t, ReadOnlyTable<ChunkKey, &'static [u8]>>;
 type Seqs<'r> = Box<dyn Iterator<Item = Result<u64, StoreError>> + 'r>;
 
-/// A list of transactions.
+/// A list of sequence numbers, or of slots.
 pub(super) enum Hits<'t> {
     /// What a run has under one owner.
     Run {
@@ -43,7 +43,7 @@ pub(super) enum Hits<'t> {
         /// Whose.
         company: CompanySlot,
         /// Which.
-        classes: TransactionClasses,
+        classes: Classes,
     },
 }
 
@@ -93,9 +93,19 @@ impl<'t> Hits<'t> {
         }
     }
 
+    /// The page of those of these numbers that are in the list, and how many there are.
+    pub(super) fn list(&self, seqs: Range<u64>, page: &Page) -> Result<Listed<u64>, StoreError> {
+        let count = self.count(seqs.clone())?;
+        if page.limit == 0 || page.offset as u64 >= count {
+            return Ok(Listed { count, rows: Vec::new() });
+        }
+        let rows = self.page(seqs, page.order, (page.offset, page.limit))?;
+        Ok(Listed { count, rows })
+    }
+
     /// The page of the list that leaves out `offset` of these numbers and has `limit` at most.
     /// Cost: O(limit), and for a great offset O(log n) counts.
-    pub(super) fn page(
+    fn page(
         &self,
         seqs: Range<u64>,
         order: Order,

@@ -12,7 +12,8 @@ use super::Snapshot;
 use super::hits::{Hits, TagMoves};
 use super::list::{Listed, Page};
 use super::transaction::{TransactionRow, TransactionRows};
-use crate::domain::card::Dimensions;
+use crate::domain::card::{DimensionKind, Dimensions};
+use crate::domain::dimension::Dimension;
 use crate::domain::ids::{CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp};
 use crate::store::error::StoreError;
 use crate::store::runs::RunTables;
@@ -73,7 +74,7 @@ impl Snapshot {
         let seqs = authorized_within(&mut rows, page)?;
         let runs = self.runs()?;
         let hits = Hits::of_run(&runs, ListKey::card(card))?;
-        take_page(&hits, seqs, page)?.load(|seq| rows.get(seq))
+        hits.list(seqs, page)?.load(|seq| rows.get(seq))
     }
 }
 
@@ -89,16 +90,6 @@ fn authorized_within(rows: &mut TransactionRows, page: &Page) -> Result<Range<u6
         None => rows.end()?,
     };
     Ok(low..high.max(low))
-}
-
-/// A page of a list, all of which fits.
-fn take_page(hits: &Hits<'_>, seqs: Range<u64>, page: &Page) -> Result<Listed<u64>, StoreError> {
-    let count = hits.count(seqs.clone())?;
-    if page.limit == 0 || page.offset as u64 >= count {
-        return Ok(Listed { count, rows: Vec::new() });
-    }
-    let rows = hits.page(seqs, page.order, (page.offset, page.limit))?;
-    Ok(Listed { count, rows })
 }
 
 /// What is wanted of a transaction, besides its time.
@@ -125,7 +116,7 @@ enum Home {
 }
 
 impl Wanted {
-    /// None where nothing can fit: a dimension is another company's, or was deleted.
+    /// None where nothing can fit: a dimension is another company's, of another kind, or gone.
     fn new(
         snapshot: &Snapshot,
         company: CompanySlot,
@@ -134,14 +125,15 @@ impl Wanted {
         let TransactionFilter { card, member, dimensions, classes, .. } = filter;
         let people = card.map(Filter::Card).into_iter().chain(member.map(Filter::Member));
         let mut filters: Vec<_> = people.collect();
-        let named = dimensions.iter().flatten();
-        for (list, id) in ListKey::dimensions(dimensions).zip(named) {
+        let named = DimensionKind::ALL.into_iter().zip(dimensions);
+        let named = named.filter_map(|(kind, id)| id.map(|id| (kind, id)));
+        for (list, (kind, id)) in ListKey::dimensions(dimensions).zip(named) {
             let home = match snapshot.find_by(DIMENSION_IDS, id.0.as_u128(), &DIMENSIONS)? {
                 None => Home::Unknown,
-                Some(known) if known.company == company && !known.is_deleted => Home::Company,
+                Some(known) if is_of(&known, company, kind) => Home::Company,
                 Some(_) => return Ok(None),
             };
-            filters.push(Filter::Dimension(list, *id, home));
+            filters.push(Filter::Dimension(list, id, home));
         }
         if *classes != TransactionClasses::ALL {
             filters.push(Filter::Classes(*classes));
@@ -151,6 +143,11 @@ impl Wanted {
         }
         Ok(Some(Self { company, filters }))
     }
+}
+
+/// Whether a dimension is one of a company's of this kind, and not gone.
+fn is_of(dimension: &Dimension, company: CompanySlot, kind: DimensionKind) -> bool {
+    dimension.company == company && dimension.kind == kind && !dimension.is_deleted
 }
 
 /// What is asked for lists.
@@ -184,7 +181,7 @@ impl Lists {
             rest.extend([Filter::Company, read]);
         }
         if rest.is_empty() {
-            return take_page(&hits, seqs, page);
+            return hits.list(seqs, page);
         }
         let mut check = Check::new(self, wanted.company, &rest);
         let mut listed = Listed::EMPTY;
@@ -215,7 +212,9 @@ impl Lists {
                 let moves = TagMoves::load(&self.moves, id, seqs)?;
                 Hits::of_dimension(&self.runs, list, moves)
             }
-            Filter::Classes(classes) => Ok(Hits::Classes { sets: &self.sets, company, classes }),
+            Filter::Classes(classes) => {
+                Ok(Hits::Classes { sets: &self.sets, company, classes: classes.into() })
+            }
         }
     }
 
@@ -269,7 +268,9 @@ struct Check<'t> {
 impl<'t> Check<'t> {
     fn new(lists: &'t Lists, company: CompanySlot, filters: &'t [Filter]) -> Self {
         let classes = filters.iter().find_map(|filter| match filter {
-            Filter::Classes(classes) => Some(ClassFilter::new(&lists.sets, company, *classes)),
+            Filter::Classes(classes) => {
+                Some(ClassFilter::new(&lists.sets, company, (*classes).into()))
+            }
             _ => None,
         });
         Self { lists, company, filters, classes }

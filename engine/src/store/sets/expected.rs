@@ -3,18 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use redb::{ReadOnlyTable, ReadableTableMetadata, WriteTransaction};
+use redb::{ReadableTableMetadata, WriteTransaction};
 
 use super::page::{Counts, Members, PAGE_LEN};
 use super::{Class, PageKey, STATE_PAGES, SetKey};
+use crate::domain::ids::CompanySlot;
 use crate::store::error::StoreError;
-use crate::store::query::TransactionRows;
+use crate::store::query::Snapshot;
 
-/// Makes all sets anew from the rows.
-/// Cost: reads every transaction.
+/// Makes all sets anew from the rows as a snapshot has them.
+/// Cost: reads every transaction and every card.
 pub(in crate::store) fn rebuild(
     write_txn: &WriteTransaction,
-    rows: &TransactionRows,
+    rows: &Snapshot,
 ) -> Result<(), StoreError> {
     write_txn.delete_table(STATE_PAGES)?;
     let mut pages = write_txn.open_table(STATE_PAGES)?;
@@ -31,7 +32,7 @@ pub(in crate::store) fn rebuild(
 /// How the sets compare with the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct Compared {
-    /// How many transactions there are.
+    /// How many transactions and cards there are.
     pub(in crate::store) rows: u64,
     /// How many of them are in the set of their class.
     pub(in crate::store) found: u64,
@@ -40,11 +41,10 @@ pub(in crate::store) struct Compared {
 }
 
 /// Compares the sets with the rows.
-/// Errors: `Damaged` if a page or a sum is not as it was written. Cost: reads every transaction.
-pub(in crate::store) fn compare(
-    pages: &ReadOnlyTable<SetKey, &'static [u8]>,
-    rows: &TransactionRows,
-) -> Result<Compared, StoreError> {
+/// Errors: `Damaged` if a page or a sum is not as it was written.
+/// Cost: reads every transaction and every card.
+pub(in crate::store) fn compare(rows: &Snapshot) -> Result<Compared, StoreError> {
+    let pages = rows.table(STATE_PAGES)?;
     let mut compared = Compared::default();
     let mut expected_rows = 0;
     let mut found_rows = 0;
@@ -70,33 +70,56 @@ pub(in crate::store) fn compare(
     Ok(compared)
 }
 
-/// Hands every page that has members to `visit`, in the order of their numbers, and returns the sums.
+/// Hands every page that has members to `visit`, those of transactions and those of cards each in
+/// the order of their numbers, and returns the sums.
 fn each_page(
-    rows: &TransactionRows,
-    mut visit: impl FnMut(PageKey, &Members) -> Result<(), StoreError>,
+    rows: &Snapshot,
+    visit: impl FnMut(PageKey, &Members) -> Result<(), StoreError>,
 ) -> Result<BTreeMap<SetKey, Counts>, StoreError> {
-    let mut sums: BTreeMap<SetKey, Counts> = BTreeMap::new();
-    let mut at_hand: BTreeMap<PageKey, Members> = BTreeMap::new();
-    let mut flush = |at_hand: &mut BTreeMap<PageKey, Members>| {
-        while let Some((page, members)) = at_hand.pop_first() {
-            let (sum, place) = page.sum();
-            sums.entry(sum).or_insert(Counts::NONE).set(place, members.count());
-            visit(page, &members)?;
-        }
-        Ok::<_, StoreError>(())
-    };
-    let mut number = 0;
-    rows.each(0..u64::MAX, |row, view, newer| {
-        if row.number / PAGE_LEN != number {
-            flush(&mut at_hand)?;
-            number = row.number / PAGE_LEN;
-        }
+    let mut pages = Pages { sums: BTreeMap::new(), at_hand: BTreeMap::new(), number: 0, visit };
+    rows.transaction_rows()?.each(0..u64::MAX, |row, view, newer| {
         let state = newer.map_or_else(|| view.state(), |progress| progress.state);
-        let class = Class::of(view.kind(), state);
-        let page = PageKey::of(view.company().0, class, row.number);
-        at_hand.entry(page).or_insert(Members::NONE).insert(row.number % PAGE_LEN);
-        Ok(())
+        pages.take(view.company(), Class::of(view.kind(), state), row.number)
     })?;
-    flush(&mut at_hand)?;
-    Ok(sums)
+    pages.flush()?;
+    let mut taken = Ok(());
+    rows.card_tables()?.each(|card| {
+        let class = Class::of_card(card.record.usage.state);
+        let slot = u64::from(card.profile.slot.0);
+        if taken.is_ok() {
+            taken = pages.take(card.profile.company, class, slot);
+        }
+    })?;
+    taken?;
+    pages.flush()?;
+    Ok(pages.sums)
+}
+
+/// Pages on their way: those of one number are at hand.
+struct Pages<F> {
+    sums: BTreeMap<SetKey, Counts>,
+    at_hand: BTreeMap<PageKey, Members>,
+    number: u64,
+    visit: F,
+}
+
+impl<F: FnMut(PageKey, &Members) -> Result<(), StoreError>> Pages<F> {
+    fn take(&mut self, company: CompanySlot, class: Class, number: u64) -> Result<(), StoreError> {
+        let page = PageKey::of(company.0, class, number);
+        if page.page != self.number {
+            self.flush()?;
+            self.number = page.page;
+        }
+        self.at_hand.entry(page).or_insert(Members::NONE).insert(number % PAGE_LEN);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        while let Some((page, members)) = self.at_hand.pop_first() {
+            let (sum, place) = page.sum();
+            self.sums.entry(sum).or_insert(Counts::NONE).set(place, members.count());
+            (self.visit)(page, &members)?;
+        }
+        Ok(())
+    }
 }

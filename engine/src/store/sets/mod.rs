@@ -1,14 +1,14 @@
-//! Sets of transactions: which of a company's stand in one state, as pages of bits.
+//! Sets of transactions and of cards: which of a company's stand in one state, as pages of bits.
 //!
 //! A transaction is in one class of its company at a time: its state, and whether it is a
-//! verification. A set is the class's members, cut into pages of 8,192 sequence numbers; above them
-//! stand sums, one for each 256 pages, so that a count reads one page and one sum at either end and
-//! a sum for each two million transactions between.
+//! verification; a card is in the class of its state. A set is the class's members, cut into pages
+//! of 8,192 sequence numbers or slots; above them stand sums, one for each 256 pages, so that a
+//! count reads one page and one sum at either end and a sum for each two million numbers between.
 //!
 //! | `state_pages`, key | value |
 //! |---|---|
-//! | company, class, 0, sequence / 8,192 | the page: its members |
-//! | company, class, 1, sequence / 2,097,152 | the sum: how many members each of its pages has |
+//! | company, class, 0, number / 8,192 | the page: its members |
+//! | company, class, 1, number / 2,097,152 | the sum: how many members each of its pages has |
 //!
 //! INVARIANT: sets change in the commit that changes the rows they follow from; a page or a sum
 //! without members is not there.
@@ -23,23 +23,18 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-use redb::TableDefinition;
-
 use super::error::StoreError;
+use super::tables::STATE_PAGES;
 use page::PAGE_LEN;
 
-pub(in crate::store) use class::Class;
 pub use class::TransactionClasses;
+pub(in crate::store) use class::{Class, Classes};
 pub(in crate::store) use expected::{Compared, compare, rebuild};
 pub(in crate::store) use read::{ClassFilter, SetReader};
 pub(in crate::store) use write::SetChanges;
 
 /// Company, class, level, and the number of the page or sum.
 pub(in crate::store) type SetKey = (u32, u8, u8, u64);
-
-/// The sets, cut into pages.
-pub(in crate::store) const STATE_PAGES: TableDefinition<'_, SetKey, &[u8]> =
-    TableDefinition::new("state_pages");
 
 const PAGES: u8 = 0;
 const SUMS: u8 = 1;
@@ -55,9 +50,9 @@ struct PageKey {
 }
 
 impl PageKey {
-    /// The page that a transaction is in.
-    const fn of(company: u32, class: Class, seq: u64) -> Self {
-        Self { company, class, page: seq / PAGE_LEN }
+    /// The page that a number is in.
+    const fn of(company: u32, class: Class, number: u64) -> Self {
+        Self { company, class, page: number / PAGE_LEN }
     }
 
     /// Where the page stands.

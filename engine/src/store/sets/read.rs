@@ -5,7 +5,7 @@ use std::ops::Range;
 use redb::{ReadOnlyTable, ReadTransaction};
 
 use super::page::{Counts, Members, PAGE_LEN};
-use super::{Class, PAGES, PageKey, STATE_PAGES, SUMS, TransactionClasses};
+use super::{Class, PAGES, PageKey, STATE_PAGES, SUMS, Classes};
 use crate::domain::ids::CompanySlot;
 use crate::store::error::StoreError;
 use crate::store::query::Order;
@@ -22,12 +22,12 @@ impl SetReader {
         Ok(Self { pages: read_txn.open_table(STATE_PAGES)? })
     }
 
-    /// How many transactions of a company are of these classes and have one of these numbers.
+    /// How many of a company are of these classes and have one of these numbers.
     /// Cost: for each class a page and a sum at either end, and a sum for each two million numbers.
     pub(in crate::store) fn count(
         &self,
         company: CompanySlot,
-        classes: TransactionClasses,
+        classes: Classes,
         seqs: Range<u64>,
     ) -> Result<u64, StoreError> {
         let mut count = 0;
@@ -39,12 +39,12 @@ impl SetReader {
         Ok(count)
     }
 
-    /// The transactions of a company that are of these classes and have one of these numbers.
+    /// What of a company is of these classes and has one of these numbers.
     /// Cost: for each class a page for every page that has one.
     pub(in crate::store) fn scan(
         &self,
         company: CompanySlot,
-        classes: TransactionClasses,
+        classes: Classes,
         seqs: Range<u64>,
         order: Order,
     ) -> SetScan<'_> {
@@ -82,7 +82,7 @@ impl SetReader {
     fn united(
         &self,
         company: CompanySlot,
-        classes: TransactionClasses,
+        classes: Classes,
         page: u64,
     ) -> Result<Members, StoreError> {
         let mut united = Members::NONE;
@@ -98,7 +98,7 @@ impl SetReader {
     fn next_page(
         &self,
         company: CompanySlot,
-        classes: TransactionClasses,
+        classes: Classes,
         pages: &Range<u64>,
         order: Order,
     ) -> Result<Option<u64>, StoreError> {
@@ -134,7 +134,7 @@ impl SetReader {
 pub(in crate::store) struct SetScan<'r> {
     reader: &'r SetReader,
     company: CompanySlot,
-    classes: TransactionClasses,
+    classes: Classes,
     /// The numbers that are still to be looked at, but those at hand.
     seqs: Range<u64>,
     order: Order,
@@ -192,26 +192,26 @@ impl Iterator for SetScan<'_> {
     }
 }
 
-/// Tells of one transaction after the other whether it is of some classes; neighbours cost one read.
+/// Tells of one number after the other whether it is of some classes; neighbours cost one read.
 #[derive(Debug)]
 pub(in crate::store) struct ClassFilter<'r> {
     reader: &'r SetReader,
     company: CompanySlot,
-    classes: TransactionClasses,
+    classes: Classes,
     at_hand: Option<(u64, Members)>,
 }
 
 impl<'r> ClassFilter<'r> {
-    /// Of a company's transactions, those of these classes.
+    /// What of a company is of these classes.
     pub(in crate::store) const fn new(
         reader: &'r SetReader,
         company: CompanySlot,
-        classes: TransactionClasses,
+        classes: Classes,
     ) -> Self {
         Self { reader, company, classes, at_hand: None }
     }
 
-    /// Whether this transaction is of the company and of one of the classes.
+    /// Whether this number is of the company and of one of the classes.
     pub(in crate::store) fn accepts(&mut self, seq: u64) -> Result<bool, StoreError> {
         let page = seq / PAGE_LEN;
         if let Some((_, members)) = self.at_hand.as_ref().filter(|(at_hand, _)| *at_hand == page) {

@@ -125,21 +125,21 @@ impl Life {
         let mut expected: Vec<u64> = self
             .model
             .range(seqs.clone())
-            .filter(|(_, (of, class))| *of == company && classes.contains(*class))
+            .filter(|(_, (of, class))| *of == company && Classes::from(classes).contains(*class))
             .map(|(seq, _)| *seq)
             .collect();
         let reader = reader(&self.database);
-        let count = reader.count(company, classes, seqs.clone()).unwrap();
+        let count = reader.count(company, classes.into(), seqs.clone()).unwrap();
         assert_eq!(count, expected.len() as u64, "{company:?} {classes:?} {seqs:?}");
         let scan = |order| -> Vec<u64> {
-            reader.scan(company, classes, seqs.clone(), order).map(Result::unwrap).collect()
+            reader.scan(company, classes.into(), seqs.clone(), order).map(Result::unwrap).collect()
         };
         assert_eq!(scan(Order::OldestFirst), expected, "{company:?} {classes:?} {seqs:?}");
         expected.reverse();
         assert_eq!(scan(Order::NewestFirst), expected, "{company:?} {classes:?} {seqs:?}");
-        let mut filter = ClassFilter::new(&reader, company, classes);
+        let mut filter = ClassFilter::new(&reader, company, classes.into());
         for (seq, (of, class)) in self.model.iter().step_by(37) {
-            let accepts = *of == company && classes.contains(*class);
+            let accepts = *of == company && Classes::from(classes).contains(*class);
             assert_eq!(filter.accepts(*seq).unwrap(), accepts, "{seq}");
         }
     }
@@ -171,16 +171,49 @@ fn classes_are_states_and_kinds() {
         let is_verification = kind == TransactionKind::Verification;
         let is_declined = state == TransactionState::Declined;
         let every = TransactionClasses::ALL;
-        assert!(every.contains(class) && TransactionClasses::default() == every);
-        assert_eq!(every.without_declines().contains(class), !is_declined);
-        assert_eq!(every.without_verifications().contains(class), !is_verification);
+        assert!(Classes::from(every).contains(class) && TransactionClasses::default() == every);
+        assert_eq!(Classes::from(every.without_declines()).contains(class), !is_declined);
+        assert_eq!(Classes::from(every.without_verifications()).contains(class), !is_verification);
         for wanted in STATES {
             let classes = TransactionClasses::in_states(&[wanted]);
-            assert_eq!(classes.contains(class), wanted == state);
+            assert_eq!(Classes::from(classes).contains(class), wanted == state);
         }
     }
     assert_eq!(TransactionClasses::in_states(&STATES), TransactionClasses::ALL);
-    assert_eq!(TransactionClasses::in_states(&[]).each().count(), 0);
+    assert_eq!(Classes::from(TransactionClasses::in_states(&[])).each().count(), 0);
+}
+
+#[test]
+fn a_card_goes_to_the_class_of_its_state_wherever_it_was() {
+    use crate::domain::card::CardState;
+    let database = database();
+    let company = CompanySlot(2);
+    let states =
+        [CardState::Unactivated, CardState::Active, CardState::Suspended, CardState::Terminated];
+    let mut random = 5;
+    let mut model = BTreeMap::new();
+    for _ in 0..200 {
+        let slot = next_random(&mut random) % 20 * 1_000;
+        let state = states[usize::try_from(next_random(&mut random) % 4).unwrap()];
+        let write_txn = database.begin_write().unwrap();
+        let mut changes = SetChanges::default();
+        {
+            let pages = write_txn.open_table(STATE_PAGES).unwrap();
+            changes.set_card(&pages, company, Class::of_card(state), slot).unwrap();
+        }
+        changes.write(&write_txn).unwrap();
+        write_txn.commit().unwrap();
+        model.insert(slot, state);
+    }
+    let reader = reader(&database);
+    for wanted in states {
+        let expected: Vec<u64> =
+            model.iter().filter(|(_, state)| **state == wanted).map(|(slot, _)| *slot).collect();
+        let classes = Classes::of_cards(&[wanted]);
+        let found = reader.scan(company, classes, 0..u64::MAX, Order::OldestFirst);
+        assert_eq!(found.map(Result::unwrap).collect::<Vec<_>>(), expected, "{wanted:?}");
+        assert_eq!(reader.count(company, classes, 0..u64::MAX).unwrap(), expected.len() as u64);
+    }
 }
 
 #[test]
@@ -252,9 +285,9 @@ fn a_transaction_that_is_elsewhere_is_refused() {
     joins.join(CompanySlot(1), pending, 4);
     write(&database, &joins).unwrap();
     let again = write(&database, &joins).unwrap_err().to_string();
-    assert!(again.contains("transaction 4 is in the set of its next state already"), "{again}");
+    assert!(again.contains("number 4 of company 1 is in the set of its next state already"), "{again}");
     let mut leaves = SetChanges::default();
     leaves.go(CompanySlot(1), (completed, pending), 9);
     let missing = write(&database, &leaves).unwrap_err().to_string();
-    assert!(missing.contains("transaction 9"), "{missing}");
+    assert!(missing.contains("number 9 of company 1 is not in the set of its state"), "{missing}");
 }

@@ -20,24 +20,49 @@ struct PageChange {
 }
 
 impl SetChanges {
-    /// A new transaction is of this class.
-    pub(in crate::store) fn join(&mut self, company: CompanySlot, class: Class, seq: u64) {
-        let page = self.0.entry(PageKey::of(company.0, class, seq)).or_default();
-        page.joined.push(seq);
+    /// A new number is of this class.
+    pub(in crate::store) fn join(&mut self, company: CompanySlot, class: Class, number: u64) {
+        let page = self.0.entry(PageKey::of(company.0, class, number)).or_default();
+        page.joined.push(number);
     }
 
-    /// A transaction goes from one class to another.
-    pub(in crate::store) fn go(&mut self, company: CompanySlot, (from, to): (Class, Class), seq: u64) {
+    /// A number goes from one class to another.
+    pub(in crate::store) fn go(
+        &mut self,
+        company: CompanySlot,
+        (from, to): (Class, Class),
+        number: u64,
+    ) {
         if from == to {
             return;
         }
-        self.join(company, to, seq);
-        let page = self.0.entry(PageKey::of(company.0, from, seq)).or_default();
-        page.left.push(seq);
+        self.join(company, to, number);
+        let page = self.0.entry(PageKey::of(company.0, from, number)).or_default();
+        page.left.push(number);
+    }
+
+    /// A card is of this class now, whatever it was before.
+    pub(in crate::store) fn set_card(
+        &mut self,
+        pages: &impl ReadableTable<SetKey, &'static [u8]>,
+        company: CompanySlot,
+        class: Class,
+        slot: u64,
+    ) -> Result<(), StoreError> {
+        for before in Class::CARDS {
+            let key = PageKey::of(company.0, before, slot).key();
+            let Some(bytes) = pages.get(key)? else { continue };
+            if Members::parse(key, bytes.value())?.contains(slot % PAGE_LEN) {
+                self.go(company, (before, class), slot);
+                return Ok(());
+            }
+        }
+        self.join(company, class, slot);
+        Ok(())
     }
 
     /// Writes the changed pages and the sums over them.
-    /// Errors: `Inconsistent` if a transaction is not where it leaves, or is already where it comes.
+    /// Errors: `Inconsistent` if a number is not where it leaves, or is already where it comes.
     /// Cost: one page and one sum for each company and class in each 8,192 sequence numbers.
     pub(in crate::store) fn write(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
         if self.0.is_empty() {
@@ -73,11 +98,13 @@ impl PageChange {
     ) -> Result<usize, StoreError> {
         let stored = pages.get(key)?.map(|bytes| Members::parse(key, bytes.value()));
         let mut members = stored.transpose()?.unwrap_or(Members::NONE);
-        for seq in &self.left {
-            check(members.remove(seq % PAGE_LEN), *seq, "is not in the set of its state")?;
+        for number in &self.left {
+            let was_there = members.remove(number % PAGE_LEN);
+            check(was_there, key, *number, "is not in the set of its state")?;
         }
-        for seq in &self.joined {
-            check(members.insert(seq % PAGE_LEN), *seq, "is in the set of its next state already")?;
+        for number in &self.joined {
+            let is_new = members.insert(number % PAGE_LEN);
+            check(is_new, key, *number, "is in the set of its next state already")?;
         }
         let count = members.count();
         if count == 0 {
@@ -89,9 +116,11 @@ impl PageChange {
     }
 }
 
-fn check(is_right: bool, seq: u64, what: &str) -> Result<(), StoreError> {
+fn check(is_right: bool, key: SetKey, number: u64, what: &str) -> Result<(), StoreError> {
     if is_right {
         return Ok(());
     }
-    Err(StoreError::Inconsistent { what: format!("transaction {seq} {what}") })
+    let (company, class, ..) = key;
+    let what = format!("number {number} of company {company} {what}, class {class}");
+    Err(StoreError::Inconsistent { what })
 }
