@@ -103,8 +103,7 @@ fn measure_cell(
     budget: Duration,
 ) -> Outcome<()> {
     let mut random = Random::new(7);
-    let questions: Vec<Question> =
-        (0..QUESTIONS_MAX).map(|_| cell.question(&mut random)).collect();
+    let questions: Vec<Question> = (0..QUESTIONS_MAX).map(|_| cell.question(&mut random)).collect();
     let own = measure_questions(&questions, budget, |question| stored.answer(question))?;
     let mut line = format!("| {} | {} | {}", cell.name(), own.count, own.latency);
     if let Some(peer) = peer {

@@ -128,7 +128,8 @@ impl Cell<'_> {
 
     /// A category has a thirtieth of all.
     fn offset(&self) -> u64 {
-        let deepest = if self.name == "category" { self.history.size / 50 } else { self.history.size / 4 };
+        let deepest =
+            if self.name == "category" { self.history.size / 50 } else { self.history.size / 4 };
         if self.span == Span::Deep { DEEP.min(deepest) } else { 0 }
     }
 }

@@ -118,7 +118,8 @@ impl Filling<'_> {
 
     fn take(&mut self, projection: &mut Projection, row: &Row) -> Outcome<()> {
         let state = if row.is_late { TransactionState::Pending } else { row.state };
-        let made = Effect::Transaction(Box::new(record_of(row)?), Box::new(progress_of(row, state)));
+        let made =
+            Effect::Transaction(Box::new(record_of(row)?), Box::new(progress_of(row, state)));
         self.project(projection, row.at, made);
         if row.dimensions != row.made_with {
             let mut tags = TagChanges::default();
@@ -133,12 +134,7 @@ impl Filling<'_> {
     }
 
     /// Writes a run; what was waiting becomes completed in a run of its own.
-    fn commit(
-        &mut self,
-        projection: Projection,
-        at: Timestamp,
-        kind: CommitKind,
-    ) -> Outcome<()> {
+    fn commit(&mut self, projection: Projection, at: Timestamp, kind: CommitKind) -> Outcome<()> {
         self.write(&projection, kind)?;
         let mut changes = Projection::default();
         for seq in std::mem::take(&mut self.late) {

@@ -255,8 +255,8 @@ fn parse_classes(query: &mut Query) -> TransactionClasses {
     let states = query.parsed("state", parse_states, || {
         Flaw::new("unknown_value", "must be transaction states with commas between them")
     });
-    let mut classes = states
-        .map_or(TransactionClasses::ALL, |states| TransactionClasses::in_states(&states));
+    let mut classes =
+        states.map_or(TransactionClasses::ALL, |states| TransactionClasses::in_states(&states));
     if query.flag("exclude_declines") {
         classes = classes.without_declines();
     }

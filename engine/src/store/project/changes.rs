@@ -79,11 +79,7 @@ struct Tables<'txn> {
 
 impl Tables<'_> {
     /// The block that holds a transaction, with all that changes in it from there on.
-    fn block_of(
-        &self,
-        seq: u64,
-        changes: &EarlierChanges<'_>,
-    ) -> Result<ChangedBlock, StoreError> {
+    fn block_of(&self, seq: u64, changes: &EarlierChanges<'_>) -> Result<ChangedBlock, StoreError> {
         let found = self.blocks.range(..=seq)?.next_back().transpose()?;
         let Some((key, value)) = found else { return Err(no_such_transaction(seq)) };
         let block = Block::parse(TRANSACTION_BLOCKS, key.value(), value.value())?;
@@ -108,9 +104,8 @@ impl Tables<'_> {
     ) -> Result<Option<TransactionState>, StoreError> {
         let row = rows::pack(|bytes| append_progress(bytes, progress));
         let before = self.changes.insert(seq, row.as_slice())?;
-        let before = before.map(|row| {
-            rows::unpack(TRANSACTION_CHANGES.name(), row.value(), parse_progress)
-        });
+        let before =
+            before.map(|row| rows::unpack(TRANSACTION_CHANGES.name(), row.value(), parse_progress));
         Ok(before.transpose()?.map(|progress| progress.state))
     }
 

@@ -11,6 +11,7 @@ mod cards;
 mod changes;
 mod indexes;
 mod organization;
+mod tags;
 mod write;
 
 pub(in crate::store) use changes::no_such_transaction;

@@ -74,10 +74,7 @@ fn set_carried(
 }
 
 /// The dimensions a transaction was made with.
-fn made_with(
-    blocks: &Table<'_, u64, &'static [u8]>,
-    seq: u64,
-) -> Result<Dimensions, StoreError> {
+fn made_with(blocks: &Table<'_, u64, &'static [u8]>, seq: u64) -> Result<Dimensions, StoreError> {
     let found = blocks.range(..=seq)?.next_back().transpose()?;
     let Some((key, value)) = found else { return Err(no_such_transaction(seq)) };
     let block = Block::parse(TRANSACTION_BLOCKS, key.value(), value.value())?;

@@ -7,7 +7,7 @@ use redb::{Key, ReadableTable, Value, WriteTransaction};
 use serde::Serialize;
 
 use super::changes::{append_changed, no_such_transaction, unreadable, write_changes};
-use super::{PackedRows, Projection, cards, indexes};
+use super::{PackedRows, Projection, cards, indexes, tags};
 use crate::domain::ids::Timestamp;
 use crate::journal::ChainPosition;
 use crate::limits;
@@ -92,6 +92,7 @@ impl Projection {
         write_changes(write_txn, &earlier, &mut sets)?;
         let mut entries = self.write_transactions(write_txn, &mut sets)?;
         sets.write(write_txn)?;
+        tags::write_tags(write_txn, &self.organization.tags)?;
         append_rows(write_txn, LINE_BLOCKS, &self.lines)?;
         self.write_postings(write_txn)?;
         entries.add(RunKind::AccountLines, &self.account_lines);

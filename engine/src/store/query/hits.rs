@@ -60,7 +60,11 @@ impl<'t> Hits<'t> {
         moves: TagMoves,
     ) -> Result<Self, StoreError> {
         let (runs, owner) = (tables.reader(list.kind)?, list.owner);
-        Ok(if moves.is_empty() { Self::Run { runs, owner } } else { Self::Tagged { runs, owner, moves } })
+        Ok(if moves.is_empty() {
+            Self::Run { runs, owner }
+        } else {
+            Self::Tagged { runs, owner, moves }
+        })
     }
 
     /// How many of these numbers are in the list.
@@ -82,9 +86,9 @@ impl<'t> Hits<'t> {
             Self::Run { runs, owner } => Box::new(runs.scan(*owner, seqs, order)),
             Self::Tagged { runs, owner, moves } => {
                 let made = runs.scan(*owner, seqs.clone(), order);
-                let kept = made.filter(|seq| {
-                    !matches!(seq, Ok(seq) if moves.taken_off.binary_search(seq).is_ok())
-                });
+                let kept = made.filter(
+                    |seq| !matches!(seq, Ok(seq) if moves.taken_off.binary_search(seq).is_ok()),
+                );
                 Box::new(Merged::new(kept, moves.put_on_within(&seqs, order), order))
             }
             Self::Classes { sets, company, classes } => {
@@ -133,9 +137,8 @@ impl<'t> Hits<'t> {
         let Range { start, end } = seqs;
         match order {
             Order::NewestFirst => {
-                let bound = list::partition_point(start, end, |seq| {
-                    Ok(self.count(seq..end)? > offset)
-                })?;
+                let bound =
+                    list::partition_point(start, end, |seq| Ok(self.count(seq..end)? > offset))?;
                 Ok(start..bound)
             }
             Order::OldestFirst => {

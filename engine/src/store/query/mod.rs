@@ -28,8 +28,8 @@ pub use list::{Listed, Order, Page};
 pub use organization::RequisitionFilter;
 pub use recall::{HoldsDue, PurchaseKey, Recalled};
 pub use statement_line::{LineFilter, LineSpan};
-pub(super) use transaction::TransactionRows;
 pub use transaction::TransactionRow;
+pub(super) use transaction::TransactionRows;
 pub use transaction_list::TransactionFilter;
 
 use super::blocks::{BlockReader, BlockTable};

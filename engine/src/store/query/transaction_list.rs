@@ -233,7 +233,8 @@ impl Lists {
             Filter::Company | Filter::Classes(_) => Ok(true),
             Filter::Dimension(.., home) => Ok(home == Home::Company),
             Filter::Card(_) | Filter::Member(_) => {
-                let first = hits.scan(seqs.clone(), super::Order::OldestFirst).next().transpose()?;
+                let first =
+                    hits.scan(seqs.clone(), super::Order::OldestFirst).next().transpose()?;
                 let Some(first) = first else { return Ok(true) };
                 rows.look_at(first, |row| row.company() == company)
             }
@@ -252,7 +253,9 @@ impl Lists {
         }
         rows.look_at(seq, |row| {
             let made_with = row.dimensions();
-            ListKey::dimensions(&made_with).zip(made_with.iter().flatten()).any(|made| made == (list, &id))
+            ListKey::dimensions(&made_with)
+                .zip(made_with.iter().flatten())
+                .any(|made| made == (list, &id))
         })
     }
 }

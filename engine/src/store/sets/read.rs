@@ -5,7 +5,7 @@ use std::ops::Range;
 use redb::{ReadOnlyTable, ReadTransaction};
 
 use super::page::{Counts, Members, PAGE_LEN};
-use super::{Class, PAGES, PageKey, STATE_PAGES, SUMS, Classes};
+use super::{Class, Classes, PAGES, PageKey, STATE_PAGES, SUMS};
 use crate::domain::ids::CompanySlot;
 use crate::store::error::StoreError;
 use crate::store::query::Order;

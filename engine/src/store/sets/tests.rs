@@ -121,7 +121,11 @@ impl Life {
     }
 
     fn check(&mut self) {
-        let (company, seqs, classes) = (CompanySlot(1 - u32::try_from(self.below(6) / 4).unwrap()), self.seqs(), self.classes());
+        let (company, seqs, classes) = (
+            CompanySlot(1 - u32::try_from(self.below(6) / 4).unwrap()),
+            self.seqs(),
+            self.classes(),
+        );
         let mut expected: Vec<u64> = self
             .model
             .range(seqs.clone())
@@ -162,10 +166,8 @@ proptest! {
 
 #[test]
 fn classes_are_states_and_kinds() {
-    let all: Vec<_> = STATES
-        .into_iter()
-        .flat_map(|state| KINDS.map(|kind| (kind, state)))
-        .collect();
+    let all: Vec<_> =
+        STATES.into_iter().flat_map(|state| KINDS.map(|kind| (kind, state))).collect();
     for (kind, state) in all {
         let class = Class::of(kind, state);
         let is_verification = kind == TransactionKind::Verification;
@@ -231,7 +233,9 @@ fn a_page_has_the_shorter_form_and_reads_back() {
 #[test]
 fn bytes_of_pages_and_sums_stay_as_they_are() {
     let mut members = Members::NONE;
-    [0, 258, 8_191].map(|place| members.insert(place));
+    for place in [0, 258, 8_191] {
+        members.insert(place);
+    }
     let bytes = members.to_bytes((1, 2, PAGES, 3));
     assert_eq!(bytes[4..], [1, 0, 3, 0, 0, 0, 2, 1, 255, 31]);
     let mut counts = Counts::NONE;
@@ -246,7 +250,9 @@ fn bytes_of_pages_and_sums_stay_as_they_are() {
 fn any_flipped_bit_and_any_other_place_is_refused() {
     let key = (1, 2, PAGES, 3);
     let mut members = Members::NONE;
-    [5, 6, 700].map(|place| members.insert(place));
+    for place in [5, 6, 700] {
+        members.insert(place);
+    }
     let bytes = members.to_bytes(key);
     for bit in 0..bytes.len() * 8 {
         let mut damaged = bytes.clone();
@@ -285,7 +291,10 @@ fn a_transaction_that_is_elsewhere_is_refused() {
     joins.join(CompanySlot(1), pending, 4);
     write(&database, &joins).unwrap();
     let again = write(&database, &joins).unwrap_err().to_string();
-    assert!(again.contains("number 4 of company 1 is in the set of its next state already"), "{again}");
+    assert!(
+        again.contains("number 4 of company 1 is in the set of its next state already"),
+        "{again}"
+    );
     let mut leaves = SetChanges::default();
     leaves.go(CompanySlot(1), (completed, pending), 9);
     let missing = write(&database, &leaves).unwrap_err().to_string();
