@@ -268,7 +268,7 @@ fn tables_from_before_there_were_sets_get_them_when_they_are_opened() {
         meta.insert(META_FORMAT, 2_u32.to_le_bytes().as_slice()).unwrap();
     });
     let store = store.unwrap();
-    let mut records = journal(42, 200);
+    let mut records = journal(42, 400);
     // What such tables could not have.
     for record in &mut records {
         record.effects.retain(|effect| !matches!(effect, Effect::TransactionTags(..)));
