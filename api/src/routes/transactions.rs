@@ -10,7 +10,9 @@ use cardswitch_engine::domain::transaction::{
     BankAccount, TransactionKind, TransactionRecord, TransactionState,
 };
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Listed, TransactionFilter, TransactionRow};
+use cardswitch_engine::store::query::{
+    Listed, TransactionClasses, TransactionFilter, TransactionRow,
+};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
@@ -24,6 +26,7 @@ use crate::openapi::words;
 use crate::state::AppState;
 use crate::wire::amount::Amount;
 use crate::wire::currency::render_currency;
+use crate::wire::fault::Flaw;
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::query::Query;
 use crate::wire::reference::{
@@ -257,6 +260,12 @@ pub struct TransactionFilters {
     pub label: Option<Uuid>,
     /// Of this location.
     pub location: Option<Uuid>,
+    /// In one of these states; several with commas between them (extension).
+    pub state: Option<String>,
+    /// Without declined ones, where `true` (extension).
+    pub exclude_declines: Option<bool>,
+    /// Without checks of a card that moved no money, where `true` (extension).
+    pub exclude_verifications: Option<bool>,
     /// By what the list is ordered; `-` for the newest first.
     #[param(pattern = "^-?(created_at|time)$", default = "-created_at")]
     pub ordering: Option<String>,
@@ -279,6 +288,7 @@ impl ListTransactionsRequest {
                 before: query.time("before"),
                 after: query.time("after"),
                 dimensions: DIMENSION_FIELDS.map(|name| query.id(name).map(DimensionId)),
+                classes: parse_classes(query),
                 ..TransactionFilter::default()
             },
         }
@@ -300,6 +310,39 @@ impl ListTransactionsRequest {
         }
         Ok(Some(filter))
     }
+}
+
+/// Extension: the filters by state and kind.
+fn parse_classes(query: &mut Query) -> TransactionClasses {
+    let states = query.parsed("state", parse_states, || {
+        Flaw::new("unknown_value", "must be transaction states with commas between them")
+    });
+    let mut classes =
+        states.map_or(TransactionClasses::ALL, |states| TransactionClasses::in_states(&states));
+    if query.flag("exclude_declines") {
+        classes = classes.without_declines();
+    }
+    if query.flag("exclude_verifications") {
+        classes = classes.without_verifications();
+    }
+    classes
+}
+
+/// States with commas between them; none where there is none among the commas.
+fn parse_states(text: &str) -> Option<Vec<TransactionState>> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let states: Vec<_> = names.map(parse_state).collect::<Option<_>>()?;
+    (!states.is_empty()).then_some(states)
+}
+
+fn parse_state(text: &str) -> Option<TransactionState> {
+    let states = [
+        TransactionState::Pending,
+        TransactionState::Completed,
+        TransactionState::Declined,
+        TransactionState::Canceled,
+    ];
+    states.into_iter().find(|state| render_state(*state) == text)
 }
 
 /// Lists transactions, declined ones too, the newest first.
