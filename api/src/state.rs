@@ -10,8 +10,8 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::submission::SubmitError;
 
-use crate::idempotency::Claim;
 use crate::config::Compat;
+use crate::idempotency::Claim;
 use crate::issuing::CardNumbers;
 use crate::receipts::ReceiptFiles;
 use crate::secrets::Secrets;

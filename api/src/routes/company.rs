@@ -5,8 +5,8 @@ use axum::extract::State;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::company::{Company, SingleSignOn};
 use serde::Serialize;
-use utoipa::ToSchema;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::input::JsonBody;

@@ -6,11 +6,11 @@
 use super::execute::Moment;
 use super::execute_cards_at_once::issue_cards;
 use super::execute_company::{create_company, set_company, set_sso};
-use super::execute_shared_link::{create_shared_link, delete_shared_link, update_shared_link};
 use super::execute_dimension::{
     change_dimensions, check_dimensions, create_dimension, delete_dimension, tag_transaction,
     update_dimension,
 };
+use super::execute_shared_link::{create_shared_link, delete_shared_link, update_shared_link};
 use super::state::ShardState;
 use crate::command::admin::{
     AdminCommand, AllowanceChanges, CardChanges, NewCard, NewMember, SettableCardState,

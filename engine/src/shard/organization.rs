@@ -121,13 +121,11 @@ pub(super) struct KeyedAnswers {
 
 impl KeyedAnswers {
     /// What a key was used for.
-    #[cfg(test)]
     pub(super) fn get(&self, key: &[u8; 32]) -> Option<&KeyUse> {
         self.uses.get(key)
     }
 
     /// How many keys there are.
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.uses.len()
     }
