@@ -66,6 +66,7 @@ pub struct CardBody {
     billing_address: AddressBody,
     /// The newest link by which it is shared, for administrators.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     shared_link: Option<SharedLinkReference>,
     created_at: String,
 }

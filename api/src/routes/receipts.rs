@@ -17,6 +17,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::{ReceiptId, TransactionId, TransactionSeq};
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType, TagChanges};
 use serde::Serialize;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::input::{JsonBody, PathId};
@@ -37,38 +38,40 @@ use crate::wire::urls::Urls;
 const FORM_BYTES_MAX: usize = 64 * 1024;
 
 /// A receipt as responses show it. Of a lost one nothing but that is known.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct ReceiptBody {
     id: Uuid,
-    #[serde(flatten)]
-    file: Option<FileBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    filename: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    content_type: Option<&'static str>,
+    /// Units: bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    size: Option<u32>,
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     is_lost: Option<bool>,
-}
-
-/// The file of a receipt.
-#[derive(Debug, Serialize)]
-struct FileBody {
-    url: String,
-    filename: String,
-    content_type: &'static str,
-    size: u32,
 }
 
 impl ReceiptBody {
     /// The receipt of `transaction` as it is shown.
     #[must_use]
     pub fn new(receipt: &Receipt, transaction: TransactionId, urls: &Urls) -> Self {
-        let file = FileBody {
-            url: format!("{}/receipt", urls.object("transactions", transaction.0)),
-            filename: receipt.filename.clone(),
-            content_type: media_type(receipt.content_type),
-            size: receipt.size,
-        };
+        let url = format!("{}/receipt", urls.object("transactions", transaction.0));
+        let is_there = !receipt.is_lost;
         Self {
             id: receipt.id.0,
-            file: (!receipt.is_lost).then_some(file),
+            url: is_there.then_some(url),
+            filename: is_there.then(|| receipt.filename.clone()),
+            content_type: is_there.then(|| media_type(receipt.content_type)),
+            size: is_there.then_some(receipt.size),
             created_at: render_time(receipt.created_at),
             is_lost: receipt.is_lost.then_some(true),
         }

@@ -96,7 +96,7 @@ pub struct CardReference {
 }
 
 /// A shared link within its card. Source: spec "Card", shared_link.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct SharedLinkReference {
     /// Its id.
     pub id: Uuid,
