@@ -208,6 +208,8 @@ fn member(company: Uuid, id: Uuid) -> NewMember {
         last_name: "Byron".into(),
         email: "ada@example.com".into(),
         role: MemberRole::Member,
+        code: None,
+        dimensions: Default::default(),
         password_hash: None,
     }
 }

@@ -13,7 +13,6 @@ mod indexes;
 mod write;
 
 pub(in crate::store) use changes::no_such_transaction;
-pub(in crate::store) use indexes::email_key;
 pub(in crate::store) use write::Written;
 
 use std::collections::{BTreeMap, BTreeSet};
