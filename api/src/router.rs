@@ -14,8 +14,8 @@ use crate::error::ApiError;
 use crate::network::http::network_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
-    accounts, allowances, cards, company, decision, merchant_categories, shipping_addresses,
-    statement_lines, statements, transactions,
+    accounts, allowances, cards, company, decision, members, merchant_categories, requisitions,
+    shipping_addresses, statement_lines, statements, transactions,
 };
 use crate::state::AppState;
 
@@ -57,6 +57,21 @@ pub fn v1_routes() -> Router<AppState> {
             get(shipping_addresses::get_shipping_address),
         )
         .route("/v1/merchant-categories", get(merchant_categories::list_merchant_categories))
+        .route("/v1/members", get(members::list_members).post(members::create_member))
+        .route(
+            "/v1/members/{member_id}",
+            get(members::get_member).put(members::update_member).delete(members::delete_member),
+        )
+        .route(
+            "/v1/requisitions",
+            get(requisitions::list_requisitions).post(requisitions::create_requisition),
+        )
+        .route(
+            "/v1/requisitions/{requisition_id}",
+            get(requisitions::get_requisition)
+                .put(requisitions::update_requisition)
+                .delete(requisitions::delete_requisition),
+        )
 }
 
 /// Adds what is true of every path: unknown ones and unknown methods have the error body, a slash

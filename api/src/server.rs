@@ -105,6 +105,7 @@ impl Server {
             config: Arc::new(ApiConfig {
                 urls: Urls::new(&settings.base_url_for(http_address)),
                 card_numbers,
+                requisition_network: settings.requisition_network().to_owned(),
             }),
         };
         let (stop, stopped) = watch::channel(false);

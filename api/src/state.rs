@@ -33,6 +33,8 @@ pub struct ApiConfig {
     pub urls: Urls,
     /// Where card numbers come from.
     pub card_numbers: CardNumbers,
+    /// The card network that requisitions are for.
+    pub requisition_network: String,
 }
 
 /// Why a change was not made, or may not have been.

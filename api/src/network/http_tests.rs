@@ -74,6 +74,7 @@ impl Bench {
             config: Arc::new(ApiConfig {
                 urls: Urls::new("https://cards.example.com"),
                 card_numbers: CardNumbers::new("41111111").unwrap(),
+                requisition_network: "visa".to_owned(),
             }),
         };
         let scope = AccessScope { admin: true, ..AccessScope::default() };

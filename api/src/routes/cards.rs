@@ -161,7 +161,8 @@ fn billing_name(value: &RawValue) -> Result<String, Flaw> {
     fields::short_text(value, BILLING_NAME_CHARS_MAX)
 }
 
-fn default_billing_name(description: &str) -> String {
+/// What is embossed on a card where nobody says.
+pub(super) fn default_billing_name(description: &str) -> String {
     description.chars().take(BILLING_NAME_CHARS_MAX).collect()
 }
 

@@ -77,6 +77,7 @@ impl Bench {
             config: Arc::new(ApiConfig {
                 urls: Urls::new(BASE),
                 card_numbers: CardNumbers::new("41111111").unwrap(),
+                requisition_network: "visa".to_owned(),
             }),
         };
         let bench = Self { routes: router::whole(state.clone()), state, _directory: directory };

@@ -15,6 +15,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::input::{ListQuery, PathId};
+use super::requisitions::RequisitionSummary;
 use super::view::{View, read_view};
 use crate::auth::ReadAccess;
 use crate::error::ApiError;
@@ -50,6 +51,9 @@ pub struct TransactionBody {
     pub(super) bank_account: Option<BankAccountBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) merchant: Option<MerchantBody>,
+    /// The one that its card fulfils.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requisition: Option<RequisitionSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     response_code: Option<u16>,
     pub(super) time: String,
@@ -127,6 +131,7 @@ impl TransactionBody {
             note: String::new(),
             bank_account: record.bank_account.as_ref().map(BankAccountBody::new),
             merchant: record.merchant.as_ref().map(MerchantBody::new),
+            requisition: RequisitionSummary::of_card(record.card, view)?,
             response_code: is_declined.then(|| record.response_code.number()),
             time: render_time(record.authorized_at),
             posted_at: progress.posted_at.map(render_time),

@@ -11,7 +11,7 @@ use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::requisition::RequisitionStatus;
 
-use super::{Member, Model, Requisition};
+use super::{Card, Member, Model, Requisition};
 
 impl Model {
     pub(super) fn create_member(&mut self, new: &NewMember) -> Result<(), Rejection> {
@@ -139,6 +139,10 @@ impl Model {
             member.id == id && member.company == company && member.state == MemberState::Active
         };
         self.members.iter().position(is_it).ok_or(Rejection::MemberNotFound)
+    }
+
+    pub(super) fn is_holder_gone(&self, card: &Card) -> bool {
+        card.holder.is_some_and(|holder| self.members[holder].state != MemberState::Active)
     }
 
     /// Who holds a card after somebody gives it away.
