@@ -54,6 +54,7 @@ fn changes_of_card_and_allowance_are_seen_by_the_next_authorization() {
     let switch = installation.serve();
     let api = switch.api();
     let card = installation.cards.ordinary();
+    api.put(&format!("/v1/allowances/{}", card.allowance_id), &open_allowance()).expect(200);
     let promise = Promise::default();
     promise.withdraw(0);
     let rounds = campaign_scaled(400, 10_000);
@@ -77,6 +78,14 @@ fn changes_of_card_and_allowance_are_seen_by_the_next_authorization() {
     assert!(checked > rounds / 4, "hardly anything raced: {checked}");
 }
 
+/// Room for everything.
+fn open_allowance() -> Value {
+    json!({
+        "amount": 10_000_000, "interval": null, "daily_limit": null, "transaction_limit": null,
+        "scope": [], "single_use": false, "start_time": null, "end_time": null,
+    })
+}
+
 /// What stands in the way of a purchase.
 #[derive(Debug, Default)]
 struct Standing {
@@ -94,14 +103,10 @@ impl Standing {
     /// Draws a change; an allowance is set as a whole.
     fn draw_change(&mut self, random: &mut Random) -> Value {
         if random.between(0, 2) == 0 {
-            // Seldom closed for long, or nobody would ever ask the allowance.
             self.is_suspended = !self.is_suspended;
             return json!({"state": if self.is_suspended { "suspended" } else { "active" }});
         }
-        let mut change = json!({
-            "amount": 10_000_000, "interval": null, "daily_limit": null, "transaction_limit": null,
-            "scope": [],
-        });
+        let mut change = open_allowance();
         let (key, value, code) = match random.between(0, 4) {
             0 => ("transaction_limit", json!(0.01), 1503),
             1 => ("scope", json!([5812]), 1501),
