@@ -182,6 +182,12 @@ const fn kind_of(effect: &Effect) -> &'static str {
         Effect::Answer(_) => "answer",
         Effect::EarlyReversal(_) => "early-reversal",
         Effect::NetworkLog(_) => "network-log",
+        Effect::Dimension(_) => "dimension",
+        Effect::SharedLink(_) => "shared-link",
+        Effect::Requisition(_) => "requisition",
+        Effect::TransactionTags(..) => "transaction-tags",
+        Effect::CompanySso(..) => "company-sso",
+        Effect::KeyedAnswer(_) => "keyed-answer",
     }
 }
 
@@ -217,6 +223,18 @@ fn describe(effect: &Effect) -> String {
         Effect::CredentialFailures(slot, row) => {
             format!("{} {} since {}", slot.0, row.count, time(row.since))
         }
+        Effect::Dimension(row) => {
+            format!("{} {} {:?} deleted {}", row.slot.0, row.id.0, row.kind, row.is_deleted)
+        }
+        Effect::SharedLink(row) => {
+            format!("{} {} card {} deleted {}", row.slot.0, row.id.0, row.card.0, row.is_deleted)
+        }
+        Effect::Requisition(row) => format!(
+            "{} {} member {} amount {} {:?}",
+            row.slot.0, row.id.0, row.member.0, row.amount.0, row.status
+        ),
+        Effect::CompanySso(slot, row) => format!("{} set {}", slot.0, row.is_some()),
+        Effect::KeyedAnswer(row) => format!("{} until {}", row.status, time(row.expires_at)),
         _ => describe_movement(effect),
     }
 }
@@ -226,6 +244,7 @@ fn describe_movement(effect: &Effect) -> String {
     match effect {
         Effect::Transaction(row, progress) => describe_transaction(row, progress),
         Effect::TransactionProgress(seq, row) => format!("{} {}", seq.0, describe_progress(row)),
+        Effect::TransactionTags(seq, _) => format!("{} (not shown)", seq.0),
         Effect::Posting(row) => format!(
             "account {} transaction {} {:?} to {:?} {}",
             row.account.0, row.transaction.0, row.from, row.to, row.amount.0

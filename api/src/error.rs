@@ -7,6 +7,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::limits;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::submission::SubmitError;
 use serde::Serialize;
@@ -195,6 +196,27 @@ impl ApiError {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
     }
 
+    /// What was uploaded is no receipt.
+    #[must_use]
+    pub fn not_a_receipt() -> Self {
+        let message = "a receipt is a PNG, a JPEG or a PDF file, sent as such or as the field \
+                       `file` of `multipart/form-data`";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+    }
+
+    /// The body is no whole `multipart/form-data`.
+    #[must_use]
+    pub fn malformed_form() -> Self {
+        let message = "the body is not what `multipart/form-data` says";
+        Self::new(StatusCode::BAD_REQUEST, "malformed_body", message)
+    }
+
+    /// A receipt that is there cannot be lost.
+    #[must_use]
+    pub fn receipt_exists() -> Self {
+        Self::conflict("receipt_exists", "the receipt is there: delete it first")
+    }
+
     /// The caller asks too often.
     #[must_use]
     pub fn too_many_requests(retry_after_s: u32) -> Self {
@@ -232,9 +254,11 @@ impl ApiError {
             Self::invalid_field(param, Flaw::new(code, message.to_owned()))
         };
         match rejection {
-            Rejection::CompanyNotFound | Rejection::CardNotFound | Rejection::AllowanceNotFound => {
-                Self::not_found()
-            }
+            Rejection::CompanyNotFound
+            | Rejection::CardNotFound
+            | Rejection::AllowanceNotFound
+            | Rejection::DimensionGone
+            | Rejection::TransactionNotFound => Self::not_found(),
             Rejection::MemberNotFound => {
                 Self::invalid_field("assigned_to", Flaw::not_found("member"))
             }
@@ -281,6 +305,23 @@ impl ApiError {
                 let (code, message) = conflict_of(rejection);
                 Self::conflict(code, message)
             }
+            Rejection::DimensionCodeTaken => {
+                Self::conflict("code_taken", "another object of this kind has this code")
+            }
+            Rejection::ParentNotFound => {
+                field("parent", "not_found", "names nothing of this kind and company")
+            }
+            Rejection::ParentCycle => {
+                field("parent", "cycle", "must not be the object itself, nor stand below it")
+            }
+            Rejection::TreeTooDeep => {
+                let levels = limits::DIMENSION_LEVELS_MAX;
+                field("parent", "too_deep", &format!("would make more than {levels} levels"))
+            }
+            Rejection::TooManyChildren => Self::conflict(
+                "too_many_children",
+                "one parent would have more children than it may: move some of them first",
+            ),
         }
     }
 }
@@ -293,9 +334,7 @@ const fn conflict_of(rejection: Rejection) -> (&'static str, &'static str) {
         Rejection::LastAdministrator => {
             ("last_administrator", "the company would have no active administrator")
         }
-        Rejection::TooManyCards => {
-            ("too_many_cards", "the member holds as many cards as one may")
-        }
+        Rejection::TooManyCards => ("too_many_cards", "the member holds as many cards as one may"),
         Rejection::TooMuchAtOnce => (
             "too_much_at_once",
             "more depends on it than changes at once: delete shared links first",
@@ -308,10 +347,9 @@ const fn conflict_of(rejection: Rejection) -> (&'static str, &'static str) {
             "requisition_ended",
             "the requisition's `end_time` is past: it can be approved with a later one",
         ),
-        Rejection::TooManyRequisitions => (
-            "too_many_requisitions",
-            "the member has as many pending requisitions as one may",
-        ),
+        Rejection::TooManyRequisitions => {
+            ("too_many_requisitions", "the member has as many pending requisitions as one may")
+        }
         _ => ("conflict", "the state of the object does not allow the change"),
     }
 }
@@ -465,6 +503,13 @@ mod tests {
             (Rejection::IdTaken, 500, "internal", None),
             (Rejection::CardNumberTaken, 500, "internal", None),
             (Rejection::Full, 503, "full", None),
+            (Rejection::DimensionGone, 404, "not_found", None),
+            (Rejection::TransactionNotFound, 404, "not_found", None),
+            (Rejection::DimensionCodeTaken, 409, "code_taken", None),
+            (Rejection::ParentNotFound, 400, "not_found", Some("parent")),
+            (Rejection::ParentCycle, 400, "cycle", Some("parent")),
+            (Rejection::TreeTooDeep, 400, "too_deep", Some("parent")),
+            (Rejection::TooManyChildren, 409, "too_many_children", None),
         ];
         for (rejection, status, code, param) in rows {
             let (told_status, body) = told(ApiError::rejected(rejection, &["label"])).await;

@@ -5,6 +5,7 @@
 //! | `commands`, `config` | the command line |
 //! | `server`, `http_server`, `opening`, `install` | a switch at work; a directory made ready |
 //! | `router`, `routes`, `auth`, `error`, `wire` | `/v1` |
+//! | `receipts` | the files of receipts |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
@@ -23,6 +24,7 @@ pub mod network;
 pub mod opening;
 pub mod pan;
 pub mod portfolio;
+pub mod receipts;
 pub mod request_body;
 pub mod request_id;
 pub mod router;

@@ -7,6 +7,7 @@ use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 use axum::middleware;
 use axum::routing::get;
+use cardswitch_engine::domain::card::DimensionKind;
 use tower::Layer;
 use tower::util::MapRequestLayer;
 
@@ -14,10 +15,12 @@ use crate::error::ApiError;
 use crate::network::http::network_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
-    accounts, allowances, cards, company, decision, members, merchant_categories, requisitions,
-    shipping_addresses, statement_lines, statements, transactions,
+    accounts, allowances, cards, company, decision, dimensions, members, merchant_categories,
+    receipts, requisitions, shipping_addresses, statement_lines, statements, transaction_tags,
+    transactions,
 };
 use crate::state::AppState;
+use crate::wire::reference::plural_of;
 
 /// Everything that is served over HTTP.
 pub fn whole(state: AppState) -> Router {
@@ -37,7 +40,17 @@ pub fn v1_routes() -> Router<AppState> {
             get(allowances::get_allowance).put(allowances::update_allowance),
         )
         .route("/v1/transactions", get(transactions::list_transactions))
-        .route("/v1/transactions/{transaction_id}", get(transactions::get_transaction))
+        .route(
+            "/v1/transactions/{transaction_id}",
+            get(transactions::get_transaction).put(transaction_tags::tag_transaction),
+        )
+        .route(
+            "/v1/transactions/{transaction_id}/receipt",
+            get(receipts::get_receipt)
+                .post(receipts::upload_receipt)
+                .put(receipts::lose_receipt)
+                .delete(receipts::delete_receipt),
+        )
         .route("/v1/transactions/{transaction_id}/decision", get(decision::get_decision))
         .route("/v1/accounts", get(accounts::list_accounts))
         .route("/v1/accounts/{account_id}", get(accounts::get_account))
@@ -72,6 +85,26 @@ pub fn v1_routes() -> Router<AppState> {
                 .put(requisitions::update_requisition)
                 .delete(requisitions::delete_requisition),
         )
+        .merge(dimension_routes())
+}
+
+/// Four resources of one shape.
+fn dimension_routes() -> Router<AppState> {
+    let mut routes = Router::new();
+    for plural in DimensionKind::ALL.map(plural_of) {
+        routes = routes
+            .route(
+                &format!("/v1/{plural}"),
+                get(dimensions::list_dimensions).post(dimensions::create_dimension),
+            )
+            .route(
+                &format!("/v1/{plural}/{{dimension_id}}"),
+                get(dimensions::get_dimension)
+                    .put(dimensions::update_dimension)
+                    .delete(dimensions::delete_dimension),
+            );
+    }
+    routes
 }
 
 /// Adds what is true of every path: unknown ones and unknown methods have the error body, a slash

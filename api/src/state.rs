@@ -11,6 +11,7 @@ use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::submission::SubmitError;
 
 use crate::issuing::CardNumbers;
+use crate::receipts::ReceiptFiles;
 use crate::secrets::Secrets;
 use crate::switch::Switch;
 use crate::wire::urls::Urls;
@@ -24,6 +25,8 @@ pub struct AppState {
     pub secrets: Arc<Secrets>,
     /// Settings of the API.
     pub config: Arc<ApiConfig>,
+    /// The files of receipts.
+    pub receipts: Arc<ReceiptFiles>,
 }
 
 /// Settings of the API.

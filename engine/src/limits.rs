@@ -50,5 +50,20 @@ pub const STORE_CACHE_BYTES: usize = 256 << 20;
 pub const AUDIT_DETAILS_MAX: usize = 20;
 /// The most rows a page of a list has.
 pub const PAGE_LEN_MAX: usize = 1_000;
+/// How many levels a tree of categories, departments, labels or locations has at most.
+pub const DIMENSION_LEVELS_MAX: usize = 10;
+/// How many children one of them has at most: deleting it moves all of them, in one record.
+pub const DIMENSION_CHILDREN_MAX: usize = 1_000;
+/// The longest name of one. Units: bytes.
+pub const DIMENSION_NAME_BYTES_MAX: usize = 800;
+/// The longest code of one. Units: digits.
+pub const DIMENSION_CODE_DIGITS_MAX: usize = 20;
+/// More than what one takes in a record beside its name and code. Units: bytes.
+const DIMENSION_REST_BYTES: usize = 96;
 
+const _: () = assert!(
+    (DIMENSION_CHILDREN_MAX + 1)
+        * (DIMENSION_NAME_BYTES_MAX + DIMENSION_CODE_DIGITS_MAX + DIMENSION_REST_BYTES)
+        < RECORD_BYTES_MAX
+);
 const _: () = assert!(SHARD_BATCH_LEN_MAX <= QUEUED_COMMANDS_MAX);

@@ -36,8 +36,7 @@ impl Promise {
     fn check(&self, door: &str, ask: impl FnOnce() -> u64) -> bool {
         let before = self.0.load(Ordering::SeqCst);
         let code = ask();
-        let held = before == self.0.load(Ordering::SeqCst)
-            && before % Self::CODES != Self::NOTHING;
+        let held = before == self.0.load(Ordering::SeqCst) && before % Self::CODES != Self::NOTHING;
         if held {
             let round = before / Self::CODES;
             assert_eq!(code, before % Self::CODES, "at the {door} door in round {round}");

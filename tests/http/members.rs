@@ -10,8 +10,18 @@ fn member_shows_every_field_of_the_specification() {
     let api = switch.api();
     let created = create(&api, "grace@example.com");
     for key in [
-        "id", "url", "first_name", "last_name", "role", "code", "email", "is_active", "department",
-        "location", "label", "created_at",
+        "id",
+        "url",
+        "first_name",
+        "last_name",
+        "role",
+        "code",
+        "email",
+        "is_active",
+        "department",
+        "location",
+        "label",
+        "created_at",
     ] {
         assert!(created.get(key).is_some(), "a member has `{key}`: {created:#}");
     }
@@ -227,7 +237,10 @@ fn somebody_always_administers_the_company() {
     assert_eq!(api.delete(&path).expect_error(409)["code"], "last_administrator");
     assert_eq!(api.get(&path).expect(200), admin, "nothing has changed");
     let renamed = api.put(&path, &json!({"last_name": "Byron", "is_active": true})).expect(200);
-    assert_eq!((&renamed["last_name"], &renamed["role"]), (&json!("Byron"), &json!("administrator")));
+    assert_eq!(
+        (&renamed["last_name"], &renamed["role"]),
+        (&json!("Byron"), &json!("administrator"))
+    );
 }
 
 const NOBODY: &str = "01890000-0000-7000-8000-000000000000";

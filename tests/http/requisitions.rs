@@ -13,8 +13,22 @@ fn requisition_shows_every_field_of_the_specification() {
     });
     let asked = api.post("/v1/requisitions", &body).expect(201);
     for key in [
-        "id", "url", "amount", "approved_at", "card", "category", "department", "label", "location",
-        "description", "end_time", "member", "note", "reviewed_by", "status", "created_at",
+        "id",
+        "url",
+        "amount",
+        "approved_at",
+        "card",
+        "category",
+        "department",
+        "label",
+        "location",
+        "description",
+        "end_time",
+        "member",
+        "note",
+        "reviewed_by",
+        "status",
+        "created_at",
     ] {
         assert!(asked.get(key).is_some(), "a requisition has `{key}`: {asked:#}");
     }
@@ -22,7 +36,10 @@ fn requisition_shows_every_field_of_the_specification() {
     assert!(asked["url"].as_str().is_some_and(|url| url.ends_with(&path)), "{asked:#}");
     assert_eq!((&asked["status"], minor(&asked["amount"])), (&json!("pending"), 1_250));
     assert_eq!(asked["member"]["email"], member["email"]);
-    assert_eq!((&asked["note"], &asked["end_time"]), (&body["note"], &json!("2099-01-01T00:00:00.000000Z")));
+    assert_eq!(
+        (&asked["note"], &asked["end_time"]),
+        (&body["note"], &json!("2099-01-01T00:00:00.000000Z"))
+    );
     for key in ["approved_at", "card", "reviewed_by", "category"] {
         assert_eq!(asked[key], Value::Null, "{key}");
     }
@@ -90,7 +107,8 @@ fn approval_makes_a_card_for_one_purchase_within_the_amount() {
     let bought = buy(&switch, &card, 25.0);
     assert_eq!(bought["approved"], true, "{bought:#}");
     assert_eq!(buy(&switch, &card, 1.0)["response_code"], 1202, "it was for one purchase");
-    let transaction = format!("/v1/transactions/{}", bought["transaction_id"].as_str().expect("id"));
+    let transaction =
+        format!("/v1/transactions/{}", bought["transaction_id"].as_str().expect("id"));
     let shown = api.get(&transaction).expect(200)["requisition"].clone();
     let expected = json!({
         "id": approved["id"], "status": "approved", "description": "A chair",
@@ -105,7 +123,8 @@ fn approval_makes_a_card_for_one_purchase_within_the_amount() {
     let again = api.get(&path).expect(200);
     assert_eq!((&again["id"], &again["status"]), (&approved["id"], &json!("approved")));
     assert_eq!(api.get(&transaction).expect(200)["requisition"], expected);
-    for change in [json!({"status": "denied"}), json!({"amount": 1}), json!({"status": "pending"})] {
+    for change in [json!({"status": "denied"}), json!({"amount": 1}), json!({"status": "pending"})]
+    {
         assert_eq!(api.put(&path, &change).expect_error(409)["code"], "requisition_decided");
     }
     assert_eq!(api.delete(&path).expect_error(409)["code"], "requisition_decided");
@@ -255,11 +274,15 @@ fn only_cards_of_the_configured_network_have_requisitions() {
     let installation = Installation::init(60, 859);
     let config = installation.data().join("cardswitch.toml");
     let kept = std::fs::read_to_string(&config).unwrap_or_default();
-    std::fs::write(&config, format!("requisition_network = \"mastercard\"\n{kept}")).expect("written");
+    std::fs::write(&config, format!("requisition_network = \"mastercard\"\n{kept}"))
+        .expect("written");
     let switch = installation.serve();
     let member = create_member(&switch.api());
     let refused = switch.api().post("/v1/requisitions", &asking(&member, 5.0)).expect_error(400);
-    assert_eq!((&refused["code"], &refused["param"]), (&json!("network_not_supported"), &Value::Null));
+    assert_eq!(
+        (&refused["code"], &refused["param"]),
+        (&json!("network_not_supported"), &Value::Null)
+    );
 }
 
 const NOBODY: &str = "01890000-0000-7000-8000-000000000000";

@@ -81,6 +81,22 @@ impl FromRequestParts<AppState> for AdminAccess {
     }
 }
 
+/// A caller with the scope `accountant`, or with `admin`, which has all of its abilities.
+#[derive(Clone, Debug)]
+pub struct AccountantAccess(pub Caller);
+
+impl FromRequestParts<AppState> for AccountantAccess {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, state).await?;
+        if !caller.scope.accountant && !caller.scope.admin {
+            return Err(ApiError::scope_too_small("accountant"));
+        }
+        Ok(Self(caller))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

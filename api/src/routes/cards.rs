@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::allowances::{AllowanceBody, parse_new_allowance};
+use super::dimensions::{fault_dimensions, parse_dimensions, refused};
 use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{View, read_view};
 use crate::auth::{AdminAccess, Caller, ReadAccess};
@@ -66,7 +67,7 @@ impl CardBody {
     pub fn new(card: &CardRow, view: &View<'_>) -> Result<Self, StoreError> {
         let (profile, usage) = (&card.profile, &card.record.usage);
         let [category, department, label, location] =
-            profile.dimensions.map(|id| view.dimension_reference(id));
+            view.dimension_references(&profile.dimensions)?;
         let own_address = profile.billing_address.as_ref();
         Ok(Self {
             id: profile.id.0,
@@ -166,12 +167,6 @@ pub(super) fn default_billing_name(description: &str) -> String {
     description.chars().take(BILLING_NAME_CHARS_MAX).collect()
 }
 
-/// What is to become of each dimension: absent, cleared or set.
-fn parse_dimensions(fields: &mut Fields<'_>) -> [Option<Option<DimensionId>>; 4] {
-    DIMENSION_FIELDS
-        .map(|name| fields.nullable(name, |value| fields::reference(value).map(DimensionId)))
-}
-
 /// The body of PUT /v1/cards/:card_id.
 fn parse_card_changes(fields: &mut Fields<'_>) -> CardChanges {
     let assigned_to = fields.nullable("assigned_to", fields::reference);
@@ -223,8 +218,11 @@ impl ListCardsRequest {
         Self { assigned_to, filter }
     }
 
-    /// The filter as the tables take it; none where it names somebody unknown.
+    /// The filter as the tables take it; none where it names somebody or something unknown.
     fn resolve(self, view: &View<'_>) -> Result<Option<CardFilter>, StoreError> {
+        if view.unknown_dimensions(&self.filter.dimensions)?.contains(&true) {
+            return Ok(None);
+        }
         let Some(id) = self.assigned_to else { return Ok(Some(self.filter)) };
         let member = view.find_member(id)?;
         Ok(member.map(|member| CardFilter { assigned_to: Some(member.slot), ..self.filter }))
@@ -286,10 +284,15 @@ pub async fn create_card(
 ) -> Result<(StatusCode, Json<CardBody>), ApiError> {
     let mut fields = body.fields()?;
     let request = CreateCardRequest::parse(&mut fields, &caller.company);
-    let assigned_to = request.assigned_to;
-    if !read_view(&state, &caller, |view| view.is_assignable(assigned_to)).await? {
+    let (assigned_to, dimensions) = (request.assigned_to, request.dimensions);
+    let (is_assignable, unknown) = read_view(&state, &caller, |view| {
+        Ok((view.is_assignable(assigned_to)?, view.unknown_dimensions(&dimensions)?))
+    })
+    .await?;
+    if !is_assignable {
         fields.fault("assigned_to", Flaw::not_found("member"));
     }
+    fault_dimensions(&mut fields, unknown);
     fields.finish()?;
     let id = issue_card(&state, &request.into_order(&caller.company)).await?;
     let card = read_card(&state, &caller, id).await?.ok_or_else(ApiError::not_found)?;
@@ -312,13 +315,6 @@ async fn issue_card(state: &AppState, order: &CardOrder) -> Result<CardId, ApiEr
     Err(WriteError::Rejected(Rejection::CardNumberTaken).into())
 }
 
-/// The answer to a change that was not made; `is_set` tells which dimensions it was to set.
-fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
-    let WriteError::Rejected(rejection) = error else { return error.into() };
-    let named = DIMENSION_FIELDS.into_iter().zip(is_set).filter(|(_, is_set)| *is_set);
-    ApiError::rejected(rejection, &named.map(|(name, _)| name).collect::<Vec<_>>())
-}
-
 /// PUT /v1/cards/:card_id
 pub async fn update_card(
     State(state): State<AppState>,
@@ -330,8 +326,10 @@ pub async fn update_card(
     let mut fields = body.fields()?;
     let changes = parse_card_changes(&mut fields);
     let assigned_to = changes.assigned_to.flatten();
-    let (exists, is_assignable) = read_view(&state, &caller, |view| {
-        Ok((view.find_card(id)?.is_some(), view.is_assignable(assigned_to)?))
+    let dimensions = changes.dimensions.map(Option::flatten);
+    let (exists, is_assignable, unknown) = read_view(&state, &caller, |view| {
+        let unknown = view.unknown_dimensions(&dimensions)?;
+        Ok((view.find_card(id)?.is_some(), view.is_assignable(assigned_to)?, unknown))
     })
     .await?;
     if !exists {
@@ -340,8 +338,9 @@ pub async fn update_card(
     if !is_assignable {
         fields.fault("assigned_to", Flaw::not_found("member"));
     }
+    fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    let is_set = changes.dimensions.map(|change| change.flatten().is_some());
+    let is_set = dimensions.map(|id| id.is_some());
     let command = AdminCommand::UpdateCard(caller.company.id, id, changes);
     state.carry_out(command).await.map_err(|error| refused(error, is_set))?;
     read_card(&state, &caller, id).await?.map(Json).ok_or_else(ApiError::not_found)

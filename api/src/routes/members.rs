@@ -99,9 +99,11 @@ fn any_role(value: &RawValue) -> Result<MemberRole, Flaw> {
 }
 
 fn settable_role(value: &RawValue) -> Result<MemberRole, Flaw> {
-    any_role(value).and_then(|role| {
-        if is_settable(role) { Ok(role) } else { Err(role_not_settable()) }
-    })
+    any_role(value).and_then(
+        |role| {
+            if is_settable(role) { Ok(role) } else { Err(role_not_settable()) }
+        },
+    )
 }
 
 /// The body of POST /v1/members.
@@ -259,7 +261,8 @@ pub async fn update_member(
     .await?;
     let known = known.ok_or_else(ApiError::not_found)?;
     // Who sends back what was read must be able to, whatever the role.
-    let changes = MemberChanges { role: changes.role.filter(|role| *role != known.role), ..changes };
+    let changes =
+        MemberChanges { role: changes.role.filter(|role| *role != known.role), ..changes };
     if changes.role.is_some_and(|role| !is_settable(role)) {
         fields.fault("role", role_not_settable());
     }

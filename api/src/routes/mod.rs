@@ -7,13 +7,16 @@ pub mod allowances;
 pub mod cards;
 pub mod company;
 pub mod decision;
+pub mod dimensions;
 pub mod input;
 pub mod members;
 pub mod merchant_categories;
+pub mod receipts;
 pub mod requisitions;
 pub mod shipping_addresses;
 pub mod statement_lines;
 pub mod statements;
+pub mod transaction_tags;
 pub mod transactions;
 pub mod view;
 

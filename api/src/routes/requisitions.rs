@@ -11,7 +11,9 @@ use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::Dimensions;
 use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::ids::{CardId, CardSlot, CompanyId, MemberId, RequisitionId, Timestamp};
+use cardswitch_engine::domain::ids::{
+    CardId, CardSlot, CompanyId, MemberId, RequisitionId, Timestamp,
+};
 use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::requisition::{Requisition, RequisitionStatus};
@@ -414,8 +416,13 @@ async fn carry_out(
         (Some(RequisitionStatus::Approved), Some(card)) => Verdict::ApproveWithCard(card),
         (Some(RequisitionStatus::Approved), None) => {
             let order = order_for(known, &changes, &caller.company);
-            return approve_with_new_card(state, (company, known.id), (&changes, reviewed_by), &order)
-                .await;
+            return approve_with_new_card(
+                state,
+                (company, known.id),
+                (&changes, reviewed_by),
+                &order,
+            )
+            .await;
         }
         // It stays what it is: there is no way back.
         (Some(_), _) if known.status != RequisitionStatus::Pending => {

@@ -34,6 +34,7 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use crate::issuing::CardNumbers;
+use crate::receipts::ReceiptFiles;
 use crate::router;
 use crate::secrets::{Secrets, token_digest};
 use crate::state::{ApiConfig, AppState};
@@ -79,6 +80,7 @@ impl Bench {
                 card_numbers: CardNumbers::new("41111111").unwrap(),
                 requisition_network: "visa".to_owned(),
             }),
+            receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
         };
         let bench = Self { routes: router::whole(state.clone()), state, _directory: directory };
         for command in [

@@ -11,6 +11,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::input::{ListQuery, PathId};
+use super::receipts::ReceiptBody;
 use super::transactions::{BankAccountBody, MerchantBody, TransactionBody};
 use super::view::{View, read_view};
 use crate::auth::ReadAccess;
@@ -55,7 +56,7 @@ pub struct OriginBody {
     department: Option<DimensionReference>,
     label: Option<DimensionReference>,
     location: Option<DimensionReference>,
-    receipt: Option<()>,
+    receipt: Option<ReceiptBody>,
     note: String,
     time: String,
 }

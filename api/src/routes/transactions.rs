@@ -15,9 +15,10 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::input::{ListQuery, PathId};
+use super::receipts::ReceiptBody;
 use super::requisitions::RequisitionSummary;
 use super::view::{View, read_view};
-use crate::auth::ReadAccess;
+use crate::auth::{Caller, ReadAccess};
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::amount::Amount;
@@ -45,7 +46,7 @@ pub struct TransactionBody {
     pub(super) department: Option<DimensionReference>,
     pub(super) location: Option<DimensionReference>,
     pub(super) label: Option<DimensionReference>,
-    pub(super) receipt: Option<()>,
+    pub(super) receipt: Option<ReceiptBody>,
     pub(super) note: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bank_account: Option<BankAccountBody>,
@@ -109,7 +110,7 @@ impl TransactionBody {
     pub fn new(row: &TransactionRow, view: &View<'_>) -> Result<Self, StoreError> {
         let (record, progress) = (&row.record, &row.progress);
         let [category, department, label, location] =
-            record.dimensions.map(|id| view.dimension_reference(id));
+            view.dimension_references(&row.dimensions())?;
         let is_declined = progress.state == TransactionState::Declined;
         // SPEC: "Transaction": purchases are negative, refunds and transfers in are positive; the
         // engine counts from the merchant's side.
@@ -127,8 +128,8 @@ impl TransactionBody {
             department,
             location,
             label,
-            receipt: None,
-            note: String::new(),
+            receipt: row.receipt().map(|receipt| ReceiptBody::new(receipt, record.id, view.urls)),
+            note: row.note().to_owned(),
             bank_account: record.bank_account.as_ref().map(BankAccountBody::new),
             merchant: record.merchant.as_ref().map(MerchantBody::new),
             requisition: RequisitionSummary::of_card(record.card, view)?,
@@ -236,9 +237,12 @@ impl ListTransactionsRequest {
         }
     }
 
-    /// The filter as the tables take it; none where it names a card or member that is unknown.
+    /// The filter as the tables take it; none where it names what is unknown.
     fn resolve(&self, view: &View<'_>) -> Result<Option<TransactionFilter>, StoreError> {
         let mut filter = self.filter;
+        if view.unknown_dimensions(&filter.dimensions)?.contains(&true) {
+            return Ok(None);
+        }
         if let Some(id) = self.card {
             let Some(card) = view.find_card(id)? else { return Ok(None) };
             filter.card = Some(card.profile.slot);
@@ -278,15 +282,26 @@ pub async fn get_transaction(
     ReadAccess(caller): ReadAccess,
     PathId(id): PathId,
 ) -> Result<Json<TransactionBody>, ApiError> {
-    let id = TransactionId(id);
-    // A forged id is told from a real one without a look-up.
-    let seq = state.switch.engine().ids().open_transaction_id(id);
-    let seq = seq.ok_or_else(ApiError::not_found)?;
-    let body = read_view(&state, &caller, |view| {
+    read_transaction(&state, &caller, TransactionId(id)).await.map(Json)
+}
+
+/// Errors: the company has no such transaction.
+pub(super) async fn read_transaction(
+    state: &AppState,
+    caller: &Caller,
+    id: TransactionId,
+) -> Result<TransactionBody, ApiError> {
+    let seq = sequence_of(state, id)?;
+    let body = read_view(state, caller, |view| {
         let own = find_transaction(view, seq, id)?;
         own.map(|row| TransactionBody::new(&row, view)).transpose()
     });
-    body.await?.map(Json).ok_or_else(ApiError::not_found)
+    body.await?.ok_or_else(ApiError::not_found)
+}
+
+/// The sequence number in an id. Errors: a forged id, told from a real one without a look-up.
+pub(super) fn sequence_of(state: &AppState, id: TransactionId) -> Result<TransactionSeq, ApiError> {
+    state.switch.engine().ids().open_transaction_id(id).ok_or_else(ApiError::not_found)
 }
 
 /// Finds a transaction of the company by its id and what the id says.

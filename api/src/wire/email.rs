@@ -62,7 +62,10 @@ mod tests {
         let long_name = format!("{}@example.com", "a".repeat(65));
         let longest_name = format!("{}@example.com", "a".repeat(64));
         let long_label = format!("a@{}.com", "b".repeat(64));
-        let long = format!("a@{}.com", ["b".repeat(60), "c".repeat(60), "d".repeat(60), "e".repeat(70)].join("."));
+        let long = format!(
+            "a@{}.com",
+            ["b".repeat(60), "c".repeat(60), "d".repeat(60), "e".repeat(70)].join(".")
+        );
         let rows = [
             ("ada@example.com", true),
             ("Ada.Lovelace+cards@Mail.Example.co.uk", true),

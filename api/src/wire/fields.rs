@@ -236,6 +236,40 @@ pub fn borrowed_short_text(value: &RawValue, chars_max: usize) -> Result<Cow<'_,
     Ok(text)
 }
 
+/// Reads a text of one line: at most `chars_max` characters, none of them a control character, not
+/// all of them blank.
+pub fn line(value: &RawValue, chars_max: usize) -> Result<String, Flaw> {
+    non_blank_text(value)?;
+    without_controls(short_text(value, chars_max)?, &[])
+}
+
+/// Reads a text of any lines: at most `chars_max` characters, of the control characters only tabs
+/// and ends of lines; it may be blank.
+pub fn lines(value: &RawValue, chars_max: usize) -> Result<String, Flaw> {
+    without_controls(short_text(value, chars_max)?, &['\t', '\n', '\r'])
+}
+
+fn without_controls(text: String, allowed: &[char]) -> Result<String, Flaw> {
+    let is_allowed = |letter: char| !letter.is_control() || allowed.contains(&letter);
+    if text.chars().all(is_allowed) {
+        return Ok(text);
+    }
+    Err(Flaw::new("control_character", "must have no control characters"))
+}
+
+/// Reads a number that is a name: text of 1 to `digits_max` digits, or a whole number.
+pub fn digits(value: &RawValue, digits_max: usize) -> Result<String, Flaw> {
+    let is_number = value.get().starts_with(|letter: char| letter.is_ascii_digit());
+    let text = if is_number { value.get().to_owned() } else { text(value).unwrap_or_default() };
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Flaw::new("not_digits", "must be digits only"));
+    }
+    if text.len() > digits_max {
+        return Err(Flaw::new("too_long", format!("must have at most {digits_max} digits")));
+    }
+    Ok(text)
+}
+
 /// Reads true or false.
 pub fn boolean(value: &RawValue) -> Result<bool, Flaw> {
     match value.get() {
@@ -272,6 +306,56 @@ pub fn parse_id(text: &str) -> Option<Uuid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn names_are_one_line_and_notes_are_many() {
+        let rows = [
+            (r#""Travel""#, Ok(()), Ok(())),
+            (r#""Voyage à Zürich 東京""#, Ok(()), Ok(())),
+            (r#""""#, Err("blank"), Ok(())),
+            (r#""  ""#, Err("blank"), Ok(())),
+            (r#""one\ntwo\tthree\r\n""#, Err("control_character"), Ok(())),
+            (r#""bell \u0007""#, Err("control_character"), Err("control_character")),
+            (r#""nul \u0000""#, Err("control_character"), Err("control_character")),
+            (r#""del \u007f""#, Err("control_character"), Err("control_character")),
+            (r#""c1 \u0085""#, Err("control_character"), Err("control_character")),
+            (r#""123456789012345678901""#, Err("too_long"), Err("too_long")),
+            ("12", Err("not_text"), Err("not_text")),
+            ("[]", Err("not_text"), Err("not_text")),
+        ];
+        for (json, one, many) in rows {
+            let code = |read: Result<String, Flaw>| read.map(drop).map_err(|flaw| flaw.code);
+            assert_eq!(code(line(&raw(json), 20)), one, "{json}");
+            assert_eq!(code(lines(&raw(json), 20)), many, "{json}");
+        }
+    }
+
+    #[test]
+    fn codes_are_digits_as_text_or_number() {
+        let rows = [
+            (r#""007""#, Ok("007")),
+            ("42", Ok("42")),
+            ("0", Ok("0")),
+            ("12345", Ok("12345")),
+            ("123456", Err("too_long")),
+            (r#""123456""#, Err("too_long")),
+            (r#""""#, Err("not_digits")),
+            (r#""4-2""#, Err("not_digits")),
+            (r#""٤٢""#, Err("not_digits")),
+            ("-4", Err("not_digits")),
+            ("4.0", Err("not_digits")),
+            ("4e1", Err("not_digits")),
+            ("true", Err("not_digits")),
+        ];
+        for (json, expected) in rows {
+            let read = digits(&raw(json), 5).map_err(|flaw| flaw.code);
+            assert_eq!(read.as_deref(), expected.as_ref().map(|text| *text), "{json}");
+        }
+    }
 
     fn faults_of(fields: Fields<'_>) -> Vec<(String, &'static str)> {
         let faults = fields.finish().err().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Reference objects: how other resources are embedded. Source: spec "Reference objects".
 
-use cardswitch_engine::domain::card::{CardState, SuspensionReason};
+use cardswitch_engine::domain::card::{CardState, DimensionKind, SuspensionReason};
+use cardswitch_engine::domain::dimension::Dimension;
 use cardswitch_engine::domain::member::Member;
 use serde::Serialize;
 use uuid::Uuid;
@@ -47,6 +48,30 @@ pub struct DimensionReference {
     pub code: Option<String>,
     /// Its name.
     pub name: String,
+}
+
+impl DimensionReference {
+    /// The reference to a category, department, label or location.
+    #[must_use]
+    pub fn new(dimension: &Dimension, urls: &Urls) -> Self {
+        Self {
+            id: dimension.id.0,
+            url: urls.object(plural_of(dimension.kind), dimension.id.0),
+            code: dimension.code.clone(),
+            name: dimension.name.clone(),
+        }
+    }
+}
+
+/// What a kind of dimension is called in addresses.
+#[must_use]
+pub const fn plural_of(kind: DimensionKind) -> &'static str {
+    match kind {
+        DimensionKind::Category => "categories",
+        DimensionKind::Department => "departments",
+        DimensionKind::Label => "labels",
+        DimensionKind::Location => "locations",
+    }
 }
 
 /// The fields that hold dimensions, in the order of `DimensionKind::ALL`.

@@ -8,15 +8,16 @@ use chrono_tz::Tz;
 use crate::domain::account::FundingSource;
 use crate::domain::allowance::{AllowanceTerms, Scope};
 use crate::domain::business_date::{BusinessDate, Interval};
-use crate::domain::card::{CardState, Dimensions, PanHash, SealedPan};
+use crate::domain::card::{CardState, DimensionKind, Dimensions, PanHash, SealedPan};
 use crate::domain::company::{Address, CompanyState, VelocityLimits};
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
     AccessTokenId, AccountId, AllowanceId, CardId, CompanyId, DimensionId, MemberId, RequisitionId,
-    Timestamp,
+    Timestamp, TransactionSeq,
 };
 use crate::domain::member::{AccessScope, MemberRole};
 use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::transaction_tags::TagChanges;
 
 /// A change asked for by an API client or an operator.
 #[derive(Clone, Debug)]
@@ -51,6 +52,15 @@ pub enum AdminCommand {
     UpdateRequisition(CompanyId, RequisitionId, RequisitionChanges),
     /// Takes a requisition back.
     CancelRequisition(CompanyId, RequisitionId),
+    /// Makes a category, department, label or location.
+    CreateDimension(NewDimension),
+    /// Changes one.
+    UpdateDimension(NamedDimension, DimensionChanges),
+    /// Deletes one; its children go to its parent.
+    DeleteDimension(NamedDimension),
+    /// Tags a transaction, which the edge has found among the company's: its row neither goes nor
+    /// changes hands.
+    TagTransaction(CompanyId, TransactionSeq, TagChanges),
 }
 
 /// A company to make.
@@ -329,4 +339,43 @@ pub enum Verdict {
     /// With a card made for it. The shard takes number, ids and billing from this one, everything
     /// else from the requisition.
     ApproveWithNewCard(Box<NewCard>),
+}
+
+/// A category, department, label or location to make.
+#[derive(Clone, Debug)]
+pub struct NewDimension {
+    /// Its id.
+    pub id: DimensionId,
+    /// Whose.
+    pub company: CompanyId,
+    /// Which of the four.
+    pub kind: DimensionKind,
+    /// Its name.
+    pub name: String,
+    /// Its number in accounting: digits only.
+    pub code: Option<String>,
+    /// What it stands below.
+    pub parent: Option<DimensionId>,
+}
+
+/// A category, department, label or location as a caller names it.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedDimension {
+    /// The caller's company.
+    pub company: CompanyId,
+    /// Which of the four.
+    pub kind: DimensionKind,
+    /// Its id.
+    pub id: DimensionId,
+}
+
+/// What to change about a category, department, label or location; absent stays.
+#[derive(Clone, Debug, Default)]
+pub struct DimensionChanges {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its number in accounting: digits only.
+    pub code: Option<Option<String>>,
+    /// What it stands below.
+    pub parent: Option<Option<DimensionId>>,
 }

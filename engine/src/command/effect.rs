@@ -9,15 +9,20 @@ use serde::{Deserialize, Serialize};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::card::{CardProfile, CardRecord, MaskedPan, SealedPan};
-use crate::domain::company::Company;
+use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
-use crate::domain::ids::{AccountSlot, CardSlot, Timestamp, TransactionSeq};
+use crate::domain::dimension::Dimension;
+use crate::domain::ids::{AccountSlot, CardSlot, CompanySlot, Timestamp, TransactionSeq};
+use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::member::{AccessToken, Member};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
 use crate::domain::posting::{Posting, StatementLine};
+use crate::domain::requisition::Requisition;
 use crate::domain::response_code::SubReason;
+use crate::domain::shared_link::SharedLink;
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
+use crate::domain::transaction_tags::TagChanges;
 
 use super::reply::NetworkReply;
 
@@ -66,6 +71,18 @@ pub enum Effect {
     EarlyReversal(EarlyReversal),
     /// A message without a transaction was seen.
     NetworkLog(Box<NetworkLogEntry>),
+    /// A category, department, label or location is so.
+    Dimension(Box<Dimension>),
+    /// A shared link is so.
+    SharedLink(Box<SharedLink>),
+    /// A requisition is so.
+    Requisition(Box<Requisition>),
+    /// Somebody tagged a transaction: the fields named are so, the others stay.
+    TransactionTags(TransactionSeq, Box<TagChanges>),
+    /// How a company's members sign on is so.
+    CompanySso(CompanySlot, Option<Box<SingleSignOn>>),
+    /// A request under an idempotency key was answered so.
+    KeyedAnswer(Box<KeyedAnswer>),
 }
 
 /// A card as it is made.

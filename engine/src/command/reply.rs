@@ -222,4 +222,18 @@ pub enum Rejection {
     ReviewerNotFound,
     /// The member has as many pending requisitions as one may.
     TooManyRequisitions,
+    /// No category, department, label or location of the company has the id that was asked for.
+    DimensionGone,
+    /// Another one of the company and kind has this code.
+    DimensionCodeTaken,
+    /// No such parent of the company and kind.
+    ParentNotFound,
+    /// The parent stands below what is to stand below it.
+    ParentCycle,
+    /// The tree would have more levels than it may.
+    TreeTooDeep,
+    /// One parent would have more children than it may.
+    TooManyChildren,
+    /// No such transaction.
+    TransactionNotFound,
 }

@@ -70,7 +70,7 @@ pub struct CardRecord {
 const _: () = assert!(size_of::<CardRecord>() == 128);
 
 /// The four kinds of accounting dimensions, in the order of `CardProfile::dimensions`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DimensionKind {
     /// A category.
     Category,

@@ -82,3 +82,12 @@ pub struct Company {
     /// When it was made.
     pub created_at: Timestamp,
 }
+
+/// How a company's members sign on elsewhere. Source: spec "Company", sso.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SingleSignOn {
+    /// The e-mail domain it is for.
+    pub domain: String,
+    /// What the identity provider says of itself, as XML.
+    pub idp_metadata: String,
+}

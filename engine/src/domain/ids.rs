@@ -44,6 +44,12 @@ public_id! {
     StatementLineId,
     /// The public id of an access token's record (not the token).
     AccessTokenId,
+    /// The public id of a shared link's record (not the key in the link).
+    SharedLinkId,
+    /// The public id of a requisition.
+    RequisitionId,
+    /// The public id of a receipt.
+    ReceiptId,
 }
 
 number! {
@@ -55,6 +61,12 @@ number! {
     CardSlot(u32),
     /// Position of a member in the shard.
     MemberSlot(u32),
+    /// Position of a category, department, label or location in the shard.
+    DimensionSlot(u32),
+    /// Position of a shared link in the shard.
+    SharedLinkSlot(u32),
+    /// Position of a requisition in the shard.
+    RequisitionSlot(u32),
     /// Sequence number of a journal record within a partition; the first is 1.
     RecordSeq(u64),
     /// Sequence number of a transaction within a partition; the first is 1.
@@ -82,7 +94,15 @@ macro_rules! slot_index {
         }
     )*};
 }
-slot_index!(CompanySlot, AccountSlot, CardSlot, MemberSlot);
+slot_index!(
+    CompanySlot,
+    AccountSlot,
+    CardSlot,
+    MemberSlot,
+    DimensionSlot,
+    SharedLinkSlot,
+    RequisitionSlot
+);
 
 impl TransactionSeq {
     /// The sequence number after this one.

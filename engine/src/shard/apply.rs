@@ -88,6 +88,7 @@ impl ShardState {
         let next = Newest { transaction: self.last_transaction.next(), record: self.last_seq };
         self.messages.forget_expired(at, next);
         self.early_reversals.forget_expired(at);
+        self.organization.keyed_answers.forget_expired(at);
         if at >= self.days_end_at {
             self.turn_days(at);
         }
@@ -141,8 +142,15 @@ impl ShardState {
             Effect::StatementLine(line) => self.last_line = self.last_line.max(line.seq),
             Effect::Answer(answer) => self.apply_answer(answer),
             Effect::EarlyReversal(reversal) => self.early_reversals.insert(*reversal),
+            Effect::Dimension(row) => self.organization.apply_dimension(row),
+            Effect::SharedLink(row) => self.organization.apply_shared_link(row),
+            Effect::Requisition(row) => self.organization.apply_requisition(row),
+            Effect::CompanySso(company, row) => {
+                self.organization.apply_sso(*company, row.as_deref());
+            }
+            Effect::KeyedAnswer(answer) => self.organization.keyed_answers.insert(answer),
             // Read from the tables only.
-            Effect::Posting(_) | Effect::NetworkLog(_) => {}
+            Effect::Posting(_) | Effect::NetworkLog(_) | Effect::TransactionTags(..) => {}
         }
     }
 
@@ -253,7 +261,7 @@ pub(super) fn expiry_timer_of(progress: &TransactionProgress) -> Timestamp {
 }
 
 /// Replaces the entry at `index`, or appends it there.
-fn put_at<T>(entries: &mut Vec<T>, index: usize, entry: T) {
+pub(super) fn put_at<T>(entries: &mut Vec<T>, index: usize, entry: T) {
     match entries.get_mut(index) {
         Some(existing) => *existing = entry,
         None => push_at(entries, index, entry),

@@ -5,6 +5,10 @@
 
 use super::execute::Moment;
 use super::execute_company::{create_company, set_company};
+use super::execute_dimension::{
+    change_dimensions, check_dimensions, create_dimension, delete_dimension, tag_transaction,
+    update_dimension,
+};
 use super::execute_member::{create_member, delete_member, find_assignee, update_member};
 use super::execute_requisition::{cancel_requisition, create_requisition, update_requisition};
 use super::state::ShardState;
@@ -82,6 +86,14 @@ pub(super) fn execute_admin(
         AdminCommand::CancelRequisition(company, id) => {
             cancel_requisition(state, (*company, *id), effects)
         }
+        AdminCommand::CreateDimension(new) => create_dimension(state, moment, new, effects),
+        AdminCommand::UpdateDimension(named, changes) => {
+            update_dimension(state, named, changes, effects)
+        }
+        AdminCommand::DeleteDimension(named) => delete_dimension(state, named, effects),
+        AdminCommand::TagTransaction(company, seq, changes) => {
+            tag_transaction(state, *company, *seq, changes, effects)
+        }
     }
 }
 
@@ -133,9 +145,7 @@ pub(super) fn issue_card(
         return Err(Rejection::CardNumberTaken);
     }
     check_terms(&new.terms)?;
-    if new.dimensions.iter().any(Option::is_some) {
-        return Err(Rejection::DimensionNotFound);
-    }
+    check_dimensions(state, company, &new.dimensions)?;
     let assigned_to = new.assigned_to.map(|id| find_assignee(state, company, id)).transpose()?;
     let account = account_of(state, company).ok_or(Rejection::CompanyNotFound)?;
     let slot = CardSlot::next_after(state.cards.len()).ok_or(Rejection::Full)?;
@@ -215,13 +225,7 @@ fn update_card(
     if let Some(wanted) = changes.assigned_to {
         profile.assigned_to = assignee_of(state, &profile, wanted)?;
     }
-    for (current, wanted) in profile.dimensions.iter_mut().zip(changes.dimensions) {
-        match wanted {
-            Some(Some(_)) => return Err(Rejection::DimensionNotFound),
-            Some(None) => *current = None,
-            None => {}
-        }
-    }
+    change_dimensions(state, profile.company, &mut profile.dimensions, &changes.dimensions)?;
     if let Some(address) = &changes.billing_address {
         profile.billing_address.clone_from(address);
         let company = &state.company(profile.company).company;

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::cards::Cards;
 use super::duplicates::{AnswerPlace, Comparison, EarlyReversals, Known, Messages, Newest};
 use super::member_names::MemberNames;
+use super::organization::Organization;
 use super::recall::Caching;
 use super::timers::Timers;
 use super::transactions::{OpenTransaction, PurchaseKey, Transactions};
@@ -76,6 +77,7 @@ pub struct ShardState {
     pub(super) transactions: Transactions,
     pub(super) messages: Messages,
     pub(super) early_reversals: EarlyReversals,
+    pub(super) organization: Organization,
     pub(super) timers: Timers,
     /// For a shard that does not keep all of the past in memory.
     pub(super) caching: Option<Caching>,

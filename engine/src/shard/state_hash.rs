@@ -116,6 +116,11 @@ impl ShardState {
             ),
             part("remembered answers", sorted_answers(answers)),
             part("early reversals", self.early_reversals.sorted()),
+            part("dimensions", &self.organization.dimensions),
+            part("shared links", &self.organization.links),
+            part("requisitions", &self.organization.requisitions),
+            part("single sign-on", &self.organization.sso),
+            part("idempotency keys", self.organization.keyed_answers.sorted()),
         ]
     }
 

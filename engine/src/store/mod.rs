@@ -51,7 +51,9 @@ pub use watermark::Watermark;
 
 use numbers::Numbers;
 use project::Written;
-use tables::{META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT};
+use tables::{
+    META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT, STORE_FORMAT_OLDEST,
+};
 use writing_back::WritingBack;
 
 use crate::domain::ids::RecordSeq;
@@ -114,6 +116,7 @@ impl Store {
         let opened = catch_unwind(AssertUnwindSafe(|| builder().create_with_backend(file)));
         let store = Self::over(opened.map_err(|_| in_disorder())??);
         store.check_identity(directory_id)?;
+        store.bring_up_to_date()?;
         store.take_up()?;
         Ok(store)
     }
@@ -130,6 +133,7 @@ impl Store {
             store.initialize(directory_id)?;
         }
         store.check_identity(directory_id)?;
+        store.bring_up_to_date()?;
         store.take_up()?;
         Ok(store)
     }
@@ -248,7 +252,7 @@ impl Store {
             other => StoreError::NotAStore { what: other.to_string() },
         })?;
         let found = u32::from_le_bytes(query::meta_bytes(&meta, META_FORMAT)?);
-        if found < STORE_FORMAT {
+        if found < STORE_FORMAT_OLDEST {
             return Err(StoreError::OlderFormat { found, supported: STORE_FORMAT });
         }
         if found > STORE_FORMAT {
@@ -258,6 +262,26 @@ impl Store {
         if found != expected {
             return Err(StoreError::ForeignDirectory { found, expected });
         }
+        Ok(())
+    }
+
+    /// Adds what tables of an older version lack, in one durable commit.
+    fn bring_up_to_date(&self) -> Result<(), StoreError> {
+        let found = {
+            let read_txn = self.database.begin_read()?;
+            let meta = read_txn.open_table(META)?;
+            u32::from_le_bytes(query::meta_bytes(&meta, META_FORMAT)?)
+        };
+        if found == STORE_FORMAT {
+            return Ok(());
+        }
+        let mut write_txn = self.database.begin_write()?;
+        write_txn.set_quick_repair(true);
+        tables::create_all(&write_txn)?;
+        project::list_all_members(&write_txn)?;
+        let format = STORE_FORMAT.to_le_bytes();
+        write_txn.open_table(META)?.insert(META_FORMAT, format.as_slice())?;
+        write_txn.commit()?;
         Ok(())
     }
 

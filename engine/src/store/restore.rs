@@ -14,12 +14,12 @@ use super::error::StoreError;
 use super::query::{Snapshot, TransactionRows};
 use super::rows;
 use super::tables::{
-    ACCESS_TOKENS, ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, CREDENTIAL_FAILURES,
-    EARLY_REVERSALS, MEMBERS, StoredAnswer,
+    ACCESS_TOKENS, ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, COMPANY_SSO, CREDENTIAL_FAILURES,
+    DIMENSIONS, EARLY_REVERSALS, KEYED_ANSWERS, MEMBERS, REQUISITIONS, SHARED_LINKS, StoredAnswer,
 };
 use crate::codec::CodecError;
 use crate::command::effect::{EarlyReversal, Effect, IssuedCard, RememberedAnswer};
-use crate::domain::ids::{CardSlot, RecordSeq, Timestamp, TransactionSeq};
+use crate::domain::ids::{CardSlot, CompanySlot, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::network_key::{DuplicateKey, DuplicateWindow, OriginalKey, RetrievalKey};
 use crate::domain::transaction::TransactionState;
 
@@ -85,6 +85,7 @@ impl Store {
         let mut apply = |effect| visit(Restored::Effect(effect));
         restore_organization(&snapshot, &mut apply)?;
         restore_cards(&snapshot, &mut apply)?;
+        restore_around_cards(&snapshot, checkpoint.applied_at, &mut apply)?;
         restore_transactions(&snapshot, first.0, scope, &mut apply)?;
         restore_early_reversals(&snapshot, checkpoint.applied_at, &mut apply)?;
         restore_answers(&snapshot, first, checkpoint.applied_at, visit)?;
@@ -111,7 +112,25 @@ fn restore_organization(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), Sto
     if let Some(digest) = snapshot.network_key()? {
         apply(Effect::NetworkKey(digest));
     }
-    Ok(())
+    snapshot.each(&DIMENSIONS, |_, row| apply(Effect::Dimension(Box::new(row))))?;
+    snapshot.each(&COMPANY_SSO, |slot, row| {
+        apply(Effect::CompanySso(CompanySlot(slot), Some(Box::new(row))));
+    })
+}
+
+/// What refers to cards.
+fn restore_around_cards(
+    snapshot: &Snapshot,
+    applied_at: Timestamp,
+    apply: Apply<'_>,
+) -> Result<(), StoreError> {
+    snapshot.each(&SHARED_LINKS, |_, row| apply(Effect::SharedLink(Box::new(row))))?;
+    snapshot.each(&REQUISITIONS, |_, row| apply(Effect::Requisition(Box::new(row))))?;
+    snapshot.each(&KEYED_ANSWERS, |_, row| {
+        if row.expires_at > applied_at {
+            apply(Effect::KeyedAnswer(Box::new(row)));
+        }
+    })
 }
 
 fn restore_cards(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), StoreError> {

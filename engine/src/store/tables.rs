@@ -27,6 +27,21 @@
 //! | company_accounts | company, account | - |
 //! | company_cards | company, card | place in the company's list, from 1 |
 //! | card_marks | kind, member or dimension, card | -; as the profile stands |
+//! | dimensions, shared_links, requisitions | slot | row |
+//! | transaction_tags | transaction sequence | row: what was changed by hand |
+//! | company_sso | company | row |
+//! | keyed_answers | keyed hash of an idempotency key | row |
+//! | keyed_answer_ends | end, keyed hash | - |
+//! | dimension_ids, shared_link_ids, requisition_ids | id | slot |
+//! | shared_link_keys | keyed hash of a link's key | shared link slot; without deleted ones |
+//! | company_dimensions | company, kind, slot | -; without deleted ones |
+//! | company_members | company, slot | -; without deleted ones |
+//! | company_shared_links | company, slot | -; without deleted ones |
+//! | card_shared_links | card, slot | -; without deleted ones |
+//! | company_requisitions | company, slot | - |
+//! | member_requisitions | member, slot | - |
+//! | card_requisitions | card, slot | -; of the card that fulfils it |
+//! | tag_moves | dimension, transaction sequence | whether it was put on by hand, or taken off |
 //! | run_chunks, run_lists | | lists of transactions and lines, network keys: see `runs` |
 //!
 //! The mark of a transaction's row in its block says that its record moved what was requested from
@@ -45,13 +60,20 @@ use super::runs::{self, RunKind};
 use crate::command::effect::{NetworkLogEntry, RememberedAnswer};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::card::Dimensions;
-use crate::domain::company::Company;
+use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::CredentialFailures;
+use crate::domain::dimension::Dimension;
 use crate::domain::ids::Timestamp;
+use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::member::{AccessToken, Member};
+use crate::domain::requisition::Requisition;
+use crate::domain::shared_link::SharedLink;
+use crate::domain::transaction_tags::TagChanges;
 
 /// The version of this page: key layouts and row types together.
-pub(super) const STORE_FORMAT: u32 = 2;
+pub(super) const STORE_FORMAT: u32 = 3;
+/// The oldest version that is brought up to this one when it is opened.
+pub(super) const STORE_FORMAT_OLDEST: u32 = 2;
 
 /// A table whose values are encoded rows of one type.
 pub(super) struct RowTable<K, T> {
@@ -120,6 +142,12 @@ rows! {
     TRANSACTION_CHANGES: u64 => Packed = "transaction_changes";
     ANSWERS: u64 => StoredAnswer = "answers";
     NETWORK_LOG: RecordPlace => NetworkLogEntry = "network_log";
+    DIMENSIONS: u32 => Dimension = "dimensions";
+    SHARED_LINKS: u32 => SharedLink = "shared_links";
+    REQUISITIONS: u32 => Requisition = "requisitions";
+    TRANSACTION_TAGS: u64 => TagChanges = "transaction_tags";
+    COMPANY_SSO: u32 => SingleSignOn = "company_sso";
+    KEYED_ANSWERS: [u8; 32] => KeyedAnswer = "keyed_answers";
 }
 
 macro_rules! indexes {
@@ -145,6 +173,19 @@ indexes! {
     COMPANY_ACCOUNTS: (u32, u32) => () = "company_accounts";
     COMPANY_CARDS: (u32, u32) => u64 = "company_cards";
     CARD_MARKS: CardMarkKey => () = "card_marks";
+    KEYED_ANSWER_ENDS: (i64, [u8; 32]) => () = "keyed_answer_ends";
+    DIMENSION_IDS: u128 => u32 = "dimension_ids";
+    SHARED_LINK_IDS: u128 => u32 = "shared_link_ids";
+    SHARED_LINK_KEYS: [u8; 16] => u32 = "shared_link_keys";
+    REQUISITION_IDS: u128 => u32 = "requisition_ids";
+    COMPANY_DIMENSIONS: (u32, u8, u32) => () = "company_dimensions";
+    COMPANY_MEMBERS: (u32, u32) => () = "company_members";
+    COMPANY_SHARED_LINKS: (u32, u32) => () = "company_shared_links";
+    CARD_SHARED_LINKS: (u32, u32) => () = "card_shared_links";
+    COMPANY_REQUISITIONS: (u32, u32) => () = "company_requisitions";
+    MEMBER_REQUISITIONS: (u32, u32) => () = "member_requisitions";
+    CARD_REQUISITIONS: (u32, u32) => () = "card_requisitions";
+    TAG_MOVES: (u128, u64) => bool = "tag_moves";
 }
 
 pub(super) const TRANSACTION_BLOCKS: BlockTable = TableDefinition::new("transaction_blocks");

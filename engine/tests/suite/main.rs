@@ -13,6 +13,7 @@
 mod bounded;
 mod calendar;
 mod desk;
+mod dimensions;
 mod driver;
 mod faults;
 mod members;

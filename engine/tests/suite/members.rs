@@ -237,7 +237,9 @@ fn leaving_is_one_record_with_all_that_ends() {
                 format!("member {:?}", member.state)
             }
             Effect::CardUsage(slot, usage) => format!("card {} {:?}", slot.0, usage.state),
-            Effect::Requisition(asked) => format!("requisition {} {:?}", asked.slot.0, asked.status),
+            Effect::Requisition(asked) => {
+                format!("requisition {} {:?}", asked.slot.0, asked.status)
+            }
             Effect::SharedLink(link) => {
                 assert!(link.is_deleted && link.sealed_passphrase.is_none());
                 format!("link {}", link.slot.0)

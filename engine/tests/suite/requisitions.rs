@@ -136,7 +136,8 @@ fn decisions_are_for_reviewers_and_last() {
             assert!(asked.reviewed_by.is_some());
         }
     }
-    let other = |id| AdminCommand::UpdateRequisition(company_id(1), id, RequisitionChanges::default());
+    let other =
+        |id| AdminCommand::UpdateRequisition(company_id(1), id, RequisitionChanges::default());
     assert_eq!(office.asks(other(id(1))), Err(Rejection::RequisitionNotFound));
     let cancel = |number| AdminCommand::CancelRequisition(company_id(0), id(number));
     assert_eq!(office.asks(cancel(1)), Err(Rejection::RequisitionDecided));
@@ -183,7 +184,8 @@ fn approving_makes_the_card_that_was_asked_for_whatever_was_drawn() {
     assert_eq!((profile.description.as_str(), profile.is_virtual), ("Two chairs", true));
     assert_eq!((profile.assigned_to, profile.company), (Some(asked.member), asked.company));
     assert_eq!(record.usage.state, CardState::Active);
-    let expected = AllowanceTerms { single_use: true, ends_at, ..AllowanceTerms::budget(Minor(700)) };
+    let expected =
+        AllowanceTerms { single_use: true, ends_at, ..AllowanceTerms::budget(Minor(700)) };
     assert_eq!(record.terms, expected);
 }
 

@@ -2,8 +2,9 @@
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::{
-    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, MemberChanges, NewAccount, NewCard,
-    NewCompany, NewMember, NewRequisition, RequisitionChanges, Review, SettableCardState, Verdict,
+    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, MemberChanges, NewAccount,
+    NewCard, NewCompany, NewMember, NewRequisition, RequisitionChanges, Review, SettableCardState,
+    Verdict,
 };
 use cardswitch_engine::command::network::{
     AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, ConcludeTransfer, Increment,
@@ -646,7 +647,8 @@ impl Workload {
     fn draw_member(&mut self, company: u64) -> NewMember {
         let number = self.members;
         self.members += 1;
-        let email = format!("ada{}@{company}.example", if number.is_multiple_of(4) { 0 } else { number });
+        let email =
+            format!("ada{}@{company}.example", if number.is_multiple_of(4) { 0 } else { number });
         let roles = [MemberRole::Member, MemberRole::Administrator, MemberRole::Reviewer];
         NewMember {
             id: member_id(number),

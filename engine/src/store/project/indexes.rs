@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use redb::{ReadableTable, WriteTransaction};
 
+use super::organization::list_members;
 use crate::domain::account::Account;
 use crate::domain::company::Company;
 use crate::domain::member::{Member, MemberState, email_key};
@@ -52,6 +53,7 @@ pub(super) fn write_members(
     if members.is_empty() {
         return Ok(());
     }
+    list_members(write_txn, members.values())?;
     let mut ids = write_txn.open_table(MEMBER_IDS)?;
     let mut emails = write_txn.open_table(MEMBER_EMAILS)?;
     let stored = write_txn.open_table(MEMBERS.definition())?;

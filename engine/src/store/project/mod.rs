@@ -10,9 +10,11 @@
 mod cards;
 mod changes;
 mod indexes;
+mod organization;
 mod write;
 
 pub(in crate::store) use changes::no_such_transaction;
+pub(in crate::store) use organization::{kind_number, list_all_members};
 pub(in crate::store) use write::Written;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +36,7 @@ use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::packed::{RowAnswer, TransactionView, append_line, append_row};
 use cards::CardChanges;
+use organization::OrganizationChanges;
 
 /// A run of records on its way into the tables.
 #[derive(Debug, Default)]
@@ -42,6 +45,7 @@ pub struct Projection {
     accounts: BTreeMap<u32, Account>,
     members: BTreeMap<u32, Member>,
     access_tokens: BTreeMap<[u8; 32], AccessToken>,
+    organization: OrganizationChanges,
     network_key: Option<[u8; 32]>,
     cards: BTreeMap<u32, CardChanges>,
     card_attempts: BTreeMap<u32, Vec<Timestamp>>,
@@ -220,6 +224,12 @@ impl Projection {
                 self.early_reversals.insert((row.expires_at.0, original, retrieval));
             }
             Effect::NetworkLog(row) => put(&mut self.network_log, place, *row),
+            Effect::Dimension(_)
+            | Effect::SharedLink(_)
+            | Effect::Requisition(_)
+            | Effect::TransactionTags(..)
+            | Effect::CompanySso(..)
+            | Effect::KeyedAnswer(_) => self.organization.take(effect),
         }
     }
 

@@ -52,7 +52,7 @@ impl Projection {
         checkpoint.chain_hash = position.hash.0;
         assert!(checkpoint.position() == position, "a run ends with the last record of a batch");
         if is_new {
-            self.write_organization(write_txn)?;
+            self.write_organization(write_txn, checkpoint.applied_at)?;
             self.write_history(write_txn)?;
             self.write_memory(write_txn, checkpoint.applied_at)?;
         }
@@ -61,7 +61,11 @@ impl Projection {
     }
 
     /// What grows with the organization: companies, members, cards.
-    fn write_organization(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
+    fn write_organization(
+        &self,
+        write_txn: &WriteTransaction,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
         indexes::write_companies(write_txn, &self.companies)?;
         indexes::write_accounts(write_txn, &self.accounts)?;
         indexes::write_members(write_txn, &self.members)?;
@@ -74,7 +78,8 @@ impl Projection {
             write_txn.open_table(META)?.insert(META_NETWORK_KEY, digest.as_slice())?;
         }
         write_table(write_txn, &CARD_ATTEMPTS, &self.card_attempts)?;
-        write_table(write_txn, &CREDENTIAL_FAILURES, &self.credential_failures)
+        write_table(write_txn, &CREDENTIAL_FAILURES, &self.credential_failures)?;
+        self.organization.write(write_txn, at)
     }
 
     /// What grows with history: transactions, lines, postings, and what they are found by.
@@ -250,7 +255,7 @@ fn check_order(blocks: &BlockWriter<'_>, row: &BlockRow<'_>) -> Result<(), Store
     Err(StoreError::Inconsistent { what: format!("row {} comes a second time", row.number) })
 }
 
-fn write_table<K, T>(
+pub(super) fn write_table<K, T>(
     write_txn: &WriteTransaction,
     table: &RowTable<K, T>,
     rows: &BTreeMap<K, T>,

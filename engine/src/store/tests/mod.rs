@@ -7,6 +7,7 @@ mod audit;
 mod crash;
 mod history;
 mod model;
+mod organization;
 mod projection;
 mod projector;
 mod queries;

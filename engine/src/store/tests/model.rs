@@ -5,12 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::command::effect::{EarlyReversal, Effect, IssuedCard, RememberedAnswer};
 use crate::command::record::Record;
 use crate::domain::account::{Account, AccountBalances};
-use crate::domain::company::Company;
+use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::CredentialFailures;
+use crate::domain::dimension::Dimension;
 use crate::domain::ids::*;
+use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::member::{AccessToken, Member};
 use crate::domain::posting::StatementLine;
+use crate::domain::requisition::Requisition;
+use crate::domain::shared_link::SharedLink;
 use crate::domain::transaction::TransactionState;
+use crate::domain::transaction_tags::TagChanges;
 use crate::store::query::{CardRow, Listed, Order, Page, TransactionRow};
 
 /// Everything as it stands after the records taken.
@@ -29,6 +34,12 @@ pub(super) struct Model {
     pub(super) lines: BTreeMap<LineSeq, StatementLine>,
     answers: BTreeMap<u128, RememberedAnswer>,
     early: BTreeSet<(Timestamp, Option<u64>, Option<u64>)>,
+    pub(super) dimensions: BTreeMap<DimensionSlot, Dimension>,
+    pub(super) links: BTreeMap<SharedLinkSlot, SharedLink>,
+    pub(super) requisitions: BTreeMap<RequisitionSlot, Requisition>,
+    pub(super) tags: BTreeMap<TransactionSeq, TagChanges>,
+    pub(super) sso: BTreeMap<CompanySlot, SingleSignOn>,
+    pub(super) keyed_answers: BTreeMap<[u8; 32], KeyedAnswer>,
 }
 
 impl Model {
@@ -41,6 +52,7 @@ impl Model {
             }
             model.answers.retain(|_, answer| answer.expires_at > record.at);
             model.early.retain(|(expires_at, ..)| *expires_at > record.at);
+            model.keyed_answers.retain(|_, answer| answer.expires_at > record.at);
         }
         model
     }
@@ -68,7 +80,8 @@ impl Model {
             Effect::CardAttempts(slot, row) => drop(self.attempts.insert(slot, row)),
             Effect::CredentialFailures(slot, row) => drop(self.failures.insert(slot, row)),
             Effect::Transaction(record, progress) => {
-                let row = TransactionRow { record: *record, progress: *progress };
+                let tags = TagChanges::default();
+                let row = TransactionRow { record: *record, progress: *progress, tags };
                 self.transactions.insert(row.record.seq, row);
             }
             Effect::TransactionProgress(seq, row) => {
@@ -80,6 +93,16 @@ impl Model {
                 let key = (expires_at, original_key.map(|k| k.0), retrieval_key.map(|k| k.0));
                 self.early.insert(key);
             }
+            Effect::Dimension(row) => drop(self.dimensions.insert(row.slot, *row)),
+            Effect::SharedLink(row) => drop(self.links.insert(row.slot, *row)),
+            Effect::Requisition(row) => drop(self.requisitions.insert(row.slot, *row)),
+            Effect::TransactionTags(seq, row) => {
+                self.transactions.get_mut(&seq).unwrap().tags.merge(&row);
+                self.tags.entry(seq).or_default().merge(&row);
+            }
+            Effect::CompanySso(slot, Some(row)) => drop(self.sso.insert(slot, *row)),
+            Effect::CompanySso(slot, None) => drop(self.sso.remove(&slot)),
+            Effect::KeyedAnswer(row) => drop(self.keyed_answers.insert(row.key, *row)),
             Effect::Posting(_) | Effect::NetworkLog(_) => {}
         }
     }
@@ -92,6 +115,10 @@ impl Model {
     pub(super) fn hot(mut self) -> Self {
         self.transactions.retain(|_, row| row.progress.state != TransactionState::Declined);
         self.lines.clear();
+        self.tags.clear();
+        for row in self.transactions.values_mut() {
+            row.tags = TagChanges::default();
+        }
         self
     }
 }

@@ -13,19 +13,24 @@ use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::BusinessDate;
 use crate::domain::card::{
-    CardProfile, CardRecord, CardState, Dimensions, MaskedPan, PanHash, SealedPan,
+    CardProfile, CardRecord, CardState, DimensionKind, Dimensions, MaskedPan, PanHash, SealedPan,
 };
-use crate::domain::company::{Address, Company, CompanyState, VelocityLimits};
+use crate::domain::company::{Address, Company, CompanyState, SingleSignOn, VelocityLimits};
 use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
+use crate::domain::dimension::Dimension;
 use crate::domain::ids::*;
+use crate::domain::keyed_answer::{KeyedAnswer, KeyedContent};
 use crate::domain::member::{AccessScope, AccessToken, Member, MemberRole, MemberState};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey,
 };
 use crate::domain::posting::{Book, Posting, StatementLine};
+use crate::domain::requisition::{Requisition, RequisitionStatus};
 use crate::domain::response_code::{ResponseCode, SubReason};
+use crate::domain::shared_link::{Recipient, SharedLink};
 use crate::domain::transaction::*;
+use crate::domain::transaction_tags::TagChanges;
 use crate::journal::testing::next_random;
 use crate::packed::RowAnswer;
 
@@ -59,6 +64,9 @@ pub(super) struct World {
     cards: Vec<(CardProfile, CardUsage)>,
     transactions: Vec<(TransactionRecord, TransactionProgress)>,
     lines: u64,
+    dimensions: u32,
+    links: Vec<SharedLink>,
+    requisitions: Vec<Requisition>,
     /// The last instant at which keys of answers were drawn, and how many before the last one.
     keys_drawn: (Timestamp, u128),
 }
@@ -75,6 +83,9 @@ pub(super) fn journal(seed: u64, len: usize) -> Vec<Record> {
         cards: Vec::new(),
         transactions: Vec::new(),
         lines: 0,
+        dimensions: 0,
+        links: Vec::new(),
+        requisitions: Vec::new(),
         keys_drawn: (Timestamp(0), 0),
     };
     for company in 0..COMPANIES {
@@ -114,7 +125,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.below(20) {
+        match self.below(25) {
             0 => self.make_member(),
             1 => self.change_member(),
             2..5 => self.make_card(),
@@ -126,6 +137,11 @@ impl World {
             16 => self.release(),
             17 => self.remember(),
             18 => self.change_organization(),
+            19 => self.change_dimension(),
+            20 => self.change_link(),
+            21 => self.change_requisition(),
+            22 => self.tag(),
+            23 => self.keep_answer(),
             _ => self.log(),
         }
     }
@@ -508,6 +524,137 @@ impl World {
             Effect::AccessToken(Box::new(token)),
             Effect::NetworkKey(digest),
         ]);
+    }
+
+    fn company_slot(&mut self) -> CompanySlot {
+        CompanySlot(u32::try_from(self.below(u64::from(COMPANIES))).unwrap())
+    }
+
+    /// Makes a dimension, or changes one: the numbers of its id do not meet those of `dimension`.
+    fn change_dimension(&mut self) {
+        let is_new = self.dimensions == 0 || self.below(2) == 0;
+        let place =
+            if is_new { u64::from(self.dimensions) } else { self.below(self.dimensions.into()) };
+        let slot = u32::try_from(place).unwrap();
+        self.dimensions = self.dimensions.max(slot + 1);
+        let row = Dimension {
+            slot: DimensionSlot(slot),
+            id: DimensionId(id(7, slot)),
+            company: CompanySlot(slot % COMPANIES),
+            kind: DimensionKind::ALL[slot as usize / 2 % 4],
+            name: format!("dimension {}", self.below(9)),
+            code: (self.below(2) == 0).then(|| format!("{}", 1_000 * slot)),
+            parent: None,
+            is_deleted: self.below(5) == 0,
+            created_at: Timestamp(i64::from(slot)),
+        };
+        self.record(vec![Effect::Dimension(Box::new(row))]);
+    }
+
+    fn change_link(&mut self) {
+        let number = self.below(4);
+        let Some(card) = self.pick(self.cards.len()) else { return };
+        let known = self.pick(self.links.len()).filter(|_| number > 0);
+        let place = known.unwrap_or(self.links.len());
+        if known.is_none() {
+            let slot = u32::try_from(place).unwrap();
+            let card = &self.cards[card].0;
+            self.links.push(SharedLink {
+                slot: SharedLinkSlot(slot),
+                id: SharedLinkId(id(8, slot)),
+                company: card.company,
+                card: card.slot,
+                key_digest: [u8::try_from(slot % 251).unwrap(); 16],
+                sealed_key: vec![1; 60],
+                recipient: None,
+                sealed_passphrase: None,
+                hide_balance: false,
+                last_viewed_at: None,
+                is_deleted: false,
+                created_at: self.at,
+            });
+        }
+        let at = self.at;
+        let link = &mut self.links[place];
+        link.is_deleted |= number == 1;
+        link.last_viewed_at = (number == 2).then_some(at);
+        link.recipient = (number == 3)
+            .then(|| Recipient { name: "Ann".to_owned(), email: EMAILS[0].to_owned() });
+        let link = link.clone();
+        self.record(vec![Effect::SharedLink(Box::new(link))]);
+    }
+
+    fn change_requisition(&mut self) {
+        let number = self.below(4);
+        let (amount, dimensions) = (self.amount(), self.dimensions());
+        let known = self.pick(self.requisitions.len()).filter(|_| number > 0);
+        let place = known.unwrap_or(self.requisitions.len());
+        if known.is_none() {
+            let Some(member) = self.pick(self.members.len()) else { return };
+            let slot = u32::try_from(place).unwrap();
+            self.requisitions.push(Requisition {
+                slot: RequisitionSlot(slot),
+                id: RequisitionId(id(9, slot)),
+                company: self.members[member].company,
+                amount,
+                status: RequisitionStatus::Pending,
+                approved_at: None,
+                card: None,
+                dimensions,
+                description: "a chair".to_owned(),
+                end_time: None,
+                member: self.members[member].slot,
+                note: None,
+                reviewed_by: None,
+                created_at: self.at,
+            });
+        }
+        let (at, card) = (self.at, self.pick(self.cards.len()));
+        let card = card.map(|card| self.cards[card].0.slot);
+        let requisition = &mut self.requisitions[place];
+        match number {
+            1 => requisition.status = RequisitionStatus::Denied,
+            2 => {
+                requisition.status = RequisitionStatus::Approved;
+                (requisition.card, requisition.approved_at) = (card, Some(at));
+            }
+            _ => requisition.note = Some(format!("note {}", at.0)),
+        }
+        let requisition = requisition.clone();
+        self.record(vec![Effect::Requisition(Box::new(requisition))]);
+    }
+
+    fn tag(&mut self) {
+        let Some(place) = self.pick(self.transactions.len()) else { return };
+        let wanted = self.dimensions();
+        let dimensions = wanted.map(|wanted| (self.below(2) == 0).then_some(wanted));
+        let note = (self.below(2) == 0).then(|| format!("note {place}"));
+        let seq = self.transactions[place].0.seq;
+        let changes = TagChanges { dimensions, note, receipt: None };
+        self.record(vec![Effect::TransactionTags(seq, Box::new(changes))]);
+    }
+
+    fn keep_answer(&mut self) {
+        let company = self.company_slot();
+        let metadata = self.below(3);
+        let sso = (metadata > 0).then(|| {
+            Box::new(SingleSignOn {
+                domain: "a.test".to_owned(),
+                idp_metadata: format!("<xml>{metadata}</xml>"),
+            })
+        });
+        let answer = KeyedAnswer {
+            key: [u8::try_from(self.below(200)).unwrap(); 32],
+            request: [1; 32],
+            made_at: self.at,
+            expires_at: self.at.plus(24 * Timestamp::HOUR),
+            status: 201,
+            content: match self.below(2) {
+                0 => KeyedContent::Object { path: "/v1/company".to_owned() },
+                _ => KeyedContent::Body(vec![7; 20]),
+            },
+        };
+        self.record(vec![Effect::CompanySso(company, sso), Effect::KeyedAnswer(Box::new(answer))]);
     }
 
     fn log(&mut self) {

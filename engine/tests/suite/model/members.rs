@@ -19,9 +19,8 @@ impl Model {
         if self.members.iter().any(|member| member.id == new.id) {
             return Err(Rejection::IdTaken);
         }
-        let is_here = |member: &&Member| {
-            member.company == company && member.state != MemberState::Deleted
-        };
+        let is_here =
+            |member: &&Member| member.company == company && member.state != MemberState::Deleted;
         let wanted = new.email.to_lowercase();
         if self.members.iter().filter(is_here).any(|m| m.email.to_lowercase() == wanted) {
             return Err(Rejection::EmailTaken);

@@ -1,0 +1,98 @@
+//! What people write on a transaction: dimensions, a note, a receipt.
+//!
+//! A transaction begins with the dimensions of its card. What is changed by hand stands beside it,
+//! field by field: a later change over an earlier one is how it stands.
+
+use serde::{Deserialize, Serialize};
+
+use super::card::Dimensions;
+use super::ids::{DimensionId, ReceiptId, Timestamp};
+
+/// What was changed by hand; absent fields are as the transaction was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TagChanges {
+    /// Its dimensions, by kind: set, or cleared.
+    pub dimensions: [Option<Option<DimensionId>>; 4],
+    /// Its note; may be blank.
+    pub note: Option<String>,
+    /// Its receipt: one, or none any more.
+    pub receipt: Option<Option<Receipt>>,
+}
+
+impl TagChanges {
+    /// Takes over what a later change says.
+    pub fn merge(&mut self, later: &Self) {
+        for (mine, theirs) in self.dimensions.iter_mut().zip(later.dimensions) {
+            *mine = theirs.or(*mine);
+        }
+        self.note = later.note.clone().or_else(|| self.note.take());
+        self.receipt = later.receipt.clone().or_else(|| self.receipt.take());
+    }
+
+    /// The dimensions of a transaction that was made with `made`.
+    #[must_use]
+    pub fn dimensions_over(&self, made: &Dimensions) -> Dimensions {
+        let mut dimensions = *made;
+        for (dimension, change) in dimensions.iter_mut().zip(self.dimensions) {
+            *dimension = change.unwrap_or(*dimension);
+        }
+        dimensions
+    }
+}
+
+/// What kinds of files receipts are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReceiptType {
+    /// image/png
+    Png,
+    /// image/jpeg
+    Jpeg,
+    /// application/pdf
+    Pdf,
+}
+
+/// A receipt. Its content is a file of its own, durable before anything names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// Its public id.
+    pub id: ReceiptId,
+    /// What its file was called.
+    pub filename: String,
+    /// What it is.
+    pub content_type: ReceiptType,
+    /// How long it is. Units: bytes.
+    pub size: u32,
+    /// SHA-256 of its content, which names the file.
+    pub digest: [u8; 32],
+    /// It was lost: nothing but this and its date is known.
+    pub is_lost: bool,
+    /// When it was handed in.
+    pub created_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_later_change_lies_over_an_earlier_one_field_by_field() {
+        let (old, new) = (DimensionId(Uuid::from_u128(1)), DimensionId(Uuid::from_u128(2)));
+        let mut tags = TagChanges {
+            dimensions: [Some(Some(old)), Some(Some(old)), None, None],
+            note: Some("lunch".to_owned()),
+            receipt: None,
+        };
+        tags.merge(&TagChanges {
+            dimensions: [Some(Some(new)), None, Some(None), None],
+            note: None,
+            receipt: Some(None),
+        });
+        assert_eq!(tags.note.as_deref(), Some("lunch"));
+        assert_eq!(tags.receipt, Some(None));
+        let made = [None, None, Some(old), Some(new)];
+        assert_eq!(tags.dimensions_over(&made), [Some(new), Some(old), None, Some(new)]);
+        assert_eq!(TagChanges::default().dimensions_over(&made), made);
+    }
+}

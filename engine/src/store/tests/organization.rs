@@ -1,0 +1,195 @@
+//! What people set up around cards, as the tables show it.
+
+use redb::ReadableTableMetadata;
+
+use super::model::{Model, page_of};
+use super::world::journal;
+use super::*;
+use crate::domain::card::DimensionKind;
+use crate::domain::ids::{CardSlot, CompanySlot, MemberSlot, Timestamp};
+use crate::domain::member::MemberState;
+use crate::domain::requisition::RequisitionStatus;
+use crate::store::query::{Order, Page, RequisitionFilter};
+
+fn pages() -> Vec<Page> {
+    let middle = Timestamp(1_772_000_000_000_000).plus(40 * Timestamp::DAY);
+    let first = Page::first(7);
+    vec![
+        first,
+        Page { order: Order::OldestFirst, offset: 3, ..first },
+        Page { created_after: Some(middle), limit: 100, ..first },
+        Page { created_before: Some(middle), limit: 0, ..first },
+    ]
+}
+
+#[test]
+fn lists_are_those_of_the_slow_store() {
+    let records = journal(11, 1_500);
+    let (store, model) = (store_of(&records), Model::of(&records));
+    let snapshot = store.read().unwrap();
+    let mut rows = 0;
+    for page in pages() {
+        for company in (0..3).map(CompanySlot) {
+            let members = model.members.values();
+            let members: Vec<_> = members
+                .filter(|row| row.company == company && row.state == MemberState::Active)
+                .map(|row| (row.created_at, row.clone()))
+                .collect();
+            let is_active = |row: &_| {
+                matches!(row, crate::domain::member::Member { state: MemberState::Active, .. })
+            };
+            let found = snapshot.list_members(company, &page, is_active).unwrap();
+            assert_eq!(found, page_of(&members, &page));
+            for kind in DimensionKind::ALL {
+                let of_kind = model.dimensions.values();
+                let of_kind: Vec<_> = of_kind
+                    .filter(|row| row.company == company && row.kind == kind && !row.is_deleted)
+                    .map(|row| (row.created_at, row.clone()))
+                    .collect();
+                let found = snapshot.list_dimensions(company, kind, &page).unwrap();
+                assert_eq!(found, page_of(&of_kind, &page));
+                rows += found.rows.len();
+            }
+            for card in [None, Some(CardSlot(0)), Some(CardSlot(3))] {
+                let links = model.links.values();
+                let links: Vec<_> = links
+                    .filter(|row| row.company == company && !row.is_deleted)
+                    .filter(|row| card.is_none_or(|card| row.card == card))
+                    .map(|row| (row.created_at, row.clone()))
+                    .collect();
+                let found = snapshot.list_shared_links(company, card, &page).unwrap();
+                assert_eq!(found, page_of(&links, &page));
+                rows += found.rows.len();
+            }
+            for filter in requisition_filters() {
+                let fitting = model.requisitions.values();
+                let fitting: Vec<_> = fitting
+                    .filter(|row| row.company == company)
+                    .filter(|row| filter.card.is_none_or(|card| row.card == Some(card)))
+                    .filter(|row| filter.member.is_none_or(|member| row.member == member))
+                    .filter(|row| {
+                        filter.statuses.is_empty() || filter.statuses.contains(&row.status)
+                    })
+                    .map(|row| (row.created_at, row.clone()))
+                    .collect();
+                let found = snapshot.list_requisitions(company, &filter, &page).unwrap();
+                assert_eq!(found, page_of(&fitting, &page), "{filter:?}");
+                rows += found.rows.len();
+            }
+        }
+    }
+    assert!(rows > 50, "{rows} rows compared");
+}
+
+fn requisition_filters() -> Vec<RequisitionFilter> {
+    let all = RequisitionFilter::default();
+    vec![
+        all.clone(),
+        RequisitionFilter { card: Some(CardSlot(2)), ..all.clone() },
+        RequisitionFilter { member: Some(MemberSlot(1)), ..all.clone() },
+        RequisitionFilter { statuses: vec![RequisitionStatus::Approved], ..all },
+    ]
+}
+
+#[test]
+fn single_rows_are_those_of_the_slow_store() {
+    let records = journal(12, 1_500);
+    let (store, model) = (store_of(&records), Model::of(&records));
+    let snapshot = store.read().unwrap();
+    for row in model.dimensions.values() {
+        assert_eq!(snapshot.dimension(row.slot).unwrap().as_ref(), Some(row));
+        let live = (!row.is_deleted).then(|| row.clone());
+        assert_eq!(snapshot.dimension_by_id(row.company, row.id).unwrap(), live);
+        assert_eq!(snapshot.dimension_by_id(CompanySlot(9), row.id).unwrap(), None);
+    }
+    for row in model.links.values() {
+        let live = (!row.is_deleted).then(|| row.clone());
+        assert_eq!(snapshot.shared_link_by_id(row.company, row.id).unwrap(), live);
+        assert_eq!(snapshot.shared_link_by_key(row.key_digest).unwrap(), live);
+        let mut of_card =
+            model.links.values().filter(|link| link.card == row.card && !link.is_deleted);
+        let newest = of_card.next_back().cloned();
+        assert_eq!(snapshot.shared_link_of_card(row.card).unwrap(), newest);
+    }
+    for row in model.requisitions.values() {
+        assert_eq!(snapshot.requisition_by_id(row.company, row.id).unwrap().as_ref(), Some(row));
+    }
+    for card in model.cards.keys() {
+        let mut approved = model
+            .requisitions
+            .values()
+            .filter(|row| row.card == Some(*card) && row.status == RequisitionStatus::Approved);
+        assert_eq!(snapshot.requisition_of_card(*card).unwrap(), approved.next_back().cloned());
+    }
+    for seq in model.transactions.keys() {
+        let tags = model.tags.get(seq).cloned();
+        assert_eq!(snapshot.transaction_tags(*seq).unwrap(), tags);
+    }
+    for company in (0..3).map(CompanySlot) {
+        assert_eq!(snapshot.company_sso(company).unwrap(), model.sso.get(&company).cloned());
+    }
+    let stored = snapshot.table(KEYED_ANSWERS.definition()).unwrap().len().unwrap();
+    assert_eq!(stored, model.keyed_answers.len() as u64);
+    for (key, answer) in &model.keyed_answers {
+        assert_eq!(snapshot.keyed_answer(key).unwrap().as_ref(), Some(answer));
+    }
+    assert!(model.tags.len() > 20 && !model.keyed_answers.is_empty());
+}
+
+/// Takes away what version 3 added.
+fn make_older(store: &Store) {
+    let write_txn = store.database.begin_write().unwrap();
+    macro_rules! drop_tables {
+        ($($name:expr),*) => { $(assert!(write_txn.delete_table($name).unwrap());)* };
+    }
+    drop_tables!(
+        DIMENSIONS.definition(),
+        SHARED_LINKS.definition(),
+        REQUISITIONS.definition(),
+        TRANSACTION_TAGS.definition(),
+        COMPANY_SSO.definition(),
+        KEYED_ANSWERS.definition(),
+        KEYED_ANSWER_ENDS,
+        DIMENSION_IDS,
+        SHARED_LINK_IDS,
+        SHARED_LINK_KEYS,
+        REQUISITION_IDS,
+        COMPANY_DIMENSIONS,
+        COMPANY_MEMBERS,
+        COMPANY_SHARED_LINKS,
+        CARD_SHARED_LINKS,
+        COMPANY_REQUISITIONS,
+        MEMBER_REQUISITIONS,
+        CARD_REQUISITIONS,
+        TAG_MOVES
+    );
+    let older = STORE_FORMAT_OLDEST.to_le_bytes();
+    write_txn.open_table(META).unwrap().insert(META_FORMAT, older.as_slice()).unwrap();
+    write_txn.commit().unwrap();
+}
+
+#[test]
+fn tables_of_the_version_before_are_brought_up_to_date() {
+    let is_older = |effect: &Effect| {
+        !matches!(
+            effect,
+            Effect::Dimension(_)
+                | Effect::SharedLink(_)
+                | Effect::Requisition(_)
+                | Effect::TransactionTags(..)
+                | Effect::CompanySso(..)
+                | Effect::KeyedAnswer(_)
+        )
+    };
+    let mut records = journal(13, 600);
+    for record in &mut records {
+        record.effects.retain(is_older);
+    }
+    let disk = FaultyBackend::new();
+    let store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
+    commit(&store, &records, CommitKind::Checkpoint).unwrap();
+    make_older(&store);
+    drop(store);
+    let store = Store::open_with_backend(disk, DIRECTORY).unwrap();
+    assert_same_dump(&store, &store_of(&records), "brought up to date, and made anew");
+}
