@@ -198,7 +198,7 @@ fn deleted_member_is_gone_from_lists_and_stays_on_cards_and_transactions() {
     assert!(is_approved(&switch, &card));
     assert_eq!((api.delete(&path).status, api.delete(&path).status), (204, 204));
 
-    assert_left(&switch, &[card.clone()], &pending);
+    assert_left(&switch, std::slice::from_ref(&card), &pending);
     let gone = api.get(&path).expect(200);
     assert_eq!((&gone["id"], &gone["is_active"]), (id, &json!(false)));
     assert!(!emails_of(&api.get("/v1/members").expect(200)).contains(&"grace@example.com".into()));

@@ -329,7 +329,7 @@ pub async fn update_card(
     let dimensions = changes.dimensions.map(Option::flatten);
     let (exists, is_assignable, unknown) = read_view(&state, &caller, |view| {
         let unknown = view.unknown_dimensions(&dimensions)?;
-        Ok((view.find_card(id)?.is_some(), view.is_assignable(assigned_to)?, unknown))
+        Ok((view.find_card(id)?.is_some(), view.can_hold(assigned_to, id)?, unknown))
     })
     .await?;
     if !exists {

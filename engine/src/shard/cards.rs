@@ -512,7 +512,7 @@ fn all_held(
     heads: &Chunks<CardHead>,
 ) -> impl Iterator<Item = (MemberSlot, CardSlot)> {
     let slots = (0..records.len).filter_map(CardSlot::next_after);
-    slots.filter_map(|slot| Some((holder_of(records, heads, slot)?, slot)))
+    slots.filter_map(move |slot| Some((holder_of(records, heads, slot)?, slot)))
 }
 
 fn read_dimensions(head: &CardHead, packed: &mut &[u8]) -> Dimensions {

@@ -8,11 +8,14 @@ use std::collections::BTreeMap;
 use crate::domain::ids::{CompanySlot, MemberSlot};
 use crate::domain::member::{Member, MemberState, email_key};
 
+/// Company and name, and whose it is.
+type Names = BTreeMap<(CompanySlot, String), MemberSlot>;
+
 /// Who has which address and which code.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MemberNames {
-    by_email: BTreeMap<(CompanySlot, String), MemberSlot>,
-    by_code: BTreeMap<(CompanySlot, String), MemberSlot>,
+    by_email: Names,
+    by_code: Names,
 }
 
 impl MemberNames {
@@ -29,14 +32,10 @@ impl MemberNames {
     /// Puts what a member is called now in the place of what it was called before.
     pub(super) fn replace(&mut self, before: Option<&Member>, now: &Member) {
         if let Some(before) = before {
-            let named = |names: &mut BTreeMap<_, _>, key| {
-                if names.get(&key) == Some(&before.slot) {
-                    names.remove(&key);
-                }
-            };
-            named(&mut self.by_email, (before.company, email_key(&before.email)));
+            let Member { slot, company, .. } = *before;
+            remove_own(&mut self.by_email, (company, email_key(&before.email)), slot);
             if let Some(code) = &before.code {
-                named(&mut self.by_code, (before.company, code.clone()));
+                remove_own(&mut self.by_code, (company, code.clone()), slot);
             }
         }
         if now.state == MemberState::Deleted {
@@ -46,5 +45,11 @@ impl MemberNames {
         if let Some(code) = &now.code {
             self.by_code.insert((now.company, code.clone()), now.slot);
         }
+    }
+}
+
+fn remove_own(names: &mut Names, key: (CompanySlot, String), owner: MemberSlot) {
+    if names.get(&key) == Some(&owner) {
+        names.remove(&key);
     }
 }

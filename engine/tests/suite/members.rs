@@ -249,7 +249,8 @@ fn leaving_is_one_record_with_all_that_ends() {
     }
     let inactive = format!("member {:?}", MemberState::Inactive);
     let denied = format!("requisition 0 {:?}", RequisitionStatus::Denied);
-    let expected = [&inactive, "card 0 Terminated", "card 2 Terminated", &denied, "link 0"];
+    let closed = ["card 0 Terminated", "card 2 Terminated"];
+    let expected = [inactive.as_str(), closed[0], closed[1], denied.as_str(), "link 0"];
     assert_eq!(told, expected);
     let states = [1, 2, 3, 4].map(|card| office.state_of(card));
     assert_eq!(states[1], CardState::Active);
