@@ -128,6 +128,13 @@ impl ApiError {
         Self::conflict("transfer_concluded", "the transfer was declined or has come back")
     }
 
+    /// Requisitions are for cards of another network.
+    #[must_use]
+    pub fn network_not_supported(network: &str) -> Self {
+        let message = format!("requisitions are for cards of the network `{network}` only");
+        Self::new(StatusCode::BAD_REQUEST, "network_not_supported", message)
+    }
+
     /// The system's clock cannot be turned.
     #[must_use]
     pub fn clock_not_manual() -> Self {
@@ -308,6 +315,23 @@ impl ApiError {
             Rejection::TooManySharedLinks => {
                 Self::conflict("too_many_shared_links", "the card has no room for another link")
             }
+            Rejection::RequisitionNotFound => Self::not_found(),
+            Rejection::ReviewerNotFound => field(
+                "reviewed_by",
+                "not_found",
+                "names no administrator or reviewer of this company",
+            ),
+            Rejection::MemberDeleted
+            | Rejection::MemberCodeTaken
+            | Rejection::LastAdministrator
+            | Rejection::TooManyCards
+            | Rejection::TooMuchAtOnce
+            | Rejection::RequisitionDecided
+            | Rejection::RequisitionEnded
+            | Rejection::TooManyRequisitions => {
+                let (code, message) = conflict_of(rejection);
+                Self::conflict(code, message)
+            }
             Rejection::DimensionCodeTaken => {
                 Self::conflict("code_taken", "another object of this kind has this code")
             }
@@ -326,6 +350,34 @@ impl ApiError {
                 "one parent would have more children than it may: move some of them first",
             ),
         }
+    }
+}
+
+/// The code and the message of a change that the state of things does not allow.
+const fn conflict_of(rejection: Rejection) -> (&'static str, &'static str) {
+    match rejection {
+        Rejection::MemberDeleted => ("member_deleted", "a deleted member changes no more"),
+        Rejection::MemberCodeTaken => ("code_taken", "another member has this code"),
+        Rejection::LastAdministrator => {
+            ("last_administrator", "the company would have no active administrator")
+        }
+        Rejection::TooManyCards => ("too_many_cards", "the member holds as many cards as one may"),
+        Rejection::TooMuchAtOnce => (
+            "too_much_at_once",
+            "more depends on it than changes at once: delete shared links first",
+        ),
+        Rejection::RequisitionDecided => (
+            "requisition_decided",
+            "a requisition that was approved, denied or canceled changes no more",
+        ),
+        Rejection::RequisitionEnded => (
+            "requisition_ended",
+            "the requisition's `end_time` is past: it can be approved with a later one",
+        ),
+        Rejection::TooManyRequisitions => {
+            ("too_many_requisitions", "the member has as many pending requisitions as one may")
+        }
+        _ => ("conflict", "the state of the object does not allow the change"),
     }
 }
 
@@ -456,6 +508,16 @@ mod tests {
         let rows = [
             (Rejection::CompanyNotFound, 404, "not_found", None),
             (Rejection::CardNotFound, 404, "not_found", None),
+            (Rejection::MemberDeleted, 409, "member_deleted", None),
+            (Rejection::MemberCodeTaken, 409, "code_taken", None),
+            (Rejection::LastAdministrator, 409, "last_administrator", None),
+            (Rejection::TooManyCards, 409, "too_many_cards", None),
+            (Rejection::TooMuchAtOnce, 409, "too_much_at_once", None),
+            (Rejection::RequisitionNotFound, 404, "not_found", None),
+            (Rejection::RequisitionDecided, 409, "requisition_decided", None),
+            (Rejection::RequisitionEnded, 409, "requisition_ended", None),
+            (Rejection::ReviewerNotFound, 400, "not_found", Some("reviewed_by")),
+            (Rejection::TooManyRequisitions, 409, "too_many_requisitions", None),
             (Rejection::AllowanceNotFound, 404, "not_found", None),
             (Rejection::MemberNotFound, 400, "not_found", Some("assigned_to")),
             (Rejection::DimensionNotFound, 400, "not_found", Some("label")),

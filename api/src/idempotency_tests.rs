@@ -27,6 +27,7 @@ use uuid::Uuid;
 use super::*;
 use crate::issuing::CardNumbers;
 use crate::router;
+use crate::receipts::ReceiptFiles;
 use crate::secrets::{Secrets, token_digest};
 use crate::state::ApiConfig;
 use crate::switch::Switch;
@@ -115,7 +116,10 @@ impl Bench {
             config: Arc::new(ApiConfig {
                 urls: Urls::new("https://cards.example.com"),
                 card_numbers: CardNumbers::new("41111111").unwrap(),
+                compat: None,
+                requisition_network: "visa".to_owned(),
             }),
+            receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
         };
         let token = |text: &str, id: AccessTokenId, admin| {
             AdminCommand::CreateAccessToken(NewAccessToken {

@@ -20,8 +20,8 @@ use crate::openapi::document_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
     accounts, allowances, card_secrets, cards, cards_at_once, company, decision, dimensions,
-    merchant_categories, receipts, shared_links, shipping_addresses, statement_lines, statements,
-    transaction_tags, transactions,
+    members, merchant_categories, receipts, requisitions, shared_links, shipping_addresses,
+    statement_lines, statements, transaction_tags, transactions,
 };
 use crate::state::AppState;
 use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
@@ -95,6 +95,21 @@ pub fn v1_routes() -> Router<AppState> {
             get(shipping_addresses::get_shipping_address),
         )
         .route("/v1/merchant-categories", get(merchant_categories::list_merchant_categories))
+        .route("/v1/members", get(members::list_members).post(members::create_member))
+        .route(
+            "/v1/members/{member_id}",
+            get(members::get_member).put(members::update_member).delete(members::delete_member),
+        )
+        .route(
+            "/v1/requisitions",
+            get(requisitions::list_requisitions).post(requisitions::create_requisition),
+        )
+        .route(
+            "/v1/requisitions/{requisition_id}",
+            get(requisitions::get_requisition)
+                .put(requisitions::update_requisition)
+                .delete(requisitions::delete_requisition),
+        )
         .merge(dimension_routes())
 }
 

@@ -113,6 +113,7 @@ impl Server {
                 ),
                 card_numbers,
                 compat: settings.compat,
+                requisition_network: settings.requisition_network().to_owned(),
             }),
             receipts: Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
         };

@@ -40,6 +40,8 @@ pub struct ApiConfig {
     pub card_numbers: CardNumbers,
     /// Whose habits are followed besides.
     pub compat: Option<Compat>,
+    /// The card network that requisitions are for.
+    pub requisition_network: String,
 }
 
 /// Why a change was not made, or may not have been.

@@ -14,6 +14,13 @@ pub const QUEUED_COMMANDS_MAX: usize = 16_384;
 pub const SHARD_BATCH_LEN_MAX: usize = 512;
 /// How many commands may wait for the tables beside the shard; beyond, it takes no others.
 pub const COMMANDS_ASIDE_MAX: usize = 1_024;
+/// How much of a record is left free by commands that fill one with what follows from them.
+/// Units: bytes.
+pub const RECORD_SPARE_BYTES: usize = 64 << 10;
+/// How many cards that are not terminated one member may hold: leaving closes them all in one record.
+pub const MEMBER_CARDS_MAX: usize = 10_000;
+/// How many requisitions of one member may be pending: leaving denies them all in the same record.
+pub const MEMBER_REQUISITIONS_PENDING_MAX: usize = 50;
 /// How many bytes of records the shard gathers before it hands them to the committer, even in the
 /// middle of a batch: the journal takes no request beyond a bound of its own.
 pub const HAND_OVER_BYTES: usize = 1 << 20;

@@ -76,6 +76,7 @@ impl Bench {
                 urls: Urls::new("https://cards.example.com"),
                 card_numbers: CardNumbers::new("41111111").unwrap(),
                 compat: None,
+                requisition_network: "visa".to_owned(),
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
         };

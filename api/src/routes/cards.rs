@@ -248,7 +248,8 @@ fn billing_name(value: &RawValue) -> Result<String, Flaw> {
     fields::short_text(value, BILLING_NAME_CHARS_MAX)
 }
 
-fn default_billing_name(description: &str) -> String {
+/// What is embossed on a card where nobody says.
+pub(super) fn default_billing_name(description: &str) -> String {
     description.chars().take(BILLING_NAME_CHARS_MAX).collect()
 }
 
@@ -441,7 +442,7 @@ pub async fn update_card(
     let dimensions = changes.dimensions.map(Option::flatten);
     let (exists, is_assignable, unknown) = read_view(&state, &caller, |view| {
         let unknown = view.unknown_dimensions(&dimensions)?;
-        Ok((view.find_card(id)?.is_some(), view.is_assignable(assigned_to)?, unknown))
+        Ok((view.find_card(id)?.is_some(), view.can_hold(assigned_to, id)?, unknown))
     })
     .await?;
     if !exists {

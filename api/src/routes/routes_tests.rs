@@ -79,6 +79,7 @@ impl Bench {
                 urls: Urls::new(BASE),
                 card_numbers: CardNumbers::new("41111111").unwrap(),
                 compat: None,
+                requisition_network: "visa".to_owned(),
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
         };
@@ -211,6 +212,8 @@ fn member(company: Uuid, id: Uuid) -> NewMember {
         last_name: "Byron".into(),
         email: "ada@example.com".into(),
         role: MemberRole::Member,
+        code: None,
+        dimensions: Default::default(),
         password_hash: None,
     }
 }

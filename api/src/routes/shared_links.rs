@@ -403,7 +403,8 @@ mod tests {
             ("", false),
         ];
         for (text, expected) in rows {
-            let value: &RawValue = serde_json::from_str(&format!("\"{text}\"")).unwrap();
+            let quoted = format!("\"{text}\"");
+            let value: &RawValue = serde_json::from_str(&quoted).unwrap();
             assert_eq!(email(value).is_ok(), expected, "{text}");
         }
     }

@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use super::input::{ListQuery, PathId};
 use super::receipts::ReceiptBody;
+use super::requisitions::RequisitionSummary;
 use super::view::{View, read_view};
 use crate::auth::{Caller, ReadAccess};
 use crate::error::ApiError;
@@ -59,6 +60,9 @@ pub struct TransactionBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(super) merchant: Option<MerchantBody>,
+    /// The one that its card fulfils.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requisition: Option<RequisitionSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     response_code: Option<u16>,
@@ -141,6 +145,7 @@ impl TransactionBody {
             note: row.note().to_owned(),
             bank_account: record.bank_account.as_ref().map(BankAccountBody::new),
             merchant: record.merchant.as_ref().map(MerchantBody::new),
+            requisition: RequisitionSummary::of_card(record.card, view)?,
             response_code: is_declined.then(|| record.response_code.number()),
             time: render_time(record.authorized_at),
             posted_at: progress.posted_at.map(render_time),

@@ -78,6 +78,14 @@ impl View<'_> {
         Ok(member.is_some_and(|member| member.state == MemberState::Active))
     }
 
+    /// Whether a card can be assigned to this member, or is already, be the member active or not.
+    pub fn can_hold(&self, id: Option<MemberId>, card: CardId) -> Result<bool, StoreError> {
+        let holder = self.find_card(card)?.and_then(|card| card.profile.assigned_to);
+        let holder = holder.map(|slot| self.snapshot.member(slot)).transpose()?.flatten();
+        let is_holder = id.is_some() && holder.map(|member| member.id) == id;
+        Ok(is_holder || self.is_assignable(id)?)
+    }
+
     /// The reference to a member.
     pub fn member_reference(
         &self,

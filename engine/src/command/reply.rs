@@ -212,6 +212,26 @@ pub enum Rejection {
     SharedLinkNotFound,
     /// A card has no room for another shared link.
     TooManySharedLinks,
+    /// A deleted member changes no more.
+    MemberDeleted,
+    /// Another member of the company has this code.
+    MemberCodeTaken,
+    /// Without this member nobody would administer the company.
+    LastAdministrator,
+    /// The member holds as many cards as one may.
+    TooManyCards,
+    /// What follows from the change is more than one record takes.
+    TooMuchAtOnce,
+    /// No such requisition in the caller's company.
+    RequisitionNotFound,
+    /// A requisition changes no more once it was approved, denied or taken back.
+    RequisitionDecided,
+    /// The requisition's end_time is past.
+    RequisitionEnded,
+    /// No such administrator or reviewer in the caller's company.
+    ReviewerNotFound,
+    /// The member has as many pending requisitions as one may.
+    TooManyRequisitions,
     /// No category, department, label or location of the company has the id that was asked for.
     DimensionGone,
     /// Another one of the company and kind has this code.
