@@ -26,8 +26,8 @@ use uuid::Uuid;
 
 use super::*;
 use crate::issuing::CardNumbers;
-use crate::router;
 use crate::receipts::ReceiptFiles;
+use crate::router;
 use crate::secrets::{Secrets, token_digest};
 use crate::state::ApiConfig;
 use crate::switch::Switch;

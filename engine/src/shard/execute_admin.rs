@@ -10,9 +10,9 @@ use super::execute_dimension::{
     change_dimensions, check_dimensions, create_dimension, delete_dimension, tag_transaction,
     update_dimension,
 };
-use super::execute_shared_link::{create_shared_link, delete_shared_link, update_shared_link};
 use super::execute_member::{create_member, delete_member, find_assignee, update_member};
 use super::execute_requisition::{cancel_requisition, create_requisition, update_requisition};
+use super::execute_shared_link::{create_shared_link, delete_shared_link, update_shared_link};
 use super::state::ShardState;
 use crate::command::admin::{
     AdminCommand, AllowanceChanges, CardChanges, NewCard, SettableCardState,
