@@ -186,6 +186,8 @@ fn company() -> NewCompany {
 
 fn member(id: u128, email: &str) -> AdminCommand {
     AdminCommand::CreateMember(NewMember {
+        code: None,
+        dimensions: [None; 4],
         id: MemberId(Uuid::from_u128(id)),
         company: COMPANY,
         first_name: "Ada".into(),

@@ -21,6 +21,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, RequisitionFilter};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::cards::default_billing_name;
@@ -93,7 +94,7 @@ impl RequisitionBody {
 }
 
 /// A requisition within a transaction. Source: spec "Transaction", requisition.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct RequisitionSummary {
     id: Uuid,
     status: &'static str,

@@ -62,6 +62,7 @@ pub struct TransactionBody {
     pub(super) merchant: Option<MerchantBody>,
     /// The one that its card fulfils.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     requisition: Option<RequisitionSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
