@@ -93,7 +93,7 @@ fn requisition_filters() -> Vec<RequisitionFilter> {
 
 #[test]
 fn single_rows_are_those_of_the_slow_store() {
-    let records = journal(12, 1_500);
+    let records = journal(51, 400);
     let (store, model) = (store_of(&records), Model::of(&records));
     let snapshot = store.read().unwrap();
     for row in model.dimensions.values() {
@@ -133,7 +133,7 @@ fn single_rows_are_those_of_the_slow_store() {
     for (key, answer) in &model.keyed_answers {
         assert_eq!(snapshot.keyed_answer(key).unwrap().as_ref(), Some(answer));
     }
-    assert!(model.tags.len() > 20 && !model.keyed_answers.is_empty());
+    assert!(model.tags.len() > 5 && !model.keyed_answers.is_empty());
 }
 
 /// Takes away what version 3 added.
