@@ -125,6 +125,10 @@ pub struct AccountantAccess(pub Caller);
 #[derive(Clone, Debug)]
 pub struct AdminAccess(pub Caller);
 
+/// A caller with the scope `iam`; `admin` is another right, which neither gives nor needs it.
+#[derive(Clone, Debug)]
+pub struct IamAccess(pub Caller);
+
 /// These names only say what the table decides.
 macro_rules! caller_named {
     ($($name:ident)*) => {$(
@@ -138,8 +142,7 @@ macro_rules! caller_named {
     )*};
 }
 
-caller_named!(ReadAccess AccountantAccess AdminAccess);
-
+caller_named!(ReadAccess AccountantAccess AdminAccess IamAccess);
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -43,15 +43,11 @@ pub use self::direct::{answer_directly, is_direct};
 use self::requests::{Asked, Operation, Planned, Repetition, plan_request};
 use super::limits;
 use crate::error::ApiError;
+use crate::idempotency::idempotency_key;
 use crate::state::AppState;
 use crate::switch::View;
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
-
-/// The header by which a client marks a request and its repeats.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// The longest such mark. Units: bytes.
-const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
 
 /// The routes of `/network/v1`, to be merged with others.
 pub fn network_routes() -> Router<AppState> {
@@ -295,18 +291,6 @@ async fn wait_for_named(state: &AppState, body: &[u8]) {
     if body.windows(NAME.len()).any(|window| window == NAME) {
         state.switch.visible(state.switch.engine().durable_seq()).await;
     }
-}
-
-/// The client's mark on the request.
-/// Errors: it is empty, too long or not text.
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<&[u8]>, ApiError> {
-    let Some(value) = headers.get(IDEMPOTENCY_KEY) else { return Ok(None) };
-    let key = value.as_bytes();
-    if key.is_empty() || key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
-        let message = format!("must have 1 to {IDEMPOTENCY_KEY_BYTES_MAX} characters");
-        return Err(ApiError::invalid_field("Idempotency-Key", Flaw::new("wrong_length", message)));
-    }
-    Ok(Some(key))
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
+use super::dimensions::{fault_dimensions, parse_dimensions, refused};
 use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{View, read_view};
 use crate::auth::{AdminAccess, Caller, ReadAccess};
@@ -32,8 +33,8 @@ use crate::wire::fields::{self, Fields};
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::query::Query;
 use crate::wire::reference::{
-    DIMENSION_FIELDS, DimensionReference, MemberReference, parse_card_state, render_card_state,
-    render_last_four, render_suspension,
+    DIMENSION_FIELDS, DimensionReference, MemberReference, SharedLinkReference, parse_card_state,
+    render_card_state, render_last_four, render_suspension,
 };
 use crate::wire::time::{render_date, render_time};
 
@@ -63,6 +64,10 @@ pub struct CardBody {
     location: Option<DimensionReference>,
     label: Option<DimensionReference>,
     billing_address: AddressBody,
+    /// The newest link by which it is shared, for administrators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    shared_link: Option<SharedLinkReference>,
     created_at: String,
 }
 
@@ -72,7 +77,7 @@ impl CardBody {
     pub fn new(card: &CardRow, view: &View<'_>) -> Result<Self, StoreError> {
         let (profile, usage) = (&card.profile, &card.record.usage);
         let [category, department, label, location] =
-            profile.dimensions.map(|id| view.dimension_reference(id));
+            view.dimension_references(&profile.dimensions)?;
         let own_address = profile.billing_address.as_ref();
         Ok(Self {
             id: profile.id.0,
@@ -90,6 +95,7 @@ impl CardBody {
             location,
             label,
             billing_address: AddressBody::new(own_address.unwrap_or(&view.company.billing_address)),
+            shared_link: view.shared_link_of(profile.slot)?,
             created_at: render_time(profile.created_at),
         })
     }
@@ -172,19 +178,19 @@ pub struct CardFilters {
 
 /// The body of POST /v1/cards, read.
 #[derive(Debug)]
-struct CreateCardRequest {
+pub(super) struct CreateCardRequest {
     terms: AllowanceTerms,
     description: String,
     is_virtual: bool,
     shipping_address: Option<Address>,
     billing_name: String,
     billing_address: Option<Address>,
-    assigned_to: Option<MemberId>,
-    dimensions: Dimensions,
+    pub(super) assigned_to: Option<MemberId>,
+    pub(super) dimensions: Dimensions,
 }
 
 impl CreateCardRequest {
-    fn parse(fields: &mut Fields<'_>, company: &Company) -> Self {
+    pub(super) fn parse(fields: &mut Fields<'_>, company: &Company) -> Self {
         let terms =
             fields.object("allowance", |inner| parse_new_allowance(inner, company.currency));
         if !fields.has("allowance") {
@@ -207,7 +213,7 @@ impl CreateCardRequest {
         }
     }
 
-    fn into_order(self, company: &Company) -> CardOrder {
+    pub(super) fn into_order(self, company: &Company) -> CardOrder {
         let billed_to = self.billing_address.as_ref().unwrap_or(&company.billing_address);
         CardOrder {
             company: company.id,
@@ -242,14 +248,9 @@ fn billing_name(value: &RawValue) -> Result<String, Flaw> {
     fields::short_text(value, BILLING_NAME_CHARS_MAX)
 }
 
-fn default_billing_name(description: &str) -> String {
+/// What is embossed on a card where nobody says.
+pub(super) fn default_billing_name(description: &str) -> String {
     description.chars().take(BILLING_NAME_CHARS_MAX).collect()
-}
-
-/// What is to become of each dimension: absent, cleared or set.
-fn parse_dimensions(fields: &mut Fields<'_>) -> [Option<Option<DimensionId>>; 4] {
-    DIMENSION_FIELDS
-        .map(|name| fields.nullable(name, |value| fields::reference(value).map(DimensionId)))
 }
 
 /// The body of PUT /v1/cards/:card_id.
@@ -303,8 +304,11 @@ impl ListCardsRequest {
         Self { assigned_to, filter }
     }
 
-    /// The filter as the tables take it; none where it names somebody unknown.
+    /// The filter as the tables take it; none where it names somebody or something unknown.
     fn resolve(self, view: &View<'_>) -> Result<Option<CardFilter>, StoreError> {
+        if view.unknown_dimensions(&self.filter.dimensions)?.contains(&true) {
+            return Ok(None);
+        }
         let Some(id) = self.assigned_to else { return Ok(Some(self.filter)) };
         let member = view.find_member(id)?;
         Ok(member.map(|member| CardFilter { assigned_to: Some(member.slot), ..self.filter }))
@@ -359,7 +363,7 @@ pub async fn get_card(
     read_card(&state, &caller, CardId(id)).await?.map(Json).ok_or_else(ApiError::not_found)
 }
 
-async fn read_card(
+pub(super) async fn read_card(
     state: &AppState,
     caller: &Caller,
     id: CardId,
@@ -386,10 +390,15 @@ pub async fn create_card(
 ) -> Result<(StatusCode, Json<CardBody>), ApiError> {
     let mut fields = body.fields()?;
     let request = CreateCardRequest::parse(&mut fields, &caller.company);
-    let assigned_to = request.assigned_to;
-    if !read_view(&state, &caller, |view| view.is_assignable(assigned_to)).await? {
+    let (assigned_to, dimensions) = (request.assigned_to, request.dimensions);
+    let (is_assignable, unknown) = read_view(&state, &caller, |view| {
+        Ok((view.is_assignable(assigned_to)?, view.unknown_dimensions(&dimensions)?))
+    })
+    .await?;
+    if !is_assignable {
         fields.fault("assigned_to", Flaw::not_found("member"));
     }
+    fault_dimensions(&mut fields, unknown);
     fields.finish()?;
     let id = issue_card(&state, &request.into_order(&caller.company)).await?;
     let card = read_card(&state, &caller, id).await?.ok_or_else(ApiError::not_found)?;
@@ -412,13 +421,6 @@ async fn issue_card(state: &AppState, order: &CardOrder) -> Result<CardId, ApiEr
     Err(WriteError::Rejected(Rejection::CardNumberTaken).into())
 }
 
-/// The answer to a change that was not made; `is_set` tells which dimensions it was to set.
-fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
-    let WriteError::Rejected(rejection) = error else { return error.into() };
-    let named = DIMENSION_FIELDS.into_iter().zip(is_set).filter(|(_, is_set)| *is_set);
-    ApiError::rejected(rejection, &named.map(|(name, _)| name).collect::<Vec<_>>())
-}
-
 /// Changes a card.
 #[utoipa::path(
     put,
@@ -437,8 +439,10 @@ pub async fn update_card(
     let mut fields = body.fields()?;
     let changes = parse_card_changes(&mut fields);
     let assigned_to = changes.assigned_to.flatten();
-    let (exists, is_assignable) = read_view(&state, &caller, |view| {
-        Ok((view.find_card(id)?.is_some(), view.is_assignable(assigned_to)?))
+    let dimensions = changes.dimensions.map(Option::flatten);
+    let (exists, is_assignable, unknown) = read_view(&state, &caller, |view| {
+        let unknown = view.unknown_dimensions(&dimensions)?;
+        Ok((view.find_card(id)?.is_some(), view.can_hold(assigned_to, id)?, unknown))
     })
     .await?;
     if !exists {
@@ -447,8 +451,9 @@ pub async fn update_card(
     if !is_assignable {
         fields.fault("assigned_to", Flaw::not_found("member"));
     }
+    fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    let is_set = changes.dimensions.map(|change| change.flatten().is_some());
+    let is_set = dimensions.map(|id| id.is_some());
     let command = AdminCommand::UpdateCard(caller.company.id, id, changes);
     state.carry_out(command).await.map_err(|error| refused(error, is_set))?;
     read_card(&state, &caller, id).await?.map(Json).ok_or_else(ApiError::not_found)

@@ -34,6 +34,7 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use crate::issuing::CardNumbers;
+use crate::receipts::ReceiptFiles;
 use crate::router;
 use crate::secrets::{Secrets, token_digest};
 use crate::state::{ApiConfig, AppState};
@@ -77,7 +78,10 @@ impl Bench {
             config: Arc::new(ApiConfig {
                 urls: Urls::new(BASE),
                 card_numbers: CardNumbers::new("41111111").unwrap(),
+                compat: None,
+                requisition_network: "visa".to_owned(),
             }),
+            receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
         };
         let bench = Self { routes: router::whole(state.clone()), state, _directory: directory };
         for command in [
@@ -208,6 +212,8 @@ fn member(company: Uuid, id: Uuid) -> NewMember {
         last_name: "Byron".into(),
         email: "ada@example.com".into(),
         role: MemberRole::Member,
+        code: None,
+        dimensions: Default::default(),
         password_hash: None,
     }
 }

@@ -12,6 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::input::{ListQuery, PathId};
+use super::receipts::ReceiptBody;
 use super::transactions::{BankAccountBody, MerchantBody, TransactionBody};
 use super::view::{View, read_view};
 use crate::auth::ReadAccess;
@@ -60,8 +61,7 @@ pub struct OriginBody {
     department: Option<DimensionReference>,
     label: Option<DimensionReference>,
     location: Option<DimensionReference>,
-    #[schema(value_type = Option<Object>)]
-    receipt: Option<()>,
+    receipt: Option<ReceiptBody>,
     note: String,
     time: String,
 }

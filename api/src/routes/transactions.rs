@@ -10,19 +10,24 @@ use cardswitch_engine::domain::transaction::{
     BankAccount, TransactionKind, TransactionRecord, TransactionState,
 };
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Listed, TransactionFilter, TransactionRow};
+use cardswitch_engine::store::query::{
+    Listed, TransactionClasses, TransactionFilter, TransactionRow,
+};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::input::{ListQuery, PathId};
+use super::receipts::ReceiptBody;
+use super::requisitions::RequisitionSummary;
 use super::view::{View, read_view};
-use crate::auth::ReadAccess;
+use crate::auth::{Caller, ReadAccess};
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
 use crate::wire::amount::Amount;
 use crate::wire::currency::render_currency;
+use crate::wire::fault::Flaw;
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::query::Query;
 use crate::wire::reference::{
@@ -47,8 +52,7 @@ pub struct TransactionBody {
     pub(super) department: Option<DimensionReference>,
     pub(super) location: Option<DimensionReference>,
     pub(super) label: Option<DimensionReference>,
-    #[schema(value_type = Option<Object>)]
-    pub(super) receipt: Option<()>,
+    pub(super) receipt: Option<ReceiptBody>,
     pub(super) note: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -56,6 +60,10 @@ pub struct TransactionBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(super) merchant: Option<MerchantBody>,
+    /// The one that its card fulfils.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    requisition: Option<RequisitionSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     response_code: Option<u16>,
@@ -116,7 +124,7 @@ impl TransactionBody {
     pub fn new(row: &TransactionRow, view: &View<'_>) -> Result<Self, StoreError> {
         let (record, progress) = (&row.record, &row.progress);
         let [category, department, label, location] =
-            record.dimensions.map(|id| view.dimension_reference(id));
+            view.dimension_references(&row.dimensions())?;
         let is_declined = progress.state == TransactionState::Declined;
         // SPEC: "Transaction": purchases are negative, refunds and transfers in are positive; the
         // engine counts from the merchant's side.
@@ -134,10 +142,11 @@ impl TransactionBody {
             department,
             location,
             label,
-            receipt: None,
-            note: String::new(),
+            receipt: row.receipt().map(|receipt| ReceiptBody::new(receipt, record.id, view.urls)),
+            note: row.note().to_owned(),
             bank_account: record.bank_account.as_ref().map(BankAccountBody::new),
             merchant: record.merchant.as_ref().map(MerchantBody::new),
+            requisition: RequisitionSummary::of_card(record.card, view)?,
             response_code: is_declined.then(|| record.response_code.number()),
             time: render_time(record.authorized_at),
             posted_at: progress.posted_at.map(render_time),
@@ -257,6 +266,12 @@ pub struct TransactionFilters {
     pub label: Option<Uuid>,
     /// Of this location.
     pub location: Option<Uuid>,
+    /// In one of these states; several with commas between them (extension).
+    pub state: Option<String>,
+    /// Without declined ones, where `true` (extension).
+    pub exclude_declines: Option<bool>,
+    /// Without checks of a card that moved no money, where `true` (extension).
+    pub exclude_verifications: Option<bool>,
     /// By what the list is ordered; `-` for the newest first.
     #[param(pattern = "^-?(created_at|time)$", default = "-created_at")]
     pub ordering: Option<String>,
@@ -279,14 +294,18 @@ impl ListTransactionsRequest {
                 before: query.time("before"),
                 after: query.time("after"),
                 dimensions: DIMENSION_FIELDS.map(|name| query.id(name).map(DimensionId)),
+                classes: parse_classes(query),
                 ..TransactionFilter::default()
             },
         }
     }
 
-    /// The filter as the tables take it; none where it names a card or member that is unknown.
+    /// The filter as the tables take it; none where it names what is unknown.
     fn resolve(&self, view: &View<'_>) -> Result<Option<TransactionFilter>, StoreError> {
         let mut filter = self.filter;
+        if view.unknown_dimensions(&filter.dimensions)?.contains(&true) {
+            return Ok(None);
+        }
         if let Some(id) = self.card {
             let Some(card) = view.find_card(id)? else { return Ok(None) };
             filter.card = Some(card.profile.slot);
@@ -297,6 +316,39 @@ impl ListTransactionsRequest {
         }
         Ok(Some(filter))
     }
+}
+
+/// Extension: the filters by state and kind.
+fn parse_classes(query: &mut Query) -> TransactionClasses {
+    let states = query.parsed("state", parse_states, || {
+        Flaw::new("unknown_value", "must be transaction states with commas between them")
+    });
+    let mut classes =
+        states.map_or(TransactionClasses::ALL, |states| TransactionClasses::in_states(&states));
+    if query.flag("exclude_declines") {
+        classes = classes.without_declines();
+    }
+    if query.flag("exclude_verifications") {
+        classes = classes.without_verifications();
+    }
+    classes
+}
+
+/// States with commas between them; none where there is none among the commas.
+fn parse_states(text: &str) -> Option<Vec<TransactionState>> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let states: Vec<_> = names.map(parse_state).collect::<Option<_>>()?;
+    (!states.is_empty()).then_some(states)
+}
+
+fn parse_state(text: &str) -> Option<TransactionState> {
+    let states = [
+        TransactionState::Pending,
+        TransactionState::Completed,
+        TransactionState::Declined,
+        TransactionState::Canceled,
+    ];
+    states.into_iter().find(|state| render_state(*state) == text)
 }
 
 /// Lists transactions, declined ones too, the newest first.
@@ -339,15 +391,26 @@ pub async fn get_transaction(
     ReadAccess(caller): ReadAccess,
     PathId(id): PathId,
 ) -> Result<Json<TransactionBody>, ApiError> {
-    let id = TransactionId(id);
-    // A forged id is told from a real one without a look-up.
-    let seq = state.switch.engine().ids().open_transaction_id(id);
-    let seq = seq.ok_or_else(ApiError::not_found)?;
-    let body = read_view(&state, &caller, |view| {
+    read_transaction(&state, &caller, TransactionId(id)).await.map(Json)
+}
+
+/// Errors: the company has no such transaction.
+pub(super) async fn read_transaction(
+    state: &AppState,
+    caller: &Caller,
+    id: TransactionId,
+) -> Result<TransactionBody, ApiError> {
+    let seq = sequence_of(state, id)?;
+    let body = read_view(state, caller, |view| {
         let own = find_transaction(view, seq, id)?;
         own.map(|row| TransactionBody::new(&row, view)).transpose()
     });
-    body.await?.map(Json).ok_or_else(ApiError::not_found)
+    body.await?.ok_or_else(ApiError::not_found)
+}
+
+/// The sequence number in an id. Errors: a forged id, told from a real one without a look-up.
+pub(super) fn sequence_of(state: &AppState, id: TransactionId) -> Result<TransactionSeq, ApiError> {
+    state.switch.engine().ids().open_transaction_id(id).ok_or_else(ApiError::not_found)
 }
 
 /// Finds a transaction of the company by its id and what the id says.

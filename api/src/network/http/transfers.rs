@@ -14,12 +14,13 @@ use uuid::Uuid;
 
 use super::access::NetworkAccess;
 use super::answers::render_reply;
+use super::json_response;
 use super::named::CURRENCY_DEFAULT;
 use super::requests::{Asked, Operation, Planned, Repetition, planned};
 use super::shapes::TransferAnswer;
 use super::values::{Lowest, amount};
-use super::{idempotency_key, json_response};
 use crate::error::ApiError;
+use crate::idempotency::idempotency_key;
 use crate::state::AppState;
 use crate::switch::View;
 use crate::wire::fields::{self, Fields};
