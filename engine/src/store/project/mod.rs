@@ -15,7 +15,6 @@ mod tags;
 mod write;
 
 pub(in crate::store) use changes::no_such_transaction;
-pub(in crate::store) use indexes::email_key;
 pub(in crate::store) use organization::{kind_number, list_all_members};
 pub(in crate::store) use write::Written;
 

@@ -7,14 +7,16 @@ use redb::ReadOnlyTable;
 use super::Snapshot;
 use super::list;
 use crate::codec::CodecError;
+use crate::domain::card::Dimensions;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
+use crate::domain::transaction_tags::{Receipt, TagChanges};
 use crate::packed::{RowAnswer, TransactionView, parse_progress};
 use crate::store::blocks::{BlockReader, BlockRow};
 use crate::store::error::StoreError;
 use crate::store::project::no_such_transaction;
 use crate::store::rows;
-use crate::store::tables::{TRANSACTION_BLOCKS, TRANSACTION_CHANGES};
+use crate::store::tables::{TRANSACTION_BLOCKS, TRANSACTION_CHANGES, TRANSACTION_TAGS};
 
 /// A transaction as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,29 @@ pub struct TransactionRow {
     pub record: TransactionRecord,
     /// What does.
     pub progress: TransactionProgress,
+    /// What was changed by hand.
+    pub tags: TagChanges,
+}
+
+impl TransactionRow {
+    /// Its dimensions, as it was made or as they were changed by hand; deleted ones may be among
+    /// them.
+    #[must_use]
+    pub fn dimensions(&self) -> Dimensions {
+        self.tags.dimensions_over(&self.record.dimensions)
+    }
+
+    /// What somebody noted about it; blank at first.
+    #[must_use]
+    pub fn note(&self) -> &str {
+        self.tags.note.as_deref().unwrap_or_default()
+    }
+
+    /// Its receipt, also a lost one.
+    #[must_use]
+    pub fn receipt(&self) -> Option<&Receipt> {
+        self.tags.receipt.as_ref()?.as_ref()
+    }
 }
 
 impl Snapshot {
@@ -37,6 +62,7 @@ impl Snapshot {
         Ok(TransactionRows {
             blocks: self.blocks(TRANSACTION_BLOCKS)?,
             changes: self.table(TRANSACTION_CHANGES.definition())?,
+            tags: self.table(TRANSACTION_TAGS.definition())?,
         })
     }
 }
@@ -45,6 +71,7 @@ impl Snapshot {
 pub(in crate::store) struct TransactionRows {
     blocks: BlockReader,
     changes: ReadOnlyTable<u64, &'static [u8]>,
+    tags: ReadOnlyTable<u64, &'static [u8]>,
 }
 
 impl TransactionRows {
@@ -60,7 +87,8 @@ impl TransactionRows {
             Some(progress) => progress,
             None => view.to_progress().map_err(unreadable)?,
         };
-        Ok(Some((TransactionRow { record, progress }, view.answer())))
+        let tags = super::find(&TRANSACTION_TAGS, &self.tags, seq)?.unwrap_or_default();
+        Ok(Some((TransactionRow { record, progress, tags }, view.answer())))
     }
 
     /// Hands every transaction with one of these numbers to `visit`, as its row is packed, with how
