@@ -7,7 +7,7 @@ use super::model::Model;
 use super::queries::{Wanted, check_lines, check_transactions};
 use super::world::journal;
 use super::*;
-use crate::command::effect::{Effect, RememberedAnswer};
+use crate::command::effect::RememberedAnswer;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::network_key::DuplicateKey;
 use crate::domain::transaction_tags::TagChanges;
@@ -262,24 +262,6 @@ fn a_flipped_byte_is_found_by_whoever_reads_it() {
     let store = reopen_changed(|write_txn| flip(write_txn, STATE_PAGES)).unwrap();
     let error = store.read().unwrap().audit().unwrap_err().to_string();
     assert!(error.contains("table state_pages, company 0, class 0, page 0: its sum is"), "{error}");
-}
-
-#[test]
-fn tables_from_before_there_were_sets_get_them_when_they_are_opened() {
-    let store = reopen_changed(|write_txn| {
-        write_txn.delete_table(STATE_PAGES).unwrap();
-        write_txn.delete_table(TAG_MOVES).unwrap();
-        write_txn.delete_table(TRANSACTION_TAGS.definition()).unwrap();
-        let mut meta = write_txn.open_table(META).unwrap();
-        meta.insert(META_FORMAT, 2_u32.to_le_bytes().as_slice()).unwrap();
-    });
-    let store = store.unwrap();
-    let mut records = full_journal();
-    // What such tables could not have.
-    for record in &mut records {
-        record.effects.retain(|effect| !matches!(effect, Effect::TransactionTags(..)));
-    }
-    assert_same_dump(&store, &store_of(&records), "brought up to date");
 }
 
 #[test]
