@@ -22,8 +22,8 @@ use crate::state::AppState;
 
 /// Everything that is served over HTTP.
 pub fn whole(state: AppState) -> Router {
-    let v1 = once_per_key(v1_routes().with_state(state.clone()), state.clone());
-    finish(v1.merge(network_routes().with_state(state)))
+    let v1 = once_per_key(v1_routes(), state.clone());
+    finish(v1.merge(network_routes()).with_state(state))
 }
 
 /// The routes of `/v1`.
