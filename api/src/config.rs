@@ -33,6 +33,8 @@ pub struct Settings {
     pub bin: String,
     /// The card network that such numbers belong to.
     pub network: String,
+    /// The card network that requisitions can be made for; `network` where absent.
+    pub requisition_network: Option<String>,
     /// Peers that may connect to the ISO 8583 door: addresses, or networks such as `10.0.0.0/8`.
     pub iso8583_peers: Vec<String>,
     /// How ISO 8583 messages are spelled.
@@ -55,6 +57,7 @@ impl Default for Settings {
             retention: RetentionSetting::default(),
             bin: "45371100".to_owned(),
             network: "visa".to_owned(),
+            requisition_network: None,
             iso8583_peers: vec!["127.0.0.0/8".to_owned(), "::1".to_owned()],
             dialect: DialectSettings::default(),
             iso8583_idle_timeout_s: 900,
@@ -259,6 +262,12 @@ impl Settings {
             return Err(ConfigError::Value("bin (6 to 8 digits)", self.bin));
         }
         Ok(self)
+    }
+
+    /// The card network that requisitions can be made for.
+    #[must_use]
+    pub fn requisition_network(&self) -> &str {
+        self.requisition_network.as_deref().unwrap_or(&self.network)
     }
 
     /// The address clients see, when the switch listens at `http`.

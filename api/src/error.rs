@@ -7,9 +7,11 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::limits;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::submission::SubmitError;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::state::WriteError;
 use crate::statements::StatementError;
@@ -17,6 +19,9 @@ use crate::wire::fault::{Fault, Flaw};
 
 /// When a client may try again after the switch was too busy. Units: seconds.
 const RETRY_AFTER_S: u32 = 1;
+/// When a company may try again whose idempotency keys are used up: the oldest expire one by one.
+/// Units: seconds.
+const KEYS_RETRY_AFTER_S: u32 = 60;
 
 /// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +33,13 @@ pub struct ApiError {
     retry_after_s: Option<u32>,
 }
 
-#[derive(Serialize)]
-struct ErrorBody<'a> {
+/// What a request that failed is answered with.
+#[derive(Serialize, ToSchema)]
+pub struct ErrorBody<'a> {
     detail: Detail<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Detail<'a> {
     code: &'a str,
     message: &'a str,
@@ -42,7 +48,7 @@ struct Detail<'a> {
     errors: Vec<FieldError<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct FieldError<'a> {
     param: &'a str,
     code: &'a str,
@@ -109,10 +115,24 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "idempotency_key_reused", message)
     }
 
+    /// A request with the same idempotency key is under way.
+    #[must_use]
+    pub fn idempotency_key_in_flight() -> Self {
+        let message = "a request with this `Idempotency-Key` is under way; ask again";
+        Self::conflict("idempotency_key_in_flight", message)
+    }
+
     /// The transfer cannot be concluded any more.
     #[must_use]
     pub fn transfer_concluded() -> Self {
         Self::conflict("transfer_concluded", "the transfer was declined or has come back")
+    }
+
+    /// Requisitions are for cards of another network.
+    #[must_use]
+    pub fn network_not_supported(network: &str) -> Self {
+        let message = format!("requisitions are for cards of the network `{network}` only");
+        Self::new(StatusCode::BAD_REQUEST, "network_not_supported", message)
     }
 
     /// The system's clock cannot be turned.
@@ -188,6 +208,27 @@ impl ApiError {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
     }
 
+    /// What was uploaded is no receipt.
+    #[must_use]
+    pub fn not_a_receipt() -> Self {
+        let message = "a receipt is a PNG, a JPEG or a PDF file, sent as such or as the field \
+                       `file` of `multipart/form-data`";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+    }
+
+    /// The body is no whole `multipart/form-data`.
+    #[must_use]
+    pub fn malformed_form() -> Self {
+        let message = "the body is not what `multipart/form-data` says";
+        Self::new(StatusCode::BAD_REQUEST, "malformed_body", message)
+    }
+
+    /// A receipt that is there cannot be lost.
+    #[must_use]
+    pub fn receipt_exists() -> Self {
+        Self::conflict("receipt_exists", "the receipt is there: delete it first")
+    }
+
     /// The caller asks too often.
     #[must_use]
     pub fn too_many_requests(retry_after_s: u32) -> Self {
@@ -234,7 +275,9 @@ impl ApiError {
             Rejection::CompanyNotFound
             | Rejection::CardNotFound
             | Rejection::AllowanceNotFound
-            | Rejection::SharedLinkNotFound => Self::not_found(),
+            | Rejection::SharedLinkNotFound
+            | Rejection::DimensionGone
+            | Rejection::TransactionNotFound => Self::not_found(),
             Rejection::MemberNotFound => {
                 Self::invalid_field("assigned_to", Flaw::not_found("member"))
             }
@@ -263,6 +306,8 @@ impl ApiError {
             Rejection::IdTaken | Rejection::CardNumberTaken => {
                 Self::internal(&"no free id or card number was drawn")
             }
+            Rejection::KeyTaken => Self::idempotency_key_in_flight(),
+            Rejection::TooManyKeys => Self::too_many_requests(KEYS_RETRY_AFTER_S),
             Rejection::Full => Self::unavailable("full", "the switch has no more room"),
             Rejection::CardsTooLong => {
                 field("cards", "too_long", "have more text than is kept at once: send fewer")
@@ -270,7 +315,69 @@ impl ApiError {
             Rejection::TooManySharedLinks => {
                 Self::conflict("too_many_shared_links", "the card has no room for another link")
             }
+            Rejection::RequisitionNotFound => Self::not_found(),
+            Rejection::ReviewerNotFound => field(
+                "reviewed_by",
+                "not_found",
+                "names no administrator or reviewer of this company",
+            ),
+            Rejection::MemberDeleted
+            | Rejection::MemberCodeTaken
+            | Rejection::LastAdministrator
+            | Rejection::TooManyCards
+            | Rejection::TooMuchAtOnce
+            | Rejection::RequisitionDecided
+            | Rejection::RequisitionEnded
+            | Rejection::TooManyRequisitions => {
+                let (code, message) = conflict_of(rejection);
+                Self::conflict(code, message)
+            }
+            Rejection::DimensionCodeTaken => {
+                Self::conflict("code_taken", "another object of this kind has this code")
+            }
+            Rejection::ParentNotFound => {
+                field("parent", "not_found", "names nothing of this kind and company")
+            }
+            Rejection::ParentCycle => {
+                field("parent", "cycle", "must not be the object itself, nor stand below it")
+            }
+            Rejection::TreeTooDeep => {
+                let levels = limits::DIMENSION_LEVELS_MAX;
+                field("parent", "too_deep", &format!("would make more than {levels} levels"))
+            }
+            Rejection::TooManyChildren => Self::conflict(
+                "too_many_children",
+                "one parent would have more children than it may: move some of them first",
+            ),
         }
+    }
+}
+
+/// The code and the message of a change that the state of things does not allow.
+const fn conflict_of(rejection: Rejection) -> (&'static str, &'static str) {
+    match rejection {
+        Rejection::MemberDeleted => ("member_deleted", "a deleted member changes no more"),
+        Rejection::MemberCodeTaken => ("code_taken", "another member has this code"),
+        Rejection::LastAdministrator => {
+            ("last_administrator", "the company would have no active administrator")
+        }
+        Rejection::TooManyCards => ("too_many_cards", "the member holds as many cards as one may"),
+        Rejection::TooMuchAtOnce => (
+            "too_much_at_once",
+            "more depends on it than changes at once: delete shared links first",
+        ),
+        Rejection::RequisitionDecided => (
+            "requisition_decided",
+            "a requisition that was approved, denied or canceled changes no more",
+        ),
+        Rejection::RequisitionEnded => (
+            "requisition_ended",
+            "the requisition's `end_time` is past: it can be approved with a later one",
+        ),
+        Rejection::TooManyRequisitions => {
+            ("too_many_requisitions", "the member has as many pending requisitions as one may")
+        }
+        _ => ("conflict", "the state of the object does not allow the change"),
     }
 }
 
@@ -401,6 +508,16 @@ mod tests {
         let rows = [
             (Rejection::CompanyNotFound, 404, "not_found", None),
             (Rejection::CardNotFound, 404, "not_found", None),
+            (Rejection::MemberDeleted, 409, "member_deleted", None),
+            (Rejection::MemberCodeTaken, 409, "code_taken", None),
+            (Rejection::LastAdministrator, 409, "last_administrator", None),
+            (Rejection::TooManyCards, 409, "too_many_cards", None),
+            (Rejection::TooMuchAtOnce, 409, "too_much_at_once", None),
+            (Rejection::RequisitionNotFound, 404, "not_found", None),
+            (Rejection::RequisitionDecided, 409, "requisition_decided", None),
+            (Rejection::RequisitionEnded, 409, "requisition_ended", None),
+            (Rejection::ReviewerNotFound, 400, "not_found", Some("reviewed_by")),
+            (Rejection::TooManyRequisitions, 409, "too_many_requisitions", None),
             (Rejection::AllowanceNotFound, 404, "not_found", None),
             (Rejection::MemberNotFound, 400, "not_found", Some("assigned_to")),
             (Rejection::DimensionNotFound, 400, "not_found", Some("label")),
@@ -412,10 +529,19 @@ mod tests {
             (Rejection::OutOfBounds, 400, "out_of_bounds", Some("amount")),
             (Rejection::IdTaken, 500, "internal", None),
             (Rejection::CardNumberTaken, 500, "internal", None),
+            (Rejection::KeyTaken, 409, "idempotency_key_in_flight", None),
+            (Rejection::TooManyKeys, 429, "too_many_requests", None),
             (Rejection::Full, 503, "full", None),
             (Rejection::CardsTooLong, 400, "too_long", Some("cards")),
             (Rejection::SharedLinkNotFound, 404, "not_found", None),
             (Rejection::TooManySharedLinks, 409, "too_many_shared_links", None),
+            (Rejection::DimensionGone, 404, "not_found", None),
+            (Rejection::TransactionNotFound, 404, "not_found", None),
+            (Rejection::DimensionCodeTaken, 409, "code_taken", None),
+            (Rejection::ParentNotFound, 400, "not_found", Some("parent")),
+            (Rejection::ParentCycle, 400, "cycle", Some("parent")),
+            (Rejection::TreeTooDeep, 400, "too_deep", Some("parent")),
+            (Rejection::TooManyChildren, 409, "too_many_children", None),
         ];
         for (rejection, status, code, param) in rows {
             let (told_status, body) = told(ApiError::rejected(rejection, &["label"])).await;

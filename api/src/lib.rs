@@ -4,7 +4,9 @@
 //! |---|---|
 //! | `commands`, `config` | the command line |
 //! | `server`, `http_server`, `opening`, `install` | a switch at work; a directory made ready |
-//! | `router`, `routes`, `auth`, `error`, `wire` | `/v1` |
+//! | `router`, `routes`, `auth`, `error`, `wire`, `idempotency` | `/v1` |
+//! | `openapi` | the published documents and the reference made from them |
+//! | `receipts` | the files of receipts |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `link_secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
@@ -17,15 +19,18 @@ pub mod config;
 pub mod error;
 pub mod feed;
 pub mod http_server;
+pub mod idempotency;
 pub mod install;
 pub mod issuing;
 mod known;
 pub mod link_secrets;
 pub mod master_key;
 pub mod network;
+pub mod openapi;
 pub mod opening;
 pub mod pan;
 pub mod portfolio;
+pub mod receipts;
 pub mod request_body;
 pub mod request_id;
 pub mod router;

@@ -34,7 +34,7 @@ pub async fn under_fresh_id(
 ) -> Response {
     let id = fresh_id();
     let span = tracing::info_span!("request", %id, %method, path);
-    let mut response = answer(handler).instrument(span).await;
+    let mut response = answer_of(handler).instrument(span).await;
     let mut text = Uuid::encode_buffer();
     if let Ok(value) = HeaderValue::from_str(id.hyphenated().encode_lower(&mut text)) {
         response.headers_mut().insert(REQUEST_ID.clone(), value);
@@ -57,7 +57,7 @@ fn fresh_id() -> Uuid {
 }
 
 /// The handler's answer, or that of a failed switch where the handler panicked.
-async fn answer(handler: impl Future<Output = Response>) -> Response {
+pub(crate) async fn answer_of(handler: impl Future<Output = Response>) -> Response {
     let mut handler = pin!(handler);
     poll_fn(|context| {
         // The handler is not polled again after a panic, so nobody sees what it left behind.

@@ -11,6 +11,7 @@
 //! | `pin` | 64 | HMAC-SHA-256 of card number and PIN, first 64 bits, never zero |
 //! | `id permutation` | 16 | public ids |
 //! | `message fingerprint` | 16 | SipHash-128 of network messages |
+//! | `idempotency ..` | | see `idempotency/keys` |
 //! | `link seal` | 32 | ChaCha20-Poly1305 over what opens shared links, kind and link id as associated data |
 //! | `link lookup` | 64 | HMAC-SHA-256 of the keys in shared links, first 128 bits |
 //!
@@ -32,6 +33,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
+use crate::idempotency::IdempotencyKeys;
 use crate::pan::Pan;
 
 const KEY_SALT: &[u8] = b"cardswitch keys 1";
@@ -47,6 +49,7 @@ pub struct Secrets {
     pin: KeyedHash,
     id_key: [u8; 16],
     fingerprint_key: [u8; 16],
+    idempotency: IdempotencyKeys,
     link_seal: ChaCha20Poly1305,
     link_lookup: KeyedHash,
 }
@@ -100,6 +103,7 @@ impl Secrets {
             pin: KeyedHash::new(&derived(&source, b"pin")),
             id_key: *derived(&source, b"id permutation"),
             fingerprint_key: *derived(&source, b"message fingerprint"),
+            idempotency: IdempotencyKeys::derive(&source),
             link_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"link seal")).into()),
             link_lookup: KeyedHash::new(&derived(&source, b"link lookup")),
         }
@@ -179,6 +183,12 @@ impl Secrets {
     #[must_use]
     pub const fn id_key(&self) -> [u8; 16] {
         self.id_key
+    }
+
+    /// The keys behind idempotency keys.
+    #[must_use]
+    pub const fn idempotency(&self) -> &IdempotencyKeys {
+        &self.idempotency
     }
 
     /// A keyed hash over the parts of a message; hashes of different purposes never meet.
@@ -441,7 +451,8 @@ pub fn codes_equal(left: &[u8], right: &[u8]) -> bool {
     left.ct_eq(right).into()
 }
 
-fn derived<const N: usize>(source: &Hkdf<Sha256>, label: &[u8]) -> Zeroizing<[u8; N]> {
+/// One key of the master's. Panics: never, keys are shorter than HKDF's limit.
+pub(crate) fn derived<const N: usize>(source: &Hkdf<Sha256>, label: &[u8]) -> Zeroizing<[u8; N]> {
     let mut key = Zeroizing::new([0; N]);
     source.expand(label, key.as_mut_slice()).expect("keys are shorter than HKDF's limit");
     key

@@ -11,7 +11,9 @@ use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::submission::SubmitError;
 
 use crate::config::Compat;
+use crate::idempotency::Claim;
 use crate::issuing::CardNumbers;
+use crate::receipts::ReceiptFiles;
 use crate::secrets::Secrets;
 use crate::switch::Switch;
 use crate::wire::urls::Urls;
@@ -25,6 +27,8 @@ pub struct AppState {
     pub secrets: Arc<Secrets>,
     /// Settings of the API.
     pub config: Arc<ApiConfig>,
+    /// The files of receipts.
+    pub receipts: Arc<ReceiptFiles>,
 }
 
 /// Settings of the API.
@@ -36,6 +40,8 @@ pub struct ApiConfig {
     pub card_numbers: CardNumbers,
     /// Whose habits are followed besides.
     pub compat: Option<Compat>,
+    /// The card network that requisitions are for.
+    pub requisition_network: String,
 }
 
 /// Why a change was not made, or may not have been.
@@ -70,11 +76,20 @@ impl AppState {
         &self.config.urls
     }
 
-    /// Has the shard make a change and waits until the tables show it.
+    /// Has the shard make a change and waits until the tables show it. Where the request came with
+    /// an idempotency key, its claim goes into the record of the change.
     /// Errors: a refusal, an overloaded or stopped switch, an unknown outcome, or late tables.
     pub async fn carry_out(&self, command: AdminCommand) -> Result<(), WriteError> {
-        let command = Command::Admin(Box::new(command));
-        match self.switch.ask(command.into()).await.map_err(WriteError::NotTaken)? {
+        let claim = Claim::at_hand();
+        let command = match &claim {
+            Some(claim) => claim.beside(command),
+            None => Command::Admin(Box::new(command)),
+        };
+        let reply = self.switch.ask(command.into()).await.map_err(WriteError::NotTaken)?;
+        if let Some(claim) = &claim {
+            claim.note(&reply);
+        }
+        match reply {
             Reply::Done(seq) if self.switch.visible(seq).await => Ok(()),
             Reply::Done(_) => Err(WriteError::NotVisibleYet),
             Reply::Rejected(rejection) => Err(WriteError::Rejected(rejection)),

@@ -2,7 +2,7 @@
 //!
 //! It asks for `connection: close`, so a body ends with its length, its chunks or the connection.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
@@ -144,6 +144,19 @@ impl HttpClient {
         read_response(&mut BufReader::new(stream))
     }
 
+    /// Sends anything; none where the switch was gone before its answer was whole.
+    #[must_use]
+    pub fn try_send(&self, request: &HttpRequest<'_>) -> Option<HttpResponse> {
+        let mut stream = TcpStream::connect(self.address).ok()?;
+        stream.set_nodelay(true).ok()?;
+        let mut bytes = self.head_of(request).into_bytes();
+        bytes.extend_from_slice(request.body);
+        stream.write_all(&bytes).ok()?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).ok()?;
+        is_whole(&answer).then(|| read_response(&mut answer.as_slice()))
+    }
+
     fn send_json(&self, method: &str, path: &str, body: &Value) -> HttpResponse {
         let headers = &[("content-type", "application/json")];
         self.send(&HttpRequest { method, path, headers, body: body.to_string().as_bytes() })
@@ -184,6 +197,17 @@ fn read_response(reader: &mut impl BufRead) -> HttpResponse {
     response
 }
 
+/// Whether an answer has all of its body, as far as its head says how long that is.
+fn is_whole(answer: &[u8]) -> bool {
+    const HEAD_END: &[u8] = b"\r\n\r\n";
+    let end = answer.windows(HEAD_END.len()).position(|window| window == HEAD_END);
+    let Some(end) = end else { return false };
+    let head = String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
+    let length = length.map(|length| length.trim().parse::<usize>());
+    length.is_none_or(|length| length == Ok(answer.len() - end - HEAD_END.len()))
+}
+
 fn read_headers(reader: &mut impl BufRead) -> Vec<(String, String)> {
     let mut headers = Vec::new();
     loop {
@@ -219,6 +243,14 @@ fn read_line(reader: &mut impl BufRead) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_that_breaks_off_is_not_whole() {
+        let answer = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}";
+        assert!((0..answer.len()).all(|cut| !is_whole(&answer[..cut])));
+        assert!(is_whole(answer));
+        assert!(is_whole(b"HTTP/1.1 204 No Content\r\n\r\n"));
+    }
 
     #[test]
     fn reads_lengths_chunks_and_bodies_that_end_with_the_connection() {

@@ -6,6 +6,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::company::{Company, SingleSignOn};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::input::JsonBody;
@@ -30,7 +31,7 @@ const DOMAIN_CHARS_MAX: usize = 253;
 const LABEL_CHARS_MAX: usize = 63;
 
 /// A company as responses show it. Source: spec "Company".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CompanyBody {
     id: Uuid,
     url: String,
@@ -43,7 +44,7 @@ pub struct CompanyBody {
 }
 
 /// Single sign-on as responses show it. Source: spec "Company", sso.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct SingleSignOnBody {
     domain: String,
     idp_metadata: String,
@@ -67,7 +68,13 @@ impl CompanyBody {
     }
 }
 
-/// GET /v1/company
+/// Shows the company.
+#[utoipa::path(
+    get,
+    path = "/v1/company",
+    tag = "Company",
+    responses((status = 200, body = CompanyBody)),
+)]
 pub async fn get_company(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -156,8 +163,9 @@ mod tests {
             ("", Err(())),
         ];
         for (text, expected) in rows {
-            let value = RawValue::from_string(format!("\"{text}\"")).unwrap();
-            let read = domain(&value).map_err(|_| ());
+            let quoted = format!("\"{text}\"");
+            let value: &RawValue = serde_json::from_str(&quoted).unwrap();
+            let read = domain(value).map_err(|_| ());
             assert_eq!(read.as_deref(), expected.as_ref().map(|name| *name), "{text}");
         }
     }

@@ -1,7 +1,8 @@
 //! A company's data at one moment: what rendering an object needs beyond its own row.
 
-use cardswitch_engine::domain::card::CardProfile;
+use cardswitch_engine::domain::card::{CardProfile, DimensionKind, Dimensions};
 use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::dimension::Dimension;
 use cardswitch_engine::domain::ids::{
     CardId, CardSlot, DimensionId, MemberId, MemberSlot, SharedLinkId, Timestamp,
 };
@@ -75,6 +76,14 @@ impl View<'_> {
         let Some(id) = id else { return Ok(true) };
         let member = self.find_member(id)?;
         Ok(member.is_some_and(|member| member.state == MemberState::Active))
+    }
+
+    /// Whether a card can be assigned to this member, or is already, be the member active or not.
+    pub fn can_hold(&self, id: Option<MemberId>, card: CardId) -> Result<bool, StoreError> {
+        let holder = self.find_card(card)?.and_then(|card| card.profile.assigned_to);
+        let holder = holder.map(|slot| self.snapshot.member(slot)).transpose()?.flatten();
+        let is_holder = id.is_some() && holder.map(|member| member.id) == id;
+        Ok(is_holder || self.is_assignable(id)?)
     }
 
     /// The reference to a member.
@@ -156,14 +165,55 @@ impl View<'_> {
         }
     }
 
-    /// The reference to a category, department, label or location. No such objects are kept yet,
-    /// and the shard refuses ids of what is not kept, so an id here names one that is gone.
-    #[must_use]
-    pub const fn dimension_reference(
+    /// Finds a category, department, label or location of the company that is not deleted.
+    pub fn find_dimension(
         &self,
-        _id: Option<DimensionId>,
-    ) -> Option<DimensionReference> {
-        None
+        kind: DimensionKind,
+        id: DimensionId,
+    ) -> Result<Option<Dimension>, StoreError> {
+        let found = self.live_dimension(id)?;
+        Ok(found.filter(|dimension| dimension.kind == kind))
+    }
+
+    /// Which of these dimensions are not the company's, or not of their kind, or deleted.
+    pub fn unknown_dimensions(&self, wanted: &Dimensions) -> Result<[bool; 4], StoreError> {
+        let mut is_unknown = [false; 4];
+        for ((kind, id), is_unknown) in
+            DimensionKind::ALL.into_iter().zip(wanted).zip(&mut is_unknown)
+        {
+            if let Some(id) = id {
+                *is_unknown = self.find_dimension(kind, *id)?.is_none();
+            }
+        }
+        Ok(is_unknown)
+    }
+
+    /// The references to dimensions. One that was deleted shows as none: objects that carried it are
+    /// not touched when it goes.
+    pub fn dimension_references(
+        &self,
+        dimensions: &Dimensions,
+    ) -> Result<[Option<DimensionReference>; 4], StoreError> {
+        let mut references = [const { None }; 4];
+        for (id, reference) in dimensions.iter().zip(&mut references) {
+            *reference = self.dimension_reference(*id)?;
+        }
+        Ok(references)
+    }
+
+    /// The reference to a category, department, label or location; none where it was deleted.
+    pub fn dimension_reference(
+        &self,
+        id: Option<DimensionId>,
+    ) -> Result<Option<DimensionReference>, StoreError> {
+        let Some(id) = id else { return Ok(None) };
+        let found = self.live_dimension(id)?;
+        Ok(found.map(|dimension| DimensionReference::new(&dimension, self.urls)))
+    }
+
+    fn live_dimension(&self, id: DimensionId) -> Result<Option<Dimension>, StoreError> {
+        let found = self.snapshot.dimension_by_id(self.company.slot, id)?;
+        Ok(found.filter(|dimension| !dimension.is_deleted))
     }
 }
 

@@ -246,18 +246,26 @@ pub fn borrowed_text(value: &RawValue) -> Result<Cow<'_, str>, Flaw> {
     }
 }
 
-/// Reads text that is not blank.
+/// Reads text of one line that is not blank.
 pub fn non_blank_text(value: &RawValue) -> Result<String, Flaw> {
-    let text = text(value)?;
+    let text = plain_text(borrowed_text(value)?)?.into_owned();
     if text.trim().is_empty() {
         return Err(Flaw::new("blank", "must not be blank"));
     }
     Ok(text)
 }
 
-/// Reads text of at most `chars_max` characters.
+/// Refuses what no line of text has: characters that steer terminals, files and printers.
+fn plain_text(text: Cow<'_, str>) -> Result<Cow<'_, str>, Flaw> {
+    if text.chars().any(char::is_control) {
+        return Err(Flaw::new("control_character", "must have no control characters"));
+    }
+    Ok(text)
+}
+
+/// Reads text of one line and at most `chars_max` characters.
 pub fn short_text(value: &RawValue, chars_max: usize) -> Result<String, Flaw> {
-    borrowed_short_text(value, chars_max).map(Cow::into_owned)
+    plain_text(borrowed_short_text(value, chars_max)?).map(Cow::into_owned)
 }
 
 /// Reads text of at most `chars_max` characters where it stands, unless it has escapes.
@@ -349,6 +357,56 @@ pub fn parse_id(text: &str) -> Option<Uuid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn names_are_one_line_and_notes_are_many() {
+        let rows = [
+            (r#""Travel""#, Ok(()), Ok(())),
+            (r#""Voyage à Zürich 東京""#, Ok(()), Ok(())),
+            (r#""""#, Err("blank"), Ok(())),
+            (r#""  ""#, Err("blank"), Ok(())),
+            (r#""one\ntwo\tthree\r\n""#, Err("control_character"), Ok(())),
+            (r#""bell \u0007""#, Err("control_character"), Err("control_character")),
+            (r#""nul \u0000""#, Err("control_character"), Err("control_character")),
+            (r#""del \u007f""#, Err("control_character"), Err("control_character")),
+            (r#""c1 \u0085""#, Err("control_character"), Err("control_character")),
+            (r#""123456789012345678901""#, Err("too_long"), Err("too_long")),
+            ("12", Err("not_text"), Err("not_text")),
+            ("[]", Err("not_text"), Err("not_text")),
+        ];
+        for (json, one, many) in rows {
+            let code = |read: Result<String, Flaw>| read.map(drop).map_err(|flaw| flaw.code);
+            assert_eq!(code(line(&raw(json), 20)), one, "{json}");
+            assert_eq!(code(lines(&raw(json), 20)), many, "{json}");
+        }
+    }
+
+    #[test]
+    fn codes_are_digits_as_text_or_number() {
+        let rows = [
+            (r#""007""#, Ok("007")),
+            ("42", Ok("42")),
+            ("0", Ok("0")),
+            ("12345", Ok("12345")),
+            ("123456", Err("too_long")),
+            (r#""123456""#, Err("too_long")),
+            (r#""""#, Err("not_digits")),
+            (r#""4-2""#, Err("not_digits")),
+            (r#""٤٢""#, Err("not_digits")),
+            ("-4", Err("not_digits")),
+            ("4.0", Err("not_digits")),
+            ("4e1", Err("not_digits")),
+            ("true", Err("not_digits")),
+        ];
+        for (json, expected) in rows {
+            let read = digits(&raw(json), 5).map_err(|flaw| flaw.code);
+            assert_eq!(read.as_deref(), expected.as_ref().map(|text| *text), "{json}");
+        }
+    }
 
     fn faults_of(fields: Fields<'_>) -> Vec<(String, &'static str)> {
         let faults = fields.finish().err().unwrap_or_default();
@@ -453,7 +511,12 @@ mod tests {
         let value: &RawValue = serde_json::from_str("\"\u{e9}\u{e9}\u{e9}\"").unwrap();
         assert!(short_text(value, 3).is_ok());
         assert_eq!(short_text(value, 2).unwrap_err().code, "too_long");
-        let blank: &RawValue = serde_json::from_str("\" \\n\"").unwrap();
+        let blank: &RawValue = serde_json::from_str("\" \u{3000}\"").unwrap();
         assert_eq!(non_blank_text(blank).unwrap_err().code, "blank");
+        for json in [r#""a\u0000""#, r#""a\tb""#, r#""\u001b[1m""#, r#""\u0085""#] {
+            let value: &RawValue = serde_json::from_str(json).unwrap();
+            assert_eq!(short_text(value, 9).unwrap_err().code, "control_character", "{json}");
+            assert_eq!(non_blank_text(value).unwrap_err().code, "control_character", "{json}");
+        }
     }
 }

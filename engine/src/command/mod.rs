@@ -3,6 +3,7 @@
 pub mod admin;
 mod authorization_record;
 pub mod effect;
+pub mod keyed;
 pub mod network;
 pub mod record;
 pub mod reply;
@@ -11,6 +12,7 @@ pub use authorization_record::AuthorizationView;
 
 use crate::domain::ids::Timestamp;
 use admin::AdminCommand;
+use keyed::KeyedCommand;
 use network::NetworkRequest;
 
 /// One request to the shard.
@@ -20,6 +22,8 @@ pub enum Command {
     Network(Box<NetworkRequest>),
     /// From an API client or an operator.
     Admin(Box<AdminCommand>),
+    /// The same under an idempotency key.
+    Keyed(Box<KeyedCommand>),
     /// Nothing but the time: runs what is due.
     Tick,
 }

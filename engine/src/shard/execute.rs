@@ -1,13 +1,14 @@
 //! Turns a command into effects and a reply. Reads the state, changes nothing.
 
 use super::execute_admin::execute_admin;
+use super::execute_keyed::execute_keyed;
 use super::execute_network::execute_network;
 use super::execute_tick::execute_timer;
 use super::state::ShardState;
 use super::timers::Timer;
 use crate::command::Command;
 use crate::command::effect::Effect;
-use crate::command::reply::Reply;
+use crate::command::reply::{Rejection, Reply};
 use crate::domain::ids::Timestamp;
 use crate::domain::public_id::IdMint;
 
@@ -32,15 +33,31 @@ pub fn execute(
         Command::Network(request) => {
             Reply::Network(execute_network(state, moment, request, effects))
         }
-        Command::Admin(command) => match execute_admin(state, moment, command, effects) {
-            Ok(()) if effects.is_empty() => Reply::Done(state.last_seq),
-            Ok(()) => Reply::Done(state.last_seq.next()),
-            Err(rejection) => {
-                effects.clear();
-                Reply::Rejected(rejection)
-            }
-        },
+        Command::Admin(command) => {
+            let done = execute_admin(state, moment, command, effects);
+            admin_reply(state, done, effects)
+        }
+        Command::Keyed(command) => {
+            let done = execute_keyed(state, moment, command, effects);
+            admin_reply(state, done, effects)
+        }
         Command::Tick => Reply::Ticked,
+    }
+}
+
+/// What is answered to a change. A refusal leaves no effects.
+fn admin_reply(
+    state: &ShardState,
+    done: Result<(), Rejection>,
+    effects: &mut Vec<Effect>,
+) -> Reply {
+    match done {
+        Ok(()) if effects.is_empty() => Reply::Done(state.last_seq),
+        Ok(()) => Reply::Done(state.last_seq.next()),
+        Err(rejection) => {
+            effects.clear();
+            Reply::Rejected(rejection)
+        }
     }
 }
 

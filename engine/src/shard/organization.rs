@@ -4,6 +4,7 @@
 //! Rows stand in dense arrays by slot, with the lookups that rules need beside them; all of that is
 //! derived here, from after-images. What transactions are tagged with stands in the tables alone.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::apply::put_at;
@@ -11,10 +12,11 @@ use crate::domain::card::DimensionKind;
 use crate::domain::company::SingleSignOn;
 use crate::domain::dimension::Dimension;
 use crate::domain::ids::{
-    CardSlot, CompanySlot, DimensionId, DimensionSlot, RequisitionId, RequisitionSlot,
+    CardSlot, CompanySlot, DimensionId, DimensionSlot, MemberSlot, RequisitionId, RequisitionSlot,
     SharedLinkId, SharedLinkSlot, Timestamp,
 };
-use crate::domain::keyed_answer::KeyedAnswer;
+use crate::domain::keyed_answer::{KeyedAnswer, KeyedContent, OWNER_BYTES, owner_of};
+use crate::domain::member::email_key;
 use crate::domain::requisition::{Requisition, RequisitionStatus};
 use crate::domain::shared_link::SharedLink;
 
@@ -28,12 +30,18 @@ pub(super) struct Organization {
     pub(super) dimension_by_id: HashMap<DimensionId, DimensionSlot>,
     /// Codes of those that are not deleted.
     pub(super) dimension_codes: BTreeMap<DimensionCode, DimensionSlot>,
+    /// Parents, each with its children.
+    pub(super) dimension_children: BTreeSet<(DimensionSlot, DimensionSlot)>,
     pub(super) links: Vec<SharedLink>,
     pub(super) link_by_id: HashMap<SharedLinkId, SharedLinkSlot>,
     /// Those that are not deleted.
     pub(super) links_of_card: BTreeMap<CardSlot, BTreeSet<SharedLinkSlot>>,
+    /// Those that are not deleted, by the address they were sent to.
+    links_by_email: BTreeSet<(CompanySlot, String, SharedLinkSlot)>,
     pub(super) requisitions: Vec<Requisition>,
     pub(super) requisition_by_id: HashMap<RequisitionId, RequisitionSlot>,
+    /// Those that are pending, by who asks.
+    pending_requisitions: BTreeSet<(MemberSlot, RequisitionSlot)>,
     /// The newest approved one that a card fulfils.
     pub(super) requisition_of_card: BTreeMap<CardSlot, RequisitionSlot>,
     pub(super) sso: BTreeMap<CompanySlot, SingleSignOn>,
@@ -55,6 +63,13 @@ impl Organization {
         if let Some(code) = dimension.code.clone().filter(|_| !dimension.is_deleted) {
             self.dimension_codes.insert((company, kind, code), slot);
         }
+        let before = self.dimensions.get(slot.index());
+        if let Some(parent) = before.and_then(|before| before.parent) {
+            self.dimension_children.remove(&(parent, slot));
+        }
+        if let Some(parent) = dimension.parent.filter(|_| !dimension.is_deleted) {
+            self.dimension_children.insert((parent, slot));
+        }
         put_at(&mut self.dimensions, slot.index(), dimension.clone());
     }
 
@@ -69,17 +84,46 @@ impl Organization {
         if of_card.is_empty() {
             self.links_of_card.remove(&link.card);
         }
+        if let Some(key) = self.links.get(link.slot.index()).and_then(recipient_key) {
+            self.links_by_email.remove(&key);
+        }
+        self.links_by_email.extend(recipient_key(link).filter(|_| !link.is_deleted));
         put_at(&mut self.links, link.slot.index(), link.clone());
     }
 
     pub(super) fn apply_requisition(&mut self, requisition: &Requisition) {
         self.requisition_by_id.insert(requisition.id, requisition.slot);
+        let key = (requisition.member, requisition.slot);
+        if requisition.status == RequisitionStatus::Pending {
+            self.pending_requisitions.insert(key);
+        } else {
+            self.pending_requisitions.remove(&key);
+        }
         let is_approved = requisition.status == RequisitionStatus::Approved;
         if let Some(card) = requisition.card.filter(|_| is_approved) {
             let newest = self.requisition_of_card.entry(card).or_insert(requisition.slot);
             *newest = requisition.slot.max(*newest);
         }
         put_at(&mut self.requisitions, requisition.slot.index(), requisition.clone());
+    }
+
+    /// The links, not deleted ones, that were sent to an address, in whatever case.
+    pub(super) fn links_sent_to(
+        &self,
+        company: CompanySlot,
+        email: &str,
+    ) -> impl Iterator<Item = SharedLinkSlot> {
+        let key = |slot| (company, email_key(email), SharedLinkSlot(slot));
+        self.links_by_email.range(key(0)..=key(u32::MAX)).map(|(_, _, slot)| *slot)
+    }
+
+    /// What a member asks for and nobody has decided.
+    pub(super) fn pending_requisitions_of(
+        &self,
+        member: MemberSlot,
+    ) -> impl Iterator<Item = RequisitionSlot> {
+        let key = |slot| (member, RequisitionSlot(slot));
+        self.pending_requisitions.range(key(0)..=key(u32::MAX)).map(|(_, slot)| *slot)
     }
 
     pub(super) fn apply_sso(&mut self, company: CompanySlot, sso: Option<&SingleSignOn>) {
@@ -90,11 +134,19 @@ impl Organization {
     }
 }
 
+/// Whose link it is, to whom it was sent, and which.
+fn recipient_key(link: &SharedLink) -> Option<(CompanySlot, String, SharedLinkSlot)> {
+    let recipient = link.recipient.as_ref()?;
+    Some((link.company, email_key(&recipient.email), link.slot))
+}
+
 /// Which request an idempotency key was used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct KeyUse {
     pub(super) request: [u8; 32],
     pub(super) expires_at: Timestamp,
+    /// Whether the answer is there, and not only where it is found.
+    pub(super) is_answered: bool,
 }
 
 /// The idempotency keys that have not expired; their answers are in the tables.
@@ -103,25 +155,40 @@ pub(super) struct KeyUse {
 pub(super) struct KeyedAnswers {
     uses: HashMap<[u8; 32], KeyUse>,
     ends: BTreeSet<(Timestamp, [u8; 32])>,
+    /// How many keys each company has.
+    counts: HashMap<[u8; OWNER_BYTES], usize>,
 }
 
 impl KeyedAnswers {
     /// What a key was used for.
-    #[cfg(test)]
     pub(super) fn get(&self, key: &[u8; 32]) -> Option<&KeyUse> {
         self.uses.get(key)
     }
 
     /// How many keys there are.
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.uses.len()
     }
 
+    /// How many keys a company has.
+    pub(super) fn count_of(&self, owner: [u8; OWNER_BYTES]) -> usize {
+        self.counts.get(&owner).copied().unwrap_or_default()
+    }
+
+    /// When the first key expires.
+    pub(super) fn first_end(&self) -> Option<Timestamp> {
+        self.ends.first().map(|end| end.0)
+    }
+
     pub(super) fn insert(&mut self, answer: &KeyedAnswer) {
-        let found = KeyUse { request: answer.request, expires_at: answer.expires_at };
-        if let Some(before) = self.uses.insert(answer.key, found) {
-            self.ends.remove(&(before.expires_at, answer.key));
+        let found = KeyUse {
+            request: answer.request,
+            expires_at: answer.expires_at,
+            is_answered: matches!(answer.content, KeyedContent::Body(_)),
+        };
+        match self.uses.insert(answer.key, found) {
+            Some(before) => drop(self.ends.remove(&(before.expires_at, answer.key))),
+            None => *self.counts.entry(owner_of(&answer.key)).or_default() += 1,
         }
         self.ends.insert((answer.expires_at, answer.key));
     }
@@ -134,6 +201,16 @@ impl KeyedAnswers {
         {
             self.ends.remove(&(expires_at, key));
             self.uses.remove(&key);
+            self.count_less(owner_of(&key));
+        }
+    }
+
+    fn count_less(&mut self, owner: [u8; OWNER_BYTES]) {
+        if let Entry::Occupied(mut count) = self.counts.entry(owner) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
         }
     }
 
@@ -149,7 +226,6 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::domain::keyed_answer::KeyedContent;
 
     fn dimension(slot: u32, code: &str, is_deleted: bool) -> Dimension {
         Dimension {
@@ -200,7 +276,10 @@ mod tests {
         answers.forget_expired(Timestamp(20));
         assert_eq!((answers.len(), answers.get(&[2; 32])), (1, None));
         assert!(answers.get(&[1; 32]).is_some());
+        let counts = [1, 2].map(|owner| answers.count_of([owner; OWNER_BYTES]));
+        assert_eq!((counts, answers.first_end()), ([1, 0], Some(Timestamp(30))));
         answers.forget_expired(Timestamp(30));
+        assert!(answers.counts.is_empty());
         assert_eq!(answers.sorted().count(), 0);
     }
 }

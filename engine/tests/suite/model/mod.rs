@@ -5,25 +5,30 @@
 //! calendar day by day. It shares the words of the engine (commands, replies), not its ways.
 
 mod admin;
+mod members;
 mod network;
 mod transfers;
 
 use cardswitch_engine::command::Command;
+use cardswitch_engine::command::keyed::KeyedCommand;
 use cardswitch_engine::command::network::{CardRef, OriginalRef};
-use cardswitch_engine::command::reply::{NetworkReply, Reply};
+use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, PanHash, SuspensionReason};
 use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::{
-    AccountId, AllowanceId, CardId, CompanyId, MemberId, RecordSeq, Timestamp, TransactionId,
-    TransactionSeq,
+    AccountId, AllowanceId, CardId, CompanyId, MemberId, RecordSeq, RequisitionId, Timestamp,
+    TransactionId, TransactionSeq,
 };
+use cardswitch_engine::domain::keyed_answer::KeyedContent;
+use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::CurrencyAmount;
 use cardswitch_engine::domain::network_key::{
     Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,
 };
 use cardswitch_engine::domain::public_id::IdMint;
+use cardswitch_engine::domain::requisition::RequisitionStatus;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 use chrono::{DateTime, Datelike, NaiveDate, Weekday};
 use chrono_tz::Tz;
@@ -49,6 +54,19 @@ pub(crate) struct Company {
 struct Member {
     id: MemberId,
     company: usize,
+    email: String,
+    code: Option<String>,
+    role: MemberRole,
+    state: MemberState,
+}
+
+pub(crate) struct Requisition {
+    pub(crate) id: RequisitionId,
+    pub(crate) company: usize,
+    member: usize,
+    amount: i64,
+    end_time: Option<i64>,
+    pub(crate) status: RequisitionStatus,
 }
 
 pub(crate) struct Card {
@@ -60,7 +78,8 @@ pub(crate) struct Card {
     pub(crate) pin: u64,
     pub(crate) zip: u64,
     pub(crate) is_virtual: bool,
-    has_holder: bool,
+    /// A member, by number.
+    holder: Option<usize>,
     pub(crate) state: CardState,
     pub(crate) reason: SuspensionReason,
     pub(crate) wrong_pins: u8,
@@ -125,10 +144,18 @@ struct Early {
     expires_at: i64,
 }
 
+struct UsedKey {
+    key: [u8; 32],
+    request: [u8; 32],
+    expires_at: i64,
+    is_answered: bool,
+}
+
 pub(crate) struct Model {
     pub(crate) ids: IdMint,
     pub(crate) companies: Vec<Company>,
     members: Vec<Member>,
+    pub(crate) requisitions: Vec<Requisition>,
     pub(crate) cards: Vec<Card>,
     /// Everything that was not declined.
     pub(crate) purchases: Vec<Purchase>,
@@ -137,6 +164,8 @@ pub(crate) struct Model {
     pub(crate) last_seq: u64,
     answers: Vec<Answer>,
     early: Vec<Early>,
+    /// Idempotency keys that have not expired.
+    keys: Vec<UsedKey>,
 }
 
 fn total(parts: &[Part]) -> i64 {
@@ -211,12 +240,14 @@ impl Model {
             ids,
             companies: Vec::new(),
             members: Vec::new(),
+            requisitions: Vec::new(),
             cards: Vec::new(),
             purchases: Vec::new(),
             transfers: Vec::new(),
             last_seq: 0,
             answers: Vec::new(),
             early: Vec::new(),
+            keys: Vec::new(),
         }
     }
 
@@ -229,8 +260,32 @@ impl Model {
                 Ok(()) => Reply::Done(RecordSeq(0)),
                 Err(rejection) => Reply::Rejected(rejection),
             },
+            Command::Keyed(command) => match self.keyed(at, command) {
+                Ok(()) => Reply::Done(RecordSeq(0)),
+                Err(rejection) => Reply::Rejected(rejection),
+            },
             Command::Tick => Reply::Ticked,
         }
+    }
+
+    /// A key is used once; whoever used it may add the answer, once.
+    fn keyed(&mut self, at: i64, command: &KeyedCommand) -> Result<(), Rejection> {
+        let claim = &command.claim;
+        let is_answered = matches!(claim.content, KeyedContent::Body(_));
+        if let Some(known) = self.keys.iter_mut().find(|known| known.key == claim.key) {
+            let is_open = !known.is_answered && known.request == claim.request;
+            if command.change.is_some() || !is_open {
+                return Err(Rejection::KeyTaken);
+            }
+            known.is_answered = is_answered;
+            return Ok(());
+        }
+        if let Some(change) = &command.change {
+            self.admin(at, change)?;
+        }
+        let (key, request, expires_at) = (claim.key, claim.request, at + DAY);
+        self.keys.push(UsedKey { key, request, expires_at, is_answered });
+        Ok(())
     }
 
     /// Ends allowances and holds whose time has come.
@@ -249,6 +304,7 @@ impl Model {
         }
         self.answers.retain(|answer| answer.expires_at > at);
         self.early.retain(|early| early.expires_at > at);
+        self.keys.retain(|key| key.expires_at > at);
     }
 
     /// Opens a card's book on the local day of `at`.

@@ -1,0 +1,256 @@
+//! Idempotency keys on `/v1`: a request that changes something is carried out once for each key of
+//! its caller, and every repeat gets the first answer. Source: spec "Authentication", 9.
+//!
+//! | file | what |
+//! |---|---|
+//! | `header` | the key as a client sends it |
+//! | `keys` | its name in the tables; seals |
+//! | `in_flight` | keys of requests under way in this process |
+//! | `claim` | the key on its way beside the command it protects, and where its answer is found |
+//! | `kept` | an answer as it is kept |
+//!
+//! 1. A key under way is 409. One that is kept answers, or is refused for another request.
+//! 2. The handler runs; its command carries the claim (`AppState::carry_out`), so that the record of
+//!    the change says that the key is used and where its answer is found.
+//! 3. The answer is sealed and kept by a second record, and only then sent.
+//!
+//! A process that dies between 2 and 3 leaves the claim: the repeat is answered with what GET of the
+//! changed object shows, and that is kept.
+//!
+//! INVARIANT: whoever hangs up changes nothing: 1 to 3 are a task of their own.
+
+mod claim;
+mod header;
+mod in_flight;
+mod kept;
+mod keys;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::domain::keyed_answer::{KeyedAnswer, KeyedContent};
+use tower::ServiceExt;
+use tracing::Instrument;
+
+pub use self::claim::Claim;
+use self::claim::{CLAIM, Fate};
+pub use self::header::{IDEMPOTENCY_KEY, idempotency_key};
+use self::in_flight::{InFlight, UnderWay};
+use self::kept::{Answer, IDEMPOTENT_REPLAYED};
+pub use self::keys::IdempotencyKeys;
+use self::keys::request_hash;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::request_body::read_body;
+use crate::request_id::answer_of;
+use crate::state::{AppState, WriteError};
+
+/// The longest body of a request with a key: that of the largest file that is taken, and what
+/// surrounds it. Units: bytes.
+const BODY_BYTES_MAX: usize = (10 << 20) + (64 << 10);
+
+/// Has the routes carry out each request that comes with a key once.
+pub fn once_per_key(routes: Router, state: AppState) -> Router {
+    let desk = Desk { state, routes: routes.clone(), in_flight: Arc::default() };
+    routes.route_layer(middleware::from_fn_with_state(desk, take))
+}
+
+/// Where requests with a key are taken.
+#[derive(Clone)]
+struct Desk {
+    state: AppState,
+    /// The routes without keys: they show what a repeat is answered with.
+    routes: Router,
+    in_flight: Arc<InFlight>,
+}
+
+/// A request with a key.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    key: [u8; 32],
+    request: [u8; 32],
+}
+
+async fn take(State(desk): State<Desk>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    if !takes_key(&parts.method) || !parts.headers.contains_key(IDEMPOTENCY_KEY) {
+        return next.run(Request::from_parts(parts, body)).await;
+    }
+    // Without an access token there is nobody whose key it could be; the handler says so.
+    let Ok(caller) = Caller::from_request_parts(&mut parts, &desk.state).await else {
+        return next.run(Request::from_parts(parts, body)).await;
+    };
+    let answered = desk.take(&caller, parts, body, next).await;
+    answered.unwrap_or_else(IntoResponse::into_response)
+}
+
+/// The methods that change something. The others show the same however often they are asked.
+fn takes_key(method: &Method) -> bool {
+    [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method)
+}
+
+/// Answers that say nothing of the request itself: a repeat is carried out.
+fn is_kept(status: StatusCode) -> bool {
+    ![StatusCode::UNAUTHORIZED, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE]
+        .contains(&status)
+}
+
+impl Desk {
+    async fn take(
+        self,
+        caller: &Caller,
+        parts: Parts,
+        body: Body,
+        next: Next,
+    ) -> Result<Response, ApiError> {
+        let Some(key) = idempotency_key(&parts.headers)? else {
+            return Ok(next.run(Request::from_parts(parts, body)).await);
+        };
+        let key = self.state.secrets.idempotency().name(caller.company.id, caller.token, key);
+        let body = read_body(&parts.headers, body, BODY_BYTES_MAX).await?;
+        let asked = Asked { key, request: request_hash(&parts.method, &parts.uri, &body) };
+        let under_way =
+            self.in_flight.enter(key).ok_or_else(ApiError::idempotency_key_in_flight)?;
+        let request = Request::from_parts(parts, Body::from(body));
+        let work = self.answer(asked, request, next, under_way).in_current_span();
+        tokio::spawn(work)
+            .await
+            .unwrap_or_else(|_| Err(ApiError::internal(&"a request with a key broke off")))
+    }
+
+    async fn answer(
+        self,
+        asked: Asked,
+        request: Request,
+        next: Next,
+        _under_way: UnderWay,
+    ) -> Result<Response, ApiError> {
+        if let Some(known) = self.find(&asked.key)? {
+            let authorization = request.headers().get(AUTHORIZATION).cloned();
+            return self.replay(&asked, known, authorization).await;
+        }
+        let claim = Arc::new(Claim::new(asked.key, asked.request, &request));
+        let response = answer_of(CLAIM.scope(Arc::clone(&claim), next.run(request))).await;
+        // A refused claim belongs to another answer; of an unknown outcome there is none yet.
+        let is_open = matches!(claim.fate(), Fate::Waiting | Fate::Made);
+        if !is_open || !is_kept(response.status()) {
+            return Ok(response);
+        }
+        let answer = Answer::of(response).await?;
+        self.keep(&asked, &answer).await?;
+        Ok(answer.into_response())
+    }
+
+    /// What is kept under a key and has not expired. Whoever kept it waited until it shows here; where
+    /// it did not in time, the shard knows the key.
+    fn find(&self, key: &[u8; 32]) -> Result<Option<KeyedAnswer>, ApiError> {
+        let found = self.state.switch.read_at_once(|snapshot| snapshot.keyed_answer(key))?;
+        Ok(found.filter(|known| known.expires_at > self.state.now()))
+    }
+
+    async fn replay(
+        &self,
+        asked: &Asked,
+        known: KeyedAnswer,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Response, ApiError> {
+        if known.request != asked.request {
+            return Err(ApiError::idempotency_key_reused());
+        }
+        let answer = match &known.content {
+            KeyedContent::Body(sealed) => {
+                let plain = self.state.secrets.idempotency().open(&known, sealed);
+                plain.and_then(|plain| Answer::unpack(known.status, &plain))
+            }
+            KeyedContent::Object { path } => {
+                let answer = match self.show(known.status, path, authorization).await {
+                    Ok(answer) => answer,
+                    // Its time will come: nothing is kept of this.
+                    Err(response) => return Ok(response),
+                };
+                self.keep(asked, &answer).await?;
+                Some(answer)
+            }
+        };
+        let answer = answer
+            .ok_or_else(|| ApiError::internal(&"a kept answer is sealed with another key"))?;
+        let mut response = answer.into_response();
+        response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+        Ok(response)
+    }
+
+    /// The answer to a change that was made and never answered: what GET shows its caller now.
+    /// Errors: the answer of a GET that could not be carried out.
+    async fn show(
+        &self,
+        status: u16,
+        path: &str,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Answer, Response> {
+        if path.is_empty() {
+            return Ok(Answer::without_content(status));
+        }
+        let mut get = Request::get(path).body(Body::empty()).map_err(|error| internal(&error))?;
+        get.headers_mut().extend(authorization.map(|value| (AUTHORIZATION, value)));
+        let shown = self.routes.clone().oneshot(get).await.unwrap_or_else(|never| match never {});
+        match shown.status() {
+            StatusCode::OK => {
+                let answer = Answer::of(shown).await.map_err(IntoResponse::into_response)?;
+                Ok(answer.with_status(status))
+            }
+            // Made, and taken away again since; or of a kind that no GET shows.
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
+                Ok(Answer::without_content(status))
+            }
+            _ => Err(shown),
+        }
+    }
+
+    /// Keeps an answer, and waits until it is there for repeats.
+    /// Errors: it cannot be kept, so it must not be given.
+    async fn keep(&self, asked: &Asked, answer: &Answer) -> Result<(), ApiError> {
+        let sealed = self.state.secrets.idempotency().seal(&answer.name(asked), &answer.pack());
+        let sealed = sealed.map_err(|error| ApiError::internal(&error))?;
+        if sealed.len() > cardswitch_engine::limits::KEYED_ANSWER_BYTES_MAX {
+            // The claim stays, and a repeat is shown the object. Refusals are never that long.
+            return Ok(());
+        }
+        let claim = KeyClaim {
+            key: asked.key,
+            request: asked.request,
+            status: answer.status(),
+            content: KeyedContent::Body(sealed),
+        };
+        let command = Command::Keyed(Box::new(KeyedCommand { claim, change: None }));
+        let reply = self.state.switch.ask(command.into()).await?;
+        match reply {
+            // Durable; where the tables are late, the shard knows the key.
+            Reply::Done(seq) => {
+                self.state.switch.visible(seq).await;
+                Ok(())
+            }
+            Reply::Rejected(rejection) => Err(WriteError::Rejected(rejection).into()),
+            Reply::OutcomeUnknown | Reply::Network(_) | Reply::Ticked => {
+                Err(ApiError::outcome_unknown())
+            }
+        }
+    }
+}
+
+fn internal(error: &dyn std::fmt::Display) -> Response {
+    ApiError::internal(error).into_response()
+}
+
+#[cfg(test)]
+#[path = "idempotency_tests.rs"]
+mod tests;
