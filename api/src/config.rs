@@ -21,6 +21,10 @@ pub struct Settings {
     pub iso8583: SocketAddr,
     /// The address clients see, without a trailing slash; derived from `http` where absent.
     pub base_url: Option<String>,
+    /// The address of the site, where shared links lead; the one clients see where absent.
+    pub app_url: Option<String>,
+    /// Whose habits `/v1` follows besides its own: `legacy-client`, or nobody's where absent.
+    pub compat: Option<Compat>,
     /// The clock: `system`, or `manual` for simulations that supply the time.
     pub clock: ClockSetting,
     /// How much of the journal is kept: a size such as `256MiB`, `recovery` or `forever`.
@@ -29,6 +33,8 @@ pub struct Settings {
     pub bin: String,
     /// The card network that such numbers belong to.
     pub network: String,
+    /// The card network that requisitions can be made for; `network` where absent.
+    pub requisition_network: Option<String>,
     /// Peers that may connect to the ISO 8583 door: addresses, or networks such as `10.0.0.0/8`.
     pub iso8583_peers: Vec<String>,
     /// How ISO 8583 messages are spelled.
@@ -45,16 +51,27 @@ impl Default for Settings {
             http: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
             iso8583: SocketAddr::from((Ipv4Addr::LOCALHOST, 8583)),
             base_url: None,
+            app_url: None,
+            compat: None,
             clock: ClockSetting::System,
             retention: RetentionSetting::default(),
             bin: "45371100".to_owned(),
             network: "visa".to_owned(),
+            requisition_network: None,
             iso8583_peers: vec!["127.0.0.0/8".to_owned(), "::1".to_owned()],
             dialect: DialectSettings::default(),
             iso8583_idle_timeout_s: 900,
             log: LogFormat::Human,
         }
     }
+}
+
+/// Clients of earlier interfaces, whose habits can be followed. See `compat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compat {
+    /// Those written for the interface that this one takes after.
+    LegacyClient,
 }
 
 /// The clock the switch runs on.
@@ -247,12 +264,27 @@ impl Settings {
         Ok(self)
     }
 
+    /// The card network that requisitions can be made for.
+    #[must_use]
+    pub fn requisition_network(&self) -> &str {
+        self.requisition_network.as_deref().unwrap_or(&self.network)
+    }
+
     /// The address clients see, when the switch listens at `http`.
     #[must_use]
     pub fn base_url_for(&self, http: SocketAddr) -> String {
         match &self.base_url {
             Some(url) => url.trim_end_matches('/').to_owned(),
             None => format!("http://{http}"),
+        }
+    }
+
+    /// The address of the site, when the switch listens at `http`.
+    #[must_use]
+    pub fn app_url_for(&self, http: SocketAddr) -> String {
+        match &self.app_url {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => self.base_url_for(http),
         }
     }
 }
@@ -285,6 +317,25 @@ mod tests {
         assert_eq!(toml::from_str::<Settings>(&text).unwrap(), kept);
         let short = Settings { bin: "123".to_owned(), ..Settings::default() };
         assert!(short.checked().is_err());
+    }
+
+    #[test]
+    fn the_site_is_where_clients_are_unless_told_otherwise() {
+        let http = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080));
+        let url = |url: &str| Some(url.to_owned());
+        let rows = [
+            (None, None, "http://127.0.0.1:8080"),
+            (url("https://api.example.com/"), None, "https://api.example.com"),
+            (url("https://api.example.com"), url("https://example.com/"), "https://example.com"),
+        ];
+        for (base_url, app_url, expected) in rows {
+            let settings = Settings { base_url, app_url, ..Settings::default() };
+            assert_eq!(settings.app_url_for(http), expected);
+        }
+        let text = "compat = \"legacy-client\"";
+        let settings: Settings = toml::from_str(text).unwrap();
+        assert_eq!(settings.compat, Some(Compat::LegacyClient));
+        assert!(toml::to_string(&settings).unwrap().contains(text));
     }
 
     #[test]

@@ -7,9 +7,11 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::limits;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::submission::SubmitError;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::state::WriteError;
 use crate::statements::StatementError;
@@ -31,12 +33,13 @@ pub struct ApiError {
     retry_after_s: Option<u32>,
 }
 
-#[derive(Serialize)]
-struct ErrorBody<'a> {
+/// What a request that failed is answered with.
+#[derive(Serialize, ToSchema)]
+pub struct ErrorBody<'a> {
     detail: Detail<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct Detail<'a> {
     code: &'a str,
     message: &'a str,
@@ -45,7 +48,7 @@ struct Detail<'a> {
     errors: Vec<FieldError<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 struct FieldError<'a> {
     param: &'a str,
     code: &'a str,
@@ -125,6 +128,13 @@ impl ApiError {
         Self::conflict("transfer_concluded", "the transfer was declined or has come back")
     }
 
+    /// Requisitions are for cards of another network.
+    #[must_use]
+    pub fn network_not_supported(network: &str) -> Self {
+        let message = format!("requisitions are for cards of the network `{network}` only");
+        Self::new(StatusCode::BAD_REQUEST, "network_not_supported", message)
+    }
+
     /// The system's clock cannot be turned.
     #[must_use]
     pub fn clock_not_manual() -> Self {
@@ -198,6 +208,27 @@ impl ApiError {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
     }
 
+    /// What was uploaded is no receipt.
+    #[must_use]
+    pub fn not_a_receipt() -> Self {
+        let message = "a receipt is a PNG, a JPEG or a PDF file, sent as such or as the field \
+                       `file` of `multipart/form-data`";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+    }
+
+    /// The body is no whole `multipart/form-data`.
+    #[must_use]
+    pub fn malformed_form() -> Self {
+        let message = "the body is not what `multipart/form-data` says";
+        Self::new(StatusCode::BAD_REQUEST, "malformed_body", message)
+    }
+
+    /// A receipt that is there cannot be lost.
+    #[must_use]
+    pub fn receipt_exists() -> Self {
+        Self::conflict("receipt_exists", "the receipt is there: delete it first")
+    }
+
     /// The caller asks too often.
     #[must_use]
     pub fn too_many_requests(retry_after_s: u32) -> Self {
@@ -214,6 +245,12 @@ impl ApiError {
         tracing::error!(%cause, "a request failed");
         let message = "the switch failed to answer; the log has the cause";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    }
+
+    /// A physical card keeps its number to itself.
+    #[must_use]
+    pub fn card_not_virtual() -> Self {
+        Self::conflict("card_not_virtual", "the number of a physical card is on the card alone")
     }
 
     fn conflict(code: &'static str, message: &str) -> Self {
@@ -235,9 +272,12 @@ impl ApiError {
             Self::invalid_field(param, Flaw::new(code, message.to_owned()))
         };
         match rejection {
-            Rejection::CompanyNotFound | Rejection::CardNotFound | Rejection::AllowanceNotFound => {
-                Self::not_found()
-            }
+            Rejection::CompanyNotFound
+            | Rejection::CardNotFound
+            | Rejection::AllowanceNotFound
+            | Rejection::SharedLinkNotFound
+            | Rejection::DimensionGone
+            | Rejection::TransactionNotFound => Self::not_found(),
             Rejection::MemberNotFound => {
                 Self::invalid_field("assigned_to", Flaw::not_found("member"))
             }
@@ -246,7 +286,7 @@ impl ApiError {
                 Self::invalid(dimensions.iter().map(fault).collect())
             }
             Rejection::CardTerminated => {
-                Self::conflict("card_terminated", "a terminated card changes its state no more")
+                Self::conflict("card_terminated", "the card is terminated, for good")
             }
             Rejection::AssigneeMissing => {
                 field("assigned_to", "required", "is required before the card can be activated")
@@ -269,7 +309,75 @@ impl ApiError {
             Rejection::KeyTaken => Self::idempotency_key_in_flight(),
             Rejection::TooManyKeys => Self::too_many_requests(KEYS_RETRY_AFTER_S),
             Rejection::Full => Self::unavailable("full", "the switch has no more room"),
+            Rejection::CardsTooLong => {
+                field("cards", "too_long", "have more text than is kept at once: send fewer")
+            }
+            Rejection::TooManySharedLinks => {
+                Self::conflict("too_many_shared_links", "the card has no room for another link")
+            }
+            Rejection::RequisitionNotFound => Self::not_found(),
+            Rejection::ReviewerNotFound => field(
+                "reviewed_by",
+                "not_found",
+                "names no administrator or reviewer of this company",
+            ),
+            Rejection::MemberDeleted
+            | Rejection::MemberCodeTaken
+            | Rejection::LastAdministrator
+            | Rejection::TooManyCards
+            | Rejection::TooMuchAtOnce
+            | Rejection::RequisitionDecided
+            | Rejection::RequisitionEnded
+            | Rejection::TooManyRequisitions => {
+                let (code, message) = conflict_of(rejection);
+                Self::conflict(code, message)
+            }
+            Rejection::DimensionCodeTaken => {
+                Self::conflict("code_taken", "another object of this kind has this code")
+            }
+            Rejection::ParentNotFound => {
+                field("parent", "not_found", "names nothing of this kind and company")
+            }
+            Rejection::ParentCycle => {
+                field("parent", "cycle", "must not be the object itself, nor stand below it")
+            }
+            Rejection::TreeTooDeep => {
+                let levels = limits::DIMENSION_LEVELS_MAX;
+                field("parent", "too_deep", &format!("would make more than {levels} levels"))
+            }
+            Rejection::TooManyChildren => Self::conflict(
+                "too_many_children",
+                "one parent would have more children than it may: move some of them first",
+            ),
         }
+    }
+}
+
+/// The code and the message of a change that the state of things does not allow.
+const fn conflict_of(rejection: Rejection) -> (&'static str, &'static str) {
+    match rejection {
+        Rejection::MemberDeleted => ("member_deleted", "a deleted member changes no more"),
+        Rejection::MemberCodeTaken => ("code_taken", "another member has this code"),
+        Rejection::LastAdministrator => {
+            ("last_administrator", "the company would have no active administrator")
+        }
+        Rejection::TooManyCards => ("too_many_cards", "the member holds as many cards as one may"),
+        Rejection::TooMuchAtOnce => (
+            "too_much_at_once",
+            "more depends on it than changes at once: delete shared links first",
+        ),
+        Rejection::RequisitionDecided => (
+            "requisition_decided",
+            "a requisition that was approved, denied or canceled changes no more",
+        ),
+        Rejection::RequisitionEnded => (
+            "requisition_ended",
+            "the requisition's `end_time` is past: it can be approved with a later one",
+        ),
+        Rejection::TooManyRequisitions => {
+            ("too_many_requisitions", "the member has as many pending requisitions as one may")
+        }
+        _ => ("conflict", "the state of the object does not allow the change"),
     }
 }
 
@@ -400,6 +508,16 @@ mod tests {
         let rows = [
             (Rejection::CompanyNotFound, 404, "not_found", None),
             (Rejection::CardNotFound, 404, "not_found", None),
+            (Rejection::MemberDeleted, 409, "member_deleted", None),
+            (Rejection::MemberCodeTaken, 409, "code_taken", None),
+            (Rejection::LastAdministrator, 409, "last_administrator", None),
+            (Rejection::TooManyCards, 409, "too_many_cards", None),
+            (Rejection::TooMuchAtOnce, 409, "too_much_at_once", None),
+            (Rejection::RequisitionNotFound, 404, "not_found", None),
+            (Rejection::RequisitionDecided, 409, "requisition_decided", None),
+            (Rejection::RequisitionEnded, 409, "requisition_ended", None),
+            (Rejection::ReviewerNotFound, 400, "not_found", Some("reviewed_by")),
+            (Rejection::TooManyRequisitions, 409, "too_many_requisitions", None),
             (Rejection::AllowanceNotFound, 404, "not_found", None),
             (Rejection::MemberNotFound, 400, "not_found", Some("assigned_to")),
             (Rejection::DimensionNotFound, 400, "not_found", Some("label")),
@@ -414,6 +532,16 @@ mod tests {
             (Rejection::KeyTaken, 409, "idempotency_key_in_flight", None),
             (Rejection::TooManyKeys, 429, "too_many_requests", None),
             (Rejection::Full, 503, "full", None),
+            (Rejection::CardsTooLong, 400, "too_long", Some("cards")),
+            (Rejection::SharedLinkNotFound, 404, "not_found", None),
+            (Rejection::TooManySharedLinks, 409, "too_many_shared_links", None),
+            (Rejection::DimensionGone, 404, "not_found", None),
+            (Rejection::TransactionNotFound, 404, "not_found", None),
+            (Rejection::DimensionCodeTaken, 409, "code_taken", None),
+            (Rejection::ParentNotFound, 400, "not_found", Some("parent")),
+            (Rejection::ParentCycle, 400, "cycle", Some("parent")),
+            (Rejection::TreeTooDeep, 400, "too_deep", Some("parent")),
+            (Rejection::TooManyChildren, 409, "too_many_children", None),
         ];
         for (rejection, status, code, param) in rows {
             let (told_status, body) = told(ApiError::rejected(rejection, &["label"])).await;

@@ -26,6 +26,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::issuing::CardNumbers;
+use crate::receipts::ReceiptFiles;
 use crate::router;
 use crate::secrets::{Secrets, token_digest};
 use crate::state::ApiConfig;
@@ -115,7 +116,10 @@ impl Bench {
             config: Arc::new(ApiConfig {
                 urls: Urls::new("https://cards.example.com"),
                 card_numbers: CardNumbers::new("41111111").unwrap(),
+                compat: None,
+                requisition_network: "visa".to_owned(),
             }),
+            receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
         };
         let token = |text: &str, id: AccessTokenId, admin| {
             AdminCommand::CreateAccessToken(NewAccessToken {
@@ -183,6 +187,8 @@ fn company() -> NewCompany {
 
 fn member(id: u128, email: &str) -> AdminCommand {
     AdminCommand::CreateMember(NewMember {
+        code: None,
+        dimensions: [None; 4],
         id: MemberId(Uuid::from_u128(id)),
         company: COMPANY,
         first_name: "Ada".into(),

@@ -230,6 +230,8 @@ impl Installer<'_> {
             last_name: "Admin".to_owned(),
             email: self.order.admin_email.clone(),
             role: MemberRole::Administrator,
+            code: None,
+            dimensions: Default::default(),
             password_hash: Some(password_hash),
         });
         let access_token = self.draw_token()?;

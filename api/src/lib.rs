@@ -5,12 +5,16 @@
 //! | `commands`, `config` | the command line |
 //! | `server`, `http_server`, `opening`, `install` | a switch at work; a directory made ready |
 //! | `router`, `routes`, `auth`, `error`, `wire`, `idempotency` | `/v1` |
+//! | `openapi` | the published documents and the reference made from them |
+//! | `receipts` | the files of receipts |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
-//! | `secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
+//! | `secrets`, `link_secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
+//! | `compat` | habits of older clients |
 
 pub mod auth;
 pub mod commands;
+pub mod compat;
 pub mod config;
 pub mod error;
 pub mod feed;
@@ -19,11 +23,14 @@ pub mod idempotency;
 pub mod install;
 pub mod issuing;
 mod known;
+pub mod link_secrets;
 pub mod master_key;
 pub mod network;
+pub mod openapi;
 pub mod opening;
 pub mod pan;
 pub mod portfolio;
+pub mod receipts;
 pub mod request_body;
 pub mod request_id;
 pub mod router;

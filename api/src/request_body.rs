@@ -14,6 +14,8 @@ use crate::error::ApiError;
 
 /// How long a body may take to come.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a file may take to come.
+const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// How much of a body that is too long is read for its sender's sake. Units: bytes.
 const DISCARDED_BYTES_MAX: usize = 32 * 1024 * 1024;
 
@@ -47,12 +49,31 @@ pub async fn read_body(
     body: impl ReadableBody,
     bytes_max: usize,
 ) -> Result<Bytes, ApiError> {
+    read_within(READ_TIMEOUT, headers, body, bytes_max).await
+}
+
+/// Reads a file that came with `headers`.
+/// Errors: longer than `bytes_max`, too slow, broken off.
+pub async fn read_upload(
+    headers: &HeaderMap,
+    body: impl ReadableBody,
+    bytes_max: usize,
+) -> Result<Bytes, ApiError> {
+    read_within(UPLOAD_TIMEOUT, headers, body, bytes_max).await
+}
+
+async fn read_within(
+    timeout: Duration,
+    headers: &HeaderMap,
+    body: impl ReadableBody,
+    bytes_max: usize,
+) -> Result<Bytes, ApiError> {
     // Who asked first has sent nothing yet.
     let is_waiting = headers.contains_key(EXPECT);
     if is_waiting && announced_bytes(headers).is_some_and(|bytes| bytes > bytes_max) {
         return Err(ApiError::body_too_large(bytes_max));
     }
-    collect_within(READ_TIMEOUT, body, bytes_max).await
+    collect_within(timeout, body, bytes_max).await
 }
 
 /// A body in pieces, wherever they come from.

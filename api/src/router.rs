@@ -5,25 +5,38 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
-use axum::middleware;
-use axum::routing::get;
+use axum::middleware::{self, from_fn_with_state};
+use axum::routing::{get, post, put};
+use cardswitch_engine::domain::card::DimensionKind;
 use tower::Layer;
 use tower::util::MapRequestLayer;
 
+use crate::auth::check_access;
+use crate::compat;
 use crate::error::ApiError;
 use crate::idempotency::once_per_key;
 use crate::network::http::network_routes;
+use crate::openapi::document_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
-    accounts, allowances, cards, company, decision, merchant_categories, shipping_addresses,
-    statement_lines, statements, transactions,
+    accounts, allowances, card_secrets, cards, cards_at_once, company, decision, dimensions,
+    members, merchant_categories, receipts, requisitions, shared_links, shipping_addresses,
+    statement_lines, statements, transaction_tags, transactions,
 };
 use crate::state::AppState;
+use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
 
 /// Everything that is served over HTTP.
 pub fn whole(state: AppState) -> Router {
-    let v1 = once_per_key(v1_routes(), state.clone());
-    finish(v1.merge(network_routes()).with_state(state))
+    let v1 = v1_routes().route_layer(from_fn_with_state(state.clone(), check_access));
+    // Around the check, so that a repeat gets the same refusal; within what only some clients see.
+    let v1 = once_per_key(v1, state.clone());
+    let v1 = match state.config.compat {
+        Some(compat) => compat::follow(compat, v1, state.clone()),
+        None => v1,
+    };
+    let documents = document_routes(state.urls());
+    finish(v1.merge(network_routes().merge(documents)).with_state(state))
 }
 
 /// The routes of `/v1`.
@@ -34,12 +47,25 @@ pub fn v1_routes() -> Router<AppState> {
             "/v1/cards/{card_id}",
             get(cards::get_card).put(cards::update_card).delete(cards::delete_card),
         )
+        .route("/v1/cards/bulk", post(cards_at_once::create_cards))
+        .route("/v1/cards/{card_id}/number", get(card_secrets::get_number))
+        .route("/v1/cards/{card_id}/pin", put(card_secrets::set_pin))
         .route(
             "/v1/allowances/{allowance_id}",
             get(allowances::get_allowance).put(allowances::update_allowance),
         )
         .route("/v1/transactions", get(transactions::list_transactions))
-        .route("/v1/transactions/{transaction_id}", get(transactions::get_transaction))
+        .route(
+            "/v1/transactions/{transaction_id}",
+            get(transactions::get_transaction).put(transaction_tags::tag_transaction),
+        )
+        .route(
+            "/v1/transactions/{transaction_id}/receipt",
+            get(receipts::get_receipt)
+                .post(receipts::upload_receipt)
+                .put(receipts::lose_receipt)
+                .delete(receipts::delete_receipt),
+        )
         .route("/v1/transactions/{transaction_id}/decision", get(decision::get_decision))
         .route("/v1/accounts", get(accounts::list_accounts))
         .route("/v1/accounts/{account_id}", get(accounts::get_account))
@@ -51,14 +77,61 @@ pub fn v1_routes() -> Router<AppState> {
             "/v1/accounts/{account_id}/statement-lines/{statement_line_id}",
             get(statement_lines::get_statement_line),
         )
-        // `statement.csv`, `.ofx` or `.pdf`.
-        .route("/v1/accounts/{account_id}/{statement_file}", get(statements::get_statement))
-        .route("/v1/company", get(company::get_company))
+        .route("/v1/accounts/{account_id}/statement.csv", get(statements::get_csv_statement))
+        .route("/v1/accounts/{account_id}/statement.ofx", get(statements::get_ofx_statement))
+        .route("/v1/accounts/{account_id}/statement.pdf", get(statements::get_pdf_statement))
+        .route("/v1/company", get(company::get_company).put(company::update_company))
+        .route(
+            "/v1/shared-links",
+            get(shared_links::list_shared_links).post(shared_links::create_shared_link),
+        )
+        .route(
+            "/v1/shared-links/{shared_link_id}",
+            get(shared_links::get_shared_link)
+                .put(shared_links::update_shared_link)
+                .delete(shared_links::delete_shared_link),
+        )
         .route(
             "/v1/shipping-addresses/{shipping_address_id}",
             get(shipping_addresses::get_shipping_address),
         )
         .route("/v1/merchant-categories", get(merchant_categories::list_merchant_categories))
+        .route("/v1/members", get(members::list_members).post(members::create_member))
+        .route(
+            "/v1/members/{member_id}",
+            get(members::get_member).put(members::update_member).delete(members::delete_member),
+        )
+        .route(
+            "/v1/requisitions",
+            get(requisitions::list_requisitions).post(requisitions::create_requisition),
+        )
+        .route(
+            "/v1/requisitions/{requisition_id}",
+            get(requisitions::get_requisition)
+                .put(requisitions::update_requisition)
+                .delete(requisitions::delete_requisition),
+        )
+        .merge(dimension_routes())
+}
+
+/// Four resources of one shape.
+fn dimension_routes() -> Router<AppState> {
+    let mut routes = Router::new();
+    for (kind, singular) in DimensionKind::ALL.into_iter().zip(DIMENSION_FIELDS) {
+        let plural = plural_of(kind);
+        routes = routes
+            .route(
+                &format!("/v1/{plural}"),
+                get(dimensions::list_dimensions).post(dimensions::create_dimension),
+            )
+            .route(
+                &format!("/v1/{plural}/{{{singular}_id}}"),
+                get(dimensions::get_dimension)
+                    .put(dimensions::update_dimension)
+                    .delete(dimensions::delete_dimension),
+            );
+    }
+    routes
 }
 
 /// Adds what is true of every path: unknown ones and unknown methods have the error body, a slash
@@ -92,7 +165,6 @@ fn without_last_slash(mut request: Request) -> Request {
 mod tests {
     use axum::body::Body;
     use axum::http::{StatusCode, header};
-    use axum::routing::post;
     use tower::ServiceExt;
 
     use super::*;

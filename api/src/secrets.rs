@@ -1,5 +1,5 @@
 //! Everything that is done with a secret key: card numbers sealed and looked up, CVVs and PINs
-//! verified, messages fingerprinted, tokens digested.
+//! verified, messages fingerprinted, shared links sealed and looked up, tokens digested.
 //!
 //! Each use has a key of its own, derived with HKDF-SHA-256 from one 32-byte master:
 //!
@@ -12,15 +12,17 @@
 //! | `id permutation` | 16 | public ids |
 //! | `message fingerprint` | 16 | SipHash-128 of network messages |
 //! | `idempotency ..` | | see `idempotency/keys` |
+//! | `link seal` | 32 | ChaCha20-Poly1305 over what opens shared links, kind and link id as associated data |
+//! | `link lookup` | 64 | HMAC-SHA-256 of the keys in shared links, first 128 bits |
 //!
-//! A sealed card number is: format (1 byte, 1), nonce (12), ciphertext and tag.
+//! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag.
 
 use std::fmt;
 use std::hash::Hasher;
 
 use cardswitch_engine::domain::card::{PanHash, SealedPan};
 use cardswitch_engine::domain::credential::PinVerifier;
-use cardswitch_engine::domain::ids::CardId;
+use cardswitch_engine::domain::ids::{CardId, SharedLinkId};
 use chacha20poly1305::aead::{Aead, KeyInit as _, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, Nonce};
 use hkdf::Hkdf;
@@ -48,6 +50,8 @@ pub struct Secrets {
     id_key: [u8; 16],
     fingerprint_key: [u8; 16],
     idempotency: IdempotencyKeys,
+    link_seal: ChaCha20Poly1305,
+    link_lookup: KeyedHash,
 }
 
 impl fmt::Debug for Secrets {
@@ -56,7 +60,17 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// A card number could not be sealed.
+/// What of a shared link is sealed; one is never taken for the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum LinkSecret {
+    /// The key in its address.
+    Key = 1,
+    /// What has to be known to see the card.
+    Passphrase = 2,
+}
+
+/// A secret could not be sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealError {
     /// The system gave no random bytes.
@@ -69,7 +83,7 @@ impl fmt::Display for SealError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::NoRandomness => "the system gave no random bytes",
-            Self::Cipher => "the cipher refused a card number",
+            Self::Cipher => "the cipher refused a secret",
         })
     }
 }
@@ -90,6 +104,8 @@ impl Secrets {
             id_key: *derived(&source, b"id permutation"),
             fingerprint_key: *derived(&source, b"message fingerprint"),
             idempotency: IdempotencyKeys::derive(&source),
+            link_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"link seal")).into()),
+            link_lookup: KeyedHash::new(&derived(&source, b"link lookup")),
         }
     }
 
@@ -103,9 +119,7 @@ impl Secrets {
     /// Seals a card number for keeping, under a nonce of its own.
     /// Errors: no randomness.
     pub fn seal_pan(&self, pan: &Pan, card: CardId) -> Result<SealedPan, SealError> {
-        let mut nonce = [0; NONCE_BYTES];
-        getrandom::fill(&mut nonce).map_err(|_| SealError::NoRandomness)?;
-        self.seal_pan_with(nonce, pan, card)
+        self.seal_pan_with(fresh_nonce()?, pan, card)
     }
 
     fn seal_pan_with(
@@ -114,24 +128,41 @@ impl Secrets {
         pan: &Pan,
         card: CardId,
     ) -> Result<SealedPan, SealError> {
-        let payload = Payload { msg: pan.digits(), aad: card.0.as_bytes() };
-        let sealed =
-            self.seal.encrypt(&Nonce::from(nonce), payload).map_err(|_| SealError::Cipher)?;
-        let mut kept = Vec::with_capacity(1 + NONCE_BYTES + sealed.len());
-        kept.push(SEAL_FORMAT);
-        kept.extend_from_slice(&nonce);
-        kept.extend_from_slice(&sealed);
-        Ok(SealedPan(kept))
+        seal(&self.seal, nonce, pan.digits(), card.0.as_bytes()).map(SealedPan)
     }
 
     /// Opens a sealed card number; none where it was not sealed here for this card.
     #[must_use]
     pub fn open_pan(&self, sealed: &SealedPan, card: CardId) -> Option<Pan> {
-        let (&SEAL_FORMAT, rest) = sealed.0.split_first()? else { return None };
-        let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_BYTES>()?;
-        let payload = Payload { msg: ciphertext, aad: card.0.as_bytes() };
-        let digits = Zeroizing::new(self.seal.decrypt(&Nonce::from(*nonce), payload).ok()?);
-        Pan::parse(&digits)
+        Pan::parse(&open(&self.seal, &sealed.0, card.0.as_bytes())?)
+    }
+
+    /// Seals what opens a shared link, under a nonce of its own.
+    /// Errors: no randomness.
+    pub fn seal_link(
+        &self,
+        kind: LinkSecret,
+        secret: &[u8],
+        link: SharedLinkId,
+    ) -> Result<Vec<u8>, SealError> {
+        seal(&self.link_seal, fresh_nonce()?, secret, &link_context(kind, link))
+    }
+
+    /// Opens what opens a shared link; none where it was not sealed here as that of this link.
+    #[must_use]
+    pub fn open_link(
+        &self,
+        kind: LinkSecret,
+        sealed: &[u8],
+        link: SharedLinkId,
+    ) -> Option<Zeroizing<Vec<u8>>> {
+        open(&self.link_seal, sealed, &link_context(kind, link))
+    }
+
+    /// The hash by which a shared link is found.
+    #[must_use]
+    pub fn link_digest(&self, key: &[u8; 32]) -> [u8; 16] {
+        self.link_lookup.half_tag(&[key])
     }
 
     /// The card verification value of a card number: three ASCII digits, nowhere stored.
@@ -168,6 +199,40 @@ impl Secrets {
         hasher.write([purpose as u8], b"");
         hasher
     }
+}
+
+fn fresh_nonce() -> Result<[u8; NONCE_BYTES], SealError> {
+    let mut nonce = [0; NONCE_BYTES];
+    getrandom::fill(&mut nonce).map_err(|_| SealError::NoRandomness)?;
+    Ok(nonce)
+}
+
+fn seal(
+    cipher: &ChaCha20Poly1305,
+    nonce: [u8; NONCE_BYTES],
+    secret: &[u8],
+    context: &[u8],
+) -> Result<Vec<u8>, SealError> {
+    let payload = Payload { msg: secret, aad: context };
+    let sealed = cipher.encrypt(&Nonce::from(nonce), payload).map_err(|_| SealError::Cipher)?;
+    let mut kept = Vec::with_capacity(1 + NONCE_BYTES + sealed.len());
+    kept.push(SEAL_FORMAT);
+    kept.extend_from_slice(&nonce);
+    kept.extend_from_slice(&sealed);
+    Ok(kept)
+}
+
+fn open(cipher: &ChaCha20Poly1305, sealed: &[u8], context: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    let (&SEAL_FORMAT, rest) = sealed.split_first()? else { return None };
+    let (nonce, ciphertext) = rest.split_first_chunk::<NONCE_BYTES>()?;
+    let payload = Payload { msg: ciphertext, aad: context };
+    cipher.decrypt(&Nonce::from(*nonce), payload).ok().map(Zeroizing::new)
+}
+
+fn link_context(kind: LinkSecret, link: SharedLinkId) -> [u8; 17] {
+    let mut context = [kind as u8; 17];
+    context[1..].copy_from_slice(link.0.as_bytes());
+    context
 }
 
 /// What a message hash is for.
@@ -317,6 +382,16 @@ impl KeyedHash {
         u64::from(first) << 32 | u64::from(second)
     }
 
+    /// The first 128 bits of the tag.
+    fn half_tag(&self, parts: &[&[u8]]) -> [u8; 16] {
+        let tag = self.short_tag(parts).unwrap_or_else(|| self.long_tag(parts));
+        let mut half = [0; 16];
+        for (place, word) in half.chunks_exact_mut(4).zip(tag) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        half
+    }
+
     /// The tag of a message that fits in one block; none for others.
     fn short_tag(&self, parts: &[&[u8]]) -> Option<[u32; 8]> {
         let (mut block, mut len) = ([0; Self::BLOCK_BYTES], 0);
@@ -432,6 +507,35 @@ mod tests {
             let cut = SealedPan(sealed.0[..position].to_vec());
             assert!(secrets.open_pan(&cut, CARD).is_none(), "cut at {position}");
         }
+    }
+
+    #[test]
+    fn what_opens_a_link_is_bound_to_its_link_and_its_use() {
+        use LinkSecret::{Key, Passphrase};
+        let (secrets, link) = (secrets(), SharedLinkId(Uuid::from_bytes([9; 16])));
+        let other = SharedLinkId(Uuid::from_bytes([8; 16]));
+        let sealed = secrets.seal_link(Key, b"secret", link).unwrap();
+        assert_eq!(secrets.open_link(Key, &sealed, link).unwrap().as_slice(), b"secret");
+        assert!(secrets.open_link(Key, &sealed, other).is_none());
+        assert!(secrets.open_link(Passphrase, &sealed, link).is_none());
+        assert!(Secrets::from_master([1; 32]).open_link(Key, &sealed, link).is_none());
+        assert!(secrets.open_link(Key, &sealed[..sealed.len() - 1], link).is_none());
+        assert!(secrets.open_link(Key, &[], link).is_none());
+        let sealed = SealedPan(sealed);
+        assert!(secrets.open_pan(&sealed, CardId(link.0)).is_none(), "one key for two uses");
+    }
+
+    #[test]
+    fn links_are_found_by_half_an_hmac() {
+        let secrets = secrets();
+        let (key, mut other) = ([7; 32], [7; 32]);
+        other[31] = 8;
+        let digest = secrets.link_digest(&key);
+        assert_eq!(digest, secrets.link_digest(&key));
+        assert_ne!(digest, secrets.link_digest(&other));
+        let whole = secrets.link_lookup.long_tag(&[&key]);
+        let bytes: Vec<u8> = whole.iter().flat_map(|word| word.to_be_bytes()).collect();
+        assert_eq!(digest, bytes[..16]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::issuing::CardNumbers;
 use crate::network::listener::{Listener, ListenerOptions};
 use crate::network::peers::PeerNetwork;
 use crate::opening::{OpeningError, open_engine};
+use crate::receipts::{ReceiptFiles, named_receipts};
 use crate::state::{ApiConfig, AppState};
 use crate::switch::Switch;
 use crate::wire::urls::Urls;
@@ -47,6 +48,8 @@ pub enum StartError {
     Opening(OpeningError),
     /// The query tables cannot follow the journal.
     Tables(String),
+    /// The directory of receipts.
+    Receipts(io::Error),
     /// An address cannot be listened at.
     Listen(&'static str, SocketAddr, io::Error),
 }
@@ -57,6 +60,7 @@ impl std::fmt::Display for StartError {
             Self::Config(error) => error.fmt(formatter),
             Self::Opening(error) => error.fmt(formatter),
             Self::Tables(reason) => formatter.write_str(reason),
+            Self::Receipts(error) => write!(formatter, "the receipts: {error}"),
             Self::Listen(what, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(formatter, "{what} address {address} is in use")
             }
@@ -103,10 +107,17 @@ impl Server {
             switch,
             secrets,
             config: Arc::new(ApiConfig {
-                urls: Urls::new(&settings.base_url_for(http_address)),
+                urls: Urls::with_app(
+                    &settings.base_url_for(http_address),
+                    &settings.app_url_for(http_address),
+                ),
                 card_numbers,
+                compat: settings.compat,
+                requisition_network: settings.requisition_network().to_owned(),
             }),
+            receipts: Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
         };
+        remove_orphans(&state);
         let (stop, stopped) = watch::channel(false);
         let tasks = vec![
             tokio::spawn(http_server::serve(http, state, stopped.clone())),
@@ -159,6 +170,22 @@ impl Server {
         let engine = self.engine;
         drop(tokio::task::spawn_blocking(move || engine.shut_down()).await);
     }
+}
+
+/// Removes the files of receipts that nothing names, beside everything else.
+fn remove_orphans(state: &AppState) {
+    let (switch, receipts) = (state.switch.clone(), Arc::clone(&state.receipts));
+    drop(tokio::task::spawn_blocking(move || {
+        let removed = match switch.read_at_once(named_receipts) {
+            Ok(named) => receipts.remove_orphans(&named).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match removed {
+            Ok(0) => {}
+            Ok(count) => tracing::info!(count, "removed files of receipts that nothing names"),
+            Err(error) => tracing::warn!(%error, "files of receipts that nothing names stay"),
+        }
+    }));
 }
 
 fn listener_options(settings: &Settings) -> Result<ListenerOptions, ConfigError> {

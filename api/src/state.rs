@@ -10,8 +10,10 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::submission::SubmitError;
 
+use crate::config::Compat;
 use crate::idempotency::Claim;
 use crate::issuing::CardNumbers;
+use crate::receipts::ReceiptFiles;
 use crate::secrets::Secrets;
 use crate::switch::Switch;
 use crate::wire::urls::Urls;
@@ -25,6 +27,8 @@ pub struct AppState {
     pub secrets: Arc<Secrets>,
     /// Settings of the API.
     pub config: Arc<ApiConfig>,
+    /// The files of receipts.
+    pub receipts: Arc<ReceiptFiles>,
 }
 
 /// Settings of the API.
@@ -34,6 +38,10 @@ pub struct ApiConfig {
     pub urls: Urls,
     /// Where card numbers come from.
     pub card_numbers: CardNumbers,
+    /// Whose habits are followed besides.
+    pub compat: Option<Compat>,
+    /// The card network that requisitions are for.
+    pub requisition_network: String,
 }
 
 /// Why a change was not made, or may not have been.

@@ -5,6 +5,7 @@
 //! | `directory` | text: a title line, `format N`, `id` and 32 hex digits; also the lock |
 //! | `journal.redb`, `journal.ack` | the journal, see `journal` |
 //! | `store.redb` | the query tables, see `store` |
+//! | `receipts/` | files of receipts, which the edge keeps |
 //!
 //! INVARIANT: at most one process writes to a directory: it holds the lock on `directory`.
 

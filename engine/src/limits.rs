@@ -2,12 +2,25 @@
 
 /// The longest record. Units: bytes.
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
+/// How many cards are made at once at most.
+pub const CARDS_AT_ONCE_MAX: usize = 100;
+/// The most that cards made at once take in their record. Units: bytes.
+pub const CARDS_AT_ONCE_BYTES_MAX: usize = RECORD_BYTES_MAX / 4 * 3;
+/// How many shared links of one card there are at most, without those that were deleted.
+pub const SHARED_LINKS_OF_CARD_MAX: usize = 100;
 /// How many commands may wait for the shard; beyond, submissions are refused at once.
 pub const QUEUED_COMMANDS_MAX: usize = 16_384;
 /// How many commands the shard takes at a time.
 pub const SHARD_BATCH_LEN_MAX: usize = 512;
 /// How many commands may wait for the tables beside the shard; beyond, it takes no others.
 pub const COMMANDS_ASIDE_MAX: usize = 1_024;
+/// How much of a record is left free by commands that fill one with what follows from them.
+/// Units: bytes.
+pub const RECORD_SPARE_BYTES: usize = 64 << 10;
+/// How many cards that are not terminated one member may hold: leaving closes them all in one record.
+pub const MEMBER_CARDS_MAX: usize = 10_000;
+/// How many requisitions of one member may be pending: leaving denies them all in the same record.
+pub const MEMBER_REQUISITIONS_PENDING_MAX: usize = 50;
 /// How many bytes of records the shard gathers before it hands them to the committer, even in the
 /// middle of a batch: the journal takes no request beyond a bound of its own.
 pub const HAND_OVER_BYTES: usize = 1 << 20;
@@ -49,5 +62,20 @@ pub const KEYS_PER_COMPANY_MAX: usize = 100_000;
 pub const KEYS_MAX: usize = 1_000_000;
 /// The longest answer kept under an idempotency key, as it is sealed. Units: bytes.
 pub const KEYED_ANSWER_BYTES_MAX: usize = RECORD_BYTES_MAX - (16 << 10);
+/// How many levels a tree of categories, departments, labels or locations has at most.
+pub const DIMENSION_LEVELS_MAX: usize = 10;
+/// How many children one of them has at most: deleting it moves all of them, in one record.
+pub const DIMENSION_CHILDREN_MAX: usize = 1_000;
+/// The longest name of one. Units: bytes.
+pub const DIMENSION_NAME_BYTES_MAX: usize = 800;
+/// The longest code of one. Units: digits.
+pub const DIMENSION_CODE_DIGITS_MAX: usize = 20;
+/// More than what one takes in a record beside its name and code. Units: bytes.
+const DIMENSION_REST_BYTES: usize = 96;
 
+const _: () = assert!(
+    (DIMENSION_CHILDREN_MAX + 1)
+        * (DIMENSION_NAME_BYTES_MAX + DIMENSION_CODE_DIGITS_MAX + DIMENSION_REST_BYTES)
+        < RECORD_BYTES_MAX
+);
 const _: () = assert!(SHARD_BATCH_LEN_MAX <= QUEUED_COMMANDS_MAX);

@@ -64,6 +64,21 @@ impl Installation {
         Self { directory, starts: AtomicU32::new(0), credentials, cards }
     }
 
+    /// Adds an access token of the company with these scopes (with commas between several; read
+    /// alone where blank). The directory must be at rest.
+    #[track_caller]
+    #[must_use]
+    pub fn add_token(&self, scopes: &str) -> String {
+        let (data, company) = (self.data(), &self.credentials.company_id);
+        let mut arguments = vec!["token", "add", "--data", text_of(&data), "--company", company];
+        arguments.push("--json");
+        if !scopes.is_empty() {
+            arguments.extend(["--scope", scopes]);
+        }
+        let printed = run_cardswitch(&arguments).expect_json();
+        printed["access_token"].as_str().expect("token add prints a token").to_owned()
+    }
+
     /// Starts `cardswitch serve` on this directory, on free ports of the loopback.
     #[track_caller]
     #[must_use]

@@ -65,6 +65,12 @@ impl Switch {
         )
     }
 
+    /// A client of `/v1` with another access token.
+    #[must_use]
+    pub fn api_with(&self, access_token: &str) -> HttpClient {
+        HttpClient::with_authorization(self.http, &format!("Token {access_token}"))
+    }
+
     /// A client of `/network/v1` with the network key.
     #[must_use]
     pub fn network_api(&self) -> HttpClient {

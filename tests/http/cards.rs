@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use cardswitch_harness::{HttpClient, Installation, minor};
 use serde_json::{Value, json};
 
+const NOBODY: &str = "01890000-0000-7000-8000-000000000000";
+
 #[test]
 fn card_shows_every_field_of_the_specification() {
     let installation = Installation::init(60, 811);
@@ -81,6 +83,83 @@ fn physical_card_needs_a_shipping_address_and_starts_unactivated() {
     assert_eq!((&card["state"], &card["is_virtual"]), (&json!("unactivated"), &json!(false)));
     let path = format!("/v1/cards/{}", card["id"].as_str().expect("an id"));
     api.put(&path, &json!({"state": "active"})).expect_error(400);
+}
+
+#[test]
+fn physical_card_is_activated_for_whom_it_is_assigned_to() {
+    let installation = Installation::init(60, 822);
+    let switch = installation.serve();
+    let (api, network) = (switch.api(), switch.network_api());
+    let shipping = api.get("/v1/company").expect(200)["shipping_address"]["id"].clone();
+    let mut body = card_body("Fleet");
+    body["is_virtual"] = json!(false);
+    for (shipping, param) in [
+        (json!(null), "shipping_address"),
+        (json!(5), "shipping_address"),
+        (json!({"id": NOBODY}), "shipping_address.id"),
+        (json!({"id": "x"}), "shipping_address.id"),
+    ] {
+        body["shipping_address"] = shipping;
+        assert_eq!(api.post("/v1/cards", &body).expect_error(400)["param"], param);
+    }
+    body["shipping_address"] = json!({"id": shipping});
+    let card = api.post("/v1/cards", &body).expect(201);
+    assert_eq!((&card["state"], &card["assigned_to"]), (&json!("unactivated"), &Value::Null));
+    assert_eq!(buy(&network, &card, None), 1201);
+
+    let path = format!("/v1/cards/{}", card["id"].as_str().expect("an id"));
+    let refused = api.put(&path, &json!({"state": "active"})).expect_error(400);
+    assert_eq!((&refused["param"], &refused["code"]), (&json!("assigned_to"), &json!("required")));
+    let member = json!({"first_name": "Ada", "last_name": "B", "email": "ada.b@example.com"});
+    let member = api.post("/v1/members", &member).expect(201)["id"].clone();
+    let assigned = api.put(&path, &json!({"assigned_to": {"id": member}})).expect(200);
+    assert_eq!(
+        (&assigned["state"], &assigned["assigned_to"]["id"]),
+        (&json!("unactivated"), &member)
+    );
+    let active = api.put(&path, &json!({"state": "active"})).expect(200);
+    assert_eq!(active["state"], "active");
+    assert_eq!(buy(&network, &card, None), 0);
+
+    // Both in one request, too, and the assignee may be there from the start.
+    body["assigned_to"] = json!({"id": member});
+    let card = api.post("/v1/cards", &body).expect(201);
+    assert_eq!(card["state"], "unactivated", "an assignee alone activates nothing");
+    body["assigned_to"] = json!(null);
+    let card = api.post("/v1/cards", &body).expect(201);
+    let path = format!("/v1/cards/{}", card["id"].as_str().expect("an id"));
+    let change = json!({"state": "active", "assigned_to": {"id": member}});
+    assert_eq!(api.put(&path, &change).expect(200)["state"], "active");
+}
+
+#[test]
+fn billing_address_is_the_companys_unless_the_card_has_its_own() {
+    let installation = Installation::init(60, 823);
+    let switch = installation.serve();
+    let (api, network) = (switch.api(), switch.network_api());
+    let plain = create(&api, "Plain");
+    let default = plain["billing_address"].clone();
+    let zip = default["zip_code"].as_str().expect("a ZIP").to_owned();
+    let own = json!({"address_1": "2 Side St", "address_2": "", "city": "Berkeley", "state": "CA",
+        "zip_code": "94704"});
+    let mut body = card_body("Own");
+    body["billing_address"] = own.clone();
+    let card = api.post("/v1/cards", &body).expect(201);
+    assert_eq!(card["billing_address"], own);
+    assert_eq!(buy(&network, &plain, Some(&zip)), 0);
+    assert_eq!((buy(&network, &card, Some("94704")), buy(&network, &card, Some(&zip))), (0, 1304));
+
+    let path = format!("/v1/cards/{}", card["id"].as_str().expect("an id"));
+    let cleared = api.put(&path, &json!({"billing_address": null})).expect(200);
+    assert_eq!(cleared["billing_address"], default);
+    assert_eq!((buy(&network, &card, Some(&zip)), buy(&network, &card, Some("94704"))), (0, 1304));
+    let set = api.put(&path, &json!({"billing_address": own})).expect(200);
+    assert_eq!(set["billing_address"], own);
+    assert_eq!(buy(&network, &card, Some("94704")), 0);
+    let refused = api.put(&path, &json!({"billing_address": {"city": "X"}})).expect_error(400);
+    assert_eq!(refused["errors"].as_array().map(Vec::len), Some(3));
+    body["billing_address"] = json!(null);
+    assert_eq!(api.post("/v1/cards", &body).expect(201)["billing_address"], default);
 }
 
 #[test]
@@ -287,4 +366,16 @@ fn card_body(description: &str) -> Value {
             "scope": [5812, 5814],
         },
     })
+}
+
+/// The response code of a purchase with this billing ZIP.
+#[track_caller]
+fn buy(network: &HttpClient, card: &Value, zip: Option<&str>) -> u64 {
+    let mut body = json!({"card_id": card["id"], "amount": 1, "merchant": {"mid": "1", "mcc": 5812,
+        "name": "Cafe", "city": "Oakland", "state": "CA", "country": "US", "zip": "94601"}});
+    if let Some(zip) = zip {
+        body["zip"] = json!(zip);
+    }
+    let answer = network.post("/network/v1/authorizations", &body).expect(200);
+    answer["response_code"].as_u64().expect("a response code")
 }

@@ -1,6 +1,6 @@
 //! `/v1/transactions`, `/v1/accounts`, `/v1/company`: what purchases leave behind.
 
-use cardswitch_harness::{HttpClient, Installation, Purchase, Switch, TestCard, minor};
+use cardswitch_harness::{HttpClient, Installation, Purchase, Random, Switch, TestCard, minor};
 use serde_json::{Value, json};
 
 #[test]
@@ -119,6 +119,208 @@ fn filters_by_card_and_time_find_what_they_name() {
     assert_eq!(amounts(&format!("{of_first}&after={middle}&before={middle}")), [] as [i64; 0]);
     for query in ["before=noon", "card=not-an-id", "ordering=amount"] {
         api.get(&format!("/v1/transactions?{query}")).expect_error(400);
+    }
+}
+
+/// Purchases in every state, on two cards and on a suspended one.
+fn make_every_state(installation: &Installation, switch: &Switch) {
+    let cards = installation.cards.with_profile("ordinary");
+    let mut acquirer = switch.acquirer();
+    for card in &cards[..2] {
+        for amount_minor in [210, 220, 230, 240] {
+            let purchase = Purchase::of(card, amount_minor);
+            let authorization_id = acquirer.ask(&purchase.request()).expect_approved();
+            let follow_up = match amount_minor {
+                210 => purchase.presentment(&authorization_id, amount_minor),
+                220 => purchase.reversal(&authorization_id),
+                _ => continue,
+            };
+            assert_eq!(acquirer.ask(&follow_up).response(), "00");
+        }
+        acquirer.ask(&Purchase::of(card, 0).request()).expect_approved();
+    }
+    let suspended = installation.cards.first("suspended");
+    for amount_minor in [0, 250] {
+        acquirer.ask(&Purchase::of(suspended, amount_minor).request()).expect_declined(1202);
+    }
+}
+
+/// All transactions, newest first.
+fn everything(api: &HttpClient) -> Vec<Value> {
+    let page = api.get("/v1/transactions?limit=1000").expect(200);
+    page["results"].as_array().expect("results").clone()
+}
+
+/// The transactions that a query lists, and how many it counts.
+fn listed(api: &HttpClient, query: &str) -> (Vec<Value>, u64) {
+    let page = api.get(&format!("/v1/transactions?{query}")).expect(200);
+    let rows = page["results"].as_array().expect("results").clone();
+    (rows, page["count"].as_u64().expect("a count"))
+}
+
+#[test]
+fn filters_by_state_and_kind_combine_with_all_others() {
+    let seed = 850;
+    println!("seed {seed}");
+    let installation = Installation::init(60, seed);
+    let switch = installation.serve();
+    make_every_state(&installation, &switch);
+    let api = switch.api();
+    let all = everything(&api);
+    for state in ["pending", "completed", "declined", "canceled"] {
+        assert!(all.iter().any(|row| row["state"] == state), "there is one {state}");
+    }
+    let verifications = all.iter().filter(|row| row["kind"] == "verification").count();
+    assert_eq!(verifications, 3, "two that went well, and one that was declined");
+    let card = installation.cards.with_profile("ordinary")[0].card_id.clone();
+    let middle = all[all.len() / 2]["time"].as_str().expect("a time").to_owned();
+    let mut random = Random::new(seed);
+    for turn in 0..200 {
+        let limit = usize::try_from(random.between(1, 7)).expect("small");
+        let (mut query, mut rows) = (format!("limit={limit}"), all.clone());
+        if random.between(0, 2) == 0 {
+            let states = [
+                "pending",
+                "completed",
+                "declined",
+                "canceled",
+                "declined,%20canceled",
+                "pending,completed,declined,canceled",
+            ];
+            let states = states[usize::try_from(random.between(0, 6)).expect("small")];
+            query += &format!("&state={states}");
+            rows.retain(|row| states.contains(row["state"].as_str().expect("a state")));
+        }
+        if random.between(0, 2) == 0 {
+            query += "&exclude_declines=true";
+            rows.retain(|row| row["state"] != "declined");
+        }
+        if random.between(0, 2) == 0 {
+            query += "&exclude_verifications=true";
+            rows.retain(|row| row["kind"] != "verification");
+        }
+        if random.between(0, 3) == 0 {
+            query += &format!("&card={card}");
+            rows.retain(|row| row["card"]["id"] == card.as_str());
+        }
+        match random.between(0, 4) {
+            0 => {
+                query += &format!("&after={middle}");
+                rows.retain(|row| row["time"].as_str() >= Some(middle.as_str()));
+            }
+            1 => {
+                query += &format!("&created_before={middle}");
+                rows.retain(|row| row["time"].as_str() < Some(middle.as_str()));
+            }
+            _ => {}
+        }
+        if random.between(0, 2) == 0 {
+            query += ["&ordering=created_at", "&ordering=time"][turn % 2];
+            rows.reverse();
+        }
+        let offset = usize::try_from(random.between(0, 4)).expect("small");
+        query += &format!("&offset={offset}");
+        let (found, count) = listed(&api, &query);
+        assert_eq!(count, rows.len() as u64, "{query}");
+        let expected: Vec<_> = rows.iter().skip(offset).take(limit).collect();
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{query}");
+    }
+}
+
+#[test]
+fn next_and_previous_lead_through_all_that_fits() {
+    let installation = Installation::init(60, 851);
+    let switch = installation.serve();
+    make_every_state(&installation, &switch);
+    let api = switch.api();
+    let expected: Vec<_> = everything(&api)
+        .into_iter()
+        .filter(|row| row["state"] != "declined" && row["state"] != "completed")
+        .collect();
+    let query = "state=pending,declined,canceled&exclude_declines=true&limit=3";
+    let mut found = Vec::new();
+    let mut path = format!("/v1/transactions?{query}");
+    let mut last;
+    loop {
+        last = api.get(&path).expect(200);
+        assert_eq!(last["count"], expected.len(), "{path}");
+        found.extend(last["results"].as_array().expect("results").clone());
+        let Some(next) = last["next"].as_str() else { break };
+        path = path_of(next);
+        assert!(path.contains("state=pending,declined,canceled&exclude_declines=true"), "{path}");
+    }
+    assert_eq!(found, expected);
+    let mut pages = 1;
+    while let Some(previous) = last["previous"].as_str() {
+        last = api.get(&path_of(previous)).expect(200);
+        pages += 1;
+    }
+    assert_eq!(pages, expected.len().div_ceil(3));
+    assert_eq!(last["results"][0], expected[0]);
+}
+
+/// The path and query of a whole address.
+fn path_of(address: &str) -> String {
+    let at = address.find("/v1/").expect("an address of the API");
+    address[at..].to_owned()
+}
+
+#[test]
+fn every_unknown_value_of_a_filter_is_named() {
+    let installation = Installation::init(60, 852);
+    let switch = installation.serve();
+    let api = switch.api();
+    for (query, params) in [
+        ("state=open", &["state"][..]),
+        ("state=pending,open", &["state"]),
+        ("state=Pending", &["state"]),
+        ("state=,", &["state"]),
+        ("exclude_declines=1", &["exclude_declines"]),
+        ("exclude_verifications=null", &["exclude_verifications"]),
+        ("ordering=amount", &["ordering"]),
+        (
+            "limit=x&created_after=noon&ordering=-&card=7&label=7&state=x&exclude_declines=x\
+             &exclude_verifications=x",
+            &[
+                "limit",
+                "created_after",
+                "ordering",
+                "card",
+                "label",
+                "state",
+                "exclude_declines",
+                "exclude_verifications",
+            ],
+        ),
+    ] {
+        let error = api.get(&format!("/v1/transactions?{query}")).expect_error(400);
+        let mut named: Vec<_> = error["errors"]
+            .as_array()
+            .expect("errors")
+            .iter()
+            .map(|fault| fault["param"].as_str().expect("a param").to_owned())
+            .collect();
+        let mut params = params.to_vec();
+        named.sort();
+        params.sort_unstable();
+        assert_eq!(named, params, "{query}");
+    }
+    for query in ["state=", "exclude_declines=", "exclude_declines=false", "unknown=5"] {
+        api.get(&format!("/v1/transactions?{query}")).expect(200);
+    }
+}
+
+#[test]
+fn an_id_of_nothing_lists_nothing() {
+    let installation = Installation::init(60, 853);
+    let switch = installation.serve();
+    make_every_state(&installation, &switch);
+    let nobody = "00000000-0000-4000-8000-000000000000";
+    for name in ["card", "member", "category", "department", "location", "label"] {
+        for more in ["", "&state=pending", "&exclude_declines=true&ordering=time"] {
+            let (rows, count) = listed(&switch.api(), &format!("{name}={nobody}{more}"));
+            assert_eq!((rows.len(), count), (0, 0), "{name}{more}");
+        }
     }
 }
 

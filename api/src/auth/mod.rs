@@ -1,14 +1,21 @@
-//! Who asks, and what they may do: rights as extractors, so that a handler's signature says them.
+//! Who asks, and what they may do. Requests are checked against the table in `scopes` before any
+//! handler sees them; a handler takes the caller by extractor.
 //!
 //! A token is looked up by the SHA-256 of its text; nothing here keeps or logs the text itself.
 
-use axum::extract::FromRequestParts;
-use axum::http::header::AUTHORIZATION;
+pub mod scopes;
+
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::header::{ALLOW, AUTHORIZATION};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::AccessScope;
 
+use self::scopes::{Needed, allowed_methods, find_needed};
 use crate::error::ApiError;
 use crate::secrets::token_digest;
 use crate::state::AppState;
@@ -24,25 +31,78 @@ pub struct Caller {
     pub scope: AccessScope,
 }
 
-impl FromRequestParts<AppState> for Caller {
+/// Lets a request of `/v1` through to its handler where the table has a row for it and the token
+/// the scope. Stands around every route; handlers find the caller with the request.
+pub async fn check_access(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    match permit(&parts, &state) {
+        Ok(caller) => {
+            parts.extensions.insert(caller);
+            next.run(Request::from_parts(parts, body)).await
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+/// Who asks, where they may.
+/// Errors: the answer to somebody who may not, or to what nobody may.
+fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Response> {
+    let needed = needed_for(parts).ok_or_else(|| not_served(parts))?;
+    let caller = find_caller(&parts.headers, state).map_err(IntoResponse::into_response)?;
+    match needed.scopes() {
+        [first, ..] if !needed.is_met_by(caller.scope) => {
+            Err(ApiError::scope_too_small(first).into_response())
+        }
+        _ => Ok(caller),
+    }
+}
+
+fn needed_for(parts: &Parts) -> Option<Needed> {
+    find_needed(parts.method.as_str(), matched_path(parts)?)
+}
+
+fn matched_path(parts: &Parts) -> Option<&str> {
+    parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str)
+}
+
+/// The answer to an operation without a row.
+fn not_served(parts: &Parts) -> Response {
+    let Some(methods) = matched_path(parts).and_then(allowed_methods) else {
+        return ApiError::not_found().into_response();
+    };
+    let mut response = ApiError::method_not_allowed().into_response();
+    // INVARIANT: names of methods and commas are a header's characters.
+    let methods = HeaderValue::try_from(methods).unwrap_or(HeaderValue::from_static(""));
+    response.headers_mut().insert(ALLOW, methods);
+    response
+}
+
+/// The holder of the token in these headers.
+/// Errors: there is none, or it opens nothing; the tables cannot be read.
+fn find_caller(headers: &HeaderMap, state: &AppState) -> Result<Caller, ApiError> {
+    let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = header.and_then(token_of).ok_or_else(ApiError::unauthorized)?;
+    let digest = token_digest(token);
+    // Tokens change rarely, and whoever changes one waits until the tables show it.
+    let found = state.switch.read_at_once(|snapshot| {
+        let Some(token) = snapshot.access_token(&digest)? else { return Ok(None) };
+        let company = snapshot.company(token.company)?;
+        Ok(company.map(|company| (token, company)))
+    })?;
+    match found {
+        Some((token, company)) if !token.is_revoked => {
+            Ok(Caller { company, token: token.id, scope: token.scope })
+        }
+        _ => Err(ApiError::unauthorized()),
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = header.and_then(token_of).ok_or_else(ApiError::unauthorized)?;
-        let digest = token_digest(token);
-        // Tokens change rarely, and whoever changes one waits until the tables show it.
-        let found = state.switch.read_at_once(|snapshot| {
-            let Some(token) = snapshot.access_token(&digest)? else { return Ok(None) };
-            let company = snapshot.company(token.company)?;
-            Ok(company.map(|company| (token, company)))
-        })?;
-        match found {
-            Some((token, company)) if !token.is_revoked => {
-                Ok(Self { company, token: token.id, scope: token.scope })
-            }
-            _ => Err(ApiError::unauthorized()),
-        }
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        // Where nobody was let in, nobody is found.
+        parts.extensions.get::<Self>().cloned().ok_or_else(ApiError::unauthorized)
     }
 }
 
@@ -57,30 +117,32 @@ fn token_of(header: &str) -> Option<&str> {
 #[derive(Clone, Debug)]
 pub struct ReadAccess(pub Caller);
 
-impl FromRequestParts<AppState> for ReadAccess {
-    type Rejection = ApiError;
+/// A caller who may do what the table gives to accountants.
+#[derive(Clone, Debug)]
+pub struct AccountantAccess(pub Caller);
 
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        Caller::from_request_parts(parts, state).await.map(Self)
-    }
-}
-
-/// A caller with the scope `admin`.
+/// A caller who may do what the table gives to administrators.
 #[derive(Clone, Debug)]
 pub struct AdminAccess(pub Caller);
 
-impl FromRequestParts<AppState> for AdminAccess {
-    type Rejection = ApiError;
+/// A caller with the scope `iam`; `admin` is another right, which neither gives nor needs it.
+#[derive(Clone, Debug)]
+pub struct IamAccess(pub Caller);
 
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        let caller = Caller::from_request_parts(parts, state).await?;
-        if !caller.scope.admin {
-            return Err(ApiError::scope_too_small("admin"));
+/// These names only say what the table decides.
+macro_rules! caller_named {
+    ($($name:ident)*) => {$(
+        impl<S: Sync> FromRequestParts<S> for $name {
+            type Rejection = ApiError;
+
+            async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+                Caller::from_request_parts(parts, state).await.map(Self)
+            }
         }
-        Ok(Self(caller))
-    }
+    )*};
 }
 
+caller_named!(ReadAccess AccountantAccess AdminAccess IamAccess);
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -120,7 +120,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn parse_id(text: &str) -> Result<uuid::Uuid, String> {
+pub(super) fn parse_id(text: &str) -> Result<uuid::Uuid, String> {
     text.parse().map_err(|_| "not an id: `init` and `company add` print them".to_owned())
 }
 
@@ -158,14 +158,14 @@ async fn set(args: SetArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn open(data: &std::path::Path) -> Result<Switch, Failure> {
+pub(super) fn open(data: &std::path::Path) -> Result<Switch, Failure> {
     let settings = read_settings(None, Some(data)).map_err(Failure::new)?;
     let (engine, _secrets) =
         open_engine(data, ClockSetting::System, settings.retention).map_err(Failure::new)?;
     Ok(Switch::new(Arc::new(engine)))
 }
 
-async fn carry_out(switch: &Switch, command: AdminCommand) -> Result<(), Failure> {
+pub(super) async fn carry_out(switch: &Switch, command: AdminCommand) -> Result<(), Failure> {
     let command = TimedCommand::from(Command::Admin(Box::new(command)));
     match switch.ask(command).await.map_err(Failure::new)? {
         Reply::Done(_) => Ok(()),

@@ -8,6 +8,7 @@ pub mod init;
 mod live_screen;
 pub mod send;
 pub mod serve;
+pub mod token;
 pub mod verify;
 
 use std::net::SocketAddr;
@@ -46,6 +47,9 @@ pub enum Command {
     /// Add a company to a data directory, or change one
     #[command(subcommand)]
     Company(company::CompanyCommand),
+    /// Add an access token to a data directory
+    #[command(subcommand)]
+    Token(token::TokenCommand),
 }
 
 /// Why a command failed: one line for the user, and the exit code.
@@ -80,6 +84,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Verify(args) => verify::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Company(command) => company::run(command).await,
+        Command::Token(command) => token::run(command).await,
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::{Failure, StopSignal, parse_address};
 use crate::config::{
-    ClockSetting, ConfigError, LogFormat, RetentionSetting, Settings, read_settings,
+    ClockSetting, Compat, ConfigError, LogFormat, RetentionSetting, Settings, read_settings,
 };
 use crate::server::Server;
 
@@ -28,6 +28,12 @@ pub struct ServeArgs {
     /// Address that clients see, for the links in answers [default: that of --http]
     #[arg(long, env = "CARDSWITCH_BASE_URL", value_name = "URL")]
     base_url: Option<String>,
+    /// Address of the site, where shared links lead [default: that of --base-url]
+    #[arg(long, env = "CARDSWITCH_APP_URL", value_name = "URL")]
+    app_url: Option<String>,
+    /// Follow the habits of older clients of such an API, too
+    #[arg(long, env = "CARDSWITCH_COMPAT", value_name = "CLIENT")]
+    compat: Option<Compat>,
     /// Clock: the system's, or one that simulations move [default: system]
     #[arg(long, env = "CARDSWITCH_CLOCK", value_name = "CLOCK")]
     clock: Option<ClockSetting>,
@@ -71,6 +77,8 @@ fn settings(args: &ServeArgs) -> Result<Settings, ConfigError> {
     settings.http = args.http.unwrap_or(settings.http);
     settings.iso8583 = args.iso8583.unwrap_or(settings.iso8583);
     settings.base_url = args.base_url.clone().or(settings.base_url);
+    settings.app_url = args.app_url.clone().or(settings.app_url);
+    settings.compat = args.compat.or(settings.compat);
     settings.clock = args.clock.unwrap_or(settings.clock);
     settings.retention = args.retention.unwrap_or(settings.retention);
     settings.log = args.log.unwrap_or(settings.log);

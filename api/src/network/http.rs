@@ -9,6 +9,7 @@
 //! | `requests`, `values` | from a body to what is asked of the engine |
 //! | `transfers` | the same for transfers from and to the company's bank |
 //! | `answers` | from the engine's reply to a body |
+//! | `shapes`, `catalog` | bodies and operations as the published document shows them |
 //! | `cards`, `clock` | what simulations look at and turn |
 //!
 //! INVARIANT: whatever is decided here is decided by the engine, in the same words as over ISO
@@ -17,10 +18,13 @@
 mod access;
 mod answers;
 mod cards;
+mod catalog;
 mod clock;
 mod direct;
 mod named;
 mod requests;
+#[expect(dead_code, reason = "shapes for the published document, never filled in")]
+mod shapes;
 mod transfers;
 mod values;
 
@@ -34,6 +38,7 @@ use serde_json::value::RawValue;
 
 use self::access::{NetworkAccess, NetworkBody};
 use self::answers::render_reply;
+pub use self::catalog::NetworkCatalog;
 pub use self::direct::{answer_directly, is_direct};
 use self::requests::{Asked, Operation, Planned, Repetition, plan_request};
 use super::limits;
@@ -62,7 +67,14 @@ pub fn network_routes() -> Router<AppState> {
         .route("/network/v1/clock", get(clock::get_clock).post(clock::set_clock))
 }
 
-/// POST /network/v1/authorizations
+/// Decides whether a purchase may be made, and holds its amount.
+#[utoipa::path(
+    post,
+    path = "/network/v1/authorizations",
+    tag = "Purchases",
+    request_body(content = shapes::AuthorizationRequest, example = json!({"card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5, "merchant": {"mcc": "5812", "name": "Corner Bakery"}})),
+    responses((status = 200, body = shapes::CardUseAnswer)),
+)]
 async fn authorize(
     State(state): State<AppState>,
     _: NetworkAccess,
@@ -72,7 +84,14 @@ async fn authorize(
     carry_out(&state, Operation::Authorization, &headers, body.bytes()).await
 }
 
-/// POST /network/v1/advices
+/// Records what was decided on the issuer's behalf.
+#[utoipa::path(
+    post,
+    path = "/network/v1/advices",
+    tag = "Purchases",
+    request_body(content = shapes::AdviceRequest, example = json!({"card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
+    responses((status = 200, body = shapes::AuthorizationAnswer)),
+)]
 async fn advise(
     State(state): State<AppState>,
     _: NetworkAccess,
@@ -82,7 +101,14 @@ async fn advise(
     carry_out(&state, Operation::Advice, &headers, body.bytes()).await
 }
 
-/// POST /network/v1/reversals
+/// Gives back what a purchase holds, wholly or in part.
+#[utoipa::path(
+    post,
+    path = "/network/v1/reversals",
+    tag = "Purchases",
+    request_body(content = shapes::ReversalRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f"})),
+    responses((status = 200, body = shapes::ReversalAnswer)),
+)]
 async fn reverse(
     State(state): State<AppState>,
     _: NetworkAccess,
@@ -92,7 +118,14 @@ async fn reverse(
     carry_out(&state, Operation::Reversal, &headers, body.bytes()).await
 }
 
-/// POST /network/v1/presentments
+/// Posts a purchase.
+#[utoipa::path(
+    post,
+    path = "/network/v1/presentments",
+    tag = "Purchases",
+    request_body(content = shapes::PresentmentRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
+    responses((status = 200, body = shapes::PostingAnswer)),
+)]
 async fn present(
     State(state): State<AppState>,
     _: NetworkAccess,
@@ -102,7 +135,14 @@ async fn present(
     carry_out(&state, Operation::Presentment, &headers, body.bytes()).await
 }
 
-/// POST /network/v1/refunds
+/// Gives money back for a purchase, or for none.
+#[utoipa::path(
+    post,
+    path = "/network/v1/refunds",
+    tag = "Purchases",
+    request_body(content = shapes::RefundRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
+    responses((status = 200, body = shapes::PostingAnswer)),
+)]
 async fn refund(
     State(state): State<AppState>,
     _: NetworkAccess,
@@ -112,7 +152,14 @@ async fn refund(
     carry_out(&state, Operation::Refund, &headers, body.bytes()).await
 }
 
-/// POST /network/v1/increments
+/// Adds to the hold of a pending purchase.
+#[utoipa::path(
+    post,
+    path = "/network/v1/increments",
+    tag = "Purchases",
+    request_body(content = shapes::IncrementRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
+    responses((status = 200, body = shapes::AuthorizationAnswer)),
+)]
 async fn increment(
     State(state): State<AppState>,
     _: NetworkAccess,
@@ -122,7 +169,14 @@ async fn increment(
     carry_out(&state, Operation::Increment, &headers, body.bytes()).await
 }
 
-/// POST /network/v1/transfers
+/// Moves money from the company's bank, or to it.
+#[utoipa::path(
+    post,
+    path = "/network/v1/transfers",
+    tag = "Bank transfers",
+    request_body(content = shapes::TransferRequest, example = json!({"account_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 500, "settled": true})),
+    responses((status = 200, body = shapes::TransferAnswer)),
+)]
 async fn transfer(
     State(state): State<AppState>,
     _: NetworkAccess,
@@ -155,8 +209,18 @@ fn json_response(body: String) -> Response {
     ([(header::CONTENT_TYPE, content_type)], body).into_response()
 }
 
-/// POST /network/v1/batch: the requests stand for themselves. One at fault has its error in its
-/// place; the others go to the engine together.
+/// Carries out many requests, which stand for themselves. One at fault has its error in its place;
+/// the others go to the engine together.
+#[utoipa::path(
+    post,
+    path = "/network/v1/batch",
+    tag = "Purchases",
+    request_body(
+        content = Vec<shapes::BatchItem>,
+        example = json!([{"type": "authorization", "card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5}]),
+    ),
+    responses((status = 200, body = Vec<Object>)),
+)]
 async fn carry_out_batch(
     State(state): State<AppState>,
     _: NetworkAccess,

@@ -27,6 +27,7 @@ use crate::issuing::CardNumbers;
 use crate::network::mapping::{Mapped, map_message};
 use crate::network::mapping_answer::AnswerElements;
 use crate::pan::Pan;
+use crate::receipts::ReceiptFiles;
 use crate::router;
 use crate::secrets::{Secrets, token_digest};
 use crate::state::ApiConfig;
@@ -74,7 +75,10 @@ impl Bench {
             config: Arc::new(ApiConfig {
                 urls: Urls::new("https://cards.example.com"),
                 card_numbers: CardNumbers::new("41111111").unwrap(),
+                compat: None,
+                requisition_network: "visa".to_owned(),
             }),
+            receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
         };
         let scope = AccessScope { admin: true, ..AccessScope::default() };
         let token = NewAccessToken {

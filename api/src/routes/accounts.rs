@@ -5,6 +5,7 @@ use axum::extract::State;
 use cardswitch_engine::domain::ids::AccountId;
 use cardswitch_engine::store::query::{AccountRow, Listed};
 use serde::Serialize;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::input::{ListQuery, PathId};
@@ -13,12 +14,12 @@ use crate::auth::ReadAccess;
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::amount::Amount;
-use crate::wire::page::{Listing, envelope, page_of, parse_page};
+use crate::wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
 use crate::wire::time::render_time;
 use crate::wire::urls::Urls;
 
 /// An account as responses show it. Source: spec "Account".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct AccountBody {
     id: Uuid,
     url: String,
@@ -34,7 +35,7 @@ pub struct AccountBody {
 }
 
 /// Where an account's money comes from.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct FundingSourceBody {
     name: String,
     is_verified: bool,
@@ -65,7 +66,14 @@ impl AccountBody {
     }
 }
 
-/// GET /v1/accounts
+/// Lists the company's accounts.
+#[utoipa::path(
+    get,
+    path = "/v1/accounts",
+    tag = "Accounts and statements",
+    params(PageParameters),
+    responses((status = 200, body = Listing<AccountBody>)),
+)]
 pub async fn list_accounts(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -86,7 +94,13 @@ pub async fn list_accounts(
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
-/// GET /v1/accounts/:account_id
+/// Shows an account.
+#[utoipa::path(
+    get,
+    path = "/v1/accounts/{account_id}",
+    tag = "Accounts and statements",
+    responses((status = 200, body = AccountBody)),
+)]
 pub async fn get_account(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,

@@ -11,12 +11,14 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::store::query::CardRow;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::input::{JsonBody, PathId};
 use super::view::{View, read_view};
 use crate::auth::{AdminAccess, Caller, ReadAccess};
 use crate::error::ApiError;
+use crate::openapi::words;
 use crate::state::AppState;
 use crate::wire::amount::{Amount, parse_json_amount};
 use crate::wire::fault::Flaw;
@@ -24,11 +26,12 @@ use crate::wire::fields::{self, Fields};
 use crate::wire::time::render_time;
 
 /// An allowance as responses show it. Source: spec "Allowance".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct AllowanceBody {
     id: Uuid,
     url: String,
     amount: Amount,
+    #[schema(value_type = Option<words::Interval>)]
     interval: Option<&'static str>,
     balance: Amount,
     daily_limit: Option<Amount>,
@@ -45,7 +48,7 @@ pub struct AllowanceBody {
 }
 
 /// What was used of an allowance.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct UsageBody {
     /// Of the period's budget.
     spent: Amount,
@@ -89,7 +92,7 @@ impl AllowanceBody {
 }
 
 /// Every interval with its name on the wire.
-const INTERVALS: [(&str, Interval); 5] = [
+pub const INTERVALS: [(&str, Interval); 5] = [
     ("daily", Interval::Daily),
     ("weekly", Interval::Weekly),
     ("monthly", Interval::Monthly),
@@ -100,6 +103,56 @@ const INTERVALS: [(&str, Interval); 5] = [
 /// An interval's name on the wire.
 pub(super) fn render_interval(interval: Interval) -> Option<&'static str> {
     INTERVALS.iter().find(|(_, known)| *known == interval).map(|(name, _)| *name)
+}
+
+/// What a new card may spend.
+#[derive(Debug, ToSchema)]
+pub struct NewAllowance {
+    /// The budget.
+    pub amount: words::Budget,
+    /// How often the budget resets; null for never.
+    pub interval: Option<words::Interval>,
+    /// At most this much a day.
+    pub daily_limit: Option<words::Limit>,
+    /// At most this much a transaction.
+    pub transaction_limit: Option<words::Limit>,
+    /// Whether it serves one transaction.
+    #[schema(nullable = false)]
+    pub single_use: Option<bool>,
+    /// Transactions before it are declined.
+    pub start_time: Option<String>,
+    /// Transactions after it are declined.
+    pub end_time: Option<String>,
+    /// Merchant categories that alone may charge the card; empty for all.
+    #[schema(nullable = false, max_items = 10, value_type = Option<Vec<u16>>, example = json!([5812]))]
+    pub scope: Option<Vec<u16>>,
+}
+
+/// What is to change about an allowance; what is absent stays.
+#[derive(Debug, ToSchema)]
+pub struct AllowanceUpdate {
+    /// The budget. What is spent stays spent.
+    #[schema(nullable = false)]
+    pub amount: Option<words::Budget>,
+    /// How often the budget resets; null for never.
+    pub interval: Option<words::Interval>,
+    /// Whether to start anew with nothing spent; needs an allowance whose `interval` is null.
+    #[schema(nullable = false, example = false)]
+    pub reset: Option<bool>,
+    /// At most this much a day; null for no limit.
+    pub daily_limit: Option<words::Limit>,
+    /// At most this much a transaction; null for no limit.
+    pub transaction_limit: Option<words::Limit>,
+    /// Whether it serves one transaction.
+    #[schema(nullable = false)]
+    pub single_use: Option<bool>,
+    /// Transactions before it are declined.
+    pub start_time: Option<String>,
+    /// Transactions after it are declined.
+    pub end_time: Option<String>,
+    /// Merchant categories that alone may charge the card; empty for all.
+    #[schema(nullable = false, max_items = 10, value_type = Option<Vec<u16>>, example = json!([5812]))]
+    pub scope: Option<Vec<u16>>,
 }
 
 /// Reads what is to change about an allowance. `reset` and everything else is optional.
@@ -197,7 +250,13 @@ fn scope(value: &RawValue) -> Result<Scope, Flaw> {
     Scope::new(&known).ok_or_else(|| Flaw::new("too_many", "has too many values"))
 }
 
-/// GET /v1/allowances/:allowance_id
+/// Shows an allowance.
+#[utoipa::path(
+    get,
+    path = "/v1/allowances/{allowance_id}",
+    tag = "Allowances",
+    responses((status = 200, body = AllowanceBody)),
+)]
 pub async fn get_allowance(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -206,7 +265,14 @@ pub async fn get_allowance(
     read_allowance(&state, &caller, AllowanceId(id)).await.map(Json)
 }
 
-/// PUT /v1/allowances/:allowance_id
+/// Changes an allowance.
+#[utoipa::path(
+    put,
+    path = "/v1/allowances/{allowance_id}",
+    tag = "Allowances",
+    request_body = AllowanceUpdate,
+    responses((status = 200, body = AllowanceBody)),
+)]
 pub async fn update_allowance(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,

@@ -13,23 +13,28 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-use super::allowances::{AllowanceBody, parse_new_allowance};
+use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
+use super::dimensions::{fault_dimensions, parse_dimensions, refused};
 use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{View, read_view};
 use crate::auth::{AdminAccess, Caller, ReadAccess};
 use crate::error::ApiError;
 use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use crate::openapi::words;
 use crate::state::{AppState, WriteError};
-use crate::wire::address::{AddressBody, read_address, read_shipping_address};
+use crate::wire::address::{
+    AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
+};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
-use crate::wire::page::{Listing, envelope, parse_page};
+use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::query::Query;
 use crate::wire::reference::{
-    DIMENSION_FIELDS, DimensionReference, MemberReference, parse_card_state, render_card_state,
-    render_last_four, render_suspension,
+    DIMENSION_FIELDS, DimensionReference, MemberReference, SharedLinkReference, parse_card_state,
+    render_card_state, render_last_four, render_suspension,
 };
 use crate::wire::time::{render_date, render_time};
 
@@ -39,7 +44,7 @@ const BILLING_NAME_CHARS_MAX: usize = 40;
 const DESCRIPTION_CHARS_MAX: usize = 1_000;
 
 /// A card as responses show it. Source: spec "Card".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CardBody {
     id: Uuid,
     url: String,
@@ -48,8 +53,10 @@ pub struct CardBody {
     expiration: String,
     is_virtual: bool,
     last_four: String,
+    #[schema(value_type = words::CardState)]
     state: &'static str,
     /// Extension: why it is suspended.
+    #[schema(value_type = Option<words::SuspensionReason>)]
     suspension_reason: Option<&'static str>,
     assigned_to: Option<MemberReference>,
     category: Option<DimensionReference>,
@@ -57,6 +64,10 @@ pub struct CardBody {
     location: Option<DimensionReference>,
     label: Option<DimensionReference>,
     billing_address: AddressBody,
+    /// The newest link by which it is shared, for administrators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    shared_link: Option<SharedLinkReference>,
     created_at: String,
 }
 
@@ -66,7 +77,7 @@ impl CardBody {
     pub fn new(card: &CardRow, view: &View<'_>) -> Result<Self, StoreError> {
         let (profile, usage) = (&card.profile, &card.record.usage);
         let [category, department, label, location] =
-            profile.dimensions.map(|id| view.dimension_reference(id));
+            view.dimension_references(&profile.dimensions)?;
         let own_address = profile.billing_address.as_ref();
         Ok(Self {
             id: profile.id.0,
@@ -84,26 +95,102 @@ impl CardBody {
             location,
             label,
             billing_address: AddressBody::new(own_address.unwrap_or(&view.company.billing_address)),
+            shared_link: view.shared_link_of(profile.slot)?,
             created_at: render_time(profile.created_at),
         })
     }
 }
 
-/// The body of POST /v1/cards.
+/// A card to be made.
+#[derive(Debug, ToSchema)]
+pub struct NewCard {
+    /// What it may spend.
+    pub allowance: NewAllowance,
+    /// Shown above the card.
+    #[schema(max_length = 1000, pattern = r"\S")]
+    pub description: String,
+    /// Whether it has no plastic; a physical one needs `shipping_address`.
+    pub is_virtual: bool,
+    /// Where a physical card goes.
+    pub shipping_address: Option<NewShippingAddress>,
+    /// The name on it; the description where there is none.
+    #[schema(max_length = 40)]
+    pub billing_name: Option<String>,
+    /// The company's where there is none.
+    pub billing_address: Option<NewAddress>,
+    /// The member who uses it.
+    pub assigned_to: Option<words::Reference>,
+    /// The category of its transactions.
+    pub category: Option<words::Reference>,
+    /// The department of its transactions.
+    pub department: Option<words::Reference>,
+    /// The label of its transactions.
+    pub label: Option<words::Reference>,
+    /// The location of its transactions.
+    pub location: Option<words::Reference>,
+}
+
+/// What is to change about a card; what is absent stays, null clears.
+#[derive(Debug, ToSchema)]
+pub struct CardUpdate {
+    /// Shown above the card.
+    #[schema(nullable = false, max_length = 1000, pattern = r"\S")]
+    pub description: Option<String>,
+    /// Its state. A card is closed by DELETE.
+    #[schema(nullable = false)]
+    pub state: Option<words::SettableCardState>,
+    /// The company's where null.
+    pub billing_address: Option<NewAddress>,
+    /// The member who uses it.
+    pub assigned_to: Option<words::Reference>,
+    /// The category of its transactions.
+    pub category: Option<words::Reference>,
+    /// The department of its transactions.
+    pub department: Option<words::Reference>,
+    /// The label of its transactions.
+    pub label: Option<words::Reference>,
+    /// The location of its transactions.
+    pub location: Option<words::Reference>,
+}
+
+/// The filters of a list of cards.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct CardFilters {
+    /// Assigned to this member.
+    pub assigned_to: Option<Uuid>,
+    /// Of this category.
+    pub category: Option<Uuid>,
+    /// Of this department.
+    pub department: Option<Uuid>,
+    /// With this label.
+    pub label: Option<Uuid>,
+    /// Of this location.
+    pub location: Option<Uuid>,
+    /// In one of these states, with commas between them.
+    #[param(
+        pattern = r"^\s*(unactivated|active|suspended|terminated)?\s*(,\s*(unactivated|active|suspended|terminated)?\s*)*$"
+    )]
+    pub state: Option<String>,
+    /// Whose description contains this text, in any case.
+    pub description: Option<String>,
+}
+
+/// The body of POST /v1/cards, read.
 #[derive(Debug)]
-struct CreateCardRequest {
+pub(super) struct CreateCardRequest {
     terms: AllowanceTerms,
     description: String,
     is_virtual: bool,
     shipping_address: Option<Address>,
     billing_name: String,
     billing_address: Option<Address>,
-    assigned_to: Option<MemberId>,
-    dimensions: Dimensions,
+    pub(super) assigned_to: Option<MemberId>,
+    pub(super) dimensions: Dimensions,
 }
 
 impl CreateCardRequest {
-    fn parse(fields: &mut Fields<'_>, company: &Company) -> Self {
+    pub(super) fn parse(fields: &mut Fields<'_>, company: &Company) -> Self {
         let terms =
             fields.object("allowance", |inner| parse_new_allowance(inner, company.currency));
         if !fields.has("allowance") {
@@ -126,7 +213,7 @@ impl CreateCardRequest {
         }
     }
 
-    fn into_order(self, company: &Company) -> CardOrder {
+    pub(super) fn into_order(self, company: &Company) -> CardOrder {
         let billed_to = self.billing_address.as_ref().unwrap_or(&company.billing_address);
         CardOrder {
             company: company.id,
@@ -161,14 +248,9 @@ fn billing_name(value: &RawValue) -> Result<String, Flaw> {
     fields::short_text(value, BILLING_NAME_CHARS_MAX)
 }
 
-fn default_billing_name(description: &str) -> String {
+/// What is embossed on a card where nobody says.
+pub(super) fn default_billing_name(description: &str) -> String {
     description.chars().take(BILLING_NAME_CHARS_MAX).collect()
-}
-
-/// What is to become of each dimension: absent, cleared or set.
-fn parse_dimensions(fields: &mut Fields<'_>) -> [Option<Option<DimensionId>>; 4] {
-    DIMENSION_FIELDS
-        .map(|name| fields.nullable(name, |value| fields::reference(value).map(DimensionId)))
 }
 
 /// The body of PUT /v1/cards/:card_id.
@@ -222,8 +304,11 @@ impl ListCardsRequest {
         Self { assigned_to, filter }
     }
 
-    /// The filter as the tables take it; none where it names somebody unknown.
+    /// The filter as the tables take it; none where it names somebody or something unknown.
     fn resolve(self, view: &View<'_>) -> Result<Option<CardFilter>, StoreError> {
+        if view.unknown_dimensions(&self.filter.dimensions)?.contains(&true) {
+            return Ok(None);
+        }
         let Some(id) = self.assigned_to else { return Ok(Some(self.filter)) };
         let member = view.find_member(id)?;
         Ok(member.map(|member| CardFilter { assigned_to: Some(member.slot), ..self.filter }))
@@ -235,7 +320,14 @@ fn parse_states(text: &str) -> Option<Vec<CardState>> {
     names.map(parse_card_state).collect()
 }
 
-/// GET /v1/cards
+/// Lists cards, the newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/cards",
+    tag = "Cards",
+    params(PageParameters, CardFilters),
+    responses((status = 200, body = Listing<CardBody>)),
+)]
 pub async fn list_cards(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -256,7 +348,13 @@ pub async fn list_cards(
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
-/// GET /v1/cards/:card_id
+/// Shows a card.
+#[utoipa::path(
+    get,
+    path = "/v1/cards/{card_id}",
+    tag = "Cards",
+    responses((status = 200, body = CardBody)),
+)]
 pub async fn get_card(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -265,7 +363,7 @@ pub async fn get_card(
     read_card(&state, &caller, CardId(id)).await?.map(Json).ok_or_else(ApiError::not_found)
 }
 
-async fn read_card(
+pub(super) async fn read_card(
     state: &AppState,
     caller: &Caller,
     id: CardId,
@@ -277,7 +375,14 @@ async fn read_card(
     .await
 }
 
-/// POST /v1/cards
+/// Makes a card with an allowance.
+#[utoipa::path(
+    post,
+    path = "/v1/cards",
+    tag = "Cards",
+    request_body = NewCard,
+    responses((status = 201, body = CardBody)),
+)]
 pub async fn create_card(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,
@@ -285,10 +390,15 @@ pub async fn create_card(
 ) -> Result<(StatusCode, Json<CardBody>), ApiError> {
     let mut fields = body.fields()?;
     let request = CreateCardRequest::parse(&mut fields, &caller.company);
-    let assigned_to = request.assigned_to;
-    if !read_view(&state, &caller, |view| view.is_assignable(assigned_to)).await? {
+    let (assigned_to, dimensions) = (request.assigned_to, request.dimensions);
+    let (is_assignable, unknown) = read_view(&state, &caller, |view| {
+        Ok((view.is_assignable(assigned_to)?, view.unknown_dimensions(&dimensions)?))
+    })
+    .await?;
+    if !is_assignable {
         fields.fault("assigned_to", Flaw::not_found("member"));
     }
+    fault_dimensions(&mut fields, unknown);
     fields.finish()?;
     let id = issue_card(&state, &request.into_order(&caller.company)).await?;
     let card = read_card(&state, &caller, id).await?.ok_or_else(ApiError::not_found)?;
@@ -311,14 +421,14 @@ async fn issue_card(state: &AppState, order: &CardOrder) -> Result<CardId, ApiEr
     Err(WriteError::Rejected(Rejection::CardNumberTaken).into())
 }
 
-/// The answer to a change that was not made; `is_set` tells which dimensions it was to set.
-fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
-    let WriteError::Rejected(rejection) = error else { return error.into() };
-    let named = DIMENSION_FIELDS.into_iter().zip(is_set).filter(|(_, is_set)| *is_set);
-    ApiError::rejected(rejection, &named.map(|(name, _)| name).collect::<Vec<_>>())
-}
-
-/// PUT /v1/cards/:card_id
+/// Changes a card.
+#[utoipa::path(
+    put,
+    path = "/v1/cards/{card_id}",
+    tag = "Cards",
+    request_body = CardUpdate,
+    responses((status = 200, body = CardBody)),
+)]
 pub async fn update_card(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,
@@ -329,8 +439,10 @@ pub async fn update_card(
     let mut fields = body.fields()?;
     let changes = parse_card_changes(&mut fields);
     let assigned_to = changes.assigned_to.flatten();
-    let (exists, is_assignable) = read_view(&state, &caller, |view| {
-        Ok((view.find_card(id)?.is_some(), view.is_assignable(assigned_to)?))
+    let dimensions = changes.dimensions.map(Option::flatten);
+    let (exists, is_assignable, unknown) = read_view(&state, &caller, |view| {
+        let unknown = view.unknown_dimensions(&dimensions)?;
+        Ok((view.find_card(id)?.is_some(), view.can_hold(assigned_to, id)?, unknown))
     })
     .await?;
     if !exists {
@@ -339,14 +451,21 @@ pub async fn update_card(
     if !is_assignable {
         fields.fault("assigned_to", Flaw::not_found("member"));
     }
+    fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    let is_set = changes.dimensions.map(|change| change.flatten().is_some());
+    let is_set = dimensions.map(|id| id.is_some());
     let command = AdminCommand::UpdateCard(caller.company.id, id, changes);
     state.carry_out(command).await.map_err(|error| refused(error, is_set))?;
     read_card(&state, &caller, id).await?.map(Json).ok_or_else(ApiError::not_found)
 }
 
-/// DELETE /v1/cards/:card_id
+/// Closes a card for ever.
+#[utoipa::path(
+    delete,
+    path = "/v1/cards/{card_id}",
+    tag = "Cards",
+    responses((status = 204)),
+)]
 pub async fn delete_card(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,

@@ -2,49 +2,171 @@
 
 use axum::Json;
 use axum::extract::State;
-use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::domain::company::{Company, SingleSignOn};
 use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::auth::ReadAccess;
+use super::input::JsonBody;
+use super::view::read_view;
+use crate::auth::{Caller, IamAccess, ReadAccess};
+use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::address::ShippingAddressBody;
+use crate::wire::fault::Flaw;
+use crate::wire::fields::{self, Fields};
 use crate::wire::time::render_time;
 use crate::wire::urls::Urls;
+use crate::wire::xml::is_well_formed;
+
+/// The longest body of PUT /v1/company: metadata with every character escaped. Units: bytes.
+const COMPANY_BODY_BYTES_MAX: usize = 512 * 1024;
+/// The longest metadata of an identity provider. Units: bytes.
+const IDP_METADATA_BYTES_MAX: usize = 128 * 1024;
+/// The longest name of a domain. Source: RFC 1035, 2.3.4.
+const DOMAIN_CHARS_MAX: usize = 253;
+/// The longest part of a domain's name. Source: RFC 1035, 2.3.4.
+const LABEL_CHARS_MAX: usize = 63;
 
 /// A company as responses show it. Source: spec "Company".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CompanyBody {
     id: Uuid,
     url: String,
     name: String,
     website: String,
     shipping_address: ShippingAddressBody,
-    /// Single sign-on is not set up anywhere yet.
-    sso: Option<()>,
+    /// How its members sign on elsewhere; null where they do not.
+    sso: Option<SingleSignOnBody>,
     created_at: String,
+}
+
+/// Single sign-on as responses show it. Source: spec "Company", sso.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct SingleSignOnBody {
+    domain: String,
+    idp_metadata: String,
 }
 
 impl CompanyBody {
     /// The company as it is shown.
     #[must_use]
-    pub fn new(company: &Company, urls: &Urls) -> Self {
+    pub fn new(company: &Company, sso: Option<SingleSignOn>, urls: &Urls) -> Self {
+        let sso = sso
+            .map(|SingleSignOn { domain, idp_metadata }| SingleSignOnBody { domain, idp_metadata });
         Self {
             id: company.id.0,
             url: urls.path("/v1/company"),
             name: company.name.clone(),
             website: company.website.clone(),
             shipping_address: ShippingAddressBody::new(company, urls),
-            sso: None,
+            sso,
             created_at: render_time(company.created_at),
         }
     }
 }
 
-/// GET /v1/company
+/// Shows the company.
+#[utoipa::path(
+    get,
+    path = "/v1/company",
+    tag = "Company",
+    responses((status = 200, body = CompanyBody)),
+)]
 pub async fn get_company(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
-) -> Json<CompanyBody> {
-    Json(CompanyBody::new(&caller.company, state.urls()))
+) -> Result<Json<CompanyBody>, ApiError> {
+    read_company(&state, &caller).await
+}
+
+async fn read_company(state: &AppState, caller: &Caller) -> Result<Json<CompanyBody>, ApiError> {
+    let body = read_view(state, caller, |view| {
+        let sso = view.snapshot.company_sso(view.company.slot)?;
+        Ok(CompanyBody::new(view.company, sso, view.urls))
+    });
+    body.await.map(Json)
+}
+
+/// PUT /v1/company
+pub async fn update_company(
+    State(state): State<AppState>,
+    IamAccess(caller): IamAccess,
+    body: JsonBody<COMPANY_BODY_BYTES_MAX>,
+) -> Result<Json<CompanyBody>, ApiError> {
+    let mut fields = body.fields()?;
+    let sso = fields.nullable_object("sso", parse_sso);
+    fields.finish()?;
+    if let Some(sso) = sso {
+        state.carry_out(AdminCommand::SetCompanySso(caller.company.id, sso)).await?;
+    }
+    read_company(&state, &caller).await
+}
+
+fn parse_sso(fields: &mut Fields<'_>) -> SingleSignOn {
+    SingleSignOn {
+        domain: fields.required("domain", domain),
+        idp_metadata: fields.required("idp_metadata", idp_metadata),
+    }
+}
+
+/// A domain's name in small letters, of two labels or more. Source: RFC 1123, 2.1.
+fn domain(value: &RawValue) -> Result<String, Flaw> {
+    let name = fields::text(value)?.to_ascii_lowercase();
+    let is_label = |label: &str| {
+        let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        (1..=LABEL_CHARS_MAX).contains(&label.len())
+            && label.bytes().all(is_inner)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let is_name = name.len() <= DOMAIN_CHARS_MAX && name.contains('.');
+    if is_name && name.split('.').all(is_label) {
+        return Ok(name);
+    }
+    Err(Flaw::new("not_a_domain", "must be the name of a domain, such as `example.com`"))
+}
+
+fn idp_metadata(value: &RawValue) -> Result<String, Flaw> {
+    let text = fields::text(value)?;
+    if text.len() > IDP_METADATA_BYTES_MAX {
+        let message = format!("must have at most {IDP_METADATA_BYTES_MAX} bytes");
+        return Err(Flaw::new("too_long", message));
+    }
+    if !is_well_formed(&text) {
+        return Err(Flaw::new("not_xml", "must be well-formed XML without a document type"));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains_are_names_of_hosts() {
+        let long = format!("{}.com", "a".repeat(64));
+        let rows = [
+            ("example.com", Ok("example.com")),
+            ("Mail.Example.CO.UK", Ok("mail.example.co.uk")),
+            ("xn--bcher-kva.example", Ok("xn--bcher-kva.example")),
+            ("localhost", Err(())),
+            ("example.com.", Err(())),
+            (".example.com", Err(())),
+            ("-a.com", Err(())),
+            ("a b.com", Err(())),
+            ("b\u{fc}cher.example", Err(())),
+            ("https://example.com", Err(())),
+            (long.as_str(), Err(())),
+            ("", Err(())),
+        ];
+        for (text, expected) in rows {
+            let quoted = format!("\"{text}\"");
+            let value: &RawValue = serde_json::from_str(&quoted).unwrap();
+            let read = domain(value).map_err(|_| ());
+            assert_eq!(read.as_deref(), expected.as_ref().map(|name| *name), "{text}");
+        }
+    }
 }

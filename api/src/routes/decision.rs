@@ -13,6 +13,7 @@ use cardswitch_engine::domain::ids::{Timestamp, TransactionId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::store::query::TransactionRow;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::allowances::render_interval;
 use super::input::PathId;
@@ -20,6 +21,7 @@ use super::transactions::{TransactionReference, find_transaction};
 use super::view::read_view;
 use crate::auth::ReadAccess;
 use crate::error::ApiError;
+use crate::openapi::words;
 use crate::state::AppState;
 use crate::wire::amount::Amount;
 use crate::wire::currency::render_currency;
@@ -29,11 +31,12 @@ use crate::wire::time::{render_date, render_time};
 use crate::wire::urls::Urls;
 
 /// An explained decision as responses show it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct DecisionBody {
     transaction: TransactionReference,
     decided_at: String,
     /// `rules`, `network` or `bank_transfer`.
+    #[schema(value_type = words::DecidedByName)]
     decided_by: &'static str,
     /// 0 where it was approved.
     response_code: u16,
@@ -51,8 +54,9 @@ pub struct DecisionBody {
 }
 
 /// What came of one rule.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct RuleBody {
+    #[schema(value_type = words::RuleName)]
     rule: &'static str,
     /// Of a decline by this rule.
     response_code: u16,
@@ -65,7 +69,7 @@ struct RuleBody {
 }
 
 /// Something that was compared.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 enum QuantityBody {
     Amount(Amount),
@@ -77,8 +81,9 @@ enum QuantityBody {
 }
 
 /// What would have satisfied one rule.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct RemedyBody {
+    #[schema(value_type = words::RuleName)]
     rule: &'static str,
     text: String,
     change: ChangeBody,
@@ -87,25 +92,47 @@ struct RemedyBody {
 }
 
 /// A change to what was asked or known.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ChangeBody {
-    Raise { by: Amount, to: Amount },
-    Amount { amount: Amount },
-    StartTime { at_latest: String },
-    EndTime { at_earliest: String },
-    ValidThrough { at_earliest: String },
-    Attempts { at_most: u16 },
-    WrongCredentials { at_most: u8 },
-    Scope { category: Option<u16> },
-    CardState { state: &'static str },
+    Raise {
+        by: Amount,
+        to: Amount,
+    },
+    Amount {
+        amount: Amount,
+    },
+    StartTime {
+        at_latest: String,
+    },
+    EndTime {
+        at_earliest: String,
+    },
+    ValidThrough {
+        at_earliest: String,
+    },
+    Attempts {
+        at_most: u16,
+    },
+    WrongCredentials {
+        at_most: u8,
+    },
+    Scope {
+        category: Option<u16>,
+    },
+    CardState {
+        #[schema(value_type = words::CardState)]
+        state: &'static str,
+    },
     Other {},
 }
 
 /// What was known when it was decided.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct FactsBody {
+    #[schema(value_type = words::CardState)]
     card_state: &'static str,
+    #[schema(value_type = Option<words::SuspensionReason>)]
     suspension_reason: Option<&'static str>,
     /// The last day on which the card is valid.
     valid_through: String,
@@ -118,9 +145,10 @@ struct FactsBody {
 }
 
 /// An allowance as it was.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct TermsBody {
     amount: Amount,
+    #[schema(value_type = Option<words::Interval>)]
     interval: Option<&'static str>,
     daily_limit: Option<Amount>,
     transaction_limit: Option<Amount>,
@@ -131,7 +159,8 @@ struct TermsBody {
 }
 
 /// What was used before.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DecisionUsage)]
 struct UsageBody {
     spent: Amount,
     period_started_on: String,
@@ -296,7 +325,13 @@ impl TermsBody {
     }
 }
 
-/// GET /v1/transactions/:transaction_id/decision
+/// Explains why a transaction was approved or declined.
+#[utoipa::path(
+    get,
+    path = "/v1/transactions/{transaction_id}/decision",
+    tag = "Transactions",
+    responses((status = 200, body = DecisionBody)),
+)]
 pub async fn get_decision(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,

@@ -11,7 +11,7 @@ use crate::wire::fields::{self, Fields};
 use crate::wire::page::ListAddress;
 use crate::wire::query::Query;
 
-/// The longest JSON body. Units: bytes.
+/// The longest JSON body, where a path takes no longer one. Units: bytes.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// The id in a path. A path without a UUID there leads nowhere.
@@ -28,11 +28,11 @@ impl<S: Send + Sync> FromRequestParts<S> for PathId {
     }
 }
 
-/// A body of type `application/json`, not yet read.
+/// A body of type `application/json` and at most `BYTES_MAX` bytes, not yet read.
 #[derive(Clone, Debug)]
-pub struct JsonBody(Bytes);
+pub struct JsonBody<const BYTES_MAX: usize = BODY_BYTES_MAX>(Bytes);
 
-impl JsonBody {
+impl<const BYTES_MAX: usize> JsonBody<BYTES_MAX> {
     /// The fields of the object in the body.
     /// Errors: the body is not a JSON object.
     pub fn fields(&self) -> Result<Fields<'_>, ApiError> {
@@ -40,11 +40,11 @@ impl JsonBody {
     }
 }
 
-impl<S: Send + Sync> FromRequest<S> for JsonBody {
+impl<S: Send + Sync, const BYTES_MAX: usize> FromRequest<S> for JsonBody<BYTES_MAX> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
-        read_json_body(request, BODY_BYTES_MAX).await.map(Self)
+        read_json_body(request, BYTES_MAX).await.map(Self)
     }
 }
 

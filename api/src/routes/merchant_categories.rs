@@ -5,15 +5,16 @@ use axum::extract::State;
 use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::store::query::{Listed, Order};
 use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
 
 use super::input::ListQuery;
 use crate::auth::ReadAccess;
 use crate::error::ApiError;
 use crate::state::AppState;
-use crate::wire::page::{Listing, envelope, page_of, parse_page};
+use crate::wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
 
 /// A value of a scope as responses show it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct MerchantCategoryBody {
     id: u16,
     name: &'static str,
@@ -36,7 +37,23 @@ fn merchant_categories() -> Vec<MerchantCategoryBody> {
     groups.chain(codes).collect()
 }
 
-/// GET /v1/merchant-categories
+/// How merchant categories are ordered.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct MerchantCategoryOrdering {
+    /// By what the list is ordered.
+    #[param(pattern = "^-?(id|created_at)$", default = "id")]
+    pub ordering: Option<String>,
+}
+
+/// Lists what the numbers in an allowance's scope mean: groups first, then codes.
+#[utoipa::path(
+    get,
+    path = "/v1/merchant-categories",
+    tag = "Merchant categories",
+    params(PageParameters, MerchantCategoryOrdering),
+    responses((status = 200, body = Listing<MerchantCategoryBody>)),
+)]
 pub async fn list_merchant_categories(
     State(state): State<AppState>,
     ReadAccess(_): ReadAccess,

@@ -4,16 +4,25 @@
 
 pub mod accounts;
 pub mod allowances;
+pub mod card_secrets;
 pub mod cards;
+pub mod cards_at_once;
 pub mod company;
 pub mod decision;
+pub mod dimensions;
 pub mod input;
+pub mod members;
 pub mod merchant_categories;
+pub mod no_store;
+pub mod receipts;
+pub mod requisitions;
+pub mod shared_links;
 pub mod shipping_addresses;
 pub mod statement_lines;
 pub mod statements;
+pub mod transaction_tags;
 pub mod transactions;
 pub mod view;
 
 #[cfg(test)]
-mod routes_tests;
+pub(crate) mod routes_tests;

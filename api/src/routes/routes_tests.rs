@@ -34,6 +34,7 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use crate::issuing::CardNumbers;
+use crate::receipts::ReceiptFiles;
 use crate::router;
 use crate::secrets::{Secrets, token_digest};
 use crate::state::{ApiConfig, AppState};
@@ -41,24 +42,24 @@ use crate::switch::Switch;
 use crate::wire::time::parse_time;
 use crate::wire::urls::Urls;
 
-const COMPANY: Uuid = Uuid::from_u128(1);
+pub(crate) const COMPANY: Uuid = Uuid::from_u128(1);
 const ACCOUNT: Uuid = Uuid::from_u128(2);
 const MEMBER: Uuid = Uuid::from_u128(3);
-const OTHER_COMPANY: Uuid = Uuid::from_u128(11);
+pub(crate) const OTHER_COMPANY: Uuid = Uuid::from_u128(11);
 const OTHER_MEMBER: Uuid = Uuid::from_u128(13);
 const USD: CurrencyCode = CurrencyCode(840);
 const JPY: CurrencyCode = CurrencyCode(392);
 const BASE: &str = "https://cards.example.com";
 
 /// A switch with two companies, one in dollars and one in yen. Tokens: `admin`, `read`, `other`.
-struct Bench {
-    state: AppState,
-    routes: Router,
+pub(crate) struct Bench {
+    pub(crate) state: AppState,
+    pub(crate) routes: Router,
     _directory: TempDir,
 }
 
 impl Bench {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let secrets = Arc::new(Secrets::from_master([9; 32]));
         // A Wednesday, noon in Los Angeles.
@@ -77,7 +78,10 @@ impl Bench {
             config: Arc::new(ApiConfig {
                 urls: Urls::new(BASE),
                 card_numbers: CardNumbers::new("41111111").unwrap(),
+                compat: None,
+                requisition_network: "visa".to_owned(),
             }),
+            receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
         };
         let bench = Self { routes: router::whole(state.clone()), state, _directory: directory };
         for command in [
@@ -208,6 +212,8 @@ fn member(company: Uuid, id: Uuid) -> NewMember {
         last_name: "Byron".into(),
         email: "ada@example.com".into(),
         role: MemberRole::Member,
+        code: None,
+        dimensions: Default::default(),
         password_hash: None,
     }
 }

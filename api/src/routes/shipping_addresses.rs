@@ -9,7 +9,13 @@ use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::address::{ShippingAddressBody, shipping_address_id};
 
-/// GET /v1/shipping-addresses/:shipping_address_id
+/// Shows the company's shipping address.
+#[utoipa::path(
+    get,
+    path = "/v1/shipping-addresses/{shipping_address_id}",
+    tag = "Company",
+    responses((status = 200, body = ShippingAddressBody)),
+)]
 pub async fn get_shipping_address(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,

@@ -8,24 +8,27 @@ use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{LineFilter, Listed};
 use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::input::{ListQuery, PathId};
+use super::receipts::ReceiptBody;
 use super::transactions::{BankAccountBody, MerchantBody, TransactionBody};
 use super::view::{View, read_view};
 use crate::auth::ReadAccess;
 use crate::error::ApiError;
+use crate::openapi::words;
 use crate::state::AppState;
 use crate::statements::DateRange;
 use crate::wire::amount::Amount;
 use crate::wire::fields;
-use crate::wire::page::{Listing, envelope, parse_page};
+use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::query::Query;
 use crate::wire::reference::{CardReference, DimensionReference, MemberReference};
 use crate::wire::time::{render_date, render_time};
 
 /// A statement line as responses show it. Source: spec "Statement line".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct StatementLineBody {
     id: Uuid,
     url: String,
@@ -35,8 +38,10 @@ pub struct StatementLineBody {
     member: Option<MemberReference>,
     origin: OriginBody,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     bank_account: Option<BankAccountBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     merchant: Option<MerchantBody>,
     date: String,
     time: String,
@@ -45,17 +50,18 @@ pub struct StatementLineBody {
 }
 
 /// The transaction a line comes from, in short. Several lines may share one.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct OriginBody {
     id: Uuid,
     url: String,
     amount: Amount,
+    #[schema(value_type = words::TransactionState)]
     state: &'static str,
     category: Option<DimensionReference>,
     department: Option<DimensionReference>,
     label: Option<DimensionReference>,
     location: Option<DimensionReference>,
-    receipt: Option<()>,
+    receipt: Option<ReceiptBody>,
     note: String,
     time: String,
 }
@@ -127,7 +133,36 @@ fn parse_numbers(query: &mut Query) -> LineFilter {
     }
 }
 
-/// GET /v1/accounts/:account_id/statement-lines
+/// The filters of a list of statement lines.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct StatementLineFilters {
+    /// Posted on this day or later, in the company's zone.
+    pub start_date: Option<String>,
+    /// Posted on this day or earlier; at most 180 days after `start_date`.
+    pub end_date: Option<String>,
+    /// With exactly this number.
+    #[param(minimum = 0)]
+    pub number: Option<u64>,
+    /// With a number above this one.
+    #[param(minimum = 0, rename = "number__gt")]
+    pub number_above: Option<u64>,
+    /// With a number below this one.
+    #[param(minimum = 0, rename = "number__lt")]
+    pub number_below: Option<u64>,
+    /// By what the list is ordered.
+    #[param(pattern = "^-?(number|created_at)$", default = "-number")]
+    pub ordering: Option<String>,
+}
+
+/// Lists what was posted to an account.
+#[utoipa::path(
+    get,
+    path = "/v1/accounts/{account_id}/statement-lines",
+    tag = "Accounts and statements",
+    params(PageParameters, StatementLineFilters),
+    responses((status = 200, body = Listing<StatementLineBody>)),
+)]
 pub async fn list_statement_lines(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -151,7 +186,13 @@ pub async fn list_statement_lines(
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
-/// GET /v1/accounts/:account_id/statement-lines/:statement_line_id
+/// Shows a statement line.
+#[utoipa::path(
+    get,
+    path = "/v1/accounts/{account_id}/statement-lines/{statement_line_id}",
+    tag = "Accounts and statements",
+    responses((status = 200, body = StatementLineBody)),
+)]
 pub async fn get_statement_line(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,

@@ -1,23 +1,23 @@
 //! Statement files of an account. Source: spec "Accounts and statements".
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::domain::ids::AccountId;
+use utoipa::IntoParams;
 
-use super::input::ListQuery;
-use crate::auth::ReadAccess;
+use super::input::{ListQuery, PathId};
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::statements::{
     CsvStatement, DateRange, Export, OfxStatement, PDF_LINES_MAX, PdfStatement, StatementBody,
 };
-use crate::wire::fields;
 use crate::wire::time::render_date;
 
 /// What a statement can be had as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Format {
     Csv,
     Ofx,
@@ -25,16 +25,6 @@ enum Format {
 }
 
 impl Format {
-    /// The format in the last part of the path.
-    fn parse(file: &str) -> Option<Self> {
-        match file.strip_prefix("statement.")? {
-            "csv" => Some(Self::Csv),
-            "ofx" => Some(Self::Ofx),
-            "pdf" => Some(Self::Pdf),
-            _ => None,
-        }
-    }
-
     const fn extension(self) -> &'static str {
         match self {
             Self::Csv => "csv",
@@ -52,19 +42,78 @@ impl Format {
     }
 }
 
-/// GET /v1/accounts/:account_id/statement.<format>
-pub async fn get_statement(
-    State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
-    Path((account, file)): Path<(String, String)>,
-    ListQuery { mut query, .. }: ListQuery,
+/// The days of a statement.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct StatementDays {
+    /// The first day; the first of the last day's month where there is none.
+    pub start_date: Option<String>,
+    /// The last day, at most 180 after the first; today where there is none.
+    pub end_date: Option<String>,
+}
+
+/// Downloads a statement as CSV, a row a line.
+#[utoipa::path(
+    get,
+    path = "/v1/accounts/{account_id}/statement.csv",
+    tag = "Accounts and statements",
+    params(StatementDays),
+    responses((status = 200, body = String, content_type = "text/csv")),
+)]
+pub async fn get_csv_statement(
+    state: State<AppState>,
+    caller: Caller,
+    id: PathId,
+    query: ListQuery,
 ) -> Result<Response, ApiError> {
-    let format = Format::parse(&file).ok_or_else(ApiError::not_found)?;
-    let account = fields::parse_id(&account).ok_or_else(ApiError::not_found)?;
+    get_statement(&state, &caller, id, query, Format::Csv).await
+}
+
+/// Downloads a statement as OFX, for accounting programs.
+#[utoipa::path(
+    get,
+    path = "/v1/accounts/{account_id}/statement.ofx",
+    tag = "Accounts and statements",
+    params(StatementDays),
+    responses((status = 200, body = String, content_type = "application/x-ofx")),
+)]
+pub async fn get_ofx_statement(
+    state: State<AppState>,
+    caller: Caller,
+    id: PathId,
+    query: ListQuery,
+) -> Result<Response, ApiError> {
+    get_statement(&state, &caller, id, query, Format::Ofx).await
+}
+
+/// Downloads a statement as PDF, for people.
+#[utoipa::path(
+    get,
+    path = "/v1/accounts/{account_id}/statement.pdf",
+    tag = "Accounts and statements",
+    params(StatementDays),
+    responses((status = 200, body = Vec<u8>, content_type = "application/pdf")),
+)]
+pub async fn get_pdf_statement(
+    state: State<AppState>,
+    caller: Caller,
+    id: PathId,
+    query: ListQuery,
+) -> Result<Response, ApiError> {
+    get_statement(&state, &caller, id, query, Format::Pdf).await
+}
+
+async fn get_statement(
+    state: &AppState,
+    caller: &Caller,
+    PathId(account): PathId,
+    ListQuery { mut query, .. }: ListQuery,
+    format: Format,
+) -> Result<Response, ApiError> {
     let dates = DateRange::parse(&mut query);
     query.finish()?;
     let period = dates.of_statement(state.today(&caller.company))?;
-    let export = Export::prepare(&state, &caller, AccountId(account), period).await?;
+    let export = Export::prepare(state, caller, AccountId(account), period).await?;
     let export = export.ok_or_else(ApiError::not_found)?;
     let disposition = disposition(&export, format);
     let body = match format {
@@ -94,27 +143,4 @@ fn disposition(export: &Export, format: Format) -> HeaderValue {
     let text = format!("attachment; filename=\"{name}\"");
     // INVARIANT: digits, dates and an extension are a header's characters.
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("attachment"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn formats_are_three_and_nothing_else() {
-        let rows = [
-            ("statement.csv", Some(Format::Csv)),
-            ("statement.ofx", Some(Format::Ofx)),
-            ("statement.pdf", Some(Format::Pdf)),
-            ("statement.CSV", None),
-            ("statement.xlsx", None),
-            ("statement.", None),
-            ("statement", None),
-            ("statement.csv.pdf", None),
-            ("other.csv", None),
-        ];
-        for (file, expected) in rows {
-            assert_eq!(Format::parse(file), expected, "{file}");
-        }
-    }
 }

@@ -10,18 +10,25 @@ use cardswitch_engine::domain::transaction::{
     BankAccount, TransactionKind, TransactionRecord, TransactionState,
 };
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Listed, TransactionFilter, TransactionRow};
+use cardswitch_engine::store::query::{
+    Listed, TransactionClasses, TransactionFilter, TransactionRow,
+};
 use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::input::{ListQuery, PathId};
+use super::receipts::ReceiptBody;
+use super::requisitions::RequisitionSummary;
 use super::view::{View, read_view};
-use crate::auth::ReadAccess;
+use crate::auth::{Caller, ReadAccess};
 use crate::error::ApiError;
+use crate::openapi::words;
 use crate::state::AppState;
 use crate::wire::amount::Amount;
 use crate::wire::currency::render_currency;
-use crate::wire::page::{Listing, envelope, parse_page};
+use crate::wire::fault::Flaw;
+use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::query::Query;
 use crate::wire::reference::{
     CardReference, DIMENSION_FIELDS, DimensionReference, MemberReference,
@@ -30,13 +37,14 @@ use crate::wire::time::render_time;
 use crate::wire::urls::Urls;
 
 /// A transaction as responses show it. Source: spec "Transaction".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct TransactionBody {
     pub(super) id: Uuid,
     pub(super) url: String,
     pub(super) amount: Amount,
     foreign_amount: Option<Amount>,
     foreign_currency_code: Option<String>,
+    #[schema(value_type = words::TransactionState)]
     pub(super) state: &'static str,
     card: Option<CardReference>,
     member: Option<MemberReference>,
@@ -44,31 +52,42 @@ pub struct TransactionBody {
     pub(super) department: Option<DimensionReference>,
     pub(super) location: Option<DimensionReference>,
     pub(super) label: Option<DimensionReference>,
-    pub(super) receipt: Option<()>,
+    pub(super) receipt: Option<ReceiptBody>,
     pub(super) note: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub(super) bank_account: Option<BankAccountBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub(super) merchant: Option<MerchantBody>,
+    /// The one that its card fulfils.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    requisition: Option<RequisitionSummary>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     response_code: Option<u16>,
     pub(super) time: String,
     posted_at: Option<String>,
     created_at: String,
     /// Extension: what kind of movement it is.
+    #[schema(value_type = words::TransactionKind)]
     kind: &'static str,
     /// Extension: every rule that failed, the deciding one first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<words::RuleName>)]
     failed_rules: Vec<&'static str>,
     /// Extension: what reviewers look for.
+    #[schema(value_type = Vec<words::TransactionFlag>)]
     flags: Vec<&'static str>,
     /// Extension: the purchase it gives money back for.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     refund_of: Option<TransactionReference>,
 }
 
 /// The far end of a bank transfer.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct BankAccountBody {
     description: String,
     name: String,
@@ -76,7 +95,7 @@ pub struct BankAccountBody {
 }
 
 /// Where a purchase was made. The ZIP stands under both names that clients know.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct MerchantBody {
     mid: u64,
     mcc: Option<u16>,
@@ -93,7 +112,7 @@ pub struct MerchantBody {
 }
 
 /// Another transaction.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct TransactionReference {
     id: Uuid,
     url: String,
@@ -105,7 +124,7 @@ impl TransactionBody {
     pub fn new(row: &TransactionRow, view: &View<'_>) -> Result<Self, StoreError> {
         let (record, progress) = (&row.record, &row.progress);
         let [category, department, label, location] =
-            record.dimensions.map(|id| view.dimension_reference(id));
+            view.dimension_references(&row.dimensions())?;
         let is_declined = progress.state == TransactionState::Declined;
         // SPEC: "Transaction": purchases are negative, refunds and transfers in are positive; the
         // engine counts from the merchant's side.
@@ -123,10 +142,11 @@ impl TransactionBody {
             department,
             location,
             label,
-            receipt: None,
-            note: String::new(),
+            receipt: row.receipt().map(|receipt| ReceiptBody::new(receipt, record.id, view.urls)),
+            note: row.note().to_owned(),
             bank_account: record.bank_account.as_ref().map(BankAccountBody::new),
             merchant: record.merchant.as_ref().map(MerchantBody::new),
+            requisition: RequisitionSummary::of_card(record.card, view)?,
             response_code: is_declined.then(|| record.response_code.number()),
             time: render_time(record.authorized_at),
             posted_at: progress.posted_at.map(render_time),
@@ -190,6 +210,23 @@ impl MerchantBody {
     }
 }
 
+/// The states of a transaction as text.
+pub const TRANSACTION_STATES: [&str; 4] = [
+    render_state(TransactionState::Pending),
+    render_state(TransactionState::Completed),
+    render_state(TransactionState::Declined),
+    render_state(TransactionState::Canceled),
+];
+
+/// The kinds of transactions as text.
+pub const TRANSACTION_KINDS: [&str; 5] = [
+    render_kind(TransactionKind::Purchase),
+    render_kind(TransactionKind::Verification),
+    render_kind(TransactionKind::Cash),
+    render_kind(TransactionKind::Refund),
+    render_kind(TransactionKind::BankTransfer),
+];
+
 const fn render_state(state: TransactionState) -> &'static str {
     match state {
         TransactionState::Pending => "pending",
@@ -209,7 +246,38 @@ const fn render_kind(kind: TransactionKind) -> &'static str {
     }
 }
 
-/// The filters of GET /v1/transactions; ids stay ids until the tables are at hand.
+/// The filters of a list of transactions.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct TransactionFilters {
+    /// Authorized before this time.
+    pub before: Option<String>,
+    /// Authorized at this time or after it.
+    pub after: Option<String>,
+    /// Made with this card.
+    pub card: Option<Uuid>,
+    /// Of this member.
+    pub member: Option<Uuid>,
+    /// Of this category.
+    pub category: Option<Uuid>,
+    /// Of this department.
+    pub department: Option<Uuid>,
+    /// With this label.
+    pub label: Option<Uuid>,
+    /// Of this location.
+    pub location: Option<Uuid>,
+    /// In one of these states; several with commas between them (extension).
+    pub state: Option<String>,
+    /// Without declined ones, where `true` (extension).
+    pub exclude_declines: Option<bool>,
+    /// Without checks of a card that moved no money, where `true` (extension).
+    pub exclude_verifications: Option<bool>,
+    /// By what the list is ordered; `-` for the newest first.
+    #[param(pattern = "^-?(created_at|time)$", default = "-created_at")]
+    pub ordering: Option<String>,
+}
+
+/// The filters of GET /v1/transactions, read; ids stay ids until the tables are at hand.
 #[derive(Debug)]
 struct ListTransactionsRequest {
     card: Option<CardId>,
@@ -226,14 +294,18 @@ impl ListTransactionsRequest {
                 before: query.time("before"),
                 after: query.time("after"),
                 dimensions: DIMENSION_FIELDS.map(|name| query.id(name).map(DimensionId)),
+                classes: parse_classes(query),
                 ..TransactionFilter::default()
             },
         }
     }
 
-    /// The filter as the tables take it; none where it names a card or member that is unknown.
+    /// The filter as the tables take it; none where it names what is unknown.
     fn resolve(&self, view: &View<'_>) -> Result<Option<TransactionFilter>, StoreError> {
         let mut filter = self.filter;
+        if view.unknown_dimensions(&filter.dimensions)?.contains(&true) {
+            return Ok(None);
+        }
         if let Some(id) = self.card {
             let Some(card) = view.find_card(id)? else { return Ok(None) };
             filter.card = Some(card.profile.slot);
@@ -246,7 +318,47 @@ impl ListTransactionsRequest {
     }
 }
 
-/// GET /v1/transactions
+/// Extension: the filters by state and kind.
+fn parse_classes(query: &mut Query) -> TransactionClasses {
+    let states = query.parsed("state", parse_states, || {
+        Flaw::new("unknown_value", "must be transaction states with commas between them")
+    });
+    let mut classes =
+        states.map_or(TransactionClasses::ALL, |states| TransactionClasses::in_states(&states));
+    if query.flag("exclude_declines") {
+        classes = classes.without_declines();
+    }
+    if query.flag("exclude_verifications") {
+        classes = classes.without_verifications();
+    }
+    classes
+}
+
+/// States with commas between them; none where there is none among the commas.
+fn parse_states(text: &str) -> Option<Vec<TransactionState>> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let states: Vec<_> = names.map(parse_state).collect::<Option<_>>()?;
+    (!states.is_empty()).then_some(states)
+}
+
+fn parse_state(text: &str) -> Option<TransactionState> {
+    let states = [
+        TransactionState::Pending,
+        TransactionState::Completed,
+        TransactionState::Declined,
+        TransactionState::Canceled,
+    ];
+    states.into_iter().find(|state| render_state(*state) == text)
+}
+
+/// Lists transactions, declined ones too, the newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/transactions",
+    tag = "Transactions",
+    params(PageParameters, TransactionFilters),
+    responses((status = 200, body = Listing<TransactionBody>)),
+)]
 pub async fn list_transactions(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -267,21 +379,38 @@ pub async fn list_transactions(
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
-/// GET /v1/transactions/:transaction_id
+/// Shows a transaction.
+#[utoipa::path(
+    get,
+    path = "/v1/transactions/{transaction_id}",
+    tag = "Transactions",
+    responses((status = 200, body = TransactionBody)),
+)]
 pub async fn get_transaction(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
     PathId(id): PathId,
 ) -> Result<Json<TransactionBody>, ApiError> {
-    let id = TransactionId(id);
-    // A forged id is told from a real one without a look-up.
-    let seq = state.switch.engine().ids().open_transaction_id(id);
-    let seq = seq.ok_or_else(ApiError::not_found)?;
-    let body = read_view(&state, &caller, |view| {
+    read_transaction(&state, &caller, TransactionId(id)).await.map(Json)
+}
+
+/// Errors: the company has no such transaction.
+pub(super) async fn read_transaction(
+    state: &AppState,
+    caller: &Caller,
+    id: TransactionId,
+) -> Result<TransactionBody, ApiError> {
+    let seq = sequence_of(state, id)?;
+    let body = read_view(state, caller, |view| {
         let own = find_transaction(view, seq, id)?;
         own.map(|row| TransactionBody::new(&row, view)).transpose()
     });
-    body.await?.map(Json).ok_or_else(ApiError::not_found)
+    body.await?.ok_or_else(ApiError::not_found)
+}
+
+/// The sequence number in an id. Errors: a forged id, told from a real one without a look-up.
+pub(super) fn sequence_of(state: &AppState, id: TransactionId) -> Result<TransactionSeq, ApiError> {
+    state.switch.engine().ids().open_transaction_id(id).ok_or_else(ApiError::not_found)
 }
 
 /// Finds a transaction of the company by its id and what the id says.

@@ -1,19 +1,24 @@
 //! A company's data at one moment: what rendering an object needs beyond its own row.
 
-use cardswitch_engine::domain::card::CardProfile;
+use cardswitch_engine::domain::card::{CardProfile, DimensionKind, Dimensions};
 use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::dimension::Dimension;
 use cardswitch_engine::domain::ids::{
-    CardId, CardSlot, DimensionId, MemberId, MemberSlot, Timestamp,
+    CardId, CardSlot, DimensionId, MemberId, MemberSlot, SharedLinkId, Timestamp,
 };
 use cardswitch_engine::domain::member::{Member, MemberState};
+use cardswitch_engine::domain::shared_link::SharedLink;
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::link_secrets::{LinkKey, PassphraseField, open_passphrase};
+use crate::secrets::Secrets;
 use crate::state::AppState;
 use crate::wire::reference::{
-    CardReference, DimensionReference, MemberReference, render_card_state, render_last_four,
+    CardReference, DimensionReference, MemberReference, SharedLinkReference, render_card_state,
+    render_last_four,
 };
 use crate::wire::urls::Urls;
 
@@ -26,6 +31,10 @@ pub struct View<'a> {
     pub company: &'a Company,
     /// The addresses of objects.
     pub urls: &'a Urls,
+    /// What opens the keys in shared links.
+    pub secrets: &'a Secrets,
+    /// Whether the caller may see shared links.
+    pub shows_links: bool,
     /// The moment for which periods and days are shown.
     pub now: Timestamp,
 }
@@ -39,7 +48,14 @@ pub async fn read_view<T: Send>(
 ) -> Result<T, ApiError> {
     let now = state.now();
     let view = |snapshot: &Snapshot| {
-        read(&View { snapshot, company: &caller.company, urls: state.urls(), now })
+        read(&View {
+            snapshot,
+            company: &caller.company,
+            urls: state.urls(),
+            secrets: &state.secrets,
+            shows_links: caller.scope.admin,
+            now,
+        })
     };
     Ok(state.switch.read(view).await?)
 }
@@ -62,6 +78,14 @@ impl View<'_> {
         Ok(member.is_some_and(|member| member.state == MemberState::Active))
     }
 
+    /// Whether a card can be assigned to this member, or is already, be the member active or not.
+    pub fn can_hold(&self, id: Option<MemberId>, card: CardId) -> Result<bool, StoreError> {
+        let holder = self.find_card(card)?.and_then(|card| card.profile.assigned_to);
+        let holder = holder.map(|slot| self.snapshot.member(slot)).transpose()?.flatten();
+        let is_holder = id.is_some() && holder.map(|member| member.id) == id;
+        Ok(is_holder || self.is_assignable(id)?)
+    }
+
     /// The reference to a member.
     pub fn member_reference(
         &self,
@@ -82,6 +106,55 @@ impl View<'_> {
         Ok(card.map(|card| self.reference_to(&card.profile, &card)))
     }
 
+    /// The public id of a card.
+    pub fn card_id(&self, slot: CardSlot) -> Result<CardId, StoreError> {
+        let card = self.snapshot.card(slot)?;
+        card.map(|card| card.profile.id)
+            .ok_or_else(|| StoreError::Inconsistent { what: format!("no card at {}", slot.0) })
+    }
+
+    /// Finds a shared link of the company that was not deleted.
+    pub fn find_shared_link(&self, id: SharedLinkId) -> Result<Option<SharedLink>, StoreError> {
+        self.snapshot.shared_link_by_id(self.company.slot, id)
+    }
+
+    /// The newest link by which a card is shared, for callers who may see links: whoever holds one
+    /// sees the card, so it is no reading matter for every token.
+    pub fn shared_link_of(
+        &self,
+        card: CardSlot,
+    ) -> Result<Option<SharedLinkReference>, StoreError> {
+        if !self.shows_links {
+            return Ok(None);
+        }
+        let link = self.snapshot.shared_link_of_card(card)?;
+        link.map(|link| {
+            Ok(SharedLinkReference {
+                id: link.id.0,
+                url: self.urls.object("shared-links", link.id.0),
+                link: self.link_address(&link)?,
+            })
+        })
+        .transpose()
+    }
+
+    /// What anyone needs to see a shared card.
+    /// Errors: its key was not sealed here.
+    pub fn link_address(&self, link: &SharedLink) -> Result<String, StoreError> {
+        let key = LinkKey::open(self.secrets, link.id, &link.sealed_key).ok_or_else(not_ours)?;
+        Ok(self.urls.shared_link(&key.text()))
+    }
+
+    /// What has to be known to see a shared card; none where nothing has.
+    /// Errors: it was not sealed here.
+    pub fn passphrase_of(
+        &self,
+        link: &SharedLink,
+    ) -> Result<Option<Vec<PassphraseField>>, StoreError> {
+        let Some(sealed) = &link.sealed_passphrase else { return Ok(None) };
+        open_passphrase(self.secrets, link.id, sealed).map(Some).ok_or_else(not_ours)
+    }
+
     fn reference_to(&self, profile: &CardProfile, card: &CardRow) -> CardReference {
         CardReference {
             id: profile.id.0,
@@ -92,13 +165,58 @@ impl View<'_> {
         }
     }
 
-    /// The reference to a category, department, label or location. No such objects are kept yet,
-    /// and the shard refuses ids of what is not kept, so an id here names one that is gone.
-    #[must_use]
-    pub const fn dimension_reference(
+    /// Finds a category, department, label or location of the company that is not deleted.
+    pub fn find_dimension(
         &self,
-        _id: Option<DimensionId>,
-    ) -> Option<DimensionReference> {
-        None
+        kind: DimensionKind,
+        id: DimensionId,
+    ) -> Result<Option<Dimension>, StoreError> {
+        let found = self.live_dimension(id)?;
+        Ok(found.filter(|dimension| dimension.kind == kind))
     }
+
+    /// Which of these dimensions are not the company's, or not of their kind, or deleted.
+    pub fn unknown_dimensions(&self, wanted: &Dimensions) -> Result<[bool; 4], StoreError> {
+        let mut is_unknown = [false; 4];
+        for ((kind, id), is_unknown) in
+            DimensionKind::ALL.into_iter().zip(wanted).zip(&mut is_unknown)
+        {
+            if let Some(id) = id {
+                *is_unknown = self.find_dimension(kind, *id)?.is_none();
+            }
+        }
+        Ok(is_unknown)
+    }
+
+    /// The references to dimensions. One that was deleted shows as none: objects that carried it are
+    /// not touched when it goes.
+    pub fn dimension_references(
+        &self,
+        dimensions: &Dimensions,
+    ) -> Result<[Option<DimensionReference>; 4], StoreError> {
+        let mut references = [const { None }; 4];
+        for (id, reference) in dimensions.iter().zip(&mut references) {
+            *reference = self.dimension_reference(*id)?;
+        }
+        Ok(references)
+    }
+
+    /// The reference to a category, department, label or location; none where it was deleted.
+    pub fn dimension_reference(
+        &self,
+        id: Option<DimensionId>,
+    ) -> Result<Option<DimensionReference>, StoreError> {
+        let Some(id) = id else { return Ok(None) };
+        let found = self.live_dimension(id)?;
+        Ok(found.map(|dimension| DimensionReference::new(&dimension, self.urls)))
+    }
+
+    fn live_dimension(&self, id: DimensionId) -> Result<Option<Dimension>, StoreError> {
+        let found = self.snapshot.dimension_by_id(self.company.slot, id)?;
+        Ok(found.filter(|dimension| !dimension.is_deleted))
+    }
+}
+
+fn not_ours() -> StoreError {
+    StoreError::Inconsistent { what: "a shared link was sealed with another key".to_owned() }
 }

@@ -4,11 +4,13 @@ use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::domain::ids::CompanyId;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::fault::Flaw;
 use super::fields::{self, Fields};
 use super::urls::Urls;
+use crate::openapi::words;
 
 /// The most characters one line of an address has.
 const LINE_CHARS_MAX: usize = 200;
@@ -16,7 +18,7 @@ const LINE_CHARS_MAX: usize = 200;
 const COUNTRY_DEFAULT: &str = "US";
 
 /// An address as responses show it.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct AddressBody {
     /// Street and number.
     pub address_1: String,
@@ -45,7 +47,7 @@ impl AddressBody {
 }
 
 /// A company's shipping address as responses show it. Source: spec "Company", shipping_address.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct ShippingAddressBody {
     /// Its id.
     pub id: Uuid,
@@ -85,6 +87,42 @@ impl ShippingAddressBody {
             country: address.country,
         }
     }
+}
+
+/// An address as requests give it.
+#[derive(Debug, ToSchema)]
+pub struct NewAddress {
+    /// Addressee.
+    #[schema(max_length = 200)]
+    pub attn: Option<String>,
+    /// Street and number.
+    #[schema(max_length = 200, pattern = r"\S")]
+    pub address_1: String,
+    /// Second line.
+    #[schema(max_length = 200)]
+    pub address_2: Option<String>,
+    /// City.
+    #[schema(max_length = 200, pattern = r"\S")]
+    pub city: String,
+    /// State or province.
+    #[schema(max_length = 200, pattern = r"\S")]
+    pub state: String,
+    /// Postal code.
+    #[schema(max_length = 200, pattern = r"\S")]
+    pub zip_code: String,
+    /// Two-letter country code, `US` where there is none.
+    #[schema(pattern = "^[A-Za-z]{2}$")]
+    pub country: Option<String>,
+}
+
+/// Where a physical card goes.
+#[derive(Debug, ToSchema)]
+#[serde(untagged)]
+pub enum NewShippingAddress {
+    /// To this address.
+    Address(NewAddress),
+    /// To the company's own.
+    Own(words::Reference),
 }
 
 /// The id of a company's one shipping address, derived from the company's.

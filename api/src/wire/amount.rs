@@ -8,6 +8,9 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use rust_decimal::Decimal;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::fault::Flaw;
 use super::{currency, fields};
@@ -54,6 +57,19 @@ impl Serialize for Amount {
             .serialize(serializer)
     }
 }
+
+impl PartialSchema for Amount {
+    fn schema() -> RefOr<Schema> {
+        let description = "An exact number with as many decimals as the currency has.";
+        ObjectBuilder::new()
+            .schema_type(Type::Number)
+            .description(Some(description))
+            .examples([serde_json::json!(125.5)])
+            .into()
+    }
+}
+
+impl ToSchema for Amount {}
 
 /// Why a text is not an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

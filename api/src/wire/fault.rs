@@ -22,6 +22,12 @@ impl Flaw {
         Self::new("required", "is required")
     }
 
+    /// A value is no object.
+    #[must_use]
+    pub fn not_an_object() -> Self {
+        Self::new("not_an_object", "must be an object")
+    }
+
     /// A value names an object that does not exist.
     #[must_use]
     pub fn not_found(noun: &str) -> Self {

@@ -93,7 +93,7 @@ impl<'a> Fields<'a> {
     pub fn object<T>(&mut self, name: &str, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let value = self.values.get(name).filter(|value| value.get() != "null")?;
         let Ok(values) = serde_json::from_str(value.get()) else {
-            self.fault(name, Flaw::new("not_an_object", "must be an object"));
+            self.fault(name, Flaw::not_an_object());
             return None;
         };
         let path = format!("{}{name}.", self.path);
@@ -113,6 +113,33 @@ impl<'a> Fields<'a> {
         if is_null { Some(None) } else { self.object(name, read).map(Some) }
     }
 
+    /// An array of at most `len_max` objects within this one, each read by `read`, which is told its
+    /// place. The array may be null: none, or none within.
+    pub fn nullable_objects<T>(
+        &mut self,
+        name: &str,
+        len_max: usize,
+        mut read: impl FnMut(usize, &mut Self) -> T,
+    ) -> Option<Option<Vec<T>>> {
+        let elements: Vec<&'a RawValue> =
+            match self.nullable(name, |value| array(value, len_max))? {
+                Some(elements) => elements,
+                None => return Some(None),
+            };
+        let mut objects = Vec::with_capacity(elements.len());
+        for (place, element) in elements.into_iter().enumerate() {
+            let Ok(values) = serde_json::from_str(element.get()) else {
+                self.fault(&format!("{name}.{place}"), Flaw::not_an_object());
+                continue;
+            };
+            let path = format!("{}{name}.{place}.", self.path);
+            let mut inner = Self { values, path, faults: Vec::new() };
+            objects.push(read(place, &mut inner));
+            self.faults.append(&mut inner.faults);
+        }
+        Some(Some(objects))
+    }
+
     /// Notes a fault of the field `name`.
     pub fn fault(&mut self, name: &str, flaw: Flaw) {
         self.faults.push(Fault::new(format!("{}{name}", self.path), flaw));
@@ -123,6 +150,12 @@ impl<'a> Fields<'a> {
     pub fn is_faulty(&self, name: &str) -> bool {
         let param = format!("{}{name}", self.path);
         self.faults.iter().any(|fault| fault.param == param)
+    }
+
+    /// Whether no fault was found so far.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.faults.is_empty()
     }
 
     /// The faults found.
@@ -213,18 +246,26 @@ pub fn borrowed_text(value: &RawValue) -> Result<Cow<'_, str>, Flaw> {
     }
 }
 
-/// Reads text that is not blank.
+/// Reads text of one line that is not blank.
 pub fn non_blank_text(value: &RawValue) -> Result<String, Flaw> {
-    let text = text(value)?;
+    let text = plain_text(borrowed_text(value)?)?.into_owned();
     if text.trim().is_empty() {
         return Err(Flaw::new("blank", "must not be blank"));
     }
     Ok(text)
 }
 
-/// Reads text of at most `chars_max` characters.
+/// Refuses what no line of text has: characters that steer terminals, files and printers.
+fn plain_text(text: Cow<'_, str>) -> Result<Cow<'_, str>, Flaw> {
+    if text.chars().any(char::is_control) {
+        return Err(Flaw::new("control_character", "must have no control characters"));
+    }
+    Ok(text)
+}
+
+/// Reads text of one line and at most `chars_max` characters.
 pub fn short_text(value: &RawValue, chars_max: usize) -> Result<String, Flaw> {
-    borrowed_short_text(value, chars_max).map(Cow::into_owned)
+    plain_text(borrowed_short_text(value, chars_max)?).map(Cow::into_owned)
 }
 
 /// Reads text of at most `chars_max` characters where it stands, unless it has escapes.
@@ -232,6 +273,40 @@ pub fn borrowed_short_text(value: &RawValue, chars_max: usize) -> Result<Cow<'_,
     let text = borrowed_text(value)?;
     if text.len() > chars_max && text.chars().count() > chars_max {
         return Err(Flaw::new("too_long", format!("must have at most {chars_max} characters")));
+    }
+    Ok(text)
+}
+
+/// Reads a text of one line: at most `chars_max` characters, none of them a control character, not
+/// all of them blank.
+pub fn line(value: &RawValue, chars_max: usize) -> Result<String, Flaw> {
+    non_blank_text(value)?;
+    without_controls(short_text(value, chars_max)?, &[])
+}
+
+/// Reads a text of any lines: at most `chars_max` characters, of the control characters only tabs
+/// and ends of lines; it may be blank.
+pub fn lines(value: &RawValue, chars_max: usize) -> Result<String, Flaw> {
+    without_controls(short_text(value, chars_max)?, &['\t', '\n', '\r'])
+}
+
+fn without_controls(text: String, allowed: &[char]) -> Result<String, Flaw> {
+    let is_allowed = |letter: char| !letter.is_control() || allowed.contains(&letter);
+    if text.chars().all(is_allowed) {
+        return Ok(text);
+    }
+    Err(Flaw::new("control_character", "must have no control characters"))
+}
+
+/// Reads a number that is a name: text of 1 to `digits_max` digits, or a whole number.
+pub fn digits(value: &RawValue, digits_max: usize) -> Result<String, Flaw> {
+    let is_number = value.get().starts_with(|letter: char| letter.is_ascii_digit());
+    let text = if is_number { value.get().to_owned() } else { text(value).unwrap_or_default() };
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Flaw::new("not_digits", "must be digits only"));
+    }
+    if text.len() > digits_max {
+        return Err(Flaw::new("too_long", format!("must have at most {digits_max} digits")));
     }
     Ok(text)
 }
@@ -263,6 +338,16 @@ pub fn reference(value: &RawValue) -> Result<Uuid, Flaw> {
     fields.values.get("id").and_then(|value| id(value).ok()).ok_or_else(flaw)
 }
 
+/// Reads an array of at most `len_max` values.
+fn array(value: &RawValue, len_max: usize) -> Result<Vec<&RawValue>, Flaw> {
+    let values: Vec<&RawValue> = serde_json::from_str(value.get())
+        .map_err(|_| Flaw::new("not_an_array", "must be an array"))?;
+    if values.len() > len_max {
+        return Err(Flaw::new("too_many", format!("must have at most {len_max} entries")));
+    }
+    Ok(values)
+}
+
 /// Parses an id in its usual form of 36 characters.
 #[must_use]
 pub fn parse_id(text: &str) -> Option<Uuid> {
@@ -272,6 +357,56 @@ pub fn parse_id(text: &str) -> Option<Uuid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn names_are_one_line_and_notes_are_many() {
+        let rows = [
+            (r#""Travel""#, Ok(()), Ok(())),
+            (r#""Voyage à Zürich 東京""#, Ok(()), Ok(())),
+            (r#""""#, Err("blank"), Ok(())),
+            (r#""  ""#, Err("blank"), Ok(())),
+            (r#""one\ntwo\tthree\r\n""#, Err("control_character"), Ok(())),
+            (r#""bell \u0007""#, Err("control_character"), Err("control_character")),
+            (r#""nul \u0000""#, Err("control_character"), Err("control_character")),
+            (r#""del \u007f""#, Err("control_character"), Err("control_character")),
+            (r#""c1 \u0085""#, Err("control_character"), Err("control_character")),
+            (r#""123456789012345678901""#, Err("too_long"), Err("too_long")),
+            ("12", Err("not_text"), Err("not_text")),
+            ("[]", Err("not_text"), Err("not_text")),
+        ];
+        for (json, one, many) in rows {
+            let code = |read: Result<String, Flaw>| read.map(drop).map_err(|flaw| flaw.code);
+            assert_eq!(code(line(&raw(json), 20)), one, "{json}");
+            assert_eq!(code(lines(&raw(json), 20)), many, "{json}");
+        }
+    }
+
+    #[test]
+    fn codes_are_digits_as_text_or_number() {
+        let rows = [
+            (r#""007""#, Ok("007")),
+            ("42", Ok("42")),
+            ("0", Ok("0")),
+            ("12345", Ok("12345")),
+            ("123456", Err("too_long")),
+            (r#""123456""#, Err("too_long")),
+            (r#""""#, Err("not_digits")),
+            (r#""4-2""#, Err("not_digits")),
+            (r#""٤٢""#, Err("not_digits")),
+            ("-4", Err("not_digits")),
+            ("4.0", Err("not_digits")),
+            ("4e1", Err("not_digits")),
+            ("true", Err("not_digits")),
+        ];
+        for (json, expected) in rows {
+            let read = digits(&raw(json), 5).map_err(|flaw| flaw.code);
+            assert_eq!(read.as_deref(), expected.as_ref().map(|text| *text), "{json}");
+        }
+    }
 
     fn faults_of(fields: Fields<'_>) -> Vec<(String, &'static str)> {
         let faults = fields.finish().err().unwrap_or_default();
@@ -336,6 +471,25 @@ mod tests {
     }
 
     #[test]
+    fn faults_within_arrays_carry_their_place() {
+        let json = br#"{"a": [{"b": true}, 5, {"b": 1}], "n": null, "o": {}, "long": [1, 2, 3]}"#;
+        let mut fields = Fields::parse(json).unwrap();
+        let mut read = |name: &str, len_max| {
+            fields.nullable_objects(name, len_max, |_, inner| inner.optional("b", boolean))
+        };
+        assert_eq!(read("a", 3), Some(Some(vec![Some(true), None])));
+        assert_eq!(read("n", 3), Some(None));
+        assert_eq!((read("absent", 3), read("o", 3), read("long", 2)), (None, None, None));
+        let expected = [
+            ("a.1", "not_an_object"),
+            ("a.2.b", "not_a_boolean"),
+            ("o", "not_an_array"),
+            ("long", "too_many"),
+        ];
+        assert_eq!(faults_of(fields), expected.map(|(name, code)| (name.to_owned(), code)));
+    }
+
+    #[test]
     fn references_are_objects_with_an_id() {
         let id = "0190a000-0000-7000-8000-000000000001";
         let rows = [
@@ -357,7 +511,12 @@ mod tests {
         let value: &RawValue = serde_json::from_str("\"\u{e9}\u{e9}\u{e9}\"").unwrap();
         assert!(short_text(value, 3).is_ok());
         assert_eq!(short_text(value, 2).unwrap_err().code, "too_long");
-        let blank: &RawValue = serde_json::from_str("\" \\n\"").unwrap();
+        let blank: &RawValue = serde_json::from_str("\" \u{3000}\"").unwrap();
         assert_eq!(non_blank_text(blank).unwrap_err().code, "blank");
+        for json in [r#""a\u0000""#, r#""a\tb""#, r#""\u001b[1m""#, r#""\u0085""#] {
+            let value: &RawValue = serde_json::from_str(json).unwrap();
+            assert_eq!(short_text(value, 9).unwrap_err().code, "control_character", "{json}");
+            assert_eq!(non_blank_text(value).unwrap_err().code, "control_character", "{json}");
+        }
     }
 }

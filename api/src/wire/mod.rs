@@ -6,6 +6,8 @@
 pub mod address;
 pub mod amount;
 pub mod currency;
+pub mod disposition;
+pub mod email;
 pub mod explanation;
 pub mod fault;
 pub mod fields;
@@ -14,3 +16,4 @@ pub mod query;
 pub mod reference;
 pub mod time;
 pub mod urls;
+pub mod xml;

@@ -4,6 +4,7 @@
 use cardswitch_engine::limits;
 use cardswitch_engine::store::query::{Listed, Order, Page};
 use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
 
 use super::fault::Flaw;
 use super::query::Query;
@@ -13,7 +14,7 @@ use super::urls::Urls;
 const LIMIT_DEFAULT: usize = 10;
 
 /// A list as responses show it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Listing<T> {
     /// How many rows there are on all pages.
     pub count: u64,
@@ -23,6 +24,25 @@ pub struct Listing<T> {
     pub previous: Option<String>,
     /// The rows of this page.
     pub results: Vec<T>,
+}
+
+/// The parameters that every list takes.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct PageParameters {
+    /// How many rows a page has; more than 1000 count as 1000.
+    #[param(minimum = 0, default = 10)]
+    pub limit: Option<u64>,
+    /// How many rows are left out before it.
+    #[param(minimum = 0, default = 0)]
+    pub offset: Option<u64>,
+    /// Made at this time or after it.
+    pub created_after: Option<String>,
+    /// Made before this time.
+    pub created_before: Option<String>,
+    /// By what the list is ordered; `-` for the newest first.
+    #[param(pattern = "^-?created_at$", default = "-created_at")]
+    pub ordering: Option<String>,
 }
 
 /// Where a list was asked for: what the addresses of its other pages are made of.

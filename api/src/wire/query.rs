@@ -57,6 +57,12 @@ impl Query {
         self.parsed(name, time::parse_date, time::not_a_date)
     }
 
+    /// Whether something is asked for: `true` or `false`; not where it is absent.
+    pub fn flag(&mut self, name: &str) -> bool {
+        let flaw = || Flaw::new("not_a_boolean", "must be true or false");
+        self.parsed(name, |text| text.parse().ok(), flaw).unwrap_or(false)
+    }
+
     /// A whole number of zero or more; one beyond `usize` counts as its largest value.
     pub fn whole_number(&mut self, name: &str) -> Option<usize> {
         self.parsed(name, parse_whole_number, || {
@@ -98,6 +104,25 @@ mod tests {
             assert_eq!(query.whole_number("limit"), expected, "{text}");
             assert_eq!(query.finish().is_ok(), expected.is_some(), "{text}");
         }
+    }
+
+    #[test]
+    fn flags_are_true_or_false() {
+        let rows = [
+            ("true", Some(true)),
+            ("false", Some(false)),
+            ("", Some(false)),
+            ("True", None),
+            ("1", None),
+            ("yes", None),
+            ("null", None),
+        ];
+        for (text, expected) in rows {
+            let mut query = Query::new(vec![("exclude_declines".into(), text.into())]);
+            assert_eq!(query.flag("exclude_declines"), expected.unwrap_or(false), "{text}");
+            assert_eq!(query.finish().is_ok(), expected.is_some(), "{text}");
+        }
+        assert!(!Query::default().flag("exclude_declines"));
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! Reference objects: how other resources are embedded. Source: spec "Reference objects".
 
-use cardswitch_engine::domain::card::{CardState, SuspensionReason};
+use cardswitch_engine::domain::card::{CardState, DimensionKind, SuspensionReason};
+use cardswitch_engine::domain::dimension::Dimension;
 use cardswitch_engine::domain::member::Member;
 use serde::Serialize;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::urls::Urls;
+use crate::openapi::words;
 
 /// A member within another object.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct MemberReference {
     /// Its id.
     pub id: Uuid,
@@ -37,7 +40,7 @@ impl MemberReference {
 }
 
 /// A category, department, label or location within another object.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct DimensionReference {
     /// Its id.
     pub id: Uuid,
@@ -49,22 +52,58 @@ pub struct DimensionReference {
     pub name: String,
 }
 
+impl DimensionReference {
+    /// The reference to a category, department, label or location.
+    #[must_use]
+    pub fn new(dimension: &Dimension, urls: &Urls) -> Self {
+        Self {
+            id: dimension.id.0,
+            url: urls.object(plural_of(dimension.kind), dimension.id.0),
+            code: dimension.code.clone(),
+            name: dimension.name.clone(),
+        }
+    }
+}
+
+/// What a kind of dimension is called in addresses.
+#[must_use]
+pub const fn plural_of(kind: DimensionKind) -> &'static str {
+    match kind {
+        DimensionKind::Category => "categories",
+        DimensionKind::Department => "departments",
+        DimensionKind::Label => "labels",
+        DimensionKind::Location => "locations",
+    }
+}
+
 /// The fields that hold dimensions, in the order of `DimensionKind::ALL`.
 pub const DIMENSION_FIELDS: [&str; 4] = ["category", "department", "label", "location"];
 
 /// A card within another object.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
 pub struct CardReference {
     /// Its id.
     pub id: Uuid,
     /// Where it is found.
     pub url: String,
     /// Its state.
+    #[schema(value_type = words::CardState)]
     pub state: &'static str,
     /// Shown above it.
     pub description: String,
     /// The last four digits of its number.
     pub last_four: String,
+}
+
+/// A shared link within its card. Source: spec "Card", shared_link.
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
+pub struct SharedLinkReference {
+    /// Its id.
+    pub id: Uuid,
+    /// Where it is found.
+    pub url: String,
+    /// What anyone needs to see the card.
+    pub link: String,
 }
 
 /// A card's state as text. Source: spec "States and transitions".

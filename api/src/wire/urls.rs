@@ -1,18 +1,32 @@
-//! The addresses of objects, built from the configured base URL.
+//! The addresses of objects and of pages for people, built from the configured URLs.
 
 use uuid::Uuid;
 
-/// Builds addresses below one base URL.
+/// Builds addresses below the base URL and that of the site.
 #[derive(Clone, Debug)]
 pub struct Urls {
     base: String,
+    app: String,
 }
 
 impl Urls {
-    /// Addresses below `base`, with or without a slash at its end.
+    /// Addresses below `base`, with or without a slash at its end; the site is there too.
     #[must_use]
     pub fn new(base: &str) -> Self {
-        Self { base: base.trim_end_matches('/').to_owned() }
+        Self::with_app(base, base)
+    }
+
+    /// Addresses below `base`, and `app` for the site.
+    #[must_use]
+    pub fn with_app(base: &str, app: &str) -> Self {
+        let trimmed = |url: &str| url.trim_end_matches('/').to_owned();
+        Self { base: trimmed(base), app: trimmed(app) }
+    }
+
+    /// The address of the page that shows a shared card. Source: spec "Shared link", link.
+    #[must_use]
+    pub fn shared_link(&self, key: &str) -> String {
+        format!("{}/s/{key}", self.app)
     }
 
     /// The address of an object of the resource `plural`.
@@ -38,5 +52,15 @@ mod tests {
             let url = Urls::new(base).object("cards", Uuid::nil());
             assert_eq!(url, "http://localhost:8080/v1/cards/00000000-0000-0000-0000-000000000000");
         }
+    }
+
+    #[test]
+    fn shared_links_lead_to_the_site() {
+        let urls = Urls::with_app("http://localhost:8080", "https://cards.example.com/");
+        assert_eq!(urls.shared_link("k"), "https://cards.example.com/s/k");
+        assert_eq!(
+            Urls::new("http://localhost:8080").shared_link("k"),
+            "http://localhost:8080/s/k"
+        );
     }
 }

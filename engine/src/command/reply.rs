@@ -206,4 +206,44 @@ pub enum Rejection {
     KeyTaken,
     /// The company has used as many idempotency keys in a day as are kept.
     TooManyKeys,
+    /// Cards made at once have more text than one record takes.
+    CardsTooLong,
+    /// No such shared link in the caller's company.
+    SharedLinkNotFound,
+    /// A card has no room for another shared link.
+    TooManySharedLinks,
+    /// A deleted member changes no more.
+    MemberDeleted,
+    /// Another member of the company has this code.
+    MemberCodeTaken,
+    /// Without this member nobody would administer the company.
+    LastAdministrator,
+    /// The member holds as many cards as one may.
+    TooManyCards,
+    /// What follows from the change is more than one record takes.
+    TooMuchAtOnce,
+    /// No such requisition in the caller's company.
+    RequisitionNotFound,
+    /// A requisition changes no more once it was approved, denied or taken back.
+    RequisitionDecided,
+    /// The requisition's end_time is past.
+    RequisitionEnded,
+    /// No such administrator or reviewer in the caller's company.
+    ReviewerNotFound,
+    /// The member has as many pending requisitions as one may.
+    TooManyRequisitions,
+    /// No category, department, label or location of the company has the id that was asked for.
+    DimensionGone,
+    /// Another one of the company and kind has this code.
+    DimensionCodeTaken,
+    /// No such parent of the company and kind.
+    ParentNotFound,
+    /// The parent stands below what is to stand below it.
+    ParentCycle,
+    /// The tree would have more levels than it may.
+    TreeTooDeep,
+    /// One parent would have more children than it may.
+    TooManyChildren,
+    /// No such transaction.
+    TransactionNotFound,
 }

@@ -58,6 +58,12 @@ pub struct Member {
     pub created_at: Timestamp,
 }
 
+/// An e-mail address as it is compared: in any case it is the same.
+#[must_use]
+pub fn email_key(email: &str) -> String {
+    email.to_lowercase()
+}
+
 /// What an access token may do. Source: spec "Authentication", scopes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessScope {

@@ -14,6 +14,7 @@ use crate::domain::business_date::DayWindow;
 use crate::domain::card::{CardRecord, CardState};
 use crate::domain::company::{Company, CompanyState};
 use crate::domain::ids::{CardSlot, LineSeq, RecordSeq, Timestamp, TransactionSeq};
+use crate::domain::member::Member;
 use crate::domain::network_key::Fingerprint;
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 
@@ -112,10 +113,7 @@ impl ShardState {
             Effect::AccountBalances(slot, balances) => {
                 self.accounts[slot.index()].balances = *balances;
             }
-            Effect::Member(member) => {
-                self.member_by_id.insert(member.id, member.slot);
-                put_at(&mut self.members, member.slot.index(), (**member).clone());
-            }
+            Effect::Member(member) => self.apply_member(member),
             Effect::AccessToken(token) => {
                 self.tokens.insert(token.digest, (**token).clone());
             }
@@ -129,6 +127,9 @@ impl ShardState {
             }
             Effect::CardUsage(slot, usage) => {
                 self.change_card(*slot, |record| record.usage = *usage);
+                if usage.state == CardState::Terminated {
+                    self.cards.let_go(*slot);
+                }
             }
             Effect::CardAttempts(slot, attempts) => {
                 self.attempts.insert(*slot, attempts.clone());
@@ -178,6 +179,12 @@ impl ShardState {
             account: Box::new(account.clone()),
         };
         put_at(&mut self.accounts, account.slot.index(), entry);
+    }
+
+    fn apply_member(&mut self, member: &Member) {
+        self.member_by_id.insert(member.id, member.slot);
+        self.member_names.replace(self.members.get(member.slot.index()), member);
+        put_at(&mut self.members, member.slot.index(), member.clone());
     }
 
     fn apply_card_issued(&mut self, card: &IssuedCard) {

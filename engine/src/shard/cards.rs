@@ -6,13 +6,15 @@
 //! | `CardHead` | 64, one cache line | every purchase: whose card it is |
 //! | texts, packed | as long as they are | admin changes and statement lines |
 //! | three index entries | 10 to 12 each | look-ups by card number, card id, allowance id |
+//! | an entry under its holder | about 12 | admin changes: what a member holds |
 //!
 //! Nothing here decides anything; only `apply.rs` changes it.
 
+use super::held_cards::HeldCards;
 use super::index::{Growth, Index, Values, spread};
 use super::memory::{prefetch, with_huge_capacity};
 use super::texts::{TextRef, Texts, read_address, read_text, write_address, write_text};
-use crate::domain::card::{CardProfile, CardRecord, Dimensions, PanHash};
+use crate::domain::card::{CardProfile, CardRecord, CardState, Dimensions, PanHash};
 use crate::domain::ids::{
     AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp,
 };
@@ -134,6 +136,7 @@ pub struct Cards {
     by_pan: Index,
     by_id: Index,
     by_allowance: Index,
+    held: HeldCards,
     /// While a start brings cards in, they are entered in no index: see `index_restored`.
     is_restoring: bool,
 }
@@ -148,6 +151,7 @@ impl Default for Cards {
             by_pan: index(),
             by_id: index(),
             by_allowance: index(),
+            held: HeldCards::default(),
             is_restoring: false,
         }
     }
@@ -248,6 +252,7 @@ impl Cards {
             enter_pan(&mut self.by_pan, records, slot);
             enter_id(&mut self.by_id, heads, slot);
             enter_allowance(&mut self.by_allowance, heads, slot);
+            self.hold(slot);
         }
     }
 
@@ -263,7 +268,7 @@ impl Cards {
 
     /// Enters all cards that a restart has brought in into the indexes, each on a thread of its own.
     pub fn index_restored(&mut self) {
-        let Self { records, heads, by_pan, by_id, by_allowance, .. } = self;
+        let Self { records, heads, by_pan, by_id, by_allowance, held, .. } = self;
         let (records, heads) = (&*records, &*heads);
         std::thread::scope(|scope| {
             let hash_of = |slot| spread(records.at(slot).pan_hash.0);
@@ -275,6 +280,7 @@ impl Cards {
             let hash_of = |slot| hash_of_id(heads.at(slot).id.0);
             scope.spawn(move || {
                 index_all(by_id, heads.len, hash_of, |index, slot| enter_id(index, heads, slot));
+                *held = HeldCards::gather(all_held(records, heads));
             });
             let hash_of = |slot| hash_of_id(heads.at(slot).allowance_id.0);
             index_all(by_allowance, heads.len, hash_of, |index, slot| {
@@ -413,6 +419,24 @@ impl Cards {
         read_text(&mut self.texts.get(self.heads.at(slot).texts))
     }
 
+    /// The cards of a member that are not terminated, the oldest first.
+    pub(super) fn held_by(&self, member: MemberSlot) -> impl Iterator<Item = CardSlot> {
+        self.held.of(member)
+    }
+
+    /// Forgets that somebody holds a card, which is terminated now.
+    pub(super) fn let_go(&mut self, slot: CardSlot) {
+        if let Some(member) = self.heads.at(slot).assigned_to() {
+            self.held.remove(member, slot);
+        }
+    }
+
+    fn hold(&mut self, slot: CardSlot) {
+        if let Some(member) = holder_of(&self.records, &self.heads, slot) {
+            self.held.insert(member, slot);
+        }
+    }
+
     /// Puts another profile in the place of a card's own.
     pub(super) fn set_profile(&mut self, profile: &CardProfile) {
         let known = *self.heads.at(profile.slot);
@@ -421,7 +445,11 @@ impl Cards {
             "a card and its allowance keep their ids"
         );
         let head = self.pack(profile, Some(known.texts));
+        if head.assigned_to != known.assigned_to {
+            self.let_go(profile.slot);
+        }
         *self.heads.at_mut(profile.slot) = head;
+        self.hold(profile.slot);
         if self.texts.is_wasteful() {
             self.texts.compact(self.heads.chunks.iter_mut().flatten().map(|head| &mut head.texts));
         }
@@ -463,8 +491,28 @@ impl Cards {
         let indexes = [&self.by_pan, &self.by_id, &self.by_allowance];
         self.len() * (size_of::<CardRecord>() + size_of::<CardHead>())
             + indexes.iter().map(|index| index.bytes()).sum::<usize>()
+            + self.held.bytes()
             + self.texts.bytes()
     }
+}
+
+/// Who holds a card, where it is not terminated.
+fn holder_of(
+    records: &Chunks<CardRecord>,
+    heads: &Chunks<CardHead>,
+    slot: CardSlot,
+) -> Option<MemberSlot> {
+    let is_open = records.at(slot).usage.state != CardState::Terminated;
+    heads.at(slot).assigned_to().filter(|_| is_open)
+}
+
+/// Every member with every card it holds. Cost: O(cards).
+fn all_held(
+    records: &Chunks<CardRecord>,
+    heads: &Chunks<CardHead>,
+) -> impl Iterator<Item = (MemberSlot, CardSlot)> {
+    let slots = (0..records.len).filter_map(CardSlot::next_after);
+    slots.filter_map(move |slot| Some((holder_of(records, heads, slot)?, slot)))
 }
 
 fn read_dimensions(head: &CardHead, packed: &mut &[u8]) -> Dimensions {

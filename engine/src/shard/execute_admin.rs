@@ -1,13 +1,21 @@
-//! Admin changes: members, tokens, cards and allowances (companies: `execute_company`).
+//! Admin changes: tokens, cards and allowances (companies and members: files of their own).
 //!
 //! A change names things by public id together with the caller's company; what belongs to another
 //! company is not found.
 
 use super::execute::Moment;
-use super::execute_company::{create_company, set_company};
+use super::execute_cards_at_once::issue_cards;
+use super::execute_company::{create_company, set_company, set_sso};
+use super::execute_dimension::{
+    change_dimensions, check_dimensions, create_dimension, delete_dimension, tag_transaction,
+    update_dimension,
+};
+use super::execute_member::{create_member, delete_member, find_assignee, update_member};
+use super::execute_requisition::{cancel_requisition, create_requisition, update_requisition};
+use super::execute_shared_link::{create_shared_link, delete_shared_link, update_shared_link};
 use super::state::ShardState;
 use crate::command::admin::{
-    AdminCommand, AllowanceChanges, CardChanges, NewCard, NewMember, SettableCardState,
+    AdminCommand, AllowanceChanges, CardChanges, NewCard, SettableCardState,
 };
 use crate::command::effect::{Effect, IssuedCard};
 use crate::command::reply::Rejection;
@@ -18,7 +26,7 @@ use crate::domain::credential::PackedZip;
 use crate::domain::ids::{
     AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, MemberId, MemberSlot,
 };
-use crate::domain::member::{AccessToken, Member, MemberState};
+use crate::domain::member::AccessToken;
 use crate::domain::money::Minor;
 
 pub(super) fn execute_admin(
@@ -58,6 +66,9 @@ pub(super) fn execute_admin(
         }
         AdminCommand::SetPin(company, id, pin) => {
             let slot = find_card(state, *company, *id)?;
+            if state.card(slot).usage.state == CardState::Terminated {
+                return Err(Rejection::CardTerminated);
+            }
             effects.push(Effect::CardPin(slot, *pin));
             let usage = CardUsage { pin_failures: 0, ..state.card(slot).usage };
             push_usage_if_changed(state, slot, usage, effects);
@@ -67,6 +78,36 @@ pub(super) fn execute_admin(
             let slot = find_allowance(state, *company, *id)?;
             update_allowance(state, moment, slot, changes, effects)
         }
+        AdminCommand::IssueCards(cards) => issue_cards(state, moment, cards, effects),
+        AdminCommand::SetCompanySso(id, sso) => set_sso(state, *id, sso.as_ref(), effects),
+        AdminCommand::CreateSharedLink(new) => create_shared_link(state, moment, new, effects),
+        AdminCommand::UpdateSharedLink(company, id, changes) => {
+            update_shared_link(state, *company, *id, changes, effects)
+        }
+        AdminCommand::DeleteSharedLink(company, id) => {
+            delete_shared_link(state, *company, *id, effects)
+        }
+        AdminCommand::UpdateMember(company, id, changes) => {
+            update_member(state, moment, (*company, *id), changes, effects)
+        }
+        AdminCommand::DeleteMember(company, id) => {
+            delete_member(state, moment, (*company, *id), effects)
+        }
+        AdminCommand::CreateRequisition(new) => create_requisition(state, moment, new, effects),
+        AdminCommand::UpdateRequisition(company, id, changes) => {
+            update_requisition(state, moment, (*company, *id), changes, effects)
+        }
+        AdminCommand::CancelRequisition(company, id) => {
+            cancel_requisition(state, (*company, *id), effects)
+        }
+        AdminCommand::CreateDimension(new) => create_dimension(state, moment, new, effects),
+        AdminCommand::UpdateDimension(named, changes) => {
+            update_dimension(state, named, changes, effects)
+        }
+        AdminCommand::DeleteDimension(named) => delete_dimension(state, named, effects),
+        AdminCommand::TagTransaction(company, seq, changes) => {
+            tag_transaction(state, *company, *seq, changes, effects)
+        }
     }
 }
 
@@ -74,7 +115,11 @@ pub(super) fn find_company(state: &ShardState, id: CompanyId) -> Result<CompanyS
     state.company_by_id.get(&id).copied().ok_or(Rejection::CompanyNotFound)
 }
 
-fn find_card(state: &ShardState, company: CompanyId, id: CardId) -> Result<CardSlot, Rejection> {
+pub(super) fn find_card(
+    state: &ShardState,
+    company: CompanyId,
+    id: CardId,
+) -> Result<CardSlot, Rejection> {
     let company = find_company(state, company)?;
     let slot = state.cards.find_by_id(id);
     slot.filter(|slot| state.cards.head(*slot).company == company).ok_or(Rejection::CardNotFound)
@@ -91,19 +136,6 @@ fn find_allowance(
         .ok_or(Rejection::AllowanceNotFound)
 }
 
-fn find_member(
-    state: &ShardState,
-    company: CompanySlot,
-    id: MemberId,
-) -> Result<MemberSlot, Rejection> {
-    let slot = state.member_by_id.get(&id).copied();
-    let is_theirs = |slot: &MemberSlot| {
-        let member = &state.members[slot.index()];
-        member.company == company && member.state == MemberState::Active
-    };
-    slot.filter(is_theirs).ok_or(Rejection::MemberNotFound)
-}
-
 /// Takes over what is wanted, where anything is.
 pub(super) fn replace<T: Clone>(current: &mut T, wanted: &Option<T>) {
     if let Some(wanted) = wanted {
@@ -111,42 +143,24 @@ pub(super) fn replace<T: Clone>(current: &mut T, wanted: &Option<T>) {
     }
 }
 
-fn create_member(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    new: &NewMember,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let company = find_company(state, new.company)?;
-    if state.member_by_id.contains_key(&new.id) {
-        return Err(Rejection::IdTaken);
-    }
-    if state.is_email_taken(company, &new.email) {
-        return Err(Rejection::EmailTaken);
-    }
-    effects.push(Effect::Member(Box::new(Member {
-        slot: MemberSlot::next_after(state.members.len()).ok_or(Rejection::Full)?,
-        id: new.id,
-        company,
-        first_name: new.first_name.clone(),
-        last_name: new.last_name.clone(),
-        email: new.email.clone(),
-        role: new.role,
-        code: None,
-        state: MemberState::Active,
-        dimensions: [None; 4],
-        password_hash: new.password_hash.clone(),
-        created_at: moment.at,
-    })));
-    Ok(())
-}
-
-fn issue_card(
+pub(super) fn issue_card(
     state: &ShardState,
     moment: &Moment<'_>,
     new: &NewCard,
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
+    let slot = CardSlot::next_after(state.cards.len()).ok_or(Rejection::Full)?;
+    effects.push(Effect::CardIssued(Box::new(issued_card(state, moment, new, slot)?)));
+    Ok(())
+}
+
+/// The card that is made at `slot`. Errors: it cannot be.
+pub(super) fn issued_card(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewCard,
+    slot: CardSlot,
+) -> Result<IssuedCard, Rejection> {
     let company = find_company(state, new.company)?;
     if state.cards.find_by_id(new.id).is_some()
         || state.cards.find_by_allowance(new.allowance_id).is_some()
@@ -157,14 +171,11 @@ fn issue_card(
         return Err(Rejection::CardNumberTaken);
     }
     check_terms(&new.terms)?;
-    if new.dimensions.iter().any(Option::is_some) {
-        return Err(Rejection::DimensionNotFound);
-    }
-    let assigned_to = new.assigned_to.map(|id| find_member(state, company, id)).transpose()?;
+    check_dimensions(state, company, &new.dimensions)?;
+    let assigned_to = new.assigned_to.map(|id| find_assignee(state, company, id)).transpose()?;
     let account = account_of(state, company).ok_or(Rejection::CompanyNotFound)?;
-    let slot = CardSlot::next_after(state.cards.len()).ok_or(Rejection::Full)?;
     let today = state.day_at(company, moment.at).date;
-    effects.push(Effect::CardIssued(Box::new(IssuedCard {
+    Ok(IssuedCard {
         profile: CardProfile {
             slot,
             id: new.id,
@@ -182,8 +193,7 @@ fn issue_card(
         },
         record: record_of_new_card(new, account, today),
         sealed_pan: new.sealed_pan.clone(),
-    })));
-    Ok(())
+    })
 }
 
 /// Limits are amounts, or `Minor::UNLIMITED`. Errors: `OutOfBounds`.
@@ -236,17 +246,10 @@ fn update_card(
     let known = state.cards.profile(slot);
     let mut profile = known.clone();
     replace(&mut profile.description, &changes.description);
-    if let Some(member) = changes.assigned_to {
-        profile.assigned_to =
-            member.map(|id| find_member(state, profile.company, id)).transpose()?;
+    if let Some(wanted) = changes.assigned_to {
+        profile.assigned_to = assignee_of(state, &profile, wanted)?;
     }
-    for (current, wanted) in profile.dimensions.iter_mut().zip(changes.dimensions) {
-        match wanted {
-            Some(Some(_)) => return Err(Rejection::DimensionNotFound),
-            Some(None) => *current = None,
-            None => {}
-        }
-    }
+    change_dimensions(state, profile.company, &mut profile.dimensions, &changes.dimensions)?;
     if let Some(address) = &changes.billing_address {
         profile.billing_address.clone_from(address);
         let company = &state.company(profile.company).company;
@@ -261,6 +264,23 @@ fn update_card(
         effects.push(Effect::CardProfile(Box::new(profile)));
     }
     Ok(())
+}
+
+/// Who holds a card after somebody gives it away. A terminated card stays with its last holder:
+/// what still clears on it is theirs.
+fn assignee_of(
+    state: &ShardState,
+    profile: &CardProfile,
+    wanted: Option<MemberId>,
+) -> Result<Option<MemberSlot>, Rejection> {
+    let holder = profile.assigned_to.map(|slot| state.members[slot.index()].id);
+    if wanted == holder {
+        return Ok(profile.assigned_to);
+    }
+    if state.card(profile.slot).usage.state == CardState::Terminated {
+        return Err(Rejection::CardTerminated);
+    }
+    wanted.map(|id| find_assignee(state, profile.company, id)).transpose()
 }
 
 /// A card's usage after somebody opens or closes it. Source: spec "States and transitions".
@@ -295,7 +315,7 @@ fn usage_in_state(
     Ok(usage)
 }
 
-fn terminate_card(state: &ShardState, slot: CardSlot, effects: &mut Vec<Effect>) {
+pub(super) fn terminate_card(state: &ShardState, slot: CardSlot, effects: &mut Vec<Effect>) {
     let mut usage = state.card(slot).usage;
     usage.state = CardState::Terminated;
     usage.suspension = SuspensionReason::None;

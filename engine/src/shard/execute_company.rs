@@ -9,7 +9,7 @@ use crate::command::reply::Rejection;
 use crate::decision::RuleSet;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::business_date::DayWindow;
-use crate::domain::company::{Company, CompanyState};
+use crate::domain::company::{Company, CompanyState, SingleSignOn};
 use crate::domain::ids::{AccountSlot, CompanyId, CompanySlot, LineSeq, TransactionSeq};
 use crate::domain::money::Minor;
 use crate::domain::network_key::NetworkTrace;
@@ -184,6 +184,20 @@ pub(super) fn set_company(
         if account != entry.account {
             effects.push(Effect::Account(account));
         }
+    }
+    Ok(())
+}
+
+/// Sets or clears single sign-on. Source: spec "Company", sso.
+pub(super) fn set_sso(
+    state: &ShardState,
+    id: CompanyId,
+    sso: Option<&SingleSignOn>,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let slot = find_company(state, id)?;
+    if state.organization.sso.get(&slot) != sso {
+        effects.push(Effect::CompanySso(slot, sso.cloned().map(Box::new)));
     }
     Ok(())
 }

@@ -12,10 +12,11 @@ use crate::domain::card::DimensionKind;
 use crate::domain::company::SingleSignOn;
 use crate::domain::dimension::Dimension;
 use crate::domain::ids::{
-    CardSlot, CompanySlot, DimensionId, DimensionSlot, RequisitionId, RequisitionSlot,
+    CardSlot, CompanySlot, DimensionId, DimensionSlot, MemberSlot, RequisitionId, RequisitionSlot,
     SharedLinkId, SharedLinkSlot, Timestamp,
 };
 use crate::domain::keyed_answer::{KeyedAnswer, KeyedContent, OWNER_BYTES, owner_of};
+use crate::domain::member::email_key;
 use crate::domain::requisition::{Requisition, RequisitionStatus};
 use crate::domain::shared_link::SharedLink;
 
@@ -29,12 +30,18 @@ pub(super) struct Organization {
     pub(super) dimension_by_id: HashMap<DimensionId, DimensionSlot>,
     /// Codes of those that are not deleted.
     pub(super) dimension_codes: BTreeMap<DimensionCode, DimensionSlot>,
+    /// Parents, each with its children.
+    pub(super) dimension_children: BTreeSet<(DimensionSlot, DimensionSlot)>,
     pub(super) links: Vec<SharedLink>,
     pub(super) link_by_id: HashMap<SharedLinkId, SharedLinkSlot>,
     /// Those that are not deleted.
     pub(super) links_of_card: BTreeMap<CardSlot, BTreeSet<SharedLinkSlot>>,
+    /// Those that are not deleted, by the address they were sent to.
+    links_by_email: BTreeSet<(CompanySlot, String, SharedLinkSlot)>,
     pub(super) requisitions: Vec<Requisition>,
     pub(super) requisition_by_id: HashMap<RequisitionId, RequisitionSlot>,
+    /// Those that are pending, by who asks.
+    pending_requisitions: BTreeSet<(MemberSlot, RequisitionSlot)>,
     /// The newest approved one that a card fulfils.
     pub(super) requisition_of_card: BTreeMap<CardSlot, RequisitionSlot>,
     pub(super) sso: BTreeMap<CompanySlot, SingleSignOn>,
@@ -56,6 +63,13 @@ impl Organization {
         if let Some(code) = dimension.code.clone().filter(|_| !dimension.is_deleted) {
             self.dimension_codes.insert((company, kind, code), slot);
         }
+        let before = self.dimensions.get(slot.index());
+        if let Some(parent) = before.and_then(|before| before.parent) {
+            self.dimension_children.remove(&(parent, slot));
+        }
+        if let Some(parent) = dimension.parent.filter(|_| !dimension.is_deleted) {
+            self.dimension_children.insert((parent, slot));
+        }
         put_at(&mut self.dimensions, slot.index(), dimension.clone());
     }
 
@@ -70,11 +84,21 @@ impl Organization {
         if of_card.is_empty() {
             self.links_of_card.remove(&link.card);
         }
+        if let Some(key) = self.links.get(link.slot.index()).and_then(recipient_key) {
+            self.links_by_email.remove(&key);
+        }
+        self.links_by_email.extend(recipient_key(link).filter(|_| !link.is_deleted));
         put_at(&mut self.links, link.slot.index(), link.clone());
     }
 
     pub(super) fn apply_requisition(&mut self, requisition: &Requisition) {
         self.requisition_by_id.insert(requisition.id, requisition.slot);
+        let key = (requisition.member, requisition.slot);
+        if requisition.status == RequisitionStatus::Pending {
+            self.pending_requisitions.insert(key);
+        } else {
+            self.pending_requisitions.remove(&key);
+        }
         let is_approved = requisition.status == RequisitionStatus::Approved;
         if let Some(card) = requisition.card.filter(|_| is_approved) {
             let newest = self.requisition_of_card.entry(card).or_insert(requisition.slot);
@@ -83,12 +107,37 @@ impl Organization {
         put_at(&mut self.requisitions, requisition.slot.index(), requisition.clone());
     }
 
+    /// The links, not deleted ones, that were sent to an address, in whatever case.
+    pub(super) fn links_sent_to(
+        &self,
+        company: CompanySlot,
+        email: &str,
+    ) -> impl Iterator<Item = SharedLinkSlot> {
+        let key = |slot| (company, email_key(email), SharedLinkSlot(slot));
+        self.links_by_email.range(key(0)..=key(u32::MAX)).map(|(_, _, slot)| *slot)
+    }
+
+    /// What a member asks for and nobody has decided.
+    pub(super) fn pending_requisitions_of(
+        &self,
+        member: MemberSlot,
+    ) -> impl Iterator<Item = RequisitionSlot> {
+        let key = |slot| (member, RequisitionSlot(slot));
+        self.pending_requisitions.range(key(0)..=key(u32::MAX)).map(|(_, slot)| *slot)
+    }
+
     pub(super) fn apply_sso(&mut self, company: CompanySlot, sso: Option<&SingleSignOn>) {
         match sso {
             Some(sso) => self.sso.insert(company, sso.clone()),
             None => self.sso.remove(&company),
         };
     }
+}
+
+/// Whose link it is, to whom it was sent, and which.
+fn recipient_key(link: &SharedLink) -> Option<(CompanySlot, String, SharedLinkSlot)> {
+    let recipient = link.recipient.as_ref()?;
+    Some((link.company, email_key(&recipient.email), link.slot))
 }
 
 /// Which request an idempotency key was used for.
@@ -112,13 +161,11 @@ pub(super) struct KeyedAnswers {
 
 impl KeyedAnswers {
     /// What a key was used for.
-    #[cfg(test)]
     pub(super) fn get(&self, key: &[u8; 32]) -> Option<&KeyUse> {
         self.uses.get(key)
     }
 
     /// How many keys there are.
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.uses.len()
     }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::cards::Cards;
 use super::duplicates::{AnswerPlace, Comparison, EarlyReversals, Known, Messages, Newest};
+use super::member_names::MemberNames;
 use super::organization::Organization;
 use super::recall::Caching;
 use super::timers::Timers;
@@ -62,6 +63,7 @@ pub struct ShardState {
     pub(super) companies: Vec<CompanyEntry>,
     pub(super) accounts: Vec<AccountEntry>,
     pub(super) members: Vec<Member>,
+    pub(super) member_names: MemberNames,
     /// The first instant at which the day of any company is over.
     pub(super) days_end_at: Timestamp,
     pub(super) cards: Cards,
@@ -239,15 +241,6 @@ impl ShardState {
         cycles.into_iter().flat_map(|(residue, cycles)| {
             let seq = move |cycle| TransactionSeq(cycle * AUTHORIZATION_ID_COUNT + residue);
             (0..=cycles).rev().map(seq)
-        })
-    }
-
-    /// The e-mail addresses of a company's members are unique while they are not deleted.
-    pub(super) fn is_email_taken(&self, company: CompanySlot, email: &str) -> bool {
-        self.members.iter().any(|member| {
-            member.company == company
-                && member.state != MemberState::Deleted
-                && member.email.eq_ignore_ascii_case(email)
         })
     }
 

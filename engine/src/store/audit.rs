@@ -42,8 +42,9 @@ impl AuditFigure {
 }
 
 impl Snapshot {
-    /// Adds up every sum again: a handful of figures for each account, and one for each card or
-    /// transaction that differs, up to `limits::AUDIT_DETAILS_MAX` of a kind.
+    /// Adds up every sum again, and proves the lists that follow from rows: a handful of figures for
+    /// each account, and one for each card or transaction that differs, up to
+    /// `limits::AUDIT_DETAILS_MAX` of a kind.
     /// Errors: a row, block or run that is not as it was written.
     /// Cost: O(all rows), once more over postings and line numbers for each `WINDOW_LEN` of them.
     pub fn audit(&self) -> Result<Vec<AuditFigure>, StoreError> {
@@ -56,6 +57,7 @@ impl Snapshot {
         audit.add_postings(self)?;
         audit.add_transactions(self)?;
         let mut figures = self.audit_counts(&audit)?;
+        figures.extend(self.audit_lists()?);
         for (slot, tally) in &audit.accounts {
             tally.report(*slot, &mut figures);
         }

@@ -9,6 +9,7 @@
 //! What must not live here: rules, choices, the meaning of a state.
 
 mod audit;
+mod audit_lists;
 mod blocks;
 mod checkpoint;
 mod error;
@@ -19,6 +20,7 @@ pub mod query;
 mod restore;
 mod rows;
 mod runs;
+mod sets;
 mod tables;
 mod watermark;
 mod writing_back;
@@ -267,8 +269,8 @@ impl Store {
 
     /// Adds what tables of an older version lack, in one durable commit.
     fn bring_up_to_date(&self) -> Result<(), StoreError> {
+        let read_txn = self.database.begin_read()?;
         let found = {
-            let read_txn = self.database.begin_read()?;
             let meta = read_txn.open_table(META)?;
             u32::from_le_bytes(query::meta_bytes(&meta, META_FORMAT)?)
         };
@@ -279,6 +281,9 @@ impl Store {
         write_txn.set_quick_repair(true);
         tables::create_all(&write_txn)?;
         project::list_all_members(&write_txn)?;
+        let commit = commit_of(&read_txn)?;
+        let rows = Snapshot::new(read_txn, Arc::new(Numbers::none_at(commit)));
+        sets::rebuild(&write_txn, &rows)?;
         let format = STORE_FORMAT.to_le_bytes();
         write_txn.open_table(META)?.insert(META_FORMAT, format.as_slice())?;
         write_txn.commit()?;

@@ -42,6 +42,7 @@
 //! | member_requisitions | member, slot | - |
 //! | card_requisitions | card, slot | -; of the card that fulfils it |
 //! | tag_moves | dimension, transaction sequence | whether it was put on by hand, or taken off |
+//! | state_pages | company, class, level, number | transactions and cards by their state: see `sets` |
 //! | run_chunks, run_lists | | lists of transactions and lines, network keys: see `runs` |
 //!
 //! The mark of a transaction's row in its block says that its record moved what was requested from
@@ -57,6 +58,7 @@ use redb::{Key, TableDefinition};
 use super::blocks::BlockTable;
 use super::error::StoreError;
 use super::runs::{self, RunKind};
+use super::sets::SetKey;
 use crate::command::effect::{NetworkLogEntry, RememberedAnswer};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::card::Dimensions;
@@ -186,6 +188,7 @@ indexes! {
     MEMBER_REQUISITIONS: (u32, u32) => () = "member_requisitions";
     CARD_REQUISITIONS: (u32, u32) => () = "card_requisitions";
     TAG_MOVES: (u128, u64) => bool = "tag_moves";
+    STATE_PAGES: SetKey => &[u8] = "state_pages";
 }
 
 pub(super) const TRANSACTION_BLOCKS: BlockTable = TableDefinition::new("transaction_blocks");

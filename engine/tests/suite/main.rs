@@ -1,8 +1,10 @@
 //! The engine as a whole, through its public face.
 //!
 //! `model` checks the shard against a slow, obvious reference; `replay` folds what it journaled
-//! again, from records and from tables; `keyed` is about idempotency keys; `money` keeps the stories of found bugs; `running` drives
-//! the engine with all its threads; `shrink` makes failing programs small. Random tests print their seed; `CARDSWITCH_SEED` repeats one
+//! again, from records and from tables; `money` keeps the stories of found bugs; `running` drives
+//! the engine with all its threads; `members`, `requisitions`, `dimensions`, `shared_links` and
+//! `keyed` are the tables of their rules; `shrink` makes failing programs small. Random tests print
+//! their seed; `CARDSWITCH_SEED` repeats one
 //! and `CARDSWITCH_MODEL_STEPS` makes them longer.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is missing")]
@@ -12,17 +14,22 @@
 
 mod bounded;
 mod calendar;
+mod cards_at_once;
 mod desk;
+mod dimensions;
 mod driver;
 mod faults;
 mod keyed;
+mod members;
 mod model;
 mod model_tests;
 mod money;
 mod names;
 mod recalled;
 mod replay;
+mod requisitions;
 mod rng;
 mod running;
+mod shared_links;
 mod shrink;
 mod workload;

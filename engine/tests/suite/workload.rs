@@ -2,8 +2,9 @@
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::{
-    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, NewAccount, NewCard, NewCompany,
-    NewMember, SettableCardState,
+    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, MemberChanges, NewAccount,
+    NewCard, NewCompany, NewMember, NewRequisition, RequisitionChanges, Review, SettableCardState,
+    Verdict,
 };
 use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::network::{
@@ -20,7 +21,7 @@ use cardswitch_engine::domain::credential::{
     CvvCheck, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials,
 };
 use cardswitch_engine::domain::ids::{
-    AccountId, AllowanceId, CardId, CompanyId, MemberId, Timestamp, TransactionSeq,
+    AccountId, AllowanceId, CardId, CompanyId, MemberId, RequisitionId, Timestamp, TransactionSeq,
 };
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::member::MemberRole;
@@ -56,9 +57,12 @@ fn account_id(company: u64) -> AccountId {
     AccountId(Uuid::from_u64_pair(3, company))
 }
 
-fn member_id(company: u64) -> MemberId {
-    MemberId(Uuid::from_u64_pair(2, company))
+fn member_id(number: u64) -> MemberId {
+    MemberId(Uuid::from_u64_pair(2, number))
 }
+
+/// The first members of each company; a company's number is that of its first one.
+const MEMBERS_AT_FIRST: u64 = 3;
 
 pub(crate) fn admin(command: AdminCommand) -> Command {
     Command::Admin(Box::new(command))
@@ -143,6 +147,8 @@ pub(crate) struct Workload {
     pub(crate) at: i64,
     marks: u64,
     cards: u64,
+    members: u64,
+    requisitions: u64,
     /// The mark of the last reversal whose purchase had not come.
     early_mark: u64,
     /// A card that is tried again and again in a short time, and how often still.
@@ -157,6 +163,8 @@ impl Workload {
             at: START,
             marks: 0,
             cards: 0,
+            members: 0,
+            requisitions: 0,
             early_mark: EARLY,
             burst: None,
             requests: Vec::new(),
@@ -174,15 +182,10 @@ impl Workload {
                 company.velocity = VelocityLimits { per_minute: 4, per_hour: 25 };
             }
             commands.push(admin(AdminCommand::CreateCompany(company)));
-            commands.push(admin(AdminCommand::CreateMember(NewMember {
-                id: member_id(number),
-                company: company_id(number),
-                first_name: "Ada".to_owned(),
-                last_name: "Lovelace".to_owned(),
-                email: format!("ada@{number}.example"),
-                role: MemberRole::Member,
-                password_hash: None,
-            })));
+            for _ in 0..MEMBERS_AT_FIRST {
+                let member = self.draw_member(number);
+                commands.push(admin(AdminCommand::CreateMember(member)));
+            }
             for _ in 0..CARDS_PER_COMPANY {
                 let card = self.draw_card(number);
                 commands.push(admin(AdminCommand::IssueCard(card)));
@@ -636,6 +639,16 @@ impl Workload {
             75..83 => AdminCommand::SetPin(company, id, PinVerifier(self.rng.below(500))),
             83..90 => AdminCommand::SetCompany(company, self.draw_company_changes()),
             90 => AdminCommand::SetNetworkKey([self.rng.below(256) as u8; 32]),
+            91 => {
+                let company = self.rng.below(3);
+                let mut cards = vec![self.draw_card(company), self.draw_card(company)];
+                if self.rng.chance(20) {
+                    cards[1].pan_hash = card.pan;
+                }
+                AdminCommand::IssueCards(cards)
+            }
+            92..94 => self.draw_member_command(company),
+            94..96 => self.draw_requisition_command(model, id),
             _ => {
                 let company = self.rng.below(3);
                 let mut new = self.draw_card(company);
@@ -648,6 +661,102 @@ impl Workload {
                 AdminCommand::IssueCard(new)
             }
         })
+    }
+
+    /// One of the first members of a company, or anybody.
+    fn pick_member(&mut self, company: u64) -> MemberId {
+        let number = if self.rng.chance(85) {
+            company * MEMBERS_AT_FIRST + self.rng.below(MEMBERS_AT_FIRST)
+        } else {
+            self.rng.below(self.members + 1)
+        };
+        member_id(number)
+    }
+
+    fn draw_member(&mut self, company: u64) -> NewMember {
+        let number = self.members;
+        self.members += 1;
+        let email =
+            format!("ada{}@{company}.example", if number.is_multiple_of(4) { 0 } else { number });
+        let roles = [MemberRole::Member, MemberRole::Administrator, MemberRole::Reviewer];
+        NewMember {
+            id: member_id(number),
+            company: company_id(company),
+            first_name: "Ada".to_owned(),
+            last_name: "Lovelace".to_owned(),
+            email: if self.rng.chance(50) { email.to_uppercase() } else { email },
+            role: roles[number as usize % roles.len()],
+            code: self.rng.chance(30).then(|| format!("{:03}", self.rng.below(20))),
+            dimensions: [None; 4],
+            password_hash: None,
+        }
+    }
+
+    fn draw_member_command(&mut self, company: CompanyId) -> AdminCommand {
+        let number = self.rng.below(3);
+        let id = self.pick_member(number);
+        let company = if self.rng.chance(90) { company_id(number) } else { company };
+        match self.rng.below(100) {
+            0..20 => AdminCommand::CreateMember(self.draw_member(number)),
+            20..25 => AdminCommand::DeleteMember(company, id),
+            _ => {
+                let roles = [MemberRole::Member, MemberRole::Reviewer];
+                let code = self.rng.chance(30).then(|| format!("{:03}", self.rng.below(20)));
+                let changes = MemberChanges {
+                    // Who left comes back soon.
+                    is_active: self.rng.chance(60).then(|| self.rng.chance(80)),
+                    role: self.rng.chance(20).then(|| self.rng.pick(&roles)),
+                    code: self.rng.chance(40).then_some(code),
+                    ..MemberChanges::default()
+                };
+                AdminCommand::UpdateMember(company, id, changes)
+            }
+        }
+    }
+
+    fn draw_requisition_command(&mut self, model: &Model, card: CardId) -> AdminCommand {
+        let company = self.rng.below(3);
+        let draw_end = |rng: &mut Rng, at: i64| {
+            rng.chance(30).then(|| Timestamp(at + rng.between(-HOUR, 3 * DAY)))
+        };
+        if model.requisitions.is_empty() || self.rng.chance(40) {
+            self.requisitions += 1;
+            return AdminCommand::CreateRequisition(NewRequisition {
+                id: RequisitionId(Uuid::from_u64_pair(6, self.requisitions)),
+                company: company_id(company),
+                member: self.pick_member(company),
+                amount: Minor(self.rng.between(0, 20_000)),
+                description: "A chair".to_owned(),
+                end_time: draw_end(&mut self.rng, self.at),
+                note: None,
+                dimensions: [None; 4],
+            });
+        }
+        // Mostly a late one: the others were decided.
+        let newest = model.requisitions.len() as u64;
+        let asked = newest - 1 - self.rng.below(newest.min(6));
+        let asked = &model.requisitions[asked as usize];
+        let number = asked.company as u64;
+        let company = if self.rng.chance(95) { company_id(number) } else { company_id(company) };
+        if self.rng.chance(10) {
+            return AdminCommand::CancelRequisition(company, asked.id);
+        }
+        let amount = self.rng.between(-1, 20_000);
+        let mut changes = RequisitionChanges {
+            amount: self.rng.chance(30).then_some(Minor(amount)),
+            end_time: self.rng.chance(20).then(|| draw_end(&mut self.rng, self.at)),
+            ..RequisitionChanges::default()
+        };
+        if changes.is_empty() || self.rng.chance(60) {
+            let verdict = match self.rng.below(10) {
+                0..3 => Verdict::Deny,
+                3..6 => Verdict::ApproveWithCard(card),
+                _ => Verdict::ApproveWithNewCard(Box::new(self.draw_card(number))),
+            };
+            let reviewed_by = self.rng.chance(50).then(|| self.pick_member(number));
+            changes.review = Some(Review { verdict, reviewed_by });
+        }
+        AdminCommand::UpdateRequisition(company, asked.id, changes)
     }
 
     fn draw_company_changes(&mut self) -> CompanyChanges {
@@ -672,7 +781,7 @@ impl Workload {
                 Some(if open { SettableCardState::Active } else { SettableCardState::Suspended });
         }
         if self.rng.chance(30) {
-            changes.assigned_to = Some(self.rng.chance(70).then_some(member_id(company)));
+            changes.assigned_to = Some(self.rng.chance(70).then(|| self.pick_member(company)));
         }
         if self.rng.chance(15) {
             let zip_code = self.rng.pick(&["94105", "10001", ""]).to_owned();
@@ -739,9 +848,10 @@ impl Workload {
             card.is_virtual = false;
             card.state = CardState::Unactivated;
         }
-        card.assigned_to = rng.chance(40).then_some(member_id(company));
+        let is_held = rng.chance(40);
         let days = rng.between(5, 900) as i32;
         card.expires_on = BusinessDate((self.at / DAY) as i32 + days);
+        card.assigned_to = is_held.then(|| self.pick_member(company));
         card
     }
 }

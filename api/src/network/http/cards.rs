@@ -10,20 +10,22 @@ use cardswitch_engine::shard::authorization_id_of;
 use cardswitch_engine::store::query::{CardRow, Listed, TransactionRow};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::access::NetworkAccess;
 use super::named::open_pan;
 use crate::error::ApiError;
 use crate::network::marks::render_authorization_id;
+use crate::openapi::words;
 use crate::routes::input::{ListQuery, PathId};
 use crate::state::AppState;
 use crate::wire::amount::Amount;
-use crate::wire::page::parse_page;
+use crate::wire::page::{PageParameters, parse_page};
 use crate::wire::time::{render_date, render_time};
 
 /// A card with its secrets.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct CardSecretsBody {
     card_id: Uuid,
     card_number: String,
@@ -32,25 +34,28 @@ pub(super) struct CardSecretsBody {
 }
 
 /// A page of a card's transactions, the newest first.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = NetworkTransactionList)]
 pub(super) struct TransactionsBody {
     count: u64,
     results: Vec<NetworkTransactionBody>,
 }
 
 /// A transaction as its merchant's side sees it: amounts are above zero for purchases.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct NetworkTransactionBody {
     transaction_id: Uuid,
     rrn: String,
     stan: String,
     acquirer: String,
+    #[schema(value_type = words::TransactionState)]
     state: &'static str,
     amount: Amount,
     held: Amount,
     posted: Amount,
     response_code: u16,
     sub_reason: Option<&'static str>,
+    #[schema(value_type = Vec<words::TransactionFlag>)]
     flags: Vec<&'static str>,
     authorization_id: Option<String>,
     authorized_at: String,
@@ -88,7 +93,13 @@ impl NetworkTransactionBody {
     }
 }
 
-/// GET /network/v1/cards/:card_id
+/// Shows the secrets of a card, which a simulated network needs.
+#[utoipa::path(
+    get,
+    path = "/network/v1/cards/{card_id}",
+    tag = "Simulation",
+    responses((status = 200, body = CardSecretsBody)),
+)]
 pub(super) async fn get_card(
     State(state): State<AppState>,
     _: NetworkAccess,
@@ -106,7 +117,25 @@ pub(super) async fn get_card(
     }))
 }
 
-/// GET /network/v1/cards/:card_id/transactions
+/// How a card's transactions are ordered.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "only the published document reads it")]
+pub(super) struct NetworkOrdering {
+    /// By what the list is ordered; `-` for the newest first.
+    #[param(pattern = "^-?authorized_at$", default = "-authorized_at")]
+    ordering: Option<String>,
+}
+
+/// Lists the transactions of a card as its merchant's side sees them, the newest first.
+#[utoipa::path(
+    get,
+    path = "/network/v1/cards/{card_id}/transactions",
+    tag = "Simulation",
+    operation_id = "list_card_transactions",
+    params(PageParameters, NetworkOrdering),
+    responses((status = 200, body = TransactionsBody)),
+)]
 pub(super) async fn list_transactions(
     State(state): State<AppState>,
     _: NetworkAccess,

@@ -7,8 +7,10 @@ use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::ids::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use super::access::{NetworkAccess, NetworkBody};
+use super::shapes::ClockRequest;
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::fault::Flaw;
@@ -19,7 +21,7 @@ use crate::wire::time::render_time;
 const ADVANCE_MAX_S: i64 = 100 * 366 * 24 * 60 * 60;
 
 /// The clock as it stands.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub(super) struct ClockBody {
     now: String,
     manual: bool,
@@ -30,13 +32,26 @@ fn clock_body(state: &AppState) -> Json<ClockBody> {
     Json(ClockBody { now: render_time(clock.now()), manual: clock.is_manual() })
 }
 
-/// GET /network/v1/clock
+/// Shows the switch's clock.
+#[utoipa::path(
+    get,
+    path = "/network/v1/clock",
+    tag = "Simulation",
+    responses((status = 200, body = ClockBody)),
+)]
 pub(super) async fn get_clock(State(state): State<AppState>, _: NetworkAccess) -> Json<ClockBody> {
     clock_body(&state)
 }
 
-/// POST /network/v1/clock: sets the clock to `now` or moves it on by `advance`, and runs what
-/// became due. A clock never goes back.
+/// Sets a manual clock to `now` or moves it on by `advance`, and runs what became due. A clock never
+/// goes back.
+#[utoipa::path(
+    post,
+    path = "/network/v1/clock",
+    tag = "Simulation",
+    request_body(content = ClockRequest, example = json!({"advance": "36h"})),
+    responses((status = 200, body = ClockBody)),
+)]
 pub(super) async fn set_clock(
     State(state): State<AppState>,
     _: NetworkAccess,

@@ -17,6 +17,7 @@ use super::answers::render_reply;
 use super::json_response;
 use super::named::CURRENCY_DEFAULT;
 use super::requests::{Asked, Operation, Planned, Repetition, planned};
+use super::shapes::TransferAnswer;
 use super::values::{Lowest, amount};
 use crate::error::ApiError;
 use crate::idempotency::idempotency_key;
@@ -70,7 +71,13 @@ fn bank_account(inner: &mut Fields<'_>) -> BankAccount {
     BankAccount { description: text("description"), name: text("name"), number: text("number") }
 }
 
-/// POST /network/v1/transfers/:transaction_id/settle
+/// Posts a transfer in transit.
+#[utoipa::path(
+    post,
+    path = "/network/v1/transfers/{transaction_id}/settle",
+    tag = "Bank transfers",
+    responses((status = 200, body = TransferAnswer)),
+)]
 pub(super) async fn settle(
     state: State<AppState>,
     access: NetworkAccess,
@@ -80,7 +87,13 @@ pub(super) async fn settle(
     conclude(state, access, id, headers, TransferConclusion::Settle).await
 }
 
-/// POST /network/v1/transfers/:transaction_id/return
+/// Brings a transfer back.
+#[utoipa::path(
+    post,
+    path = "/network/v1/transfers/{transaction_id}/return",
+    tag = "Bank transfers",
+    responses((status = 200, body = TransferAnswer)),
+)]
 pub(super) async fn bring_back(
     state: State<AppState>,
     access: NetworkAccess,

@@ -9,14 +9,15 @@ use redb::{ReadableTable, WriteTransaction};
 use super::indexes::check_order;
 use crate::command::effect::IssuedCard;
 use crate::domain::allowance::AllowanceTerms;
-use crate::domain::card::CardProfile;
+use crate::domain::card::{CardProfile, CardState};
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::CompanySlot;
 use crate::packed::{append_card, parse_card};
 use crate::store::error::StoreError;
 use crate::store::rows;
+use crate::store::sets::{Class, SetChanges};
 use crate::store::tables::{
-    ALLOWANCE_IDS, CARD_IDS, CARD_MARKS, CARDS, COMPANY_CARDS, CardMark, PAN_HASHES,
+    ALLOWANCE_IDS, CARD_IDS, CARD_MARKS, CARDS, COMPANY_CARDS, CardMark, PAN_HASHES, STATE_PAGES,
 };
 
 /// The newest images of a card's parts.
@@ -66,7 +67,7 @@ pub(super) fn write_cards(
         let before = stored.as_ref().map(|card| marks_of(&card.profile)).unwrap_or_default();
         let is_new = stored.is_none();
         let Some(card) = changes.card(stored) else {
-            return Err(StoreError::Inconsistent { what: format!("there is no card {slot}") });
+            return Err(no_such_card(*slot));
         };
         let after = marks_of(&card.profile);
         for gone in before.difference(&after) {
@@ -81,6 +82,30 @@ pub(super) fn write_cards(
         }
     }
     index_new_cards(write_txn, &made)
+}
+
+/// Notes which cards are in another set now. Comes behind the rows of new cards.
+pub(super) fn note_states(
+    write_txn: &WriteTransaction,
+    states: &BTreeMap<u32, CardState>,
+    sets: &mut SetChanges,
+) -> Result<(), StoreError> {
+    if states.is_empty() {
+        return Ok(());
+    }
+    let cards = write_txn.open_table(CARDS.definition())?;
+    let pages = write_txn.open_table(STATE_PAGES)?;
+    for (slot, state) in states {
+        let Some(row) = cards.get(slot)? else { return Err(no_such_card(*slot)) };
+        let card = rows::unpack(CARDS.name(), row.value(), parse_card)?;
+        let class = Class::of_card(*state);
+        sets.set_card(&pages, card.profile.company, class, u64::from(*slot))?;
+    }
+    Ok(())
+}
+
+fn no_such_card(slot: u32) -> StoreError {
+    StoreError::Inconsistent { what: format!("there is no card {slot}") }
 }
 
 /// What a card is found by besides its company: who holds it and its dimensions.

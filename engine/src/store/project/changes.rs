@@ -9,11 +9,13 @@ use std::collections::BTreeMap;
 use redb::{ReadableTable, Table, WriteTransaction};
 
 use crate::codec::CodecError;
-use crate::domain::transaction::TransactionProgress;
+use crate::domain::ids::CompanySlot;
+use crate::domain::transaction::{TransactionKind, TransactionProgress, TransactionState};
 use crate::packed::{TransactionView, append_progress, append_row_with_progress, parse_progress};
 use crate::store::blocks::{self, Block, BlockRow};
 use crate::store::error::StoreError;
 use crate::store::rows;
+use crate::store::sets::{Class, SetChanges};
 use crate::store::tables::{TRANSACTION_BLOCKS, TRANSACTION_CHANGES};
 
 /// So many changes are folded into their block: about a quarter of its rows.
@@ -21,10 +23,14 @@ const FOLD_CHANGES: usize = 16;
 /// So many blocks are folded in one commit; others wait for their next change.
 const FOLDS_MAX: usize = 256;
 
-/// Writes how transactions of earlier runs stand.
+/// Changes of transactions of earlier runs, by sequence number.
+pub(super) type EarlierChanges<'a> = BTreeMap<u64, &'a TransactionProgress>;
+
+/// Writes how transactions of earlier runs stand, and notes which go from one set to another.
 pub(super) fn write_changes(
     write_txn: &WriteTransaction,
-    changes: &BTreeMap<u64, &TransactionProgress>,
+    changes: &EarlierChanges<'_>,
+    sets: &mut SetChanges,
 ) -> Result<(), StoreError> {
     if changes.is_empty() {
         return Ok(());
@@ -36,17 +42,34 @@ pub(super) fn write_changes(
     let mut folds = 0;
     let mut rest = changes.iter().peekable();
     while let Some((seq, _)) = rest.peek() {
-        let (first, end) = tables.block_of(**seq)?;
-        while let Some((seq, progress)) = rest.next_if(|(seq, _)| **seq < end) {
-            let row = rows::pack(|bytes| append_progress(bytes, progress));
-            tables.changes.insert(*seq, row.as_slice())?;
+        let block = tables.block_of(**seq, changes)?;
+        for (made, (seq, progress)) in block.made.iter().zip(rest.by_ref()) {
+            let before = tables.replace(*seq, progress)?.unwrap_or(made.state);
+            let classes = (Class::of(made.kind, before), Class::of(made.kind, progress.state));
+            sets.go(made.company, classes, *seq);
         }
-        if folds < FOLDS_MAX && tables.is_due(first, end)? {
-            tables.fold(first, end)?;
+        if folds < FOLDS_MAX && tables.is_due(block.first, block.end)? {
+            tables.fold(block.first, block.end)?;
             folds += 1;
         }
     }
     Ok(())
+}
+
+/// A block with transactions that change.
+struct ChangedBlock {
+    first: u64,
+    /// The number behind its last.
+    end: u64,
+    /// Those that change, in order.
+    made: Vec<Made>,
+}
+
+/// What of a row in its block says which set it is in.
+struct Made {
+    company: CompanySlot,
+    kind: TransactionKind,
+    state: TransactionState,
 }
 
 struct Tables<'txn> {
@@ -55,17 +78,35 @@ struct Tables<'txn> {
 }
 
 impl Tables<'_> {
-    /// The first number of the block that holds a transaction, and the number behind its last.
-    fn block_of(&self, seq: u64) -> Result<(u64, u64), StoreError> {
+    /// The block that holds a transaction, with all that changes in it from there on.
+    fn block_of(&self, seq: u64, changes: &EarlierChanges<'_>) -> Result<ChangedBlock, StoreError> {
         let found = self.blocks.range(..=seq)?.next_back().transpose()?;
-        let block = found.map(|(key, value)| {
-            let block = Block::parse(TRANSACTION_BLOCKS, key.value(), value.value())?;
-            Ok::<_, StoreError>((block.first(), block.end()))
-        });
-        match block.transpose()? {
-            Some((first, end)) if seq < end => Ok((first, end)),
-            _ => Err(no_such_transaction(seq)),
+        let Some((key, value)) = found else { return Err(no_such_transaction(seq)) };
+        let block = Block::parse(TRANSACTION_BLOCKS, key.value(), value.value())?;
+        if seq >= block.end() {
+            return Err(no_such_transaction(seq));
         }
+        let mut made = Vec::new();
+        for (seq, _) in changes.range(seq..block.end()) {
+            let Some(row) = block.row(*seq) else { return Err(no_such_transaction(*seq)) };
+            let row = TransactionView::parse(row.bytes).map_err(unreadable)?;
+            made.push(Made { company: row.company(), kind: row.kind(), state: row.state() });
+        }
+        Ok(ChangedBlock { first: block.first(), end: block.end(), made })
+    }
+
+    /// Notes how a transaction stands; returns its state before, where that was newer than the
+    /// block's.
+    fn replace(
+        &mut self,
+        seq: u64,
+        progress: &TransactionProgress,
+    ) -> Result<Option<TransactionState>, StoreError> {
+        let row = rows::pack(|bytes| append_progress(bytes, progress));
+        let before = self.changes.insert(seq, row.as_slice())?;
+        let before =
+            before.map(|row| rows::unpack(TRANSACTION_CHANGES.name(), row.value(), parse_progress));
+        Ok(before.transpose()?.map(|progress| progress.state))
     }
 
     fn is_due(&self, first: u64, end: u64) -> Result<bool, StoreError> {

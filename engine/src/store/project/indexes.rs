@@ -9,7 +9,7 @@ use redb::{ReadableTable, WriteTransaction};
 use super::organization::list_members;
 use crate::domain::account::Account;
 use crate::domain::company::Company;
-use crate::domain::member::{Member, MemberState};
+use crate::domain::member::{Member, MemberState, email_key};
 use crate::store::error::StoreError;
 use crate::store::rows;
 use crate::store::tables::{
@@ -75,11 +75,6 @@ pub(super) fn write_members(
         }
     }
     Ok(())
-}
-
-/// An e-mail address as it is compared.
-pub(in crate::store) fn email_key(email: &str) -> String {
-    email.to_lowercase()
 }
 
 /// Errors: `Inconsistent` where an entry does not follow those before it.

@@ -11,10 +11,10 @@ mod cards;
 mod changes;
 mod indexes;
 mod organization;
+mod tags;
 mod write;
 
 pub(in crate::store) use changes::no_such_transaction;
-pub(in crate::store) use indexes::email_key;
 pub(in crate::store) use organization::{kind_number, list_all_members};
 pub(in crate::store) use write::Written;
 
@@ -28,6 +28,7 @@ use crate::command::effect::{Effect, NetworkLogEntry, RememberedAnswer};
 use crate::command::record::{AuthorizationView, Record, RecordView};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::CardUsage;
+use crate::domain::card::CardState;
 use crate::domain::company::Company;
 use crate::domain::credential::CredentialFailures;
 use crate::domain::hold::HOLD_LIFETIMES;
@@ -52,6 +53,8 @@ pub struct Projection {
     card_attempts: BTreeMap<u32, Vec<Timestamp>>,
     credential_failures: BTreeMap<u32, CredentialFailures>,
     usages: Vec<(u32, CardUsage)>,
+    /// States of cards that may not be what they were.
+    card_states: BTreeMap<u32, CardState>,
     balances: Vec<(u32, AccountBalances)>,
     transactions: PackedRows,
     progress: BTreeMap<u64, TransactionProgress>,
@@ -161,6 +164,7 @@ impl Projection {
         self.note_new_hold(row.seq(), row.authorized_at(), row.hold_expires_at());
         if let (Some(card), Some(usage)) = (row.card(), view.usage()) {
             self.usages.push((card.0, usage));
+            self.note_card_state(card.0, usage.state, Cause::Network);
         }
         self.balances.extend(view.balances().map(|balances| (row.account().0, balances)));
         Ok(())
@@ -196,7 +200,9 @@ impl Projection {
             Effect::AccessToken(row) => put(&mut self.access_tokens, row.digest, *row),
             Effect::NetworkKey(digest) => self.network_key = Some(digest),
             Effect::CardIssued(issued) => {
-                self.usages.push((issued.profile.slot.0, issued.record.usage));
+                let (slot, usage) = (issued.profile.slot.0, issued.record.usage);
+                self.usages.push((slot, usage));
+                self.note_card_state(slot, usage.state, Cause::Other);
                 self.card(issued.profile.slot.0).issue(*issued);
             }
             Effect::CardProfile(row) => {
@@ -206,7 +212,10 @@ impl Projection {
             Effect::CardPin(slot, row) => self.card(slot.0).pin = Some(row),
             Effect::CardZip(slot, row) => self.card(slot.0).zip = Some(row),
             Effect::AllowanceTerms(slot, row) => self.card(slot.0).terms = Some(*row),
-            Effect::CardUsage(slot, row) => self.usages.push((slot.0, row)),
+            Effect::CardUsage(slot, row) => {
+                self.usages.push((slot.0, row));
+                parts.card_states.push((slot.0, row.state));
+            }
             Effect::CardAttempts(slot, row) => put(&mut self.card_attempts, slot.0, row),
             Effect::CredentialFailures(slot, row) => {
                 put(&mut self.credential_failures, slot.0, row);
@@ -236,6 +245,11 @@ impl Projection {
 
     /// Puts together what a record says of its transaction in several effects.
     fn project_parts(&mut self, seq: RecordSeq, at: Timestamp, mut parts: RecordParts) {
+        let is_network = !parts.transactions.is_empty() || !parts.progress.is_empty();
+        let cause = if is_network { Cause::Network } else { Cause::Other };
+        for (slot, state) in parts.card_states {
+            self.note_card_state(slot, state, cause);
+        }
         for (record, progress) in parts.transactions {
             let of_row = |answer: &RememberedAnswer| RowAnswer::of(&record, answer);
             let answer = parts.answers.iter().find_map(of_row);
@@ -256,6 +270,14 @@ impl Projection {
             assert!(!self.answers.contains_key(&seq.0), "a record gives one answer");
             self.answer_keys.push(Entry::new(answer.fingerprint.message_key(), seq.0));
             put(&mut self.answers, seq.0, (at, answer));
+        }
+    }
+
+    /// Notes a card's state where it may be new. INVARIANT: nothing that moves money makes a card
+    /// active, so a purchase with a card that is active after it has not changed that.
+    fn note_card_state(&mut self, slot: u32, state: CardState, cause: Cause) {
+        if cause == Cause::Other || state != CardState::Active {
+            self.card_states.insert(slot, state);
         }
     }
 
@@ -297,9 +319,19 @@ impl Projection {
     }
 }
 
+/// What a record is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// A transaction, new or not.
+    Network,
+    /// Something else.
+    Other,
+}
+
 /// What of one record belongs together.
 #[derive(Default)]
 struct RecordParts {
+    card_states: Vec<(u32, CardState)>,
     transactions: Vec<(Box<TransactionRecord>, Box<TransactionProgress>)>,
     progress: Vec<(TransactionSeq, Box<TransactionProgress>)>,
     postings: Vec<Posting>,

@@ -23,7 +23,7 @@ use crate::store::tables::{
     CARD_REQUISITIONS, CARD_SHARED_LINKS, COMPANY_DIMENSIONS, COMPANY_MEMBERS,
     COMPANY_REQUISITIONS, COMPANY_SHARED_LINKS, COMPANY_SSO, DIMENSION_IDS, DIMENSIONS,
     KEYED_ANSWER_ENDS, KEYED_ANSWERS, MEMBER_REQUISITIONS, MEMBERS, REQUISITION_IDS, REQUISITIONS,
-    RowTable, SHARED_LINK_IDS, SHARED_LINK_KEYS, SHARED_LINKS, TRANSACTION_TAGS,
+    RowTable, SHARED_LINK_IDS, SHARED_LINK_KEYS, SHARED_LINKS,
 };
 
 /// The newest images of what a run changes.
@@ -61,7 +61,6 @@ impl OrganizationChanges {
         write_dimensions(write_txn, &self.dimensions)?;
         write_links(write_txn, &self.links)?;
         write_requisitions(write_txn, &self.requisitions)?;
-        write_tags(write_txn, &self.tags)?;
         write_sso(write_txn, &self.sso)?;
         write_keyed_answers(write_txn, &self.keyed_answers)?;
         forget_keyed_answers(write_txn, at)
@@ -145,24 +144,6 @@ fn write_requisitions(
     }
     drop(stored);
     write_table(write_txn, &REQUISITIONS, rows)
-}
-
-/// Lays what was changed over what had been changed before.
-fn write_tags(
-    write_txn: &WriteTransaction,
-    changes: &BTreeMap<u64, TagChanges>,
-) -> Result<(), StoreError> {
-    if changes.is_empty() {
-        return Ok(());
-    }
-    let mut stored = write_txn.open_table(TRANSACTION_TAGS.definition())?;
-    for (seq, change) in changes {
-        let mut tags = stored_row(&TRANSACTION_TAGS, &stored, *seq)?.unwrap_or_default();
-        tags.merge(change);
-        let name = TRANSACTION_TAGS.name();
-        stored.insert(*seq, rows::encode(name, &tags)?.as_slice())?;
-    }
-    Ok(())
 }
 
 fn write_sso(

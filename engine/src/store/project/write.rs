@@ -7,7 +7,7 @@ use redb::{Key, ReadableTable, Value, WriteTransaction};
 use serde::Serialize;
 
 use super::changes::{append_changed, no_such_transaction, unreadable, write_changes};
-use super::{PackedRows, Projection, cards, indexes};
+use super::{PackedRows, Projection, cards, indexes, tags};
 use crate::domain::ids::Timestamp;
 use crate::journal::ChainPosition;
 use crate::limits;
@@ -17,6 +17,7 @@ use crate::store::checkpoint::{self, Checkpoint};
 use crate::store::error::StoreError;
 use crate::store::rows;
 use crate::store::runs::{Entry, RunKind, RunWriter};
+use crate::store::sets::{Class, SetChanges};
 use crate::store::tables::{
     ACCESS_TOKENS, ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, CREDENTIAL_FAILURES,
     EARLY_REVERSALS, LINE_BLOCKS, ListKey, MEMBERS, META, META_NETWORK_KEY, MOVED_HOLDS,
@@ -86,8 +87,12 @@ impl Projection {
     fn write_history(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
         let earlier =
             self.progress.range(..self.first_made()).map(|(seq, row)| (*seq, row)).collect();
-        write_changes(write_txn, &earlier)?;
-        let mut entries = self.write_transactions(write_txn)?;
+        let mut sets = SetChanges::default();
+        cards::note_states(write_txn, &self.card_states, &mut sets)?;
+        write_changes(write_txn, &earlier, &mut sets)?;
+        let mut entries = self.write_transactions(write_txn, &mut sets)?;
+        sets.write(write_txn)?;
+        tags::write_tags(write_txn, &self.organization.tags)?;
         append_rows(write_txn, LINE_BLOCKS, &self.lines)?;
         self.write_postings(write_txn)?;
         entries.add(RunKind::AccountLines, &self.account_lines);
@@ -102,7 +107,11 @@ impl Projection {
         Ok(())
     }
 
-    fn write_transactions(&self, write_txn: &WriteTransaction) -> Result<Entries, StoreError> {
+    fn write_transactions(
+        &self,
+        write_txn: &WriteTransaction,
+        sets: &mut SetChanges,
+    ) -> Result<Entries, StoreError> {
         if self.transactions.rows.is_empty() {
             return Ok(Entries::default());
         }
@@ -112,8 +121,11 @@ impl Projection {
         let mut changes = self.progress.range(self.first_made()..).peekable();
         for row in self.transactions.iter() {
             check_order(&blocks, &row)?;
-            entries.add_transaction(&TransactionView::parse(row.bytes).map_err(unreadable)?);
+            let view = TransactionView::parse(row.bytes).map_err(unreadable)?;
+            entries.add_transaction(&view);
             let change = changes.next_if(|(seq, _)| **seq == row.number).map(|(_, row)| row);
+            let state = change.map_or_else(|| view.state(), |progress| progress.state);
+            sets.join(view.company(), Class::of(view.kind(), state), row.number);
             if change.is_none() {
                 blocks.push(&row)?;
                 continue;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use redb::{ReadOnlyTable, ReadableTable, ReadableTableMetadata};
 
 use super::Snapshot;
+use super::hits::Hits;
 use super::list::{self, Listed, Page};
 use crate::command::effect::IssuedCard;
 use crate::domain::allowance::CardUsage;
@@ -15,6 +16,7 @@ use crate::packed::parse_card;
 use crate::store::error::StoreError;
 use crate::store::numbers::UsageReader;
 use crate::store::rows;
+use crate::store::sets::{Classes, SetReader};
 use crate::store::tables::{
     ALLOWANCE_IDS, CARD_IDS, CARD_MARKS, CARD_USAGES, CARDS, COMPANY_CARDS, CardMark, CardMarkKey,
     PAN_HASHES,
@@ -117,7 +119,8 @@ impl Snapshot {
     }
 
     /// Lists cards of a company.
-    /// Cost: O(offset + limit) without a filter, else O(cards of the first filter set).
+    /// Cost: O(log n) and O(limit) rows by state alone, O(offset + limit) without a filter, else
+    /// O(cards of the first filter set); a description is compared with every card left.
     pub fn list_cards(
         &self,
         company: CompanySlot,
@@ -129,6 +132,9 @@ impl Snapshot {
         let of_company = self.table(COMPANY_CARDS)?;
         let marks = filter.marks();
         let Some((first, others)) = marks.split_first() else {
+            if !filter.states.is_empty() {
+                return self.list_cards_by_state(&mut cards, (company, filter), slots, page);
+            }
             let range = (company.0, *slots.start())..=(company.0, *slots.end());
             if filter.reads_rows() {
                 let keys = of_company.range(range)?;
@@ -157,6 +163,35 @@ impl Snapshot {
         })
     }
 
+    /// Lists cards of a company that are in some states.
+    fn list_cards_by_state(
+        &self,
+        cards: &mut CardTables,
+        (company, filter): (CompanySlot, &CardFilter),
+        slots: RangeInclusive<u32>,
+        page: &Page,
+    ) -> Result<Listed<CardRow>, StoreError> {
+        let sets = SetReader::open(&self.read_txn)?;
+        let classes = Classes::of_cards(&filter.states);
+        let hits = Hits::Classes { sets: &sets, company, classes };
+        let slots = u64::from(*slots.start())..u64::from(*slots.end()) + 1;
+        if filter.description_contains.is_none() {
+            return hits.list(slots, page)?.load(|slot| cards.card(slot_of(slot)?));
+        }
+        let lowered = filter.description_contains.as_ref().map(|part| part.to_lowercase());
+        let mut listed = Listed::EMPTY;
+        for slot in hits.scan(slots, page.order) {
+            let card = cards.card(slot_of(slot?)?)?;
+            if filter.accepts(&card, lowered.as_deref()) {
+                if page.holds(listed.count) {
+                    listed.rows.push(card);
+                }
+                listed.count += 1;
+            }
+        }
+        Ok(listed)
+    }
+
     /// How many cards there are.
     pub fn card_count(&self) -> Result<u64, StoreError> {
         Ok(self.table(CARDS.definition())?.len()?)
@@ -170,6 +205,13 @@ impl Snapshot {
             usages: UsageReader::new(usages, Arc::clone(&self.numbers)),
         })
     }
+}
+
+/// The slot that a set names.
+fn slot_of(number: u64) -> Result<CardSlot, StoreError> {
+    u32::try_from(number).map(CardSlot).map_err(|_| StoreError::Inconsistent {
+        what: format!("a set names card {number}, and there is none"),
+    })
 }
 
 fn mark_key(mark: CardMark, slot: u32) -> CardMarkKey {

@@ -1,9 +1,8 @@
 //! Members and their access tokens.
 
 use crate::domain::ids::{CompanySlot, MemberId, MemberSlot};
-use crate::domain::member::{AccessToken, Member};
+use crate::domain::member::{AccessToken, Member, email_key};
 use crate::store::error::StoreError;
-use crate::store::project::email_key;
 use crate::store::query::Snapshot;
 use crate::store::tables::{ACCESS_TOKENS, MEMBER_EMAILS, MEMBER_IDS, MEMBERS};
 

@@ -8,12 +8,14 @@
 mod account;
 mod card;
 mod company;
+mod hits;
 mod list;
 mod member;
 mod organization;
 mod recall;
 mod statement_line;
 mod transaction;
+mod transaction_list;
 
 use std::sync::Arc;
 
@@ -26,8 +28,9 @@ pub use list::{Listed, Order, Page};
 pub use organization::RequisitionFilter;
 pub use recall::{HoldsDue, PurchaseKey, Recalled};
 pub use statement_line::{LineFilter, LineSpan};
+pub use transaction::TransactionRow;
 pub(super) use transaction::TransactionRows;
-pub use transaction::{TransactionFilter, TransactionRow};
+pub use transaction_list::TransactionFilter;
 
 use super::blocks::{BlockReader, BlockTable};
 use super::checkpoint::{self, Checkpoint};
@@ -35,6 +38,7 @@ use super::error::StoreError;
 use super::numbers::Numbers;
 use super::rows;
 use super::runs::RunTables;
+pub use super::sets::TransactionClasses;
 use super::tables::{META, META_NETWORK_KEY, RowTable};
 
 /// A view of the tables that stands still.

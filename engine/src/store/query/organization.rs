@@ -177,6 +177,14 @@ impl Snapshot {
         self.find(&TRANSACTION_TAGS, seq.0)
     }
 
+    /// Hands what was changed by hand on each transaction to `visit`, the oldest first.
+    pub fn each_transaction_tags(
+        &self,
+        mut visit: impl FnMut(TransactionSeq, TagChanges),
+    ) -> Result<(), StoreError> {
+        self.each(&TRANSACTION_TAGS, |seq, tags| visit(TransactionSeq(seq), tags))
+    }
+
     /// How a company's members sign on, where that is elsewhere.
     pub fn company_sso(&self, company: CompanySlot) -> Result<Option<SingleSignOn>, StoreError> {
         self.find(&COMPANY_SSO, company.0)

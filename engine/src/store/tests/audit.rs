@@ -15,11 +15,11 @@ fn figures(records: &[Record]) -> Vec<AuditFigure> {
 fn sound_books_agree_in_every_figure() {
     for seed in 0..6 {
         let figures = figures(&journal(seed, 400));
-        let expected = 2 + 2 * 15 + 2;
+        let expected = 2 + 3 + 2 * 15 + 2;
         assert_eq!(
             figures.len(),
             expected,
-            "both counts, each account with its cards, all accounts"
+            "both counts, the lists, each account with its cards, all accounts"
         );
         for figure in &figures {
             assert!(figure.agrees(), "seed {seed}: {figure:?}");
@@ -108,4 +108,55 @@ fn a_declined_transaction_that_is_gone_is_missed() {
         _ => false,
     });
     assert_eq!(differing, ["transactions, numbered without holes"]);
+}
+
+/// The figures that differ once a table was changed behind the store's back.
+fn differing_behind(change: impl FnOnce(&redb::WriteTransaction)) -> Vec<String> {
+    let store = store_of(&journal(12, 400));
+    let write_txn = store.database.begin_write().unwrap();
+    change(&write_txn);
+    write_txn.commit().unwrap();
+    let figures = store.read().unwrap().audit().unwrap();
+    figures.into_iter().filter(|figure| !figure.agrees()).map(|figure| figure.name).collect()
+}
+
+#[test]
+fn sets_that_are_off_their_rows_are_named() {
+    let (rows, pages) =
+        ("transactions and cards found by their state", "pages of states off their rows");
+    let gone = differing_behind(|write_txn| {
+        write_txn.open_table(STATE_PAGES).unwrap().pop_first().unwrap().unwrap();
+    });
+    assert_eq!(gone, [rows, pages]);
+    let sum_gone = differing_behind(|write_txn| {
+        write_txn.open_table(STATE_PAGES).unwrap().remove((0, 0, 1, 0)).unwrap().unwrap();
+    });
+    assert_eq!(sum_gone, [pages]);
+    let too_many = differing_behind(|write_txn| {
+        let mut table = write_txn.open_table(STATE_PAGES).unwrap();
+        table.insert((9, 0, 0, 0), [1].as_slice()).unwrap();
+    });
+    assert_eq!(too_many, [pages]);
+}
+
+#[test]
+fn moves_that_are_off_the_tags_are_named() {
+    let tags = "tags set by hand off the lists of their dimensions";
+    let gone = differing_behind(|write_txn| {
+        write_txn.open_table(TAG_MOVES).unwrap().pop_first().unwrap().unwrap();
+    });
+    assert_eq!(gone, [tags]);
+    let turned = differing_behind(|write_txn| {
+        let mut moves = write_txn.open_table(TAG_MOVES).unwrap();
+        let (key, is_put_on) = {
+            let (key, value) = moves.first().unwrap().unwrap();
+            (key.value(), value.value())
+        };
+        moves.insert(key, !is_put_on).unwrap();
+    });
+    assert_eq!(turned, [tags]);
+    let too_many = differing_behind(|write_txn| {
+        write_txn.open_table(TAG_MOVES).unwrap().insert((7, 7), true).unwrap();
+    });
+    assert_eq!(too_many, [tags]);
 }

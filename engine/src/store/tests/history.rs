@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use super::model::Model;
-use super::queries::{check_lines, check_transactions};
+use super::queries::{Wanted, check_lines, check_transactions};
 use super::world::journal;
 use super::*;
-use crate::command::effect::RememberedAnswer;
+use crate::command::effect::{Effect, RememberedAnswer};
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::network_key::DuplicateKey;
 use crate::journal::testing::next_random;
@@ -33,7 +33,8 @@ fn check_against_model(store: &Store, records: &[Record], random: &mut u64) {
     for order in [Order::NewestFirst, Order::OldestFirst] {
         let offset = usize::try_from(next_random(random) % 300).unwrap();
         let page = Page { offset, order, ..Page::first(50) };
-        check_transactions(&model, &snapshot, &TransactionFilter::default(), &page);
+        let filter = TransactionFilter::default();
+        check_transactions(&model, &snapshot, (&filter, &Wanted::default()), &page);
         check_lines(&model, &snapshot, &LineFilter::default(), &page);
     }
     let mut restored = Model::default();
@@ -252,6 +253,27 @@ fn a_flipped_byte_is_found_by_whoever_reads_it() {
         let error = store.read().unwrap().audit().unwrap_err().to_string();
         assert!(error.contains("blocks, key"), "{error}");
     }
+    let store = reopen_changed(|write_txn| flip(write_txn, STATE_PAGES)).unwrap();
+    let error = store.read().unwrap().audit().unwrap_err().to_string();
+    assert!(error.contains("table state_pages, company 0, class 0, page 0: its sum is"), "{error}");
+}
+
+#[test]
+fn tables_from_before_there_were_sets_get_them_when_they_are_opened() {
+    let store = reopen_changed(|write_txn| {
+        write_txn.delete_table(STATE_PAGES).unwrap();
+        write_txn.delete_table(TAG_MOVES).unwrap();
+        write_txn.delete_table(TRANSACTION_TAGS.definition()).unwrap();
+        let mut meta = write_txn.open_table(META).unwrap();
+        meta.insert(META_FORMAT, 2_u32.to_le_bytes().as_slice()).unwrap();
+    });
+    let store = store.unwrap();
+    let mut records = journal(42, 400);
+    // What such tables could not have.
+    for record in &mut records {
+        record.effects.retain(|effect| !matches!(effect, Effect::TransactionTags(..)));
+    }
+    assert_same_dump(&store, &store_of(&records), "brought up to date");
 }
 
 #[test]

@@ -80,7 +80,8 @@ impl Model {
             Effect::CardAttempts(slot, row) => drop(self.attempts.insert(slot, row)),
             Effect::CredentialFailures(slot, row) => drop(self.failures.insert(slot, row)),
             Effect::Transaction(record, progress) => {
-                let row = TransactionRow { record: *record, progress: *progress };
+                let tags = TagChanges::default();
+                let row = TransactionRow { record: *record, progress: *progress, tags };
                 self.transactions.insert(row.record.seq, row);
             }
             Effect::TransactionProgress(seq, row) => {
@@ -95,7 +96,10 @@ impl Model {
             Effect::Dimension(row) => drop(self.dimensions.insert(row.slot, *row)),
             Effect::SharedLink(row) => drop(self.links.insert(row.slot, *row)),
             Effect::Requisition(row) => drop(self.requisitions.insert(row.slot, *row)),
-            Effect::TransactionTags(seq, row) => self.tags.entry(seq).or_default().merge(&row),
+            Effect::TransactionTags(seq, row) => {
+                self.transactions.get_mut(&seq).unwrap().tags.merge(&row);
+                self.tags.entry(seq).or_default().merge(&row);
+            }
             Effect::CompanySso(slot, Some(row)) => drop(self.sso.insert(slot, *row)),
             Effect::CompanySso(slot, None) => drop(self.sso.remove(&slot)),
             Effect::KeyedAnswer(row) => drop(self.keyed_answers.insert(row.key, *row)),
@@ -112,6 +116,9 @@ impl Model {
         self.transactions.retain(|_, row| row.progress.state != TransactionState::Declined);
         self.lines.clear();
         self.tags.clear();
+        for row in self.transactions.values_mut() {
+            row.tags = TagChanges::default();
+        }
         self
     }
 }

@@ -11,8 +11,11 @@ use crate::domain::card::{CardState, Dimensions};
 use crate::domain::ids::*;
 use crate::domain::member::MemberState;
 use crate::domain::posting::StatementLine;
+use crate::domain::transaction::{TransactionKind, TransactionRecord, TransactionState};
 use crate::store::Snapshot;
-use crate::store::query::{CardFilter, LineFilter, Order, Page, TransactionFilter, TransactionRow};
+use crate::store::query::{
+    CardFilter, LineFilter, Order, Page, TransactionClasses, TransactionFilter, TransactionRow,
+};
 
 fn any_page() -> impl Strategy<Value = Page> {
     let time = || {
@@ -29,7 +32,61 @@ fn any_page() -> impl Strategy<Value = Page> {
 }
 
 fn any_dimensions() -> impl Strategy<Value = Dimensions> {
-    prop::array::uniform4(prop::option::weighted(0.2, (0_u64..4).prop_map(dimension)))
+    let numbers = prop::array::uniform4(prop::option::weighted(0.2, 0_u32..4));
+    (0_u32..2, numbers).prop_map(|(company, numbers)| {
+        let kinds = [0, 1, 2, 3];
+        kinds.map(|kind| {
+            let number = numbers[kind as usize];
+            number.map(|number| dimension(CompanySlot(company), kind, number))
+        })
+    })
+}
+
+const STATES: [TransactionState; 4] = [
+    TransactionState::Pending,
+    TransactionState::Completed,
+    TransactionState::Declined,
+    TransactionState::Canceled,
+];
+
+/// What is asked of state and kind: some states, without declines, without verifications.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wanted {
+    states: Option<Vec<TransactionState>>,
+    no_declines: bool,
+    no_verifications: bool,
+}
+
+impl Wanted {
+    fn classes(&self) -> TransactionClasses {
+        let states = self.states.as_deref();
+        let mut classes =
+            states.map_or_else(TransactionClasses::default, TransactionClasses::in_states);
+        if self.no_declines {
+            classes = classes.without_declines();
+        }
+        if self.no_verifications {
+            classes = classes.without_verifications();
+        }
+        classes
+    }
+
+    fn accepts(&self, row: &TransactionRow) -> bool {
+        let state = row.progress.state;
+        self.states.as_ref().is_none_or(|states| states.contains(&state))
+            && !(self.no_declines && state == TransactionState::Declined)
+            && !(self.no_verifications && row.record.kind == TransactionKind::Verification)
+    }
+}
+
+prop_compose! {
+    fn any_wanted()(
+        states in prop::option::weighted(0.4, prop::sample::subsequence(STATES.to_vec(), 0..4)),
+        no_declines in prop::bool::weighted(0.2),
+        no_verifications in prop::bool::weighted(0.2),
+    ) -> Wanted {
+        Wanted { states, no_declines, no_verifications }
+    }
 }
 
 fn rare<T: std::fmt::Debug>(value: impl Strategy<Value = T>) -> impl Strategy<Value = Option<T>> {
@@ -68,6 +125,7 @@ prop_compose! {
             card: card.map(CardSlot),
             member: member.map(MemberSlot),
             dimensions,
+            classes: TransactionClasses::default(),
         }
     }
 }
@@ -114,24 +172,38 @@ fn check_cards(model: &Model, snapshot: &Snapshot, filter: &CardFilter, page: &P
     }
 }
 
+/// Whether a transaction carries these dimensions now: as it was made, or by hand since. A dimension
+/// that is gone, or another company's, is on nothing.
+fn carries(model: &Model, wanted: &Dimensions, record: &TransactionRecord) -> bool {
+    let tags = model.tags.get(&record.seq).cloned().unwrap_or_default();
+    let known = wanted.iter().flatten().all(|wanted| {
+        let row = model.dimensions.values().find(|row| row.id == *wanted);
+        row.is_none_or(|row| !row.is_deleted && row.company == record.company)
+    });
+    known && fits(wanted, &tags.dimensions_over(&record.dimensions))
+}
+
 pub(super) fn check_transactions(
     model: &Model,
     snapshot: &Snapshot,
-    filter: &TransactionFilter,
+    (filter, wanted): (&TransactionFilter, &Wanted),
     page: &Page,
 ) {
+    let filter = &TransactionFilter { classes: wanted.classes(), ..*filter };
     let rows = |accepts: &dyn Fn(&TransactionRow) -> bool| -> Vec<_> {
         let rows = model.transactions.values().filter(|row| accepts(row));
         rows.map(|row| (row.record.authorized_at, row.clone())).collect()
     };
     for company in [0, 1, 7].map(CompanySlot) {
-        let expected = rows(&|TransactionRow { record, .. }| {
+        let expected = rows(&|row| {
+            let record = &row.record;
             record.company == company
+                && wanted.accepts(row)
                 && filter.card.is_none_or(|card| record.card == Some(card))
                 && filter.member.is_none_or(|member| record.member == Some(member))
                 && filter.after.is_none_or(|after| record.authorized_at >= after)
                 && filter.before.is_none_or(|before| record.authorized_at < before)
-                && fits(&filter.dimensions, &record.dimensions)
+                && carries(model, &filter.dimensions, record)
         });
         let found = snapshot.list_transactions(company, filter, page).unwrap();
         assert_eq!(found, page_of(&expected, page), "{filter:?} {page:?}");
@@ -271,7 +343,8 @@ proptest! {
     fn lists_are_those_of_the_model(
         seed in any::<u64>(),
         cards in prop::collection::vec((any_card_filter(), any_page()), 30),
-        transactions in prop::collection::vec((any_transaction_filter(), any_page()), 30),
+        transactions in prop::collection::vec(
+            (any_transaction_filter(), any_wanted(), any_page()), 30),
         lines in prop::collection::vec((any_line_filter(), any_page()), 30),
     ) {
         let records = journal(seed, 300);
@@ -281,9 +354,17 @@ proptest! {
             check_cards(&model, &snapshot, filter, page);
             check_cards(&model, &snapshot, &CardFilter::default(), page);
         }
-        for (filter, page) in &transactions {
-            check_transactions(&model, &snapshot, filter, page);
-            check_transactions(&model, &snapshot, &TransactionFilter::default(), page);
+        for (filter, wanted, page) in &transactions {
+            let (no_filter, all) = (TransactionFilter::default(), Wanted::default());
+            check_transactions(&model, &snapshot, (filter, wanted), page);
+            check_transactions(&model, &snapshot, (filter, &all), page);
+            check_transactions(&model, &snapshot, (&no_filter, wanted), page);
+            check_transactions(&model, &snapshot, (&no_filter, &all), page);
+            for kind in 0..4 {
+                let mut filter = TransactionFilter::default();
+                filter.dimensions[kind] = Some(dimension(CompanySlot(0), u32::try_from(kind).unwrap(), 1));
+                check_transactions(&model, &snapshot, (&filter, &all), page);
+            }
         }
         for (filter, page) in &lines {
             check_lines(&model, &snapshot, filter, page);

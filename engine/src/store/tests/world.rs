@@ -38,9 +38,10 @@ const COMPANIES: u32 = 2;
 pub(super) const EMAILS: [&str; 4] = ["ann@a.test", "Ann@a.test", "bob@a.test", "Éva@a.test"];
 pub(super) const DESCRIPTIONS: [&str; 4] = ["Travel", "team travel", "Büro", ""];
 
-/// A dimension of a small stock, the same for every company.
-pub(super) fn dimension(number: u64) -> DimensionId {
-    DimensionId(Uuid::from_u128(0xd000 + u128::from(number)))
+/// A company's dimension of a kind, by its number among them; there may not be such a one yet, or
+/// not any more.
+pub(super) fn dimension(company: CompanySlot, kind: u32, number: u32) -> DimensionId {
+    DimensionId(id(7, number * 8 + kind * 2 + company.0))
 }
 
 /// The id of kind `kind` at a slot.
@@ -111,8 +112,11 @@ impl World {
         Minor(i64::try_from(self.below(10_000) + 1).unwrap())
     }
 
-    fn dimensions(&mut self) -> Dimensions {
-        std::array::from_fn(|_| Some(self.below(6)).filter(|number| *number < 3).map(dimension))
+    fn dimensions(&mut self, company: CompanySlot) -> Dimensions {
+        [0, 1, 2, 3].map(|kind| {
+            let number = u32::try_from(self.below(6)).unwrap();
+            (number < 3).then(|| dimension(company, kind, number))
+        })
     }
 
     fn record(&mut self, effects: Vec<Effect>) {
@@ -248,7 +252,7 @@ impl World {
             is_virtual: true,
             last_four: *b"4242",
             assigned_to: self.member_of(company),
-            dimensions: self.dimensions(),
+            dimensions: self.dimensions(company),
             billing_address: None,
             shipping_address: Some(Address::default()),
             created_at: self.at,
@@ -272,7 +276,7 @@ impl World {
     fn change_card(&mut self) {
         let Some(place) = self.pick(self.cards.len()) else { return };
         let company = self.cards[place].0.company;
-        let (assigned_to, dimensions) = (self.member_of(company), self.dimensions());
+        let (assigned_to, dimensions) = (self.member_of(company), self.dimensions(company));
         let profile = &mut self.cards[place].0;
         (profile.assigned_to, profile.dimensions) = (assigned_to, dimensions);
         profile.description = "renamed travel".into();
@@ -382,8 +386,13 @@ impl World {
     fn decline(&mut self) {
         let Some(card) = self.pick(self.cards.len()) else { return };
         let (company, amount) = (self.cards[card].0.company, self.amount());
-        let record = self.new_record(company, TransactionKind::Purchase, Some(card), amount);
-        let progress = TransactionProgress::empty(TransactionState::Declined);
+        let (kind, state) = match self.below(4) {
+            0 => (TransactionKind::Verification, TransactionState::Canceled),
+            1 => (TransactionKind::Verification, TransactionState::Declined),
+            _ => (TransactionKind::Purchase, TransactionState::Declined),
+        };
+        let record = self.new_record(company, kind, Some(card), amount);
+        let progress = TransactionProgress::empty(state);
         self.transactions.push((record.clone(), progress.clone()));
         self.record(vec![Effect::Transaction(Box::new(record), Box::new(progress))]);
     }
@@ -530,7 +539,7 @@ impl World {
         CompanySlot(u32::try_from(self.below(u64::from(COMPANIES))).unwrap())
     }
 
-    /// Makes a dimension, or changes one: the numbers of its id do not meet those of `dimension`.
+    /// Makes a dimension, or changes one: those that `dimension` names, one after the other.
     fn change_dimension(&mut self) {
         let is_new = self.dimensions == 0 || self.below(2) == 0;
         let place =
@@ -586,7 +595,7 @@ impl World {
 
     fn change_requisition(&mut self) {
         let number = self.below(4);
-        let (amount, dimensions) = (self.amount(), self.dimensions());
+        let (amount, dimensions) = (self.amount(), self.dimensions(CompanySlot(0)));
         let known = self.pick(self.requisitions.len()).filter(|_| number > 0);
         let place = known.unwrap_or(self.requisitions.len());
         if known.is_none() {
@@ -626,7 +635,7 @@ impl World {
 
     fn tag(&mut self) {
         let Some(place) = self.pick(self.transactions.len()) else { return };
-        let wanted = self.dimensions();
+        let wanted = self.dimensions(self.transactions[place].0.company);
         let dimensions = wanted.map(|wanted| (self.below(2) == 0).then_some(wanted));
         let note = (self.below(2) == 0).then(|| format!("note {place}"));
         let seq = self.transactions[place].0.seq;

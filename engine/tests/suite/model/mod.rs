@@ -5,6 +5,7 @@
 //! calendar day by day. It shares the words of the engine (commands, replies), not its ways.
 
 mod admin;
+mod members;
 mod network;
 mod transfers;
 
@@ -17,15 +18,17 @@ use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, PanHash, SuspensionReason};
 use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::{
-    AccountId, AllowanceId, CardId, CompanyId, MemberId, RecordSeq, Timestamp, TransactionId,
-    TransactionSeq,
+    AccountId, AllowanceId, CardId, CompanyId, MemberId, RecordSeq, RequisitionId, Timestamp,
+    TransactionId, TransactionSeq,
 };
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
+use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::CurrencyAmount;
 use cardswitch_engine::domain::network_key::{
     Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,
 };
 use cardswitch_engine::domain::public_id::IdMint;
+use cardswitch_engine::domain::requisition::RequisitionStatus;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 use chrono::{DateTime, Datelike, NaiveDate, Weekday};
 use chrono_tz::Tz;
@@ -51,6 +54,19 @@ pub(crate) struct Company {
 struct Member {
     id: MemberId,
     company: usize,
+    email: String,
+    code: Option<String>,
+    role: MemberRole,
+    state: MemberState,
+}
+
+pub(crate) struct Requisition {
+    pub(crate) id: RequisitionId,
+    pub(crate) company: usize,
+    member: usize,
+    amount: i64,
+    end_time: Option<i64>,
+    pub(crate) status: RequisitionStatus,
 }
 
 pub(crate) struct Card {
@@ -62,7 +78,8 @@ pub(crate) struct Card {
     pub(crate) pin: u64,
     pub(crate) zip: u64,
     pub(crate) is_virtual: bool,
-    has_holder: bool,
+    /// A member, by number.
+    holder: Option<usize>,
     pub(crate) state: CardState,
     pub(crate) reason: SuspensionReason,
     pub(crate) wrong_pins: u8,
@@ -138,6 +155,7 @@ pub(crate) struct Model {
     pub(crate) ids: IdMint,
     pub(crate) companies: Vec<Company>,
     members: Vec<Member>,
+    pub(crate) requisitions: Vec<Requisition>,
     pub(crate) cards: Vec<Card>,
     /// Everything that was not declined.
     pub(crate) purchases: Vec<Purchase>,
@@ -222,6 +240,7 @@ impl Model {
             ids,
             companies: Vec::new(),
             members: Vec::new(),
+            requisitions: Vec::new(),
             cards: Vec::new(),
             purchases: Vec::new(),
             transfers: Vec::new(),

@@ -137,7 +137,7 @@ impl Model {
         let scope = terms.scope.codes();
         let checks = [
             (Rule::CardTerminated, card.state == CardState::Terminated),
-            (Rule::CompanyClosed, company.is_closed),
+            (Rule::CompanyClosed, company.is_closed || self.is_holder_gone(card)),
             (Rule::ReversedBefore, tried.is_reversed_before),
             (Rule::OutOfBounds, !Self::can_post(amount) || amount > AMOUNT_MAX - tried.added_to),
             (Rule::CardUnactivated, card.state == CardState::Unactivated),

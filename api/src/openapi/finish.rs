@@ -1,0 +1,431 @@
+//! What every operation of a document has in common, added to what its handler says: who may, how it
+//! fails, the headers, ids in the path, formats that names imply, examples.
+//!
+//! Works on the document as JSON; a test of the whole holds it to the running routes.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+use utoipa::openapi::OpenApi;
+use utoipa::{PartialSchema, ToSchema};
+
+use super::example;
+use crate::auth::scopes::{Needed, TABLE, find_needed};
+use crate::error::ErrorBody;
+use crate::wire::urls::Urls;
+
+/// Which of the two APIs a document is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// `/v1`, with access tokens.
+    Company,
+    /// `/network/v1`, with the network key.
+    Network,
+}
+
+/// A failure that operations share.
+struct Failure {
+    status: &'static str,
+    name: &'static str,
+    description: &'static str,
+    code: &'static str,
+}
+
+const fn failure(
+    status: &'static str,
+    name: &'static str,
+    code: &'static str,
+    description: &'static str,
+) -> Failure {
+    Failure { status, name, description, code }
+}
+
+const FAILURES: &[Failure] = &[
+    failure(
+        "400",
+        "BadRequest",
+        "invalid_fields",
+        "A value is wrong or missing; `errors` lists every field at fault.",
+    ),
+    failure("401", "Unauthorized", "unauthorized", "No token, or one that is unknown or revoked."),
+    failure("403", "Forbidden", "insufficient_scope", "The token's scope is too small."),
+    failure("404", "NotFound", "not_found", "No such object, or none of this company."),
+    failure("408", "BodyTooSlow", "body_too_slow", "The body did not come in time."),
+    failure("409", "Conflict", "conflict", "The object's state does not allow the change."),
+    failure("413", "BodyTooLarge", "body_too_large", "The body is too long."),
+    failure(
+        "415",
+        "UnsupportedMediaType",
+        "unsupported_media_type",
+        "The body's `Content-Type` is not one that is taken here.",
+    ),
+    failure("500", "Internal", "internal", "The switch failed; its log has the cause."),
+    failure(
+        "503",
+        "Unavailable",
+        "overloaded",
+        "Overloaded or stopping, or the outcome is unknown; `Retry-After` says when to come back.",
+    ),
+];
+
+/// The methods of an item of `paths`.
+const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
+
+/// Completes a document.
+#[must_use]
+pub(super) fn finish(plain: OpenApi, door: Door, urls: &Urls) -> Value {
+    // INVARIANT: a document made of strings and maps is JSON.
+    let mut document = serde_json::to_value(plain).unwrap_or_default();
+    document["info"]["license"] = json!({"name": "MIT OR Apache-2.0"});
+    document["servers"] = json!([{"url": urls.path("")}]);
+    drop_unserved(&mut document, door);
+    rename_schemas(&mut document);
+    name_formats(&mut document);
+    add_components(&mut document, door);
+    let from_requests = reachable_from_requests(&document);
+    require_present_keys(&mut document, &from_requests);
+    let components = document["components"].clone();
+    for (path, method, operation) in operations_mut(&mut document) {
+        finish_operation(operation, &path, &method, door);
+        example::add_examples(operation, &components);
+    }
+    document
+}
+
+/// Every operation with its path and its method in lower case.
+fn operations_mut(document: &mut Value) -> Vec<(String, String, &mut Map<String, Value>)> {
+    let paths = document["paths"].as_object_mut().into_iter().flatten();
+    let operations = paths.flat_map(|(path, item)| {
+        let item = item.as_object_mut().into_iter().flatten();
+        item.filter_map(|(method, operation)| {
+            Some((path.clone(), method.clone(), operation.as_object_mut()?))
+        })
+    });
+    operations.filter(|(_, method, _)| METHODS.contains(&method.as_str())).collect()
+}
+
+/// What the table does not have is not served, so it is not shown.
+fn drop_unserved(document: &mut Value, door: Door) {
+    if door == Door::Network {
+        return;
+    }
+    let Some(paths) = document["paths"].as_object_mut() else { return };
+    paths.retain(|path, _| TABLE.iter().any(|row| row.path == path));
+}
+
+/// `CardBody` is `Card` to clients, and a page of them is `CardList`.
+fn rename_schemas(document: &mut Value) {
+    let renamed = |name: &str| -> String {
+        let short = |name: &str| name.strip_suffix("Body").unwrap_or(name).to_owned();
+        match name.strip_prefix("Listing_") {
+            Some(inner) => format!("{}List", short(inner)),
+            None => short(name),
+        }
+    };
+    if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
+        let named = std::mem::take(schemas).into_iter();
+        *schemas = named.map(|(name, schema)| (renamed(&name), schema)).collect();
+    }
+    each_object_mut(document, &mut |object| {
+        let Some(Value::String(reference)) = object.get_mut("$ref") else { return };
+        if let Some(name) = reference.strip_prefix("#/components/schemas/") {
+            *reference = format!("#/components/schemas/{}", renamed(name));
+        }
+    });
+}
+
+/// Visits every object within a value, the outer before the inner.
+fn each_object_mut(value: &mut Value, visit: &mut dyn FnMut(&mut Map<String, Value>)) {
+    let mut waiting = vec![value];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Object(object) => {
+                visit(object);
+                waiting.extend(object.values_mut());
+            }
+            Value::Array(items) => waiting.extend(items),
+            _ => {}
+        }
+    }
+}
+
+/// Names say what texts are: `created_at` an instant, `url` an address.
+fn name_formats(document: &mut Value) {
+    each_object_mut(document, &mut |object| {
+        if let Some(Value::Object(properties)) = object.get_mut("properties") {
+            for (name, schema) in properties {
+                name_format(name, schema);
+            }
+        }
+        let name = object.get("name").and_then(Value::as_str).map(str::to_owned);
+        if let (Some(name), Some(schema)) = (name, object.get_mut("schema")) {
+            name_format(&name, schema);
+            // An absent parameter is absent; null is a text as any other.
+            drop_null(schema);
+        }
+    });
+}
+
+fn name_format(name: &str, schema: &mut Value) {
+    let Some(format) = format_of(name) else { return };
+    let is_text = schema["type"] == "string"
+        || schema["type"].as_array().is_some_and(|types| types.contains(&json!("string")));
+    let has_form = ["format", "pattern", "enum"].iter().any(|key| schema.get(key).is_some());
+    if is_text && !has_form {
+        schema["format"] = json!(format);
+    }
+}
+
+fn format_of(name: &str) -> Option<&'static str> {
+    match name {
+        "url" | "next" | "previous" | "link" => Some("uri"),
+        "start_time" | "end_time" | "time" | "created_after" | "created_before" | "before"
+        | "after" | "now" => Some("date-time"),
+        "date" | "day" | "expiration" | "valid_through" => Some("date"),
+        _ if name.ends_with("_at") => Some("date-time"),
+        _ if name.ends_with("_date") || name.ends_with("_on") => Some("date"),
+        _ => None,
+    }
+}
+
+fn drop_null(schema: &mut Value) {
+    let Some(types) = schema["type"].as_array() else { return };
+    let kept: Vec<_> = types.iter().filter(|kind| *kind != "null").cloned().collect();
+    if let [only] = kept.as_slice() {
+        schema["type"] = only.clone();
+    }
+}
+
+/// The names of all schemas that a request body is made of.
+fn reachable_from_requests(document: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut waiting = Vec::new();
+    for item in document["paths"].as_object().into_iter().flat_map(Map::values) {
+        let operations = item.as_object().into_iter().flat_map(Map::values);
+        waiting.extend(operations.filter_map(|operation| operation.get("requestBody")));
+    }
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Object(object) => {
+                let reference = object.get("$ref").and_then(Value::as_str);
+                let name = reference.and_then(|text| text.strip_prefix("#/components/schemas/"));
+                if let Some(name) = name.filter(|name| found.insert((*name).to_owned())) {
+                    waiting.push(&document["components"]["schemas"][name]);
+                }
+                waiting.extend(object.values());
+            }
+            Value::Array(items) => waiting.extend(items),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// In answers a key that may be null is there all the same; one that may be missing is never null.
+fn require_present_keys(document: &mut Value, from_requests: &BTreeSet<String>) {
+    let schemas = document["components"]["schemas"].as_object_mut().into_iter().flatten();
+    for (_, schema) in schemas.filter(|(name, _)| !from_requests.contains(*name)) {
+        each_object_mut(schema, &mut |object| {
+            let Some(Value::Object(properties)) = object.get("properties") else { return };
+            let nullable: Vec<Value> = properties
+                .iter()
+                .filter(|(_, schema)| is_nullable(schema))
+                .map(|(name, _)| json!(name))
+                .collect();
+            let required = object.entry("required").or_insert_with(|| json!([]));
+            if let Some(required) = required.as_array_mut() {
+                required.extend(nullable);
+                required.sort_by_key(Value::to_string);
+                required.dedup();
+            }
+        });
+    }
+}
+
+fn is_nullable(schema: &Value) -> bool {
+    let is_null = |kind: &Value| kind == "null";
+    let among = |key: &str| {
+        let variants = schema[key].as_array().into_iter().flatten();
+        variants.into_iter().any(|variant| is_null(&variant["type"]))
+    };
+    schema["type"].as_array().is_some_and(|types| types.iter().any(is_null))
+        || among("oneOf")
+        || among("anyOf")
+}
+
+fn add_components(document: &mut Value, door: Door) {
+    let components = &mut document["components"];
+    let mut parts = vec![("Error".to_owned(), ErrorBody::schema())];
+    ErrorBody::schemas(&mut parts);
+    for (name, schema) in parts {
+        components["schemas"][name] = json!(schema);
+    }
+    for Failure { name, description, code, .. } in FAILURES {
+        let field =
+            json!({"param": "amount", "code": "negative", "message": "`amount` must be 0 or more"});
+        let example = match *name {
+            "BadRequest" => json!({"detail": {"code": "negative", "message": field["message"],
+                "param": "amount", "errors": [field]}}),
+            _ => {
+                json!({"detail": {"code": code, "message": description, "param": null, "errors": []}})
+            }
+        };
+        let mut headers = json!({"request-id": {"$ref": "#/components/headers/RequestId"}});
+        if *name == "Unavailable" {
+            headers["retry-after"] = json!({"$ref": "#/components/headers/RetryAfter"});
+        }
+        components["responses"][*name] = json!({
+            "description": description,
+            "headers": headers,
+            "content": {"application/json": {
+                "schema": {"$ref": "#/components/schemas/Error"}, "example": example,
+            }},
+        });
+    }
+    components["headers"] = json!({
+        "RequestId": {"description": "The id of this answer, which the log repeats.",
+            "required": true, "schema": {"type": "string", "format": "uuid"}},
+        "RetryAfter": {"description": "When to come back. Units: seconds.",
+            "schema": {"type": "integer", "minimum": 0}},
+        "IdempotentReplayed": {"description": "`true` where this is the stored answer to an earlier \
+            request with the same key.", "schema": {"type": "string", "enum": ["true"]}},
+    });
+    components["parameters"]["IdempotencyKey"] = json!({
+        "name": "Idempotency-Key", "in": "header", "required": false,
+        "description": "Marks a request that may be repeated: within 24 hours the same key gets the \
+            first answer again.",
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    });
+    let (name, description) = match door {
+        Door::Company => ("access_token", "An access token, of one company and one scope."),
+        Door::Network => ("network_key", "The network key that `cardswitch init` prints."),
+    };
+    components["securitySchemes"][name] =
+        json!({"type": "http", "scheme": "bearer", "description": description});
+}
+
+fn finish_operation(operation: &mut Map<String, Value>, path: &str, method: &str, door: Door) {
+    let needed = find_needed(&method.to_uppercase(), path).unwrap_or(Needed::Read);
+    let scopes = if door == Door::Company { needed.scopes() } else { &[] };
+    operation.insert("security".into(), security(door, scopes));
+    if !scopes.is_empty() {
+        let names: Vec<_> = scopes.iter().map(|name| format!("`{name}`")).collect();
+        let sentence = format!("Needs the scope {}.", names.join(" or "));
+        let text = match operation.get("description").and_then(Value::as_str) {
+            Some(text) if !text.is_empty() => format!("{text}\n\n{sentence}"),
+            _ => sentence,
+        };
+        operation.insert("description".into(), json!(text));
+    }
+    add_path_ids(operation, path);
+    if method != "get" {
+        parameters_of(operation).push(json!({"$ref": "#/components/parameters/IdempotencyKey"}));
+    }
+    let statuses = failures_of(operation, path, method, door, !scopes.is_empty());
+    let responses = operation.entry("responses").or_insert_with(|| json!({}));
+    for (status, response) in responses.as_object_mut().into_iter().flatten() {
+        if response.get("$ref").is_none() {
+            finish_response(response, status, method);
+        }
+    }
+    for failure in FAILURES.iter().filter(|failure| statuses.contains(&failure.status)) {
+        let reference = json!({"$ref": format!("#/components/responses/{}", failure.name)});
+        if responses.get(failure.status).is_none() {
+            responses[failure.status] = reference;
+        }
+    }
+}
+
+/// One requirement for each scope that suffices.
+fn security(door: Door, scopes: &[&str]) -> Value {
+    match (door, scopes) {
+        (Door::Network, _) => json!([{"network_key": []}]),
+        (Door::Company, []) => json!([{"access_token": []}]),
+        (Door::Company, scopes) => {
+            scopes.iter().map(|scope| json!({"access_token": [scope]})).collect()
+        }
+    }
+}
+
+fn parameters_of(operation: &mut Map<String, Value>) -> &mut Vec<Value> {
+    let parameters = operation.entry("parameters").or_insert_with(|| json!([]));
+    if !parameters.is_array() {
+        *parameters = json!([]);
+    }
+    match parameters {
+        Value::Array(parameters) => parameters,
+        // INVARIANT: it was made an array above.
+        _ => unreachable!("an array"),
+    }
+}
+
+/// Adds the ids in the path, and keeps the last of two parameters of one name: a list's own
+/// `ordering` stands for that of all lists.
+fn add_path_ids(operation: &mut Map<String, Value>, path: &str) {
+    let given = parameters_of(operation);
+    let names: Vec<_> = given.iter().map(|parameter| parameter["name"].clone()).collect();
+    let mut place = 0;
+    given.retain(|_| {
+        place += 1;
+        !names[place..].contains(&names[place - 1])
+    });
+    let ids = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let described = ids.filter(|name| !names.contains(&json!(name))).map(|name| {
+        let noun = name.trim_end_matches("_id").replace('_', " ");
+        json!({"name": name, "in": "path", "required": true, "description": format!("The id of the {noun}."),
+            "schema": {"type": "string", "format": "uuid"}})
+    });
+    let mut all: Vec<_> = described.collect();
+    all.append(given);
+    *given = all;
+}
+
+fn failures_of(
+    operation: &Map<String, Value>,
+    path: &str,
+    method: &str,
+    door: Door,
+    needs_scope: bool,
+) -> Vec<&'static str> {
+    let has_body = operation.get("requestBody").is_some();
+    let is_write = method != "get";
+    let parameters = operation.get("parameters").and_then(Value::as_array);
+    let has_query = parameters
+        .is_some_and(|parameters| parameters.iter().any(|parameter| parameter["in"] == "query"));
+    let names_objects = path.contains('{') || door == Door::Network && has_body;
+    let given = [
+        (true, ["401", "500", "503"].as_slice()),
+        (has_query || is_write, &["400"]),
+        (needs_scope, &["403"]),
+        (names_objects, &["404"]),
+        (is_write, &["409"]),
+        (has_body, &["408", "413", "415"]),
+    ];
+    given
+        .into_iter()
+        .filter(|(applies, _)| *applies)
+        .flat_map(|(_, statuses)| statuses)
+        .copied()
+        .collect()
+}
+
+fn finish_response(response: &mut Value, status: &str, method: &str) {
+    if response["description"].as_str().is_none_or(str::is_empty) {
+        response["description"] = json!(match status {
+            "201" => "Created.",
+            "204" => "Deleted; the body is empty.",
+            _ => "As asked.",
+        });
+    }
+    for (media_type, media) in response["content"].as_object_mut().into_iter().flatten() {
+        // What is not JSON has no schema: the type says it all.
+        if media_type != "application/json" {
+            *media = json!({});
+        }
+    }
+    response["headers"]["request-id"] = json!({"$ref": "#/components/headers/RequestId"});
+    if method != "get" {
+        response["headers"]["idempotent-replayed"] =
+            json!({"$ref": "#/components/headers/IdempotentReplayed"});
+    }
+}

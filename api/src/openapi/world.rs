@@ -1,0 +1,321 @@
+//! What the tests made from the document stand on: two companies with an object of every kind and a
+//! token of every scope, asked through the routes as clients ask.
+//!
+//! Objects are made by sending the document's own examples, so these are tested too.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use axum::body::Body;
+use axum::http::{Request, header};
+use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
+use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
+use cardswitch_engine::domain::member::AccessScope;
+use serde_json::{Map, Value, json};
+use tower::ServiceExt;
+use uuid::Uuid;
+
+use super::{Door, document};
+use crate::routes::routes_tests::{Bench, COMPANY, OTHER_COMPANY};
+use crate::secrets::token_digest;
+
+/// Every scope by its name; the first is none.
+pub(super) const SCOPES: [&str; 5] = ["read", "accountant", "admin", "iam", "scim"];
+
+/// One of the two companies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Own,
+    Foreign,
+}
+
+/// Resources that can be made by POST, those that others refer to first.
+const MADE: [&str; 8] = [
+    "categories",
+    "departments",
+    "labels",
+    "locations",
+    "members",
+    "cards",
+    "shared-links",
+    "requisitions",
+];
+
+/// The ids of objects by the names that paths have for them.
+pub(super) type Ids = BTreeMap<String, String>;
+
+pub(super) struct World {
+    bench: Bench,
+    pub(super) document: Value,
+    drawn: Cell<u32>,
+}
+
+/// An operation of the document.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) value: Value,
+}
+
+impl Operation {
+    /// The names of the ids in the path.
+    pub(super) fn ids(&self) -> Vec<String> {
+        let parts = self.path.split('/');
+        let names = parts.filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+        names.map(str::to_owned).collect()
+    }
+
+    /// The path with these ids in it.
+    #[track_caller]
+    pub(super) fn at(&self, ids: &Ids) -> String {
+        self.ids().into_iter().fold(self.path.clone(), |path, name| {
+            let id = ids.get(&name).unwrap_or_else(|| panic!("the world has no {name}"));
+            path.replace(&format!("{{{name}}}"), id)
+        })
+    }
+
+    /// The schema of the JSON body, where the operation takes one.
+    pub(super) fn body_schema(&self) -> Option<&Value> {
+        self.value.pointer("/requestBody/content/application~1json/schema")
+    }
+
+    pub(super) fn example(&self) -> Option<&Value> {
+        self.value.pointer("/requestBody/content/application~1json/example")
+    }
+}
+
+/// An answer, as far as it is the same each time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) body: String,
+}
+
+impl Answer {
+    #[track_caller]
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+}
+
+impl World {
+    pub(super) async fn new() -> Self {
+        let bench = Bench::new().await;
+        let document = document(Door::Company, bench.state.urls());
+        let world = Self { bench, document, drawn: Cell::new(0) };
+        for (side, company) in [(Side::Own, COMPANY), (Side::Foreign, OTHER_COMPANY)] {
+            for scope in SCOPES {
+                let text = token_text(side, scope);
+                let command = AdminCommand::CreateAccessToken(NewAccessToken {
+                    id: AccessTokenId(Uuid::now_v7()),
+                    digest: token_digest(&text),
+                    company: CompanyId(company),
+                    scope: AccessScope {
+                        accountant: scope == "accountant",
+                        admin: scope == "admin",
+                        iam: scope == "iam",
+                        scim: scope == "scim",
+                    },
+                });
+                world.bench.state.carry_out(command).await.unwrap();
+            }
+        }
+        world
+    }
+
+    /// Every operation, reading ones first and deleting ones last.
+    pub(super) fn operations(&self) -> Vec<Operation> {
+        let mut all = Vec::new();
+        for (path, item) in self.document["paths"].as_object().unwrap() {
+            for (method, value) in item.as_object().unwrap() {
+                let (method, path) = (method.to_uppercase(), path.clone());
+                all.push(Operation { method, path, value: value.clone() });
+            }
+        }
+        let order = ["GET", "PUT", "POST", "DELETE"];
+        all.sort_by_key(|operation| order.iter().position(|name| *name == operation.method));
+        all
+    }
+
+    pub(super) fn find(&self, method: &str, path: &str) -> Option<Operation> {
+        let mut all = self.operations().into_iter();
+        all.find(|operation| operation.method == method && operation.path == path)
+    }
+
+    /// Asks with the token of a scope; `""` asks without a token.
+    pub(super) async fn ask(
+        &self,
+        side: Side,
+        scope: &str,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Answer {
+        let text = body.map(|body| body.to_string().into_bytes());
+        let content_type = body.map(|_| "application/json");
+        let request = Sent { method, path, content_type, body: text.unwrap_or_default() };
+        self.send(side, scope, request).await
+    }
+
+    pub(super) async fn send(&self, side: Side, scope: &str, sent: Sent<'_>) -> Answer {
+        let mut request = Request::builder().method(sent.method).uri(sent.path);
+        if !scope.is_empty() {
+            let token = format!("Token {}", token_text(side, scope));
+            request = request.header(header::AUTHORIZATION, token);
+        }
+        if let Some(content_type) = sent.content_type {
+            request = request.header(header::CONTENT_TYPE, content_type);
+        }
+        let request = request.body(Body::from(sent.body)).unwrap();
+        let response = self.bench.routes.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        assert!(parts.headers.contains_key("request-id"), "{} {}", sent.method, sent.path);
+        let headers = parts.headers.iter().filter(|(name, _)| *name != "request-id");
+        let headers = headers
+            .map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()))
+            .collect();
+        let bytes = axum::body::to_bytes(body, 50_000_000).await.unwrap();
+        let body = String::from_utf8_lossy(&bytes).into_owned();
+        Answer { status: parts.status.as_u16(), headers, body }
+    }
+
+    /// Makes an object of every kind, as an administrator.
+    pub(super) async fn make_objects(&self, side: Side) -> Ids {
+        let mut ids = self.find_objects(side).await;
+        for plural in MADE {
+            let Some(operation) = self.find("POST", &format!("/v1/{plural}")) else { continue };
+            let body = self.example_with(&operation, &ids);
+            let made = self.ask(side, "admin", "POST", &operation.path, Some(&body)).await;
+            assert_eq!(made.status, 201, "{plural} {body:#}: {}", made.body);
+            let made = made.json();
+            let singular = match plural {
+                "categories" => "category".to_owned(),
+                _ => plural.trim_end_matches('s').replace('-', "_"),
+            };
+            ids.insert(format!("{singular}_id"), text(&made["id"]));
+            if plural == "cards" {
+                ids.insert("allowance_id".into(), text(&made["allowance"]["id"]));
+            }
+        }
+        self.add_receipt(side, &ids).await;
+        ids
+    }
+
+    /// What a company has from the start.
+    async fn find_objects(&self, side: Side) -> Ids {
+        let get = async |path: &str| self.ask(side, "admin", "GET", path, None).await.json();
+        let account = text(&get("/v1/accounts").await["results"][0]["id"]);
+        let lines = get(&format!("/v1/accounts/{account}/statement-lines")).await;
+        let line = &lines["results"][0];
+        let company = get("/v1/company").await;
+        let member = match side {
+            Side::Own => Uuid::from_u128(3),
+            Side::Foreign => Uuid::from_u128(13),
+        };
+        Ids::from([
+            ("account_id".into(), account),
+            ("member_id".into(), member.to_string()),
+            ("statement_line_id".into(), text(&line["id"])),
+            ("transaction_id".into(), text(&line["origin"]["id"])),
+            ("shipping_address_id".into(), text(&company["shipping_address"]["id"])),
+        ])
+    }
+
+    async fn add_receipt(&self, side: Side, ids: &Ids) {
+        let path = "/v1/transactions/{transaction_id}/receipt";
+        let Some(operation) = self.find("POST", path) else { return };
+        let body = b"\x89PNG\r\n\x1a\nreceipt".to_vec();
+        let (path, content_type) = (operation.at(ids), Some("image/png"));
+        let sent = Sent { method: "POST", path: &path, content_type, body };
+        let answer = self.send(side, "admin", sent).await;
+        assert!([200, 201].contains(&answer.status), "{answer:?}");
+    }
+
+    /// The example of an operation's body with ids that are there.
+    pub(super) fn example_with(&self, operation: &Operation, ids: &Ids) -> Value {
+        let mut body = operation.example().unwrap_or(&Value::Null).clone();
+        self.drawn.set(self.drawn.get() + 1);
+        let unique = self.drawn.get();
+        let mut waiting = vec![&mut body];
+        while let Some(value) = waiting.pop() {
+            match value {
+                Value::Object(object) => {
+                    name_objects(object, ids);
+                    for (key, value) in object.iter_mut() {
+                        match key.as_str() {
+                            "email" => *value = json!(format!("person{unique}@example.com")),
+                            "code" if value.is_string() => *value = json!(format!("{unique}")),
+                            _ => {}
+                        }
+                    }
+                    waiting.extend(object.values_mut());
+                }
+                Value::Array(items) => waiting.extend(items),
+                _ => {}
+            }
+        }
+        body
+    }
+
+    /// Everything that a company's lists show.
+    pub(super) async fn picture(&self, side: Side) -> BTreeMap<String, String> {
+        let mut shown = BTreeMap::new();
+        for operation in self.operations() {
+            if operation.method == "GET" && operation.ids().is_empty() {
+                let path = format!("{}?limit=1000", operation.path);
+                let answer = self.ask(side, "admin", "GET", &path, None).await;
+                assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+                shown.insert(operation.path, answer.body);
+            }
+        }
+        shown
+    }
+
+    /// A schema of the document, its reference followed.
+    pub(super) fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
+        let pointer = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
+        pointer.and_then(|pointer| self.document.pointer(pointer)).unwrap_or(schema)
+    }
+}
+
+/// A request as it is sent.
+pub(super) struct Sent<'a> {
+    pub(super) method: &'a str,
+    pub(super) path: &'a str,
+    pub(super) content_type: Option<&'a str>,
+    pub(super) body: Vec<u8>,
+}
+
+fn token_text(side: Side, scope: &str) -> String {
+    format!("{scope}-{side:?}")
+}
+
+/// The name of the id of what a field refers to.
+pub(super) fn id_name(field: &str) -> &str {
+    match field {
+        "assigned_to" | "member" => "member_id",
+        "card" => "card_id",
+        "category" => "category_id",
+        "department" => "department_id",
+        "label" => "label_id",
+        "location" => "location_id",
+        _ => "",
+    }
+}
+
+/// Lets references lead to objects that are there; those to others are left out.
+fn name_objects(object: &mut Map<String, Value>, ids: &Ids) {
+    object.retain(|key, value| {
+        let is_reference = value.as_object().is_some_and(|inner| inner.keys().eq(["id"]));
+        if is_reference && let Some(id) = ids.get(id_name(key)) {
+            value["id"] = json!(id);
+        }
+        !is_reference || ids.contains_key(id_name(key))
+    });
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}

@@ -1,0 +1,107 @@
+//! POST /v1/cards/bulk: several cards by one request, all of them or none. Extension.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use cardswitch_engine::command::admin::{AdminCommand, NewCard};
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::CardId;
+use cardswitch_engine::limits::CARDS_AT_ONCE_MAX;
+use cardswitch_engine::store::StoreError;
+use serde::Serialize;
+
+use super::cards::{CardBody, CreateCardRequest};
+use super::input::JsonBody;
+use super::view::{View, read_view};
+use crate::auth::AdminAccess;
+use crate::error::ApiError;
+use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use crate::state::{AppState, WriteError};
+use crate::wire::fault::Flaw;
+use crate::wire::fields::Fields;
+
+/// The longest body: each card as long as one alone is likely to be. Units: bytes.
+const BULK_BODY_BYTES_MAX: usize = 512 * 1024;
+
+/// Cards that were made, in the order asked for.
+#[derive(Debug, Serialize)]
+pub struct CreatedCards {
+    results: Vec<CardBody>,
+}
+
+/// POST /v1/cards/bulk
+pub async fn create_cards(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    body: JsonBody<BULK_BODY_BYTES_MAX>,
+) -> Result<(StatusCode, Json<CreatedCards>), ApiError> {
+    let mut fields = body.fields()?;
+    let requests = parse_cards(&mut fields, &caller.company);
+    let faults = read_view(&state, &caller, |view| {
+        let unknown = |(place, request): &(usize, _)| Ok((*place, unknown_in(request, view)?));
+        requests.iter().map(unknown).collect::<Result<Vec<_>, StoreError>>()
+    });
+    for (place, faults) in faults.await? {
+        for (name, noun) in faults {
+            fields.fault(&format!("cards.{place}.{name}"), Flaw::not_found(noun));
+        }
+    }
+    fields.finish()?;
+    let orders: Vec<_> =
+        requests.into_iter().map(|(_, request)| request.into_order(&caller.company)).collect();
+    let ids = issue_cards(&state, &orders).await?;
+    let results = read_view(&state, &caller, |view| {
+        let cards = ids.iter().filter_map(|id| view.find_card(*id).transpose());
+        cards.map(|card| CardBody::new(&card?, view)).collect::<Result<_, _>>()
+    });
+    Ok((StatusCode::CREATED, Json(CreatedCards { results: results.await? })))
+}
+
+/// Reads the cards, each with its place.
+fn parse_cards(fields: &mut Fields<'_>, company: &Company) -> Vec<(usize, CreateCardRequest)> {
+    if !fields.has("cards") {
+        fields.fault("cards", Flaw::required());
+        return Vec::new();
+    }
+    let read = |place, inner: &mut Fields<'_>| (place, CreateCardRequest::parse(inner, company));
+    let requests = fields.nullable_objects("cards", CARDS_AT_ONCE_MAX, read).flatten();
+    let requests = requests.unwrap_or_default();
+    if requests.is_empty() && fields.is_sound() {
+        fields.fault("cards", Flaw::new("empty", "must have one entry at least"));
+    }
+    requests
+}
+
+/// What a card refers to that is not there: the field, and what it should name.
+fn unknown_in(
+    request: &CreateCardRequest,
+    view: &View<'_>,
+) -> Result<Vec<(&'static str, &'static str)>, StoreError> {
+    let mut unknown = Vec::new();
+    if !view.is_assignable(request.assigned_to)? {
+        unknown.push(("assigned_to", "member"));
+    }
+    Ok(unknown)
+}
+
+/// Draws numbers until all are free.
+async fn issue_cards(state: &AppState, orders: &[CardOrder]) -> Result<Vec<CardId>, ApiError> {
+    for _ in 0..DRAWS_MAX {
+        let cards = draw_cards(state, orders)?;
+        let ids = cards.iter().map(|card| card.id).collect();
+        match state.carry_out(AdminCommand::IssueCards(cards)).await {
+            Ok(()) => return Ok(ids),
+            Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(WriteError::Rejected(Rejection::CardNumberTaken).into())
+}
+
+fn draw_cards(state: &AppState, orders: &[CardOrder]) -> Result<Vec<NewCard>, ApiError> {
+    let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
+    let draw = |order| issuer.draw_card(order, state.now(), &mut SystemRandom);
+    let drawn = orders.iter().map(|order| draw(order).map(|drawn| drawn.card));
+    drawn.collect::<Result<_, _>>().map_err(|error| ApiError::internal(&error))
+}

@@ -1,0 +1,268 @@
+//! Categories, departments, labels and locations: four resources of one shape, and how other objects
+//! set them. Source: spec "Categories, departments, labels, locations".
+//!
+//! The handlers serve all four; which one is meant stands in the path.
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use cardswitch_engine::command::admin::{
+    AdminCommand, DimensionChanges, NamedDimension, NewDimension,
+};
+use cardswitch_engine::domain::card::DimensionKind;
+use cardswitch_engine::domain::dimension::Dimension;
+use cardswitch_engine::domain::ids::{CompanyId, DimensionId};
+use cardswitch_engine::limits;
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::Listed;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::input::{JsonBody, ListQuery, PathId};
+use super::view::{View, read_view};
+use crate::auth::{AccountantAccess, Caller, ReadAccess};
+use crate::error::ApiError;
+use crate::state::{AppState, WriteError};
+use crate::wire::fault::Flaw;
+use crate::wire::fields::{self, Fields};
+use crate::wire::page::{Listing, envelope, parse_page};
+use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
+use crate::wire::time::render_time;
+
+/// The most characters a name has.
+const NAME_CHARS_MAX: usize = 200;
+const _: () = assert!(NAME_CHARS_MAX * 4 <= limits::DIMENSION_NAME_BYTES_MAX);
+
+/// A category, department, label or location as responses show it. Source: spec "Category,
+/// department, label, location".
+#[derive(Debug, Serialize)]
+pub struct DimensionBody {
+    id: Uuid,
+    url: String,
+    name: String,
+    code: Option<String>,
+    parent: Option<Box<DimensionBody>>,
+    created_at: String,
+}
+
+impl DimensionBody {
+    /// The dimension as it is shown, with everything it stands below.
+    /// Errors: what it stands below cannot be read.
+    pub fn new(dimension: &Dimension, view: &View<'_>) -> Result<Self, StoreError> {
+        let mut line = vec![dimension.clone()];
+        while let Some(parent) = line.last().and_then(|lowest| lowest.parent)
+            && let Some(parent) = view.snapshot.dimension(parent)?
+        {
+            line.push(parent);
+        }
+        let mut above = None;
+        for dimension in line.iter().skip(1).rev() {
+            above = Some(Box::new(Self::below(above, dimension, view)));
+        }
+        Ok(Self::below(above, dimension, view))
+    }
+
+    fn below(parent: Option<Box<Self>>, dimension: &Dimension, view: &View<'_>) -> Self {
+        Self {
+            id: dimension.id.0,
+            url: view.urls.object(plural_of(dimension.kind), dimension.id.0),
+            name: dimension.name.clone(),
+            code: dimension.code.clone(),
+            parent,
+            created_at: render_time(dimension.created_at),
+        }
+    }
+}
+
+/// Which of the four resources a path is about.
+#[derive(Clone, Copy, Debug)]
+pub struct OfKind(pub DimensionKind);
+
+impl<S: Send + Sync> FromRequestParts<S> for OfKind {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        let plural = parts.uri.path().split('/').nth(2);
+        let kind = DimensionKind::ALL.into_iter().find(|kind| plural == Some(plural_of(*kind)));
+        kind.map(Self).ok_or_else(ApiError::not_found)
+    }
+}
+
+/// The body of POST.
+fn parse_new(fields: &mut Fields<'_>, company: CompanyId, kind: DimensionKind) -> NewDimension {
+    NewDimension {
+        id: DimensionId(Uuid::now_v7()),
+        company,
+        kind,
+        name: fields.required("name", name),
+        code: fields.nullable("code", code).flatten(),
+        parent: parse_parent(fields).flatten(),
+    }
+}
+
+/// The body of PUT.
+fn parse_changes(fields: &mut Fields<'_>) -> DimensionChanges {
+    DimensionChanges {
+        name: fields.optional("name", name),
+        code: fields.nullable("code", code),
+        parent: parse_parent(fields),
+    }
+}
+
+fn name(value: &RawValue) -> Result<String, Flaw> {
+    fields::line(value, NAME_CHARS_MAX)
+}
+
+fn code(value: &RawValue) -> Result<String, Flaw> {
+    fields::digits(value, limits::DIMENSION_CODE_DIGITS_MAX)
+}
+
+fn parse_parent(fields: &mut Fields<'_>) -> Option<Option<DimensionId>> {
+    fields.nullable("parent", |value| fields::reference(value).map(DimensionId))
+}
+
+/// What is to become of each dimension of another object: absent, cleared or set.
+pub fn parse_dimensions(fields: &mut Fields<'_>) -> [Option<Option<DimensionId>>; 4] {
+    DIMENSION_FIELDS
+        .map(|name| fields.nullable(name, |value| fields::reference(value).map(DimensionId)))
+}
+
+/// Notes the dimensions of another object's body that name nothing.
+pub fn fault_dimensions(fields: &mut Fields<'_>, is_unknown: [bool; 4]) {
+    for (name, is_unknown) in DIMENSION_FIELDS.into_iter().zip(is_unknown) {
+        if is_unknown {
+            fields.fault(name, Flaw::not_found(name));
+        }
+    }
+}
+
+/// The answer to a change of another object that was not made; `is_set` tells which dimensions it
+/// was to set, of which one may have gone meanwhile.
+pub fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
+    let WriteError::Rejected(rejection) = error else { return error.into() };
+    let named = DIMENSION_FIELDS.into_iter().zip(is_set).filter(|(_, is_set)| *is_set);
+    ApiError::rejected(rejection, &named.map(|(name, _)| name).collect::<Vec<_>>())
+}
+
+/// GET /v1/categories, /v1/departments, /v1/labels, /v1/locations
+pub async fn list_dimensions(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    OfKind(kind): OfKind,
+    ListQuery { mut query, address }: ListQuery,
+) -> Result<Json<Listing<DimensionBody>>, ApiError> {
+    let page = parse_page(&mut query, &["created_at"]);
+    query.finish()?;
+    let listed = read_view(&state, &caller, |view| {
+        let found = view.snapshot.list_dimensions(view.company.slot, kind, &page)?;
+        let rows = found.rows.iter().map(|dimension| DimensionBody::new(dimension, view));
+        Ok(Listed { count: found.count, rows: rows.collect::<Result<_, _>>()? })
+    });
+    let listed = listed.await?;
+    Ok(Json(envelope(listed, &page, &address, state.urls())))
+}
+
+/// GET /v1/categories/:id, and so for the others
+pub async fn get_dimension(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    OfKind(kind): OfKind,
+    PathId(id): PathId,
+) -> Result<Json<DimensionBody>, ApiError> {
+    read_dimension(&state, &caller, kind, DimensionId(id)).await.map(Json)
+}
+
+/// Errors: there is none, or none any more.
+async fn read_dimension(
+    state: &AppState,
+    caller: &Caller,
+    kind: DimensionKind,
+    id: DimensionId,
+) -> Result<DimensionBody, ApiError> {
+    let body = read_view(state, caller, |view| {
+        let dimension = view.find_dimension(kind, id)?;
+        dimension.map(|dimension| DimensionBody::new(&dimension, view)).transpose()
+    });
+    body.await?.ok_or_else(ApiError::not_found)
+}
+
+/// POST /v1/categories, and so for the others
+pub async fn create_dimension(
+    State(state): State<AppState>,
+    AccountantAccess(caller): AccountantAccess,
+    OfKind(kind): OfKind,
+    body: JsonBody,
+) -> Result<(StatusCode, Json<DimensionBody>), ApiError> {
+    let mut fields = body.fields()?;
+    let new = parse_new(&mut fields, caller.company.id, kind);
+    let parent = new.parent;
+    let is_known = read_view(&state, &caller, |view| has_parent(view, kind, parent)).await?;
+    fault_parent(&mut fields, is_known);
+    fields.finish()?;
+    let id = new.id;
+    state.carry_out(AdminCommand::CreateDimension(new)).await?;
+    let body = read_dimension(&state, &caller, kind, id).await?;
+    Ok((StatusCode::CREATED, Json(body)))
+}
+
+/// Whether the parent is there; none always is.
+fn has_parent(
+    view: &View<'_>,
+    kind: DimensionKind,
+    parent: Option<DimensionId>,
+) -> Result<bool, StoreError> {
+    Ok(match parent {
+        Some(id) => view.find_dimension(kind, id)?.is_some(),
+        None => true,
+    })
+}
+
+/// The shard says the same of a parent, but this way it is said with all other faults.
+fn fault_parent(fields: &mut Fields<'_>, is_known: bool) {
+    if !is_known {
+        fields.fault("parent", Flaw::new("not_found", "names nothing of this kind and company"));
+    }
+}
+
+/// PUT /v1/categories/:id, and so for the others
+pub async fn update_dimension(
+    State(state): State<AppState>,
+    AccountantAccess(caller): AccountantAccess,
+    OfKind(kind): OfKind,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Result<Json<DimensionBody>, ApiError> {
+    let id = DimensionId(id);
+    let mut fields = body.fields()?;
+    let changes = parse_changes(&mut fields);
+    let parent = changes.parent.flatten();
+    let (exists, is_known) = read_view(&state, &caller, |view| {
+        Ok((view.find_dimension(kind, id)?.is_some(), has_parent(view, kind, parent)?))
+    })
+    .await?;
+    if !exists {
+        return Err(ApiError::not_found());
+    }
+    fault_parent(&mut fields, is_known);
+    fields.finish()?;
+    let named = NamedDimension { company: caller.company.id, kind, id };
+    state.carry_out(AdminCommand::UpdateDimension(named, changes)).await?;
+    read_dimension(&state, &caller, kind, id).await.map(Json)
+}
+
+/// DELETE /v1/categories/:id, and so for the others
+pub async fn delete_dimension(
+    State(state): State<AppState>,
+    AccountantAccess(caller): AccountantAccess,
+    OfKind(kind): OfKind,
+    PathId(id): PathId,
+) -> Result<StatusCode, ApiError> {
+    let named = NamedDimension { company: caller.company.id, kind, id: DimensionId(id) };
+    match state.carry_out(AdminCommand::DeleteDimension(named)).await {
+        // The answer shows nothing, so it need not wait for late tables.
+        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,347 @@
+//! Members: people who are assigned cards, ask for purchases and review them. Source: spec "Members".
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::ids::{CompanyId, DimensionId, MemberId};
+use cardswitch_engine::domain::member::{Member, MemberRole, MemberState};
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{Listed, Page};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::dimensions::{fault_dimensions, refused};
+use super::input::{JsonBody, ListQuery, PathId};
+use super::view::{View, read_view};
+use crate::auth::{AdminAccess, Caller, ReadAccess};
+use crate::error::ApiError;
+use crate::state::{AppState, WriteError};
+use crate::wire::email::email;
+use crate::wire::fault::Flaw;
+use crate::wire::fields::{self, Fields};
+use crate::wire::page::{Listing, envelope, page_of, parse_page};
+use crate::wire::query::Query;
+use crate::wire::reference::{DIMENSION_FIELDS, DimensionReference};
+use crate::wire::time::render_time;
+
+/// The most characters a first or last name has.
+const NAME_CHARS_MAX: usize = 100;
+/// The most digits an employee id has.
+const CODE_DIGITS_MAX: usize = 32;
+
+/// A member as responses show it. Source: spec "Member".
+#[derive(Debug, Serialize)]
+pub struct MemberBody {
+    id: Uuid,
+    url: String,
+    first_name: String,
+    last_name: String,
+    role: &'static str,
+    code: Option<String>,
+    email: String,
+    is_active: bool,
+    department: Option<DimensionReference>,
+    location: Option<DimensionReference>,
+    label: Option<DimensionReference>,
+    created_at: String,
+}
+
+impl MemberBody {
+    /// The member as it is shown.
+    /// Errors: what it refers to cannot be read.
+    pub fn new(member: &Member, view: &View<'_>) -> Result<Self, StoreError> {
+        let [_, department, label, location] = view.dimension_references(&member.dimensions)?;
+        Ok(Self {
+            id: member.id.0,
+            url: view.urls.object("members", member.id.0),
+            first_name: member.first_name.clone(),
+            last_name: member.last_name.clone(),
+            role: render_role(member.role),
+            code: member.code.clone(),
+            email: member.email.clone(),
+            is_active: member.state == MemberState::Active,
+            department,
+            location,
+            label,
+            created_at: render_time(member.created_at),
+        })
+    }
+}
+
+/// Every role with its name on the wire.
+const ROLES: [(&str, MemberRole); 4] = [
+    ("administrator", MemberRole::Administrator),
+    ("accountant", MemberRole::Accountant),
+    ("reviewer", MemberRole::Reviewer),
+    ("member", MemberRole::Member),
+];
+
+fn render_role(role: MemberRole) -> &'static str {
+    ROLES.iter().find(|(_, known)| *known == role).map_or("member", |(name, _)| *name)
+}
+
+/// Whether the API can give a member this role; the others are given by operators.
+const fn is_settable(role: MemberRole) -> bool {
+    matches!(role, MemberRole::Member | MemberRole::Reviewer)
+}
+
+fn role_not_settable() -> Flaw {
+    Flaw::new("unknown_value", "must be `member` or `reviewer`")
+}
+
+fn any_role(value: &RawValue) -> Result<MemberRole, Flaw> {
+    let text = fields::text(value).unwrap_or_default();
+    let known = ROLES.iter().find(|(name, _)| *name == text);
+    known.map(|(_, role)| *role).ok_or_else(role_not_settable)
+}
+
+fn settable_role(value: &RawValue) -> Result<MemberRole, Flaw> {
+    any_role(value).and_then(
+        |role| {
+            if is_settable(role) { Ok(role) } else { Err(role_not_settable()) }
+        },
+    )
+}
+
+/// The body of POST /v1/members.
+fn parse_new_member(fields: &mut Fields<'_>, company: CompanyId) -> NewMember {
+    NewMember {
+        id: MemberId(Uuid::now_v7()),
+        company,
+        first_name: fields.required("first_name", name),
+        last_name: fields.required("last_name", name),
+        email: fields.required("email", email),
+        role: fields.optional("role", settable_role).unwrap_or(MemberRole::Member),
+        code: fields.nullable("code", code).flatten(),
+        dimensions: parse_dimensions(fields).map(Option::flatten),
+        password_hash: None,
+    }
+}
+
+/// The body of PUT /v1/members/:member_id.
+fn parse_member_changes(fields: &mut Fields<'_>) -> MemberChanges {
+    MemberChanges {
+        first_name: fields.optional("first_name", name),
+        last_name: fields.optional("last_name", name),
+        role: fields.optional("role", any_role),
+        code: fields.nullable("code", code),
+        is_active: fields.optional("is_active", fields::boolean),
+        dimensions: parse_dimensions(fields),
+    }
+}
+
+fn name(value: &RawValue) -> Result<String, Flaw> {
+    fields::line(value, NAME_CHARS_MAX)
+}
+
+fn code(value: &RawValue) -> Result<String, Flaw> {
+    fields::digits(value, CODE_DIGITS_MAX)
+}
+
+/// What is to become of each dimension: absent, cleared or set. Members have no category.
+fn parse_dimensions(fields: &mut Fields<'_>) -> [Option<Option<DimensionId>>; 4] {
+    DIMENSION_FIELDS.map(|name| {
+        let read = |value| fields::reference(value).map(DimensionId);
+        if name == "category" { None } else { fields.nullable(name, read) }
+    })
+}
+
+/// The filters of GET /v1/members.
+#[derive(Debug)]
+struct ListMembersRequest {
+    email: Option<String>,
+    is_active: Option<bool>,
+}
+
+impl ListMembersRequest {
+    fn parse(query: &mut Query) -> Self {
+        let is_active = query.parsed(
+            "is_active",
+            |text| text.parse().ok(),
+            || Flaw::new("not_a_boolean", "must be true or false"),
+        );
+        Self { email: query.text("email").map(str::to_owned), is_active }
+    }
+
+    fn accepts(&self, member: &Member) -> bool {
+        let is_active = member.state == MemberState::Active;
+        self.is_active.is_none_or(|wanted| wanted == is_active)
+    }
+
+    /// The members that fit; an address is looked up, since at most one has it.
+    fn list(&self, view: &View<'_>, page: &Page) -> Result<Listed<Member>, StoreError> {
+        let company = view.company.slot;
+        let Some(email) = &self.email else {
+            return view.snapshot.list_members(company, page, |member| self.accepts(member));
+        };
+        let is_within = |member: &Member| {
+            page.created_after.is_none_or(|after| member.created_at >= after)
+                && page.created_before.is_none_or(|before| member.created_at < before)
+        };
+        let found = view.snapshot.member_by_email(company, email)?;
+        let found = found.filter(|member| self.accepts(member) && is_within(member));
+        Ok(page_of(found.into_iter().collect(), page))
+    }
+}
+
+/// GET /v1/members
+pub async fn list_members(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    ListQuery { mut query, address }: ListQuery,
+) -> Result<Json<Listing<MemberBody>>, ApiError> {
+    let page = parse_page(&mut query, &["created_at"]);
+    let request = ListMembersRequest::parse(&mut query);
+    query.finish()?;
+    let listed = read_view(&state, &caller, |view| {
+        let members = request.list(view, &page)?;
+        let rows = members.rows.iter().map(|member| MemberBody::new(member, view));
+        Ok(Listed { count: members.count, rows: rows.collect::<Result<_, _>>()? })
+    });
+    let listed = listed.await?;
+    Ok(Json(envelope(listed, &page, &address, state.urls())))
+}
+
+/// GET /v1/members/:member_id, of a deleted one too
+pub async fn get_member(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    PathId(id): PathId,
+) -> Result<Json<MemberBody>, ApiError> {
+    read_member(&state, &caller, MemberId(id)).await.map(Json)
+}
+
+/// Errors: the company has no such member.
+async fn read_member(
+    state: &AppState,
+    caller: &Caller,
+    id: MemberId,
+) -> Result<MemberBody, ApiError> {
+    let body = read_view(state, caller, |view| {
+        let member = view.find_member(id)?;
+        member.map(|member| MemberBody::new(&member, view)).transpose()
+    });
+    body.await?.ok_or_else(ApiError::not_found)
+}
+
+/// POST /v1/members
+pub async fn create_member(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    body: JsonBody,
+) -> Result<(StatusCode, Json<MemberBody>), ApiError> {
+    let mut fields = body.fields()?;
+    let new = parse_new_member(&mut fields, caller.company.id);
+    let unknown = read_view(&state, &caller, |view| view.unknown_dimensions(&new.dimensions));
+    fault_dimensions(&mut fields, unknown.await?);
+    fields.finish()?;
+    let (id, is_set) = (new.id, new.dimensions.map(|id| id.is_some()));
+    let made = state.carry_out(AdminCommand::CreateMember(new)).await;
+    made.map_err(|error| refused(error, is_set))?;
+    Ok((StatusCode::CREATED, Json(read_member(&state, &caller, id).await?)))
+}
+
+/// PUT /v1/members/:member_id
+pub async fn update_member(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Result<Json<MemberBody>, ApiError> {
+    let id = MemberId(id);
+    let mut fields = body.fields()?;
+    let changes = parse_member_changes(&mut fields);
+    let dimensions = changes.dimensions.map(Option::flatten);
+    let (known, unknown) = read_view(&state, &caller, |view| {
+        Ok((view.find_member(id)?, view.unknown_dimensions(&dimensions)?))
+    })
+    .await?;
+    let known = known.ok_or_else(ApiError::not_found)?;
+    // Who sends back what was read must be able to, whatever the role.
+    let changes =
+        MemberChanges { role: changes.role.filter(|role| *role != known.role), ..changes };
+    if changes.role.is_some_and(|role| !is_settable(role)) {
+        fields.fault("role", role_not_settable());
+    }
+    fault_dimensions(&mut fields, unknown);
+    fields.finish()?;
+    let made = state.carry_out(AdminCommand::UpdateMember(caller.company.id, id, changes)).await;
+    made.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))?;
+    read_member(&state, &caller, id).await.map(Json)
+}
+
+/// DELETE /v1/members/:member_id
+pub async fn delete_member(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+) -> Result<StatusCode, ApiError> {
+    let command = AdminCommand::DeleteMember(caller.company.id, MemberId(id));
+    match state.carry_out(command).await {
+        // The answer shows nothing, so it need not wait for late tables.
+        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
+        Err(WriteError::Rejected(Rejection::MemberNotFound)) => Err(ApiError::not_found()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults_of(fields: Fields<'_>) -> Vec<(String, &'static str)> {
+        let faults = fields.finish().err().unwrap_or_default();
+        faults.into_iter().map(|fault| (fault.param, fault.flaw.code)).collect()
+    }
+
+    #[test]
+    fn each_field_of_a_new_member_is_checked() {
+        let rows: &[(&str, &str, Option<&str>)] = &[
+            ("first_name", "null", Some("required")),
+            ("first_name", r#"" ""#, Some("blank")),
+            ("first_name", "5", Some("not_text")),
+            ("first_name", r#""A\u0007da""#, Some("control_character")),
+            ("last_name", r#""""#, Some("blank")),
+            ("email", r#""ada""#, Some("not_an_email")),
+            ("email", "[]", Some("not_text")),
+            ("role", r#""reviewer""#, None),
+            ("role", r#""administrator""#, Some("unknown_value")),
+            ("role", r#""accountant""#, Some("unknown_value")),
+            ("role", "null", Some("null")),
+            ("role", "1", Some("unknown_value")),
+            ("code", "null", None),
+            ("code", r#""0042""#, None),
+            ("code", "42", None),
+            ("code", "-1", Some("not_digits")),
+            ("code", "1.5", Some("not_digits")),
+            ("code", r#""4a""#, Some("not_digits")),
+            ("department", "null", None),
+            ("department", r#""x""#, Some("not_a_reference")),
+            ("label", "{}", Some("not_a_reference")),
+            // Members have none, so nobody looks.
+            ("category", r#""x""#, None),
+        ];
+        for (name, value, code) in rows {
+            let json = format!(
+                r#"{{"first_name": "Ada", "last_name": "Lovelace", "email": "ada@example.com", "{name}": {value}}}"#
+            );
+            let mut fields = Fields::parse(json.as_bytes()).unwrap();
+            parse_new_member(&mut fields, CompanyId(Uuid::nil()));
+            let expected: Vec<_> = code.iter().map(|code| ((*name).to_owned(), *code)).collect();
+            assert_eq!(faults_of(fields), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn absent_stays_and_the_address_cannot_change() {
+        let json = br#"{"email": 5, "id": 7, "code": null, "is_active": false}"#;
+        let mut fields = Fields::parse(json).unwrap();
+        let changes = parse_member_changes(&mut fields);
+        assert_eq!((changes.code, changes.is_active), (Some(None), Some(false)));
+        assert_eq!((changes.first_name, changes.last_name, changes.role), (None, None, None));
+        assert_eq!(faults_of(fields), []);
+    }
+}

@@ -1,0 +1,262 @@
+//! Receipts of transactions: handed in, shown, taken back, or told to be lost. An extension.
+//!
+//! The content is kept as a file before the transaction names it, so a receipt that is shown can be
+//! fetched, whatever happened in between.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
+use bytes::Bytes;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::domain::ids::{ReceiptId, TransactionId, TransactionSeq};
+use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType, TagChanges};
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::input::{JsonBody, PathId};
+use super::transactions::{find_transaction, sequence_of};
+use super::view::read_view;
+use crate::auth::{AccountantAccess, Caller, ReadAccess};
+use crate::error::ApiError;
+use crate::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
+use crate::request_body::read_upload;
+use crate::state::{AppState, WriteError};
+use crate::wire::disposition::{name_in_disposition, render_attachment};
+use crate::wire::fault::Flaw;
+use crate::wire::fields;
+use crate::wire::time::render_time;
+use crate::wire::urls::Urls;
+
+/// How much longer than a receipt the form around it may make the body. Units: bytes.
+const FORM_BYTES_MAX: usize = 64 * 1024;
+
+/// A receipt as responses show it. Of a lost one nothing but that is known.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ReceiptBody {
+    id: Uuid,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    filename: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    content_type: Option<&'static str>,
+    /// Units: bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    size: Option<u32>,
+    created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    is_lost: Option<bool>,
+}
+
+impl ReceiptBody {
+    /// The receipt of `transaction` as it is shown.
+    #[must_use]
+    pub fn new(receipt: &Receipt, transaction: TransactionId, urls: &Urls) -> Self {
+        let url = format!("{}/receipt", urls.object("transactions", transaction.0));
+        let is_there = !receipt.is_lost;
+        Self {
+            id: receipt.id.0,
+            url: is_there.then_some(url),
+            filename: is_there.then(|| receipt.filename.clone()),
+            content_type: is_there.then(|| media_type(receipt.content_type)),
+            size: is_there.then_some(receipt.size),
+            created_at: render_time(receipt.created_at),
+            is_lost: receipt.is_lost.then_some(true),
+        }
+    }
+}
+
+/// A file as it was handed in.
+struct Upload {
+    filename: Option<String>,
+    content: Bytes,
+}
+
+/// POST /v1/transactions/:transaction_id/receipt
+pub async fn upload_receipt(
+    State(state): State<AppState>,
+    AccountantAccess(caller): AccountantAccess,
+    PathId(id): PathId,
+    request: Request,
+) -> Result<(StatusCode, Json<ReceiptBody>), ApiError> {
+    let id = TransactionId(id);
+    let _turn = state.receipts.turn().await;
+    let Upload { filename: given, content } = read_file(request).await?;
+    let (seq, _) = find_receipt(&state, &caller, id).await?;
+    let kind = sniff(&content).ok_or_else(ApiError::not_a_receipt)?;
+    let receipt = Receipt {
+        id: ReceiptId(Uuid::now_v7()),
+        filename: filename(given.as_deref(), kind),
+        content_type: kind,
+        size: u32::try_from(content.len()).unwrap_or(u32::MAX),
+        digest: keep(&state, content).await?,
+        is_lost: false,
+        created_at: state.now(),
+    };
+    let body = ReceiptBody::new(&receipt, id, state.urls());
+    set_receipt(&state, &caller, seq, Some(receipt)).await?;
+    Ok((StatusCode::CREATED, Json(body)))
+}
+
+async fn keep(state: &AppState, content: Bytes) -> Result<[u8; 32], ApiError> {
+    let files = state.receipts.clone();
+    let kept = tokio::task::spawn_blocking(move || files.keep(&content)).await;
+    kept.map_err(|error| ApiError::internal(&error))?.map_err(|error| ApiError::internal(&error))
+}
+
+/// The file in the body: the body itself, or the field `file` of a form.
+async fn read_file(request: Request) -> Result<Upload, ApiError> {
+    let (parts, body) = request.into_parts();
+    let content_type = text_of(&parts.headers, CONTENT_TYPE).unwrap_or_default();
+    let boundary = multer::parse_boundary(content_type).ok();
+    let media = content_type.split(';').next().unwrap_or_default().trim();
+    let kinds = [ReceiptType::Png, ReceiptType::Jpeg, ReceiptType::Pdf].map(media_type);
+    if boundary.is_none() && !kinds.iter().any(|kind| kind.eq_ignore_ascii_case(media)) {
+        return Err(ApiError::not_a_receipt());
+    }
+    let bytes_max = RECEIPT_BYTES_MAX + if boundary.is_some() { FORM_BYTES_MAX } else { 0 };
+    let content = read_upload(&parts.headers, body, bytes_max).await?;
+    let upload = match boundary {
+        Some(boundary) => read_form(content, boundary).await?,
+        None => {
+            let disposition = text_of(&parts.headers, CONTENT_DISPOSITION);
+            Upload { filename: disposition.and_then(name_in_disposition), content }
+        }
+    };
+    if upload.content.len() > RECEIPT_BYTES_MAX {
+        return Err(ApiError::body_too_large(RECEIPT_BYTES_MAX));
+    }
+    Ok(upload)
+}
+
+fn text_of(headers: &HeaderMap, name: axum::http::HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// The field `file` of a form, which is all there. Errors: it has none, or is not whole.
+async fn read_form(form: Bytes, boundary: String) -> Result<Upload, ApiError> {
+    let mut form = multer::Multipart::new(Body::from(form).into_data_stream(), boundary);
+    while let Some(field) = form.next_field().await.map_err(|_| ApiError::malformed_form())? {
+        if field.name() == Some("file") {
+            let filename = field.file_name().map(str::to_owned);
+            let content = field.bytes().await.map_err(|_| ApiError::malformed_form())?;
+            return Ok(Upload { filename, content });
+        }
+    }
+    Err(ApiError::invalid_field("file", Flaw::required()))
+}
+
+/// The sequence number of a transaction of the company, and its receipt.
+/// Errors: the company has no such transaction.
+async fn find_receipt(
+    state: &AppState,
+    caller: &Caller,
+    id: TransactionId,
+) -> Result<(TransactionSeq, Option<Receipt>), ApiError> {
+    let seq = sequence_of(state, id)?;
+    let row = read_view(state, caller, |view| find_transaction(view, seq, id)).await?;
+    let row = row.ok_or_else(ApiError::not_found)?;
+    Ok((seq, row.receipt().cloned()))
+}
+
+async fn set_receipt(
+    state: &AppState,
+    caller: &Caller,
+    seq: TransactionSeq,
+    receipt: Option<Receipt>,
+) -> Result<(), WriteError> {
+    let changes = TagChanges { receipt: Some(receipt), ..TagChanges::default() };
+    state.carry_out(AdminCommand::TagTransaction(caller.company.id, seq, changes)).await
+}
+
+/// GET /v1/transactions/:transaction_id/receipt
+pub async fn get_receipt(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    PathId(id): PathId,
+) -> Result<impl IntoResponse, ApiError> {
+    let (_, receipt) = find_receipt(&state, &caller, TransactionId(id)).await?;
+    let receipt = receipt.filter(|receipt| !receipt.is_lost).ok_or_else(ApiError::not_found)?;
+    let (files, digest) = (state.receipts.clone(), receipt.digest);
+    let content = tokio::task::spawn_blocking(move || files.read(&digest)).await;
+    let content = content
+        .map_err(|error| ApiError::internal(&error))?
+        .map_err(|error| ApiError::internal(&error))?;
+    // Whatever is in the file, a browser neither guesses what it is nor runs any of it here.
+    let headers = [
+        (CONTENT_TYPE, media_type(receipt.content_type).to_owned()),
+        (CONTENT_DISPOSITION, render_attachment(&receipt.filename)),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+        (CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'".to_owned()),
+        (CACHE_CONTROL, "private, no-store".to_owned()),
+    ];
+    Ok((headers, content))
+}
+
+/// PUT /v1/transactions/:transaction_id/receipt: it was lost.
+pub async fn lose_receipt(
+    State(state): State<AppState>,
+    AccountantAccess(caller): AccountantAccess,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Result<Json<ReceiptBody>, ApiError> {
+    let id = TransactionId(id);
+    let mut fields = body.fields()?;
+    if !fields.required("is_lost", fields::boolean) && !fields.is_faulty("is_lost") {
+        let flaw = Flaw::new("not_settable", "can only be set; upload the receipt, or delete it");
+        fields.fault("is_lost", flaw);
+    }
+    let (seq, known) = find_receipt(&state, &caller, id).await?;
+    fields.finish()?;
+    let receipt = match known {
+        Some(receipt) if receipt.is_lost => receipt,
+        Some(_) => return Err(ApiError::receipt_exists()),
+        None => {
+            let receipt = lost(&state);
+            set_receipt(&state, &caller, seq, Some(receipt.clone())).await?;
+            receipt
+        }
+    };
+    Ok(Json(ReceiptBody::new(&receipt, id, state.urls())))
+}
+
+fn lost(state: &AppState) -> Receipt {
+    Receipt {
+        id: ReceiptId(Uuid::now_v7()),
+        filename: String::new(),
+        content_type: ReceiptType::Pdf,
+        size: 0,
+        digest: [0; 32],
+        is_lost: true,
+        created_at: state.now(),
+    }
+}
+
+/// DELETE /v1/transactions/:transaction_id/receipt
+pub async fn delete_receipt(
+    State(state): State<AppState>,
+    AccountantAccess(caller): AccountantAccess,
+    PathId(id): PathId,
+) -> Result<StatusCode, ApiError> {
+    let (seq, receipt) = find_receipt(&state, &caller, TransactionId(id)).await?;
+    if receipt.is_none() {
+        return Err(ApiError::not_found());
+    }
+    match set_receipt(&state, &caller, seq, None).await {
+        // The answer shows nothing, so it need not wait for late tables.
+        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,494 @@
+//! Requisitions: members ask to buy something, administrators and reviewers approve or deny it.
+//! Source: spec "Requisitions"; everything but reading is an extension.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use cardswitch_engine::command::admin::{
+    AdminCommand, NewRequisition, RequisitionChanges, Review, Verdict,
+};
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::card::Dimensions;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::{
+    CardId, CardSlot, CompanyId, MemberId, RequisitionId, Timestamp,
+};
+use cardswitch_engine::domain::member::{MemberRole, MemberState};
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::requisition::{Requisition, RequisitionStatus};
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::{Listed, RequisitionFilter};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::cards::default_billing_name;
+use super::dimensions::{fault_dimensions, parse_dimensions, refused};
+use super::input::{JsonBody, ListQuery, PathId};
+use super::view::{View, read_view};
+use crate::auth::{AdminAccess, Caller, ReadAccess};
+use crate::error::ApiError;
+use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use crate::state::{AppState, WriteError};
+use crate::wire::amount::{Amount, parse_json_amount};
+use crate::wire::fault::Flaw;
+use crate::wire::fields::{self, Fields};
+use crate::wire::page::{Listing, envelope, parse_page};
+use crate::wire::query::Query;
+use crate::wire::reference::{CardReference, DimensionReference, MemberReference};
+use crate::wire::time::render_time;
+
+/// The most characters a description has.
+const DESCRIPTION_CHARS_MAX: usize = 1_000;
+/// The most characters a note has.
+const NOTE_CHARS_MAX: usize = 1_000;
+
+/// A requisition as responses show it. Source: spec "Requisition".
+#[derive(Debug, Serialize)]
+pub struct RequisitionBody {
+    id: Uuid,
+    url: String,
+    amount: Amount,
+    approved_at: Option<String>,
+    card: Option<CardReference>,
+    category: Option<DimensionReference>,
+    department: Option<DimensionReference>,
+    label: Option<DimensionReference>,
+    location: Option<DimensionReference>,
+    description: String,
+    end_time: Option<String>,
+    member: Option<MemberReference>,
+    note: Option<String>,
+    reviewed_by: Option<MemberReference>,
+    status: &'static str,
+    created_at: String,
+}
+
+impl RequisitionBody {
+    /// The requisition as it is shown.
+    /// Errors: what it refers to cannot be read.
+    pub fn new(requisition: &Requisition, view: &View<'_>) -> Result<Self, StoreError> {
+        let [category, department, label, location] =
+            view.dimension_references(&requisition.dimensions)?;
+        Ok(Self {
+            id: requisition.id.0,
+            url: view.urls.object("requisitions", requisition.id.0),
+            amount: Amount::new(requisition.amount, view.company.currency),
+            approved_at: requisition.approved_at.map(render_time),
+            card: view.card_reference(requisition.card)?,
+            category,
+            department,
+            label,
+            location,
+            description: requisition.description.clone(),
+            end_time: requisition.end_time.map(render_time),
+            member: view.member_reference(Some(requisition.member))?,
+            note: requisition.note.clone(),
+            reviewed_by: view.member_reference(requisition.reviewed_by)?,
+            status: render_status(requisition.status),
+            created_at: render_time(requisition.created_at),
+        })
+    }
+}
+
+/// A requisition within a transaction. Source: spec "Transaction", requisition.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RequisitionSummary {
+    id: Uuid,
+    status: &'static str,
+    description: String,
+    amount: Amount,
+}
+
+impl RequisitionSummary {
+    /// The requisition that the card of a transaction fulfils.
+    /// Errors: it cannot be read.
+    pub fn of_card(card: Option<CardSlot>, view: &View<'_>) -> Result<Option<Self>, StoreError> {
+        let Some(card) = card else { return Ok(None) };
+        let found = view.snapshot.requisition_of_card(card)?;
+        Ok(found.map(|requisition| Self {
+            id: requisition.id.0,
+            status: render_status(requisition.status),
+            amount: Amount::new(requisition.amount, view.company.currency),
+            description: requisition.description,
+        }))
+    }
+}
+
+/// Every status with its name on the wire.
+const STATUSES: [(&str, RequisitionStatus); 4] = [
+    ("pending", RequisitionStatus::Pending),
+    ("approved", RequisitionStatus::Approved),
+    ("denied", RequisitionStatus::Denied),
+    ("canceled", RequisitionStatus::Canceled),
+];
+
+fn render_status(status: RequisitionStatus) -> &'static str {
+    STATUSES.iter().find(|(_, known)| *known == status).map_or("pending", |(name, _)| *name)
+}
+
+fn parse_status(text: &str) -> Option<RequisitionStatus> {
+    STATUSES.iter().find(|(name, _)| *name == text).map(|(_, status)| *status)
+}
+
+/// The body of POST /v1/requisitions.
+fn parse_new_requisition(
+    fields: &mut Fields<'_>,
+    company: &Company,
+    now: Timestamp,
+) -> NewRequisition {
+    let end_time = fields.nullable("end_time", fields::timestamp).flatten();
+    if end_time.is_some_and(|end_time| end_time <= now) {
+        fields.fault("end_time", Flaw::new("past", "must be later than now"));
+    }
+    NewRequisition {
+        id: RequisitionId(Uuid::now_v7()),
+        company: company.id,
+        // A token stands for no member, so it has to say for whom it asks.
+        member: MemberId(fields.required("member", fields::reference)),
+        amount: fields.required("amount", |value| amount(value, company.currency)),
+        description: fields.required("description", description),
+        end_time,
+        note: fields.nullable("note", note).flatten(),
+        dimensions: parse_dimensions(fields).map(Option::flatten),
+    }
+}
+
+fn amount(value: &RawValue, currency: CurrencyCode) -> Result<Minor, Flaw> {
+    let amount = parse_json_amount(value, currency)?;
+    if amount.is_positive() {
+        return Ok(amount);
+    }
+    Err(Flaw::new("not_positive", "must be above 0"))
+}
+
+fn description(value: &RawValue) -> Result<String, Flaw> {
+    fields::line(value, DESCRIPTION_CHARS_MAX)
+}
+
+fn note(value: &RawValue) -> Result<String, Flaw> {
+    fields::lines(value, NOTE_CHARS_MAX)
+}
+
+/// The body of PUT /v1/requisitions/:requisition_id.
+#[derive(Debug)]
+struct UpdateRequisitionRequest {
+    changes: RequisitionChanges,
+    /// What it is to be; as it is, where that is what it is.
+    status: Option<RequisitionStatus>,
+    card: Option<CardId>,
+    reviewed_by: Option<MemberId>,
+}
+
+impl UpdateRequisitionRequest {
+    fn parse(fields: &mut Fields<'_>, currency: CurrencyCode) -> Self {
+        let changes = RequisitionChanges {
+            amount: fields.optional("amount", |value| amount(value, currency)),
+            description: fields.optional("description", description),
+            end_time: fields.nullable("end_time", fields::timestamp),
+            note: fields.nullable("note", note),
+            dimensions: parse_dimensions(fields),
+            review: None,
+        };
+        let status = fields.optional("status", settable_status);
+        let card = fields.nullable("card", fields::reference).flatten().map(CardId);
+        if card.is_some() && status != Some(RequisitionStatus::Approved) {
+            fields.fault("card", Flaw::new("not_settable", "is set by approving only"));
+        }
+        let reviewed_by = fields.nullable("reviewed_by", fields::reference).flatten();
+        Self { changes, status, card, reviewed_by: reviewed_by.map(MemberId) }
+    }
+
+    fn dimensions(&self) -> Dimensions {
+        self.changes.dimensions.map(Option::flatten)
+    }
+
+    /// What this request names that is not there.
+    fn check(&self, view: &View<'_>) -> Result<Unknown, StoreError> {
+        let card = self.card.map(|id| view.find_card(id)).transpose()?;
+        let reviewer = self.reviewed_by.map(|id| may_review(view, id)).transpose()?;
+        Ok(Unknown {
+            dimensions: view.unknown_dimensions(&self.dimensions())?,
+            card: card.is_some_and(|card| card.is_none()),
+            reviewer: reviewer == Some(false),
+        })
+    }
+}
+
+/// What of a body names nothing.
+#[derive(Debug)]
+struct Unknown {
+    dimensions: [bool; 4],
+    card: bool,
+    reviewer: bool,
+}
+
+impl Unknown {
+    fn fault(&self, fields: &mut Fields<'_>) {
+        fault_dimensions(fields, self.dimensions);
+        if self.card {
+            fields.fault("card", Flaw::not_found("card"));
+        }
+        if self.reviewer {
+            fields.fault("reviewed_by", Flaw::not_found("administrator or reviewer"));
+        }
+    }
+}
+
+fn may_review(view: &View<'_>, id: MemberId) -> Result<bool, StoreError> {
+    let member = view.find_member(id)?;
+    Ok(member.is_some_and(|member| {
+        let is_reviewer = matches!(member.role, MemberRole::Administrator | MemberRole::Reviewer);
+        member.state == MemberState::Active && is_reviewer
+    }))
+}
+
+fn settable_status(value: &RawValue) -> Result<RequisitionStatus, Flaw> {
+    let text = fields::text(value).unwrap_or_default();
+    match parse_status(&text) {
+        Some(RequisitionStatus::Canceled) => {
+            let message = "cannot be set to `canceled`; delete the requisition instead";
+            Err(Flaw::new("not_settable", message))
+        }
+        Some(status) => Ok(status),
+        None => Err(Flaw::new("unknown_value", "must be `approved` or `denied`")),
+    }
+}
+
+/// The filters of GET /v1/requisitions; ids stay ids until the tables are at hand.
+#[derive(Debug)]
+struct ListRequisitionsRequest {
+    card: Option<CardId>,
+    member: Option<MemberId>,
+    statuses: Vec<RequisitionStatus>,
+}
+
+impl ListRequisitionsRequest {
+    fn parse(query: &mut Query) -> Self {
+        let statuses = query.parsed("status", parse_statuses, || {
+            Flaw::new("unknown_value", "must be statuses of requisitions with commas between them")
+        });
+        Self {
+            card: query.id("card").map(CardId),
+            member: query.id("member").map(MemberId),
+            statuses: statuses.unwrap_or_default(),
+        }
+    }
+
+    /// The filter as the tables take it; none where it names what is not there.
+    fn resolve(self, view: &View<'_>) -> Result<Option<RequisitionFilter>, StoreError> {
+        let mut filter = RequisitionFilter { statuses: self.statuses, ..Default::default() };
+        if let Some(id) = self.card {
+            let Some(card) = view.find_card(id)? else { return Ok(None) };
+            filter.card = Some(card.profile.slot);
+        }
+        if let Some(id) = self.member {
+            let Some(member) = view.find_member(id)? else { return Ok(None) };
+            filter.member = Some(member.slot);
+        }
+        Ok(Some(filter))
+    }
+}
+
+fn parse_statuses(text: &str) -> Option<Vec<RequisitionStatus>> {
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names.map(parse_status).collect()
+}
+
+/// GET /v1/requisitions
+pub async fn list_requisitions(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    ListQuery { mut query, address }: ListQuery,
+) -> Result<Json<Listing<RequisitionBody>>, ApiError> {
+    let page = parse_page(&mut query, &["created_at"]);
+    let request = ListRequisitionsRequest::parse(&mut query);
+    query.finish()?;
+    let listed = read_view(&state, &caller, |view| {
+        let Some(filter) = request.resolve(view)? else {
+            return Ok(Listed { count: 0, rows: Vec::new() });
+        };
+        let found = view.snapshot.list_requisitions(view.company.slot, &filter, &page)?;
+        let rows = found.rows.iter().map(|requisition| RequisitionBody::new(requisition, view));
+        Ok(Listed { count: found.count, rows: rows.collect::<Result<_, _>>()? })
+    });
+    let listed = listed.await?;
+    Ok(Json(envelope(listed, &page, &address, state.urls())))
+}
+
+/// GET /v1/requisitions/:requisition_id
+pub async fn get_requisition(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    PathId(id): PathId,
+) -> Result<Json<RequisitionBody>, ApiError> {
+    read_requisition(&state, &caller, RequisitionId(id)).await.map(Json)
+}
+
+/// Errors: the company has no such requisition.
+async fn read_requisition(
+    state: &AppState,
+    caller: &Caller,
+    id: RequisitionId,
+) -> Result<RequisitionBody, ApiError> {
+    let body = read_view(state, caller, |view| {
+        let requisition = view.snapshot.requisition_by_id(view.company.slot, id)?;
+        requisition.map(|requisition| RequisitionBody::new(&requisition, view)).transpose()
+    });
+    body.await?.ok_or_else(ApiError::not_found)
+}
+
+/// POST /v1/requisitions
+pub async fn create_requisition(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    body: JsonBody,
+) -> Result<(StatusCode, Json<RequisitionBody>), ApiError> {
+    let mut fields = body.fields()?;
+    let new = parse_new_requisition(&mut fields, &caller.company, state.now());
+    let (is_member, unknown) = read_view(&state, &caller, |view| {
+        Ok((view.is_assignable(Some(new.member))?, view.unknown_dimensions(&new.dimensions)?))
+    })
+    .await?;
+    if !is_member && !fields.is_faulty("member") {
+        fields.fault("member", Flaw::not_found("active member"));
+    }
+    fault_dimensions(&mut fields, unknown);
+    fields.finish()?;
+    check_network(&state, &caller.company)?;
+    let (id, is_set) = (new.id, new.dimensions.map(|id| id.is_some()));
+    match state.carry_out(AdminCommand::CreateRequisition(new)).await {
+        Ok(()) => Ok((StatusCode::CREATED, Json(read_requisition(&state, &caller, id).await?))),
+        Err(WriteError::Rejected(Rejection::MemberNotFound)) => {
+            Err(ApiError::invalid_field("member", Flaw::not_found("active member")))
+        }
+        Err(error) => Err(refused(error, is_set)),
+    }
+}
+
+/// Errors: the company's cards are of another network than the one requisitions are for.
+/// Source: spec "Requisition".
+fn check_network(state: &AppState, company: &Company) -> Result<(), ApiError> {
+    let wanted = &state.config.requisition_network;
+    if company.network.eq_ignore_ascii_case(wanted) {
+        return Ok(());
+    }
+    Err(ApiError::network_not_supported(wanted))
+}
+
+/// PUT /v1/requisitions/:requisition_id
+pub async fn update_requisition(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Result<Json<RequisitionBody>, ApiError> {
+    let id = RequisitionId(id);
+    let mut fields = body.fields()?;
+    let request = UpdateRequisitionRequest::parse(&mut fields, caller.company.currency);
+    let (known, unknown) = read_view(&state, &caller, |view| {
+        let known = view.snapshot.requisition_by_id(view.company.slot, id)?;
+        Ok((known, request.check(view)?))
+    })
+    .await?;
+    let known = known.ok_or_else(ApiError::not_found)?;
+    unknown.fault(&mut fields);
+    fields.finish()?;
+    let is_set = request.dimensions().map(|id| id.is_some());
+    let outcome = carry_out(&state, &caller, &known, request).await?;
+    outcome.map_err(|error| refused(error, is_set))?;
+    read_requisition(&state, &caller, id).await.map(Json)
+}
+
+/// Has the change made; numbers for a card are drawn until one is free.
+/// Errors: no number can be drawn; within: the change was not made.
+async fn carry_out(
+    state: &AppState,
+    caller: &Caller,
+    known: &Requisition,
+    request: UpdateRequisitionRequest,
+) -> Result<Result<(), WriteError>, ApiError> {
+    let company = caller.company.id;
+    let UpdateRequisitionRequest { changes, status, card, reviewed_by } = request;
+    let verdict = match (status, card) {
+        (Some(RequisitionStatus::Denied), _) => Verdict::Deny,
+        (Some(RequisitionStatus::Approved), Some(card)) => Verdict::ApproveWithCard(card),
+        (Some(RequisitionStatus::Approved), None) => {
+            let order = order_for(known, &changes, &caller.company);
+            return approve_with_new_card(
+                state,
+                (company, known.id),
+                (&changes, reviewed_by),
+                &order,
+            )
+            .await;
+        }
+        // It stays what it is: there is no way back.
+        (Some(_), _) if known.status != RequisitionStatus::Pending => {
+            return Ok(Err(WriteError::Rejected(Rejection::RequisitionDecided)));
+        }
+        _ => {
+            let command = AdminCommand::UpdateRequisition(company, known.id, changes);
+            return Ok(state.carry_out(command).await);
+        }
+    };
+    let review = Some(Review { verdict, reviewed_by });
+    let changes = RequisitionChanges { review, ..changes };
+    Ok(state.carry_out(AdminCommand::UpdateRequisition(company, known.id, changes)).await)
+}
+
+async fn approve_with_new_card(
+    state: &AppState,
+    (company, id): (CompanyId, RequisitionId),
+    (changes, reviewed_by): (&RequisitionChanges, Option<MemberId>),
+    order: &CardOrder,
+) -> Result<Result<(), WriteError>, ApiError> {
+    let issuer = Issuer { numbers: &state.config.card_numbers, secrets: &state.secrets };
+    for _ in 0..DRAWS_MAX {
+        let drawn = issuer.draw_card(order, state.now(), &mut SystemRandom);
+        let card = drawn.map_err(|error| ApiError::internal(&error))?.card;
+        let verdict = Verdict::ApproveWithNewCard(Box::new(card));
+        let review = Some(Review { verdict, reviewed_by });
+        let changes = RequisitionChanges { review, ..changes.clone() };
+        match state.carry_out(AdminCommand::UpdateRequisition(company, id, changes)).await {
+            Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
+            outcome => return Ok(outcome),
+        }
+    }
+    Ok(Err(WriteError::Rejected(Rejection::CardNumberTaken)))
+}
+
+/// The order of a card for a requisition; what may change meanwhile is up to the shard.
+fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Company) -> CardOrder {
+    let description = changes.description.as_ref().unwrap_or(&known.description);
+    CardOrder {
+        company: company.id,
+        zone: company.zone,
+        terms: AllowanceTerms::budget(known.amount),
+        is_virtual: true,
+        description: description.clone(),
+        billing_name: default_billing_name(description),
+        billing_address: None,
+        billing_zip_code: company.billing_address.zip_code.clone(),
+        shipping_address: None,
+        assigned_to: None,
+        dimensions: Dimensions::default(),
+        pin: None,
+    }
+}
+
+/// DELETE /v1/requisitions/:requisition_id
+pub async fn delete_requisition(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+) -> Result<StatusCode, ApiError> {
+    let command = AdminCommand::CancelRequisition(caller.company.id, RequisitionId(id));
+    match state.carry_out(command).await {
+        // The answer shows nothing, so it need not wait for late tables.
+        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,411 @@
+//! Shared links: making, listing, changing and taking them away. Source: spec "Shared links".
+//!
+//! Keys and passphrase values are sealed before they leave this file; a message to the recipient is
+//! checked and not kept.
+
+use std::collections::HashSet;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use cardswitch_engine::command::admin::{AdminCommand, NewSharedLink, SharedLinkChanges};
+use cardswitch_engine::domain::ids::{CardId, SharedLinkId};
+use cardswitch_engine::domain::shared_link::{Recipient, SharedLink};
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::Listed;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::input::{JsonBody, ListQuery, PathId};
+use super::no_store::NoStore;
+use super::view::{View, read_view};
+use crate::auth::{AdminAccess, Caller};
+use crate::error::ApiError;
+use crate::issuing::{RandomSource, SystemRandom};
+use crate::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphrase};
+use crate::state::{AppState, WriteError};
+use crate::wire::fault::Flaw;
+use crate::wire::fields::{self, Fields};
+use crate::wire::page::{Listing, envelope, parse_page};
+use crate::wire::time::{not_a_date, parse_date, render_time};
+
+/// The most passphrase fields a link has.
+const PASSPHRASE_FIELDS_MAX: usize = 10;
+/// The most characters the name of a recipient or of a passphrase field has.
+const NAME_CHARS_MAX: usize = 100;
+/// The most characters a passphrase value has.
+const VALUE_CHARS_MAX: usize = 200;
+/// The most characters a message to the recipient has.
+const MESSAGE_CHARS_MAX: usize = 1_000;
+/// The longest e-mail address. Source: RFC 5321, 4.5.3.1.3.
+const EMAIL_CHARS_MAX: usize = 254;
+
+/// A shared link as responses show it. Source: spec "Shared link".
+#[derive(Debug, Serialize)]
+pub struct SharedLinkBody {
+    id: Uuid,
+    url: String,
+    link: String,
+    card: SharedCard,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recipient: Option<RecipientBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passphrase_fields: Option<Vec<PassphraseField>>,
+    hide_balance: bool,
+    last_viewed_at: Option<String>,
+    /// Extension: when it was made.
+    created_at: String,
+}
+
+/// What a link shows.
+#[derive(Debug, Serialize)]
+struct SharedCard {
+    id: Uuid,
+}
+
+/// Who a link was sent to.
+#[derive(Debug, Serialize)]
+struct RecipientBody {
+    name: String,
+    email: String,
+}
+
+impl SharedLinkBody {
+    /// The link as it is shown.
+    /// Errors: what it refers to cannot be read, or was not sealed here.
+    pub fn new(link: &SharedLink, view: &View<'_>) -> Result<Self, StoreError> {
+        let recipient = link.recipient.clone();
+        Ok(Self {
+            id: link.id.0,
+            url: view.urls.object("shared-links", link.id.0),
+            link: view.link_address(link)?,
+            card: SharedCard { id: view.card_id(link.card)?.0 },
+            recipient: recipient.map(|Recipient { name, email }| RecipientBody { name, email }),
+            passphrase_fields: view.passphrase_of(link)?,
+            hide_balance: link.hide_balance,
+            last_viewed_at: link.last_viewed_at.map(render_time),
+            created_at: render_time(link.created_at),
+        })
+    }
+}
+
+/// GET /v1/shared-links
+pub async fn list_shared_links(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    ListQuery { mut query, address }: ListQuery,
+) -> Result<NoStore<Json<Listing<SharedLinkBody>>>, ApiError> {
+    let page = parse_page(&mut query, &["created_at"]);
+    let card = query.id("card").map(CardId);
+    query.finish()?;
+    let listed = read_view(&state, &caller, |view| {
+        let company = view.company.slot;
+        let links = match card.map(|id| view.find_card(id)).transpose()? {
+            Some(None) => return Ok(Listed { count: 0, rows: Vec::new() }),
+            found => {
+                let card = found.flatten().map(|card| card.profile.slot);
+                view.snapshot.list_shared_links(company, card, &page)?
+            }
+        };
+        let rows = links.rows.iter().map(|link| SharedLinkBody::new(link, view));
+        Ok(Listed { count: links.count, rows: rows.collect::<Result<_, _>>()? })
+    });
+    let listed = listed.await?;
+    Ok(NoStore(Json(envelope(listed, &page, &address, state.urls()))))
+}
+
+/// GET /v1/shared-links/:shared_link_id
+pub async fn get_shared_link(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+) -> Result<NoStore<Json<SharedLinkBody>>, ApiError> {
+    read_shared_link(&state, &caller, SharedLinkId(id)).await
+}
+
+async fn read_shared_link(
+    state: &AppState,
+    caller: &Caller,
+    id: SharedLinkId,
+) -> Result<NoStore<Json<SharedLinkBody>>, ApiError> {
+    let body = read_view(state, caller, |view| {
+        let link = view.find_shared_link(id)?;
+        link.map(|link| SharedLinkBody::new(&link, view)).transpose()
+    });
+    body.await?.map(|body| NoStore(Json(body))).ok_or_else(ApiError::not_found)
+}
+
+/// The body of POST /v1/shared-links.
+#[derive(Debug)]
+struct CreateSharedLinkRequest {
+    card: CardId,
+    recipient: Option<Recipient>,
+    passphrase: Option<Vec<PassphraseField>>,
+    hide_balance: bool,
+}
+
+impl CreateSharedLinkRequest {
+    fn parse(fields: &mut Fields<'_>) -> Self {
+        Self {
+            card: CardId(fields.required("card", fields::reference)),
+            recipient: parse_recipient(fields).flatten(),
+            passphrase: parse_passphrase(fields).flatten(),
+            hide_balance: fields.optional("hide_balance", fields::boolean).unwrap_or(false),
+        }
+    }
+
+    /// The link with a key of its own.
+    /// Errors: no randomness.
+    fn into_command(self, state: &AppState, caller: &Caller) -> Result<NewSharedLink, ApiError> {
+        let mut random = SystemRandom;
+        let id = random.id(state.now()).map(SharedLinkId).map_err(no_randomness)?;
+        let key = LinkKey::draw(&mut random).map_err(no_randomness)?;
+        Ok(NewSharedLink {
+            id,
+            company: caller.company.id,
+            card: self.card,
+            key_digest: key.digest(&state.secrets),
+            sealed_key: key.seal(&state.secrets, id).map_err(no_randomness)?,
+            recipient: self.recipient,
+            sealed_passphrase: seal(state, id, self.passphrase.as_deref())?,
+            hide_balance: self.hide_balance,
+        })
+    }
+}
+
+fn seal(
+    state: &AppState,
+    id: SharedLinkId,
+    passphrase: Option<&[PassphraseField]>,
+) -> Result<Option<Vec<u8>>, ApiError> {
+    let sealed = passphrase.map(|fields| seal_passphrase(&state.secrets, id, fields));
+    sealed.transpose().map_err(no_randomness)
+}
+
+fn no_randomness(error: impl std::fmt::Display) -> ApiError {
+    ApiError::internal(&error)
+}
+
+/// Whoever the link is for: absent, nobody or somebody.
+fn parse_recipient(fields: &mut Fields<'_>) -> Option<Option<Recipient>> {
+    fields.nullable_object("recipient", |inner| {
+        let recipient = Recipient {
+            name: inner.required("name", |value| fields::line(value, NAME_CHARS_MAX)),
+            email: inner.required("email", email),
+        };
+        // Mail is not sent here yet: what would be in it is checked all the same.
+        inner.nullable("message", |value| fields::lines(value, MESSAGE_CHARS_MAX));
+        inner.nullable("notify", fields::boolean);
+        recipient
+    })
+}
+
+/// An address that mail could be sent to. Who reads there, only mail can tell.
+fn email(value: &RawValue) -> Result<String, Flaw> {
+    let flaw = || Flaw::new("not_an_email", "must be an e-mail address");
+    let address = fields::text(value)?;
+    let (name, domain) = address.rsplit_once('@').ok_or_else(flaw)?;
+    let is_part = |part: &str| !part.is_empty() && !part.chars().any(is_blank_or_control);
+    let is_address = is_part(name) && !name.contains('@') && is_part(domain);
+    (is_address && address.chars().count() <= EMAIL_CHARS_MAX).then_some(address).ok_or_else(flaw)
+}
+
+fn is_blank_or_control(letter: char) -> bool {
+    letter.is_whitespace() || letter.is_control()
+}
+
+/// What a viewer has to know: absent, nothing (null or an empty list) or something.
+fn parse_passphrase(fields: &mut Fields<'_>) -> Option<Option<Vec<PassphraseField>>> {
+    let mut names = HashSet::new();
+    let read =
+        fields.nullable_objects("passphrase_fields", PASSPHRASE_FIELDS_MAX, |_, inner| {
+            let field = parse_passphrase_field(inner);
+            if !field.name.is_empty() && !names.insert(field.name.clone()) {
+                inner.fault("name", Flaw::new("not_unique", "is the name of another field, too"));
+            }
+            field
+        })?;
+    Some(read.filter(|passphrase| !passphrase.is_empty()))
+}
+
+fn parse_passphrase_field(fields: &mut Fields<'_>) -> PassphraseField {
+    let kind = fields.nullable("type", passphrase_kind).flatten().unwrap_or_default();
+    PassphraseField {
+        name: fields.required("name", |value| fields::line(value, NAME_CHARS_MAX)),
+        value: fields.required("value", |value| passphrase_value(value, kind)),
+        kind,
+    }
+}
+
+fn passphrase_kind(value: &RawValue) -> Result<PassphraseKind, Flaw> {
+    serde_json::from_str(value.get())
+        .map_err(|_| Flaw::new("unknown_value", "must be `text` or `date`"))
+}
+
+fn passphrase_value(value: &RawValue, kind: PassphraseKind) -> Result<String, Flaw> {
+    let text = fields::line(value, VALUE_CHARS_MAX)?;
+    if kind == PassphraseKind::Date && parse_date(&text).is_none() {
+        return Err(not_a_date());
+    }
+    Ok(text)
+}
+
+/// POST /v1/shared-links
+pub async fn create_shared_link(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    body: JsonBody,
+) -> Result<(StatusCode, NoStore<Json<SharedLinkBody>>), ApiError> {
+    let mut fields = body.fields()?;
+    let request = CreateSharedLinkRequest::parse(&mut fields);
+    let card = request.card;
+    let is_known = read_view(&state, &caller, |view| Ok(view.find_card(card)?.is_some())).await?;
+    if !is_known && !fields.is_faulty("card") {
+        fields.fault("card", Flaw::not_found("card"));
+    }
+    fields.finish()?;
+    let new = request.into_command(&state, &caller)?;
+    let id = new.id;
+    state.carry_out(AdminCommand::CreateSharedLink(new)).await?;
+    Ok((StatusCode::CREATED, read_shared_link(&state, &caller, id).await?))
+}
+
+/// PUT /v1/shared-links/:shared_link_id
+pub async fn update_shared_link(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Result<NoStore<Json<SharedLinkBody>>, ApiError> {
+    let id = SharedLinkId(id);
+    let mut fields = body.fields()?;
+    let recipient = parse_recipient(&mut fields);
+    let passphrase = parse_passphrase(&mut fields);
+    let hide_balance = fields.optional("hide_balance", fields::boolean);
+    let exists = read_view(&state, &caller, |view| Ok(view.find_shared_link(id)?.is_some()));
+    if !exists.await? {
+        return Err(ApiError::not_found());
+    }
+    fields.finish()?;
+    let passphrase = passphrase.map(|passphrase| seal(&state, id, passphrase.as_deref()));
+    let changes =
+        SharedLinkChanges { recipient, sealed_passphrase: passphrase.transpose()?, hide_balance };
+    state.carry_out(AdminCommand::UpdateSharedLink(caller.company.id, id, changes)).await?;
+    read_shared_link(&state, &caller, id).await
+}
+
+/// DELETE /v1/shared-links/:shared_link_id
+pub async fn delete_shared_link(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+) -> Result<StatusCode, ApiError> {
+    let command = AdminCommand::DeleteSharedLink(caller.company.id, SharedLinkId(id));
+    match state.carry_out(command).await {
+        // The answer shows nothing, so it need not wait for late tables.
+        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults_of(json: &str) -> Vec<(String, &'static str)> {
+        let mut fields = Fields::parse(json.as_bytes()).unwrap();
+        CreateSharedLinkRequest::parse(&mut fields);
+        let faults = fields.finish().err().unwrap_or_default();
+        faults.into_iter().map(|fault| (fault.param, fault.flaw.code)).collect()
+    }
+
+    #[test]
+    fn every_field_of_a_link_is_checked() {
+        let long = format!("\"{}\"", "x".repeat(1_001));
+        let rows: &[(String, &[(&str, &str)])] = &[
+            ("{}".into(), &[("card", "required")]),
+            (r#""card": null"#.into(), &[("card", "required")]),
+            (r#""card": "0190a000-0000-7000-8000-000000000001""#.into(), &[("card", "not_a_reference")]),
+            (r#""recipient": null, "passphrase_fields": null"#.into(), &[]),
+            (r#""passphrase_fields": []"#.into(), &[]),
+            (r#""recipient": 5"#.into(), &[("recipient", "not_an_object")]),
+            (
+                r#""recipient": {}"#.into(),
+                &[("recipient.name", "required"), ("recipient.email", "required")],
+            ),
+            (
+                r#""recipient": {"name": "A\r\nBcc: b@c.d", "email": "a@b.c\r\n"}"#.into(),
+                &[("recipient.name", "control_character"), ("recipient.email", "not_an_email")],
+            ),
+            (
+                format!(r#""recipient": {{"name": "A", "email": "a@b.c", "message": {long}, "notify": 1}}"#),
+                &[("recipient.message", "too_long"), ("recipient.notify", "not_a_boolean")],
+            ),
+            (
+                r#""recipient": {"name": "A", "email": "a@b.c", "message": "Hi\nyou", "notify": false}"#.into(),
+                &[],
+            ),
+            (r#""hide_balance": "yes""#.into(), &[("hide_balance", "not_a_boolean")]),
+            (r#""passphrase_fields": {}"#.into(), &[("passphrase_fields", "not_an_array")]),
+            (r#""passphrase_fields": ["x"]"#.into(), &[("passphrase_fields.0", "not_an_object")]),
+            (
+                r#""passphrase_fields": [{"type": "secret"}]"#.into(),
+                &[
+                    ("passphrase_fields.0.type", "unknown_value"),
+                    ("passphrase_fields.0.name", "required"),
+                    ("passphrase_fields.0.value", "required"),
+                ],
+            ),
+            (
+                r#""passphrase_fields": [{"name": "a", "value": "b"}, {"name": "a", "value": "c"}]"#.into(),
+                &[("passphrase_fields.1.name", "not_unique")],
+            ),
+            (
+                r#""passphrase_fields": [{"name": "a", "value": "2026-02-29", "type": "date"}]"#.into(),
+                &[("passphrase_fields.0.value", "not_a_date")],
+            ),
+            (
+                r#""passphrase_fields": [{"name": "a", "value": "2028-02-29", "type": "date"},
+                    {"name": "b", "value": "x"}, {"name": "c", "value": "y", "type": "text"}]"#.into(),
+                &[],
+            ),
+            (
+                format!(r#""passphrase_fields": [{}]"#, vec!["{}"; 11].join(",")),
+                &[("passphrase_fields", "too_many")],
+            ),
+        ];
+        for (given, expected) in rows {
+            let card = r#""card": {"id": "0190a000-0000-7000-8000-000000000001"}"#;
+            let json = match given.as_str() {
+                "{}" => "{}".to_owned(),
+                given if given.contains("\"card\"") => format!("{{{given}}}"),
+                given => format!("{{{card}, {given}}}"),
+            };
+            let expected: Vec<_> =
+                expected.iter().map(|(param, code)| ((*param).to_owned(), *code)).collect();
+            assert_eq!(faults_of(&json), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn email_addresses_have_two_parts_and_no_blanks() {
+        let rows = [
+            ("ada@example.com", true),
+            ("ada+cards@mail.example.co.uk", true),
+            ("m\u{fc}ller@b\u{fc}cher.example", true),
+            ("ada", false),
+            ("@example.com", false),
+            ("ada@", false),
+            ("a@b@example.com", false),
+            ("a da@example.com", false),
+            ("ada@exam\\u0000ple.com", false),
+            ("", false),
+        ];
+        for (text, expected) in rows {
+            let quoted = format!("\"{text}\"");
+            let value: &RawValue = serde_json::from_str(&quoted).unwrap();
+            assert_eq!(email(value).is_ok(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Tags of a transaction: where it is booked, and what somebody noted about it.
+//! Source: spec "Transactions", PUT.
+
+use axum::Json;
+use axum::extract::State;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::domain::ids::TransactionId;
+use cardswitch_engine::domain::transaction_tags::TagChanges;
+use serde_json::value::RawValue;
+
+use super::dimensions::{fault_dimensions, parse_dimensions, refused};
+use super::input::{JsonBody, PathId};
+use super::transactions::{TransactionBody, find_transaction, read_transaction, sequence_of};
+use super::view::read_view;
+use crate::auth::AccountantAccess;
+use crate::error::ApiError;
+use crate::state::AppState;
+use crate::wire::fault::Flaw;
+use crate::wire::fields::{self, Fields};
+
+/// The most characters a note has. Source: spec "Limits".
+const NOTE_CHARS_MAX: usize = 1_000;
+
+/// The body of PUT /v1/transactions/:transaction_id.
+fn parse_tags(fields: &mut Fields<'_>) -> TagChanges {
+    TagChanges {
+        dimensions: parse_dimensions(fields),
+        note: fields.optional("note", note),
+        receipt: None,
+    }
+}
+
+fn note(value: &RawValue) -> Result<String, Flaw> {
+    fields::lines(value, NOTE_CHARS_MAX)
+}
+
+/// PUT /v1/transactions/:transaction_id
+pub async fn tag_transaction(
+    State(state): State<AppState>,
+    AccountantAccess(caller): AccountantAccess,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Result<Json<TransactionBody>, ApiError> {
+    let id = TransactionId(id);
+    let seq = sequence_of(&state, id)?;
+    let mut fields = body.fields()?;
+    let changes = parse_tags(&mut fields);
+    let dimensions = changes.dimensions.map(Option::flatten);
+    let (exists, unknown) = read_view(&state, &caller, |view| {
+        let exists = find_transaction(view, seq, id)?.is_some();
+        Ok((exists, view.unknown_dimensions(&dimensions)?))
+    })
+    .await?;
+    if !exists {
+        return Err(ApiError::not_found());
+    }
+    fault_dimensions(&mut fields, unknown);
+    fields.finish()?;
+    let is_set = dimensions.map(|id| id.is_some());
+    let command = AdminCommand::TagTransaction(caller.company.id, seq, changes);
+    state.carry_out(command).await.map_err(|error| refused(error, is_set))?;
+    read_transaction(&state, &caller, id).await.map(Json)
+}

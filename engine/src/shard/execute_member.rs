@@ -1,0 +1,203 @@
+//! Members: made, changed, deactivated, deleted. Source: spec "Members", "States and transitions".
+//!
+//! Leaving is one record, so nobody ever finds a member gone and a card of theirs open.
+//! INVARIANT: a card that is not terminated is held by nobody, or by a member who takes part.
+
+use super::execute::Moment;
+use super::execute_admin::{find_company, replace, terminate_card};
+use super::execute_dimension::{change_dimensions, check_dimensions};
+use super::execute_requisition::deny_pending;
+use super::state::ShardState;
+use crate::command::admin::{MemberChanges, NewMember};
+use crate::command::effect::Effect;
+use crate::command::record::append_record;
+use crate::command::reply::Rejection;
+use crate::domain::ids::{CompanyId, CompanySlot, MemberId, MemberSlot};
+use crate::domain::member::{Member, MemberRole, MemberState};
+use crate::domain::shared_link::SharedLink;
+use crate::limits;
+
+pub(super) fn create_member(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewMember,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, new.company)?;
+    if state.member_by_id.contains_key(&new.id) {
+        return Err(Rejection::IdTaken);
+    }
+    if state.member_names.find_by_email(company, &new.email).is_some() {
+        return Err(Rejection::EmailTaken);
+    }
+    let slot = MemberSlot::next_after(state.members.len()).ok_or(Rejection::Full)?;
+    check_code(state, company, slot, new.code.as_deref())?;
+    check_dimensions(state, company, &new.dimensions)?;
+    effects.push(Effect::Member(Box::new(Member {
+        slot,
+        id: new.id,
+        company,
+        first_name: new.first_name.clone(),
+        last_name: new.last_name.clone(),
+        email: new.email.clone(),
+        role: new.role,
+        code: new.code.clone(),
+        state: MemberState::Active,
+        dimensions: new.dimensions,
+        password_hash: new.password_hash.clone(),
+        created_at: moment.at,
+    })));
+    Ok(())
+}
+
+pub(super) fn update_member(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (company, id): (CompanyId, MemberId),
+    changes: &MemberChanges,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_member(state, find_company(state, company)?, id)?;
+    if known.state == MemberState::Deleted {
+        return Err(Rejection::MemberDeleted);
+    }
+    let mut member = known.clone();
+    replace(&mut member.first_name, &changes.first_name);
+    replace(&mut member.last_name, &changes.last_name);
+    replace(&mut member.role, &changes.role);
+    if let Some(code) = &changes.code {
+        check_code(state, known.company, known.slot, code.as_deref())?;
+        member.code.clone_from(code);
+    }
+    change_dimensions(state, known.company, &mut member.dimensions, &changes.dimensions)?;
+    if let Some(is_active) = changes.is_active {
+        member.state = if is_active { MemberState::Active } else { MemberState::Inactive };
+    }
+    put_member(state, moment, member, effects)
+}
+
+/// Removes a member from lists; a second time changes nothing.
+pub(super) fn delete_member(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (company, id): (CompanyId, MemberId),
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_member(state, find_company(state, company)?, id)?;
+    let gone = Member { state: MemberState::Deleted, password_hash: None, ..known.clone() };
+    put_member(state, moment, gone, effects)
+}
+
+/// Puts a member in the place of the one known, with what follows.
+fn put_member(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    mut member: Member,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = &state.members[member.slot.index()];
+    assert!(known.id == member.id && known.email == member.email, "a member keeps id and address");
+    if member.state != MemberState::Active {
+        // SPEC "States and transitions": on leaving, the role becomes member.
+        member.role = MemberRole::Member;
+    }
+    if administers(known) && !administers(&member) && !has_other_administrator(state, known) {
+        return Err(Rejection::LastAdministrator);
+    }
+    if member == *known {
+        return Ok(());
+    }
+    let leaves = member.state != MemberState::Active && member.state != known.state;
+    effects.push(Effect::Member(Box::new(member)));
+    if leaves {
+        leave(state, known, effects);
+        check_room_in_record(state, moment, effects)?;
+    }
+    Ok(())
+}
+
+/// What ends when a member leaves.
+fn leave(state: &ShardState, member: &Member, effects: &mut Vec<Effect>) {
+    for card in state.cards.held_by(member.slot) {
+        terminate_card(state, card, effects);
+    }
+    deny_pending(state, member.slot, effects);
+    unshare_with(state, member, effects);
+}
+
+/// Takes away the links that were sent to a member. A deleted link opens nothing, so what its
+/// passphrase was goes too.
+fn unshare_with(state: &ShardState, member: &Member, effects: &mut Vec<Effect>) {
+    for slot in state.organization.links_sent_to(member.company, &member.email) {
+        let known = &state.organization.links[slot.index()];
+        let gone = SharedLink { is_deleted: true, sealed_passphrase: None, ..known.clone() };
+        effects.push(Effect::SharedLink(Box::new(gone)));
+    }
+}
+
+/// Errors: `TooMuchAtOnce` where what follows is more than a record takes. The bounds on what a
+/// member has keep it from being so; links shared with one address are not bounded.
+fn check_room_in_record(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    effects: &[Effect],
+) -> Result<(), Rejection> {
+    let mut record = Vec::new();
+    let written = append_record(&mut record, state.last_seq.next(), moment.at, effects);
+    let fits = record.len() + limits::RECORD_SPARE_BYTES <= limits::RECORD_BYTES_MAX;
+    if written.is_ok() && fits { Ok(()) } else { Err(Rejection::TooMuchAtOnce) }
+}
+
+fn administers(member: &Member) -> bool {
+    member.state == MemberState::Active && member.role == MemberRole::Administrator
+}
+
+/// Cost: O(members), for who administers only.
+fn has_other_administrator(state: &ShardState, known: &Member) -> bool {
+    let is_other = |other: &&Member| other.company == known.company && other.slot != known.slot;
+    state.members.iter().filter(is_other).any(administers)
+}
+
+/// A company's member, one that left too.
+fn find_member(
+    state: &ShardState,
+    company: CompanySlot,
+    id: MemberId,
+) -> Result<&Member, Rejection> {
+    let slot = state.member_by_id.get(&id).ok_or(Rejection::MemberNotFound)?;
+    let member = &state.members[slot.index()];
+    if member.company == company { Ok(member) } else { Err(Rejection::MemberNotFound) }
+}
+
+/// A company's member who takes part.
+pub(super) fn find_active_member(
+    state: &ShardState,
+    company: CompanySlot,
+    id: MemberId,
+) -> Result<&Member, Rejection> {
+    let member = find_member(state, company, id)?;
+    if member.state == MemberState::Active { Ok(member) } else { Err(Rejection::MemberNotFound) }
+}
+
+/// A company's member who can be given one more card.
+/// Cost: O(cards of the member), which are bounded.
+pub(super) fn find_assignee(
+    state: &ShardState,
+    company: CompanySlot,
+    id: MemberId,
+) -> Result<MemberSlot, Rejection> {
+    let member = find_active_member(state, company, id)?;
+    let is_full = state.cards.held_by(member.slot).nth(limits::MEMBER_CARDS_MAX - 1).is_some();
+    if is_full { Err(Rejection::TooManyCards) } else { Ok(member.slot) }
+}
+
+fn check_code(
+    state: &ShardState,
+    company: CompanySlot,
+    owner: MemberSlot,
+    code: Option<&str>,
+) -> Result<(), Rejection> {
+    let Some(code) = code else { return Ok(()) };
+    let known = state.member_names.find_by_code(company, code);
+    if known.is_none_or(|known| known == owner) { Ok(()) } else { Err(Rejection::MemberCodeTaken) }
+}

@@ -1,0 +1,111 @@
+//! Shared links: a card shown to whoever holds the link. Source: spec "Shared links".
+//!
+//! A link that was deleted stays as a tombstone, since slots are given out once; nothing finds it.
+//! CHOICE: a card that is closed keeps its links, so that who holds one learns that it is closed.
+
+use std::collections::BTreeSet;
+
+use super::execute::Moment;
+use super::execute_admin::{find_card, find_company, replace};
+use super::state::ShardState;
+use crate::command::admin::{NewSharedLink, SharedLinkChanges};
+use crate::command::effect::Effect;
+use crate::command::reply::Rejection;
+use crate::domain::card::CardState;
+use crate::domain::ids::{CardSlot, CompanyId, SharedLinkId, SharedLinkSlot};
+use crate::domain::shared_link::SharedLink;
+use crate::limits;
+
+/// Shares a card. Errors: no such card, it is terminated, or it has too many links.
+pub(super) fn create_shared_link(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewSharedLink,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, new.company)?;
+    let card = find_card(state, new.company, new.card)?;
+    if state.organization.link_by_id.contains_key(&new.id) {
+        return Err(Rejection::IdTaken);
+    }
+    if state.card(card).usage.state == CardState::Terminated {
+        return Err(Rejection::CardTerminated);
+    }
+    if live_links_of(state, card) >= limits::SHARED_LINKS_OF_CARD_MAX {
+        return Err(Rejection::TooManySharedLinks);
+    }
+    let slot = SharedLinkSlot::next_after(state.organization.links.len());
+    effects.push(Effect::SharedLink(Box::new(SharedLink {
+        slot: slot.ok_or(Rejection::Full)?,
+        id: new.id,
+        company,
+        card,
+        key_digest: new.key_digest,
+        sealed_key: new.sealed_key.clone(),
+        recipient: new.recipient.clone(),
+        sealed_passphrase: new.sealed_passphrase.clone(),
+        hide_balance: new.hide_balance,
+        last_viewed_at: None,
+        is_deleted: false,
+        created_at: moment.at,
+    })));
+    Ok(())
+}
+
+fn live_links_of(state: &ShardState, card: CardSlot) -> usize {
+    state.organization.links_of_card.get(&card).map_or(0, BTreeSet::len)
+}
+
+/// Changes a link. Errors: no such link.
+pub(super) fn update_shared_link(
+    state: &ShardState,
+    company: CompanyId,
+    id: SharedLinkId,
+    changes: &SharedLinkChanges,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_link(state, company, id)?;
+    let mut link = known.clone();
+    replace(&mut link.recipient, &changes.recipient);
+    replace(&mut link.sealed_passphrase, &changes.sealed_passphrase);
+    replace(&mut link.hide_balance, &changes.hide_balance);
+    if link != *known {
+        effects.push(Effect::SharedLink(Box::new(link)));
+    }
+    Ok(())
+}
+
+/// Takes a link away; its card stays as it is. Errors: no such link.
+pub(super) fn delete_shared_link(
+    state: &ShardState,
+    company: CompanyId,
+    id: SharedLinkId,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_link(state, company, id)?;
+    effects.push(Effect::SharedLink(Box::new(gone(known))));
+    Ok(())
+}
+
+/// The tombstone of a link: nothing of what was shared or with whom.
+pub(super) fn gone(link: &SharedLink) -> SharedLink {
+    SharedLink {
+        sealed_key: Vec::new(),
+        recipient: None,
+        sealed_passphrase: None,
+        is_deleted: true,
+        ..link.clone()
+    }
+}
+
+fn find_link(
+    state: &ShardState,
+    company: CompanyId,
+    id: SharedLinkId,
+) -> Result<&SharedLink, Rejection> {
+    let company = find_company(state, company)?;
+    let slot = state.organization.link_by_id.get(&id);
+    let link = slot.map(|slot| &state.organization.links[slot.index()]);
+    let is_theirs = |link: &&SharedLink| link.company == company && !link.is_deleted;
+    link.filter(is_theirs).ok_or(Rejection::SharedLinkNotFound)
+}

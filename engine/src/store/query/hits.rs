@@ -1,0 +1,234 @@
+//! Lists of transactions or cards, each of which can be counted and read from either end: those of
+//! one run, of one dimension with what was tagged by hand, of some classes.
+
+use std::ops::Range;
+
+use redb::ReadOnlyTable;
+
+use super::list::{self, Listed, Order, Page};
+use crate::domain::ids::{CompanySlot, DimensionId};
+use crate::store::error::StoreError;
+use crate::store::runs::{ChunkKey, RunReader, RunTables};
+use crate::store::sets::{Classes, SetReader};
+use crate::store::tables::ListKey;
+
+/// Offsets up to this are skipped hit by hit; beyond, the place is searched for.
+const SKIPPED_MAX: usize = 256;
+
+type Runs<'t> = RunReader<'t, ReadOnlyTable<ChunkKey, &'static [u8]>>;
+type Seqs<'r> = Box<dyn Iterator<Item = Result<u64, StoreError>> + 'r>;
+
+/// A list of sequence numbers, or of slots.
+pub(super) enum Hits<'t> {
+    /// What a run has under one owner.
+    Run {
+        /// The runs of its kind.
+        runs: Runs<'t>,
+        /// Whose list.
+        owner: u64,
+    },
+    /// What was made with a dimension, less what lost it by hand, and what got it by hand.
+    Tagged {
+        /// The runs of its kind.
+        runs: Runs<'t>,
+        /// Whose list.
+        owner: u64,
+        /// What was done by hand.
+        moves: TagMoves,
+    },
+    /// What of a company is of some classes.
+    Classes {
+        /// The sets.
+        sets: &'t SetReader,
+        /// Whose.
+        company: CompanySlot,
+        /// Which.
+        classes: Classes,
+    },
+}
+
+impl<'t> Hits<'t> {
+    /// The list under a key.
+    pub(super) fn of_run(tables: &'t RunTables, list: ListKey) -> Result<Self, StoreError> {
+        Ok(Self::Run { runs: tables.reader(list.kind)?, owner: list.owner })
+    }
+
+    /// The list of a dimension.
+    pub(super) fn of_dimension(
+        tables: &'t RunTables,
+        list: ListKey,
+        moves: TagMoves,
+    ) -> Result<Self, StoreError> {
+        let (runs, owner) = (tables.reader(list.kind)?, list.owner);
+        Ok(if moves.is_empty() {
+            Self::Run { runs, owner }
+        } else {
+            Self::Tagged { runs, owner, moves }
+        })
+    }
+
+    /// How many of these numbers are in the list.
+    pub(super) fn count(&self, seqs: Range<u64>) -> Result<u64, StoreError> {
+        match self {
+            Self::Run { runs, owner } => runs.count(*owner, seqs),
+            Self::Tagged { runs, owner, moves } => {
+                let made = runs.count(*owner, seqs.clone())?;
+                Ok((made + count_within(&moves.put_on, &seqs))
+                    .saturating_sub(count_within(&moves.taken_off, &seqs)))
+            }
+            Self::Classes { sets, company, classes } => sets.count(*company, *classes, seqs),
+        }
+    }
+
+    /// Those of these numbers that are in the list, in order.
+    pub(super) fn scan(&self, seqs: Range<u64>, order: Order) -> Seqs<'_> {
+        match self {
+            Self::Run { runs, owner } => Box::new(runs.scan(*owner, seqs, order)),
+            Self::Tagged { runs, owner, moves } => {
+                let made = runs.scan(*owner, seqs.clone(), order);
+                let kept = made.filter(
+                    |seq| !matches!(seq, Ok(seq) if moves.taken_off.binary_search(seq).is_ok()),
+                );
+                Box::new(Merged::new(kept, moves.put_on_within(&seqs, order), order))
+            }
+            Self::Classes { sets, company, classes } => {
+                Box::new(sets.scan(*company, *classes, seqs, order))
+            }
+        }
+    }
+
+    /// The page of those of these numbers that are in the list, and how many there are.
+    pub(super) fn list(&self, seqs: Range<u64>, page: &Page) -> Result<Listed<u64>, StoreError> {
+        let count = self.count(seqs.clone())?;
+        if page.limit == 0 || page.offset as u64 >= count {
+            return Ok(Listed { count, rows: Vec::new() });
+        }
+        let rows = self.page(seqs, page.order, (page.offset, page.limit))?;
+        Ok(Listed { count, rows })
+    }
+
+    /// The page of the list that leaves out `offset` of these numbers and has `limit` at most.
+    /// Cost: O(limit), and for a great offset O(log n) counts.
+    fn page(
+        &self,
+        seqs: Range<u64>,
+        order: Order,
+        (offset, limit): (usize, usize),
+    ) -> Result<Vec<u64>, StoreError> {
+        if offset <= SKIPPED_MAX {
+            return self.scan(seqs, order).skip(offset).take(limit).collect();
+        }
+        if let Self::Run { runs, owner } = self {
+            let mut hits = runs.scan(*owner, seqs, order);
+            hits.leave_out(offset as u64)?;
+            return hits.take(limit).collect();
+        }
+        let rest = self.behind(seqs, order, offset as u64)?;
+        self.scan(rest, order).take(limit).collect()
+    }
+
+    /// What is left of these numbers behind the first `offset` hits.
+    fn behind(
+        &self,
+        seqs: Range<u64>,
+        order: Order,
+        offset: u64,
+    ) -> Result<Range<u64>, StoreError> {
+        let Range { start, end } = seqs;
+        match order {
+            Order::NewestFirst => {
+                let bound =
+                    list::partition_point(start, end, |seq| Ok(self.count(seq..end)? > offset))?;
+                Ok(start..bound)
+            }
+            Order::OldestFirst => {
+                let behind = list::partition_point(start, end, |seq| {
+                    Ok(self.count(start..seq + 1)? <= offset)
+                })?;
+                Ok(behind..end)
+            }
+        }
+    }
+}
+
+/// What was done to one dimension's list by hand, rising.
+#[derive(Debug, Default)]
+pub(super) struct TagMoves {
+    /// Transactions that got the dimension.
+    put_on: Vec<u64>,
+    /// Transactions made with it that lost it.
+    taken_off: Vec<u64>,
+}
+
+impl TagMoves {
+    /// The moves of a dimension among these transactions.
+    /// Cost: O(moves among them).
+    pub(super) fn load(
+        moves: &ReadOnlyTable<(u128, u64), bool>,
+        dimension: DimensionId,
+        seqs: &Range<u64>,
+    ) -> Result<Self, StoreError> {
+        let mut found = Self::default();
+        let id = dimension.0.as_u128();
+        for entry in moves.range((id, seqs.start)..(id, seqs.end))? {
+            let (key, is_put_on) = entry?;
+            let list = if is_put_on.value() { &mut found.put_on } else { &mut found.taken_off };
+            list.push(key.value().1);
+        }
+        Ok(found)
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.put_on.is_empty() && self.taken_off.is_empty()
+    }
+
+    fn put_on_within(&self, seqs: &Range<u64>, order: Order) -> Vec<u64> {
+        let mut found = self.put_on[places_of(&self.put_on, seqs)].to_vec();
+        // The next one stands last.
+        if order == Order::OldestFirst {
+            found.reverse();
+        }
+        found
+    }
+}
+
+/// Where the numbers within `seqs` stand in a rising list.
+fn places_of(list: &[u64], seqs: &Range<u64>) -> Range<usize> {
+    let start = list.partition_point(|seq| *seq < seqs.start);
+    let end = list.partition_point(|seq| *seq < seqs.end);
+    start..end.max(start)
+}
+
+fn count_within(list: &[u64], seqs: &Range<u64>) -> u64 {
+    places_of(list, seqs).len() as u64
+}
+
+/// Two lists of numbers as one, all in order.
+struct Merged<I: Iterator> {
+    hits: std::iter::Peekable<I>,
+    /// The next one stands last.
+    others: Vec<u64>,
+    order: Order,
+}
+
+impl<I: Iterator<Item = Result<u64, StoreError>>> Merged<I> {
+    fn new(hits: I, others: Vec<u64>, order: Order) -> Self {
+        Self { hits: hits.peekable(), others, order }
+    }
+}
+
+impl<I: Iterator<Item = Result<u64, StoreError>>> Iterator for Merged<I> {
+    type Item = Result<u64, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let is_others = match (self.hits.peek(), self.others.last()) {
+            (Some(Ok(hit)), Some(other)) => match self.order {
+                Order::NewestFirst => other > hit,
+                Order::OldestFirst => other < hit,
+            },
+            (None, Some(_)) => true,
+            _ => false,
+        };
+        if is_others { self.others.pop().map(Ok) } else { self.hits.next() }
+    }
+}

@@ -1,0 +1,378 @@
+//! The rules of members, row by row: who can be made and changed, and what ends when one leaves.
+
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::admin::{
+    AdminCommand, CardChanges, MemberChanges, NewMember, NewRequisition,
+};
+use cardswitch_engine::command::effect::Effect;
+use cardswitch_engine::command::record::records;
+use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::ids::{
+    CardId, CardSlot, CompanySlot, DimensionId, MemberId, RequisitionId, SharedLinkId,
+    SharedLinkSlot, Timestamp,
+};
+use cardswitch_engine::domain::member::{MemberRole, MemberState};
+use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::requisition::RequisitionStatus;
+use cardswitch_engine::domain::shared_link::{Recipient, SharedLink};
+use cardswitch_engine::limits;
+use cardswitch_engine::shard::ShardState;
+use uuid::Uuid;
+
+use crate::desk::purchase;
+use crate::driver::Driver;
+use crate::workload::{START, admin, company_id, new_card, new_company};
+
+/// A shard asked once a second. Two companies; in the first Ada (1) administers, Bob (2) is a member.
+pub(crate) struct Office {
+    pub(crate) driver: Driver,
+    at: i64,
+}
+
+pub(crate) const ADA: u64 = 1;
+pub(crate) const BOB: u64 = 2;
+const FOREIGNER: u64 = 3;
+
+pub(crate) fn member_id(number: u64) -> MemberId {
+    MemberId(Uuid::from_u64_pair(2, number))
+}
+
+fn new_member(number: u64, company: u64, email: &str) -> NewMember {
+    NewMember {
+        id: member_id(number),
+        company: company_id(company),
+        first_name: "A".to_owned(),
+        last_name: "Member".to_owned(),
+        email: email.to_owned(),
+        role: MemberRole::Member,
+        code: None,
+        dimensions: [None; 4],
+        password_hash: Some("argon".to_owned()),
+    }
+}
+
+impl Office {
+    pub(crate) fn open() -> Self {
+        let mut office = Self { driver: Driver::new(ShardState::default()), at: START };
+        for number in 0..2 {
+            let company = new_company(number, chrono_tz::UTC, 1_000_000, 0);
+            office.does(AdminCommand::CreateCompany(company));
+        }
+        let ada = new_member(ADA, 0, "Ada@Example.com");
+        let ada = NewMember { role: MemberRole::Administrator, ..ada };
+        office.does(AdminCommand::CreateMember(ada));
+        office.does(AdminCommand::CreateMember(new_member(BOB, 0, "bob@example.com")));
+        office.does(AdminCommand::CreateMember(new_member(FOREIGNER, 1, "bob@example.com")));
+        office
+    }
+
+    pub(crate) fn now(&self) -> i64 {
+        self.at
+    }
+
+    fn run(&mut self, command: &Command) -> Reply {
+        self.at += 1_000_000;
+        self.driver.run(Timestamp(self.at), command)
+    }
+
+    pub(crate) fn asks(&mut self, command: AdminCommand) -> Result<(), Rejection> {
+        match self.run(&admin(command)) {
+            Reply::Done(_) => Ok(()),
+            Reply::Rejected(rejection) => Err(rejection),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn does(&mut self, command: AdminCommand) {
+        let told = format!("{command:?}");
+        assert_eq!(self.asks(command), Ok(()), "{told}");
+    }
+
+    pub(crate) fn update(&mut self, number: u64, changes: MemberChanges) -> Result<(), Rejection> {
+        self.asks(AdminCommand::UpdateMember(company_id(0), member_id(number), changes))
+    }
+
+    /// Makes a card for a member; its number is also that of its slot, from 1.
+    pub(crate) fn give_card(&mut self, number: u64, holder: Option<u64>) -> Result<(), Rejection> {
+        let card = new_card(number, 0, AllowanceTerms::budget(Minor(10_000)));
+        let assigned_to = holder.map(member_id);
+        let card = cardswitch_engine::command::admin::NewCard { assigned_to, ..card };
+        self.asks(AdminCommand::IssueCard(card))
+    }
+
+    /// What the last record says.
+    pub(crate) fn last_effects(&self) -> Vec<Effect> {
+        let ends = &self.driver.ends;
+        let start = ends.len().checked_sub(2).map_or(0, |place| ends[place]);
+        let mut last = records(&self.driver.payload[start..]);
+        last.next().unwrap().unwrap().effects
+    }
+
+    fn state_of(&self, card: u64) -> CardState {
+        self.driver.state.card(CardSlot(card as u32 - 1)).usage.state
+    }
+}
+
+fn leaving() -> MemberChanges {
+    MemberChanges { is_active: Some(false), ..MemberChanges::default() }
+}
+
+fn with_role(role: MemberRole) -> MemberChanges {
+    MemberChanges { role: Some(role), ..MemberChanges::default() }
+}
+
+fn with_code(code: &str) -> MemberChanges {
+    MemberChanges { code: Some(Some(code.to_owned())), ..MemberChanges::default() }
+}
+
+#[test]
+fn members_are_made_with_an_address_and_a_code_of_their_own() {
+    let mut office = Office::open();
+    office.does(AdminCommand::UpdateMember(company_id(0), member_id(BOB), with_code("7")));
+    let coded = |number, email: &str, code: &str| NewMember {
+        code: Some(code.to_owned()),
+        ..new_member(number, 0, email)
+    };
+    let tagged = NewMember {
+        dimensions: [None, Some(DimensionId(Uuid::nil())), None, None],
+        ..new_member(9, 0, "new@example.com")
+    };
+    let rows = [
+        (new_member(ADA, 0, "new@example.com"), Err(Rejection::IdTaken)),
+        (new_member(9, 0, "bob@example.com"), Err(Rejection::EmailTaken)),
+        (new_member(9, 0, "BOB@Example.COM"), Err(Rejection::EmailTaken)),
+        (new_member(9, 7, "new@example.com"), Err(Rejection::CompanyNotFound)),
+        (coded(9, "new@example.com", "7"), Err(Rejection::MemberCodeTaken)),
+        (tagged, Err(Rejection::DimensionNotFound)),
+        (coded(9, "new@example.com", "07"), Ok(())),
+        // What is taken in one company is free in another.
+        (NewMember { company: company_id(1), ..coded(10, "new@example.com", "7") }, Ok(())),
+    ];
+    for (new, expected) in rows {
+        let told = format!("{new:?}");
+        assert_eq!(office.asks(AdminCommand::CreateMember(new)), expected, "{told}");
+    }
+}
+
+#[test]
+fn changes_are_refused_for_one_reason_each() {
+    let mut office = Office::open();
+    office.does(AdminCommand::UpdateMember(company_id(0), member_id(BOB), with_code("7")));
+    let rows = [
+        (ADA, with_code("7"), Err(Rejection::MemberCodeTaken)),
+        (BOB, with_code("7"), Ok(())),
+        (ADA, leaving(), Err(Rejection::LastAdministrator)),
+        (ADA, with_role(MemberRole::Member), Err(Rejection::LastAdministrator)),
+        (ADA, with_role(MemberRole::Administrator), Ok(())),
+        (FOREIGNER, leaving(), Err(Rejection::MemberNotFound)),
+        (99, leaving(), Err(Rejection::MemberNotFound)),
+        (BOB, leaving(), Ok(())),
+        (BOB, leaving(), Ok(())),
+        (BOB, MemberChanges { is_active: Some(true), ..leaving() }, Ok(())),
+    ];
+    for (number, changes, expected) in rows {
+        let told = format!("{number}: {changes:?}");
+        assert_eq!(office.update(number, changes), expected, "{told}");
+    }
+    let deletions = [
+        (company_id(0), ADA, Err(Rejection::LastAdministrator)),
+        (company_id(0), FOREIGNER, Err(Rejection::MemberNotFound)),
+        (company_id(7), BOB, Err(Rejection::CompanyNotFound)),
+        (company_id(0), BOB, Ok(())),
+        (company_id(0), BOB, Ok(())),
+    ];
+    for (company, number, expected) in deletions {
+        let command = AdminCommand::DeleteMember(company, member_id(number));
+        assert_eq!(office.asks(command), expected, "{company:?} {number}");
+    }
+    assert_eq!(office.update(BOB, with_role(MemberRole::Reviewer)), Err(Rejection::MemberDeleted));
+    // Address and code are free again.
+    let again = NewMember { code: Some("7".to_owned()), ..new_member(9, 0, "bob@example.com") };
+    office.does(AdminCommand::CreateMember(again));
+}
+
+#[test]
+fn a_second_administrator_lets_the_first_go() {
+    let mut office = Office::open();
+    let carol = NewMember { role: MemberRole::Administrator, ..new_member(5, 0, "c@example.com") };
+    office.does(AdminCommand::CreateMember(carol));
+    assert_eq!(office.update(ADA, leaving()), Ok(()));
+    assert_eq!(office.update(5, leaving()), Err(Rejection::LastAdministrator));
+    // Who comes back is no administrator any more.
+    let back = MemberChanges { is_active: Some(true), ..MemberChanges::default() };
+    assert_eq!(office.update(ADA, back), Ok(()));
+    assert_eq!(office.update(5, leaving()), Err(Rejection::LastAdministrator));
+}
+
+#[test]
+fn leaving_is_one_record_with_all_that_ends() {
+    let mut office = Office::open();
+    for (number, holder) in [(1, Some(BOB)), (2, Some(ADA)), (3, None), (4, Some(BOB))] {
+        office.give_card(number, holder).unwrap();
+    }
+    let third = CardId(Uuid::from_u64_pair(4, 3));
+    let to_bob = CardChanges { assigned_to: Some(Some(member_id(BOB))), ..Default::default() };
+    office.does(AdminCommand::UpdateCard(company_id(0), third, to_bob));
+    office.does(AdminCommand::TerminateCard(company_id(0), CardId(Uuid::from_u64_pair(4, 4))));
+    for (number, who) in [(1, BOB), (2, ADA), (3, BOB)] {
+        office.does(AdminCommand::CreateRequisition(asking(number, who, 4)));
+    }
+    office.does(AdminCommand::CancelRequisition(company_id(0), RequisitionId(Uuid::from_u128(3))));
+    for (slot, email) in [(0, "BOB@example.com"), (1, "ada@example.com"), (2, "bob@example.com")] {
+        let company = CompanySlot(u32::from(slot == 2));
+        let link = SharedLink { company, ..shared_link(slot, email, 32) };
+        office.driver.state.apply(&Effect::SharedLink(Box::new(link)));
+    }
+
+    let changes = MemberChanges { role: Some(MemberRole::Reviewer), ..leaving() };
+    assert_eq!(office.update(BOB, changes), Ok(()));
+    let mut told = Vec::new();
+    for effect in office.last_effects() {
+        told.push(match effect {
+            Effect::Member(member) => {
+                assert_eq!((member.id, member.role), (member_id(BOB), MemberRole::Member));
+                format!("member {:?}", member.state)
+            }
+            Effect::CardUsage(slot, usage) => format!("card {} {:?}", slot.0, usage.state),
+            Effect::Requisition(asked) => {
+                format!("requisition {} {:?}", asked.slot.0, asked.status)
+            }
+            Effect::SharedLink(link) => {
+                assert!(link.is_deleted && link.sealed_passphrase.is_none());
+                format!("link {}", link.slot.0)
+            }
+            other => panic!("{other:?}"),
+        });
+    }
+    let inactive = format!("member {:?}", MemberState::Inactive);
+    let denied = format!("requisition 0 {:?}", RequisitionStatus::Denied);
+    let closed = ["card 0 Terminated", "card 2 Terminated"];
+    let expected = [inactive.as_str(), closed[0], closed[1], denied.as_str(), "link 0"];
+    assert_eq!(told, expected);
+    let states = [1, 2, 3, 4].map(|card| office.state_of(card));
+    assert_eq!(states[1], CardState::Active);
+    assert!([0, 2, 3].iter().all(|place| states[*place] == CardState::Terminated));
+
+    // Deletion only adds that nobody can log in.
+    office.does(AdminCommand::DeleteMember(company_id(0), member_id(BOB)));
+    match office.last_effects().as_slice() {
+        [Effect::Member(member)] => {
+            assert_eq!((member.state, &member.password_hash), (MemberState::Deleted, &None));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_next_purchase_is_declined_as_with_a_closed_card() {
+    let mut office = Office::open();
+    // The desk's card has this number.
+    office.give_card(1, Some(BOB)).unwrap();
+    let code = |office: &mut Office, mark| match office.run(&purchase(100, mark)) {
+        Reply::Network(NetworkReply::Authorization(reply)) => reply.response_code.number(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(code(&mut office, 1), 0);
+    assert_eq!(office.update(BOB, leaving()), Ok(()));
+    assert_eq!(code(&mut office, 2), 1000);
+    let back = MemberChanges { is_active: Some(true), ..MemberChanges::default() };
+    assert_eq!(office.update(BOB, back), Ok(()));
+    assert_eq!(code(&mut office, 3), 1000, "coming back opens no card");
+}
+
+#[test]
+fn cards_go_to_members_who_take_part() {
+    let mut office = Office::open();
+    office.give_card(1, None).unwrap();
+    assert_eq!(office.give_card(2, Some(FOREIGNER)), Err(Rejection::MemberNotFound));
+    assert_eq!(office.give_card(2, Some(99)), Err(Rejection::MemberNotFound));
+    office.give_card(2, Some(BOB)).unwrap();
+    assert_eq!(office.update(BOB, leaving()), Ok(()));
+    assert_eq!(office.give_card(3, Some(BOB)), Err(Rejection::MemberNotFound));
+    let assign = |office: &mut Office, card: u64, holder: Option<u64>| {
+        let assigned_to = Some(holder.map(member_id));
+        let changes = CardChanges { assigned_to, ..CardChanges::default() };
+        let card = CardId(Uuid::from_u64_pair(4, card));
+        office.asks(AdminCommand::UpdateCard(company_id(0), card, changes))
+    };
+    assert_eq!(assign(&mut office, 1, Some(BOB)), Err(Rejection::MemberNotFound));
+    assert_eq!(assign(&mut office, 1, Some(ADA)), Ok(()));
+    // Bob's card was closed with him: it stays his.
+    assert_eq!(assign(&mut office, 2, Some(BOB)), Ok(()));
+    assert_eq!(assign(&mut office, 2, Some(ADA)), Err(Rejection::CardTerminated));
+    assert_eq!(assign(&mut office, 2, None), Err(Rejection::CardTerminated));
+}
+
+/// All that a member may have goes with the member, in one record; one card more is refused.
+#[test]
+fn a_member_with_all_that_one_may_have_still_leaves() {
+    let mut office = Office::open();
+    let cards = limits::MEMBER_CARDS_MAX as u64;
+    for number in 1..=cards {
+        office.give_card(number, Some(BOB)).unwrap();
+    }
+    assert_eq!(office.give_card(cards + 1, Some(BOB)), Err(Rejection::TooManyCards));
+    office.give_card(cards + 1, Some(ADA)).unwrap();
+    let last = CardId(Uuid::from_u64_pair(4, cards + 1));
+    let to_bob = CardChanges { assigned_to: Some(Some(member_id(BOB))), ..Default::default() };
+    let command = AdminCommand::UpdateCard(company_id(0), last, to_bob.clone());
+    assert_eq!(office.asks(command), Err(Rejection::TooManyCards));
+    // A card that is closed makes room.
+    office.does(AdminCommand::TerminateCard(company_id(0), CardId(Uuid::from_u64_pair(4, 1))));
+    office.does(AdminCommand::UpdateCard(company_id(0), last, to_bob));
+
+    let pending = limits::MEMBER_REQUISITIONS_PENDING_MAX as u64;
+    for number in 0..pending {
+        office.does(AdminCommand::CreateRequisition(asking(number, BOB, 4_000)));
+    }
+    let one_more = AdminCommand::CreateRequisition(asking(pending, BOB, 4));
+    assert_eq!(office.asks(one_more), Err(Rejection::TooManyRequisitions));
+    assert_eq!(office.update(BOB, leaving()), Ok(()));
+    assert_eq!(office.last_effects().len(), 1 + (cards + pending) as usize);
+    assert_eq!(office.state_of(cards + 1), CardState::Terminated);
+}
+
+#[test]
+fn what_does_not_fit_a_record_is_refused_and_changes_nothing() {
+    let mut office = Office::open();
+    for slot in 0..6_000 {
+        let link = shared_link(slot, "bob@example.com", 100);
+        office.driver.state.apply(&Effect::SharedLink(Box::new(link)));
+    }
+    let before = office.driver.state.state_hash();
+    assert_eq!(office.update(BOB, leaving()), Err(Rejection::TooMuchAtOnce));
+    assert_eq!(office.driver.state.state_hash(), before);
+}
+
+fn asking(number: u64, who: u64, text_bytes: usize) -> NewRequisition {
+    NewRequisition {
+        id: RequisitionId(Uuid::from_u128(u128::from(number))),
+        company: company_id(0),
+        member: member_id(who),
+        amount: Minor(500),
+        description: "x".repeat(text_bytes),
+        end_time: None,
+        note: Some("y".repeat(text_bytes)),
+        dimensions: [None; 4],
+    }
+}
+
+fn shared_link(slot: u32, email: &str, sealed_bytes: usize) -> SharedLink {
+    SharedLink {
+        slot: SharedLinkSlot(slot),
+        id: SharedLinkId(Uuid::from_u128(u128::from(slot))),
+        company: CompanySlot(0),
+        card: CardSlot(0),
+        key_digest: u128::from(slot).to_be_bytes(),
+        sealed_key: vec![1; sealed_bytes],
+        recipient: Some(Recipient { name: "Bob".to_owned(), email: email.to_owned() }),
+        sealed_passphrase: Some(vec![2; sealed_bytes]),
+        hide_balance: false,
+        last_viewed_at: None,
+        is_deleted: false,
+        created_at: Timestamp(START),
+    }
+}

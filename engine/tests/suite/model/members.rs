@@ -1,0 +1,290 @@
+//! Members of the model and what they ask for: who is there, who has left, what was decided.
+
+use cardswitch_engine::command::admin::{
+    MemberChanges, NewCard, NewMember, NewRequisition, RequisitionChanges, Review, Verdict,
+};
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::card::{CardState, SuspensionReason};
+use cardswitch_engine::domain::ids::{CompanyId, MemberId, RequisitionId, Timestamp};
+use cardswitch_engine::domain::member::{MemberRole, MemberState};
+use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::requisition::RequisitionStatus;
+
+use super::{Card, Member, Model, Requisition};
+
+impl Model {
+    pub(super) fn create_member(&mut self, new: &NewMember) -> Result<(), Rejection> {
+        let company = self.company(new.company)?;
+        if self.members.iter().any(|member| member.id == new.id) {
+            return Err(Rejection::IdTaken);
+        }
+        let is_here =
+            |member: &&Member| member.company == company && member.state != MemberState::Deleted;
+        let wanted = new.email.to_lowercase();
+        if self.members.iter().filter(is_here).any(|m| m.email.to_lowercase() == wanted) {
+            return Err(Rejection::EmailTaken);
+        }
+        self.check_code(company, None, new.code.as_ref())?;
+        self.members.push(Member {
+            id: new.id,
+            company,
+            email: new.email.clone(),
+            code: new.code.clone(),
+            role: new.role,
+            state: MemberState::Active,
+        });
+        Ok(())
+    }
+
+    fn check_code(
+        &self,
+        company: usize,
+        owner: Option<usize>,
+        code: Option<&String>,
+    ) -> Result<(), Rejection> {
+        let has_it = |(number, member): (usize, &Member)| {
+            member.company == company
+                && member.state != MemberState::Deleted
+                && Some(number) != owner
+                && code.is_some()
+                && member.code.as_ref() == code
+        };
+        let is_taken = self.members.iter().enumerate().any(has_it);
+        if is_taken { Err(Rejection::MemberCodeTaken) } else { Ok(()) }
+    }
+
+    pub(super) fn update_member(
+        &mut self,
+        company: CompanyId,
+        id: MemberId,
+        changes: &MemberChanges,
+    ) -> Result<(), Rejection> {
+        let member = self.member_of(company, id)?;
+        if self.members[member].state == MemberState::Deleted {
+            return Err(Rejection::MemberDeleted);
+        }
+        if let Some(code) = &changes.code {
+            self.check_code(self.members[member].company, Some(member), code.as_ref())?;
+        }
+        let state = match changes.is_active {
+            None => self.members[member].state,
+            Some(true) => MemberState::Active,
+            Some(false) => MemberState::Inactive,
+        };
+        let role = changes.role.unwrap_or(self.members[member].role);
+        self.put(member, state, role)?;
+        if let Some(code) = &changes.code {
+            self.members[member].code.clone_from(code);
+        }
+        Ok(())
+    }
+
+    pub(super) fn delete_member(
+        &mut self,
+        company: CompanyId,
+        id: MemberId,
+    ) -> Result<(), Rejection> {
+        let member = self.member_of(company, id)?;
+        self.put(member, MemberState::Deleted, MemberRole::Member)
+    }
+
+    /// Who is not active has no role, no card that works and nothing that is asked for.
+    fn put(
+        &mut self,
+        member: usize,
+        state: MemberState,
+        role: MemberRole,
+    ) -> Result<(), Rejection> {
+        let is_active = state == MemberState::Active;
+        let role = if is_active { role } else { MemberRole::Member };
+        let administrators = |model: &Self| {
+            let company = model.members[member].company;
+            let is_one = |m: &&Member| {
+                m.company == company
+                    && m.state == MemberState::Active
+                    && m.role == MemberRole::Administrator
+            };
+            model.members.iter().filter(is_one).count()
+        };
+        let before = administrators(self);
+        let known = (self.members[member].state, self.members[member].role);
+        (self.members[member].state, self.members[member].role) = (state, role);
+        if before > 0 && administrators(self) == 0 {
+            (self.members[member].state, self.members[member].role) = known;
+            return Err(Rejection::LastAdministrator);
+        }
+        if !is_active {
+            for card in self.cards.iter_mut().filter(|card| card.holder == Some(member)) {
+                (card.state, card.reason) = (CardState::Terminated, SuspensionReason::None);
+            }
+            for asked in self.requisitions.iter_mut().filter(|asked| asked.member == member) {
+                if asked.status == RequisitionStatus::Pending {
+                    asked.status = RequisitionStatus::Denied;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn member_of(&self, company: CompanyId, id: MemberId) -> Result<usize, Rejection> {
+        let company = self.company(company)?;
+        let is_it = |member: &Member| member.id == id && member.company == company;
+        self.members.iter().position(is_it).ok_or(Rejection::MemberNotFound)
+    }
+
+    pub(super) fn active_member(&self, company: usize, id: MemberId) -> Result<usize, Rejection> {
+        let is_it = |member: &Member| {
+            member.id == id && member.company == company && member.state == MemberState::Active
+        };
+        self.members.iter().position(is_it).ok_or(Rejection::MemberNotFound)
+    }
+
+    pub(super) fn is_holder_gone(&self, card: &Card) -> bool {
+        card.holder.is_some_and(|holder| self.members[holder].state != MemberState::Active)
+    }
+
+    /// Who holds a card after somebody gives it away.
+    pub(super) fn holder_after(
+        &self,
+        card: usize,
+        wanted: Option<Option<MemberId>>,
+    ) -> Result<Option<usize>, Rejection> {
+        let card = &self.cards[card];
+        let Some(wanted) = wanted else { return Ok(card.holder) };
+        if wanted == card.holder.map(|holder| self.members[holder].id) {
+            return Ok(card.holder);
+        }
+        if card.state == CardState::Terminated {
+            return Err(Rejection::CardTerminated);
+        }
+        wanted.map(|id| self.active_member(card.company, id)).transpose()
+    }
+
+    pub(super) fn create_requisition(&mut self, new: &NewRequisition) -> Result<(), Rejection> {
+        let company = self.company(new.company)?;
+        if self.requisitions.iter().any(|asked| asked.id == new.id) {
+            return Err(Rejection::IdTaken);
+        }
+        let member = self.active_member(company, new.member)?;
+        if new.amount <= Minor(0) {
+            return Err(Rejection::OutOfBounds);
+        }
+        let is_pending = |asked: &&Requisition| {
+            asked.member == member && asked.status == RequisitionStatus::Pending
+        };
+        if self.requisitions.iter().filter(is_pending).count() >= 50 {
+            return Err(Rejection::TooManyRequisitions);
+        }
+        self.requisitions.push(Requisition {
+            id: new.id,
+            company,
+            member,
+            amount: new.amount.0,
+            end_time: new.end_time.map(|at| at.0),
+            status: RequisitionStatus::Pending,
+        });
+        Ok(())
+    }
+
+    fn pending_requisition(
+        &self,
+        company: CompanyId,
+        id: RequisitionId,
+    ) -> Result<usize, Rejection> {
+        let company = self.company(company)?;
+        let is_it = |asked: &Requisition| asked.id == id && asked.company == company;
+        let found = self.requisitions.iter().position(is_it);
+        let found = found.ok_or(Rejection::RequisitionNotFound)?;
+        match self.requisitions[found].status {
+            RequisitionStatus::Pending => Ok(found),
+            _ => Err(Rejection::RequisitionDecided),
+        }
+    }
+
+    pub(super) fn cancel_requisition(
+        &mut self,
+        company: CompanyId,
+        id: RequisitionId,
+    ) -> Result<(), Rejection> {
+        let found = self.pending_requisition(company, id)?;
+        self.requisitions[found].status = RequisitionStatus::Canceled;
+        Ok(())
+    }
+
+    pub(super) fn update_requisition(
+        &mut self,
+        at: i64,
+        company: CompanyId,
+        id: RequisitionId,
+        changes: &RequisitionChanges,
+    ) -> Result<(), Rejection> {
+        let found = self.pending_requisition(company, id)?;
+        let amount = changes.amount.map_or(self.requisitions[found].amount, |amount| amount.0);
+        let end_time = changes
+            .end_time
+            .map_or(self.requisitions[found].end_time, |end_time| end_time.map(|at| at.0));
+        if amount <= 0 {
+            return Err(Rejection::OutOfBounds);
+        }
+        if let Some(review) = &changes.review {
+            let terms = AllowanceTerms {
+                ends_at: end_time.map_or(Timestamp::MAX, Timestamp),
+                single_use: true,
+                ..AllowanceTerms::budget(Minor(amount))
+            };
+            self.review(at, company, (found, terms), review)?;
+        }
+        let asked = &mut self.requisitions[found];
+        (asked.amount, asked.end_time) = (amount, end_time);
+        Ok(())
+    }
+
+    fn review(
+        &mut self,
+        at: i64,
+        company: CompanyId,
+        (asked, terms): (usize, AllowanceTerms),
+        review: &Review,
+    ) -> Result<(), Rejection> {
+        if let Some(id) = review.reviewed_by {
+            let reviewer = self.active_member(self.requisitions[asked].company, id);
+            let role = reviewer.map(|reviewer| self.members[reviewer].role);
+            if !matches!(role, Ok(MemberRole::Administrator | MemberRole::Reviewer)) {
+                return Err(Rejection::ReviewerNotFound);
+            }
+        }
+        let has_ended = at > terms.ends_at.0;
+        let status = match &review.verdict {
+            Verdict::Deny => RequisitionStatus::Denied,
+            Verdict::ApproveWithCard(id) => {
+                let card = self.card_of(company, *id)?;
+                if self.cards[card].state == CardState::Terminated {
+                    return Err(Rejection::CardTerminated);
+                }
+                RequisitionStatus::Approved
+            }
+            Verdict::ApproveWithNewCard(drawn) => {
+                let holder = self.members[self.requisitions[asked].member].id;
+                let card = NewCard {
+                    company,
+                    terms,
+                    state: CardState::Active,
+                    is_virtual: true,
+                    assigned_to: Some(holder),
+                    ..(**drawn).clone()
+                };
+                self.issue_card(at, &card)?;
+                if has_ended {
+                    self.cards.pop();
+                }
+                RequisitionStatus::Approved
+            }
+        };
+        if status == RequisitionStatus::Approved && has_ended {
+            return Err(Rejection::RequisitionEnded);
+        }
+        self.requisitions[asked].status = status;
+        Ok(())
+    }
+}

@@ -1,0 +1,111 @@
+//! `/v1/company`: what it shows, and single sign-on, which the scope `iam` alone may change.
+
+use cardswitch_harness::{Installation, run_cardswitch};
+use serde_json::{Value, json};
+
+const METADATA: &str = "<?xml version=\"1.0\"?>\n<md:EntityDescriptor \
+    xmlns:md=\"urn:oasis:names:tc:SAML:2.0:metadata\" entityID=\"https://idp.example.com\">\n  \
+    <md:IDPSSODescriptor protocolSupportEnumeration=\"urn:oasis:names:tc:SAML:2.0:protocol\"/>\n\
+    </md:EntityDescriptor>\n";
+
+#[test]
+fn company_shows_every_field_of_the_specification() {
+    let installation = Installation::init(60, 871);
+    let switch = installation.serve();
+    let company = switch.api().get("/v1/company").expect(200);
+    for key in ["id", "name", "website", "shipping_address", "sso", "created_at"] {
+        assert!(company.get(key).is_some(), "a company has `{key}`: {company:#}");
+    }
+    assert_eq!(company["id"], installation.credentials.company_id.as_str());
+    assert_eq!(company["sso"], Value::Null);
+    assert!(company["shipping_address"]["url"].as_str().is_some_and(|url| url.starts_with("http")));
+}
+
+#[test]
+fn sign_on_is_set_and_cleared_and_survives_kill_9() {
+    let installation = Installation::init(60, 872);
+    let token = installation.add_token("iam");
+    let switch = installation.serve();
+    let api = switch.api_with(&token);
+    let before = api.get("/v1/company").expect(200);
+    let body = json!({"sso": {"domain": "Example.COM", "idp_metadata": METADATA}});
+    let mut expected = before.clone();
+    expected["sso"] = json!({"domain": "example.com", "idp_metadata": METADATA});
+    assert_eq!(api.put("/v1/company", &body).expect(200), expected);
+    let same = api.put("/v1/company", &json!({"name": "Other", "id": 5})).expect(200);
+    assert_eq!(same, expected, "what cannot be changed here is ignored");
+    switch.kill9();
+
+    let switch = installation.serve();
+    assert_eq!(switch.api().get("/v1/company").expect(200)["sso"], expected["sso"]);
+    let cleared = switch.api_with(&token).put("/v1/company", &json!({"sso": null})).expect(200);
+    assert_eq!(cleared["sso"], Value::Null);
+    switch.stop();
+    installation.verify_ok();
+    let switch = installation.serve();
+    assert_eq!(switch.api().get("/v1/company").expect(200)["sso"], Value::Null);
+}
+
+#[test]
+fn only_iam_changes_sign_on_and_iam_changes_nothing_else() {
+    let installation = Installation::init(60, 873);
+    let tokens = ["", "accountant", "admin", "scim", "accountant,admin,scim"]
+        .map(|scopes| (scopes, installation.add_token(scopes)));
+    let (iam, both) = (installation.add_token("iam"), installation.add_token("admin,iam"));
+    let switch = installation.serve();
+    let clear = json!({"sso": null});
+    for (scopes, token) in &tokens {
+        let detail = switch.api_with(token).put("/v1/company", &clear).expect_error(403);
+        assert_eq!(detail["code"], "insufficient_scope", "{scopes}");
+    }
+    switch.anonymous().put("/v1/company", &clear).expect_error(401);
+    for token in [&iam, &both] {
+        switch.api_with(token).put("/v1/company", &clear).expect(200);
+    }
+    let card = json!({"description": "x", "is_virtual": true, "allowance": {"amount": 1}});
+    switch.api_with(&iam).post("/v1/cards", &card).expect_error(403);
+    switch.api_with(&both).post("/v1/cards", &card).expect(201);
+    switch.api_with(&iam).get("/v1/cards").expect(200);
+}
+
+#[test]
+fn sign_on_is_checked_field_by_field() {
+    let installation = Installation::init(60, 874);
+    let token = installation.add_token("iam");
+    let switch = installation.serve();
+    let api = switch.api_with(&token);
+    let long = format!("<a>{}</a>", "x".repeat(128 * 1024));
+    let rows = [
+        (json!(5), vec!["sso"]),
+        (json!({}), vec!["sso.domain", "sso.idp_metadata"]),
+        (json!({"domain": null, "idp_metadata": null}), vec!["sso.domain", "sso.idp_metadata"]),
+        (json!({"domain": "a b", "idp_metadata": "<a>"}), vec!["sso.domain", "sso.idp_metadata"]),
+        (
+            json!({"domain": "a.example", "idp_metadata": "<!DOCTYPE a><a/>"}),
+            vec!["sso.idp_metadata"],
+        ),
+        (json!({"domain": "a.example", "idp_metadata": long}), vec!["sso.idp_metadata"]),
+    ];
+    for (sso, expected) in rows {
+        let detail = api.put("/v1/company", &json!({"sso": sso})).expect_error(400);
+        let errors = detail["errors"].as_array().expect("errors");
+        let named: Vec<_> = errors.iter().filter_map(|error| error["param"].as_str()).collect();
+        assert_eq!(named, expected);
+    }
+    assert_eq!(api.get("/v1/company").expect(200)["sso"], Value::Null);
+}
+
+#[test]
+fn tokens_are_added_for_companies_that_are_there() {
+    let installation = Installation::init(60, 875);
+    let data = installation.data();
+    let data = data.to_str().expect("a path in UTF-8");
+    let nobody = "01890000-0000-7000-8000-000000000000";
+    let add = |company: &str, scope: &str| {
+        run_cardswitch(&["token", "add", "--data", data, "--company", company, "--scope", scope])
+    };
+    assert!(add(nobody, "iam").expect_one_line_error().contains(nobody));
+    assert_eq!(add(&installation.credentials.company_id, "everything").code, Some(2));
+    let printed = add(&installation.credentials.company_id, "iam");
+    assert_eq!(printed.code, Some(0), "{printed:#?}");
+}

@@ -1,0 +1,330 @@
+//! `/v1/requisitions`: asking, approving with a card, denying, taking back, and what stays decided.
+
+use cardswitch_harness::{HttpClient, Installation, Switch, minor, run_cardswitch};
+use serde_json::{Value, json};
+
+#[test]
+fn requisition_shows_every_field_of_the_specification() {
+    let (_installation, switch, member) = stage(851);
+    let api = switch.api();
+    let body = json!({
+        "member": {"id": member["id"]}, "amount": 12.5, "description": "A chair",
+        "end_time": "2099-01-01T00:00:00Z", "note": "for the\nnew desk",
+    });
+    let asked = api.post("/v1/requisitions", &body).expect(201);
+    for key in [
+        "id",
+        "url",
+        "amount",
+        "approved_at",
+        "card",
+        "category",
+        "department",
+        "label",
+        "location",
+        "description",
+        "end_time",
+        "member",
+        "note",
+        "reviewed_by",
+        "status",
+        "created_at",
+    ] {
+        assert!(asked.get(key).is_some(), "a requisition has `{key}`: {asked:#}");
+    }
+    let path = path_of(&asked);
+    assert!(asked["url"].as_str().is_some_and(|url| url.ends_with(&path)), "{asked:#}");
+    assert_eq!((&asked["status"], minor(&asked["amount"])), (&json!("pending"), 1_250));
+    assert_eq!(asked["member"]["email"], member["email"]);
+    assert_eq!(
+        (&asked["note"], &asked["end_time"]),
+        (&body["note"], &json!("2099-01-01T00:00:00.000000Z"))
+    );
+    for key in ["approved_at", "card", "reviewed_by", "category"] {
+        assert_eq!(asked[key], Value::Null, "{key}");
+    }
+    assert_eq!(api.get(&path).expect(200), asked);
+    assert_eq!(api.get("/v1/requisitions?limit=1").expect(200)["results"][0], asked);
+}
+
+#[test]
+fn each_field_at_fault_is_named() {
+    let (_installation, switch, member) = stage(852);
+    let api = switch.api();
+    let detail = api.post("/v1/requisitions", &json!({})).expect_error(400);
+    let errors = detail["errors"].as_array().expect("errors");
+    let named: Vec<_> = errors.iter().filter_map(|error| error["param"].as_str()).collect();
+    assert_eq!(named, ["member", "amount", "description"]);
+    let rows = [
+        ("member", json!({"id": NOBODY})),
+        ("member", json!("x")),
+        ("amount", json!(0)),
+        ("amount", json!(-1)),
+        ("amount", json!(0.001)),
+        ("amount", json!("NaN")),
+        ("description", json!(" ")),
+        ("description", json!("x".repeat(1_001))),
+        ("note", json!("x".repeat(1_001))),
+        ("end_time", json!("2001-01-01T00:00:00Z")),
+        ("end_time", json!("soon")),
+        ("category", json!({"id": NOBODY})),
+    ];
+    for (param, value) in rows {
+        let mut body = asking(&member, 5.0);
+        body[param] = value.clone();
+        let detail = api.post("/v1/requisitions", &body).expect_error(400);
+        assert_eq!(detail["param"], param, "{value}: {detail:#}");
+    }
+    assert_eq!(api.get("/v1/requisitions").expect(200)["count"], 0, "nothing was made");
+    // Somebody who has left asks for nothing.
+    api.put(&path_of_member(&member), &json!({"is_active": false})).expect(200);
+    let detail = api.post("/v1/requisitions", &asking(&member, 5.0)).expect_error(400);
+    assert_eq!(detail["param"], "member");
+}
+
+#[test]
+fn approval_makes_a_card_for_one_purchase_within_the_amount() {
+    let (installation, switch, member) = stage(853);
+    let api = switch.api();
+    let admin = &api.get("/v1/members?ordering=created_at").expect(200)["results"][0].clone();
+    let mut body = asking(&member, 30.0);
+    body["end_time"] = json!("2099-01-01T00:00:00Z");
+    let path = path_of(&api.post("/v1/requisitions", &body).expect(201));
+    let yes = json!({"status": "approved", "amount": 25, "reviewed_by": {"id": admin["id"]}});
+    let approved = api.put(&path, &yes).expect(200);
+    assert_eq!((&approved["status"], minor(&approved["amount"])), (&json!("approved"), 2_500));
+    assert!(approved["approved_at"].is_string(), "{approved:#}");
+    assert_eq!(approved["reviewed_by"]["id"], admin["id"]);
+
+    let card = api.get(&path_of_card(&approved["card"])).expect(200);
+    assert_eq!(card["assigned_to"]["id"], member["id"]);
+    assert_eq!((&card["description"], &card["is_virtual"]), (&json!("A chair"), &json!(true)));
+    let allowance = &card["allowance"];
+    assert_eq!((minor(&allowance["amount"]), &allowance["single_use"]), (2_500, &json!(true)));
+    assert_eq!(allowance["end_time"], "2099-01-01T00:00:00.000000Z");
+
+    assert_eq!(buy(&switch, &card, 25.01)["response_code"], 1502);
+    let bought = buy(&switch, &card, 25.0);
+    assert_eq!(bought["approved"], true, "{bought:#}");
+    assert_eq!(buy(&switch, &card, 1.0)["response_code"], 1202, "it was for one purchase");
+    let transaction =
+        format!("/v1/transactions/{}", bought["transaction_id"].as_str().expect("id"));
+    let shown = api.get(&transaction).expect(200)["requisition"].clone();
+    let expected = json!({
+        "id": approved["id"], "status": "approved", "description": "A chair",
+        "amount": approved["amount"],
+    });
+    assert_eq!(shown, expected);
+
+    switch.kill9();
+    installation.verify_ok();
+    let switch = installation.serve();
+    let api = switch.api();
+    let again = api.get(&path).expect(200);
+    assert_eq!((&again["id"], &again["status"]), (&approved["id"], &json!("approved")));
+    assert_eq!(api.get(&transaction).expect(200)["requisition"], expected);
+    for change in [json!({"status": "denied"}), json!({"amount": 1}), json!({"status": "pending"})]
+    {
+        assert_eq!(api.put(&path, &change).expect_error(409)["code"], "requisition_decided");
+    }
+    assert_eq!(api.delete(&path).expect_error(409)["code"], "requisition_decided");
+    assert_eq!(api.put(&path, &json!({})).expect(200), again);
+}
+
+#[test]
+fn approval_takes_a_card_of_the_company_that_is_open() {
+    let (installation, switch, member) = stage(854);
+    let api = switch.api();
+    let own = installation.cards.ordinary();
+    let foreign = installation.cards.first("no_funds");
+    let path = path_of(&ask(&api, &member, 5.0));
+    let yes = |id: &str| json!({"status": "approved", "card": {"id": id}});
+    for id in [NOBODY, &foreign.card_id] {
+        let detail = api.put(&path, &yes(id)).expect_error(400);
+        assert_eq!((&detail["param"], &detail["code"]), (&json!("card"), &json!("not_found")));
+    }
+    let only = json!({"card": {"id": own.card_id}});
+    assert_eq!(api.put(&path, &only).expect_error(400)["param"], "card");
+    let before = api.get(&format!("/v1/cards/{}", own.card_id)).expect(200);
+    let approved = api.put(&path, &yes(&own.card_id)).expect(200);
+    assert_eq!(approved["card"]["id"], own.card_id.as_str());
+    assert_eq!(approved["reviewed_by"], Value::Null, "a token stands for no member");
+    let after = api.get(&format!("/v1/cards/{}", own.card_id)).expect(200);
+    assert_eq!(after, before, "a card that was there stays as it is");
+    let by_card = api.get(&format!("/v1/requisitions?card={}", own.card_id)).expect(200);
+    assert_eq!((&by_card["count"], &by_card["results"][0]), (&json!(1), &approved));
+
+    assert_eq!(api.delete(&format!("/v1/cards/{}", own.card_id)).status, 204);
+    let path = path_of(&ask(&api, &member, 5.0));
+    let closed = api.put(&path, &yes(&own.card_id)).expect_error(409);
+    assert_eq!(closed["code"], "card_terminated");
+    assert_eq!(api.get(&path).expect(200)["status"], "pending", "nothing has changed");
+}
+
+#[test]
+fn pending_ones_change_and_only_they_can_be_taken_back() {
+    let (_installation, switch, member) = stage(855);
+    let api = switch.api();
+    let asked = ask(&api, &member, 5.0);
+    let path = path_of(&asked);
+    // What was read can be sent back as it is.
+    assert_eq!(api.put(&path, &asked).expect(200), asked);
+    let change = json!({
+        "amount": 7, "description": "Two chairs", "note": "cheap", "end_time": "2099-01-01T00:00:00Z",
+        "member": {"id": NOBODY}, "approved_at": "x", "reviewed_by": null, "card": null,
+    });
+    let changed = api.put(&path, &change).expect(200);
+    let mut expected = asked;
+    for key in ["description", "note"] {
+        expected[key] = change[key].clone();
+    }
+    expected["amount"] = changed["amount"].clone();
+    expected["end_time"] = json!("2099-01-01T00:00:00.000000Z");
+    assert_eq!((&changed, minor(&changed["amount"])), (&expected, 700));
+    assert_eq!(api.put(&path, &json!({"status": "canceled"})).expect_error(400)["param"], "status");
+    let reviewer = json!({"status": "denied", "reviewed_by": {"id": member["id"]}});
+    assert_eq!(api.put(&path, &reviewer).expect_error(400)["param"], "reviewed_by");
+
+    assert_eq!((api.delete(&path).status, api.delete(&path).status), (204, 409));
+    assert_eq!(api.get(&path).expect(200)["status"], "canceled");
+    api.put(&path, &json!({"status": "approved"})).expect_error(409);
+    let path = path_of(&ask(&api, &member, 5.0));
+    api.put(&path_of_member(&member), &json!({"role": "reviewer"})).expect(200);
+    let denied = api.put(&path, &reviewer).expect(200);
+    assert_eq!((&denied["status"], &denied["approved_at"]), (&json!("denied"), &Value::Null));
+    assert_eq!(denied["reviewed_by"]["id"], member["id"]);
+    assert_eq!(denied["card"], Value::Null);
+}
+
+#[test]
+fn a_requisition_that_ended_needs_a_later_end_to_be_approved() {
+    let (_installation, switch, member) = stage(856);
+    let api = switch.api();
+    let path = path_of(&ask(&api, &member, 5.0));
+    api.put(&path, &json!({"end_time": "2001-01-01T00:00:00Z"})).expect(200);
+    let yes = json!({"status": "approved"});
+    let cards = api.get("/v1/cards").expect(200)["count"].clone();
+    assert_eq!(api.put(&path, &yes).expect_error(409)["code"], "requisition_ended");
+    assert_eq!(api.get("/v1/cards").expect(200)["count"], cards, "no card was made");
+    let later = json!({"status": "approved", "end_time": null});
+    assert_eq!(api.put(&path, &later).expect(200)["status"], "approved");
+}
+
+#[test]
+fn lists_are_filtered_by_member_and_statuses() {
+    let (_installation, switch, ada) = stage(857);
+    let api = switch.api();
+    let bob = json!({"first_name": "Bob", "last_name": "Ross", "email": "bob@example.com"});
+    let bob = api.post("/v1/members", &bob).expect(201);
+    let asked: Vec<_> = [&ada, &bob, &ada, &bob].map(|member| ask(&api, member, 5.0)).into();
+    let ids: Vec<_> = asked.iter().map(|one| one["id"].as_str().expect("an id")).collect();
+    api.put(&path_of(&asked[0]), &json!({"status": "denied"})).expect(200);
+    api.put(&path_of(&asked[1]), &json!({"status": "approved"})).expect(200);
+    let listed = |query: &str| -> Vec<String> {
+        let page = api.get(&format!("/v1/requisitions?{query}")).expect(200);
+        let results = page["results"].as_array().expect("results").clone();
+        results.iter().filter_map(|one| one["id"].as_str()).map(str::to_owned).collect()
+    };
+    let member = |member: &Value| member["id"].as_str().expect("an id").to_owned();
+    let rows = [
+        ("limit=10".to_owned(), vec![3, 2, 1, 0]),
+        ("ordering=created_at&limit=2&offset=1".to_owned(), vec![1, 2]),
+        (format!("member={}", member(&ada)), vec![2, 0]),
+        (format!("member={}&status=denied", member(&ada)), vec![0]),
+        (format!("member={NOBODY}"), vec![]),
+        (format!("card={NOBODY}"), vec![]),
+        ("status=pending".to_owned(), vec![3, 2]),
+        ("status=approved,denied".to_owned(), vec![1, 0]),
+        ("status=canceled".to_owned(), vec![]),
+    ];
+    for (query, places) in rows {
+        let expected: Vec<_> = places.into_iter().map(|place: usize| ids[place]).collect();
+        assert_eq!(listed(&query), expected, "{query}");
+    }
+    for (query, param) in [("status=lost", "status"), ("member=x", "member"), ("card=x", "card")] {
+        let detail = api.get(&format!("/v1/requisitions?{query}")).expect_error(400);
+        assert_eq!(detail["param"], param, "{detail:#}");
+    }
+}
+
+#[test]
+fn another_companys_requisition_does_not_exist() {
+    let (installation, switch, member) = stage(858);
+    let path = path_of(&ask(&switch.api(), &member, 5.0));
+    switch.stop();
+    let data = installation.data();
+    let data = data.to_str().expect("a path in UTF-8");
+    let added = run_cardswitch(&["company", "add", "--data", data, "--name", "Other", "--json"]);
+    let added = added.expect_json();
+    let switch = installation.serve();
+    let token = added["access_token"].as_str().expect("a token");
+    let other = HttpClient::with_authorization(switch.http, &format!("Token {token}"));
+    for (path, field) in [(path, "status"), (path_of_member(&member), "first_name")] {
+        other.get(&path).expect_error(404);
+        other.put(&path, &json!({field: "denied"})).expect_error(404);
+        other.delete(&path).expect_error(404);
+    }
+    let detail = other.post("/v1/requisitions", &asking(&member, 5.0)).expect_error(400);
+    assert_eq!(detail["param"], "member");
+    assert_eq!(other.get("/v1/requisitions").expect(200)["count"], 0);
+}
+
+#[test]
+fn only_cards_of_the_configured_network_have_requisitions() {
+    let installation = Installation::init(60, 859);
+    let config = installation.data().join("cardswitch.toml");
+    let kept = std::fs::read_to_string(&config).unwrap_or_default();
+    std::fs::write(&config, format!("requisition_network = \"mastercard\"\n{kept}"))
+        .expect("written");
+    let switch = installation.serve();
+    let member = create_member(&switch.api());
+    let refused = switch.api().post("/v1/requisitions", &asking(&member, 5.0)).expect_error(400);
+    assert_eq!(
+        (&refused["code"], &refused["param"]),
+        (&json!("network_not_supported"), &Value::Null)
+    );
+}
+
+const NOBODY: &str = "01890000-0000-7000-8000-000000000000";
+
+/// A switch with a member besides the administrator.
+#[track_caller]
+fn stage(seed: u64) -> (Installation, Switch, Value) {
+    let installation = Installation::init(60, seed);
+    let switch = installation.serve();
+    let member = create_member(&switch.api());
+    (installation, switch, member)
+}
+
+#[track_caller]
+fn create_member(api: &HttpClient) -> Value {
+    let body = json!({"first_name": "Ada", "last_name": "Byron", "email": "ada@example.com"});
+    api.post("/v1/members", &body).expect(201)
+}
+
+fn asking(member: &Value, amount: f64) -> Value {
+    json!({"member": {"id": member["id"]}, "amount": amount, "description": "A chair"})
+}
+
+#[track_caller]
+fn ask(api: &HttpClient, member: &Value, amount: f64) -> Value {
+    api.post("/v1/requisitions", &asking(member, amount)).expect(201)
+}
+
+#[track_caller]
+fn buy(switch: &Switch, card: &Value, amount: f64) -> Value {
+    let purchase = json!({"card_id": card["id"], "amount": amount, "merchant": {"mcc": 5411}});
+    switch.network_api().post("/network/v1/authorizations", &purchase).expect(200)
+}
+
+fn path_of(requisition: &Value) -> String {
+    format!("/v1/requisitions/{}", requisition["id"].as_str().expect("an id"))
+}
+
+fn path_of_member(member: &Value) -> String {
+    format!("/v1/members/{}", member["id"].as_str().expect("an id"))
+}
+
+fn path_of_card(card: &Value) -> String {
+    format!("/v1/cards/{}", card["id"].as_str().expect("an id"))
+}

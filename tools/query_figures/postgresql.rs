@@ -1,0 +1,286 @@
+//! The rows in PostgreSQL 15, in a cluster of its own, and its answers: a prepared statement for
+//! the page and one for the count, sent together on one connection of loopback.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, SystemTime};
+
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
+use tokio::runtime::Runtime;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, NoTls, Statement};
+
+use crate::history::{History, Row, id_of};
+use crate::outcome::{Outcome, fail};
+use crate::question::{Filter, Found, PAGE_LEN, Question};
+use crate::server::{Home, User, end, find_program, free_port};
+
+const SCHEMA: &str = include_str!("postgresql.sql");
+const INDEXES: &str = include_str!("postgresql_indexes.sql");
+const PACKAGE: &str = "postgresql-15";
+const DIRECTORIES: [&str; 1] = ["/usr/lib/postgresql/15/bin"];
+/// The superuser of the cluster; it listens on loopback only, for as long as the run takes.
+const USER: &str = "figures";
+/// Rows of one file that is copied in.
+const COPIED_ROWS: usize = 1_000_000;
+
+/// What differs from a fresh cluster: everything fits in memory, and nothing is written meanwhile.
+const SETTINGS: [(&str, &str); 14] = [
+    ("listen_addresses", "127.0.0.1"),
+    ("unix_socket_directories", ""),
+    ("shared_buffers", "2GB"),
+    ("huge_pages", "try"),
+    ("work_mem", "64MB"),
+    ("maintenance_work_mem", "1GB"),
+    ("effective_cache_size", "8GB"),
+    ("random_page_cost", "1.1"),
+    ("jit", "off"),
+    ("wal_level", "minimal"),
+    ("max_wal_senders", "0"),
+    ("max_wal_size", "32GB"),
+    ("checkpoint_timeout", "1h"),
+    ("log_min_messages", "warning"),
+];
+
+/// A running cluster with the rows, and a connection to it.
+pub(crate) struct Postgresql {
+    client: Client,
+    statements: RefCell<BTreeMap<String, Statement>>,
+    runtime: Runtime,
+    // Ended when it goes, before its directory does.
+    server: Server,
+}
+
+impl Postgresql {
+    /// Makes a cluster, copies the history into it and makes the indexes.
+    /// Errors: tells what is not installed.
+    pub(crate) fn fill(history: &History) -> Outcome<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let server = Server::start()?;
+        let client = runtime.block_on(server.connect_in_time())?;
+        let statements = RefCell::default();
+        let own = Self { client, statements, runtime, server: server };
+        own.execute(SCHEMA)?;
+        own.copy(history)?;
+        own.execute(INDEXES)?;
+        own.execute("VACUUM (ANALYZE, FREEZE) card_transaction")?;
+        own.execute("CHECKPOINT")?;
+        Ok(own)
+    }
+
+    fn execute(&self, statements: &str) -> Outcome<()> {
+        Ok(self.runtime.block_on(self.client.batch_execute(statements))?)
+    }
+
+    /// By files on the server's side: what is fastest.
+    fn copy(&self, history: &History) -> Outcome<()> {
+        let path = self.server.home.path().join("rows");
+        let mut rows = history.rows().peekable();
+        while rows.peek().is_some() {
+            let mut file = BufWriter::new(File::create(&path)?);
+            for row in rows.by_ref().take(COPIED_ROWS) {
+                write_row(&mut file, &row)?;
+            }
+            file.into_inner()?.sync_all()?;
+            self.execute(&format!("COPY card_transaction FROM '{}'", path.display()))?;
+        }
+        Ok(std::fs::remove_file(&path)?)
+    }
+
+    /// Answers a question.
+    pub(crate) fn answer(&self, question: &Question) -> Outcome<Found> {
+        self.runtime.block_on(self.ask(question))
+    }
+
+    /// What a statement costs that reads nothing.
+    pub(crate) fn answer_nothing(&self) -> Outcome<()> {
+        self.runtime.block_on(async {
+            let statement = self.statement("SELECT 1").await?;
+            self.client.query_one(&statement, &[]).await?;
+            Ok(())
+        })
+    }
+
+    async fn ask(&self, question: &Question) -> Outcome<Found> {
+        if let Filter::Id(seq) = question.filter {
+            return self.ask_by_id(seq).await;
+        }
+        let (condition, value) = condition(question.filter)?;
+        let time = if question.time.is_some() {
+            " AND authorized_at >= $2 AND authorized_at < $3"
+        } else {
+            ""
+        };
+        let matching = format!("FROM card_transaction WHERE {condition}{time}");
+        let offset = question.offset;
+        let page = format!(
+            "SELECT * {matching} ORDER BY authorized_at DESC, seq DESC \
+             LIMIT {PAGE_LEN} OFFSET {offset}"
+        );
+        let page = self.statement(&page).await?;
+        let count = self.statement(&format!("SELECT count(*) {matching}")).await?;
+        let bounds = question.time.map(|(from, to)| (system_time(from), system_time(to)));
+        let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&value];
+        if let Some((from, to)) = &bounds {
+            parameters.extend([from as &(dyn ToSql + Sync), to]);
+        }
+        // Sent together, so that one round trip is paid.
+        let (page, count) = tokio::join!(
+            self.client.query(&page, &parameters),
+            self.client.query_one(&count, &parameters)
+        );
+        let count: i64 = count?.try_get(0)?;
+        let page = page?.iter().map(|row| Ok(row.try_get::<_, i64>(0)?.try_into()?));
+        Ok(Found { count: count.try_into()?, page: page.collect::<Outcome<_>>()? })
+    }
+
+    async fn ask_by_id(&self, seq: u64) -> Outcome<Found> {
+        let id = id_of(seq);
+        let statement = self.statement("SELECT * FROM card_transaction WHERE id = $1").await?;
+        let rows = self.client.query(&statement, &[&id]).await?;
+        let page = rows.iter().map(|row| Ok(row.try_get::<_, i64>(0)?.try_into()?));
+        let page: Vec<u64> = page.collect::<Outcome<_>>()?;
+        Ok(Found { count: page.len() as u64, page })
+    }
+
+    /// A statement that is prepared once.
+    async fn statement(&self, text: &str) -> Outcome<Statement> {
+        let known = self.statements.borrow().get(text).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let statement = self.client.prepare(text).await?;
+        self.statements.borrow_mut().insert(text.to_owned(), statement.clone());
+        Ok(statement)
+    }
+}
+
+/// The condition of a filter, with its one parameter. A card, a member and a dimension are of one
+/// company, so nobody needs to ask for that, too.
+fn condition(filter: Filter) -> Outcome<(&'static str, i32)> {
+    Ok(match filter {
+        Filter::Id(_) => return fail("one transaction has no list"),
+        Filter::All => ("company = $1", 0),
+        Filter::Card(card) => ("card = $1", card.try_into()?),
+        Filter::Member(member) => ("member = $1", member.try_into()?),
+        Filter::Dimension(kind, number) => {
+            let names = ["category = $1", "department = $1", "label = $1", "location = $1"];
+            (names[kind], number.try_into()?)
+        }
+        Filter::State(TransactionState::Pending) => ("company = $1 AND state = 0", 0),
+        Filter::State(TransactionState::Completed) => ("company = $1 AND state = 1", 0),
+        Filter::State(TransactionState::Declined) => ("company = $1 AND state = 2", 0),
+        Filter::State(TransactionState::Canceled) => ("company = $1 AND state = 3", 0),
+        Filter::WithoutDeclines => ("company = $1 AND state <> 2", 0),
+        Filter::WithoutVerifications => ("company = $1 AND kind <> 2", 0),
+    })
+}
+
+fn state_number(state: TransactionState) -> u8 {
+    match state {
+        TransactionState::Pending => 0,
+        TransactionState::Completed => 1,
+        TransactionState::Declined => 2,
+        TransactionState::Canceled => 3,
+    }
+}
+
+fn system_time(at: Timestamp) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_micros(at.0.unsigned_abs())
+}
+
+/// A row as COPY reads it.
+fn write_row(file: &mut impl Write, row: &Row) -> std::io::Result<()> {
+    let kind = if row.kind == TransactionKind::Verification { 2 } else { 0 };
+    let (seconds, micros) = (row.at.0 / Timestamp::SECOND, row.at.0 % Timestamp::SECOND);
+    let at = chrono::DateTime::from_timestamp(seconds, 0).unwrap_or_default();
+    write!(
+        file,
+        "{}\t{}\t{}\t{}\t{}\t{kind}\t{}\t{}\t{}.{micros:06}+00",
+        row.seq,
+        row.id,
+        row.company,
+        row.card,
+        row.member,
+        state_number(row.state),
+        row.amount,
+        at.format("%Y-%m-%d %H:%M:%S"),
+    )?;
+    for dimension in row.dimensions {
+        match dimension {
+            Some(number) => write!(file, "\t{number}")?,
+            None => write!(file, "\t\\N")?,
+        }
+    }
+    writeln!(file, "\t445566\t5812\tBlue Bottle Coffee\tSan Francisco\tCA\tUS\t94103")
+}
+
+/// The server's process, and where it lives.
+struct Server {
+    child: Child,
+    home: Home,
+    pg_ctl: PathBuf,
+    port: u16,
+}
+
+impl Server {
+    fn start() -> Outcome<Self> {
+        let find = |name| find_program(name, &DIRECTORIES, PACKAGE);
+        let (initdb, postgres, pg_ctl) = (find("initdb")?, find("postgres")?, find("pg_ctl")?);
+        let user = User::unprivileged(&["postgres", "nobody"])?;
+        let home = Home::new("query-figures-postgresql-", user)?;
+        let mut command = home.command(&initdb)?;
+        command.args(["--pgdata=data", "--auth=trust", "--encoding=UTF8", "--locale=C"]);
+        command.arg(format!("--username={USER}"));
+        home.run(&mut command)?;
+        let port = free_port()?;
+        let child = launch(&home, &postgres, port)?;
+        Ok(Self { child, home, pg_ctl, port })
+    }
+
+    /// It listens before it is ready.
+    async fn connect_in_time(&self) -> Outcome<Client> {
+        const TRIES: usize = 300;
+        for _ in 0..TRIES {
+            if let Ok(client) = self.connect().await {
+                return Ok(client);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        fail("PostgreSQL listens, but takes no connection")
+    }
+
+    async fn connect(&self) -> Outcome<Client> {
+        let mut config = Config::new();
+        config.host("127.0.0.1").port(self.port).user(USER).dbname("postgres");
+        let (client, connection) = config.connect(NoTls).await?;
+        // It ends with its client, who is told of any failure.
+        tokio::spawn(connection);
+        Ok(client)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Ok(mut command) = self.home.command(&self.pg_ctl) {
+            command.args(["stop", "--pgdata=data", "--mode=immediate", "--silent"]);
+            // Where this fails, the kill below does it.
+            drop(command.status());
+        }
+        end(&mut self.child);
+    }
+}
+
+fn launch(home: &Home, postgres: &Path, port: u16) -> Outcome<Child> {
+    let mut command = home.server_command(postgres)?;
+    command.args(["-D", "data", "-p", &port.to_string()]);
+    for (name, value) in SETTINGS {
+        command.arg(format!("--{name}={value}"));
+    }
+    home.start(&mut command, port)
+}
