@@ -29,12 +29,14 @@ use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
 /// Everything that is served over HTTP.
 pub fn whole(state: AppState) -> Router {
     let v1 = v1_routes().route_layer(from_fn_with_state(state.clone(), check_access));
+    // Around the check, so that a repeat gets the same refusal; within what only some clients see.
+    let v1 = once_per_key(v1, state.clone());
     let v1 = match state.config.compat {
         Some(compat) => compat::follow(compat, v1, state.clone()),
         None => v1,
     };
-    let v1 = once_per_key(v1, state.clone());
-    finish(v1.merge(network_routes()).merge(document_routes(state.urls())).with_state(state))
+    let documents = document_routes(state.urls());
+    finish(v1.merge(network_routes().merge(documents)).with_state(state))
 }
 
 /// The routes of `/v1`.
