@@ -223,12 +223,6 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "malformed_body", message)
     }
 
-    /// A receipt that is there cannot be lost.
-    #[must_use]
-    pub fn receipt_exists() -> Self {
-        Self::conflict("receipt_exists", "the receipt is there: delete it first")
-    }
-
     /// The caller asks too often.
     #[must_use]
     pub fn too_many_requests(retry_after_s: u32) -> Self {

@@ -4,8 +4,8 @@
 use utoipa::OpenApi;
 
 use crate::routes::{
-    accounts, allowances, cards, company, decision, merchant_categories, shipping_addresses,
-    statement_lines, statements, transactions,
+    accounts, allowances, cards, company, decision, dimension_kinds, merchant_categories, receipts,
+    shipping_addresses, statement_lines, statements, transaction_tags, transactions,
 };
 
 /// The operations of `/v1`.
@@ -40,6 +40,11 @@ use crate::routes::{
         allowances::update_allowance,
         transactions::list_transactions,
         transactions::get_transaction,
+        transaction_tags::tag_transaction,
+        receipts::get_receipt,
+        receipts::upload_receipt,
+        receipts::lose_receipt,
+        receipts::delete_receipt,
         decision::get_decision,
         company::get_company,
         shipping_addresses::get_shipping_address,
@@ -50,6 +55,26 @@ use crate::routes::{
         statements::get_pdf_statement,
         statement_lines::list_statement_lines,
         statement_lines::get_statement_line,
+        dimension_kinds::categories::list,
+        dimension_kinds::categories::create,
+        dimension_kinds::categories::get,
+        dimension_kinds::categories::update,
+        dimension_kinds::categories::delete,
+        dimension_kinds::departments::list,
+        dimension_kinds::departments::create,
+        dimension_kinds::departments::get,
+        dimension_kinds::departments::update,
+        dimension_kinds::departments::delete,
+        dimension_kinds::labels::list,
+        dimension_kinds::labels::create,
+        dimension_kinds::labels::get,
+        dimension_kinds::labels::update,
+        dimension_kinds::labels::delete,
+        dimension_kinds::locations::list,
+        dimension_kinds::locations::create,
+        dimension_kinds::locations::get,
+        dimension_kinds::locations::update,
+        dimension_kinds::locations::delete,
         merchant_categories::list_merchant_categories,
     ),
 )]

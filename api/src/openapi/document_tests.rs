@@ -15,12 +15,6 @@ const AWAITED: &[&str] = &[
     "/v1/shared-links",
     "/v1/requisitions",
     "/v1/members",
-    "/v1/categories",
-    "/v1/departments",
-    "/v1/labels",
-    "/v1/locations",
-    "/receipt",
-    "PUT /v1/transactions/",
     "PUT /v1/company",
 ];
 

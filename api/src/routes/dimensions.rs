@@ -1,12 +1,11 @@
 //! Categories, departments, labels and locations: four resources of one shape, and how other objects
 //! set them. Source: spec "Categories, departments, labels, locations".
 //!
-//! The handlers serve all four; which one is meant stands in the path.
+//! Each function here serves all four; `dimension_kinds` has the handlers, one for each path.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::request::Parts;
 use cardswitch_engine::command::admin::{
     AdminCommand, DimensionChanges, NamedDimension, NewDimension,
 };
@@ -18,6 +17,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::input::{JsonBody, ListQuery, PathId};
@@ -37,12 +37,15 @@ const _: () = assert!(NAME_CHARS_MAX * 4 <= limits::DIMENSION_NAME_BYTES_MAX);
 
 /// A category, department, label or location as responses show it. Source: spec "Category,
 /// department, label, location".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct DimensionBody {
     id: Uuid,
     url: String,
     name: String,
+    /// Its number in accounting: digits.
     code: Option<String>,
+    /// What it stands below, and so on.
+    #[schema(no_recursion)]
     parent: Option<Box<DimensionBody>>,
     created_at: String,
 }
@@ -73,20 +76,6 @@ impl DimensionBody {
             parent,
             created_at: render_time(dimension.created_at),
         }
-    }
-}
-
-/// Which of the four resources a path is about.
-#[derive(Clone, Copy, Debug)]
-pub struct OfKind(pub DimensionKind);
-
-impl<S: Send + Sync> FromRequestParts<S> for OfKind {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
-        let plural = parts.uri.path().split('/').nth(2);
-        let kind = DimensionKind::ALL.into_iter().find(|kind| plural == Some(plural_of(*kind)));
-        kind.map(Self).ok_or_else(ApiError::not_found)
     }
 }
 
@@ -146,11 +135,11 @@ pub fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
     ApiError::rejected(rejection, &named.map(|(name, _)| name).collect::<Vec<_>>())
 }
 
-/// GET /v1/categories, /v1/departments, /v1/labels, /v1/locations
-pub async fn list_dimensions(
+/// Lists those of a kind.
+pub(super) async fn list_dimensions(
+    kind: DimensionKind,
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
-    OfKind(kind): OfKind,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<DimensionBody>>, ApiError> {
     let page = parse_page(&mut query, &["created_at"]);
@@ -164,11 +153,11 @@ pub async fn list_dimensions(
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
-/// GET /v1/categories/:id, and so for the others
-pub async fn get_dimension(
+/// Shows one.
+pub(super) async fn get_dimension(
+    kind: DimensionKind,
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
-    OfKind(kind): OfKind,
     PathId(id): PathId,
 ) -> Result<Json<DimensionBody>, ApiError> {
     read_dimension(&state, &caller, kind, DimensionId(id)).await.map(Json)
@@ -188,11 +177,11 @@ async fn read_dimension(
     body.await?.ok_or_else(ApiError::not_found)
 }
 
-/// POST /v1/categories, and so for the others
-pub async fn create_dimension(
+/// Makes one.
+pub(super) async fn create_dimension(
+    kind: DimensionKind,
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,
-    OfKind(kind): OfKind,
     body: JsonBody,
 ) -> Result<(StatusCode, Json<DimensionBody>), ApiError> {
     let mut fields = body.fields()?;
@@ -226,11 +215,11 @@ fn fault_parent(fields: &mut Fields<'_>, is_known: bool) {
     }
 }
 
-/// PUT /v1/categories/:id, and so for the others
-pub async fn update_dimension(
+/// Changes one.
+pub(super) async fn update_dimension(
+    kind: DimensionKind,
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,
-    OfKind(kind): OfKind,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Result<Json<DimensionBody>, ApiError> {
@@ -252,11 +241,11 @@ pub async fn update_dimension(
     read_dimension(&state, &caller, kind, id).await.map(Json)
 }
 
-/// DELETE /v1/categories/:id, and so for the others
-pub async fn delete_dimension(
+/// Deletes one.
+pub(super) async fn delete_dimension(
+    kind: DimensionKind,
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,
-    OfKind(kind): OfKind,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     let named = NamedDimension { company: caller.company.id, kind, id: DimensionId(id) };

@@ -78,13 +78,42 @@ impl ReceiptBody {
     }
 }
 
+/// A form with a receipt in it.
+#[derive(Debug, ToSchema)]
+pub struct ReceiptForm {
+    /// The file: PNG, JPEG or PDF, at most 10 MiB.
+    pub file: Vec<u8>,
+}
+
+/// What is to change about a receipt.
+#[derive(Debug, ToSchema)]
+pub struct ReceiptUpdate {
+    /// True: it was lost.
+    #[schema(example = true)]
+    pub is_lost: bool,
+}
+
 /// A file as it was handed in.
 struct Upload {
     filename: Option<String>,
     content: Bytes,
 }
 
-/// POST /v1/transactions/:transaction_id/receipt
+/// Hands in the receipt of a transaction; it takes the place of one that is there.
+///
+/// The body is the file, or a form with the file in the field `file`.
+#[utoipa::path(
+    post,
+    path = "/v1/transactions/{transaction_id}/receipt",
+    tag = "Transactions",
+    request_body(content(
+        (Vec<u8> = "image/png"),
+        (Vec<u8> = "image/jpeg"),
+        (Vec<u8> = "application/pdf"),
+        (ReceiptForm = "multipart/form-data"),
+    )),
+    responses((status = 201, body = ReceiptBody)),
+)]
 pub async fn upload_receipt(
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,
@@ -93,8 +122,11 @@ pub async fn upload_receipt(
 ) -> Result<(StatusCode, Json<ReceiptBody>), ApiError> {
     let id = TransactionId(id);
     let _turn = state.receipts.turn().await;
-    let Upload { filename: given, content } = read_file(request).await?;
-    let (seq, _) = find_receipt(&state, &caller, id).await?;
+    let found = find_transaction_of(&state, &caller, id).await;
+    // Also for a transaction that is not there: who is still sending would not see the answer.
+    let upload = read_file(request).await;
+    let (seq, _) = found?;
+    let Upload { filename: given, content } = upload?;
     let kind = sniff(&content).ok_or_else(ApiError::not_a_receipt)?;
     let receipt = Receipt {
         id: ReceiptId(Uuid::now_v7()),
@@ -160,7 +192,7 @@ async fn read_form(form: Bytes, boundary: String) -> Result<Upload, ApiError> {
 
 /// The sequence number of a transaction of the company, and its receipt.
 /// Errors: the company has no such transaction.
-async fn find_receipt(
+async fn find_transaction_of(
     state: &AppState,
     caller: &Caller,
     id: TransactionId,
@@ -181,13 +213,23 @@ async fn set_receipt(
     state.carry_out(AdminCommand::TagTransaction(caller.company.id, seq, changes)).await
 }
 
-/// GET /v1/transactions/:transaction_id/receipt
+/// Fetches the file of a receipt, as it was handed in.
+#[utoipa::path(
+    get,
+    path = "/v1/transactions/{transaction_id}/receipt",
+    tag = "Transactions",
+    responses((status = 200, content(
+        (Vec<u8> = "image/png"),
+        (Vec<u8> = "image/jpeg"),
+        (Vec<u8> = "application/pdf"),
+    ))),
+)]
 pub async fn get_receipt(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
     PathId(id): PathId,
 ) -> Result<impl IntoResponse, ApiError> {
-    let (_, receipt) = find_receipt(&state, &caller, TransactionId(id)).await?;
+    let (_, receipt) = find_transaction_of(&state, &caller, TransactionId(id)).await?;
     let receipt = receipt.filter(|receipt| !receipt.is_lost).ok_or_else(ApiError::not_found)?;
     let (files, digest) = (state.receipts.clone(), receipt.digest);
     let content = tokio::task::spawn_blocking(move || files.read(&digest)).await;
@@ -205,7 +247,14 @@ pub async fn get_receipt(
     Ok((headers, content))
 }
 
-/// PUT /v1/transactions/:transaction_id/receipt: it was lost.
+/// Says that a receipt was lost; one that is there is let go of.
+#[utoipa::path(
+    put,
+    path = "/v1/transactions/{transaction_id}/receipt",
+    tag = "Transactions",
+    request_body = ReceiptUpdate,
+    responses((status = 200, body = ReceiptBody)),
+)]
 pub async fn lose_receipt(
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,
@@ -218,12 +267,11 @@ pub async fn lose_receipt(
         let flaw = Flaw::new("not_settable", "can only be set; upload the receipt, or delete it");
         fields.fault("is_lost", flaw);
     }
-    let (seq, known) = find_receipt(&state, &caller, id).await?;
+    let (seq, known) = find_transaction_of(&state, &caller, id).await?;
     fields.finish()?;
     let receipt = match known {
         Some(receipt) if receipt.is_lost => receipt,
-        Some(_) => return Err(ApiError::receipt_exists()),
-        None => {
+        _ => {
             let receipt = lost(&state);
             set_receipt(&state, &caller, seq, Some(receipt.clone())).await?;
             receipt
@@ -244,13 +292,19 @@ fn lost(state: &AppState) -> Receipt {
     }
 }
 
-/// DELETE /v1/transactions/:transaction_id/receipt
+/// Deletes the receipt of a transaction, lost or not.
+#[utoipa::path(
+    delete,
+    path = "/v1/transactions/{transaction_id}/receipt",
+    tag = "Transactions",
+    responses((status = 204)),
+)]
 pub async fn delete_receipt(
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
-    let (seq, receipt) = find_receipt(&state, &caller, TransactionId(id)).await?;
+    let (seq, receipt) = find_transaction_of(&state, &caller, TransactionId(id)).await?;
     if receipt.is_none() {
         return Err(ApiError::not_found());
     }
