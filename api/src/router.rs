@@ -66,19 +66,7 @@ pub fn v1_routes() -> Router<AppState> {
                 .delete(receipts::delete_receipt),
         )
         .route("/v1/transactions/{transaction_id}/decision", get(decision::get_decision))
-        .route("/v1/accounts", get(accounts::list_accounts))
-        .route("/v1/accounts/{account_id}", get(accounts::get_account))
-        .route(
-            "/v1/accounts/{account_id}/statement-lines",
-            get(statement_lines::list_statement_lines),
-        )
-        .route(
-            "/v1/accounts/{account_id}/statement-lines/{statement_line_id}",
-            get(statement_lines::get_statement_line),
-        )
-        .route("/v1/accounts/{account_id}/statement.csv", get(statements::get_csv_statement))
-        .route("/v1/accounts/{account_id}/statement.ofx", get(statements::get_ofx_statement))
-        .route("/v1/accounts/{account_id}/statement.pdf", get(statements::get_pdf_statement))
+        .merge(account_routes())
         .route("/v1/company", get(company::get_company).put(company::update_company))
         .route(
             "/v1/shared-links",
@@ -111,6 +99,24 @@ pub fn v1_routes() -> Router<AppState> {
                 .delete(requisitions::delete_requisition),
         )
         .merge(dimension_routes())
+}
+
+/// Accounts, and what was posted to them.
+fn account_routes() -> Router<AppState> {
+    Router::new()
+        .route("/v1/accounts", get(accounts::list_accounts))
+        .route("/v1/accounts/{account_id}", get(accounts::get_account))
+        .route(
+            "/v1/accounts/{account_id}/statement-lines",
+            get(statement_lines::list_statement_lines),
+        )
+        .route(
+            "/v1/accounts/{account_id}/statement-lines/{statement_line_id}",
+            get(statement_lines::get_statement_line),
+        )
+        .route("/v1/accounts/{account_id}/statement.csv", get(statements::get_csv_statement))
+        .route("/v1/accounts/{account_id}/statement.ofx", get(statements::get_ofx_statement))
+        .route("/v1/accounts/{account_id}/statement.pdf", get(statements::get_pdf_statement))
 }
 
 /// Four resources of one shape.
