@@ -32,9 +32,8 @@ pub fn whole(state: AppState) -> Router {
         Some(compat) => compat::follow(compat, v1, state.clone()),
         None => v1,
     };
-    let v1 = once_per_key(v1.with_state(state.clone()), state.clone());
-    let documents = document_routes(state.urls());
-    finish(v1.merge(network_routes().merge(documents).with_state(state)))
+    let v1 = once_per_key(v1, state.clone());
+    finish(v1.merge(network_routes()).merge(document_routes(state.urls())).with_state(state))
 }
 
 /// The routes of `/v1`.

@@ -135,6 +135,7 @@ fn object_example(schema: &Value, components: &Value, depth: usize) -> Value {
 
 fn text_example(name: &str, schema: &Value) -> Value {
     let by_format = match schema["format"].as_str() {
+        Some("date-time") if name == "end_time" => Some("2030-12-31T23:59:59Z"),
         Some("uuid") => Some(ID),
         Some("date-time") => Some("2026-03-04T20:00:00.000000Z"),
         Some("date") => Some("2026-03-04"),

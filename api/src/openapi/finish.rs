@@ -68,6 +68,14 @@ const FAILURES: &[Failure] = &[
     ),
 ];
 
+/// The resources of one shape.
+const DIMENSIONS: [(&str, &str); 4] = [
+    ("categories", "category"),
+    ("departments", "department"),
+    ("labels", "label"),
+    ("locations", "location"),
+];
+
 /// The methods of an item of `paths`.
 const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 
@@ -78,6 +86,7 @@ pub(super) fn finish(plain: OpenApi, door: Door, urls: &Urls) -> Value {
     let mut document = serde_json::to_value(plain).unwrap_or_default();
     document["info"]["license"] = json!({"name": "MIT OR Apache-2.0"});
     document["servers"] = json!([{"url": urls.path("")}]);
+    spread_dimensions(&mut document);
     drop_unserved(&mut document, door);
     rename_schemas(&mut document);
     name_formats(&mut document);
@@ -102,6 +111,29 @@ fn operations_mut(document: &mut Value) -> Vec<(String, String, &mut Map<String,
         })
     });
     operations.filter(|(_, method, _)| METHODS.contains(&method.as_str())).collect()
+}
+
+/// The four dimensions have one handler each method, annotated as that of categories.
+fn spread_dimensions(document: &mut Value) {
+    let Some(paths) = document["paths"].as_object_mut() else { return };
+    let written: Vec<_> = paths
+        .iter()
+        .filter(|(path, _)| path.split('/').nth(2) == Some("categories"))
+        .map(|(path, item)| (path.clone(), item.clone()))
+        .collect();
+    for (plural, singular) in DIMENSIONS {
+        for (path, item) in &written {
+            let mut item = item.clone();
+            for (_, operation) in item.as_object_mut().into_iter().flatten() {
+                for key in ["operationId", "summary", "description"] {
+                    if let Some(Value::String(text)) = operation.get_mut(key) {
+                        *text = text.replace("dimensions", plural).replace("dimension", singular);
+                    }
+                }
+            }
+            paths.insert(path.replace("categories", plural), item);
+        }
+    }
 }
 
 /// What the table does not have is not served, so it is not shown.

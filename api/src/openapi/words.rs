@@ -99,7 +99,7 @@ const AMOUNT_MAX: f64 = 1_000_000_000_000.0;
 fn amount_given(description: &str, least: Least) -> RefOr<Schema> {
     let number = ObjectBuilder::new()
         .schema_type(Type::Number)
-        .examples([serde_json::json!(125.5)])
+        .examples([serde_json::json!(125)])
         .maximum(Some(AMOUNT_MAX));
     let (number, sign) = match least {
         Least::Any => (number.minimum(Some(-AMOUNT_MAX)), "-?"),

@@ -59,20 +59,32 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    /// The names of the ids in the path.
+    /// The names under which the world has the objects in the path.
     pub(super) fn ids(&self) -> Vec<String> {
         let parts = self.path.split('/');
         let names = parts.filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-        names.map(str::to_owned).collect()
+        names.map(|name| self.key_of(name)).collect()
+    }
+
+    /// Under which name the world has the object that the path calls `name`: four resources share
+    /// one name.
+    fn key_of(&self, name: &str) -> String {
+        match (name, self.path.split('/').nth(2)) {
+            ("dimension_id", Some(plural)) => singular_id(plural),
+            _ => name.to_owned(),
+        }
     }
 
     /// The path with these ids in it.
     #[track_caller]
     pub(super) fn at(&self, ids: &Ids) -> String {
-        self.ids().into_iter().fold(self.path.clone(), |path, name| {
-            let id = ids.get(&name).unwrap_or_else(|| panic!("the world has no {name}"));
-            path.replace(&format!("{{{name}}}"), id)
-        })
+        let parts = self.path.split('/').map(|part| {
+            let Some(name) = part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) else {
+                return part;
+            };
+            ids.get(&self.key_of(name)).unwrap_or_else(|| panic!("the world has no {name}"))
+        });
+        parts.collect::<Vec<_>>().join("/")
     }
 
     /// The schema of the JSON body, where the operation takes one.
@@ -190,11 +202,7 @@ impl World {
             let made = self.ask(side, "admin", "POST", &operation.path, Some(&body)).await;
             assert_eq!(made.status, 201, "{plural} {body:#}: {}", made.body);
             let made = made.json();
-            let singular = match plural {
-                "categories" => "category".to_owned(),
-                _ => plural.trim_end_matches('s').replace('-', "_"),
-            };
-            ids.insert(format!("{singular}_id"), text(&made["id"]));
+            ids.insert(singular_id(plural), text(&made["id"]));
             if plural == "cards" {
                 ids.insert("allowance_id".into(), text(&made["allowance"]["id"]));
             }
@@ -290,6 +298,13 @@ pub(super) struct Sent<'a> {
 
 fn token_text(side: Side, scope: &str) -> String {
     format!("{scope}-{side:?}")
+}
+
+fn singular_id(plural: &str) -> String {
+    match plural {
+        "categories" => "category_id".to_owned(),
+        _ => format!("{}_id", plural.trim_end_matches('s').replace('-', "_")),
+    }
 }
 
 /// The name of the id of what a field refers to.
