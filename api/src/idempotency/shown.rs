@@ -66,6 +66,7 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
     match command {
         AdminCommand::IssueCard(new) => Some(new.id.0),
         AdminCommand::CreateMember(new) => Some(new.id.0),
+        AdminCommand::CreateDimension(new) => Some(new.id.0),
         _ => None,
     }
 }
