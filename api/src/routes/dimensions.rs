@@ -18,16 +18,18 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{View, read_view};
 use crate::auth::{AccountantAccess, Caller, ReadAccess};
 use crate::error::ApiError;
+use crate::openapi::words;
 use crate::state::{AppState, WriteError};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
-use crate::wire::page::{Listing, envelope, parse_page};
+use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
 use crate::wire::time::render_time;
 
@@ -37,12 +39,14 @@ const _: () = assert!(NAME_CHARS_MAX * 4 <= limits::DIMENSION_NAME_BYTES_MAX);
 
 /// A category, department, label or location as responses show it. Source: spec "Category,
 /// department, label, location".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct DimensionBody {
     id: Uuid,
     url: String,
     name: String,
     code: Option<String>,
+    /// What it stands below.
+    #[schema(no_recursion)]
     parent: Option<Box<DimensionBody>>,
     created_at: String,
 }
@@ -90,7 +94,33 @@ impl<S: Send + Sync> FromRequestParts<S> for OfKind {
     }
 }
 
-/// The body of POST.
+/// A category, department, label or location to be made.
+#[derive(Debug, ToSchema)]
+#[schema(as = NewDimension)]
+pub struct DimensionGiven {
+    /// Its name.
+    #[schema(max_length = 200, pattern = r"\S")]
+    pub name: String,
+    /// Its number in accounting, which no other of its kind has.
+    pub code: Option<words::Code>,
+    /// What it stands below.
+    pub parent: Option<words::Reference>,
+}
+
+/// What is to change about a category, department, label or location; what is absent stays, null
+/// clears.
+#[derive(Debug, ToSchema)]
+pub struct DimensionUpdate {
+    /// Its name.
+    #[schema(nullable = false, max_length = 200, pattern = r"\S")]
+    pub name: Option<String>,
+    /// Its number in accounting, which no other of its kind has.
+    pub code: Option<words::Code>,
+    /// What it stands below.
+    pub parent: Option<words::Reference>,
+}
+
+/// The body of POST, read.
 fn parse_new(fields: &mut Fields<'_>, company: CompanyId, kind: DimensionKind) -> NewDimension {
     NewDimension {
         id: DimensionId(Uuid::now_v7()),
@@ -146,7 +176,14 @@ pub fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
     ApiError::rejected(rejection, &named.map(|(name, _)| name).collect::<Vec<_>>())
 }
 
-/// GET /v1/categories, /v1/departments, /v1/labels, /v1/locations
+/// Lists dimensions, the newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/categories",
+    tag = "Dimensions",
+    params(PageParameters),
+    responses((status = 200, body = Listing<DimensionBody>)),
+)]
 pub async fn list_dimensions(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -164,7 +201,13 @@ pub async fn list_dimensions(
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
-/// GET /v1/categories/:id, and so for the others
+/// Shows one dimension.
+#[utoipa::path(
+    get,
+    path = "/v1/categories/{category_id}",
+    tag = "Dimensions",
+    responses((status = 200, body = DimensionBody)),
+)]
 pub async fn get_dimension(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -188,7 +231,14 @@ async fn read_dimension(
     body.await?.ok_or_else(ApiError::not_found)
 }
 
-/// POST /v1/categories, and so for the others
+/// Makes one dimension.
+#[utoipa::path(
+    post,
+    path = "/v1/categories",
+    tag = "Dimensions",
+    request_body = DimensionGiven,
+    responses((status = 201, body = DimensionBody)),
+)]
 pub async fn create_dimension(
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,
@@ -226,7 +276,14 @@ fn fault_parent(fields: &mut Fields<'_>, is_known: bool) {
     }
 }
 
-/// PUT /v1/categories/:id, and so for the others
+/// Changes one dimension.
+#[utoipa::path(
+    put,
+    path = "/v1/categories/{category_id}",
+    tag = "Dimensions",
+    request_body = DimensionUpdate,
+    responses((status = 200, body = DimensionBody)),
+)]
 pub async fn update_dimension(
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,
@@ -252,7 +309,13 @@ pub async fn update_dimension(
     read_dimension(&state, &caller, kind, id).await.map(Json)
 }
 
-/// DELETE /v1/categories/:id, and so for the others
+/// Removes one dimension, also from cards and transactions that carry it.
+#[utoipa::path(
+    delete,
+    path = "/v1/categories/{category_id}",
+    tag = "Dimensions",
+    responses((status = 204)),
+)]
 pub async fn delete_dimension(
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,

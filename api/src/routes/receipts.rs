@@ -25,6 +25,7 @@ use super::transactions::{find_transaction, sequence_of};
 use super::view::read_view;
 use crate::auth::{AccountantAccess, Caller, ReadAccess};
 use crate::error::ApiError;
+use crate::openapi::words;
 use crate::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
 use crate::request_body::read_upload;
 use crate::state::{AppState, WriteError};
@@ -48,7 +49,7 @@ pub struct ReceiptBody {
     #[schema(nullable = false)]
     filename: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
+    #[schema(nullable = false, value_type = Option<words::ReceiptMediaType>)]
     content_type: Option<&'static str>,
     /// Units: bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,13 +79,34 @@ impl ReceiptBody {
     }
 }
 
+/// What is known of a receipt without a file.
+#[derive(Debug, ToSchema)]
+pub struct LostReceipt {
+    /// Whether it was lost; only true can be set.
+    #[schema(example = true)]
+    pub is_lost: bool,
+}
+
 /// A file as it was handed in.
 struct Upload {
     filename: Option<String>,
     content: Bytes,
 }
 
-/// POST /v1/transactions/:transaction_id/receipt
+/// Uploads a receipt: a PNG, JPEG or PDF of at most 10 MiB, as the body or the field `file` of a
+/// form.
+#[utoipa::path(
+    post,
+    path = "/v1/transactions/{transaction_id}/receipt",
+    tag = "Transactions",
+    request_body(content(
+        (Vec<u8> = "image/png"),
+        (Vec<u8> = "image/jpeg"),
+        (Vec<u8> = "application/pdf"),
+        (Vec<u8> = "multipart/form-data"),
+    )),
+    responses((status = 201, body = ReceiptBody)),
+)]
 pub async fn upload_receipt(
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,
@@ -181,7 +203,17 @@ async fn set_receipt(
     state.carry_out(AdminCommand::TagTransaction(caller.company.id, seq, changes)).await
 }
 
-/// GET /v1/transactions/:transaction_id/receipt
+/// Downloads the receipt of a transaction.
+#[utoipa::path(
+    get,
+    path = "/v1/transactions/{transaction_id}/receipt",
+    tag = "Transactions",
+    responses((status = 200, content(
+        (Vec<u8> = "image/png"),
+        (Vec<u8> = "image/jpeg"),
+        (Vec<u8> = "application/pdf"),
+    ))),
+)]
 pub async fn get_receipt(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -205,7 +237,14 @@ pub async fn get_receipt(
     Ok((headers, content))
 }
 
-/// PUT /v1/transactions/:transaction_id/receipt: it was lost.
+/// Says that the receipt of a transaction was lost.
+#[utoipa::path(
+    put,
+    path = "/v1/transactions/{transaction_id}/receipt",
+    tag = "Transactions",
+    request_body = LostReceipt,
+    responses((status = 200, body = ReceiptBody)),
+)]
 pub async fn lose_receipt(
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,
@@ -244,7 +283,13 @@ fn lost(state: &AppState) -> Receipt {
     }
 }
 
-/// DELETE /v1/transactions/:transaction_id/receipt
+/// Takes the receipt of a transaction away.
+#[utoipa::path(
+    delete,
+    path = "/v1/transactions/{transaction_id}/receipt",
+    tag = "Transactions",
+    responses((status = 204)),
+)]
 pub async fn delete_receipt(
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,

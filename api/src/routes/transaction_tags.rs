@@ -7,6 +7,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
 use super::input::{JsonBody, PathId};
@@ -14,6 +15,7 @@ use super::transactions::{TransactionBody, find_transaction, read_transaction, s
 use super::view::read_view;
 use crate::auth::AccountantAccess;
 use crate::error::ApiError;
+use crate::openapi::words;
 use crate::state::AppState;
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
@@ -21,7 +23,23 @@ use crate::wire::fields::{self, Fields};
 /// The most characters a note has. Source: spec "Limits".
 const NOTE_CHARS_MAX: usize = 1_000;
 
-/// The body of PUT /v1/transactions/:transaction_id.
+/// What is to change about a transaction; what is absent stays, null clears.
+#[derive(Debug, ToSchema)]
+pub struct TransactionUpdate {
+    /// Its category.
+    pub category: Option<words::Reference>,
+    /// Its department.
+    pub department: Option<words::Reference>,
+    /// Its label.
+    pub label: Option<words::Reference>,
+    /// Its location.
+    pub location: Option<words::Reference>,
+    /// A note, may be blank.
+    #[schema(nullable = false, max_length = 1000)]
+    pub note: Option<String>,
+}
+
+/// The body of PUT /v1/transactions/:transaction_id, read.
 fn parse_tags(fields: &mut Fields<'_>) -> TagChanges {
     TagChanges {
         dimensions: parse_dimensions(fields),
@@ -34,7 +52,14 @@ fn note(value: &RawValue) -> Result<String, Flaw> {
     fields::lines(value, NOTE_CHARS_MAX)
 }
 
-/// PUT /v1/transactions/:transaction_id
+/// Tags a transaction.
+#[utoipa::path(
+    put,
+    path = "/v1/transactions/{transaction_id}",
+    tag = "Transactions",
+    request_body = TransactionUpdate,
+    responses((status = 200, body = TransactionBody)),
+)]
 pub async fn tag_transaction(
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,

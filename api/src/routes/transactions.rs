@@ -267,6 +267,9 @@ pub struct TransactionFilters {
     /// Of this location.
     pub location: Option<Uuid>,
     /// In one of these states; several with commas between them (extension).
+    #[param(
+        pattern = r"^[\s,]*(pending|completed|declined|canceled)\s*(,\s*(pending|completed|declined|canceled)?\s*)*$"
+    )]
     pub state: Option<String>,
     /// Without declined ones, where `true` (extension).
     pub exclude_declines: Option<bool>,
