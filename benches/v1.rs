@@ -1,8 +1,8 @@
 //! What do the requests of `/v1` cost while millions of transactions are stored?
 //!
 //! A whole switch on a prepared directory: one card, a page of cards, a page of transactions (of
-//! the company, and of one card), and a change of a card, which is answered when it is durable and
-//! visible. Beside each, hyper alone answering with a text of the same length over as many
+//! the company, and of one card), a change of a card or an allowance and a new card, which are
+//! answered when they are durable and visible. Beside each, hyper alone answering with a text of the same length over as many
 //! connections.
 
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use cardswitch_benches::installation::{
     ACCESS_TOKEN, Stored, stored_cards, stored_transactions, temporary_directory,
 };
 use cardswitch_benches::meter::{Bench, Pace};
-use cardswitch_benches::program::{Random, card_id};
+use cardswitch_benches::program::{Random, allowance_id, card_id};
 use cardswitch_benches::wire::{
     ClosedLoop, Connection, HttpClient, Served, measure, render_request, runtime,
 };
@@ -26,16 +26,26 @@ const WINDOWS: [u64; 2] = [1, 16];
 const REQUESTS: u64 = 512;
 
 /// A kind of request: its name, and how one for a card is rendered.
-type Kind = (&'static str, fn(card: &str) -> Vec<u8>);
+type Kind = (&'static str, fn(card: u64) -> Vec<u8>);
 
-const KINDS: [Kind; 5] = [
-    ("get_card", |card| get(&format!("/v1/cards/{card}"))),
+const KINDS: [Kind; 7] = [
+    ("get_card", |card| get(&format!("/v1/cards/{}", card_id(card).0))),
     ("list_cards", |_| get("/v1/cards?limit=50")),
     ("list_transactions", |_| get("/v1/transactions?limit=50")),
-    ("list_transactions_of_card", |card| get(&format!("/v1/transactions?limit=50&card={card}"))),
+    ("list_transactions_of_card", |card| {
+        get(&format!("/v1/transactions?limit=50&card={}", card_id(card).0))
+    }),
     ("put_card", |card| {
         let body = r#"{"description":"Travel and more"}"#;
-        render_request("PUT", &format!("/v1/cards/{card}"), &authorization(), body)
+        render_request("PUT", &format!("/v1/cards/{}", card_id(card).0), &authorization(), body)
+    }),
+    ("put_allowance", |card| {
+        let (path, body) = (allowance_id(card).0, r#"{"amount":5000,"transaction_limit":900}"#);
+        render_request("PUT", &format!("/v1/allowances/{path}"), &authorization(), body)
+    }),
+    ("create_card", |_| {
+        let body = r#"{"description":"Lunches","is_virtual":true,"allowance":{"amount":200,"interval":"weekly"}}"#;
+        render_request("POST", "/v1/cards", &authorization(), body)
     }),
 ];
 
@@ -81,10 +91,9 @@ fn compare(bench: &mut Bench, runtime: &Runtime, kind: &Kind, window: u64, switc
     served.print_beside(&name, "requests", &answered.meter, "hyper alone");
 }
 
-fn requests(render: fn(&str) -> Vec<u8>) -> Arc<[Vec<u8>]> {
+fn requests(render: fn(u64) -> Vec<u8>) -> Arc<[Vec<u8>]> {
     let mut random = Random::new(41);
-    let mut card = || card_id(random.below(stored_cards())).0.to_string();
-    (0..REQUESTS).map(|_| render(&card())).collect()
+    (0..REQUESTS).map(|_| render(random.below(stored_cards()))).collect()
 }
 
 /// How long the switch's answer to the first request is, head left out.

@@ -6,7 +6,8 @@
 //! | `header` | the key as a client sends it |
 //! | `keys` | its name in the tables; seals |
 //! | `in_flight` | keys of requests under way in this process |
-//! | `claim` | the key on its way beside the command it protects, and where its answer is found |
+//! | `claim` | the key on its way beside the command it protects |
+//! | `shown` | where the answer to a change is found that was never answered |
 //! | `kept` | an answer as it is kept |
 //!
 //! 1. A key under way is 409. One that is kept answers, or is refused for another request.
@@ -24,6 +25,7 @@ mod header;
 mod in_flight;
 mod kept;
 mod keys;
+mod shown;
 
 use std::sync::Arc;
 
@@ -49,6 +51,7 @@ use self::in_flight::{InFlight, UnderWay};
 use self::kept::{Answer, IDEMPOTENT_REPLAYED};
 pub use self::keys::IdempotencyKeys;
 use self::keys::request_hash;
+use self::shown::Shown;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::request_body::read_body;
@@ -60,8 +63,9 @@ use crate::state::{AppState, WriteError};
 const BODY_BYTES_MAX: usize = (10 << 20) + (64 << 10);
 
 /// Has the routes carry out each request that comes with a key once.
-pub fn once_per_key(routes: Router, state: AppState) -> Router {
-    let desk = Desk { state, routes: routes.clone(), in_flight: Arc::default() };
+pub fn once_per_key(routes: Router<AppState>, state: AppState) -> Router<AppState> {
+    let shown = routes.clone().with_state(state.clone());
+    let desk = Desk { state, routes: shown, in_flight: Arc::default() };
     routes.route_layer(middleware::from_fn_with_state(desk, take))
 }
 
@@ -176,7 +180,7 @@ impl Desk {
                 let answer = match self.show(known.status, path, authorization).await {
                     Ok(answer) => answer,
                     // Its time will come: nothing is kept of this.
-                    Err(response) => return Ok(response),
+                    Err(response) => return Ok(*response),
                 };
                 self.keep(asked, &answer).await?;
                 Some(answer)
@@ -189,30 +193,51 @@ impl Desk {
         Ok(response)
     }
 
-    /// The answer to a change that was made and never answered: what GET shows its caller now.
+    /// The answer to a change that was made and never answered: what its caller is shown now.
     /// Errors: the answer of a GET that could not be carried out.
     async fn show(
         &self,
         status: u16,
-        path: &str,
+        text: &str,
         authorization: Option<HeaderValue>,
-    ) -> Result<Answer, Response> {
-        if path.is_empty() {
-            return Ok(Answer::without_content(status));
-        }
-        let mut get = Request::get(path).body(Body::empty()).map_err(|error| internal(&error))?;
-        get.headers_mut().extend(authorization.map(|value| (AUTHORIZATION, value)));
+    ) -> Result<Answer, Box<Response>> {
+        let shown = match Shown::parse(text) {
+            Shown::Nothing => None,
+            Shown::Object(path) => self.get(path, &authorization).await?,
+            Shown::Member(path, name) => {
+                let whole = self.get(path, &authorization).await?;
+                whole.and_then(|whole| whole.member(name))
+            }
+            Shown::Results(paths) => {
+                let mut results = Vec::new();
+                for path in paths {
+                    results.extend(self.get(path, &authorization).await?);
+                }
+                Some(Answer::of_results(&results))
+            }
+        };
+        let shown = shown.map(|shown| shown.with_status(status));
+        Ok(shown.unwrap_or_else(|| Answer::without_content(status)))
+    }
+
+    /// What a GET shows; none where nothing is there: it was taken away again since.
+    /// Errors: any other answer.
+    async fn get(
+        &self,
+        path: &str,
+        authorization: &Option<HeaderValue>,
+    ) -> Result<Option<Answer>, Box<Response>> {
+        let get = Request::get(path).body(Body::empty());
+        let mut get = get.map_err(|error| ApiError::internal(&error).into_response())?;
+        get.headers_mut().extend(authorization.clone().map(|value| (AUTHORIZATION, value)));
         let shown = self.routes.clone().oneshot(get).await.unwrap_or_else(|never| match never {});
         match shown.status() {
             StatusCode::OK => {
-                let answer = Answer::of(shown).await.map_err(IntoResponse::into_response)?;
-                Ok(answer.with_status(status))
+                let answer = Answer::of(shown).await;
+                Ok(Some(answer.map_err(IntoResponse::into_response)?))
             }
-            // Made, and taken away again since; or of a kind that no GET shows.
-            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => {
-                Ok(Answer::without_content(status))
-            }
-            _ => Err(shown),
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Ok(None),
+            _ => Err(shown.into()),
         }
     }
 
@@ -245,10 +270,6 @@ impl Desk {
             }
         }
     }
-}
-
-fn internal(error: &dyn std::fmt::Display) -> Response {
-    ApiError::internal(error).into_response()
 }
 
 #[cfg(test)]

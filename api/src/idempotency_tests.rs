@@ -156,8 +156,9 @@ impl Bench {
     }
 
     /// Other routes under the same keys.
-    fn with_routes(&self, routes: Router) -> Router {
-        router::finish(once_per_key(routes, self.state.clone()))
+    fn with_routes(&self, routes: Router<AppState>) -> Router {
+        let routes = once_per_key(routes, self.state.clone());
+        router::finish(routes.with_state(self.state.clone()))
     }
 }
 
@@ -361,6 +362,30 @@ async fn what_was_made_is_shown_where_it_was_posted() {
 }
 
 #[tokio::test]
+async fn several_that_were_made_are_shown_in_one_list() {
+    let bench = Bench::new().await;
+    let (mut paths, mut bodies) = (Vec::new(), Vec::new());
+    for name in ["a", "b"] {
+        let made = bench.send("POST", "/v1/cards", "", &card(name)).await;
+        paths.push(format!("/v1/cards/{}", made.json()["id"].as_str().unwrap()));
+        bodies.push(made.body);
+    }
+    let body = json!({"cards": []});
+    let ask = || request("admin", "POST", "/v1/cards", "one", &body);
+    let claim = KeyClaim {
+        key: bench.state.secrets.idempotency().name(COMPANY, ADMIN, b"one"),
+        request: request_hash(&Method::POST, ask().uri(), body.to_string().as_bytes()),
+        status: 201,
+        content: KeyedContent::Object { path: format!("results:{}", paths.join(",")) },
+    };
+    let command = Command::Keyed(Box::new(KeyedCommand { claim, change: None }));
+    assert!(matches!(bench.state.switch.ask(command.into()).await, Ok(Reply::Done(_))));
+    let shown = told(&bench.routes, ask()).await;
+    let expected = format!("{{\"results\":[{}]}}", bodies.join(","));
+    assert_eq!((shown.status, shown.is_replayed, shown.body), (201, true, expected));
+}
+
+#[tokio::test]
 async fn a_claim_rides_beside_the_command_that_succeeds() {
     let bench = Bench::new().await;
     bench.state.carry_out(member(7, "a@example.com")).await.unwrap();
@@ -382,7 +407,7 @@ async fn a_claim_rides_beside_the_command_that_succeeds() {
 }
 
 /// A handler that counts how often it is called and answers with a status of its own.
-fn counting(calls: &Arc<AtomicU32>, status: u16) -> Router {
+fn counting(calls: &Arc<AtomicU32>, status: u16) -> Router<AppState> {
     let calls = Arc::clone(calls);
     let handler = move || async move {
         let call = calls.fetch_add(1, Ordering::SeqCst);

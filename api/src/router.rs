@@ -28,15 +28,13 @@ use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
 
 /// Everything that is served over HTTP.
 pub fn whole(state: AppState) -> Router {
+    let v1 = v1_routes().route_layer(from_fn_with_state(state.clone(), check_access));
     let v1 = match state.config.compat {
-        Some(compat) => compat::follow(compat, v1_routes(), state.clone()),
-        None => v1_routes(),
+        Some(compat) => compat::follow(compat, v1, state.clone()),
+        None => v1,
     };
-    // The outermost comes last: a caller is let in before anything is kept for them.
-    let v1 = once_per_key(v1.with_state(state.clone()), state.clone())
-        .route_layer(from_fn_with_state(state.clone(), check_access));
-    let documents = document_routes(state.urls());
-    finish(v1.merge(network_routes().merge(documents).with_state(state)))
+    let v1 = once_per_key(v1, state.clone());
+    finish(v1.merge(network_routes()).merge(document_routes(state.urls())).with_state(state))
 }
 
 /// The routes of `/v1`.

@@ -66,6 +66,12 @@ pub const fn card_id(card: u64) -> CardId {
     CardId(Uuid::from_u128(1 << 64 | card as u128))
 }
 
+/// The id of the allowance of card number `card`.
+#[must_use]
+pub const fn allowance_id(card: u64) -> AllowanceId {
+    AllowanceId(Uuid::from_u128(2 << 64 | card as u128))
+}
+
 fn new_company(company: u64) -> NewCompany {
     NewCompany {
         id: company_id(company),
@@ -94,7 +100,7 @@ fn new_company(company: u64) -> NewCompany {
 pub fn new_card(card: u64, company: CompanyId, pan_hash: PanHash) -> NewCard {
     NewCard {
         id: card_id(card),
-        allowance_id: AllowanceId(Uuid::from_u128(2 << 64 | u128::from(card))),
+        allowance_id: allowance_id(card),
         company,
         pan_hash,
         sealed_pan: SealedPan(vec![0; 56]),

@@ -25,7 +25,7 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 pub use bare_shard::{BareShard, is_approved};
 pub use card_book::CardBook;
 pub use follow_ups::{FollowUp, is_done};
-pub use founding::{Program, card_id, company_id, founding, new_card};
+pub use founding::{Program, allowance_id, card_id, company_id, founding, new_card};
 pub use purchases::Purchases;
 pub(crate) use purchases::digits;
 pub use random::{Random, mix};

@@ -46,7 +46,7 @@ struct Purchases {
 }
 
 impl HttpClient {
-    /// A client that sends these requests in turn, each of which must be answered by 200.
+    /// A client that sends these requests in turn, each of which must be answered by 200 or 201.
     #[must_use]
     pub fn of_requests(requests: Arc<[Vec<u8>]>) -> Self {
         Self { requests: Requests::Fixed(requests), answered: 0, body_bytes: 0, expected: b"" }
@@ -121,7 +121,7 @@ impl Client for HttpClient {
         let whole = head_end + HEAD_END.len() + body_bytes;
         let answer = bytes.get(..whole)?;
         self.body_bytes = body_bytes;
-        let is_expected = head.starts_with(b"HTTP/1.1 200")
+        let is_expected = head.starts_with(b"HTTP/1.1 20")
             && (self.expected.is_empty()
                 || answer.windows(self.expected.len()).any(|part| part == self.expected));
         assert!(is_expected, "not the answer it should be: {}", String::from_utf8_lossy(answer));

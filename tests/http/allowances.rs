@@ -62,6 +62,32 @@ fn purchase_right_after_a_change_sees_it() {
 }
 
 #[test]
+fn usage_tells_what_is_spent_held_and_left() {
+    let installation = Installation::init(60, 837);
+    let switch = installation.serve();
+    let (api, card) = (switch.api(), installation.cards.ordinary());
+    api.put(&path_of(card), &json!({"amount": 500, "interval": "weekly", "daily_limit": 200}))
+        .expect(200);
+    let before = get(&api, card)["usage"].clone();
+    assert_eq!((minor(&before["spent"]), minor(&before["held"])), (0, 0));
+    let mut acquirer = switch.acquirer();
+    acquirer.ask(&Purchase::of(card, 12_000).request()).expect_approved();
+    acquirer.ask(&Purchase::of(card, 12_000).request()).expect_declined(1502);
+    let allowance = get(&api, card);
+    let usage = &allowance["usage"];
+    assert_eq!((minor(&usage["spent"]), minor(&usage["spent_today"])), (12_000, 12_000));
+    assert_eq!((minor(&usage["held"]), minor(&usage["daily_balance"])), (12_000, 8_000));
+    assert_eq!(usage["period_end"], allowance["next_reset_at"]);
+    assert!(usage["period_start"].as_str() < usage["period_end"].as_str(), "{usage}");
+    let shown = api.get(&format!("/v1/cards/{}", card.card_id)).expect(200);
+    assert_eq!(&shown["allowance"]["usage"], usage);
+    let listed = api.get("/v1/cards?limit=1000").expect(200);
+    let listed = listed["results"].as_array().unwrap().iter().find(|row| row["id"] == shown["id"]);
+    let listed = &listed.unwrap()["allowance"]["usage"];
+    assert_eq!((&listed["spent"], listed.get("held")), (&usage["spent"], None));
+}
+
+#[test]
 fn new_amount_keeps_what_was_spent_unless_reset() {
     let installation = Installation::init(60, 833);
     let switch = installation.serve();

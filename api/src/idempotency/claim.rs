@@ -7,14 +7,15 @@
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::http::{Method, StatusCode};
+use axum::http::Method;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use parking_lot::Mutex;
-use uuid::Uuid;
+
+use super::shown::shown_at;
 
 tokio::task_local! {
     /// The claim of the request that this task answers.
@@ -87,27 +88,5 @@ impl Claim {
 
     pub(super) fn fate(&self) -> Fate {
         *self.fate.lock()
-    }
-}
-
-/// How a change is answered that was made and never answered: with which status, and with what GET
-/// of which path shows; an empty path where that is nothing.
-fn shown_at(method: &Method, path: &str, command: &AdminCommand) -> (StatusCode, String) {
-    match *method {
-        Method::DELETE => (StatusCode::NO_CONTENT, String::new()),
-        Method::POST => {
-            let path = made_by(command).map(|id| format!("{path}/{id}"));
-            (StatusCode::CREATED, path.unwrap_or_default())
-        }
-        _ => (StatusCode::OK, path.to_owned()),
-    }
-}
-
-/// The id of what a command makes in the collection that it is posted to.
-fn made_by(command: &AdminCommand) -> Option<Uuid> {
-    match command {
-        AdminCommand::IssueCard(new) => Some(new.id.0),
-        AdminCommand::CreateMember(new) => Some(new.id.0),
-        _ => None,
     }
 }

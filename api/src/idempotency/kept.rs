@@ -8,10 +8,13 @@
 //! | 2 | n | content type |
 //! | | | body |
 
+use std::collections::BTreeMap;
+
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use serde_json::value::RawValue;
 
 use super::Asked;
 use super::keys::AnswerName;
@@ -51,6 +54,20 @@ impl Answer {
             content_type: (!is_empty).then_some(content_type),
             body: if is_empty { Bytes::new() } else { Bytes::from_static(b"{}") },
         }
+    }
+
+    /// The member of this name in a JSON object, as it is written there.
+    pub(super) fn member(&self, name: &str) -> Option<Self> {
+        let members: BTreeMap<String, &RawValue> = serde_json::from_slice(&self.body).ok()?;
+        let body = Bytes::copy_from_slice(members.get(name)?.get().as_bytes());
+        Some(Self { body, ..self.clone() })
+    }
+
+    /// A JSON object with the list of these.
+    pub(super) fn of_results(results: &[Self]) -> Self {
+        let bodies: Vec<_> = results.iter().map(|result| &*result.body).collect();
+        let body = [b"{\"results\":[", bodies.join(&b","[..]).as_slice(), b"]}"].concat();
+        Self { body: body.into(), ..Self::without_content(200) }
     }
 
     pub(super) fn with_status(self, status: u16) -> Self {
@@ -117,6 +134,15 @@ mod tests {
                 Answer { status: status_code, content_type, body: Bytes::from_static(body) };
             assert_eq!(Answer::unpack(status, &answer.pack()), Some(answer));
         }
+        let shown = |body: &'static [u8]| Answer {
+            body: Bytes::from_static(body),
+            ..Answer::without_content(200)
+        };
+        let whole = shown(b"{\"a\": 1.50, \"b\": {\"c\": 2.00}}");
+        assert_eq!(whole.member("b"), Some(shown(b"{\"c\": 2.00}")), "digits stay");
+        assert_eq!((whole.member("d"), shown(b"[]").member("a")), (None, None));
+        let list = Answer::of_results(&[shown(b"{\"a\":1.50}"), shown(b"2")]);
+        assert_eq!(list, shown(b"{\"results\":[{\"a\":1.50},2]}"));
         for damaged in [&b""[..], b"\x01", b"\x02\x00", b"\x01\x05json"] {
             assert_eq!(Answer::unpack(200, damaged), None);
         }

@@ -8,6 +8,7 @@ use cardswitch_engine::domain::business_date::{Interval, date_at, start_of_date}
 use cardswitch_engine::domain::ids::{AllowanceId, Timestamp};
 use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::CardRow;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -56,6 +57,14 @@ struct UsageBody {
     spent_today: Amount,
     /// What the daily limit still leaves.
     daily_balance: Option<Amount>,
+    /// When the period began.
+    period_start: String,
+    /// When the next one begins, where the budget starts anew by itself.
+    period_end: Option<String>,
+    /// What the card's pending purchases hold; only where a single object is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    held: Option<Amount>,
 }
 
 impl AllowanceBody {
@@ -68,6 +77,7 @@ impl AllowanceBody {
         let usage = card.record.usage.rolled(terms.interval, today);
         let bound = |at, unbounded| (at != unbounded).then(|| render_time(at));
         let next_period = today.next_period_start(terms.interval);
+        let next_reset_at = next_period.map(|date| render_time(start_of_date(zone, date)));
         Self {
             id: profile.allowance_id.0,
             url: view.urls.object("allowances", profile.allowance_id.0),
@@ -80,14 +90,27 @@ impl AllowanceBody {
             start_time: bound(terms.starts_at, Timestamp::MIN),
             end_time: bound(terms.ends_at, Timestamp::MAX),
             scope: terms.scope.codes().to_vec(),
-            next_reset_at: next_period.map(|date| render_time(start_of_date(zone, date))),
+            next_reset_at: next_reset_at.clone(),
             usage: UsageBody {
                 spent: Amount::new(usage.spent, currency),
                 spent_today: Amount::new(usage.day_spent, currency),
                 daily_balance: Amount::limit(usage.day_room(terms), currency),
+                period_start: render_time(start_of_date(zone, usage.period_started_on)),
+                period_end: next_reset_at,
+                held: None,
             },
             created_at: render_time(profile.created_at),
         }
+    }
+
+    /// As `new`, with what is held: for an object that is shown by itself.
+    /// Cost: O(log n) and the card's transactions, or the company's pending ones if those are fewer.
+    /// Errors: they cannot be read.
+    pub fn with_held(card: &CardRow, view: &View<'_>) -> Result<Self, StoreError> {
+        let mut body = Self::new(card, view);
+        let held = view.snapshot.held_by_pending(view.company.slot, card.profile.slot)?;
+        body.usage.held = Some(Amount::new(held, view.company.currency));
+        Ok(body)
     }
 }
 
@@ -295,7 +318,7 @@ async fn read_allowance(
 ) -> Result<AllowanceBody, ApiError> {
     let body = read_view(state, caller, |view| {
         let card = view.snapshot.card_by_allowance_id(view.company.slot, id)?;
-        Ok(card.map(|card| AllowanceBody::new(&card, view)))
+        card.map(|card| AllowanceBody::with_held(&card, view)).transpose()
     });
     body.await?.ok_or_else(ApiError::not_found)
 }

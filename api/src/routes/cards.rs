@@ -369,8 +369,9 @@ pub(super) async fn read_card(
     id: CardId,
 ) -> Result<Option<CardBody>, ApiError> {
     read_view(state, caller, |view| {
-        let card = view.find_card(id)?;
-        card.map(|card| CardBody::new(&card, view)).transpose()
+        let Some(card) = view.find_card(id)? else { return Ok(None) };
+        let allowance = AllowanceBody::with_held(&card, view)?;
+        Ok(Some(CardBody { allowance, ..CardBody::new(&card, view)? }))
     })
     .await
 }

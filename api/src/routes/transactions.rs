@@ -268,7 +268,7 @@ pub struct TransactionFilters {
     pub location: Option<Uuid>,
     /// In one of these states; several with commas between them (extension).
     #[param(
-        pattern = r"^[\s,]*(pending|completed|declined|canceled)\s*(,\s*(pending|completed|declined|canceled)?\s*)*$"
+        pattern = r"^\s*(pending|completed|declined|canceled)?\s*(,\s*(pending|completed|declined|canceled)?\s*)*$"
     )]
     pub state: Option<String>,
     /// Without declined ones, where `true` (extension).
@@ -326,6 +326,8 @@ fn parse_classes(query: &mut Query) -> TransactionClasses {
     let states = query.parsed("state", parse_states, || {
         Flaw::new("unknown_value", "must be transaction states with commas between them")
     });
+    // Commas alone name no state, and ask for nothing.
+    let states = states.filter(|states| !states.is_empty());
     let mut classes =
         states.map_or(TransactionClasses::ALL, |states| TransactionClasses::in_states(&states));
     if query.flag("exclude_declines") {
@@ -337,11 +339,9 @@ fn parse_classes(query: &mut Query) -> TransactionClasses {
     classes
 }
 
-/// States with commas between them; none where there is none among the commas.
 fn parse_states(text: &str) -> Option<Vec<TransactionState>> {
     let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let states: Vec<_> = names.map(parse_state).collect::<Option<_>>()?;
-    (!states.is_empty()).then_some(states)
+    names.map(parse_state).collect()
 }
 
 fn parse_state(text: &str) -> Option<TransactionState> {

@@ -368,7 +368,9 @@ proptest! {
 
     #[test]
     fn waiting_until_then_passes_the_rule_and_one_microsecond_less_does_not(case in any_case()) {
-        for remedy in case.remedies(ALL) {
+        // Beyond the bounds, waiting is told for the amount that is named instead.
+        let is_within = !case.failed.contains(Rule::OutOfBounds);
+        for remedy in case.remedies(ALL).into_iter().filter(|_| is_within) {
             let Some(after) = remedy.after else { continue };
             let failed_at = |at| Case { at, ..case }.decide_again();
             prop_assert!(!failed_at(after).contains(remedy.rule), "{:?}", remedy);

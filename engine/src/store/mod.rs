@@ -267,10 +267,11 @@ impl Store {
         Ok(())
     }
 
-    /// Adds what tables of an older version lack, in one durable commit.
+    /// Adds what tables of an older version lack: first the tables, which a second try finds made,
+    /// then what is in them, together with the version.
     fn bring_up_to_date(&self) -> Result<(), StoreError> {
-        let read_txn = self.database.begin_read()?;
         let found = {
+            let read_txn = self.database.begin_read()?;
             let meta = read_txn.open_table(META)?;
             u32::from_le_bytes(query::meta_bytes(&meta, META_FORMAT)?)
         };
@@ -280,7 +281,11 @@ impl Store {
         let mut write_txn = self.database.begin_write()?;
         write_txn.set_quick_repair(true);
         tables::create_all(&write_txn)?;
+        write_txn.commit()?;
+        let mut write_txn = self.database.begin_write()?;
+        write_txn.set_quick_repair(true);
         project::list_all_members(&write_txn)?;
+        let read_txn = self.database.begin_read()?;
         let commit = commit_of(&read_txn)?;
         let rows = Snapshot::new(read_txn, Arc::new(Numbers::none_at(commit)));
         sets::rebuild(&write_txn, &rows)?;

@@ -12,8 +12,9 @@ use crate::store::runs::{ChunkKey, RunReader, RunTables};
 use crate::store::sets::{Classes, SetReader};
 use crate::store::tables::ListKey;
 
-/// Offsets up to this are skipped hit by hit; beyond, the place is searched for.
-const SKIPPED_MAX: usize = 256;
+/// Offsets up to this are skipped hit by hit; beyond, the place is searched for. Tests have short
+/// lists.
+const SKIPPED_MAX: usize = if cfg!(test) { 3 } else { 256 };
 
 type Runs<'t> = RunReader<'t, ReadOnlyTable<ChunkKey, &'static [u8]>>;
 type Seqs<'r> = Box<dyn Iterator<Item = Result<u64, StoreError>> + 'r>;

@@ -15,6 +15,9 @@ use super::transaction::{TransactionRow, TransactionRows};
 use crate::domain::card::{DimensionKind, Dimensions};
 use crate::domain::dimension::Dimension;
 use crate::domain::ids::{CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp};
+use crate::domain::money::Minor;
+use crate::domain::transaction::TransactionState;
+use crate::limits;
 use crate::store::error::StoreError;
 use crate::store::runs::RunTables;
 use crate::store::sets::{ClassFilter, SetReader, TransactionClasses};
@@ -39,6 +42,28 @@ pub struct TransactionFilter {
 }
 
 impl Snapshot {
+    /// What the pending purchases of a card hold.
+    /// Cost: O(log n) and the card's transactions, or the company's pending ones if those are fewer.
+    pub fn held_by_pending(
+        &self,
+        company: CompanySlot,
+        card: CardSlot,
+    ) -> Result<Minor, StoreError> {
+        let classes = TransactionClasses::in_states(&[TransactionState::Pending]);
+        let filter =
+            TransactionFilter { card: Some(card), classes, ..TransactionFilter::default() };
+        let mut page = Page::first(limits::PAGE_LEN_MAX);
+        let mut held = Minor::ZERO;
+        loop {
+            let listed = self.list_transactions(company, &filter, &page)?;
+            held += listed.rows.iter().map(|row| row.progress.held.total()).sum();
+            page.offset += listed.rows.len();
+            if listed.rows.len() < page.limit {
+                return Ok(held);
+            }
+        }
+    }
+
     /// Lists transactions of a company, declined ones too.
     /// Cost: O(log n), O(limit) rows and the dimension's tags set by hand within the time for one
     /// filter; for several O(rows of the shortest list among them).

@@ -93,8 +93,11 @@ fn requisition_filters() -> Vec<RequisitionFilter> {
 
 #[test]
 fn single_rows_are_those_of_the_slow_store() {
-    let records = journal(12, 1_500);
-    let (store, model) = (store_of(&records), Model::of(&records));
+    // In the end there is an answer that has not ended.
+    let journals = (12..).map(|seed| journal(seed, 1_500));
+    let mut worlds = journals.map(|records| (Model::of(&records), records));
+    let (model, records) = worlds.find(|(model, _)| !model.keyed_answers.is_empty()).unwrap();
+    let store = store_of(&records);
     let snapshot = store.read().unwrap();
     for row in model.dimensions.values() {
         assert_eq!(snapshot.dimension(row.slot).unwrap().as_ref(), Some(row));
@@ -133,7 +136,7 @@ fn single_rows_are_those_of_the_slow_store() {
     for (key, answer) in &model.keyed_answers {
         assert_eq!(snapshot.keyed_answer(key).unwrap().as_ref(), Some(answer));
     }
-    assert!(model.tags.len() > 20 && !model.keyed_answers.is_empty());
+    assert!(model.tags.len() > 20);
 }
 
 /// Takes away what version 3 added.
@@ -161,7 +164,8 @@ fn make_older(store: &Store) {
         COMPANY_REQUISITIONS,
         MEMBER_REQUISITIONS,
         CARD_REQUISITIONS,
-        TAG_MOVES
+        TAG_MOVES,
+        STATE_PAGES
     );
     let older = STORE_FORMAT_OLDEST.to_le_bytes();
     write_txn.open_table(META).unwrap().insert(META_FORMAT, older.as_slice()).unwrap();
