@@ -75,7 +75,7 @@ pub enum PassphraseKind {
 }
 
 /// One value that a viewer has to know.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct PassphraseField {
     /// What the viewer is asked for.
     pub name: String,
@@ -83,6 +83,7 @@ pub struct PassphraseField {
     pub value: String,
     /// What kind of value it is.
     #[serde(rename = "type")]
+    #[schema(value_type = crate::openapi::words::PassphraseType)]
     pub kind: PassphraseKind,
 }
 

@@ -7,6 +7,7 @@ use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 use axum::middleware::{self, from_fn_with_state};
 use axum::routing::{get, post, put};
+use cardswitch_engine::domain::card::DimensionKind;
 use tower::Layer;
 use tower::util::MapRequestLayer;
 
@@ -17,13 +18,13 @@ use crate::idempotency::once_per_key;
 use crate::network::http::network_routes;
 use crate::openapi::document_routes;
 use crate::request_id::with_request_id;
-use crate::routes::dimension_kinds::{categories, departments, labels, locations};
 use crate::routes::{
-    accounts, allowances, card_secrets, cards, cards_at_once, company, decision, members,
-    merchant_categories, receipts, requisitions, shared_links, shipping_addresses, statement_lines,
-    statements, transaction_tags, transactions,
+    accounts, allowances, card_secrets, cards, cards_at_once, company, decision, dimensions,
+    members, merchant_categories, receipts, requisitions, shared_links, shipping_addresses,
+    statement_lines, statements, transaction_tags, transactions,
 };
 use crate::state::AppState;
+use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
 
 /// Everything that is served over HTTP.
 pub fn whole(state: AppState) -> Router {
@@ -121,24 +122,22 @@ fn account_routes() -> Router<AppState> {
 
 /// Four resources of one shape.
 fn dimension_routes() -> Router<AppState> {
-    Router::new()
-        .route("/v1/categories", get(categories::list).post(categories::create))
-        .route(
-            "/v1/categories/{category_id}",
-            get(categories::get).put(categories::update).delete(categories::delete),
-        )
-        .route("/v1/departments", get(departments::list).post(departments::create))
-        .route(
-            "/v1/departments/{department_id}",
-            get(departments::get).put(departments::update).delete(departments::delete),
-        )
-        .route("/v1/labels", get(labels::list).post(labels::create))
-        .route("/v1/labels/{label_id}", get(labels::get).put(labels::update).delete(labels::delete))
-        .route("/v1/locations", get(locations::list).post(locations::create))
-        .route(
-            "/v1/locations/{location_id}",
-            get(locations::get).put(locations::update).delete(locations::delete),
-        )
+    let mut routes = Router::new();
+    for (kind, singular) in DimensionKind::ALL.into_iter().zip(DIMENSION_FIELDS) {
+        let plural = plural_of(kind);
+        routes = routes
+            .route(
+                &format!("/v1/{plural}"),
+                get(dimensions::list_dimensions).post(dimensions::create_dimension),
+            )
+            .route(
+                &format!("/v1/{plural}/{{{singular}_id}}"),
+                get(dimensions::get_dimension)
+                    .put(dimensions::update_dimension)
+                    .delete(dimensions::delete_dimension),
+            );
+    }
+    routes
 }
 
 /// Adds what is true of every path: unknown ones and unknown methods have the error body, a slash

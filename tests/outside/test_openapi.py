@@ -31,15 +31,28 @@ def objects(switch) -> dict:
     }
 
 
+def widen(document: dict) -> dict:
+    """The document with what `allowEmptyValue` means in words that Schemathesis knows."""
+    for item in document["paths"].values():
+        for operation in item.values():
+            for parameter in operation.get("parameters", []):
+                if parameter.pop("allowEmptyValue", False):
+                    empty = {"type": "string", "maxLength": 0}
+                    parameter["schema"] = {"anyOf": [parameter["schema"], empty]}
+    return document
+
+
 @pytest.mark.parametrize(
-    "document, key",
+    "path, key",
     [("/openapi.json", "access_token"), ("/network/v1/openapi.json", "network_key")],
 )
-def test_nothing_is_found(switch, document, key):
+def test_nothing_is_found(switch, tmp_path, path, key):
+    document = tmp_path / "openapi.json"
+    document.write_text(json.dumps(widen(json.loads(switch.get(path)))))
     environment = objects(switch) | {"ACCESS_TOKEN": switch.credentials[key]}
     ran = subprocess.run(
         [str(SCHEMATHESIS), "--config-file", str(HERE / "schemathesis.toml"), "run"]
-        + [f"http://{switch.http}{document}", "--url", f"http://{switch.http}"],
+        + [str(document), "--url", f"http://{switch.http}"],
         env=os.environ | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

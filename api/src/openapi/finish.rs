@@ -137,7 +137,10 @@ fn spread_dimensions(document: &mut Value) {
                     }
                 }
             }
-            paths.insert(path.replace("categories", plural), item);
+            let path = path
+                .replace("categories", plural)
+                .replace("category_id", &format!("{singular}_id"));
+            paths.insert(path, item);
         }
     }
 }
@@ -200,6 +203,9 @@ fn name_formats(document: &mut Value) {
             name_format(&name, schema);
             // An absent parameter is absent; null is a text as any other.
             drop_null(schema);
+            if object.get("in").is_some_and(|place| place == "query") {
+                object.insert("allowEmptyValue".into(), json!(true));
+            }
         }
     });
 }
@@ -355,6 +361,9 @@ fn finish_operation(operation: &mut Map<String, Value>, path: &str, method: &str
         };
         operation.insert("description".into(), json!(text));
     }
+    if let Some(body) = operation.get_mut("requestBody") {
+        drop_file_schemas(body);
+    }
     add_path_ids(operation, path);
     if method != "get" {
         parameters_of(operation).push(json!({"$ref": "#/components/parameters/IdempotencyKey"}));
@@ -448,6 +457,16 @@ fn failures_of(
         .collect()
 }
 
+/// What is not JSON has no schema: the type says it all.
+fn drop_file_schemas(body: &mut Value) {
+    let content = body.get_mut("content").and_then(Value::as_object_mut);
+    for (media_type, media) in content.into_iter().flatten() {
+        if media_type != "application/json" {
+            *media = json!({});
+        }
+    }
+}
+
 fn finish_response(response: &mut Value, status: &str, method: &str) {
     if response["description"].as_str().is_none_or(str::is_empty) {
         response["description"] = json!(match status {
@@ -456,12 +475,7 @@ fn finish_response(response: &mut Value, status: &str, method: &str) {
             _ => "As asked.",
         });
     }
-    for (media_type, media) in response["content"].as_object_mut().into_iter().flatten() {
-        // What is not JSON has no schema: the type says it all.
-        if media_type != "application/json" {
-            *media = json!({});
-        }
-    }
+    drop_file_schemas(response);
     response["headers"]["request-id"] = json!({"$ref": "#/components/headers/RequestId"});
     if method != "get" {
         response["headers"]["idempotent-replayed"] =

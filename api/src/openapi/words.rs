@@ -6,12 +6,16 @@ use std::borrow::Cow;
 use cardswitch_engine::decision::{DecidedBy, Rule};
 use cardswitch_engine::domain::card::{CardState as State, SuspensionReason as Reason};
 use cardswitch_engine::domain::transaction::TransactionFlags;
+use cardswitch_engine::domain::transaction_tags::ReceiptType;
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::receipts::media_type;
 use crate::routes::allowances::INTERVALS;
 use crate::routes::decision::render_decided_by;
+use crate::routes::members::ROLES;
+use crate::routes::requisitions::STATUSES;
 use crate::routes::transactions::{TRANSACTION_KINDS, TRANSACTION_STATES};
 use crate::wire::reference::{render_card_state, render_suspension};
 
@@ -68,6 +72,18 @@ words! {
     TransactionFlag: TransactionFlags(u16::MAX).names();
     /// A rule of the decision.
     RuleName: Rule::ALL.map(|rule| rule.name());
+    /// The role of a member.
+    MemberRole: ROLES.map(|(name, _)| name);
+    /// What a member's role can be set to.
+    SettableMemberRole: ["member", "reviewer"];
+    /// The status of a requisition.
+    RequisitionStatus: STATUSES.map(|(name, _)| name);
+    /// What a requisition's status can be set to.
+    RequisitionVerdict: ["approved", "denied"];
+    /// What kind of file a receipt is.
+    ReceiptMediaType: [ReceiptType::Png, ReceiptType::Jpeg, ReceiptType::Pdf].map(media_type);
+    /// What kind of value a viewer is asked for.
+    PassphraseType: ["text", "date"];
     /// Whose word a decision was.
     DecidedByName: [DecidedBy::Rules, DecidedBy::Network, DecidedBy::Transfer]
         .map(render_decided_by);
@@ -136,6 +152,24 @@ amounts! {
     Limit: AboveZero, "An amount above 0: a number, or the same as text. At most as many decimals \
         as the currency has.";
 }
+
+/// A number that is a name: digits, or a whole number.
+#[derive(Debug)]
+pub struct Code;
+
+impl PartialSchema for Code {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(SchemaType::Array(vec![Type::String, Type::Integer]))
+            .description(Some("A number that is a name: digits, or a whole number."))
+            .examples([serde_json::json!("4100")])
+            .pattern(Some("^[0-9]{1,20}$"))
+            .minimum(Some(0_usize))
+            .into()
+    }
+}
+
+impl ToSchema for Code {}
 
 /// A reference to another object in a request.
 #[derive(Debug, ToSchema)]

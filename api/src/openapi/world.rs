@@ -59,20 +59,11 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    /// The names under which the world has the objects in the path.
+    /// The names of the ids in the path.
     pub(super) fn ids(&self) -> Vec<String> {
         let parts = self.path.split('/');
         let names = parts.filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-        names.map(|name| self.key_of(name)).collect()
-    }
-
-    /// Under which name the world has the object that the path calls `name`: four resources share
-    /// one name.
-    fn key_of(&self, name: &str) -> String {
-        match (name, self.path.split('/').nth(2)) {
-            ("dimension_id", Some(plural)) => singular_id(plural),
-            _ => name.to_owned(),
-        }
+        names.map(str::to_owned).collect()
     }
 
     /// The path with these ids in it.
@@ -82,7 +73,7 @@ impl Operation {
             let Some(name) = part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) else {
                 return part;
             };
-            ids.get(&self.key_of(name)).unwrap_or_else(|| panic!("the world has no {name}"))
+            ids.get(name).unwrap_or_else(|| panic!("the world has no {name}"))
         });
         parts.collect::<Vec<_>>().join("/")
     }
@@ -234,11 +225,17 @@ impl World {
     async fn add_receipt(&self, side: Side, ids: &Ids) {
         let path = "/v1/transactions/{transaction_id}/receipt";
         let Some(operation) = self.find("POST", path) else { return };
-        let body = b"\x89PNG\r\n\x1a\nreceipt".to_vec();
-        let (path, content_type) = (operation.at(ids), Some("image/png"));
-        let sent = Sent { method: "POST", path: &path, content_type, body };
+        let path = operation.at(ids);
+        let sent =
+            Sent { method: "POST", path: &path, content_type: Some("image/png"), body: image() };
         let answer = self.send(side, "admin", sent).await;
-        assert!([200, 201].contains(&answer.status), "{answer:?}");
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+
+    /// Uploads a file as somebody of the own company.
+    pub(super) async fn send_file(&self, scope: &str, path: &str) -> Answer {
+        let sent = Sent { method: "POST", path, content_type: Some("image/png"), body: image() };
+        self.send(Side::Own, scope, sent).await
     }
 
     /// The example of an operation's body with ids that are there.
@@ -294,6 +291,11 @@ pub(super) struct Sent<'a> {
     pub(super) path: &'a str,
     pub(super) content_type: Option<&'a str>,
     pub(super) body: Vec<u8>,
+}
+
+/// As much of an image as is looked at.
+fn image() -> Vec<u8> {
+    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR and so on".to_vec()
 }
 
 fn token_text(side: Side, scope: &str) -> String {

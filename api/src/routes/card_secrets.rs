@@ -10,6 +10,7 @@ use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
 use super::cards::{CardBody, read_card};
@@ -17,7 +18,7 @@ use super::input::{JsonBody, PathId};
 use super::no_store::NoStore;
 use super::view::read_view;
 use crate::auth::{AdminAccess, Caller};
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorBody};
 use crate::pan::Pan;
 use crate::state::AppState;
 use crate::wire::fault::Flaw;
@@ -28,14 +29,33 @@ use crate::wire::time::render_date;
 const PIN_LEN: std::ops::RangeInclusive<usize> = 4..=12;
 
 /// What somebody needs to pay with a virtual card.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub struct CardNumberBody {
+    #[schema(example = "4111111111111111")]
     number: String,
     expiration: String,
     cvv: String,
 }
 
-/// GET /v1/cards/:card_id/number
+/// A PIN to be set.
+#[derive(ToSchema)]
+pub struct NewPin {
+    /// 4 to 12 digits.
+    #[schema(pattern = "^[0-9]{4,12}$")]
+    pub pin: String,
+}
+
+/// Shows what somebody needs to pay with a virtual card. Each look is logged.
+#[utoipa::path(
+    get,
+    path = "/v1/cards/{card_id}/number",
+    tag = "Cards",
+    operation_id = "get_card_number",
+    responses(
+        (status = 200, body = CardNumberBody),
+        (status = 409, description = "The card is a physical one.", body = ErrorBody),
+    ),
+)]
 pub async fn get_number(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,
@@ -54,7 +74,15 @@ pub async fn get_number(
     })))
 }
 
-/// PUT /v1/cards/:card_id/pin
+/// Sets the PIN of a card.
+#[utoipa::path(
+    put,
+    path = "/v1/cards/{card_id}/pin",
+    tag = "Cards",
+    operation_id = "set_card_pin",
+    request_body = NewPin,
+    responses((status = 200, body = CardBody)),
+)]
 pub async fn set_pin(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,

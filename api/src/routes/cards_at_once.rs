@@ -10,8 +10,9 @@ use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::limits::CARDS_AT_ONCE_MAX;
 use cardswitch_engine::store::StoreError;
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::cards::{CardBody, CreateCardRequest};
+use super::cards::{self, CardBody, CreateCardRequest};
 use super::input::JsonBody;
 use super::view::{View, read_view};
 use crate::auth::AdminAccess;
@@ -26,12 +27,28 @@ use crate::wire::reference::DIMENSION_FIELDS;
 const BULK_BODY_BYTES_MAX: usize = 512 * 1024;
 
 /// Cards that were made, in the order asked for.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct CreatedCards {
     results: Vec<CardBody>,
 }
 
-/// POST /v1/cards/bulk
+/// Cards to be made together.
+#[derive(Debug, ToSchema)]
+#[schema(as = NewCards)]
+pub struct CardsGiven {
+    /// The cards; at least one.
+    #[schema(min_items = 1, max_items = 100)]
+    pub cards: Vec<cards::NewCard>,
+}
+
+/// Makes several cards, all of them or none.
+#[utoipa::path(
+    post,
+    path = "/v1/cards/bulk",
+    tag = "Cards",
+    request_body = CardsGiven,
+    responses((status = 201, body = CreatedCards)),
+)]
 pub async fn create_cards(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,

@@ -90,7 +90,32 @@ async fn read_company(state: &AppState, caller: &Caller) -> Result<Json<CompanyB
     body.await.map(Json)
 }
 
-/// PUT /v1/company
+/// What is to change about a company.
+#[derive(Debug, ToSchema)]
+pub struct CompanyUpdate {
+    /// How its members sign on elsewhere; null where they do not.
+    pub sso: Option<SingleSignOnGiven>,
+}
+
+/// Single sign-on as requests give it.
+#[derive(Debug, ToSchema)]
+pub struct SingleSignOnGiven {
+    /// The domain of the members' addresses.
+    #[schema(pattern = r"^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$")]
+    pub domain: String,
+    /// The identity provider's metadata: XML.
+    #[schema(example = "<EntityDescriptor/>")]
+    pub idp_metadata: String,
+}
+
+/// Sets up single sign-on, or ends it.
+#[utoipa::path(
+    put,
+    path = "/v1/company",
+    tag = "Company",
+    request_body = CompanyUpdate,
+    responses((status = 200, body = CompanyBody)),
+)]
 pub async fn update_company(
     State(state): State<AppState>,
     IamAccess(caller): IamAccess,

@@ -1,11 +1,12 @@
 //! Categories, departments, labels and locations: four resources of one shape, and how other objects
 //! set them. Source: spec "Categories, departments, labels, locations".
 //!
-//! Each function here serves all four; `dimension_kinds` has the handlers, one for each path.
+//! The handlers serve all four; which one is meant stands in the path.
 
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use cardswitch_engine::command::admin::{
     AdminCommand, DimensionChanges, NamedDimension, NewDimension,
 };
@@ -24,10 +25,11 @@ use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{View, read_view};
 use crate::auth::{AccountantAccess, Caller, ReadAccess};
 use crate::error::ApiError;
+use crate::openapi::words;
 use crate::state::{AppState, WriteError};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
-use crate::wire::page::{Listing, envelope, parse_page};
+use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
 use crate::wire::time::render_time;
 
@@ -42,9 +44,8 @@ pub struct DimensionBody {
     id: Uuid,
     url: String,
     name: String,
-    /// Its number in accounting: digits.
     code: Option<String>,
-    /// What it stands below, and so on.
+    /// What it stands below.
     #[schema(no_recursion)]
     parent: Option<Box<DimensionBody>>,
     created_at: String,
@@ -79,7 +80,47 @@ impl DimensionBody {
     }
 }
 
-/// The body of POST.
+/// Which of the four resources a path is about.
+#[derive(Clone, Copy, Debug)]
+pub struct OfKind(pub DimensionKind);
+
+impl<S: Send + Sync> FromRequestParts<S> for OfKind {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        let plural = parts.uri.path().split('/').nth(2);
+        let kind = DimensionKind::ALL.into_iter().find(|kind| plural == Some(plural_of(*kind)));
+        kind.map(Self).ok_or_else(ApiError::not_found)
+    }
+}
+
+/// A category, department, label or location to be made.
+#[derive(Debug, ToSchema)]
+#[schema(as = NewDimension)]
+pub struct DimensionGiven {
+    /// Its name.
+    #[schema(max_length = 200, pattern = r"\S")]
+    pub name: String,
+    /// Its number in accounting, which no other of its kind has.
+    pub code: Option<words::Code>,
+    /// What it stands below.
+    pub parent: Option<words::Reference>,
+}
+
+/// What is to change about a category, department, label or location; what is absent stays, null
+/// clears.
+#[derive(Debug, ToSchema)]
+pub struct DimensionUpdate {
+    /// Its name.
+    #[schema(nullable = false, max_length = 200, pattern = r"\S")]
+    pub name: Option<String>,
+    /// Its number in accounting, which no other of its kind has.
+    pub code: Option<words::Code>,
+    /// What it stands below.
+    pub parent: Option<words::Reference>,
+}
+
+/// The body of POST, read.
 fn parse_new(fields: &mut Fields<'_>, company: CompanyId, kind: DimensionKind) -> NewDimension {
     NewDimension {
         id: DimensionId(Uuid::now_v7()),
@@ -135,11 +176,18 @@ pub fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
     ApiError::rejected(rejection, &named.map(|(name, _)| name).collect::<Vec<_>>())
 }
 
-/// Lists those of a kind.
-pub(super) async fn list_dimensions(
-    kind: DimensionKind,
+/// Lists dimensions, the newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/categories",
+    tag = "Dimensions",
+    params(PageParameters),
+    responses((status = 200, body = Listing<DimensionBody>)),
+)]
+pub async fn list_dimensions(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
+    OfKind(kind): OfKind,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<DimensionBody>>, ApiError> {
     let page = parse_page(&mut query, &["created_at"]);
@@ -153,11 +201,17 @@ pub(super) async fn list_dimensions(
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
-/// Shows one.
-pub(super) async fn get_dimension(
-    kind: DimensionKind,
+/// Shows one dimension.
+#[utoipa::path(
+    get,
+    path = "/v1/categories/{category_id}",
+    tag = "Dimensions",
+    responses((status = 200, body = DimensionBody)),
+)]
+pub async fn get_dimension(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
+    OfKind(kind): OfKind,
     PathId(id): PathId,
 ) -> Result<Json<DimensionBody>, ApiError> {
     read_dimension(&state, &caller, kind, DimensionId(id)).await.map(Json)
@@ -177,11 +231,18 @@ async fn read_dimension(
     body.await?.ok_or_else(ApiError::not_found)
 }
 
-/// Makes one.
-pub(super) async fn create_dimension(
-    kind: DimensionKind,
+/// Makes one dimension.
+#[utoipa::path(
+    post,
+    path = "/v1/categories",
+    tag = "Dimensions",
+    request_body = DimensionGiven,
+    responses((status = 201, body = DimensionBody)),
+)]
+pub async fn create_dimension(
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,
+    OfKind(kind): OfKind,
     body: JsonBody,
 ) -> Result<(StatusCode, Json<DimensionBody>), ApiError> {
     let mut fields = body.fields()?;
@@ -215,11 +276,18 @@ fn fault_parent(fields: &mut Fields<'_>, is_known: bool) {
     }
 }
 
-/// Changes one.
-pub(super) async fn update_dimension(
-    kind: DimensionKind,
+/// Changes one dimension.
+#[utoipa::path(
+    put,
+    path = "/v1/categories/{category_id}",
+    tag = "Dimensions",
+    request_body = DimensionUpdate,
+    responses((status = 200, body = DimensionBody)),
+)]
+pub async fn update_dimension(
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,
+    OfKind(kind): OfKind,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Result<Json<DimensionBody>, ApiError> {
@@ -241,11 +309,17 @@ pub(super) async fn update_dimension(
     read_dimension(&state, &caller, kind, id).await.map(Json)
 }
 
-/// Deletes one.
-pub(super) async fn delete_dimension(
-    kind: DimensionKind,
+/// Removes one dimension, also from cards and transactions that carry it.
+#[utoipa::path(
+    delete,
+    path = "/v1/categories/{category_id}",
+    tag = "Dimensions",
+    responses((status = 204)),
+)]
+pub async fn delete_dimension(
     State(state): State<AppState>,
     AccountantAccess(caller): AccountantAccess,
+    OfKind(kind): OfKind,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     let named = NamedDimension { company: caller.company.id, kind, id: DimensionId(id) };

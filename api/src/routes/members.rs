@@ -11,6 +11,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, Page};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::dimensions::{fault_dimensions, refused};
@@ -18,11 +19,12 @@ use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{View, read_view};
 use crate::auth::{AdminAccess, Caller, ReadAccess};
 use crate::error::ApiError;
+use crate::openapi::words;
 use crate::state::{AppState, WriteError};
 use crate::wire::email::email;
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
-use crate::wire::page::{Listing, envelope, page_of, parse_page};
+use crate::wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
 use crate::wire::query::Query;
 use crate::wire::reference::{DIMENSION_FIELDS, DimensionReference};
 use crate::wire::time::render_time;
@@ -33,12 +35,13 @@ const NAME_CHARS_MAX: usize = 100;
 const CODE_DIGITS_MAX: usize = 32;
 
 /// A member as responses show it. Source: spec "Member".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct MemberBody {
     id: Uuid,
     url: String,
     first_name: String,
     last_name: String,
+    #[schema(value_type = words::MemberRole)]
     role: &'static str,
     code: Option<String>,
     email: String,
@@ -72,7 +75,7 @@ impl MemberBody {
 }
 
 /// Every role with its name on the wire.
-const ROLES: [(&str, MemberRole); 4] = [
+pub const ROLES: [(&str, MemberRole); 4] = [
     ("administrator", MemberRole::Administrator),
     ("accountant", MemberRole::Accountant),
     ("reviewer", MemberRole::Reviewer),
@@ -106,7 +109,67 @@ fn settable_role(value: &RawValue) -> Result<MemberRole, Flaw> {
     )
 }
 
-/// The body of POST /v1/members.
+/// A member to be invited.
+#[derive(Debug, ToSchema)]
+pub struct InvitedMember {
+    /// First name.
+    #[schema(max_length = 100, pattern = r"\S")]
+    pub first_name: String,
+    /// Last name.
+    #[schema(max_length = 100, pattern = r"\S")]
+    pub last_name: String,
+    /// Their address, which nobody else in the company has.
+    #[schema(format = "email")]
+    pub email: String,
+    /// What they may do.
+    #[schema(nullable = false)]
+    pub role: Option<words::SettableMemberRole>,
+    /// An employee id, which nobody else in the company has.
+    pub code: Option<words::Code>,
+    /// Their department.
+    pub department: Option<words::Reference>,
+    /// Their label.
+    pub label: Option<words::Reference>,
+    /// Their location.
+    pub location: Option<words::Reference>,
+}
+
+/// What is to change about a member; what is absent stays, null clears.
+#[derive(Debug, ToSchema)]
+pub struct MemberUpdate {
+    /// First name.
+    #[schema(nullable = false, max_length = 100, pattern = r"\S")]
+    pub first_name: Option<String>,
+    /// Last name.
+    #[schema(nullable = false, max_length = 100, pattern = r"\S")]
+    pub last_name: Option<String>,
+    /// What they may do.
+    #[schema(nullable = false)]
+    pub role: Option<words::SettableMemberRole>,
+    /// An employee id, which nobody else in the company has.
+    pub code: Option<words::Code>,
+    /// Whether they take part. Taking part again undoes nothing of what leaving did.
+    #[schema(nullable = false, example = true)]
+    pub is_active: Option<bool>,
+    /// Their department.
+    pub department: Option<words::Reference>,
+    /// Their label.
+    pub label: Option<words::Reference>,
+    /// Their location.
+    pub location: Option<words::Reference>,
+}
+
+/// The filters of a list of members.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct MemberFilters {
+    /// With this address, in any case.
+    pub email: Option<String>,
+    /// Only those who take part, or who do not; both where absent.
+    pub is_active: Option<bool>,
+}
+
+/// The body of POST /v1/members, read.
 fn parse_new_member(fields: &mut Fields<'_>, company: CompanyId) -> NewMember {
     NewMember {
         id: MemberId(Uuid::now_v7()),
@@ -187,7 +250,14 @@ impl ListMembersRequest {
     }
 }
 
-/// GET /v1/members
+/// Lists members, the newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/members",
+    tag = "Members",
+    params(PageParameters, MemberFilters),
+    responses((status = 200, body = Listing<MemberBody>)),
+)]
 pub async fn list_members(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -205,7 +275,13 @@ pub async fn list_members(
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
-/// GET /v1/members/:member_id, of a deleted one too
+/// Shows a member, a deleted one too.
+#[utoipa::path(
+    get,
+    path = "/v1/members/{member_id}",
+    tag = "Members",
+    responses((status = 200, body = MemberBody)),
+)]
 pub async fn get_member(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -227,7 +303,14 @@ async fn read_member(
     body.await?.ok_or_else(ApiError::not_found)
 }
 
-/// POST /v1/members
+/// Invites a member.
+#[utoipa::path(
+    post,
+    path = "/v1/members",
+    tag = "Members",
+    request_body = InvitedMember,
+    responses((status = 201, body = MemberBody)),
+)]
 pub async fn create_member(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,
@@ -244,7 +327,14 @@ pub async fn create_member(
     Ok((StatusCode::CREATED, Json(read_member(&state, &caller, id).await?)))
 }
 
-/// PUT /v1/members/:member_id
+/// Changes a member.
+#[utoipa::path(
+    put,
+    path = "/v1/members/{member_id}",
+    tag = "Members",
+    request_body = MemberUpdate,
+    responses((status = 200, body = MemberBody)),
+)]
 pub async fn update_member(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,
@@ -273,7 +363,13 @@ pub async fn update_member(
     read_member(&state, &caller, id).await.map(Json)
 }
 
-/// DELETE /v1/members/:member_id
+/// Removes a member, and closes their cards.
+#[utoipa::path(
+    delete,
+    path = "/v1/members/{member_id}",
+    tag = "Members",
+    responses((status = 204)),
+)]
 pub async fn delete_member(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,

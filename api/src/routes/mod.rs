@@ -9,7 +9,6 @@ pub mod cards;
 pub mod cards_at_once;
 pub mod company;
 pub mod decision;
-pub mod dimension_kinds;
 pub mod dimensions;
 pub mod input;
 pub mod members;

@@ -21,7 +21,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, RequisitionFilter};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::cards::default_billing_name;
@@ -31,11 +31,12 @@ use super::view::{View, read_view};
 use crate::auth::{AdminAccess, Caller, ReadAccess};
 use crate::error::ApiError;
 use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use crate::openapi::words;
 use crate::state::{AppState, WriteError};
 use crate::wire::amount::{Amount, parse_json_amount};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
-use crate::wire::page::{Listing, envelope, parse_page};
+use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::query::Query;
 use crate::wire::reference::{CardReference, DimensionReference, MemberReference};
 use crate::wire::time::render_time;
@@ -46,7 +47,7 @@ const DESCRIPTION_CHARS_MAX: usize = 1_000;
 const NOTE_CHARS_MAX: usize = 1_000;
 
 /// A requisition as responses show it. Source: spec "Requisition".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct RequisitionBody {
     id: Uuid,
     url: String,
@@ -62,6 +63,7 @@ pub struct RequisitionBody {
     member: Option<MemberReference>,
     note: Option<String>,
     reviewed_by: Option<MemberReference>,
+    #[schema(value_type = words::RequisitionStatus)]
     status: &'static str,
     created_at: String,
 }
@@ -97,6 +99,7 @@ impl RequisitionBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RequisitionSummary {
     id: Uuid,
+    #[schema(value_type = words::RequisitionStatus)]
     status: &'static str,
     description: String,
     amount: Amount,
@@ -118,7 +121,7 @@ impl RequisitionSummary {
 }
 
 /// Every status with its name on the wire.
-const STATUSES: [(&str, RequisitionStatus); 4] = [
+pub const STATUSES: [(&str, RequisitionStatus); 4] = [
     ("pending", RequisitionStatus::Pending),
     ("approved", RequisitionStatus::Approved),
     ("denied", RequisitionStatus::Denied),
@@ -133,7 +136,79 @@ fn parse_status(text: &str) -> Option<RequisitionStatus> {
     STATUSES.iter().find(|(name, _)| *name == text).map(|(_, status)| *status)
 }
 
-/// The body of POST /v1/requisitions.
+/// A purchase that a member asks for.
+#[derive(Debug, ToSchema)]
+#[schema(as = NewRequisition)]
+pub struct RequisitionGiven {
+    /// How much.
+    pub amount: words::Limit,
+    /// What for.
+    #[schema(max_length = 1000, pattern = r"\S")]
+    pub description: String,
+    /// Who asks.
+    pub member: words::Reference,
+    /// Until when it must be bought.
+    pub end_time: Option<String>,
+    /// A note.
+    #[schema(max_length = 1000)]
+    pub note: Option<String>,
+    /// Its category.
+    pub category: Option<words::Reference>,
+    /// Its department.
+    pub department: Option<words::Reference>,
+    /// Its label.
+    pub label: Option<words::Reference>,
+    /// Its location.
+    pub location: Option<words::Reference>,
+}
+
+/// What is to become of a requisition; what is absent stays, null clears.
+#[derive(Debug, ToSchema)]
+pub struct RequisitionUpdate {
+    /// How much.
+    #[schema(nullable = false)]
+    pub amount: Option<words::Limit>,
+    /// What for.
+    #[schema(nullable = false, max_length = 1000, pattern = r"\S")]
+    pub description: Option<String>,
+    /// Until when it must be bought.
+    pub end_time: Option<String>,
+    /// A note.
+    #[schema(max_length = 1000)]
+    pub note: Option<String>,
+    /// The verdict.
+    #[schema(nullable = false)]
+    pub status: Option<words::RequisitionVerdict>,
+    /// The card that fulfils it; where it is approved without one, a virtual card is made.
+    pub card: Option<words::Reference>,
+    /// Who gave the verdict.
+    pub reviewed_by: Option<words::Reference>,
+    /// Its category.
+    pub category: Option<words::Reference>,
+    /// Its department.
+    pub department: Option<words::Reference>,
+    /// Its label.
+    pub label: Option<words::Reference>,
+    /// Its location.
+    pub location: Option<words::Reference>,
+}
+
+/// The filters of a list of requisitions.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct RequisitionFilters {
+    /// Fulfilled by this card.
+    pub card: Option<Uuid>,
+    /// Asked for by this member.
+    pub member: Option<Uuid>,
+    /// In one of these statuses, with commas between them.
+    #[param(
+        pattern = r"^\s*(pending|approved|denied|canceled)?\s*(,\s*(pending|approved|denied|canceled)?\s*)*$"
+    )]
+    pub status: Option<String>,
+}
+
+/// The body of POST /v1/requisitions, read.
 fn parse_new_requisition(
     fields: &mut Fields<'_>,
     company: &Company,
@@ -297,7 +372,14 @@ fn parse_statuses(text: &str) -> Option<Vec<RequisitionStatus>> {
     names.map(parse_status).collect()
 }
 
-/// GET /v1/requisitions
+/// Lists requisitions, the newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/requisitions",
+    tag = "Requisitions",
+    params(PageParameters, RequisitionFilters),
+    responses((status = 200, body = Listing<RequisitionBody>)),
+)]
 pub async fn list_requisitions(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -318,7 +400,13 @@ pub async fn list_requisitions(
     Ok(Json(envelope(listed, &page, &address, state.urls())))
 }
 
-/// GET /v1/requisitions/:requisition_id
+/// Shows a requisition.
+#[utoipa::path(
+    get,
+    path = "/v1/requisitions/{requisition_id}",
+    tag = "Requisitions",
+    responses((status = 200, body = RequisitionBody)),
+)]
 pub async fn get_requisition(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
@@ -340,7 +428,14 @@ async fn read_requisition(
     body.await?.ok_or_else(ApiError::not_found)
 }
 
-/// POST /v1/requisitions
+/// Asks for a purchase in a member's name.
+#[utoipa::path(
+    post,
+    path = "/v1/requisitions",
+    tag = "Requisitions",
+    request_body = RequisitionGiven,
+    responses((status = 201, body = RequisitionBody)),
+)]
 pub async fn create_requisition(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,
@@ -378,7 +473,14 @@ fn check_network(state: &AppState, company: &Company) -> Result<(), ApiError> {
     Err(ApiError::network_not_supported(wanted))
 }
 
-/// PUT /v1/requisitions/:requisition_id
+/// Changes a requisition, approves or denies it.
+#[utoipa::path(
+    put,
+    path = "/v1/requisitions/{requisition_id}",
+    tag = "Requisitions",
+    request_body(content = RequisitionUpdate, example = json!({"status": "approved", "note": "For the audit"})),
+    responses((status = 200, body = RequisitionBody)),
+)]
 pub async fn update_requisition(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,
@@ -479,7 +581,13 @@ fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Compan
     }
 }
 
-/// DELETE /v1/requisitions/:requisition_id
+/// Cancels a pending requisition.
+#[utoipa::path(
+    delete,
+    path = "/v1/requisitions/{requisition_id}",
+    tag = "Requisitions",
+    responses((status = 204)),
+)]
 pub async fn delete_requisition(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,

@@ -15,6 +15,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::input::{JsonBody, ListQuery, PathId};
@@ -24,11 +25,12 @@ use crate::auth::{AdminAccess, Caller};
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphrase};
+use crate::openapi::words;
 use crate::state::{AppState, WriteError};
 use crate::wire::email::email;
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
-use crate::wire::page::{Listing, envelope, parse_page};
+use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::time::{not_a_date, parse_date, render_time};
 
 /// The most passphrase fields a link has.
@@ -41,15 +43,17 @@ const VALUE_CHARS_MAX: usize = 200;
 const MESSAGE_CHARS_MAX: usize = 1_000;
 
 /// A shared link as responses show it. Source: spec "Shared link".
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct SharedLinkBody {
     id: Uuid,
     url: String,
     link: String,
     card: SharedCard,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     recipient: Option<RecipientBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     passphrase_fields: Option<Vec<PassphraseField>>,
     hide_balance: bool,
     last_viewed_at: Option<String>,
@@ -58,13 +62,13 @@ pub struct SharedLinkBody {
 }
 
 /// What a link shows.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct SharedCard {
     id: Uuid,
 }
 
 /// Who a link was sent to.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 struct RecipientBody {
     name: String,
     email: String,
@@ -89,7 +93,80 @@ impl SharedLinkBody {
     }
 }
 
-/// GET /v1/shared-links
+/// Whom a link is sent to.
+#[derive(Debug, ToSchema)]
+pub struct LinkRecipient {
+    /// Their name.
+    #[schema(max_length = 100, pattern = r"\S")]
+    pub name: String,
+    /// Their address.
+    #[schema(format = "email")]
+    pub email: String,
+    /// What the e-mail says.
+    #[schema(max_length = 1000)]
+    pub message: Option<String>,
+    /// Whether an e-mail is sent; true where absent.
+    pub notify: Option<bool>,
+}
+
+/// What a viewer has to know.
+#[derive(Debug, ToSchema)]
+pub struct PassphraseGiven {
+    /// What the viewer is asked for.
+    #[schema(max_length = 100, pattern = r"\S")]
+    pub name: String,
+    /// What the viewer has to answer.
+    #[schema(max_length = 200, pattern = r"\S")]
+    pub value: String,
+    /// What kind of value it is; `text` where absent.
+    pub r#type: Option<words::PassphraseType>,
+}
+
+/// A link to be made.
+#[derive(Debug, ToSchema)]
+#[schema(as = NewSharedLink)]
+pub struct SharedLinkGiven {
+    /// The card it shows.
+    pub card: words::Reference,
+    /// Who gets the link by e-mail.
+    pub recipient: Option<LinkRecipient>,
+    /// What a viewer has to know.
+    #[schema(max_items = 10)]
+    pub passphrase_fields: Option<Vec<PassphraseGiven>>,
+    /// Whether balance and budget are hidden.
+    #[schema(nullable = false, example = false)]
+    pub hide_balance: Option<bool>,
+}
+
+/// What is to change about a link; what is absent stays, null clears.
+#[derive(Debug, ToSchema)]
+pub struct SharedLinkUpdate {
+    /// Who gets the link by e-mail.
+    pub recipient: Option<LinkRecipient>,
+    /// What a viewer has to know.
+    #[schema(max_items = 10)]
+    pub passphrase_fields: Option<Vec<PassphraseGiven>>,
+    /// Whether balance and budget are hidden.
+    #[schema(nullable = false, example = false)]
+    pub hide_balance: Option<bool>,
+}
+
+/// The filters of a list of shared links.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct SharedLinkFilters {
+    /// To this card.
+    pub card: Option<Uuid>,
+}
+
+/// Lists shared links, the newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/shared-links",
+    tag = "Shared links",
+    params(PageParameters, SharedLinkFilters),
+    responses((status = 200, body = Listing<SharedLinkBody>)),
+)]
 pub async fn list_shared_links(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,
@@ -114,7 +191,13 @@ pub async fn list_shared_links(
     Ok(NoStore(Json(envelope(listed, &page, &address, state.urls()))))
 }
 
-/// GET /v1/shared-links/:shared_link_id
+/// Shows a shared link.
+#[utoipa::path(
+    get,
+    path = "/v1/shared-links/{shared_link_id}",
+    tag = "Shared links",
+    responses((status = 200, body = SharedLinkBody)),
+)]
 pub async fn get_shared_link(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,
@@ -236,7 +319,14 @@ fn passphrase_value(value: &RawValue, kind: PassphraseKind) -> Result<String, Fl
     Ok(text)
 }
 
-/// POST /v1/shared-links
+/// Shares a card by a link.
+#[utoipa::path(
+    post,
+    path = "/v1/shared-links",
+    tag = "Shared links",
+    request_body = SharedLinkGiven,
+    responses((status = 201, body = SharedLinkBody)),
+)]
 pub async fn create_shared_link(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,
@@ -256,7 +346,14 @@ pub async fn create_shared_link(
     Ok((StatusCode::CREATED, read_shared_link(&state, &caller, id).await?))
 }
 
-/// PUT /v1/shared-links/:shared_link_id
+/// Changes a shared link.
+#[utoipa::path(
+    put,
+    path = "/v1/shared-links/{shared_link_id}",
+    tag = "Shared links",
+    request_body = SharedLinkUpdate,
+    responses((status = 200, body = SharedLinkBody)),
+)]
 pub async fn update_shared_link(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,
@@ -280,7 +377,13 @@ pub async fn update_shared_link(
     read_shared_link(&state, &caller, id).await
 }
 
-/// DELETE /v1/shared-links/:shared_link_id
+/// Takes a shared link away; the card stays.
+#[utoipa::path(
+    delete,
+    path = "/v1/shared-links/{shared_link_id}",
+    tag = "Shared links",
+    responses((status = 204)),
+)]
 pub async fn delete_shared_link(
     State(state): State<AppState>,
     AdminAccess(caller): AdminAccess,

@@ -248,24 +248,16 @@ pub fn borrowed_text(value: &RawValue) -> Result<Cow<'_, str>, Flaw> {
 
 /// Reads text of one line that is not blank.
 pub fn non_blank_text(value: &RawValue) -> Result<String, Flaw> {
-    let text = plain_text(borrowed_text(value)?)?.into_owned();
+    let text = without_controls(text(value)?, &[])?;
     if text.trim().is_empty() {
         return Err(Flaw::new("blank", "must not be blank"));
     }
     Ok(text)
 }
 
-/// Refuses what no line of text has: characters that steer terminals, files and printers.
-fn plain_text(text: Cow<'_, str>) -> Result<Cow<'_, str>, Flaw> {
-    if text.chars().any(char::is_control) {
-        return Err(Flaw::new("control_character", "must have no control characters"));
-    }
-    Ok(text)
-}
-
 /// Reads text of one line and at most `chars_max` characters.
 pub fn short_text(value: &RawValue, chars_max: usize) -> Result<String, Flaw> {
-    plain_text(borrowed_short_text(value, chars_max)?).map(Cow::into_owned)
+    without_controls(borrowed_short_text(value, chars_max)?.into_owned(), &[])
 }
 
 /// Reads text of at most `chars_max` characters where it stands, unless it has escapes.
@@ -281,15 +273,17 @@ pub fn borrowed_short_text(value: &RawValue, chars_max: usize) -> Result<Cow<'_,
 /// all of them blank.
 pub fn line(value: &RawValue, chars_max: usize) -> Result<String, Flaw> {
     non_blank_text(value)?;
-    without_controls(short_text(value, chars_max)?, &[])
+    short_text(value, chars_max)
 }
 
 /// Reads a text of any lines: at most `chars_max` characters, of the control characters only tabs
 /// and ends of lines; it may be blank.
 pub fn lines(value: &RawValue, chars_max: usize) -> Result<String, Flaw> {
-    without_controls(short_text(value, chars_max)?, &['\t', '\n', '\r'])
+    let text = borrowed_short_text(value, chars_max)?.into_owned();
+    without_controls(text, &['\t', '\n', '\r'])
 }
 
+/// Refuses characters that steer terminals, files and printers, but for those `allowed`.
 fn without_controls(text: String, allowed: &[char]) -> Result<String, Flaw> {
     let is_allowed = |letter: char| !letter.is_control() || allowed.contains(&letter);
     if text.chars().all(is_allowed) {
