@@ -15,7 +15,7 @@ use super::execute_requisition::{cancel_requisition, create_requisition, update_
 use super::execute_shared_link::{create_shared_link, delete_shared_link, update_shared_link};
 use super::state::ShardState;
 use crate::command::admin::{
-    AdminCommand, AllowanceChanges, CardChanges, NewCard, SettableCardState,
+    AdminCommand, AllowanceChanges, CardChanges, NewAccessToken, NewCard, SettableCardState,
 };
 use crate::command::effect::{Effect, IssuedCard};
 use crate::command::reply::Rejection;
@@ -39,18 +39,7 @@ pub(super) fn execute_admin(
         AdminCommand::CreateCompany(new) => create_company(state, moment, new, effects),
         AdminCommand::SetCompany(id, changes) => set_company(state, *id, changes, effects),
         AdminCommand::CreateMember(new) => create_member(state, moment, new, effects),
-        AdminCommand::CreateAccessToken(new) => {
-            let company = find_company(state, new.company)?;
-            effects.push(Effect::AccessToken(Box::new(AccessToken {
-                digest: new.digest,
-                id: new.id,
-                company,
-                scope: new.scope,
-                is_revoked: false,
-                created_at: moment.at,
-            })));
-            Ok(())
-        }
+        AdminCommand::CreateAccessToken(new) => create_access_token(state, moment, new, effects),
         AdminCommand::SetNetworkKey(digest) => {
             effects.push(Effect::NetworkKey(*digest));
             Ok(())
@@ -109,6 +98,23 @@ pub(super) fn execute_admin(
             tag_transaction(state, *company, *seq, changes, effects)
         }
     }
+}
+
+fn create_access_token(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewAccessToken,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    effects.push(Effect::AccessToken(Box::new(AccessToken {
+        digest: new.digest,
+        id: new.id,
+        company: find_company(state, new.company)?,
+        scope: new.scope,
+        is_revoked: false,
+        created_at: moment.at,
+    })));
+    Ok(())
 }
 
 pub(super) fn find_company(state: &ShardState, id: CompanyId) -> Result<CompanySlot, Rejection> {
