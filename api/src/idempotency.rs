@@ -50,7 +50,6 @@ pub use self::header::{IDEMPOTENCY_KEY, idempotency_key};
 use self::in_flight::{InFlight, UnderWay};
 use self::kept::{Answer, IDEMPOTENT_REPLAYED};
 pub use self::keys::IdempotencyKeys;
-use self::keys::request_hash;
 use self::shown::Shown;
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -58,9 +57,12 @@ use crate::request_body::read_body;
 use crate::request_id::answer_of;
 use crate::state::{AppState, WriteError};
 
-/// The longest body of a request with a key: that of the largest file that is taken, and what
-/// surrounds it. Units: bytes.
-const BODY_BYTES_MAX: usize = (10 << 20) + (64 << 10);
+/// The longest body of a request with a key that is no upload: more than any handler takes.
+/// Units: bytes.
+const BODY_BYTES_MAX: usize = 640 << 10;
+/// The longest upload with a key: the largest file that is taken, and what surrounds it.
+/// Units: bytes.
+const UPLOAD_BYTES_MAX: usize = (10 << 20) + (64 << 10);
 
 /// Has the routes carry out each request that comes with a key once.
 pub fn once_per_key(routes: Router<AppState>, state: AppState) -> Router<AppState> {
@@ -103,10 +105,23 @@ fn takes_key(method: &Method) -> bool {
     [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method)
 }
 
-/// Answers that say nothing of the request itself: a repeat is carried out.
+/// How long a body may be: only who may hand in receipts may send one as long as those.
+fn body_bytes_max(caller: &Caller, parts: &Parts) -> usize {
+    let is_upload = parts.uri.path().ends_with("/receipt");
+    let may_upload = caller.scope.accountant || caller.scope.admin;
+    if is_upload && may_upload { UPLOAD_BYTES_MAX } else { BODY_BYTES_MAX }
+}
+
+/// Answers that say nothing of the request itself: a repeat is carried out. Neither does a scope that
+/// is too small, and who has one is to use up no keys of its company.
 fn is_kept(status: StatusCode) -> bool {
-    ![StatusCode::UNAUTHORIZED, StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE]
-        .contains(&status)
+    ![
+        StatusCode::UNAUTHORIZED,
+        StatusCode::FORBIDDEN,
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::SERVICE_UNAVAILABLE,
+    ]
+    .contains(&status)
 }
 
 impl Desk {
@@ -121,8 +136,10 @@ impl Desk {
             return Ok(next.run(Request::from_parts(parts, body)).await);
         };
         let key = self.state.secrets.idempotency().name(caller.company.id, caller.token, key);
-        let body = read_body(&parts.headers, body, BODY_BYTES_MAX).await?;
-        let asked = Asked { key, request: request_hash(&parts.method, &parts.uri, &body) };
+        let body = read_body(&parts.headers, body, body_bytes_max(caller, &parts)).await?;
+        let request =
+            self.state.secrets.idempotency().request_hash(&parts.method, &parts.uri, &body);
+        let asked = Asked { key, request };
         let under_way =
             self.in_flight.enter(key).ok_or_else(ApiError::idempotency_key_in_flight)?;
         let request = Request::from_parts(parts, Body::from(body));

@@ -48,10 +48,12 @@ impl ReceiptFiles {
     pub fn open(data: &Path) -> io::Result<Self> {
         let directory = data.join("receipts");
         match DirBuilder::new().mode(0o700).create(&directory) {
-            Ok(()) => File::open(data)?.sync_all()?,
+            Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
+        // Also where it was there: whoever made it may have been killed before this.
+        File::open(data)?.sync_all()?;
         Ok(Self {
             directory,
             uploads: Semaphore::new(UPLOADS_MAX),
@@ -73,7 +75,8 @@ impl ReceiptFiles {
             uploaded.insert(digest);
         }
         let path = self.path(&digest);
-        if !path.try_exists()? {
+        // One that was damaged is written anew.
+        if self.read(&digest).is_err() {
             let part = self.parts.fetch_add(1, Ordering::Relaxed);
             let part = path.with_extension(format!("{part}.part"));
             write_new(&part, content).inspect_err(|_| drop(std::fs::remove_file(&part)))?;

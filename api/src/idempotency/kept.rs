@@ -108,6 +108,9 @@ impl IntoResponse for Answer {
     fn into_response(self) -> Response {
         let mut response = Response::new(Body::from(self.body));
         *response.status_mut() = self.status;
+        // Among these are links and their passphrases: none is for a cache.
+        let no_store = HeaderValue::from_static("no-store");
+        response.headers_mut().insert(header::CACHE_CONTROL, no_store);
         if let Some(content_type) = self.content_type {
             response.headers_mut().insert(header::CONTENT_TYPE, content_type);
         }

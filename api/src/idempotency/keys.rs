@@ -17,7 +17,7 @@ use chacha20poly1305::aead::{Aead, KeyInit as _, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, Nonce};
 use hkdf::Hkdf;
 use hmac::{Hmac, Mac};
-use sha2::{Digest, Sha256};
+use sha2::Sha256;
 
 use crate::secrets::{SealError, derived};
 
@@ -64,6 +64,15 @@ impl IdempotencyKeys {
         name
     }
 
+    /// What a repeat must have in common with the first request: method, path with query, body.
+    /// Keyed, since a body may hold a PIN, which a bare hash would not hide.
+    pub(super) fn request_hash(&self, method: &Method, uri: &Uri, body: &[u8]) -> [u8; 32] {
+        let path = uri.path_and_query().map_or("", |path| path.as_str());
+        let lengths = [method.as_str().len(), path.len()].map(|length| (length as u64).to_le_bytes());
+        let head = [method.as_str().as_bytes(), path.as_bytes()];
+        self.hash(&[b"request", &lengths[0], &lengths[1], head[0], head[1], body])
+    }
+
     /// Only the last part has no fixed length, so that no two lists of parts are one message.
     fn hash(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut mac = self.names.clone();
@@ -92,16 +101,6 @@ impl IdempotencyKeys {
     }
 }
 
-/// What a repeat must have in common with the first request: method, path with query, body.
-pub(super) fn request_hash(method: &Method, uri: &Uri, body: &[u8]) -> [u8; 32] {
-    let path = uri.path_and_query().map_or("", |path| path.as_str());
-    let mut sha = Sha256::new();
-    for part in [method.as_str().as_bytes(), path.as_bytes(), body] {
-        sha.update((part.len() as u64).to_le_bytes());
-        sha.update(part);
-    }
-    sha.finalize().into()
-}
 
 #[cfg(test)]
 mod tests {
@@ -173,8 +172,9 @@ mod tests {
 
     #[test]
     fn requests_differ_by_method_path_query_and_body() {
+        let keys_here = keys(1);
         let hash = |method: &Method, uri: &'static str, body: &[u8]| {
-            request_hash(method, &Uri::from_static(uri), body)
+            keys_here.request_hash(method, &Uri::from_static(uri), body)
         };
         let first = hash(&Method::POST, "/v1/cards", b"{}");
         assert_eq!(first, hash(&Method::POST, "/v1/cards", b"{}"));
@@ -187,5 +187,7 @@ mod tests {
         ] {
             assert_ne!(first, other);
         }
+        let elsewhere = keys(2).request_hash(&Method::POST, &Uri::from_static("/v1/cards"), b"{}");
+        assert_ne!(first, elsewhere, "whoever has no key cannot try bodies");
     }
 }

@@ -61,7 +61,7 @@ struct UsageBody {
     period_start: String,
     /// When the next one begins, where the budget starts anew by itself.
     period_end: Option<String>,
-    /// What the card's pending purchases hold; only where a single object is shown.
+    /// What the card's purchases hold; only where a single object is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     held: Option<Amount>,
@@ -104,11 +104,11 @@ impl AllowanceBody {
     }
 
     /// As `new`, with what is held: for an object that is shown by itself.
-    /// Cost: O(log n) and the card's transactions, or the company's pending ones if those are fewer.
+    /// Cost: O(transactions of the card).
     /// Errors: they cannot be read.
     pub fn with_held(card: &CardRow, view: &View<'_>) -> Result<Self, StoreError> {
         let mut body = Self::new(card, view);
-        let held = view.snapshot.held_by_pending(view.company.slot, card.profile.slot)?;
+        let held = view.snapshot.held_by_card(view.company.slot, card.profile.slot)?;
         body.usage.held = Some(Amount::new(held, view.company.currency));
         Ok(body)
     }

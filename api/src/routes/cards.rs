@@ -101,6 +101,15 @@ impl CardBody {
     }
 }
 
+impl CardBody {
+    /// The card as it is shown where no others are.
+    /// Errors: what it refers to cannot be read.
+    pub fn by_itself(card: &CardRow, view: &View<'_>) -> Result<Self, StoreError> {
+        let allowance = AllowanceBody::with_held(card, view)?;
+        Ok(Self { allowance, ..Self::new(card, view)? })
+    }
+}
+
 /// A card to be made.
 #[derive(Debug, ToSchema)]
 pub struct NewCard {
@@ -369,9 +378,8 @@ pub(super) async fn read_card(
     id: CardId,
 ) -> Result<Option<CardBody>, ApiError> {
     read_view(state, caller, |view| {
-        let Some(card) = view.find_card(id)? else { return Ok(None) };
-        let allowance = AllowanceBody::with_held(&card, view)?;
-        Ok(Some(CardBody { allowance, ..CardBody::new(&card, view)? }))
+        let card = view.find_card(id)?;
+        card.map(|card| CardBody::by_itself(&card, view)).transpose()
     })
     .await
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::cards::{self, CardBody, CreateCardRequest};
+use super::dimensions::refused;
 use super::input::JsonBody;
 use super::view::{View, read_view};
 use crate::auth::AdminAccess;
@@ -71,7 +72,7 @@ pub async fn create_cards(
     let ids = issue_cards(&state, &orders).await?;
     let results = read_view(&state, &caller, |view| {
         let cards = ids.iter().filter_map(|id| view.find_card(*id).transpose());
-        cards.map(|card| CardBody::new(&card?, view)).collect::<Result<_, _>>()
+        cards.map(|card| CardBody::by_itself(&card?, view)).collect::<Result<_, _>>()
     });
     Ok((StatusCode::CREATED, Json(CreatedCards { results: results.await? })))
 }
@@ -114,10 +115,21 @@ async fn issue_cards(state: &AppState, orders: &[CardOrder]) -> Result<Vec<CardI
         match state.carry_out(AdminCommand::IssueCards(cards)).await {
             Ok(()) => return Ok(ids),
             Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(refused(error, any_dimensions(orders))),
         }
     }
     Err(WriteError::Rejected(Rejection::CardNumberTaken).into())
+}
+
+/// Which kinds of dimensions any of the cards was to carry.
+fn any_dimensions(orders: &[CardOrder]) -> [bool; 4] {
+    let mut is_set = [false; 4];
+    for order in orders {
+        for (is_set, dimension) in is_set.iter_mut().zip(order.dimensions) {
+            *is_set |= dimension.is_some();
+        }
+    }
+    is_set
 }
 
 fn draw_cards(state: &AppState, orders: &[CardOrder]) -> Result<Vec<NewCard>, ApiError> {

@@ -32,7 +32,7 @@ use crate::wire::time::render_time;
 /// The most characters a first or last name has.
 const NAME_CHARS_MAX: usize = 100;
 /// The most digits an employee id has.
-const CODE_DIGITS_MAX: usize = 32;
+const CODE_DIGITS_MAX: usize = 20;
 
 /// A member as responses show it. Source: spec "Member".
 #[derive(Debug, Serialize, ToSchema)]

@@ -214,10 +214,7 @@ fn parse_new_requisition(
     company: &Company,
     now: Timestamp,
 ) -> NewRequisition {
-    let end_time = fields.nullable("end_time", fields::timestamp).flatten();
-    if end_time.is_some_and(|end_time| end_time <= now) {
-        fields.fault("end_time", Flaw::new("past", "must be later than now"));
-    }
+    let end_time = fields.nullable("end_time", |value| later(value, now)).flatten();
     NewRequisition {
         id: RequisitionId(Uuid::now_v7()),
         company: company.id,
@@ -239,6 +236,12 @@ fn amount(value: &RawValue, currency: CurrencyCode) -> Result<Minor, Flaw> {
     Err(Flaw::new("not_positive", "must be above 0"))
 }
 
+/// Reads an instant that is still to come.
+fn later(value: &RawValue, now: Timestamp) -> Result<Timestamp, Flaw> {
+    let at = fields::timestamp(value)?;
+    if at > now { Ok(at) } else { Err(Flaw::new("past", "must be later than now")) }
+}
+
 fn description(value: &RawValue) -> Result<String, Flaw> {
     fields::line(value, DESCRIPTION_CHARS_MAX)
 }
@@ -258,11 +261,11 @@ struct UpdateRequisitionRequest {
 }
 
 impl UpdateRequisitionRequest {
-    fn parse(fields: &mut Fields<'_>, currency: CurrencyCode) -> Self {
+    fn parse(fields: &mut Fields<'_>, currency: CurrencyCode, now: Timestamp) -> Self {
         let changes = RequisitionChanges {
             amount: fields.optional("amount", |value| amount(value, currency)),
             description: fields.optional("description", description),
-            end_time: fields.nullable("end_time", fields::timestamp),
+            end_time: fields.nullable("end_time", |value| later(value, now)),
             note: fields.nullable("note", note),
             dimensions: parse_dimensions(fields),
             review: None,
@@ -489,7 +492,7 @@ pub async fn update_requisition(
 ) -> Result<Json<RequisitionBody>, ApiError> {
     let id = RequisitionId(id);
     let mut fields = body.fields()?;
-    let request = UpdateRequisitionRequest::parse(&mut fields, caller.company.currency);
+    let request = UpdateRequisitionRequest::parse(&mut fields, caller.company.currency, state.now());
     let (known, unknown) = read_view(&state, &caller, |view| {
         let known = view.snapshot.requisition_by_id(view.company.slot, id)?;
         Ok((known, request.check(view)?))

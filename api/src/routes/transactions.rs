@@ -126,6 +126,7 @@ impl TransactionBody {
         let [category, department, label, location] =
             view.dimension_references(&row.dimensions())?;
         let is_declined = progress.state == TransactionState::Declined;
+        let is_completed = progress.state == TransactionState::Completed;
         // SPEC: "Transaction": purchases are negative, refunds and transfers in are positive; the
         // engine counts from the merchant's side.
         let amount = -progress.amount(record.kind, record.requested);
@@ -149,7 +150,8 @@ impl TransactionBody {
             requisition: RequisitionSummary::of_card(record.card, view)?,
             response_code: is_declined.then(|| record.response_code.number()),
             time: render_time(record.authorized_at),
-            posted_at: progress.posted_at.map(render_time),
+            // Source: spec "Transaction": null where it was canceled, even after it was posted.
+            posted_at: progress.posted_at.filter(|_| is_completed).map(render_time),
             created_at: render_time(record.authorized_at),
             kind: render_kind(record.kind),
             failed_rules: record.failed_rules.iter().map(|rule| rule.name()).collect(),

@@ -2,7 +2,7 @@
 //!
 //! INVARIANT: the record stays below `limits::RECORD_BYTES_MAX`, whatever the cards' texts are.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::execute::Moment;
 use super::execute_admin::issued_card;
@@ -11,7 +11,7 @@ use crate::command::admin::NewCard;
 use crate::command::effect::{Effect, IssuedCard};
 use crate::command::reply::Rejection;
 use crate::domain::company::Address;
-use crate::domain::ids::CardSlot;
+use crate::domain::ids::{CardSlot, MemberSlot};
 use crate::limits;
 
 /// What a card takes in a record besides its texts and its sealed number, at most. Units: bytes.
@@ -40,7 +40,23 @@ pub(super) fn issue_cards(
     if bytes > limits::CARDS_AT_ONCE_BYTES_MAX {
         return Err(Rejection::CardsTooLong);
     }
-    Ok(())
+    check_holders(state, effects)
+}
+
+/// Each member may hold so many cards, those of this command among them.
+fn check_holders(state: &ShardState, effects: &[Effect]) -> Result<(), Rejection> {
+    let mut added: HashMap<MemberSlot, usize> = HashMap::new();
+    for effect in effects {
+        if let Effect::CardIssued(card) = effect
+            && let Some(member) = card.profile.assigned_to
+        {
+            *added.entry(member).or_default() += 1;
+        }
+    }
+    let is_full = |(member, added): (MemberSlot, usize)| {
+        state.cards.held_by(member).count() + added > limits::MEMBER_CARDS_MAX
+    };
+    if added.into_iter().any(is_full) { Err(Rejection::TooManyCards) } else { Ok(()) }
 }
 
 /// The cards of one command do not know each other from the state yet.

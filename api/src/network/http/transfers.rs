@@ -10,6 +10,7 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::domain::ids::{AccountId, TransactionId};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::transaction::{BankAccount, TransferDirection};
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::access::NetworkAccess;
@@ -65,8 +66,8 @@ pub(super) fn plan_transfer(
 
 fn bank_account(inner: &mut Fields<'_>) -> BankAccount {
     let mut text = |name: &str| {
-        let read = |value| fields::borrowed_short_text(value, TEXT_CHARS_MAX);
-        inner.optional(name, read).map_or_else(String::new, |text| text.into_owned())
+        let read = |value: &RawValue| fields::short_text(value, TEXT_CHARS_MAX);
+        inner.optional(name, read).unwrap_or_default()
     };
     BankAccount { description: text("description"), name: text("name"), number: text("number") }
 }

@@ -42,14 +42,15 @@ pub struct TransactionFilter {
 }
 
 impl Snapshot {
-    /// What the pending purchases of a card hold.
-    /// Cost: O(log n) and the card's transactions, or the company's pending ones if those are fewer.
-    pub fn held_by_pending(
+    /// What the purchases of a card hold; those that were settled in part do, too.
+    /// Cost: O(transactions of the card).
+    pub fn held_by_card(
         &self,
         company: CompanySlot,
         card: CardSlot,
     ) -> Result<Minor, StoreError> {
-        let classes = TransactionClasses::in_states(&[TransactionState::Pending]);
+        let states = [TransactionState::Pending, TransactionState::Completed];
+        let classes = TransactionClasses::in_states(&states);
         let filter =
             TransactionFilter { card: Some(card), classes, ..TransactionFilter::default() };
         let mut page = Page::first(limits::PAGE_LEN_MAX);
