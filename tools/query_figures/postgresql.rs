@@ -135,16 +135,14 @@ impl Postgresql {
             self.client.query_one(&count, &parameters)
         );
         let count: i64 = count?.try_get(0)?;
-        let page = page?.iter().map(|row| Ok(row.try_get::<_, i64>(0)?.try_into()?));
-        Ok(Found { count: count.try_into()?, page: page.collect::<Outcome<_>>()? })
+        Ok(Found { count: count.try_into()?, page: seqs_of(&page?)? })
     }
 
     async fn ask_by_id(&self, seq: u64) -> Outcome<Found> {
         let id = id_of(seq);
         let statement = self.statement("SELECT * FROM card_transaction WHERE id = $1").await?;
         let rows = self.client.query(&statement, &[&id]).await?;
-        let page = rows.iter().map(|row| Ok(row.try_get::<_, i64>(0)?.try_into()?));
-        let page: Vec<u64> = page.collect::<Outcome<_>>()?;
+        let page = seqs_of(&rows)?;
         Ok(Found { count: page.len() as u64, page })
     }
 
@@ -158,6 +156,11 @@ impl Postgresql {
         self.statements.borrow_mut().insert(text.to_owned(), statement.clone());
         Ok(statement)
     }
+}
+
+/// The sequence numbers of rows.
+fn seqs_of(rows: &[tokio_postgres::Row]) -> Outcome<Vec<u64>> {
+    rows.iter().map(|row| Ok(row.try_get::<_, i64>(0)?.try_into()?)).collect()
 }
 
 /// The condition of a filter, with its one parameter. A card, a member and a dimension are of one
