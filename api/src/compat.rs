@@ -61,7 +61,6 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 const SHARED_LINKS: &str = "/v1/shared-links";
 
 /// Puts a client's habits around the routes of `/v1`.
-#[must_use]
 pub fn follow(compat: Compat, routes: Router<AppState>, state: AppState) -> Router<AppState> {
     match compat {
         Compat::LegacyClient => {

@@ -223,12 +223,6 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "malformed_body", message)
     }
 
-    /// A receipt that is there cannot be lost.
-    #[must_use]
-    pub fn receipt_exists() -> Self {
-        Self::conflict("receipt_exists", "the receipt is there: delete it first")
-    }
-
     /// The caller asks too often.
     #[must_use]
     pub fn too_many_requests(retry_after_s: u32) -> Self {
@@ -277,7 +271,8 @@ impl ApiError {
             | Rejection::AllowanceNotFound
             | Rejection::SharedLinkNotFound
             | Rejection::DimensionGone
-            | Rejection::TransactionNotFound => Self::not_found(),
+            | Rejection::TransactionNotFound
+            | Rejection::RequisitionNotFound => Self::not_found(),
             Rejection::MemberNotFound => {
                 Self::invalid_field("assigned_to", Flaw::not_found("member"))
             }
@@ -285,20 +280,11 @@ impl ApiError {
                 let fault = |param: &&'static str| Fault::new(*param, Flaw::not_found(param));
                 Self::invalid(dimensions.iter().map(fault).collect())
             }
-            Rejection::CardTerminated => {
-                Self::conflict("card_terminated", "the card is terminated, for good")
-            }
             Rejection::AssigneeMissing => {
                 field("assigned_to", "required", "is required before the card can be activated")
             }
-            Rejection::AllowanceEnded => {
-                Self::conflict("allowance_ended", "the allowance's `end_time` is past")
-            }
             Rejection::ResetNeedsNoInterval => {
                 field("reset", "not_resettable", "needs an allowance whose `interval` is null")
-            }
-            Rejection::EmailTaken => {
-                Self::conflict("email_taken", "another member has this e-mail address")
             }
             Rejection::OutOfBounds => {
                 field("amount", "out_of_bounds", "is beyond what can be kept")
@@ -312,16 +298,18 @@ impl ApiError {
             Rejection::CardsTooLong => {
                 field("cards", "too_long", "have more text than is kept at once: send fewer")
             }
-            Rejection::TooManySharedLinks => {
-                Self::conflict("too_many_shared_links", "the card has no room for another link")
-            }
-            Rejection::RequisitionNotFound => Self::not_found(),
             Rejection::ReviewerNotFound => field(
                 "reviewed_by",
                 "not_found",
                 "names no administrator or reviewer of this company",
             ),
-            Rejection::MemberDeleted
+            Rejection::CardTerminated
+            | Rejection::AllowanceEnded
+            | Rejection::EmailTaken
+            | Rejection::TooManySharedLinks
+            | Rejection::DimensionCodeTaken
+            | Rejection::TooManyChildren
+            | Rejection::MemberDeleted
             | Rejection::MemberCodeTaken
             | Rejection::LastAdministrator
             | Rejection::TooManyCards
@@ -331,9 +319,6 @@ impl ApiError {
             | Rejection::TooManyRequisitions => {
                 let (code, message) = conflict_of(rejection);
                 Self::conflict(code, message)
-            }
-            Rejection::DimensionCodeTaken => {
-                Self::conflict("code_taken", "another object of this kind has this code")
             }
             Rejection::ParentNotFound => {
                 field("parent", "not_found", "names nothing of this kind and company")
@@ -345,10 +330,6 @@ impl ApiError {
                 let levels = limits::DIMENSION_LEVELS_MAX;
                 field("parent", "too_deep", &format!("would make more than {levels} levels"))
             }
-            Rejection::TooManyChildren => Self::conflict(
-                "too_many_children",
-                "one parent would have more children than it may: move some of them first",
-            ),
         }
     }
 }
@@ -356,6 +337,19 @@ impl ApiError {
 /// The code and the message of a change that the state of things does not allow.
 const fn conflict_of(rejection: Rejection) -> (&'static str, &'static str) {
     match rejection {
+        Rejection::CardTerminated => ("card_terminated", "the card is terminated, for good"),
+        Rejection::AllowanceEnded => ("allowance_ended", "the allowance's `end_time` is past"),
+        Rejection::EmailTaken => ("email_taken", "another member has this e-mail address"),
+        Rejection::TooManySharedLinks => {
+            ("too_many_shared_links", "the card has no room for another link")
+        }
+        Rejection::DimensionCodeTaken => {
+            ("code_taken", "another object of this kind has this code")
+        }
+        Rejection::TooManyChildren => (
+            "too_many_children",
+            "one parent would have more children than it may: move some of them first",
+        ),
         Rejection::MemberDeleted => ("member_deleted", "a deleted member changes no more"),
         Rejection::MemberCodeTaken => ("code_taken", "another member has this code"),
         Rejection::LastAdministrator => {

@@ -126,7 +126,7 @@ impl Bench {
                 id,
                 digest: token_digest(text),
                 company: COMPANY,
-                scope: AccessScope { admin, ..AccessScope::default() },
+                scope: AccessScope { admin, iam: admin, ..AccessScope::default() },
             })
         };
         let other = |number| AccessTokenId(Uuid::from_u128(number));
@@ -298,19 +298,72 @@ async fn a_key_is_free_again_after_a_day() {
     assert_eq!(bench.card_count().await, 2);
 }
 
+/// The claim of a request of the token `admin`, and the request again.
+async fn claim_of(bench: &Bench, request: Request) -> (Arc<Claim>, Request) {
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, 10_000).await.unwrap();
+    let key = parts.headers[IDEMPOTENCY_KEY].as_bytes();
+    let name = bench.state.secrets.idempotency().name(COMPANY, ADMIN, key);
+    let hash = request_hash(&parts.method, &parts.uri, &body);
+    let request = Request::from_parts(parts, Body::from(body));
+    (Arc::new(Claim::new(name, hash, &request)), request)
+}
+
 /// Carries out a command as a request's handler does, but never answers: as if the process died.
 async fn change_without_answer(
     bench: &Bench,
     request: Request,
     command: AdminCommand,
 ) -> Result<(), WriteError> {
-    let (parts, body) = request.into_parts();
-    let body = axum::body::to_bytes(body, 10_000).await.unwrap();
-    let key = parts.headers[IDEMPOTENCY_KEY].as_bytes();
-    let name = bench.state.secrets.idempotency().name(COMPANY, ADMIN, key);
-    let hash = request_hash(&parts.method, &parts.uri, &body);
-    let claim = Claim::new(name, hash, &Request::from_parts(parts, Body::empty()));
-    CLAIM.scope(Arc::new(claim), bench.state.carry_out(command)).await
+    let (claim, _) = claim_of(bench, request).await;
+    CLAIM.scope(claim, bench.state.carry_out(command)).await
+}
+
+/// Answers as a request's handler does, but keeps nothing of the answer: as if the process died.
+async fn answer_unkept(bench: &Bench, request: Request) -> Told {
+    let (claim, request) = claim_of(bench, request).await;
+    let handlers = router::finish(router::v1_routes().with_state(bench.state.clone()));
+    CLAIM.scope(claim, told(&handlers, request)).await
+}
+
+#[tokio::test]
+async fn whatever_was_changed_is_shown_as_it_would_have_been_answered() {
+    let bench = Bench::new().await;
+    let made = bench.send("POST", "/v1/cards", "", &card("Lunch")).await.json();
+    let ada = json!({"first_name": "Ada", "last_name": "Byron", "email": "ada@example.com"});
+    let bea = json!({"first_name": "Bea", "last_name": "Byron", "email": "bea@example.com"});
+    let member = bench.send("POST", "/v1/members", "", &ada).await.json();
+    let path_of =
+        |kind: &str, object: &Value| format!("/v1/{kind}/{}", object["id"].as_str().unwrap());
+    let (card_path, member_path) = (path_of("cards", &made), path_of("members", &member));
+    let pin_path = format!("{card_path}/pin");
+    let allowance_path = path_of("allowances", &made["allowance"]);
+    let of_member = json!({"amount": 5, "description": "Books", "member": {"id": member["id"]}});
+    let rows = [
+        ("POST", "/v1/cards", card("a"), 201),
+        ("POST", "/v1/cards/bulk", json!({"cards": [card("b"), card("c")]}), 201),
+        ("PUT", &card_path, json!({"description": "d"}), 200),
+        ("PUT", &pin_path, json!({"pin": "1234"}), 200),
+        ("PUT", &allowance_path, json!({"amount": 7.5}), 200),
+        ("POST", "/v1/members", bea, 201),
+        ("PUT", &member_path, json!({"first_name": "Adele"}), 200),
+        ("POST", "/v1/categories", json!({"name": "Travel"}), 201),
+        ("POST", "/v1/departments", json!({"name": "Sales"}), 201),
+        ("POST", "/v1/labels", json!({"name": "Urgent"}), 201),
+        ("POST", "/v1/locations", json!({"name": "Berlin"}), 201),
+        ("POST", "/v1/requisitions", of_member, 201),
+        ("POST", "/v1/shared-links", json!({"card": {"id": made["id"]}}), 201),
+        ("PUT", "/v1/company", json!({"sso": null}), 200),
+        ("DELETE", &member_path, Value::Null, 204),
+        ("DELETE", &card_path, Value::Null, 204),
+    ];
+    for (place, (method, path, body, status)) in rows.into_iter().enumerate() {
+        let key = format!("row-{place}");
+        let ask = || request("admin", method, path, &key, &body);
+        let first = answer_unkept(&bench, ask()).await;
+        assert_eq!(first.status, status, "{method} {path}: {}", first.body);
+        told(&bench.routes, ask()).await.assert_repeats(&first);
+    }
 }
 
 #[tokio::test]

@@ -164,7 +164,7 @@ fn parse_digest(name: &str) -> Option<Digest> {
 #[must_use]
 pub fn sniff(content: &[u8]) -> Option<ReceiptType> {
     const BEGINNINGS: [(&[u8], ReceiptType); 3] = [
-        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", ReceiptType::Png),
+        (b"\x89PNG\r\n\x1a\n", ReceiptType::Png),
         (b"\xff\xd8\xff", ReceiptType::Jpeg),
         (b"%PDF-", ReceiptType::Pdf),
     ];
@@ -209,7 +209,7 @@ mod tests {
     fn receipts_are_told_by_how_they_begin() {
         let rows: [(&[u8], Option<ReceiptType>); 8] = [
             (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0", Some(ReceiptType::Png)),
-            (b"\x89PNG\r\n\x1a\n", None),
+            (b"\x89PNG\n\x1a\n", None),
             (b"\xff\xd8\xff\xe0\0\x10JFIF", Some(ReceiptType::Jpeg)),
             (b"%PDF-1.7\n", Some(ReceiptType::Pdf)),
             (b" %PDF-1.7\n", None),

@@ -29,12 +29,14 @@ use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
 /// Everything that is served over HTTP.
 pub fn whole(state: AppState) -> Router {
     let v1 = v1_routes().route_layer(from_fn_with_state(state.clone(), check_access));
+    // Around the check, so that a repeat gets the same refusal; within what only some clients see.
+    let v1 = once_per_key(v1, state.clone());
     let v1 = match state.config.compat {
         Some(compat) => compat::follow(compat, v1, state.clone()),
         None => v1,
     };
-    let v1 = once_per_key(v1, state.clone());
-    finish(v1.merge(network_routes()).merge(document_routes(state.urls())).with_state(state))
+    let documents = document_routes(state.urls());
+    finish(v1.merge(network_routes().merge(documents)).with_state(state))
 }
 
 /// The routes of `/v1`.
@@ -65,19 +67,7 @@ pub fn v1_routes() -> Router<AppState> {
                 .delete(receipts::delete_receipt),
         )
         .route("/v1/transactions/{transaction_id}/decision", get(decision::get_decision))
-        .route("/v1/accounts", get(accounts::list_accounts))
-        .route("/v1/accounts/{account_id}", get(accounts::get_account))
-        .route(
-            "/v1/accounts/{account_id}/statement-lines",
-            get(statement_lines::list_statement_lines),
-        )
-        .route(
-            "/v1/accounts/{account_id}/statement-lines/{statement_line_id}",
-            get(statement_lines::get_statement_line),
-        )
-        .route("/v1/accounts/{account_id}/statement.csv", get(statements::get_csv_statement))
-        .route("/v1/accounts/{account_id}/statement.ofx", get(statements::get_ofx_statement))
-        .route("/v1/accounts/{account_id}/statement.pdf", get(statements::get_pdf_statement))
+        .merge(account_routes())
         .route("/v1/company", get(company::get_company).put(company::update_company))
         .route(
             "/v1/shared-links",
@@ -110,6 +100,24 @@ pub fn v1_routes() -> Router<AppState> {
                 .delete(requisitions::delete_requisition),
         )
         .merge(dimension_routes())
+}
+
+/// Accounts, and what was posted to them.
+fn account_routes() -> Router<AppState> {
+    Router::new()
+        .route("/v1/accounts", get(accounts::list_accounts))
+        .route("/v1/accounts/{account_id}", get(accounts::get_account))
+        .route(
+            "/v1/accounts/{account_id}/statement-lines",
+            get(statement_lines::list_statement_lines),
+        )
+        .route(
+            "/v1/accounts/{account_id}/statement-lines/{statement_line_id}",
+            get(statement_lines::get_statement_line),
+        )
+        .route("/v1/accounts/{account_id}/statement.csv", get(statements::get_csv_statement))
+        .route("/v1/accounts/{account_id}/statement.ofx", get(statements::get_ofx_statement))
+        .route("/v1/accounts/{account_id}/statement.pdf", get(statements::get_pdf_statement))
 }
 
 /// Four resources of one shape.

@@ -45,6 +45,7 @@ fn one_fault_refuses_all_and_each_is_named_by_its_place() {
     let before = count(&api);
     let mut assigned = card("Nobody's");
     assigned["assigned_to"] = json!({"id": NOBODY});
+    assigned["label"] = json!({"id": NOBODY});
     let mut physical = card("Van");
     physical["is_virtual"] = json!(false);
     let cards = json!([
@@ -63,6 +64,7 @@ fn one_fault_refuses_all_and_each_is_named_by_its_place() {
         "cards.2.description",
         "cards.4.shipping_address",
         "cards.3.assigned_to",
+        "cards.3.label",
     ];
     assert_eq!(named, expected);
     assert_eq!((detail["code"].as_str(), &detail["param"]), (Some("invalid_fields"), &Value::Null));

@@ -54,19 +54,44 @@ pub(super) fn shown_at(
     }
     let shown = match command {
         AdminCommand::SetPin(_, card, _) => format!("/v1/cards/{}", card.0),
+        AdminCommand::IssueCards(cards) => {
+            let paths: Vec<_> = cards.iter().map(|new| format!("/v1/cards/{}", new.id.0)).collect();
+            format!("{RESULTS}{}", paths.join(","))
+        }
         _ if is_post => made_by(command).map(|id| format!("{path}/{id}")).unwrap_or_default(),
         _ => path.to_owned(),
     };
     (status, shown)
 }
 
-/// The id of what a command makes in the collection that it is posted to. A command that makes
-/// something and is not here has `{}` for an answer after a crash.
+/// The id of what a command makes in the collection that it is posted to.
 fn made_by(command: &AdminCommand) -> Option<Uuid> {
     match command {
-        AdminCommand::IssueCard(new) => Some(new.id.0),
+        AdminCommand::CreateCompany(new) => Some(new.id.0),
         AdminCommand::CreateMember(new) => Some(new.id.0),
-        _ => None,
+        AdminCommand::CreateAccessToken(new) => Some(new.id.0),
+        AdminCommand::IssueCard(new) => Some(new.id.0),
+        AdminCommand::CreateSharedLink(new) => Some(new.id.0),
+        AdminCommand::CreateRequisition(new) => Some(new.id.0),
+        AdminCommand::CreateDimension(new) => Some(new.id.0),
+        // Named one by one, so that whoever adds a command says what it makes.
+        AdminCommand::SetCompany(..)
+        | AdminCommand::SetNetworkKey(_)
+        | AdminCommand::IssueCards(_)
+        | AdminCommand::UpdateCard(..)
+        | AdminCommand::TerminateCard(..)
+        | AdminCommand::SetPin(..)
+        | AdminCommand::UpdateAllowance(..)
+        | AdminCommand::SetCompanySso(..)
+        | AdminCommand::UpdateSharedLink(..)
+        | AdminCommand::DeleteSharedLink(..)
+        | AdminCommand::UpdateMember(..)
+        | AdminCommand::DeleteMember(..)
+        | AdminCommand::UpdateRequisition(..)
+        | AdminCommand::CancelRequisition(..)
+        | AdminCommand::UpdateDimension(..)
+        | AdminCommand::DeleteDimension(..)
+        | AdminCommand::TagTransaction(..) => None,
     }
 }
 

@@ -59,6 +59,12 @@ const FAILURES: &[Failure] = &[
         "unsupported_media_type",
         "The body's `Content-Type` is not one that is taken here.",
     ),
+    failure(
+        "429",
+        "TooManyRequests",
+        "too_many_requests",
+        "More idempotency keys in a day than are kept; `Retry-After` says when to come back.",
+    ),
     failure("500", "Internal", "internal", "The switch failed; its log has the cause."),
     failure(
         "503",
@@ -326,7 +332,7 @@ fn add_components(document: &mut Value, door: Door) {
             }
         };
         let mut headers = json!({"request-id": {"$ref": "#/components/headers/RequestId"}});
-        if *name == "Unavailable" {
+        if ["TooManyRequests", "Unavailable"].contains(name) {
             headers["retry-after"] = json!({"$ref": "#/components/headers/RetryAfter"});
         }
         components["responses"][*name] = json!({
@@ -349,7 +355,7 @@ fn add_components(document: &mut Value, door: Door) {
         "name": "Idempotency-Key", "in": "header", "required": false,
         "description": "Marks a request that may be repeated: within 24 hours the same key gets the \
             first answer again.",
-        "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+        "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
     });
     let (name, description) = match door {
         Door::Company => ("access_token", "An access token, of one company and one scope."),
@@ -457,6 +463,7 @@ fn failures_of(
         (needs_scope, &["403"]),
         (names_objects, &["404"]),
         (is_write, &["409"]),
+        (is_write && door == Door::Company, &["429"]),
         (has_body, &["408", "413", "415"]),
     ];
     given

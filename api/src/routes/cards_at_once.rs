@@ -21,6 +21,7 @@ use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::state::{AppState, WriteError};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::Fields;
+use crate::wire::reference::DIMENSION_FIELDS;
 
 /// The longest body: each card as long as one alone is likely to be. Units: bytes.
 const BULK_BODY_BYTES_MAX: usize = 512 * 1024;
@@ -99,6 +100,9 @@ fn unknown_in(
     if !view.is_assignable(request.assigned_to)? {
         unknown.push(("assigned_to", "member"));
     }
+    let dimensions = view.unknown_dimensions(&request.dimensions)?;
+    let names = DIMENSION_FIELDS.into_iter().zip(dimensions);
+    unknown.extend(names.filter(|(_, is_unknown)| *is_unknown).map(|(name, _)| (name, name)));
     Ok(unknown)
 }
 

@@ -25,7 +25,6 @@ use super::transactions::{find_transaction, sequence_of};
 use super::view::read_view;
 use crate::auth::{AccountantAccess, Caller, ReadAccess};
 use crate::error::ApiError;
-use crate::openapi::words;
 use crate::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
 use crate::request_body::read_upload;
 use crate::state::{AppState, WriteError};
@@ -49,7 +48,7 @@ pub struct ReceiptBody {
     #[schema(nullable = false)]
     filename: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, value_type = Option<words::ReceiptMediaType>)]
+    #[schema(nullable = false)]
     content_type: Option<&'static str>,
     /// Units: bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,10 +78,17 @@ impl ReceiptBody {
     }
 }
 
-/// What is known of a receipt without a file.
+/// A form with a receipt in it.
 #[derive(Debug, ToSchema)]
-pub struct LostReceipt {
-    /// Whether it was lost; only true can be set.
+pub struct ReceiptForm {
+    /// The file: PNG, JPEG or PDF, at most 10 MiB.
+    pub file: Vec<u8>,
+}
+
+/// What is to change about a receipt.
+#[derive(Debug, ToSchema)]
+pub struct ReceiptUpdate {
+    /// True: it was lost.
     #[schema(example = true)]
     pub is_lost: bool,
 }
@@ -93,8 +99,9 @@ struct Upload {
     content: Bytes,
 }
 
-/// Uploads a receipt: a PNG, JPEG or PDF of at most 10 MiB, as the body or the field `file` of a
-/// form.
+/// Hands in the receipt of a transaction; it takes the place of one that is there.
+///
+/// The body is the file, or a form with the file in the field `file`.
 #[utoipa::path(
     post,
     path = "/v1/transactions/{transaction_id}/receipt",
@@ -103,7 +110,7 @@ struct Upload {
         (Vec<u8> = "image/png"),
         (Vec<u8> = "image/jpeg"),
         (Vec<u8> = "application/pdf"),
-        (Vec<u8> = "multipart/form-data"),
+        (ReceiptForm = "multipart/form-data"),
     )),
     responses((status = 201, body = ReceiptBody)),
 )]
@@ -115,8 +122,11 @@ pub async fn upload_receipt(
 ) -> Result<(StatusCode, Json<ReceiptBody>), ApiError> {
     let id = TransactionId(id);
     let _turn = state.receipts.turn().await;
-    let Upload { filename: given, content } = read_file(request).await?;
-    let (seq, _) = find_receipt(&state, &caller, id).await?;
+    let found = find_transaction_of(&state, &caller, id).await;
+    // Also for a transaction that is not there: who is still sending would not see the answer.
+    let upload = read_file(request).await;
+    let (seq, _) = found?;
+    let Upload { filename: given, content } = upload?;
     let kind = sniff(&content).ok_or_else(ApiError::not_a_receipt)?;
     let receipt = Receipt {
         id: ReceiptId(Uuid::now_v7()),
@@ -182,7 +192,7 @@ async fn read_form(form: Bytes, boundary: String) -> Result<Upload, ApiError> {
 
 /// The sequence number of a transaction of the company, and its receipt.
 /// Errors: the company has no such transaction.
-async fn find_receipt(
+async fn find_transaction_of(
     state: &AppState,
     caller: &Caller,
     id: TransactionId,
@@ -203,7 +213,7 @@ async fn set_receipt(
     state.carry_out(AdminCommand::TagTransaction(caller.company.id, seq, changes)).await
 }
 
-/// Downloads the receipt of a transaction.
+/// Fetches the file of a receipt, as it was handed in.
 #[utoipa::path(
     get,
     path = "/v1/transactions/{transaction_id}/receipt",
@@ -219,7 +229,7 @@ pub async fn get_receipt(
     ReadAccess(caller): ReadAccess,
     PathId(id): PathId,
 ) -> Result<impl IntoResponse, ApiError> {
-    let (_, receipt) = find_receipt(&state, &caller, TransactionId(id)).await?;
+    let (_, receipt) = find_transaction_of(&state, &caller, TransactionId(id)).await?;
     let receipt = receipt.filter(|receipt| !receipt.is_lost).ok_or_else(ApiError::not_found)?;
     let (files, digest) = (state.receipts.clone(), receipt.digest);
     let content = tokio::task::spawn_blocking(move || files.read(&digest)).await;
@@ -237,12 +247,12 @@ pub async fn get_receipt(
     Ok((headers, content))
 }
 
-/// Says that the receipt of a transaction was lost.
+/// Says that a receipt was lost; one that is there is let go of.
 #[utoipa::path(
     put,
     path = "/v1/transactions/{transaction_id}/receipt",
     tag = "Transactions",
-    request_body = LostReceipt,
+    request_body = ReceiptUpdate,
     responses((status = 200, body = ReceiptBody)),
 )]
 pub async fn lose_receipt(
@@ -257,12 +267,11 @@ pub async fn lose_receipt(
         let flaw = Flaw::new("not_settable", "can only be set; upload the receipt, or delete it");
         fields.fault("is_lost", flaw);
     }
-    let (seq, known) = find_receipt(&state, &caller, id).await?;
+    let (seq, known) = find_transaction_of(&state, &caller, id).await?;
     fields.finish()?;
     let receipt = match known {
         Some(receipt) if receipt.is_lost => receipt,
-        Some(_) => return Err(ApiError::receipt_exists()),
-        None => {
+        _ => {
             let receipt = lost(&state);
             set_receipt(&state, &caller, seq, Some(receipt.clone())).await?;
             receipt
@@ -283,7 +292,7 @@ fn lost(state: &AppState) -> Receipt {
     }
 }
 
-/// Takes the receipt of a transaction away.
+/// Deletes the receipt of a transaction, lost or not.
 #[utoipa::path(
     delete,
     path = "/v1/transactions/{transaction_id}/receipt",
@@ -295,7 +304,7 @@ pub async fn delete_receipt(
     AccountantAccess(caller): AccountantAccess,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
-    let (seq, receipt) = find_receipt(&state, &caller, TransactionId(id)).await?;
+    let (seq, receipt) = find_transaction_of(&state, &caller, TransactionId(id)).await?;
     if receipt.is_none() {
         return Err(ApiError::not_found());
     }

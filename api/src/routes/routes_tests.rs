@@ -290,7 +290,9 @@ async fn a_card_has_the_shape_of_the_specification() {
             "end_time": "2026-12-31T22:59:59.000000Z",
             "scope": [5812, 3],
             "next_reset_at": "2026-03-09T07:00:00.000000Z",
-            "usage": {"spent": 0.0, "spent_today": 0.0, "daily_balance": null},
+            "usage": {"spent": 0.0, "spent_today": 0.0, "daily_balance": null, "held": 0.0,
+                "period_start": "2026-03-04T08:00:00.000000Z",
+                "period_end": "2026-03-09T07:00:00.000000Z"},
             "created_at": card["created_at"],
         },
         "description": "Team lunches",
@@ -554,7 +556,8 @@ async fn an_allowance_shows_what_is_left_and_takes_changes_in_part() {
     expected["amount"] = json!(30.0);
     expected["balance"] = json!(-0.25);
     expected["daily_limit"] = json!(50.0);
-    expected["usage"] = json!({"spent": 30.25, "spent_today": 30.25, "daily_balance": 19.75});
+    expected["usage"] = json!({"spent": 30.25, "spent_today": 30.25, "daily_balance": 19.75,
+        "held": 30.25, "period_start": "2026-03-04T08:00:00.000000Z", "period_end": null});
     assert_eq!(body, expected);
 
     let (_, body) = bench.ask("PUT", &path, json!({"reset": true})).await;

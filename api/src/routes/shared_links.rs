@@ -27,6 +27,7 @@ use crate::issuing::{RandomSource, SystemRandom};
 use crate::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphrase};
 use crate::openapi::words;
 use crate::state::{AppState, WriteError};
+use crate::wire::email::email;
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
@@ -40,8 +41,6 @@ const NAME_CHARS_MAX: usize = 100;
 const VALUE_CHARS_MAX: usize = 200;
 /// The most characters a message to the recipient has.
 const MESSAGE_CHARS_MAX: usize = 1_000;
-/// The longest e-mail address. Source: RFC 5321, 4.5.3.1.3.
-const EMAIL_CHARS_MAX: usize = 254;
 
 /// A shared link as responses show it. Source: spec "Shared link".
 #[derive(Debug, Serialize, ToSchema)]
@@ -284,20 +283,6 @@ fn parse_recipient(fields: &mut Fields<'_>) -> Option<Option<Recipient>> {
     })
 }
 
-/// An address that mail could be sent to. Who reads there, only mail can tell.
-fn email(value: &RawValue) -> Result<String, Flaw> {
-    let flaw = || Flaw::new("not_an_email", "must be an e-mail address");
-    let address = fields::text(value)?;
-    let (name, domain) = address.rsplit_once('@').ok_or_else(flaw)?;
-    let is_part = |part: &str| !part.is_empty() && !part.chars().any(is_blank_or_control);
-    let is_address = is_part(name) && !name.contains('@') && is_part(domain);
-    (is_address && address.chars().count() <= EMAIL_CHARS_MAX).then_some(address).ok_or_else(flaw)
-}
-
-fn is_blank_or_control(letter: char) -> bool {
-    letter.is_whitespace() || letter.is_control()
-}
-
 /// What a viewer has to know: absent, nothing (null or an empty list) or something.
 fn parse_passphrase(fields: &mut Fields<'_>) -> Option<Option<Vec<PassphraseField>>> {
     let mut names = HashSet::new();
@@ -438,15 +423,15 @@ mod tests {
                 &[("recipient.name", "required"), ("recipient.email", "required")],
             ),
             (
-                r#""recipient": {"name": "A\r\nBcc: b@c.d", "email": "a@b.c\r\n"}"#.into(),
+                r#""recipient": {"name": "A\r\nBcc: b@c.d", "email": "a@b.cd\r\n"}"#.into(),
                 &[("recipient.name", "control_character"), ("recipient.email", "not_an_email")],
             ),
             (
-                format!(r#""recipient": {{"name": "A", "email": "a@b.c", "message": {long}, "notify": 1}}"#),
+                format!(r#""recipient": {{"name": "A", "email": "a@b.cd", "message": {long}, "notify": 1}}"#),
                 &[("recipient.message", "too_long"), ("recipient.notify", "not_a_boolean")],
             ),
             (
-                r#""recipient": {"name": "A", "email": "a@b.c", "message": "Hi\nyou", "notify": false}"#.into(),
+                r#""recipient": {"name": "A", "email": "a@b.cd", "message": "Hi\nyou", "notify": false}"#.into(),
                 &[],
             ),
             (r#""hide_balance": "yes""#.into(), &[("hide_balance", "not_a_boolean")]),
@@ -474,7 +459,7 @@ mod tests {
                 &[],
             ),
             (
-                format!(r#""passphrase_fields": [{}]"#, vec!["{}"; 11].join(",")),
+                format!(r#""passphrase_fields": [{}]"#, ["{}"; 11].join(",")),
                 &[("passphrase_fields", "too_many")],
             ),
         ];
@@ -488,27 +473,6 @@ mod tests {
             let expected: Vec<_> =
                 expected.iter().map(|(param, code)| ((*param).to_owned(), *code)).collect();
             assert_eq!(faults_of(&json), expected, "{json}");
-        }
-    }
-
-    #[test]
-    fn email_addresses_have_two_parts_and_no_blanks() {
-        let rows = [
-            ("ada@example.com", true),
-            ("ada+cards@mail.example.co.uk", true),
-            ("m\u{fc}ller@b\u{fc}cher.example", true),
-            ("ada", false),
-            ("@example.com", false),
-            ("ada@", false),
-            ("a@b@example.com", false),
-            ("a da@example.com", false),
-            ("ada@exam\\u0000ple.com", false),
-            ("", false),
-        ];
-        for (text, expected) in rows {
-            let quoted = format!("\"{text}\"");
-            let value: &RawValue = serde_json::from_str(&quoted).unwrap();
-            assert_eq!(email(value).is_ok(), expected, "{text}");
         }
     }
 }

@@ -34,12 +34,12 @@ pub struct TransactionUpdate {
     pub label: Option<words::Reference>,
     /// Its location.
     pub location: Option<words::Reference>,
-    /// A note, may be blank.
+    /// Anything worth noting; may be blank.
     #[schema(nullable = false, max_length = 1000)]
     pub note: Option<String>,
 }
 
-/// The body of PUT /v1/transactions/:transaction_id, read.
+/// The body of PUT /v1/transactions/:transaction_id.
 fn parse_tags(fields: &mut Fields<'_>) -> TagChanges {
     TagChanges {
         dimensions: parse_dimensions(fields),
@@ -52,7 +52,7 @@ fn note(value: &RawValue) -> Result<String, Flaw> {
     fields::lines(value, NOTE_CHARS_MAX)
 }
 
-/// Tags a transaction.
+/// Tags a transaction: where it is booked, and a note.
 #[utoipa::path(
     put,
     path = "/v1/transactions/{transaction_id}",

@@ -15,14 +15,14 @@ use super::execute_requisition::{cancel_requisition, create_requisition, update_
 use super::execute_shared_link::{create_shared_link, delete_shared_link, update_shared_link};
 use super::state::ShardState;
 use crate::command::admin::{
-    AdminCommand, AllowanceChanges, CardChanges, NewCard, SettableCardState,
+    AdminCommand, AllowanceChanges, CardChanges, NewAccessToken, NewCard, SettableCardState,
 };
 use crate::command::effect::{Effect, IssuedCard};
 use crate::command::reply::Rejection;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::{BusinessDate, Interval};
 use crate::domain::card::{CardProfile, CardRecord, CardState, SuspensionReason};
-use crate::domain::credential::PackedZip;
+use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
     AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, MemberId, MemberSlot,
 };
@@ -39,18 +39,7 @@ pub(super) fn execute_admin(
         AdminCommand::CreateCompany(new) => create_company(state, moment, new, effects),
         AdminCommand::SetCompany(id, changes) => set_company(state, *id, changes, effects),
         AdminCommand::CreateMember(new) => create_member(state, moment, new, effects),
-        AdminCommand::CreateAccessToken(new) => {
-            let company = find_company(state, new.company)?;
-            effects.push(Effect::AccessToken(Box::new(AccessToken {
-                digest: new.digest,
-                id: new.id,
-                company,
-                scope: new.scope,
-                is_revoked: false,
-                created_at: moment.at,
-            })));
-            Ok(())
-        }
+        AdminCommand::CreateAccessToken(new) => create_token(state, moment, new, effects),
         AdminCommand::SetNetworkKey(digest) => {
             effects.push(Effect::NetworkKey(*digest));
             Ok(())
@@ -65,14 +54,7 @@ pub(super) fn execute_admin(
             Ok(())
         }
         AdminCommand::SetPin(company, id, pin) => {
-            let slot = find_card(state, *company, *id)?;
-            if state.card(slot).usage.state == CardState::Terminated {
-                return Err(Rejection::CardTerminated);
-            }
-            effects.push(Effect::CardPin(slot, *pin));
-            let usage = CardUsage { pin_failures: 0, ..state.card(slot).usage };
-            push_usage_if_changed(state, slot, usage, effects);
-            Ok(())
+            set_pin(state, find_card(state, *company, *id)?, *pin, effects)
         }
         AdminCommand::UpdateAllowance(company, id, changes) => {
             let slot = find_allowance(state, *company, *id)?;
@@ -109,6 +91,40 @@ pub(super) fn execute_admin(
             tag_transaction(state, *company, *seq, changes, effects)
         }
     }
+}
+
+fn create_token(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewAccessToken,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, new.company)?;
+    effects.push(Effect::AccessToken(Box::new(AccessToken {
+        digest: new.digest,
+        id: new.id,
+        company,
+        scope: new.scope,
+        is_revoked: false,
+        created_at: moment.at,
+    })));
+    Ok(())
+}
+
+/// A new PIN also clears wrong tries.
+fn set_pin(
+    state: &ShardState,
+    slot: CardSlot,
+    pin: PinVerifier,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    if state.card(slot).usage.state == CardState::Terminated {
+        return Err(Rejection::CardTerminated);
+    }
+    effects.push(Effect::CardPin(slot, pin));
+    let usage = CardUsage { pin_failures: 0, ..state.card(slot).usage };
+    push_usage_if_changed(state, slot, usage, effects);
+    Ok(())
 }
 
 pub(super) fn find_company(state: &ShardState, id: CompanyId) -> Result<CompanySlot, Rejection> {

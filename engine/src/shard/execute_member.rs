@@ -7,6 +7,7 @@ use super::execute::Moment;
 use super::execute_admin::{find_company, replace, terminate_card};
 use super::execute_dimension::{change_dimensions, check_dimensions};
 use super::execute_requisition::deny_pending;
+use super::execute_shared_link::gone;
 use super::state::ShardState;
 use crate::command::admin::{MemberChanges, NewMember};
 use crate::command::effect::Effect;
@@ -14,7 +15,6 @@ use crate::command::record::append_record;
 use crate::command::reply::Rejection;
 use crate::domain::ids::{CompanyId, CompanySlot, MemberId, MemberSlot};
 use crate::domain::member::{Member, MemberRole, MemberState};
-use crate::domain::shared_link::SharedLink;
 use crate::limits;
 
 pub(super) fn create_member(
@@ -130,8 +130,7 @@ fn leave(state: &ShardState, member: &Member, effects: &mut Vec<Effect>) {
 fn unshare_with(state: &ShardState, member: &Member, effects: &mut Vec<Effect>) {
     for slot in state.organization.links_sent_to(member.company, &member.email) {
         let known = &state.organization.links[slot.index()];
-        let gone = SharedLink { is_deleted: true, sealed_passphrase: None, ..known.clone() };
-        effects.push(Effect::SharedLink(Box::new(gone)));
+        effects.push(Effect::SharedLink(Box::new(gone(known))));
     }
 }
 

@@ -346,7 +346,7 @@ fn cards_and_transactions_take_live_dimensions_of_their_company_and_kind() {
         assert_eq!(books.change(AdminCommand::IssueCard(card)), expected, "{dimensions:?}");
     }
     let note = TagChanges { note: Some("lunch".to_owned()), ..TagChanges::default() };
-    assert_eq!(books.tag(2, note.clone()), Err(Rejection::TransactionNotFound));
+    assert_eq!(books.tag(1_000, note.clone()), Err(Rejection::TransactionNotFound));
     books.tag(1, note.clone()).unwrap();
     let expected = Effect::TransactionTags(TransactionSeq(1), Box::new(note));
     assert_eq!(books.last_record().effects, [expected]);

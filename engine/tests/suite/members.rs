@@ -338,7 +338,7 @@ fn a_member_with_all_that_one_may_have_still_leaves() {
 #[test]
 fn what_does_not_fit_a_record_is_refused_and_changes_nothing() {
     let mut office = Office::open();
-    for slot in 0..6_000 {
+    for slot in 0..20_000 {
         let link = shared_link(slot, "bob@example.com", 100);
         office.driver.state.apply(&Effect::SharedLink(Box::new(link)));
     }

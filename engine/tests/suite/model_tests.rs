@@ -293,7 +293,13 @@ fn the_shard_answers_as_the_model_does() {
                 answers.iter().filter(|entry| entry.0.starts_with(&prefix)).map(|e| e.1).sum();
             assert!(count > 0, "no authorization was answered {code}");
         }
-        let kinds = ["authorization 1000 NotPending", "transfer Returned", "transfer Declined"];
+        let kinds = [
+            "authorization 1000 NotPending",
+            "transfer Returned",
+            "transfer Declined",
+            "Rejected(LastAdministrator)",
+            "Rejected(RequisitionDecided)",
+        ];
         for kind in kinds {
             assert!(answers.contains_key(kind), "nothing was answered {kind}");
         }
