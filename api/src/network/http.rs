@@ -216,7 +216,9 @@ fn json_response(body: String) -> Response {
     path = "/network/v1/batch",
     tag = "Purchases",
     request_body(
-        content = Vec<shapes::BatchItem>,
+        content = Vec<serde_json::Value>,
+        description = "The body of each request, with its operation as `type`: `authorization`, \
+            `advice`, `reversal`, `presentment`, `refund`, `increment` or `transfer`.",
         example = json!([{"type": "authorization", "card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5}]),
     ),
     responses((status = 200, body = Vec<Object>)),

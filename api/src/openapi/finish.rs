@@ -96,6 +96,7 @@ pub(super) fn finish(plain: OpenApi, door: Door, urls: &Urls) -> Value {
     drop_unserved(&mut document, door);
     rename_schemas(&mut document);
     name_formats(&mut document);
+    open_alternatives(&mut document);
     add_components(&mut document, door);
     let from_requests = reachable_from_requests(&document);
     require_present_keys(&mut document, &from_requests);
@@ -175,6 +176,16 @@ fn rename_schemas(document: &mut Value) {
     });
 }
 
+/// Alternatives are told apart by reading them, not by excluding each other: a whole amount is a
+/// count too, and unknown keys are ignored.
+fn open_alternatives(document: &mut Value) {
+    each_object_mut(document, &mut |object| {
+        if let Some(alternatives) = object.remove("oneOf") {
+            object.insert("anyOf".into(), alternatives);
+        }
+    });
+}
+
 /// Visits every object within a value, the outer before the inner.
 fn each_object_mut(value: &mut Value, visit: &mut dyn FnMut(&mut Map<String, Value>)) {
     let mut waiting = vec![value];
@@ -204,6 +215,12 @@ fn name_formats(document: &mut Value) {
             // An absent parameter is absent; null is a text as any other.
             drop_null(schema);
             if object.get("in").is_some_and(|place| place == "query") {
+                // Whole numbers of any length are read, those that are too large as the largest.
+                if let Some(Value::Object(schema)) = object.get_mut("schema")
+                    && schema.get("type").is_some_and(|kind| kind == "integer")
+                {
+                    schema.remove("format");
+                }
                 object.insert("allowEmptyValue".into(), json!(true));
             }
         }

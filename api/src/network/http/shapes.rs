@@ -293,20 +293,6 @@ pub(super) struct TransferRequest {
     time: Option<String>,
 }
 
-/// A request in a batch: the body of its operation, and which one that is.
-#[derive(ToSchema)]
-pub(super) struct BatchItem {
-    /// The operation.
-    #[schema(schema_with = operations)]
-    r#type: String,
-}
-
-fn operations() -> RefOr<Schema> {
-    let words =
-        ["authorization", "advice", "reversal", "presentment", "refund", "increment", "transfer"];
-    one_of("The operation.", words)
-}
-
 /// Turns a manual clock: to `now`, or on by `advance`.
 #[derive(ToSchema)]
 pub(super) struct ClockRequest {
