@@ -66,7 +66,8 @@ impl Answer {
     /// A JSON object with the list of these.
     pub(super) fn of_results(results: &[Self]) -> Self {
         let bodies: Vec<_> = results.iter().map(|result| &*result.body).collect();
-        let body = [b"{\"results\":[", bodies.join(&b","[..]).as_slice(), b"]}"].concat();
+        let list = bodies.join(&b","[..]);
+        let body = [&b"{\"results\":["[..], &list, b"]}"].concat();
         Self { body: body.into(), ..Self::without_content(200) }
     }
 
