@@ -68,7 +68,8 @@ impl IdempotencyKeys {
     /// Keyed, since a body may hold a PIN, which a bare hash would not hide.
     pub(super) fn request_hash(&self, method: &Method, uri: &Uri, body: &[u8]) -> [u8; 32] {
         let path = uri.path_and_query().map_or("", |path| path.as_str());
-        let lengths = [method.as_str().len(), path.len()].map(|length| (length as u64).to_le_bytes());
+        let lengths =
+            [method.as_str().len(), path.len()].map(|length| (length as u64).to_le_bytes());
         let head = [method.as_str().as_bytes(), path.as_bytes()];
         self.hash(&[b"request", &lengths[0], &lengths[1], head[0], head[1], body])
     }
@@ -100,7 +101,6 @@ impl IdempotencyKeys {
         self.seal.decrypt(&Nonce::from(*nonce), payload).ok()
     }
 }
-
 
 #[cfg(test)]
 mod tests {

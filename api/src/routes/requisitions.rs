@@ -492,7 +492,8 @@ pub async fn update_requisition(
 ) -> Result<Json<RequisitionBody>, ApiError> {
     let id = RequisitionId(id);
     let mut fields = body.fields()?;
-    let request = UpdateRequisitionRequest::parse(&mut fields, caller.company.currency, state.now());
+    let request =
+        UpdateRequisitionRequest::parse(&mut fields, caller.company.currency, state.now());
     let (known, unknown) = read_view(&state, &caller, |view| {
         let known = view.snapshot.requisition_by_id(view.company.slot, id)?;
         Ok((known, request.check(view)?))

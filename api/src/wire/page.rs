@@ -103,7 +103,8 @@ pub fn envelope<T>(
     Listing {
         count,
         next: has_next.then(|| link(end)),
-        previous: (page.offset > 0 && page.limit > 0).then(|| link(page.offset.saturating_sub(page.limit))),
+        previous: (page.offset > 0 && page.limit > 0)
+            .then(|| link(page.offset.saturating_sub(page.limit))),
         results,
     }
 }

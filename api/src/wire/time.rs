@@ -113,7 +113,16 @@ mod tests {
     #[test]
     fn dates_are_four_two_two() {
         assert_eq!(parse_date("2028-02-29").map(render_date).as_deref(), Some("2028-02-29"));
-        for text in ["2026-02-29", "2026-2-1", "26-02-01", "2026-02-01T", "", "2026- 1- 1", " 026-01-01", "+999-01-01"] {
+        for text in [
+            "2026-02-29",
+            "2026-2-1",
+            "26-02-01",
+            "2026-02-01T",
+            "",
+            "2026- 1- 1",
+            " 026-01-01",
+            "+999-01-01",
+        ] {
             assert_eq!(parse_date(text), None, "{text}");
         }
     }

@@ -44,11 +44,7 @@ pub struct TransactionFilter {
 impl Snapshot {
     /// What the purchases of a card hold; those that were settled in part do, too.
     /// Cost: O(transactions of the card).
-    pub fn held_by_card(
-        &self,
-        company: CompanySlot,
-        card: CardSlot,
-    ) -> Result<Minor, StoreError> {
+    pub fn held_by_card(&self, company: CompanySlot, card: CardSlot) -> Result<Minor, StoreError> {
         let states = [TransactionState::Pending, TransactionState::Completed];
         let classes = TransactionClasses::in_states(&states);
         let filter =
