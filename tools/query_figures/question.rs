@@ -2,7 +2,9 @@
 
 use cardswitch_benches::program::Random;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
+#[cfg(test)]
+use cardswitch_engine::domain::transaction::TransactionKind;
+use cardswitch_engine::domain::transaction::TransactionState;
 
 use crate::history::{History, Row};
 
@@ -156,14 +158,9 @@ impl Question {
             Filter::Dimension(kind, number) => row.dimensions[kind] == Some(number),
             Filter::State(state) => row.state == state,
             Filter::WithoutDeclines => row.state != TransactionState::Declined,
-            Filter::WithoutVerifications => !is_verification(row.kind),
+            Filter::WithoutVerifications => row.kind != TransactionKind::Verification,
         };
         let within = self.time.is_none_or(|(from, to)| row.at >= from && row.at < to);
         fits && within && row.company == 0
     }
-}
-
-/// Whether a kind is a verification.
-pub(crate) fn is_verification(kind: TransactionKind) -> bool {
-    kind == TransactionKind::Verification
 }
