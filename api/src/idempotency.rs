@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode};
@@ -51,7 +51,7 @@ use self::in_flight::{InFlight, UnderWay};
 use self::kept::{Answer, IDEMPOTENT_REPLAYED};
 pub use self::keys::IdempotencyKeys;
 use self::shown::Shown;
-use crate::auth::Caller;
+use crate::auth::{Caller, find_caller};
 use crate::error::ApiError;
 use crate::request_body::read_body;
 use crate::request_id::answer_of;
@@ -88,12 +88,12 @@ struct Asked {
 }
 
 async fn take(State(desk): State<Desk>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     if !takes_key(&parts.method) || !parts.headers.contains_key(IDEMPOTENCY_KEY) {
         return next.run(Request::from_parts(parts, body)).await;
     }
-    // Without an access token there is nobody whose key it could be; the handler says so.
-    let Ok(caller) = Caller::from_request_parts(&mut parts, &desk.state).await else {
+    // Without an access token there is nobody whose key it could be; who checks access says so.
+    let Ok(caller) = find_caller(&parts.headers, &desk.state) else {
         return next.run(Request::from_parts(parts, body)).await;
     };
     let answered = desk.take(&caller, parts, body, next).await;

@@ -25,6 +25,7 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::*;
+use crate::auth::check_access;
 use crate::issuing::CardNumbers;
 use crate::receipts::ReceiptFiles;
 use crate::router;
@@ -324,7 +325,9 @@ async fn change_without_answer(
 /// Answers as a request's handler does, but keeps nothing of the answer: as if the process died.
 async fn answer_unkept(bench: &Bench, request: Request) -> Told {
     let (claim, request) = claim_of(bench, request).await;
-    let handlers = router::finish(router::v1_routes().with_state(bench.state.clone()));
+    let checked = middleware::from_fn_with_state(bench.state.clone(), check_access);
+    let handlers = router::v1_routes().route_layer(checked).with_state(bench.state.clone());
+    let handlers = router::finish(handlers);
     CLAIM.scope(claim, told(&handlers, request)).await
 }
 

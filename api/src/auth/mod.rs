@@ -79,7 +79,7 @@ fn not_served(parts: &Parts) -> Response {
 
 /// The holder of the token in these headers.
 /// Errors: there is none, or it opens nothing; the tables cannot be read.
-fn find_caller(headers: &HeaderMap, state: &AppState) -> Result<Caller, ApiError> {
+pub(crate) fn find_caller(headers: &HeaderMap, state: &AppState) -> Result<Caller, ApiError> {
     let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token = header.and_then(token_of).ok_or_else(ApiError::unauthorized)?;
     let digest = token_digest(token);
