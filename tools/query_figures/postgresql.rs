@@ -64,7 +64,7 @@ impl Postgresql {
         let server = Server::start()?;
         let client = runtime.block_on(server.connect_in_time())?;
         let statements = RefCell::default();
-        let own = Self { client, statements, runtime, server: server };
+        let own = Self { client, statements, runtime, server };
         own.execute(SCHEMA)?;
         own.copy(history)?;
         own.execute(INDEXES)?;

@@ -40,18 +40,19 @@ pub async fn check_access(State(state): State<AppState>, request: Request, next:
             parts.extensions.insert(caller);
             next.run(Request::from_parts(parts, body)).await
         }
-        Err(refusal) => refusal,
+        Err(refusal) => *refusal,
     }
 }
 
 /// Who asks, where they may.
 /// Errors: the answer to somebody who may not, or to what nobody may.
-fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Response> {
-    let needed = needed_for(parts).ok_or_else(|| not_served(parts))?;
-    let caller = find_caller(&parts.headers, state).map_err(IntoResponse::into_response)?;
+fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Response>> {
+    let refused = |error: ApiError| Box::new(error.into_response());
+    let needed = needed_for(parts).ok_or_else(|| Box::new(not_served(parts)))?;
+    let caller = find_caller(&parts.headers, state).map_err(refused)?;
     match needed.scopes() {
         [first, ..] if !needed.is_met_by(caller.scope) => {
-            Err(ApiError::scope_too_small(first).into_response())
+            Err(refused(ApiError::scope_too_small(first)))
         }
         _ => Ok(caller),
     }

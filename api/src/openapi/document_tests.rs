@@ -19,8 +19,8 @@ async fn every_row_of_the_table_is_served() {
     let world = World::new().await;
     for row in TABLE {
         let path = with_ids(row.path);
-        let nobody = world.ask(Side::Own, "", row.method, &path, None).await;
-        let admin = world.ask(Side::Own, "admin", row.method, &path, None).await;
+        let nobody = world.ask((Side::Own, ""), row.method, &path, None).await;
+        let admin = world.ask((Side::Own, "admin"), row.method, &path, None).await;
         let is_served = nobody.status == 401 && admin.status != 405;
         let operation = format!("{} {}", row.method, row.path);
         assert!(is_served, "{operation}: {nobody:?} {admin:?}");
@@ -108,7 +108,7 @@ async fn documents_and_pages_are_served_to_anybody_and_load_nothing_from_elsewhe
         ("/docs/reference.css", "text/css"),
     ];
     for (path, content_type) in rows {
-        let answer = world.ask(Side::Own, "", "GET", path, None).await;
+        let answer = world.ask((Side::Own, ""), "GET", path, None).await;
         assert_eq!((answer.status, answer.headers["content-type"].as_str()), (200, content_type));
         if content_type == "application/json" {
             assert_eq!(answer.json()["openapi"], "3.1.0", "{path}");
@@ -120,7 +120,7 @@ async fn documents_and_pages_are_served_to_anybody_and_load_nothing_from_elsewhe
             }
         }
     }
-    let page = world.ask(Side::Own, "", "GET", "/docs", None).await.body;
+    let page = world.ask((Side::Own, ""), "GET", "/docs", None).await.body;
     for operation in world.operations() {
         let id = operation.value["operationId"].as_str().unwrap();
         assert!(page.contains(&format!("<section id=\"{id}\">")), "{id} is in the reference");

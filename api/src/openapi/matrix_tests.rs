@@ -19,7 +19,7 @@ async fn ask(world: &World, scope: &str, operation: &Operation, ids: &Ids) -> An
     }
     let empty = json!({});
     let body = operation.body_schema().map(|_| &empty);
-    world.ask(Side::Own, scope, &operation.method, &operation.at(ids), body).await
+    world.ask((Side::Own, scope), &operation.method, &operation.at(ids), body).await
 }
 
 /// The ids with one of them, or all, taken from elsewhere.
@@ -90,7 +90,7 @@ async fn a_filter_by_what_is_anothers_finds_nothing() {
             let Some(id) = foreign.get(super::world::id_name(name)) else { continue };
             let list = async |id: &str| {
                 let path = format!("{}?{name}={id}", operation.path);
-                world.ask(Side::Own, "admin", "GET", &path, None).await.json()
+                world.ask((Side::Own, "admin"), "GET", &path, None).await.json()
             };
             for id in [id.as_str(), UNKNOWN[0]] {
                 let listed = list(id).await;
@@ -115,7 +115,7 @@ async fn methods_without_a_row_are_405_and_told_which_there_are() {
                 continue;
             }
             let path = operation.at(&own);
-            let told = world.ask(Side::Own, "admin", method, &path, None).await;
+            let told = world.ask((Side::Own, "admin"), method, &path, None).await;
             assert_eq!(told.status, 405, "{method} {path}: {told:?}");
             assert_eq!(told.json()["detail"]["code"], "method_not_allowed");
             let mut allowed: Vec<_> = told.headers["allow"].split(',').collect();
@@ -134,8 +134,8 @@ async fn the_head_is_that_of_the_answer() {
     let own = world.make_objects(Side::Own).await;
     for operation in world.operations().iter().filter(|operation| operation.method == "GET") {
         let path = operation.at(&own);
-        let whole = world.ask(Side::Own, "admin", "GET", &path, None).await;
-        let head = world.ask(Side::Own, "admin", "HEAD", &path, None).await;
+        let whole = world.ask((Side::Own, "admin"), "GET", &path, None).await;
+        let head = world.ask((Side::Own, "admin"), "HEAD", &path, None).await;
         assert_eq!((head.status, head.body.as_str()), (whole.status, ""), "{path}");
         assert_eq!(head.headers.get("content-type"), whole.headers.get("content-type"), "{path}");
     }

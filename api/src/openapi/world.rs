@@ -150,8 +150,7 @@ impl World {
     /// Asks with the token of a scope; `""` asks without a token.
     pub(super) async fn ask(
         &self,
-        side: Side,
-        scope: &str,
+        (side, scope): (Side, &str),
         method: &str,
         path: &str,
         body: Option<&Value>,
@@ -190,7 +189,7 @@ impl World {
         for plural in MADE {
             let Some(operation) = self.find("POST", &format!("/v1/{plural}")) else { continue };
             let body = self.example_with(&operation, &ids);
-            let made = self.ask(side, "admin", "POST", &operation.path, Some(&body)).await;
+            let made = self.ask((side, "admin"), "POST", &operation.path, Some(&body)).await;
             assert_eq!(made.status, 201, "{plural} {body:#}: {}", made.body);
             let made = made.json();
             ids.insert(singular_id(plural), text(&made["id"]));
@@ -204,7 +203,7 @@ impl World {
 
     /// What a company has from the start.
     async fn find_objects(&self, side: Side) -> Ids {
-        let get = async |path: &str| self.ask(side, "admin", "GET", path, None).await.json();
+        let get = async |path: &str| self.ask((side, "admin"), "GET", path, None).await.json();
         let account = text(&get("/v1/accounts").await["results"][0]["id"]);
         let lines = get(&format!("/v1/accounts/{account}/statement-lines")).await;
         let line = &lines["results"][0];
@@ -270,7 +269,7 @@ impl World {
         for operation in self.operations() {
             if operation.method == "GET" && operation.ids().is_empty() {
                 let path = format!("{}?limit=1000", operation.path);
-                let answer = self.ask(side, "admin", "GET", &path, None).await;
+                let answer = self.ask((side, "admin"), "GET", &path, None).await;
                 assert_eq!(answer.status, 200, "{path}: {}", answer.body);
                 shown.insert(operation.path, answer.body);
             }
