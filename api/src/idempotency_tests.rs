@@ -438,7 +438,10 @@ async fn several_that_were_made_are_shown_in_one_list() {
         content: KeyedContent::Object { path: format!("results:{}", paths.join(",")) },
     };
     let command = Command::Keyed(Box::new(KeyedCommand { claim, change: None }));
-    assert!(matches!(bench.state.switch.ask(command.into()).await, Ok(Reply::Done(_))));
+    let Ok(Reply::Done(seq)) = bench.state.switch.ask(command.into()).await else {
+        unreachable!("the key is free")
+    };
+    assert!(bench.state.switch.visible(seq).await);
     let shown = told(&bench.routes, ask()).await;
     let expected = format!("{{\"results\":[{}]}}", bodies.join(","));
     assert_eq!((shown.status, shown.is_replayed, shown.body), (201, true, expected));
