@@ -93,14 +93,14 @@ fn a_key_is_forgotten_after_a_day_of_the_switch() {
     let switch = installation.serve_with(&["--clock", "manual"]);
     let (api, network) = (switch.api(), switch.network_api());
     let advance = |span: &str| network.post("/network/v1/clock", &json!({"advance": span}));
-    let first = send(&api, "POST", "/v1/cards", "daily", &card("daily"));
+    let first = send(&api, "POST", "/v1/cards", "daily", &card("tomorrow-again"));
     first.expect(201);
     advance("1439m").expect(200);
-    assert_repeats(&send(&api, "POST", "/v1/cards", "daily", &card("daily")), &first);
+    assert_repeats(&send(&api, "POST", "/v1/cards", "daily", &card("tomorrow-again")), &first);
     advance("2m").expect(200);
-    let second = send(&api, "POST", "/v1/cards", "daily", &card("daily"));
+    let second = send(&api, "POST", "/v1/cards", "daily", &card("tomorrow-again"));
     assert!(second.status == 201 && !is_replayed(&second), "{second:?}");
-    assert_eq!(cards_named(&api, "daily"), 2);
+    assert_eq!(cards_named(&api, "tomorrow-again"), 2);
     switch.stop();
     installation.verify_ok();
 }

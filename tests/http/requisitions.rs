@@ -198,10 +198,15 @@ fn pending_ones_change_and_only_they_can_be_taken_back() {
 
 #[test]
 fn a_requisition_that_ended_needs_a_later_end_to_be_approved() {
-    let (_installation, switch, member) = stage(856);
+    let installation = Installation::init(60, 856);
+    let switch = installation.serve_with(&["--clock", "manual"]);
     let api = switch.api();
-    let path = path_of(&ask(&api, &member, 5.0));
-    api.put(&path, &json!({"end_time": "2001-01-01T00:00:00Z"})).expect(200);
+    let path = path_of(&ask(&api, &create_member(&api), 5.0));
+    let past = api.put(&path, &json!({"end_time": "2001-01-01T00:00:00Z"})).expect_error(400);
+    assert_eq!((&past["param"], &past["code"]), (&json!("end_time"), &json!("past")));
+    api.put(&path, &json!({"end_time": "2100-01-01T00:00:00Z"})).expect(200);
+    let clock = json!({"now": "2100-01-01T00:00:01Z"});
+    switch.network_api().post("/network/v1/clock", &clock).expect(200);
     let yes = json!({"status": "approved"});
     let cards = api.get("/v1/cards").expect(200)["count"].clone();
     assert_eq!(api.put(&path, &yes).expect_error(409)["code"], "requisition_ended");
