@@ -2,8 +2,8 @@
 //!
 //! A whole switch on a prepared directory: one card, a page of cards, a page of transactions (of
 //! the company, and of one card), a change of a card or an allowance and a new card, which are
-//! answered when they are durable and visible. Beside each, hyper alone answering with a text of the same length over as many
-//! connections.
+//! answered when they are durable and visible. Beside each, hyper alone answering with a text of the
+//! same length over as many connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -42,8 +42,6 @@ pub(super) struct Organization {
     pub(super) requisition_by_id: HashMap<RequisitionId, RequisitionSlot>,
     /// Those that are pending, by who asks.
     pending_requisitions: BTreeSet<(MemberSlot, RequisitionSlot)>,
-    /// The newest approved one that a card fulfils.
-    pub(super) requisition_of_card: BTreeMap<CardSlot, RequisitionSlot>,
     pub(super) sso: BTreeMap<CompanySlot, SingleSignOn>,
     pub(super) keyed_answers: KeyedAnswers,
 }
@@ -98,11 +96,6 @@ impl Organization {
             self.pending_requisitions.insert(key);
         } else {
             self.pending_requisitions.remove(&key);
-        }
-        let is_approved = requisition.status == RequisitionStatus::Approved;
-        if let Some(card) = requisition.card.filter(|_| is_approved) {
-            let newest = self.requisition_of_card.entry(card).or_insert(requisition.slot);
-            *newest = requisition.slot.max(*newest);
         }
         put_at(&mut self.requisitions, requisition.slot.index(), requisition.clone());
     }
