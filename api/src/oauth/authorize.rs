@@ -176,8 +176,7 @@ impl Asked {
 
     /// Everything that can be told at the app's address.
     fn check_rest(&self, app: &App) -> Result<(AccessScope, Option<String>), Flawed> {
-        let once =
-            ["response_type", "scope", "state", "code_challenge", "code_challenge_method"];
+        let once = ["response_type", "scope", "state", "code_challenge", "code_challenge_method"];
         if once.iter().any(|name| self.is_repeated(name)) {
             return Err(("invalid_request", "A parameter came more than once"));
         }
@@ -300,9 +299,8 @@ pub(super) fn find_grantable(
     scope: AccessScope,
     memberships: &[(Company, Member)],
 ) -> Result<Vec<(Company, Member)>, Refusal> {
-    let in_state = |state: CompanyState| {
-        memberships.iter().filter(move |(company, _)| company.state == state)
-    };
+    let in_state =
+        |state: CompanyState| memberships.iter().filter(move |(company, _)| company.state == state);
     let may = |(_, member): &&(Company, Member)| scope::may_give(member.role, scope);
     let grantable: Vec<_> = in_state(CompanyState::Active).filter(may).cloned().collect();
     if !grantable.is_empty() {

@@ -176,9 +176,13 @@ fn answers_go_behind_what_the_address_has() {
         plain.granted("c0de"),
         format!("{REDIRECT}?code=c0de&state=a%26code%3Dx%23%22%3Cb%3E")
     );
-    let with_query = asked("response_type=code&redirect_uri=https://app.example.com/back?tenant%3D7");
+    let with_query =
+        asked("response_type=code&redirect_uri=https://app.example.com/back?tenant%3D7");
     assert_eq!(with_query.granted("c0de"), format!("{WITH_QUERY}&code=c0de"));
-    assert_eq!(with_parameters("https://a.example/?", &[("code", "1")]), "https://a.example/?code=1");
+    assert_eq!(
+        with_parameters("https://a.example/?", &[("code", "1")]),
+        "https://a.example/?code=1"
+    );
     let descriptions = [
         (Refusal::Declined, "The+request+was+declined"),
         (Refusal::NoAccount, "No+account"),
@@ -186,9 +190,7 @@ fn answers_go_behind_what_the_address_has() {
         (Refusal::NotAllowed, "The+member+may+not+authorize+this+request"),
     ];
     for (refusal, description) in descriptions {
-        let expected = format!(
-            "{WITH_QUERY}&error=access_denied&error_description={description}"
-        );
+        let expected = format!("{WITH_QUERY}&error=access_denied&error_description={description}");
         assert_eq!(with_query.refused(refusal), expected);
     }
 }

@@ -18,10 +18,10 @@ use cardswitch_engine::domain::ids::UserId;
 use cardswitch_engine::domain::member::AccessScope;
 use serde::Serialize;
 
+use super::address_of;
 use super::parameters::Parameters;
 use super::password_grant;
 use super::reply::{ChallengeBody, TokenBody, reply};
-use super::address_of;
 use crate::auth::second_factor::{self, Answered, PendingToken, Purpose};
 use crate::auth::{find_caller, token_in};
 use crate::error::ApiError;

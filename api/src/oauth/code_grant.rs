@@ -15,7 +15,6 @@ use cardswitch_engine::domain::ticket::{AuthorizationCode, Ticket, TicketState};
 
 use super::parameters::Parameters;
 use super::reply::TokenBody;
-use super::token::Asker;
 use super::{pkce, scope};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
@@ -34,26 +33,26 @@ struct Known {
 /// Errors: the code is not the app's, not proven, used, or over.
 pub(super) async fn give(
     state: &AppState,
-    asker: &Asker,
+    app: &App,
     parameters: &Parameters,
 ) -> Result<(StatusCode, TokenBody), ApiError> {
     let digest = token_digest(parameters.required("code")?);
     let redirect_uri = parameters.text("redirect_uri")?;
     let verifier = parameters.text("code_verifier")?;
-    let known = find(state, &digest)?.filter(|known| known.code.app == asker.app.slot);
+    let known = find(state, &digest)?.filter(|known| known.code.app == app.slot);
     let known = known.ok_or_else(no_good)?;
     if known.ticket.state == TicketState::Used {
         take_back(state, digest).await?;
         return Err(no_good());
     }
-    let is_right = is_allowed(&known, &asker.app)
-        && is_redirect(&known.code, redirect_uri, &asker.app)
+    let is_right = is_allowed(&known, app)
+        && is_redirect(&known.code, redirect_uri, app)
         && pkce::is_proven(known.code.code_challenge.as_deref(), verifier)
         && known.ticket.is_open(state.now());
     if !is_right {
         return Err(no_good());
     }
-    exchange(state, &known, &asker.app).await
+    exchange(state, &known, app).await
 }
 
 fn no_good() -> ApiError {

@@ -47,7 +47,8 @@ impl Parameters {
     /// Errors: it came twice, or is no text.
     pub(super) fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
         let mut found = self.0.iter().filter(|(known, _)| known == name);
-        let fault = |code, message: &str| Err(ApiError::invalid_field(name, Flaw::new(code, message)));
+        let fault =
+            |code, message: &str| Err(ApiError::invalid_field(name, Flaw::new(code, message)));
         match (found.next(), found.next()) {
             (_, Some(_)) => fault("repeated", "must come once"),
             (Some((_, Parameter::NotText)), None) => fault("not_text", "must be text"),

@@ -7,6 +7,7 @@
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
 use cardswitch_engine::command::identity::NewTokenGrant;
+use cardswitch_engine::domain::app::App;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
 use cardswitch_engine::domain::member::{AccessScope, Member};
@@ -17,7 +18,6 @@ use uuid::Uuid;
 use super::authorize::{Refusal, find_grantable};
 use super::parameters::Parameters;
 use super::reply::{ChallengeBody, TokenBody};
-use super::token::Asker;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::passwords;
 use crate::auth::second_factor::{PendingToken, Purpose};
@@ -34,7 +34,7 @@ const READ: AccessScope = AccessScope { accountant: false, admin: false, scim: f
 /// Errors: a scope is asked for; e-mail address and password are nobody's; who it is may not.
 pub(super) async fn give(
     state: &AppState,
-    asker: &Asker,
+    app: &App,
     parameters: &Parameters,
 ) -> Result<(StatusCode, TokenBody), ApiError> {
     if parameters.text("scope")?.is_some_and(|scope| !scope.trim_matches([' ', ',']).is_empty()) {
@@ -43,11 +43,10 @@ pub(super) async fn give(
     let company = parse_company(parameters)?;
     let email = parameters.required("username")?;
     let password = parameters.required("password")?;
-    let user = find_user(state, asker, email, password).await?;
+    let user = find_user(state, app, email, password).await?;
     let (company, member) = find_membership(state, &user, company)?;
     let secret = DrawnSecret::draw()?;
-    let pending =
-        PendingToken { app: asker.app.id, company: company.id, member: member.id };
+    let pending = PendingToken { app: app.id, company: company.id, member: member.id };
     let purpose = Purpose::Token(pending.clone());
     let begun = state.second_factors.begin(secret.digest, &user, purpose, state.now())?;
     if let Some(challenge) = begun {
@@ -55,7 +54,7 @@ pub(super) async fn give(
         let body = TokenBody::pending(&secret.text, challenge);
         return Ok((StatusCode::NON_AUTHORITATIVE_INFORMATION, body));
     }
-    make_token(state, secret.digest, &pending, asker.app.name.clone()).await?;
+    make_token(state, secret.digest, &pending, app.name.clone()).await?;
     Ok((StatusCode::CREATED, TokenBody::new(&secret.text, READ)))
 }
 
@@ -72,7 +71,7 @@ fn parse_company(parameters: &Parameters) -> Result<Option<CompanyId>, ApiError>
 /// Errors: there is none, in the same words and after the same time whichever of them is wrong.
 async fn find_user(
     state: &AppState,
-    asker: &Asker,
+    app: &App,
     email: &str,
     password: &str,
 ) -> Result<User, ApiError> {
@@ -82,7 +81,7 @@ async fn find_user(
     let user = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
     let hash = user.as_ref().and_then(|user| user.password_hash.clone());
     if !passwords::verify(hash, password).await? {
-        tracing::info!(app = %asker.app.id.0, "a password was wrong");
+        tracing::info!(app = %app.id.0, "a password was wrong");
         return Err(ApiError::invalid_grant("the username or the password is wrong"));
     }
     attempt.succeeded();

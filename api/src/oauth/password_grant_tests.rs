@@ -120,7 +120,11 @@ async fn questions_are_asked_until_none_is_left() {
     let mut shown = told.body["challenge"].clone();
     let expires_at = shown["expires_at"].take();
     assert!(expires_at.as_str().unwrap().starts_with("2026-03-04T20:05:00."), "{expires_at}");
-    assert_eq!(shown, { let mut plain = challenge; plain["expires_at"].take(); plain });
+    assert_eq!(shown, {
+        let mut plain = challenge;
+        plain["expires_at"].take();
+        plain
+    });
 
     let asked = world.get(&token, "/v1/oauth/token/challenge").await;
     assert_eq!((asked.status, &asked.body), (200, &told.body["challenge"]));
@@ -171,8 +175,7 @@ async fn the_fifth_wrong_answer_revokes() {
     let seed = world.give_totp("grace").await;
     let token = world.sign_in(&email_of("grace"), PASSWORD).await.token();
     for place in 1..=5 {
-        let expected =
-            if place < 5 { (403, "access_denied") } else { (401, "invalid_token") };
+        let expected = if place < 5 { (403, "access_denied") } else { (401, "invalid_token") };
         assert_eq!(world.answer(&token, "no code").await.error(), expected, "{place}");
     }
     let told = world.answer(&token, &seed.code(world.now())).await;

@@ -151,8 +151,12 @@ mod tests {
             assert_eq!(body["detail"], plain["detail"]);
             assert_eq!(body["error"], word);
             let description = body["error_description"].as_str().unwrap();
-            let is_allowed = |byte: u8| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
-            assert!(!description.is_empty() && description.bytes().all(is_allowed), "{description}");
+            let is_allowed =
+                |byte: u8| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
+            assert!(
+                !description.is_empty() && description.bytes().all(is_allowed),
+                "{description}"
+            );
         }
     }
 }

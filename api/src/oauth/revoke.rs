@@ -12,10 +12,10 @@ use cardswitch_engine::domain::app::App;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
 use serde::Serialize;
 
+use super::address_of;
 use super::client;
 use super::parameters::Parameters;
 use super::reply::reply;
-use super::address_of;
 use crate::auth::second_factor::Purpose;
 use crate::error::ApiError;
 use crate::secrets::token_digest;

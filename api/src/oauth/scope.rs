@@ -103,7 +103,8 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(parse(text), expected, "{text}");
         }
-        for text in ["none", "read", "Admin", "admin;iam", "admin+iam", "admin\tiam", "admin iam x"] {
+        for text in ["none", "read", "Admin", "admin;iam", "admin+iam", "admin\tiam", "admin iam x"]
+        {
             assert!(matches!(parse(text), Err(ScopeFault::Unknown(_))), "{text}");
         }
     }

@@ -5,16 +5,15 @@
 
 use std::net::IpAddr;
 
+use axum::RequestExt;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use axum::RequestExt;
-use cardswitch_engine::domain::app::App;
 
+use super::address_of;
 use super::parameters::Parameters;
 use super::reply::{TokenBody, reply};
 use super::{client, code_grant, password_grant};
-use super::address_of;
 use crate::error::ApiError;
 use crate::state::AppState;
 
@@ -51,12 +50,6 @@ pub(crate) struct TokenRequest {
     /// For `password`: which company, where the member has several; else the first.
     #[schema(nullable = false)]
     company_id: Option<String>,
-}
-
-/// Who asks for a token, and from where.
-pub(super) struct Asker {
-    pub(super) app: App,
-    pub(super) address: Option<IpAddr>,
 }
 
 /// Gives an access token.
@@ -98,10 +91,9 @@ async fn give_token(
     // Whoever guesses client secrets or codes is slowed by their address.
     let attempt = state.throttle.admit(None, address).await?;
     let app = client::find_client(state, headers, parameters)?;
-    let asker = Asker { app, address };
     let given = match grant_type {
-        "authorization_code" => code_grant::give(state, &asker, parameters).await,
-        "password" => password_grant::give(state, &asker, parameters).await,
+        "authorization_code" => code_grant::give(state, &app, parameters).await,
+        "password" => password_grant::give(state, &app, parameters).await,
         _ => Err(ApiError::unsupported_grant_type()),
     }?;
     attempt.succeeded();

@@ -143,8 +143,11 @@ impl World {
     }
 
     pub(super) fn user(&self, name: &str) -> User {
-        let found =
-            self.bench.state.switch.read_at_once(|snapshot| snapshot.user_by_email(&email_of(name)));
+        let found = self
+            .bench
+            .state
+            .switch
+            .read_at_once(|snapshot| snapshot.user_by_email(&email_of(name)));
         found.unwrap().unwrap()
     }
 
@@ -204,8 +207,7 @@ impl World {
     }
 
     pub(super) async fn sign_in(&self, username: &str, password: &str) -> Told {
-        let given =
-            [("grant_type", "password"), ("username", username), ("password", password)];
+        let given = [("grant_type", "password"), ("username", username), ("password", password)];
         self.post("/v1/oauth/token", &given).await
     }
 
