@@ -13,6 +13,7 @@
 //! | `message fingerprint` | 16 | SipHash-128 of network messages |
 //! | `idempotency ..` | | see `idempotency/keys` |
 //! | `link seal` | 32 | ChaCha20-Poly1305 over what opens shared links, kind and link id as associated data |
+//! | `site forms` | 64 | HMAC-SHA-256 of what a form of the site is bound to, first 128 bits |
 //! | `link lookup` | 64 | HMAC-SHA-256 of the keys in shared links, first 128 bits |
 //!
 //! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag.
@@ -52,6 +53,7 @@ pub struct Secrets {
     idempotency: IdempotencyKeys,
     link_seal: ChaCha20Poly1305,
     link_lookup: KeyedHash,
+    site_forms: KeyedHash,
 }
 
 impl fmt::Debug for Secrets {
@@ -68,6 +70,16 @@ pub enum LinkSecret {
     Key = 1,
     /// What has to be known to see the card.
     Passphrase = 2,
+}
+
+/// What a form of the site is bound to; one is never taken for the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FormBond {
+    /// A session.
+    Session = 1,
+    /// A visitor who has none.
+    Visitor = 2,
 }
 
 /// A secret could not be sealed.
@@ -106,6 +118,7 @@ impl Secrets {
             idempotency: IdempotencyKeys::derive(&source),
             link_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"link seal")).into()),
             link_lookup: KeyedHash::new(&derived(&source, b"link lookup")),
+            site_forms: KeyedHash::new(&derived(&source, b"site forms")),
         }
     }
 
@@ -163,6 +176,13 @@ impl Secrets {
     #[must_use]
     pub fn link_digest(&self, key: &[u8; 32]) -> [u8; 16] {
         self.link_lookup.half_tag(&[key])
+    }
+
+    /// What a form of the site carries to show whose it is, as text.
+    #[must_use]
+    pub fn form_tag(&self, bond: FormBond, bound_to: &[u8]) -> String {
+        let tag = self.site_forms.half_tag(&[&[bond as u8], bound_to]);
+        tag.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The card verification value of a card number: three ASCII digits, nowhere stored.

@@ -13,6 +13,8 @@ use cardswitch_engine::submission::SubmitError;
 use crate::config::Compat;
 use crate::idempotency::Claim;
 use crate::issuing::CardNumbers;
+use crate::mail::Outbox;
+use crate::network::peers::PeerNetwork;
 use crate::receipts::ReceiptFiles;
 use crate::secrets::Secrets;
 use crate::switch::Switch;
@@ -29,6 +31,8 @@ pub struct AppState {
     pub config: Arc<ApiConfig>,
     /// The files of receipts.
     pub receipts: Arc<ReceiptFiles>,
+    /// Where mail goes.
+    pub outbox: Arc<Outbox>,
 }
 
 /// Settings of the API.
@@ -42,6 +46,8 @@ pub struct ApiConfig {
     pub compat: Option<Compat>,
     /// The card network that requisitions are for.
     pub requisition_network: String,
+    /// Proxies whose word counts for where a request comes from.
+    pub trusted_proxies: Vec<PeerNetwork>,
 }
 
 /// Why a change was not made, or may not have been.

@@ -3,6 +3,7 @@
 //!
 //! A token is looked up by the SHA-256 of its text; nothing here keeps or logs the text itself.
 
+pub mod client_address;
 pub mod scopes;
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
