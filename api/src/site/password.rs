@@ -4,7 +4,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use cardswitch_engine::command::admin::{AdminCommand, UserChanges};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::identity::UserChanges;
 use cardswitch_engine::domain::user::User;
 use serde::Deserialize;
 

@@ -7,7 +7,8 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use cardswitch_engine::command::admin::{AdminCommand, NewTicket, NewTicketContent};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::identity::{NewTicket, NewTicketContent, PasswordLinkUse};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::ids::TicketId;
 use cardswitch_engine::domain::ticket::{Ticket, TicketContent};
@@ -157,8 +158,8 @@ pub(super) async fn set(
         return refused(&fault.to_string(), "");
     }
     let password_hash = hash(&form.password).await?;
-    let command = AdminCommand::UsePasswordLink { digest: link.ticket.digest, password_hash };
-    match state.carry_out(command).await {
+    let link_use = PasswordLinkUse { digest: link.ticket.digest, password_hash };
+    match state.carry_out(AdminCommand::UsePasswordLink(link_use)).await {
         Ok(()) => {}
         // Somebody was quicker.
         Err(WriteError::Rejected(Rejection::TicketSpent)) => return Ok(dead_link()),
