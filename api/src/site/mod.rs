@@ -84,3 +84,8 @@ fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
     Ok(SystemRandom.id(state.now())?)
 }
 
+
+#[cfg(test)]
+mod site_tests;
+#[cfg(test)]
+mod visitor_tests;
