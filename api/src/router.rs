@@ -17,6 +17,7 @@ use crate::compat;
 use crate::error::ApiError;
 use crate::idempotency::once_per_key;
 use crate::network::http::network_routes;
+use crate::oauth::oauth_routes;
 use crate::openapi::document_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
@@ -39,6 +40,8 @@ pub fn whole(state: AppState) -> Router {
         None => v1,
     };
     let documents = document_routes(state.urls());
+    // Apps come without access tokens, and their keys count for nothing.
+    let v1 = v1.merge(oauth_routes());
     let documents = documents.layer(map_response(secured));
     let site = site_routes(&state);
     finish(v1.merge(network_routes().merge(documents)).merge(site).with_state(state))

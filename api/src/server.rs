@@ -121,6 +121,8 @@ impl Server {
                 trusted_proxies,
             }),
             receipts: Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
+            throttle: Arc::default(),
+            second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(data, &app_url).map_err(StartError::Outbox)?),
         };
         remove_orphans(&state);

@@ -81,6 +81,8 @@ impl Bench {
                 trusted_proxies: Vec::new(),
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
+            throttle: Arc::default(),
+            second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
         };
         let scope = AccessScope { admin: true, ..AccessScope::default() };

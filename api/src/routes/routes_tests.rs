@@ -84,6 +84,8 @@ impl Bench {
                 trusted_proxies: Vec::new(),
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
+            throttle: Arc::default(),
+            second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), BASE).unwrap()),
         };
         let bench = Self { routes: router::whole(state.clone()), state, _directory: directory };
