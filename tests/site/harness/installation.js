@@ -41,6 +41,12 @@ export class Installation {
     return { email, password: PASSWORD };
   }
 
+  /** Makes somebody who has an account a member of a further company. The directory is at rest. */
+  async addMembership({ email, role, company }) {
+    const args = ['user', 'add', '--data', this.data, '--company', company, '--email', email];
+    await run([...args, '--first-name', 'Ada', '--last-name', 'Lovelace', '--role', role]);
+  }
+
   /** Adds a company and returns its id. The directory is at rest. */
   async addCompany(name) {
     const made = await runJson(['company', 'add', '--data', this.data, '--name', name, '--json']);

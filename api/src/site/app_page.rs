@@ -1,0 +1,206 @@
+//! One app: what it is, and what its owner does with it. GET and POST /apps/{id}, and POST of
+//! `secret`, `token` and `delete` below it.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
+use cardswitch_engine::command::identity::{AppChanges, NewTokenGrant};
+use cardswitch_engine::domain::app::App;
+use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
+use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::token_grant::TokenOrigin;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::app_form::{AppFields, AppForm, AppTerms, ScopeTicks};
+use super::apps::ShownOnce;
+use super::error_page::error_page;
+use super::forms::SiteForm;
+use super::frame;
+use super::local_time::local_date;
+use super::notice::{Notice, go_on};
+use super::random_key;
+use super::rights::{Acting, AppManager, may_authorize};
+use super::scope_words::{SCOPES, ScopeWords, both, grantable, has};
+use crate::error::ApiError;
+use crate::issuing::{RandomSource, SystemRandom};
+use crate::routes::input::PathId;
+use crate::secrets::token_digest;
+use crate::state::AppState;
+
+#[derive(Template)]
+#[template(path = "app.html")]
+struct AppContent<'a> {
+    csrf: String,
+    id: String,
+    name: &'a str,
+    company: &'a str,
+    registered: String,
+    form: &'a AppForm,
+    may_authorize: bool,
+    token_scopes: Vec<&'static ScopeWords>,
+}
+
+/// GET /apps/{id}.
+pub(super) async fn show_app(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    Ok(app_page(&state, &acting, &app, &AppForm::of_app(&app)))
+}
+
+fn app_page(state: &AppState, acting: &Acting, app: &App, form: &AppForm) -> Response {
+    let is_grantable = |words: &&ScopeWords| has(grantable(app.approved), words.name);
+    let content = AppContent {
+        csrf: acting.session.csrf(state),
+        id: app.id.0.to_string(),
+        name: &app.name,
+        company: &acting.company.name,
+        registered: local_date(acting.company.zone, app.created_at),
+        form,
+        may_authorize: may_authorize(&acting.member),
+        token_scopes: SCOPES.iter().filter(is_grantable).collect(),
+    };
+    frame::page(state, &app.name, Some(&acting.session), content)
+}
+
+/// An app of the company that is acted for.
+/// Errors: there is none with this id; the tables cannot be read.
+async fn get_app(state: &AppState, acting: &Acting, id: AppId) -> Result<App, ApiError> {
+    let found = state.switch.read(|snapshot| snapshot.app_by_id(id)).await?;
+    let own = found.filter(|app| app.company == acting.company.slot && !app.is_deleted);
+    own.ok_or_else(ApiError::not_found)
+}
+
+/// Changes what an app says of itself and may ask for. POST /apps/{id}.
+pub(super) async fn update_app(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+    SiteForm(fields): SiteForm<AppFields>,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    let terms = match fields.terms(app.approved) {
+        Ok(terms) => terms,
+        Err(form) => return Ok(app_page(&state, &acting, &app, &form)),
+    };
+    let AppTerms { name, website, redirect_urls, requested } = terms;
+    let changes = AppChanges {
+        name: Some(name),
+        website: Some(website),
+        redirect_urls: Some(redirect_urls),
+        requested: Some(requested),
+        ..AppChanges::default()
+    };
+    state.carry_out(AdminCommand::UpdateApp(acting.company.id, app.id, changes)).await?;
+    Ok(go_on(&state, &format!("/apps/{id}"), Notice::APP_SAVED))
+}
+
+/// Gives an app a new secret and shows it, once. POST /apps/{id}/secret.
+pub(super) async fn replace_secret(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+    _: SiteForm<IgnoredAny>,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    let secret = random_key()?;
+    let changes =
+        AppChanges { secret_digest: Some(token_digest(&secret)), ..AppChanges::default() };
+    state.carry_out(AdminCommand::UpdateApp(acting.company.id, app.id, changes)).await?;
+    let shown = ShownOnce {
+        heading: "The new secret",
+        text: "The old one opens nothing any more.",
+        shown: vec![("Client id", id.to_string()), ("Secret", secret)],
+        onward: format!("/apps/{id}"),
+    };
+    Ok(frame::page(&state, "New secret", Some(&acting.session), shown))
+}
+
+/// Makes a token of the app's own company and shows it, once. POST /apps/{id}/token.
+/// Source: spec "Authentication", rule 3.
+pub(super) async fn make_own_token(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+    SiteForm(ticks): SiteForm<ScopeTicks>,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    if !may_authorize(&acting.member) {
+        return Ok(may_not_authorize());
+    }
+    let scope = ticks.scope();
+    if both(scope, grantable(app.approved)) != scope {
+        return Ok(not_approved());
+    }
+    let text = random_key()?;
+    let grant = own_token(&state, &acting, &app, scope, &text)?;
+    state.carry_out(AdminCommand::GrantToken(Box::new(grant))).await?;
+    let shown = ShownOnce {
+        heading: &format!("A token for {}", acting.company.name),
+        text: "It opens the data of your own company, until it is revoked.",
+        shown: vec![("Access token", text)],
+        onward: format!("/apps/{id}"),
+    };
+    Ok(frame::page(&state, "New token", Some(&acting.session), shown))
+}
+
+fn own_token(
+    state: &AppState,
+    acting: &Acting,
+    app: &App,
+    scope: AccessScope,
+    text: &str,
+) -> Result<NewTokenGrant, ApiError> {
+    let token = NewAccessToken {
+        id: AccessTokenId(SystemRandom.id(state.now())?),
+        digest: token_digest(text),
+        company: acting.company.id,
+        scope,
+    };
+    Ok(NewTokenGrant {
+        token,
+        app: Some(app.id),
+        member: Some(acting.member.id),
+        origin: TokenOrigin::OwnCompany,
+        label: app.name.clone(),
+    })
+}
+
+fn may_not_authorize() -> Response {
+    let text = "Only administrators and accountants can give access to a company’s data.";
+    error_page(StatusCode::FORBIDDEN, "This is not for you", text)
+}
+
+fn not_approved() -> Response {
+    let text = "The operator of this switch has not approved that scope for the app.";
+    error_page(StatusCode::FORBIDDEN, "Not approved yet", text)
+}
+
+/// What `POST /apps/{id}/delete` takes.
+#[derive(Debug, Deserialize)]
+pub(super) struct DeleteForm {
+    #[serde(default)]
+    is_confirmed: bool,
+}
+
+/// Takes an app away, with its tokens and codes. POST /apps/{id}/delete.
+pub(super) async fn delete_app(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<DeleteForm>,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    if !form.is_confirmed {
+        let mut again = AppForm::of_app(&app);
+        again.alert = "Nothing was deleted: tick the box below to confirm.";
+        return Ok(app_page(&state, &acting, &app, &again));
+    }
+    state.carry_out(AdminCommand::DeleteApp(acting.company.id, app.id)).await?;
+    Ok(go_on(&state, "/apps", Notice::APP_DELETED))
+}

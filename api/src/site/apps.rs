@@ -1,0 +1,131 @@
+//! The apps of a company: their list, and how one is registered. GET /apps, GET and POST /apps/new.
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::identity::NewApp;
+use cardswitch_engine::domain::app::App;
+use cardswitch_engine::domain::ids::AppId;
+use chrono_tz::Tz;
+
+use super::app_form::{AppFields, AppForm, AppTerms};
+use super::forms::SiteForm;
+use super::frame;
+use super::local_time::local_date;
+use super::pager::{Pager, Part};
+use super::random_key;
+use super::rights::{Acting, AppManager};
+use super::scope_words::{SCOPES, has, names};
+use crate::error::ApiError;
+use crate::issuing::{RandomSource, SystemRandom};
+use crate::secrets::token_digest;
+use crate::state::AppState;
+
+#[derive(Template)]
+#[template(path = "apps.html")]
+struct AppsContent<'a> {
+    company: &'a str,
+    apps: Vec<AppRow>,
+    pager: Pager,
+}
+
+struct AppRow {
+    id: String,
+    name: String,
+    approved: Vec<&'static str>,
+    waiting: Vec<&'static str>,
+    registered: String,
+}
+
+impl AppRow {
+    fn new(app: App, zone: Tz) -> Self {
+        let is_waiting = |name: &str| has(app.requested, name) && !has(app.approved, name);
+        let waiting = SCOPES.iter().filter(|words| words.needs_approval && is_waiting(words.name));
+        Self {
+            id: app.id.0.to_string(),
+            approved: names(app.approved),
+            waiting: waiting.map(|words| words.name).collect(),
+            registered: local_date(zone, app.created_at),
+            name: app.name,
+        }
+    }
+}
+
+/// GET /apps.
+pub(super) async fn list_apps(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    Query(part): Query<Part>,
+) -> Result<Response, ApiError> {
+    let company = &acting.company;
+    let listed = state.switch.read(|snapshot| snapshot.apps(company.slot, &part.page())).await?;
+    let pager = Pager::new(part, listed.rows.len(), listed.count, "/apps", &[]);
+    let apps = listed.rows.into_iter().map(|app| AppRow::new(app, company.zone)).collect();
+    let content = AppsContent { company: &company.name, apps, pager };
+    Ok(frame::page(&state, "Apps", Some(&acting.session), content))
+}
+
+#[derive(Template)]
+#[template(path = "app_new.html")]
+struct NewAppContent<'a> {
+    csrf: String,
+    company: &'a str,
+    form: &'a AppForm,
+}
+
+/// GET /apps/new.
+pub(super) async fn ask_for_app(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+) -> Response {
+    new_app_page(&state, &acting, &AppForm::blank())
+}
+
+fn new_app_page(state: &AppState, acting: &Acting, form: &AppForm) -> Response {
+    let csrf = acting.session.csrf(state);
+    let content = NewAppContent { csrf, company: &acting.company.name, form };
+    frame::page(state, "Register an app", Some(&acting.session), content)
+}
+
+/// Registers an app and shows its secret, once. POST /apps/new.
+pub(super) async fn register_app(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    SiteForm(fields): SiteForm<AppFields>,
+) -> Result<Response, ApiError> {
+    let terms = match fields.terms(Default::default()) {
+        Ok(terms) => terms,
+        Err(form) => return Ok(new_app_page(&state, &acting, &form)),
+    };
+    let AppTerms { name, website, redirect_urls, requested } = terms;
+    let id = AppId(SystemRandom.id(state.now())?);
+    let secret = random_key()?;
+    let company = acting.company.id;
+    let secret_digest = token_digest(&secret);
+    let heading = format!("{name} is registered");
+    let new = NewApp { id, company, name, website, secret_digest, redirect_urls, requested };
+    state.carry_out(AdminCommand::CreateApp(new)).await?;
+    let shown = ShownOnce {
+        heading: &heading,
+        text: "The app shows both when it exchanges codes for tokens.",
+        shown: vec![("Client id", id.0.to_string()), ("Secret", secret)],
+        onward: format!("/apps/{}", id.0),
+    };
+    Ok(frame::page(&state, "Registered", Some(&acting.session), shown))
+}
+
+/// A page that shows what is kept as a hash only. It is the answer to the form itself: to be shown
+/// by another request, the secret would have to be kept until then.
+#[derive(Template)]
+#[template(path = "shown_once.html")]
+pub(super) struct ShownOnce<'a> {
+    /// What was done.
+    pub heading: &'a str,
+    /// What it is for.
+    pub text: &'a str,
+    /// What is shown, with its names.
+    pub shown: Vec<(&'static str, String)>,
+    /// Where to go on.
+    pub onward: String,
+}
