@@ -6,8 +6,9 @@ use cardswitch_engine::domain::member::AccessScope;
 use serde::Deserialize;
 use url::Url;
 
-use super::scope_words::{SCOPES, ScopeWords, has, scope_of};
-use crate::wire::redirect_url::parse_redirect_urls;
+use super::scope_words::{SCOPES, ScopeWords, has};
+use crate::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
+use crate::oauth::scope::{self, ScopeFault};
 
 /// The most characters a name has.
 const NAME_CHARS_MAX: usize = 100;
@@ -16,22 +17,22 @@ const WEBSITE_BYTES_MAX: usize = 300;
 
 /// Which scopes are ticked.
 #[derive(Debug, Default, Deserialize)]
-pub struct ScopeTicks {
+pub(super) struct ScopeTicks {
     #[serde(default)]
     scope: Vec<String>,
 }
 
 impl ScopeTicks {
     /// The scope that has those ticked.
-    #[must_use]
-    pub fn scope(&self) -> AccessScope {
-        scope_of(&self.scope)
+    /// Errors: there is none of such a name, which no page of the site offers.
+    pub(super) fn scope(&self) -> Result<AccessScope, ScopeFault> {
+        scope::parse(&self.scope.join(" "))
     }
 }
 
 /// What was sent.
 #[derive(Debug, Default, Deserialize)]
-pub struct AppFields {
+pub(super) struct AppFields {
     #[serde(default)]
     name: String,
     #[serde(default)]
@@ -44,64 +45,62 @@ pub struct AppFields {
 
 /// What it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AppTerms {
+pub(super) struct AppTerms {
     /// Its name.
-    pub name: String,
+    pub(super) name: String,
     /// Its web site.
-    pub website: String,
+    pub(super) website: String,
     /// Where codes may be sent.
-    pub redirect_urls: Vec<String>,
+    pub(super) redirect_urls: Vec<String>,
     /// What it wants to be allowed at most.
-    pub requested: AccessScope,
+    pub(super) requested: AccessScope,
 }
 
 /// A scope to tick.
 #[derive(Debug)]
-pub struct ScopeBox {
+pub(super) struct ScopeBox {
     /// Its name.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// What it allows.
-    pub allows: &'static str,
+    pub(super) allows: &'static str,
     /// Whether it is ticked.
-    pub is_chosen: bool,
+    pub(super) is_chosen: bool,
     /// Whether an operator has to approve it.
-    pub needs_approval: bool,
+    pub(super) needs_approval: bool,
     /// Whether one has.
-    pub is_approved: bool,
+    pub(super) is_approved: bool,
 }
 
 /// The form as it is shown.
 #[derive(Debug)]
-pub struct AppForm {
+pub(super) struct AppForm {
     /// What is said about all of it.
-    pub alert: &'static str,
+    pub(super) alert: &'static str,
     /// Name.
-    pub name: String,
+    pub(super) name: String,
     /// What is wrong with it.
-    pub name_error: String,
+    pub(super) name_error: String,
     /// Web site.
-    pub website: String,
+    pub(super) website: String,
     /// What is wrong with it.
-    pub website_error: String,
+    pub(super) website_error: String,
     /// Redirect URLs, one a line.
-    pub redirect_urls: String,
+    pub(super) redirect_urls: String,
     /// What is wrong with them.
-    pub redirect_urls_error: String,
+    pub(super) redirect_urls_error: String,
     /// Scopes.
-    pub scopes: Vec<ScopeBox>,
+    pub(super) scopes: Vec<ScopeBox>,
 }
 
 impl AppForm {
     /// An empty one.
-    #[must_use]
-    pub fn blank() -> Self {
+    pub(super) fn blank() -> Self {
         let none = AccessScope::default();
         Self::of(&AppFields::default(), none, none)
     }
 
     /// With what is known of an app.
-    #[must_use]
-    pub fn of_app(app: &App) -> Self {
+    pub(super) fn of_app(app: &App) -> Self {
         let fields = AppFields {
             name: app.name.clone(),
             website: app.website.clone(),
@@ -135,11 +134,12 @@ impl AppForm {
 impl AppFields {
     /// What the fields mean.
     /// Errors: the form again, saying what is wrong.
-    pub fn terms(&self, approved: AccessScope) -> Result<AppTerms, Box<AppForm>> {
+    pub(super) fn terms(&self, approved: AccessScope) -> Result<AppTerms, Box<AppForm>> {
         let name = parse_name(&self.name);
         let website = parse_website(&self.website);
         let redirect_urls = parse_redirect_urls(&self.redirect_urls);
-        let requested = scope_of(&self.scope);
+        // A name that no page offers is nobody's wish.
+        let requested = scope::parse(&self.scope.join(" ")).unwrap_or_default();
         match (name, website, redirect_urls) {
             (Ok(name), Ok(website), Ok(redirect_urls)) => {
                 Ok(AppTerms { name, website, redirect_urls, requested })
@@ -149,8 +149,7 @@ impl AppFields {
                 form.alert = "Some of it cannot be right. Look below.";
                 form.name_error = name.err().unwrap_or_default();
                 form.website_error = website.err().unwrap_or_default();
-                form.redirect_urls_error =
-                    redirect_urls.err().map_or(String::new(), |flaw| flaw.message);
+                form.redirect_urls_error = redirect_urls.err().unwrap_or_default();
                 Err(Box::new(form))
             }
         }
@@ -168,6 +167,24 @@ fn parse_name(text: &str) -> Result<String, String> {
         1..=NAME_CHARS_MAX => Ok(name.to_owned()),
         _ => Err(format!("has at most {NAME_CHARS_MAX} characters")),
     }
+}
+
+/// Reads a list, one address a line.
+/// Errors: one of them is none, there are too many, or one stands there twice.
+fn parse_redirect_urls(lines: &str) -> Result<Vec<String>, String> {
+    let mut urls: Vec<String> = Vec::new();
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let shown: String = line.chars().take(80).collect();
+        check_redirect_url(line).map_err(|fault| format!("`{shown}` {fault}"))?;
+        if urls.iter().any(|known| known == line) {
+            return Err(format!("`{shown}` stands there twice"));
+        }
+        urls.push(line.to_owned());
+    }
+    if urls.len() > REDIRECT_URLS_MAX {
+        return Err(format!("there can be at most {REDIRECT_URLS_MAX} addresses"));
+    }
+    Ok(urls)
 }
 
 /// Controls, marks that turn the direction of writing, and blanks without width.
@@ -242,6 +259,22 @@ mod tests {
             assert!(parse_website(website).is_err(), "{website}");
         }
         assert!(parse_website("https://bücher.example/über-uns").is_ok());
+    }
+
+    #[test]
+    fn a_list_has_one_address_a_line_and_none_twice() {
+        let two = "https://a.example/1\r\n\r\n  https://a.example/2  \n";
+        let urls = parse_redirect_urls(two).unwrap();
+        assert_eq!(urls, ["https://a.example/1", "https://a.example/2"]);
+        assert_eq!(parse_redirect_urls(" \n "), Ok(Vec::new()));
+        let twice = parse_redirect_urls("https://a.example/\nhttps://a.example/").unwrap_err();
+        assert!(twice.ends_with("stands there twice"), "{twice}");
+        let wrong = parse_redirect_urls("https://a.example/\n\"><b>").unwrap_err();
+        assert!(wrong.starts_with("`\"><b>` must"), "{wrong}");
+        let many: Vec<_> =
+            (0..=REDIRECT_URLS_MAX).map(|n| format!("https://a.example/{n}")).collect();
+        assert!(parse_redirect_urls(&many.join("\n")).is_err());
+        assert!(parse_redirect_urls(&many[1..].join("\n")).is_ok());
     }
 
     #[test]

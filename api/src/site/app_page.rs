@@ -22,10 +22,11 @@ use super::frame;
 use super::local_time::local_date;
 use super::notice::{Notice, go_on};
 use super::random_key;
-use super::rights::{Acting, AppManager, may_authorize};
-use super::scope_words::{SCOPES, ScopeWords, both, grantable, has};
+use super::rights::{Acting, AppManager};
+use super::scope_words::{SCOPES, ScopeWords};
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
+use crate::oauth::scope::{check_approved, may_authorize, may_give, parse};
 use crate::routes::input::PathId;
 use crate::secrets::token_digest;
 use crate::state::AppState;
@@ -54,7 +55,13 @@ pub(super) async fn show_app(
 }
 
 fn app_page(state: &AppState, acting: &Acting, app: &App, form: &AppForm) -> Response {
-    let is_grantable = |words: &&ScopeWords| has(grantable(app.approved), words.name);
+    let role = acting.member.role;
+    let is_grantable = |words: &&ScopeWords| {
+        let scope = parse(words.name);
+        scope.is_ok_and(|scope| {
+            check_approved(scope, app.approved).is_ok() && may_give(role, scope)
+        })
+    };
     let content = AppContent {
         csrf: acting.session.csrf(state),
         id: app.id.0.to_string(),
@@ -62,7 +69,7 @@ fn app_page(state: &AppState, acting: &Acting, app: &App, form: &AppForm) -> Res
         company: &acting.company.name,
         registered: local_date(acting.company.zone, app.created_at),
         form,
-        may_authorize: may_authorize(&acting.member),
+        may_authorize: may_authorize(role),
         token_scopes: SCOPES.iter().filter(is_grantable).collect(),
     };
     frame::page(state, &app.name, Some(&acting.session), content)
@@ -130,11 +137,11 @@ pub(super) async fn make_own_token(
     SiteForm(ticks): SiteForm<ScopeTicks>,
 ) -> Result<Response, ApiError> {
     let app = get_app(&state, &acting, AppId(id)).await?;
-    if !may_authorize(&acting.member) {
-        return Ok(may_not_authorize());
+    let Ok(scope) = ticks.scope() else { return Ok(not_approved()) };
+    if !may_give(acting.member.role, scope) {
+        return Ok(may_not_give());
     }
-    let scope = ticks.scope();
-    if both(scope, grantable(app.approved)) != scope {
+    if check_approved(scope, app.approved).is_err() {
         return Ok(not_approved());
     }
     let text = random_key()?;
@@ -171,8 +178,9 @@ fn own_token(
     })
 }
 
-fn may_not_authorize() -> Response {
-    let text = "Only administrators and accountants can give access to a company’s data.";
+fn may_not_give() -> Response {
+    let text = "Only administrators and accountants can give access to a company’s data, and \
+                nobody more than they have.";
     error_page(StatusCode::FORBIDDEN, "This is not for you", text)
 }
 

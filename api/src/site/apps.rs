@@ -16,9 +16,10 @@ use super::local_time::local_date;
 use super::pager::{Pager, Part};
 use super::random_key;
 use super::rights::{Acting, AppManager};
-use super::scope_words::{SCOPES, has, names};
+use super::scope_words::{SCOPES, has};
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
+use crate::oauth::scope::names;
 use crate::secrets::token_digest;
 use crate::state::AppState;
 

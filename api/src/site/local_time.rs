@@ -5,15 +5,13 @@ use chrono::DateTime;
 use chrono_tz::Tz;
 
 /// Date and time to the second.
-#[must_use]
-pub fn local_time(zone: Tz, at: Timestamp) -> String {
+pub(super) fn local_time(zone: Tz, at: Timestamp) -> String {
     let utc = DateTime::from_timestamp_micros(at.0).unwrap_or(DateTime::UNIX_EPOCH);
     utc.with_timezone(&zone).format("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// The date.
-#[must_use]
-pub fn local_date(zone: Tz, at: Timestamp) -> String {
+pub(super) fn local_date(zone: Tz, at: Timestamp) -> String {
     local_time(zone, at)[..10].to_owned()
 }
 

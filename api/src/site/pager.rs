@@ -5,20 +5,19 @@ use serde::Deserialize;
 use url::form_urlencoded::Serializer;
 
 /// How many rows a page has.
-pub const ROWS: usize = 50;
+pub(super) const ROWS: usize = 50;
 
 /// Which part of a list is asked for.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub struct Part {
+pub(super) struct Part {
     /// How many rows are left out before it.
     #[serde(default)]
-    pub offset: usize,
+    pub(super) offset: usize,
 }
 
 impl Part {
     /// The part as reads take it, the newest first.
-    #[must_use]
-    pub const fn page(self) -> Page {
+    pub(super) const fn page(self) -> Page {
         Page {
             limit: ROWS,
             offset: self.offset,
@@ -31,23 +30,22 @@ impl Part {
 
 /// What stands below a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pager {
+pub(super) struct Pager {
     /// The way to the part before.
-    pub newer: Option<String>,
+    pub(super) newer: Option<String>,
     /// The way to the part after.
-    pub older: Option<String>,
+    pub(super) older: Option<String>,
     /// The place of the first row shown, from 1.
-    pub first: usize,
+    pub(super) first: usize,
     /// The place of the last row shown.
-    pub last: usize,
+    pub(super) last: usize,
     /// How many rows there are in all.
-    pub count: u64,
+    pub(super) count: u64,
 }
 
 impl Pager {
     /// For `shown` rows of `count` of the list at `path`, which keeps its filters.
-    #[must_use]
-    pub fn new(part: Part, shown: usize, count: u64, path: &str, filters: &[(&str, &str)]) -> Self {
+    pub(super) fn new(part: Part, shown: usize, count: u64, path: &str, filters: &[(&str, &str)]) -> Self {
         let at = |offset: usize| {
             let mut query = Serializer::new(String::new());
             query.extend_pairs(filters.iter().filter(|(_, value)| !value.is_empty()));

@@ -17,9 +17,9 @@ use super::frame;
 use super::local_time::local_time;
 use super::notice::{Notice, go_on};
 use super::pager::{Pager, Part};
-use super::rights::{TokenReader, TokenRevoker, may_revoke_tokens};
-use super::scope_words::names;
+use super::rights::{Right, TokenReader, TokenRevoker};
 use crate::error::ApiError;
+use crate::oauth::scope::names;
 use crate::routes::input::PathId;
 use crate::state::AppState;
 
@@ -60,7 +60,7 @@ pub(super) async fn list_tokens(
     let content = TokensContent {
         csrf: acting.session.csrf(&state),
         company: &company.name,
-        may_revoke: may_revoke_tokens(&acting.session.user, &acting.member),
+        may_revoke: Right::RevokeTokens.is_with(&acting.session),
         tokens,
         pager,
     };
