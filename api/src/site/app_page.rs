@@ -15,15 +15,15 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::app_form::{AppFields, AppForm, AppTerms, ScopeTicks};
-use super::apps::ShownOnce;
+use super::apps::{ShownOnce, refused};
 use super::error_page::error_page;
 use super::forms::SiteForm;
 use super::frame;
-use super::local_time::local_date;
 use super::notice::{Notice, go_on};
 use super::random_key;
 use super::rights::{Acting, AppManager};
 use super::scope_words::{SCOPES, ScopeWords};
+use super::when::shown_time;
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::oauth::scope::{check_approved, may_authorize, may_give, parse};
@@ -67,7 +67,7 @@ fn app_page(state: &AppState, acting: &Acting, app: &App, form: &AppForm) -> Res
         id: app.id.0.to_string(),
         name: &app.name,
         company: &acting.company.name,
-        registered: local_date(acting.company.zone, app.created_at),
+        registered: shown_time(app.created_at, &acting.session),
         form,
         may_authorize: may_authorize(role),
         token_scopes: SCOPES.iter().filter(is_grantable).collect(),
@@ -93,7 +93,7 @@ pub(super) async fn update_app(
     let app = get_app(&state, &acting, AppId(id)).await?;
     let terms = match fields.terms(app.approved) {
         Ok(terms) => terms,
-        Err(form) => return Ok(app_page(&state, &acting, &app, &form)),
+        Err(form) => return Ok(refused(app_page(&state, &acting, &app, &form))),
     };
     let AppTerms { name, website, redirect_urls, requested } = terms;
     let changes = AppChanges {
@@ -207,7 +207,7 @@ pub(super) async fn delete_app(
     if !form.is_confirmed {
         let mut again = AppForm::of_app(&app);
         again.alert = "Nothing was deleted: tick the box below to confirm.";
-        return Ok(app_page(&state, &acting, &app, &again));
+        return Ok(refused(app_page(&state, &acting, &app, &again)));
     }
     state.carry_out(AdminCommand::DeleteApp(acting.company.id, app.id)).await?;
     Ok(go_on(&state, "/apps", Notice::APP_DELETED))

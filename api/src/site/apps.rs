@@ -2,21 +2,23 @@
 
 use askama::Template;
 use axum::extract::{Query, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::identity::NewApp;
 use cardswitch_engine::domain::app::App;
 use cardswitch_engine::domain::ids::AppId;
-use chrono_tz::Tz;
+use cardswitch_engine::domain::member::AccessScope;
 
 use super::app_form::{AppFields, AppForm, AppTerms};
 use super::forms::SiteForm;
 use super::frame;
-use super::local_time::local_date;
 use super::pager::{Pager, Part};
 use super::random_key;
 use super::rights::{Acting, AppManager};
 use super::scope_words::{SCOPES, has};
+use super::session::Session;
+use super::when::shown_time;
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::oauth::scope::names;
@@ -40,14 +42,14 @@ struct AppRow {
 }
 
 impl AppRow {
-    fn new(app: App, zone: Tz) -> Self {
+    fn new(app: App, session: &Session) -> Self {
         let is_waiting = |name: &str| has(app.requested, name) && !has(app.approved, name);
         let waiting = SCOPES.iter().filter(|words| words.needs_approval && is_waiting(words.name));
         Self {
             id: app.id.0.to_string(),
             approved: names(app.approved),
             waiting: waiting.map(|words| words.name).collect(),
-            registered: local_date(zone, app.created_at),
+            registered: shown_time(app.created_at, session),
             name: app.name,
         }
     }
@@ -62,7 +64,7 @@ pub(super) async fn list_apps(
     let company = &acting.company;
     let listed = state.switch.read(|snapshot| snapshot.apps(company.slot, &part.page())).await?;
     let pager = Pager::new(part, listed.rows.len(), listed.count, "/apps", &[]);
-    let apps = listed.rows.into_iter().map(|app| AppRow::new(app, company.zone)).collect();
+    let apps = listed.rows.into_iter().map(|app| AppRow::new(app, &acting.session)).collect();
     let content = AppsContent { company: &company.name, apps, pager };
     Ok(frame::page(&state, "Apps", Some(&acting.session), content))
 }
@@ -95,9 +97,9 @@ pub(super) async fn register_app(
     AppManager(acting): AppManager,
     SiteForm(fields): SiteForm<AppFields>,
 ) -> Result<Response, ApiError> {
-    let terms = match fields.terms(Default::default()) {
+    let terms = match fields.terms(AccessScope::default()) {
         Ok(terms) => terms,
-        Err(form) => return Ok(new_app_page(&state, &acting, &form)),
+        Err(form) => return Ok(refused(new_app_page(&state, &acting, &form))),
     };
     let AppTerms { name, website, redirect_urls, requested } = terms;
     let id = AppId(SystemRandom.id(state.now())?);
@@ -114,6 +116,12 @@ pub(super) async fn register_app(
         onward: format!("/apps/{}", id.0),
     };
     Ok(frame::page(&state, "Registered", Some(&acting.session), shown))
+}
+
+/// The page of a form that could not be taken.
+pub(super) fn refused(mut page: Response) -> Response {
+    *page.status_mut() = StatusCode::BAD_REQUEST;
+    page
 }
 
 /// A page that shows what is kept as a hash only. It is the answer to the form itself: to be shown

@@ -1,4 +1,4 @@
-//! Instants as people of a company read them: by the wall clock of its zone.
+//! Instants to the second, for lists in which their order matters, by the wall clock of a zone.
 
 use cardswitch_engine::domain::ids::Timestamp;
 use chrono::DateTime;
@@ -8,11 +8,6 @@ use chrono_tz::Tz;
 pub(super) fn local_time(zone: Tz, at: Timestamp) -> String {
     let utc = DateTime::from_timestamp_micros(at.0).unwrap_or(DateTime::UNIX_EPOCH);
     utc.with_timezone(&zone).format("%Y-%m-%d %H:%M:%S").to_string()
-}
-
-/// The date.
-pub(super) fn local_date(zone: Tz, at: Timestamp) -> String {
-    local_time(zone, at)[..10].to_owned()
 }
 
 #[cfg(test)]
@@ -25,6 +20,5 @@ mod tests {
         let zone = chrono_tz::America::Los_Angeles;
         let at = parse_time("2026-07-01T06:59:59.999999Z").unwrap();
         assert_eq!(local_time(zone, at), "2026-06-30 23:59:59");
-        assert_eq!(local_date(zone, at), "2026-06-30");
     }
 }

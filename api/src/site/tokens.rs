@@ -9,15 +9,15 @@ use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::{AccessToken, Member};
 use cardswitch_engine::domain::token_grant::{TokenGrant, TokenOrigin};
 use cardswitch_engine::store::{Snapshot, StoreError};
-use chrono_tz::Tz;
 use serde::de::IgnoredAny;
 
 use super::forms::SiteForm;
 use super::frame;
-use super::local_time::local_time;
 use super::notice::{Notice, go_on};
 use super::pager::{Pager, Part};
 use super::rights::{Right, TokenReader, TokenRevoker};
+use super::session::Session;
+use super::when::shown_time;
 use crate::error::ApiError;
 use crate::oauth::scope::names;
 use crate::routes::input::PathId;
@@ -51,7 +51,7 @@ pub(super) async fn list_tokens(
     let company = &acting.company;
     let read = |snapshot: &Snapshot| {
         let listed = snapshot.access_tokens(company.slot, &part.page())?;
-        let row = |(token, grant)| token_row(snapshot, token, grant, company.zone);
+        let row = |(token, grant)| token_row(snapshot, token, grant, &acting.session);
         let rows = listed.rows.into_iter().map(row).collect::<Result<Vec<_>, StoreError>>()?;
         Ok((rows, listed.count))
     };
@@ -71,7 +71,7 @@ fn token_row(
     snapshot: &Snapshot,
     token: AccessToken,
     grant: Option<TokenGrant>,
-    zone: Tz,
+    session: &Session,
 ) -> Result<TokenRow, StoreError> {
     let slot = grant.as_ref().and_then(|grant| grant.app);
     let app = slot.map(|app| snapshot.app(app)).transpose()?.flatten();
@@ -85,7 +85,7 @@ fn token_row(
         holder: holder.unwrap_or_else(|| "The operator of this switch".to_owned()),
         origin: origin_words(grant.map(|grant| grant.origin), member.as_ref()),
         scopes: names(token.scope),
-        made: local_time(zone, token.created_at),
+        made: shown_time(token.created_at, session),
         is_revoked: token.is_revoked,
     })
 }
