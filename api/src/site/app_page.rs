@@ -20,15 +20,14 @@ use super::error_page::error_page;
 use super::forms::SiteForm;
 use super::frame;
 use super::notice::{Notice, go_on};
-use super::random_key;
 use super::rights::{Acting, AppManager};
 use super::scope_words::{SCOPES, ScopeWords};
 use super::when::shown_time;
+use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::oauth::scope::{check_approved, may_authorize, may_give, parse};
 use crate::routes::input::PathId;
-use crate::secrets::token_digest;
 use crate::state::AppState;
 
 #[derive(Template)]
@@ -115,14 +114,13 @@ pub(super) async fn replace_secret(
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
     let app = get_app(&state, &acting, AppId(id)).await?;
-    let secret = random_key()?;
-    let changes =
-        AppChanges { secret_digest: Some(token_digest(&secret)), ..AppChanges::default() };
+    let secret = DrawnSecret::draw()?;
+    let changes = AppChanges { secret_digest: Some(secret.digest), ..AppChanges::default() };
     state.carry_out(AdminCommand::UpdateApp(acting.company.id, app.id, changes)).await?;
     let shown = ShownOnce {
         heading: "The new secret",
         text: "The old one opens nothing any more.",
-        shown: vec![("Client id", id.to_string()), ("Secret", secret)],
+        shown: vec![("Client id", id.to_string()), ("Secret", secret.text)],
         onward: format!("/apps/{id}"),
     };
     Ok(frame::page(&state, "New secret", Some(&acting.session), shown))
@@ -144,13 +142,13 @@ pub(super) async fn make_own_token(
     if check_approved(scope, app.approved).is_err() {
         return Ok(not_approved());
     }
-    let text = random_key()?;
-    let grant = own_token(&state, &acting, &app, scope, &text)?;
+    let secret = DrawnSecret::draw()?;
+    let grant = own_token(&state, &acting, &app, scope, secret.digest)?;
     state.carry_out(AdminCommand::GrantToken(Box::new(grant))).await?;
     let shown = ShownOnce {
         heading: &format!("A token for {}", acting.company.name),
         text: "It opens the data of your own company, until it is revoked.",
-        shown: vec![("Access token", text)],
+        shown: vec![("Access token", secret.text)],
         onward: format!("/apps/{id}"),
     };
     Ok(frame::page(&state, "New token", Some(&acting.session), shown))
@@ -161,11 +159,11 @@ fn own_token(
     acting: &Acting,
     app: &App,
     scope: AccessScope,
-    text: &str,
+    digest: [u8; 32],
 ) -> Result<NewTokenGrant, ApiError> {
     let token = NewAccessToken {
         id: AccessTokenId(SystemRandom.id(state.now())?),
-        digest: token_digest(text),
+        digest,
         company: acting.company.id,
         scope,
     };

@@ -14,15 +14,14 @@ use super::app_form::{AppFields, AppForm, AppTerms};
 use super::forms::SiteForm;
 use super::frame;
 use super::pager::{Pager, Part};
-use super::random_key;
 use super::rights::{Acting, AppManager};
 use super::scope_words::{SCOPES, has};
 use super::session::Session;
 use super::when::shown_time;
+use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::oauth::scope::names;
-use crate::secrets::token_digest;
 use crate::state::AppState;
 
 #[derive(Template)]
@@ -103,9 +102,8 @@ pub(super) async fn register_app(
     };
     let AppTerms { name, website, redirect_urls, requested } = terms;
     let id = AppId(SystemRandom.id(state.now())?);
-    let secret = random_key()?;
+    let DrawnSecret { text: secret, digest: secret_digest } = DrawnSecret::draw()?;
     let company = acting.company.id;
-    let secret_digest = token_digest(&secret);
     let heading = format!("{name} is registered");
     let new = NewApp { id, company, name, website, secret_digest, redirect_urls, requested };
     state.carry_out(AdminCommand::CreateApp(new)).await?;
