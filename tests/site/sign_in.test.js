@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 
 import { PASSWORD } from './harness/installation.js';
 import { mails } from './harness/outbox.js';
-import { enterPassword, setUpTotp, signIn, signOut } from './harness/people.js';
+import { enterPassword, setQuestion, setUpTotp, signIn, signOut } from './harness/people.js';
 import { siteTest } from './harness/stage.js';
 import { totpCode } from './harness/totp.js';
 
@@ -95,6 +95,56 @@ siteTest('without the second factor nothing is open', async (stage) => {
     await page.goto(path);
     assert.equal(new URL(page.url()).pathname, '/login', path);
   }
+});
+
+siteTest('a security question is asked after the code', async (stage) => {
+  const { administrator } = stage.installation;
+  const page = await stage.newPage();
+  await signIn(page, administrator);
+  const seed = await setUpTotp(page, administrator.password);
+  const known = { question: 'Which tree stood there?', answer: 'A Linden' };
+  await setQuestion(page, administrator.password, known);
+  await stage.shot(page, 'account-secured');
+  await signOut(page);
+  await enterPassword(page, administrator);
+  await page.getByLabel('Code').fill(totpCode(seed));
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByLabel(known.question).fill('an oak');
+  await stage.shot(page, 'security-question');
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByRole('alert').waitFor();
+  await page.getByLabel(known.question).fill(' a linden ');
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.waitForURL('**/account');
+});
+
+siteTest('a changed password ends the other sessions', async (stage) => {
+  const { administrator } = stage.installation;
+  const [page, other] = [await stage.newPage(), await stage.newPage()];
+  await signIn(page, administrator);
+  await signIn(other, administrator);
+  await page.goto('/account/password');
+  await stage.shot(page, 'password-change');
+  await page.getByLabel('Current password').fill(administrator.password);
+  await page.getByLabel('New password', { exact: true }).fill(PASSWORD);
+  await page.getByLabel('New password again').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Change the password' }).click();
+  await page.waitForURL('**/account');
+  await other.goto('/account');
+  assert.equal(new URL(other.url()).pathname, '/login');
+});
+
+siteTest('a session is ended from another one', async (stage) => {
+  const [page, other] = [await stage.newPage(), await stage.newPage()];
+  await signIn(page, stage.installation.administrator);
+  await signIn(other, stage.installation.administrator);
+  await page.goto('/account');
+  await page.getByRole('button', { name: /End the session/ }).click();
+  await page.waitForURL('**/account');
+  await other.goto('/account');
+  assert.equal(new URL(other.url()).pathname, '/login');
+  await page.reload();
+  assert.equal(new URL(page.url()).pathname, '/account');
 });
 
 siteTest('a forgotten password is set anew by a link that works once', async (stage) => {

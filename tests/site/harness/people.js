@@ -62,9 +62,18 @@ export async function setUpTotp(page, password) {
   await page.goto('/account/totp');
   const seed = (await page.locator('code.secret').textContent()).replace(/\s/g, '');
   await page.getByLabel('Code').fill(totpCode(seed, -1));
-  const passwordField = page.getByLabel('Password', { exact: true });
-  if (await passwordField.count()) await passwordField.fill(password);
-  await page.locator('main button').first().click();
+  await page.getByLabel('Current password').fill(password);
+  await page.getByRole('button', { name: 'Turn on' }).click();
   await page.waitForURL('**/account');
   return seed;
+}
+
+/** Sets a security question on the account page. */
+export async function setQuestion(page, password, { question, answer }) {
+  await page.goto('/account/question');
+  await page.getByLabel('Question').fill(question);
+  await page.getByLabel('Answer').fill(answer);
+  await page.getByLabel('Current password').fill(password);
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.waitForURL('**/account');
 }

@@ -33,7 +33,7 @@ after(async () => (await launched)?.close());
 
 /** One test's switch, browser and receiver. */
 export class Stage {
-  #watches = [];
+  #watches = new Map();
   #contexts = [];
 
   /** Starts the switch; `prepare` acts on the directory before. */
@@ -52,14 +52,14 @@ export class Stage {
     const context = await (await browser()).newContext({ baseURL: this.url, viewport: WIDE, ...options });
     this.#contexts.push(context);
     const page = await context.newPage();
-    this.#watches.push(new Watch(page, this.url));
+    this.#watches.set(page, new Watch(page, this.url));
     return page;
   }
 
   /** Keeps a picture of the page, wide and narrow, and looks at its form. */
   async shot(page, name) {
     await mkdir(PICTURES, { recursive: true });
-    const watch = this.#watches.at(-1);
+    const watch = this.#watches.get(page);
     for (const [size, suffix] of [[NARROW, '-narrow'], [WIDE, '']]) {
       await page.setViewportSize(size);
       await watch.inspect(page);
@@ -81,7 +81,7 @@ export class Stage {
 
   /** Throws where any page of the test was not clean. */
   assertClean() {
-    for (const watch of this.#watches) watch.assertClean();
+    for (const watch of this.#watches.values()) watch.assertClean();
   }
 
   /** Ends everything; a switch that does not end cleanly is an error. */
