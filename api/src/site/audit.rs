@@ -88,7 +88,7 @@ pub(super) async fn list_events(
     };
     let read = |snapshot: &Snapshot| {
         let Some(filter) = filter else { return Ok((Vec::new(), 0)) };
-        let listed = snapshot.audit_events(company.slot, &filter, &part.page())?;
+        let listed = snapshot.audit_events(Some(company.slot), &filter, &part.page())?;
         let row = |event| event_row(snapshot, event, company.zone);
         let rows = listed.rows.into_iter().map(row).collect::<Result<Vec<_>, StoreError>>()?;
         Ok((rows, listed.count))
