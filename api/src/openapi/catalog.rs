@@ -3,6 +3,7 @@
 
 use utoipa::OpenApi;
 
+use crate::oauth;
 use crate::routes::{
     accounts, allowances, card_secrets, cards, cards_at_once, company, decision, dimensions,
     members, merchant_categories, receipts, requisitions, shared_links, shipping_addresses,
@@ -30,6 +31,7 @@ use crate::routes::{
         (name = "Accounts and statements"),
         (name = "Dimensions"),
         (name = "Merchant categories"),
+        (name = "OAuth"),
     ),
     paths(
         cards::list_cards,
@@ -81,6 +83,10 @@ use crate::routes::{
         dimensions::update_dimension,
         dimensions::delete_dimension,
         merchant_categories::list_merchant_categories,
+        oauth::create_token,
+        oauth::get_challenge,
+        oauth::answer_challenge,
+        oauth::revoke_tokens,
     ),
 )]
 pub(super) struct Catalog;
