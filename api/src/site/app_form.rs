@@ -234,7 +234,10 @@ mod tests {
         let approved = AccessScope::default();
         let sent = fields(" Books ", "https://books.example", "https://books.example/cb\n");
         let terms = sent.terms(approved).unwrap();
-        assert_eq!((terms.name.as_str(), terms.website.as_str()), ("Books", "https://books.example"));
+        assert_eq!(
+            (terms.name.as_str(), terms.website.as_str()),
+            ("Books", "https://books.example")
+        );
         assert_eq!(terms.redirect_urls, ["https://books.example/cb"]);
         assert_eq!(terms.requested, AccessScope { admin: true, ..approved });
         let wrong = fields("", "books", "http://books.example/cb").terms(approved).unwrap_err();
@@ -255,7 +258,14 @@ mod tests {
         for name in ["Books & Co <ltd>", "会計", "Größe", &long[1..]] {
             assert_eq!(parse_name(name).as_deref(), Ok(name));
         }
-        for website in ["", "books.example", "javascript:alert(1)", "https://", "https://a@b.example", "https://a.example/ b"] {
+        for website in [
+            "",
+            "books.example",
+            "javascript:alert(1)",
+            "https://",
+            "https://a@b.example",
+            "https://a.example/ b",
+        ] {
             assert!(parse_website(website).is_err(), "{website}");
         }
         assert!(parse_website("https://bücher.example/über-uns").is_ok());
@@ -294,8 +304,11 @@ mod tests {
         };
         let form = AppForm::of_app(&app);
         assert_eq!(form.redirect_urls, "https://a.example/\nhttps://b.example/");
-        let shown: Vec<_> =
-            form.scopes.iter().map(|shown| (shown.name, shown.is_chosen, shown.is_approved)).collect();
+        let shown: Vec<_> = form
+            .scopes
+            .iter()
+            .map(|shown| (shown.name, shown.is_chosen, shown.is_approved))
+            .collect();
         let expected = [
             ("accountant", false, false),
             ("admin", true, false),

@@ -18,14 +18,13 @@ use super::app_form::{AppFields, AppForm, AppTerms, ScopeTicks};
 use super::apps::{ShownOnce, refused};
 use super::error_page::error_page;
 use super::forms::SiteForm;
-use super::frame;
 use super::notice::{Notice, go_on};
 use super::rights::{Acting, AppManager};
 use super::scope_words::{SCOPES, ScopeWords};
 use super::when::shown_time;
+use super::{frame, fresh_id};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
-use crate::issuing::{RandomSource, SystemRandom};
 use crate::oauth::scope::{check_approved, may_authorize, may_give, parse};
 use crate::routes::input::PathId;
 use crate::state::AppState;
@@ -57,9 +56,8 @@ fn app_page(state: &AppState, acting: &Acting, app: &App, form: &AppForm) -> Res
     let role = acting.member.role;
     let is_grantable = |words: &&ScopeWords| {
         let scope = parse(words.name);
-        scope.is_ok_and(|scope| {
-            check_approved(scope, app.approved).is_ok() && may_give(role, scope)
-        })
+        scope
+            .is_ok_and(|scope| check_approved(scope, app.approved).is_ok() && may_give(role, scope))
     };
     let content = AppContent {
         csrf: acting.session.csrf(state),
@@ -162,7 +160,7 @@ fn own_token(
     digest: [u8; 32],
 ) -> Result<NewTokenGrant, ApiError> {
     let token = NewAccessToken {
-        id: AccessTokenId(SystemRandom.id(state.now())?),
+        id: AccessTokenId(fresh_id(state)?),
         digest,
         company: acting.company.id,
         scope,

@@ -12,15 +12,14 @@ use cardswitch_engine::domain::member::AccessScope;
 
 use super::app_form::{AppFields, AppForm, AppTerms};
 use super::forms::SiteForm;
-use super::frame;
 use super::pager::{Pager, Part};
 use super::rights::{Acting, AppManager};
 use super::scope_words::{SCOPES, has};
 use super::session::Session;
 use super::when::shown_time;
+use super::{frame, fresh_id};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
-use crate::issuing::{RandomSource, SystemRandom};
 use crate::oauth::scope::names;
 use crate::state::AppState;
 
@@ -101,7 +100,7 @@ pub(super) async fn register_app(
         Err(form) => return Ok(refused(new_app_page(&state, &acting, &form))),
     };
     let AppTerms { name, website, redirect_urls, requested } = terms;
-    let id = AppId(SystemRandom.id(state.now())?);
+    let id = AppId(fresh_id(&state)?);
     let DrawnSecret { text: secret, digest: secret_digest } = DrawnSecret::draw()?;
     let company = acting.company.id;
     let heading = format!("{name} is registered");

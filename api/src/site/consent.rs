@@ -122,9 +122,7 @@ fn question(
     };
     match request.grantable(&session.memberships) {
         Ok(choices) => Ok(Ok(Question { request, session, choices })),
-        Err(refusal) => {
-            answered(send_back(headers, &request.app.name, &request.refused(refusal)))
-        }
+        Err(refusal) => answered(send_back(headers, &request.app.name, &request.refused(refusal))),
     }
 }
 

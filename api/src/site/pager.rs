@@ -45,7 +45,13 @@ pub(super) struct Pager {
 
 impl Pager {
     /// For `shown` rows of `count` of the list at `path`, which keeps its filters.
-    pub(super) fn new(part: Part, shown: usize, count: u64, path: &str, filters: &[(&str, &str)]) -> Self {
+    pub(super) fn new(
+        part: Part,
+        shown: usize,
+        count: u64,
+        path: &str,
+        filters: &[(&str, &str)],
+    ) -> Self {
         let at = |offset: usize| {
             let mut query = Serializer::new(String::new());
             query.extend_pairs(filters.iter().filter(|(_, value)| !value.is_empty()));
