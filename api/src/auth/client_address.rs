@@ -23,8 +23,7 @@ impl ClientAddress {
     /// The address behind `peer`.
     #[must_use]
     pub fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[PeerNetwork]) -> Self {
-        let is_trusted =
-            |address: IpAddr| trusted.iter().any(|network| network.contains(address));
+        let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
         let mut address = peer.to_canonical();
         let lines = headers.get_all(&FORWARDED_FOR).into_iter().rev();
         let texts = lines.map(|line| line.to_str().unwrap_or("?"));

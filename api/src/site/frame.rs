@@ -10,6 +10,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::member::Member;
 
 use super::assets::{MARK, STYLE};
+use super::rights::Right;
 use super::session::Session;
 use super::visit::Visit;
 use crate::state::AppState;
@@ -23,9 +24,17 @@ struct Link {
 
 /// All of them, in the order in which they are shown.
 const LINKS: [Link; 4] = [
-    Link { label: "Apps", path: "/apps", is_for: Session::is_developer },
-    Link { label: "Access tokens", path: "/tokens", is_for: Session::is_administrator },
-    Link { label: "Audit log", path: "/audit", is_for: Session::is_administrator },
+    Link { label: "Apps", path: "/apps", is_for: |session| Right::ManageApps.is_with(session) },
+    Link {
+        label: "Access tokens",
+        path: "/tokens",
+        is_for: |session| Right::SeeTokens.is_with(session),
+    },
+    Link {
+        label: "Audit log",
+        path: "/audit",
+        is_for: |session| Right::ReadAudit.is_with(session),
+    },
     Link { label: "Your account", path: "/account", is_for: |_| true },
 ];
 
@@ -141,14 +150,14 @@ fn visitor_of<'a>(state: &AppState, session: &'a Session) -> Visitor<'a> {
     let links =
         links.map(|Link { label, path, .. }| ShownLink { label, path, is_here: is_below(path) });
     let current = session.current.as_ref().map(|(company, _)| company);
-    let others = session.memberships.iter().filter(|(company, _)| {
-        current.is_none_or(|current| current.id != company.id)
-    });
-    let other =
-        |(company, _): &'a (Company, Member)| OtherCompany {
-            id: company.id.0.to_string(),
-            name: &company.name,
-        };
+    let others = session
+        .memberships
+        .iter()
+        .filter(|(company, _)| current.is_none_or(|current| current.id != company.id));
+    let other = |(company, _): &'a (Company, Member)| OtherCompany {
+        id: company.id.0.to_string(),
+        name: &company.name,
+    };
     Visitor {
         name: shown_name(&user.first_name, &user.last_name, &user.email),
         email: &user.email,
