@@ -5,6 +5,7 @@
 //! | `commands`, `config` | the command line |
 //! | `server`, `http_server`, `opening`, `install` | a switch at work; a directory made ready |
 //! | `router`, `routes`, `auth`, `error`, `wire`, `idempotency` | `/v1` |
+//! | `scim` | SCIM 2.0 |
 //! | `openapi` | the published documents and the reference made from them |
 //! | `receipts` | the files of receipts |
 //! | `network` | the ISO 8583 door and the HTTP network door |
@@ -35,6 +36,7 @@ pub mod request_body;
 pub mod request_id;
 pub mod router;
 pub mod routes;
+pub mod scim;
 pub mod secrets;
 pub mod server;
 pub mod state;

@@ -23,6 +23,7 @@ use crate::routes::{
     members, merchant_categories, receipts, requisitions, shared_links, shipping_addresses,
     statement_lines, statements, transaction_tags, transactions,
 };
+use crate::scim::scim_routes;
 use crate::state::AppState;
 use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
 
@@ -36,7 +37,8 @@ pub fn whole(state: AppState) -> Router {
         None => v1,
     };
     let documents = document_routes(state.urls());
-    finish(v1.merge(network_routes().merge(documents)).with_state(state))
+    let others = network_routes().merge(documents).merge(scim_routes(&state));
+    finish(v1.merge(others).with_state(state))
 }
 
 /// The routes of `/v1`.

@@ -82,16 +82,21 @@ pub const ROLES: [(&str, MemberRole); 4] = [
     ("member", MemberRole::Member),
 ];
 
-fn render_role(role: MemberRole) -> &'static str {
+/// A role's name on the wire.
+#[must_use]
+pub fn render_role(role: MemberRole) -> &'static str {
     ROLES.iter().find(|(_, known)| *known == role).map_or("member", |(name, _)| *name)
 }
 
 /// Whether the API can give a member this role; the others are given by operators.
-const fn is_settable(role: MemberRole) -> bool {
+#[must_use]
+pub const fn is_settable(role: MemberRole) -> bool {
     matches!(role, MemberRole::Member | MemberRole::Reviewer)
 }
 
-fn role_not_settable() -> Flaw {
+/// The flaw of a role that cannot be given.
+#[must_use]
+pub fn role_not_settable() -> Flaw {
     Flaw::new("unknown_value", "must be `member` or `reviewer`")
 }
 
@@ -196,11 +201,13 @@ fn parse_member_changes(fields: &mut Fields<'_>) -> MemberChanges {
     }
 }
 
-fn name(value: &RawValue) -> Result<String, Flaw> {
+/// Reads a first or last name.
+pub fn name(value: &RawValue) -> Result<String, Flaw> {
     fields::line(value, NAME_CHARS_MAX)
 }
 
-fn code(value: &RawValue) -> Result<String, Flaw> {
+/// Reads an employee id.
+pub fn code(value: &RawValue) -> Result<String, Flaw> {
     fields::digits(value, CODE_DIGITS_MAX)
 }
 
