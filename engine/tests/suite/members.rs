@@ -49,7 +49,8 @@ fn new_member(number: u64, company: u64, email: &str) -> NewMember {
         role: MemberRole::Member,
         code: None,
         dimensions: [None; 4],
-        password_hash: Some("argon".to_owned()),
+        external_id: None,
+        invite: None,
     }
 }
 

@@ -243,7 +243,7 @@ impl Workload {
         };
         let (key, request) = (self.rng.below(KEYS) as u8, self.rng.below(5) as u8 / 4);
         let claim = KeyClaim { key: [key; 32], request: [request; 32], status: 200, content };
-        Command::Keyed(Box::new(KeyedCommand { claim, change }))
+        Command::Keyed(Box::new(KeyedCommand { claim, change, note: None }))
     }
 
     fn draw_fingerprint(&mut self) -> Option<Fingerprint> {
@@ -688,7 +688,8 @@ impl Workload {
             role: roles[number as usize % roles.len()],
             code: self.rng.chance(30).then(|| format!("{:03}", self.rng.below(20))),
             dimensions: [None; 4],
-            password_hash: None,
+            external_id: None,
+            invite: None,
         }
     }
 
