@@ -19,9 +19,9 @@ use crate::network::http::network_routes;
 use crate::openapi::document_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
-    accounts, allowances, card_secrets, cards, cards_at_once, company, decision, dimensions,
-    members, merchant_categories, receipts, requisitions, shared_links, shipping_addresses,
-    statement_lines, statements, transaction_tags, transactions,
+    access_tokens, accounts, allowances, audit_events, card_secrets, cards, cards_at_once, company,
+    decision, dimensions, members, merchant_categories, receipts, requisitions, shared_links,
+    shipping_addresses, statement_lines, statements, transaction_tags, transactions,
 };
 use crate::scim::scim_routes;
 use crate::state::AppState;
@@ -102,6 +102,12 @@ pub fn v1_routes() -> Router<AppState> {
                 .delete(requisitions::delete_requisition),
         )
         .merge(dimension_routes())
+        .route("/v1/access-tokens", get(access_tokens::list_access_tokens))
+        .route(
+            "/v1/access-tokens/{access_token_id}",
+            get(access_tokens::get_access_token).delete(access_tokens::revoke_access_token),
+        )
+        .route("/v1/audit-events", get(audit_events::list_audit_events))
 }
 
 /// Accounts, and what was posted to them.

@@ -4,9 +4,9 @@
 use utoipa::OpenApi;
 
 use crate::routes::{
-    accounts, allowances, card_secrets, cards, cards_at_once, company, decision, dimensions,
-    members, merchant_categories, receipts, requisitions, shared_links, shipping_addresses,
-    statement_lines, statements, transaction_tags, transactions,
+    access_tokens, accounts, allowances, audit_events, card_secrets, cards, cards_at_once, company,
+    decision, dimensions, members, merchant_categories, receipts, requisitions, shared_links,
+    shipping_addresses, statement_lines, statements, transaction_tags, transactions,
 };
 
 /// The operations of `/v1`.
@@ -30,6 +30,8 @@ use crate::routes::{
         (name = "Accounts and statements"),
         (name = "Dimensions"),
         (name = "Merchant categories"),
+        (name = "Access tokens"),
+        (name = "Audit log"),
     ),
     paths(
         cards::list_cards,
@@ -81,6 +83,10 @@ use crate::routes::{
         dimensions::update_dimension,
         dimensions::delete_dimension,
         merchant_categories::list_merchant_categories,
+        access_tokens::list_access_tokens,
+        access_tokens::get_access_token,
+        access_tokens::revoke_access_token,
+        audit_events::list_audit_events,
     ),
 )]
 pub(super) struct Catalog;

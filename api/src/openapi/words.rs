@@ -12,7 +12,9 @@ use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, SchemaType, T
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::receipts::media_type;
+use crate::routes::access_tokens::{ORIGINS, SCOPES};
 use crate::routes::allowances::INTERVALS;
+use crate::routes::audit_events::ACTOR_KINDS;
 use crate::routes::decision::render_decided_by;
 use crate::routes::members::ROLES;
 use crate::routes::requisitions::STATUSES;
@@ -84,6 +86,12 @@ words! {
     ReceiptMediaType: [ReceiptType::Png, ReceiptType::Jpeg, ReceiptType::Pdf].map(media_type);
     /// What kind of value a viewer is asked for.
     PassphraseType: ["text", "date"];
+    /// A scope of an access token.
+    ScopeName: SCOPES;
+    /// How an access token came to be.
+    TokenOriginName: ORIGINS;
+    /// Who acted.
+    ActorKind: ACTOR_KINDS;
     /// Whose word a decision was.
     DecidedByName: [DecidedBy::Rules, DecidedBy::Network, DecidedBy::Transfer]
         .map(render_decided_by);

@@ -34,7 +34,7 @@ use serde_json::{Value, json};
 
 use self::error::SCIM_JSON;
 use self::error::ScimError;
-use crate::auth::find_caller;
+use crate::auth::{answer_to, find_caller};
 use crate::error::ApiError;
 use crate::state::AppState;
 
@@ -67,14 +67,12 @@ pub fn scim_routes(state: &AppState) -> Router<AppState> {
 }
 
 /// Lets a request through where its token has the scope; handlers find the caller with it.
-async fn check_scope(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
-    let caller = match find_caller(request.headers(), &state) {
-        Ok(caller) if caller.scope.scim => caller,
-        Ok(_) => return ScimError::from(ApiError::scope_too_small("scim")).into_response(),
-        Err(error) => return ScimError::from(error).into_response(),
-    };
-    request.extensions_mut().insert(caller);
-    next.run(request).await
+async fn check_scope(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    match find_caller(request.headers(), &state) {
+        Ok(caller) if caller.scope.scim => answer_to(caller, request, next).await,
+        Ok(_) => ScimError::from(ApiError::scope_too_small("scim")).into_response(),
+        Err(error) => ScimError::from(error).into_response(),
+    }
 }
 
 /// A body of an answer.

@@ -37,7 +37,7 @@ impl User {
     /// Errors: what is kept beside it cannot be read.
     pub(super) fn new(member: Member, view: &View<'_>) -> Result<Self, StoreError> {
         let department = view.dimension_reference(member.dimensions[DEPARTMENT])?;
-        let external_id = None;
+        let external_id = view.snapshot.external_id(member.slot)?;
         Ok(Self {
             external_id,
             department: department.map(|department| department.name),

@@ -89,6 +89,7 @@ fn find(
         Some((Field::UserName | Field::Email, email)) => {
             view.snapshot.member_by_email(company, email)?
         }
+        Some((Field::ExternalId, id)) => view.snapshot.member_by_external_id(company, id)?,
         _ => return search(view, filter, page),
     };
     let found = sole.filter(|member| member.state != MemberState::Deleted);
@@ -194,7 +195,8 @@ fn new_member(
         role,
         code: draft.employee_number.clone(),
         dimensions,
-        password_hash: None,
+        external_id: draft.external_id.clone(),
+        invite: None,
     })
 }
 
@@ -276,6 +278,7 @@ async fn settle(
         code: optional(&draft.employee_number, &known.employee_number),
         is_active: draft.active.filter(|_| draft.active != known.active),
         dimensions,
+        external_id: optional(&draft.external_id, &known.external_id),
     };
     change(state, caller, user.member.id, changes).await
 }
