@@ -13,6 +13,9 @@ use cardswitch_engine::submission::SubmitError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::auth::passwords::PasswordError;
+use crate::auth::throttle::TooMany;
+use crate::issuing::IssueError;
 use crate::state::WriteError;
 use crate::statements::StatementError;
 use crate::wire::fault::{Fault, Flaw};
@@ -206,6 +209,55 @@ impl ApiError {
     pub fn unsupported_media_type() -> Self {
         let message = "the header `Content-Type` must be `application/json`";
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+    }
+
+    /// The body of a token endpoint is of a type that is not taken there.
+    #[must_use]
+    pub fn not_a_form() -> Self {
+        let message = "the header `Content-Type` must be `application/json` or \
+                       `application/x-www-form-urlencoded`";
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
+    }
+
+    /// An app did not say which it is, or not with the right secret.
+    #[must_use]
+    pub fn invalid_client() -> Self {
+        let message = "no app has this `client_id` and `client_secret`";
+        Self::new(StatusCode::UNAUTHORIZED, "invalid_client", message)
+    }
+
+    /// What an app asks a token with is no good.
+    #[must_use]
+    pub fn invalid_grant(message: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_grant", message)
+    }
+
+    /// Tokens are not given for this.
+    #[must_use]
+    pub fn unsupported_grant_type() -> Self {
+        let message = "must be `authorization_code` or `password`";
+        Self::invalid_field("grant_type", Flaw::new("unsupported_grant_type", message))
+    }
+
+    /// A scope is asked for that is not given.
+    #[must_use]
+    pub fn invalid_scope(message: &str) -> Self {
+        Self::invalid_field("scope", Flaw::new("invalid_scope", message))
+    }
+
+    /// No answer is waited for under this token any more, or never was.
+    #[must_use]
+    pub fn challenge_over() -> Self {
+        let message = "no answer is waited for under this access token: it is unknown, its time is \
+                       over, or its answers were wrong";
+        Self::new(StatusCode::UNAUTHORIZED, "challenge_over", message)
+    }
+
+    /// The answer to a question was wrong.
+    #[must_use]
+    pub fn wrong_answer() -> Self {
+        let message = "the answer is wrong; another may be given";
+        Self::new(StatusCode::FORBIDDEN, "wrong_answer", message)
     }
 
     /// What was uploaded is no receipt.
@@ -415,6 +467,27 @@ impl From<StoreError> for ApiError {
     }
 }
 
+impl From<TooMany> for ApiError {
+    fn from(TooMany { retry_after_s }: TooMany) -> Self {
+        Self::too_many_requests(retry_after_s)
+    }
+}
+
+impl From<PasswordError> for ApiError {
+    fn from(error: PasswordError) -> Self {
+        match error {
+            PasswordError::Busy => Self::unavailable("overloaded", "too many requests are waiting"),
+            PasswordError::Failed => Self::internal(&error),
+        }
+    }
+}
+
+impl From<IssueError> for ApiError {
+    fn from(error: IssueError) -> Self {
+        Self::internal(&error)
+    }
+}
+
 impl From<StatementError> for ApiError {
     fn from(error: StatementError) -> Self {
         Self::internal(&error)
@@ -449,6 +522,18 @@ impl From<WriteError> for ApiError {
 }
 
 impl ApiError {
+    /// The status of the answer.
+    #[must_use]
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The word that programs know the failure by.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        self.code
+    }
+
     /// The body of the answer: the shape of every failure.
     #[must_use]
     pub fn body(&self) -> serde_json::Value {

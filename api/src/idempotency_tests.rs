@@ -121,6 +121,8 @@ impl Bench {
                 requisition_network: "visa".to_owned(),
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
+            throttle: Arc::default(),
+            second_factors: Arc::default(),
         };
         let token = |text: &str, id: AccessTokenId, admin| {
             AdminCommand::CreateAccessToken(NewAccessToken {

@@ -6,6 +6,7 @@
 //! | `server`, `http_server`, `opening`, `install` | a switch at work; a directory made ready |
 //! | `router`, `routes`, `auth`, `error`, `wire`, `idempotency` | `/v1` |
 //! | `scim` | SCIM 2.0 |
+//! | `oauth` | how apps come by access tokens |
 //! | `openapi` | the published documents and the reference made from them |
 //! | `receipts` | the files of receipts |
 //! | `network` | the ISO 8583 door and the HTTP network door |
@@ -27,6 +28,7 @@ mod known;
 pub mod link_secrets;
 pub mod master_key;
 pub mod network;
+pub mod oauth;
 pub mod openapi;
 pub mod opening;
 pub mod pan;

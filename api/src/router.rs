@@ -16,6 +16,7 @@ use crate::compat;
 use crate::error::ApiError;
 use crate::idempotency::once_per_key;
 use crate::network::http::network_routes;
+use crate::oauth::oauth_routes;
 use crate::openapi::document_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
@@ -37,6 +38,8 @@ pub fn whole(state: AppState) -> Router {
         None => v1,
     };
     let documents = document_routes(state.urls());
+    // Apps come without access tokens, and their keys count for nothing.
+    let v1 = v1.merge(oauth_routes());
     let others = network_routes().merge(documents).merge(scim_routes(&state));
     finish(v1.merge(others).with_state(state))
 }

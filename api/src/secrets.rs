@@ -14,6 +14,7 @@
 //! | `idempotency ..` | | see `idempotency/keys` |
 //! | `link seal` | 32 | ChaCha20-Poly1305 over what opens shared links, kind and link id as associated data |
 //! | `link lookup` | 64 | HMAC-SHA-256 of the keys in shared links, first 128 bits |
+//! | `totp seal` | 32 | ChaCha20-Poly1305 over seeds of one-time codes, user id as associated data |
 //!
 //! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag.
 
@@ -22,7 +23,7 @@ use std::hash::Hasher;
 
 use cardswitch_engine::domain::card::{PanHash, SealedPan};
 use cardswitch_engine::domain::credential::PinVerifier;
-use cardswitch_engine::domain::ids::{CardId, SharedLinkId};
+use cardswitch_engine::domain::ids::{CardId, SharedLinkId, UserId};
 use chacha20poly1305::aead::{Aead, KeyInit as _, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, Nonce};
 use hkdf::Hkdf;
@@ -52,6 +53,7 @@ pub struct Secrets {
     idempotency: IdempotencyKeys,
     link_seal: ChaCha20Poly1305,
     link_lookup: KeyedHash,
+    totp_seal: ChaCha20Poly1305,
 }
 
 impl fmt::Debug for Secrets {
@@ -106,6 +108,7 @@ impl Secrets {
             idempotency: IdempotencyKeys::derive(&source),
             link_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"link seal")).into()),
             link_lookup: KeyedHash::new(&derived(&source, b"link lookup")),
+            totp_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"totp seal")).into()),
         }
     }
 
@@ -163,6 +166,18 @@ impl Secrets {
     #[must_use]
     pub fn link_digest(&self, key: &[u8; 32]) -> [u8; 16] {
         self.link_lookup.half_tag(&[key])
+    }
+
+    /// Seals the seed of a user's one-time codes, under a nonce of its own.
+    /// Errors: no randomness.
+    pub fn seal_totp(&self, seed: &[u8], user: UserId) -> Result<Vec<u8>, SealError> {
+        seal(&self.totp_seal, fresh_nonce()?, seed, user.0.as_bytes())
+    }
+
+    /// Opens the seed of a user's one-time codes; none where it was not sealed here for this user.
+    #[must_use]
+    pub fn open_totp(&self, sealed: &[u8], user: UserId) -> Option<Zeroizing<Vec<u8>>> {
+        open(&self.totp_seal, sealed, user.0.as_bytes())
     }
 
     /// The card verification value of a card number: three ASCII digits, nowhere stored.

@@ -116,6 +116,8 @@ impl Server {
                 requisition_network: settings.requisition_network().to_owned(),
             }),
             receipts: Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
+            throttle: Arc::default(),
+            second_factors: Arc::default(),
         };
         remove_orphans(&state);
         let (stop, stopped) = watch::channel(false);

@@ -11,6 +11,8 @@ use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::submission::SubmitError;
 
 use crate::auth::actor::note_at_hand;
+use crate::auth::second_factor::SecondFactors;
+use crate::auth::throttle::Throttle;
 use crate::config::Compat;
 use crate::idempotency::Claim;
 use crate::issuing::CardNumbers;
@@ -30,6 +32,10 @@ pub struct AppState {
     pub config: Arc<ApiConfig>,
     /// The files of receipts.
     pub receipts: Arc<ReceiptFiles>,
+    /// Slows down who guesses.
+    pub throttle: Arc<Throttle>,
+    /// What is asked of users after their passwords.
+    pub second_factors: Arc<SecondFactors>,
 }
 
 /// Settings of the API.

@@ -6,7 +6,11 @@
 pub mod actor;
 pub mod client_address;
 pub mod drawn_secret;
+pub mod passwords;
 pub mod scopes;
+pub mod second_factor;
+pub mod throttle;
+pub mod totp;
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::{ALLOW, AUTHORIZATION};
@@ -16,7 +20,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::domain::audit::AuditNote;
 use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::ids::AccessTokenId;
+use cardswitch_engine::domain::ids::{AccessTokenId, MemberId};
 use cardswitch_engine::domain::member::AccessScope;
 
 use self::actor::acting;
@@ -35,6 +39,8 @@ pub struct Caller {
     pub token: AccessTokenId,
     /// What it may do.
     pub scope: AccessScope,
+    /// Who it acts for, where it was given by a member.
+    pub member: Option<MemberId>,
 }
 
 /// Lets a request of `/v1` through to its handler where the table has a row for it and the token
@@ -92,21 +98,27 @@ fn not_served(parts: &Parts) -> Response {
 /// The holder of the token in these headers.
 /// Errors: there is none, or it opens nothing; the tables cannot be read.
 pub(crate) fn find_caller(headers: &HeaderMap, state: &AppState) -> Result<Caller, ApiError> {
-    let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = header.and_then(token_of).ok_or_else(ApiError::unauthorized)?;
+    let token = token_in(headers).ok_or_else(ApiError::unauthorized)?;
     let digest = token_digest(token);
     // Tokens change rarely, and whoever changes one waits until the tables show it.
     let found = state.switch.read_at_once(|snapshot| {
         let Some(token) = snapshot.access_token(&digest)? else { return Ok(None) };
-        let company = snapshot.company(token.company)?;
-        Ok(company.map(|company| (token, company)))
+        let Some(company) = snapshot.company(token.company)? else { return Ok(None) };
+        let member = snapshot.token_grant(token.id)?.and_then(|grant| grant.member);
+        let member = member.map_or(Ok(None), |member| snapshot.member(member))?;
+        Ok(Some((token, company, member.map(|member| member.id))))
     })?;
     match found {
-        Some((token, company)) if !token.is_revoked => {
-            Ok(Caller { company, token: token.id, scope: token.scope })
+        Some((token, company, member)) if !token.is_revoked => {
+            Ok(Caller { company, token: token.id, scope: token.scope, member })
         }
         _ => Err(ApiError::unauthorized()),
     }
+}
+
+/// The text of the token in these headers.
+pub(crate) fn token_in(headers: &HeaderMap) -> Option<&str> {
+    headers.get(AUTHORIZATION)?.to_str().ok().and_then(token_of)
 }
 
 impl FromRequestParts<AppState> for Caller {

@@ -133,6 +133,21 @@ pub const TABLE: &[Row] = &[
     row("GET",    "/v1/merchant-categories", Read),
 ];
 
+/// The operations of `/v1` that ask for no access token: how apps come by one. They stand outside of
+/// the check, and are here for the document.
+pub const OPEN: &[(&str, &str)] = &[
+    ("POST", "/v1/oauth/token"),
+    ("GET", "/v1/oauth/token/challenge"),
+    ("POST", "/v1/oauth/token/challenge"),
+    ("POST", "/v1/oauth/token/revoke"),
+];
+
+/// Whether an operation asks for no access token.
+#[must_use]
+pub fn is_open(method: &str, path: &str) -> bool {
+    OPEN.contains(&(method, path))
+}
+
 /// What an operation needs; none where there is no such operation.
 #[must_use]
 pub fn find_needed(method: &str, path: &str) -> Option<Needed> {

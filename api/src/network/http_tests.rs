@@ -79,6 +79,8 @@ impl Bench {
                 requisition_network: "visa".to_owned(),
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
+            throttle: Arc::default(),
+            second_factors: Arc::default(),
         };
         let scope = AccessScope { admin: true, ..AccessScope::default() };
         let token = NewAccessToken {

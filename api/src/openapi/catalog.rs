@@ -3,6 +3,7 @@
 
 use utoipa::OpenApi;
 
+use crate::oauth;
 use crate::routes::{
     access_tokens, accounts, allowances, audit_events, card_secrets, cards, cards_at_once, company,
     decision, dimensions, members, merchant_categories, receipts, requisitions, shared_links,
@@ -32,6 +33,7 @@ use crate::routes::{
         (name = "Merchant categories"),
         (name = "Access tokens"),
         (name = "Audit log"),
+        (name = "OAuth"),
     ),
     paths(
         cards::list_cards,
@@ -87,6 +89,10 @@ use crate::routes::{
         access_tokens::get_access_token,
         access_tokens::revoke_access_token,
         audit_events::list_audit_events,
+        oauth::create_token,
+        oauth::get_challenge,
+        oauth::answer_challenge,
+        oauth::revoke_tokens,
     ),
 )]
 pub(super) struct Catalog;

@@ -10,7 +10,7 @@ use utoipa::openapi::OpenApi;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::example;
-use crate::auth::scopes::{Needed, TABLE, find_needed};
+use crate::auth::scopes::{Needed, OPEN, TABLE, find_needed, is_open};
 use crate::error::ErrorBody;
 use crate::wire::urls::Urls;
 
@@ -152,7 +152,9 @@ fn drop_unserved(document: &mut Value, door: Door) {
         return;
     }
     let Some(paths) = document["paths"].as_object_mut() else { return };
-    paths.retain(|path, _| TABLE.iter().any(|row| row.path == path));
+    paths.retain(|path, _| {
+        TABLE.iter().any(|row| row.path == path) || OPEN.iter().any(|(_, open)| open == path)
+    });
 }
 
 /// `CardBody` is `Card` to clients, and a page of them is `CardList`.
@@ -343,6 +345,9 @@ fn add_components(document: &mut Value, door: Door) {
             }},
         });
     }
+    if door == Door::Company {
+        add_open_components(components);
+    }
     components["headers"] = json!({
         "RequestId": {"description": "The id of this answer, which the log repeats.",
             "required": true, "schema": {"type": "string", "format": "uuid"}},
@@ -365,7 +370,64 @@ fn add_components(document: &mut Value, door: Door) {
         json!({"type": "http", "scheme": "bearer", "description": description});
 }
 
+/// The failures of the token endpoints: those of all, with what stock clients read besides.
+fn add_open_components(components: &mut Value) {
+    let mut schema = components["schemas"]["Error"].clone();
+    for (name, description) in [
+        ("error", "The failure in one of the words of RFC 6749, 4.1.2.1 or 5.2, or RFC 6750."),
+        ("error_description", "The failure for people."),
+    ] {
+        schema["properties"][name] = json!({"type": "string", "description": description});
+        if let Some(required) = schema["required"].as_array_mut() {
+            required.push(json!(name));
+        }
+    }
+    components["schemas"]["OAuthError"] = schema;
+    for Failure { name, description, .. } in FAILURES {
+        let mut response = components["responses"][*name].clone();
+        let media = &mut response["content"]["application/json"];
+        media["schema"] = json!({"$ref": "#/components/schemas/OAuthError"});
+        media["example"]["error"] = json!("invalid_request");
+        media["example"]["error_description"] = json!(description);
+        components["responses"][format!("OAuth{name}")] = response;
+    }
+    components["securitySchemes"]["app"] = json!({"type": "http", "scheme": "basic",
+        "description": "`client_id` and `client_secret` of an app; both may stand in the body instead."});
+}
+
+/// The token endpoints: who asks is an app, by its own secret, or who holds a token that waits for
+/// answers.
+fn finish_open(operation: &mut Map<String, Value>, path: &str, method: &str) {
+    let is_challenge = path.ends_with("/challenge");
+    let security =
+        if is_challenge { json!([{"access_token": []}]) } else { json!([{"app": []}, {}]) };
+    operation.insert("security".into(), security);
+    if let Some(body) = operation.get_mut("requestBody") {
+        drop_file_schemas(body);
+    }
+    let responses = operation.entry("responses").or_insert_with(|| json!({}));
+    for (status, response) in responses.as_object_mut().into_iter().flatten() {
+        finish_response(response, status, "get");
+    }
+    let mut statuses = vec!["401", "429", "500", "503"];
+    if method == "post" {
+        statuses.extend(["400", "408", "413", "415"]);
+    }
+    match (is_challenge, method) {
+        (true, "post") => statuses.push("403"),
+        (true, _) => statuses.push("404"),
+        _ => {}
+    }
+    for failure in FAILURES.iter().filter(|failure| statuses.contains(&failure.status)) {
+        let name = format!("#/components/responses/OAuth{}", failure.name);
+        responses[failure.status] = json!({"$ref": name});
+    }
+}
+
 fn finish_operation(operation: &mut Map<String, Value>, path: &str, method: &str, door: Door) {
+    if door == Door::Company && is_open(&method.to_uppercase(), path) {
+        return finish_open(operation, path, method);
+    }
     let needed = find_needed(&method.to_uppercase(), path).unwrap_or(Needed::Read);
     let scopes = if door == Door::Company { needed.scopes() } else { &[] };
     operation.insert("security".into(), security(door, scopes));

@@ -315,6 +315,12 @@ impl Unknown {
     }
 }
 
+/// The member that a token acts for, where that one may review.
+fn reviewer_of(view: &View<'_>, caller: &Caller) -> Result<Option<MemberId>, StoreError> {
+    let Some(id) = caller.member else { return Ok(None) };
+    Ok(may_review(view, id)?.then_some(id))
+}
+
 fn may_review(view: &View<'_>, id: MemberId) -> Result<bool, StoreError> {
     let member = view.find_member(id)?;
     Ok(member.is_some_and(|member| {
@@ -492,13 +498,14 @@ pub async fn update_requisition(
 ) -> Result<Json<RequisitionBody>, ApiError> {
     let id = RequisitionId(id);
     let mut fields = body.fields()?;
-    let request =
+    let mut request =
         UpdateRequisitionRequest::parse(&mut fields, caller.company.currency, state.now());
-    let (known, unknown) = read_view(&state, &caller, |view| {
+    let (known, unknown, own) = read_view(&state, &caller, |view| {
         let known = view.snapshot.requisition_by_id(view.company.slot, id)?;
-        Ok((known, request.check(view)?))
+        Ok((known, request.check(view)?, reviewer_of(view, &caller)?))
     })
     .await?;
+    request.reviewed_by = request.reviewed_by.or(own);
     let known = known.ok_or_else(ApiError::not_found)?;
     unknown.fault(&mut fields);
     fields.finish()?;

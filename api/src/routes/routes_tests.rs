@@ -82,6 +82,8 @@ impl Bench {
                 requisition_network: "visa".to_owned(),
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
+            throttle: Arc::default(),
+            second_factors: Arc::default(),
         };
         let bench = Self { routes: router::whole(state.clone()), state, _directory: directory };
         for command in [

@@ -1,0 +1,467 @@
+//! What is asked of a user after the password: a one-time code, then a security question, as far as
+//! the user has set them up. The same conversation serves apps (the challenge endpoint) and the
+//! sign-in page.
+//!
+//! A conversation is found by the SHA-256 of the secret that its client holds, lives five minutes in
+//! memory only, and ends with the fifth wrong answer, with a new password, or with the process.
+//! INVARIANT: a try is counted before it is verified, so answers that come at the same time are no
+//! more than those that come one by one; and a one-time code is used up in the engine's record, so it
+//! works once whatever conversation it is given in.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
+use cardswitch_engine::domain::user::User;
+use parking_lot::Mutex;
+
+use super::passwords;
+use super::throttle::{Account, TooMany};
+use super::totp::Seed;
+use crate::error::ApiError;
+use crate::state::{AppState, WriteError};
+
+/// How long a conversation lasts. Units: microseconds.
+pub const CONVERSATION: i64 = 5 * Timestamp::MINUTE;
+/// The wrong answer that ends a conversation.
+const WRONG_MAX: u8 = 5;
+/// How many conversations one user may have; the oldest gives way.
+const PER_USER_MAX: usize = 10;
+/// How many there may be at all.
+const CONVERSATIONS_MAX: usize = 10_000;
+/// When to come back where there is no room. Units: seconds.
+const FULL_RETRY_AFTER_S: u32 = 60;
+/// What is asked for a one-time code.
+const CODE_QUESTION: &str = "Which six digits does your authenticator app show?";
+
+/// What a user proves to be the one with, besides the password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factor {
+    /// A one-time code.
+    Totp,
+    /// The answer to a question of the user's choice.
+    SecurityQuestion,
+}
+
+impl Factor {
+    /// Its name. Source: spec "OAuth", rule 4, key.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Totp => "totp",
+            Self::SecurityQuestion => "security_question",
+        }
+    }
+}
+
+/// A question that waits for its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Challenge {
+    /// What is asked for.
+    pub factor: Factor,
+    /// The question, for people.
+    pub question: String,
+    /// Until when it can be answered.
+    pub expires_at: Timestamp,
+}
+
+/// What a conversation is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// An access token, whose text its app has already.
+    Token(PendingToken),
+    /// A session on the site.
+    SignIn {
+        /// The local path that was asked for.
+        next: Option<String>,
+    },
+}
+
+/// An access token that is not one yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingToken {
+    /// Which app has it.
+    pub app: AppId,
+    /// Whose data it will open.
+    pub company: CompanyId,
+    /// Who it will act for.
+    pub member: MemberId,
+}
+
+/// What became of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// Nothing more is asked of this user.
+    Done(UserId, Purpose),
+    /// Another question follows.
+    Next(Challenge),
+    /// It was wrong; another may be given.
+    Wrong,
+    /// There is no such conversation, or none any more.
+    Ended,
+}
+
+/// The conversations that wait for answers.
+#[derive(Debug, Default)]
+pub struct SecondFactors {
+    conversations: Mutex<HashMap<[u8; 32], Conversation>>,
+}
+
+#[derive(Clone, Debug)]
+struct Conversation {
+    user: UserId,
+    /// What the password was: a new one ends the conversation.
+    password_hash: Option<String>,
+    /// What is left to ask, in this order.
+    questions: Vec<(Factor, String)>,
+    purpose: Purpose,
+    expires_at: Timestamp,
+    wrong: u8,
+}
+
+impl Conversation {
+    fn challenge(&self) -> Option<Challenge> {
+        let (factor, question) = self.questions.first()?.clone();
+        Some(Challenge { factor, question, expires_at: self.expires_at })
+    }
+}
+
+/// What a user has set up, in the order it is asked.
+fn questions_of(user: &User) -> Vec<(Factor, String)> {
+    let code = user.totp.as_ref().map(|_| (Factor::Totp, CODE_QUESTION.to_owned()));
+    let question = user.security_question.as_ref();
+    let question = question.map(|asked| (Factor::SecurityQuestion, asked.question.clone()));
+    code.into_iter().chain(question).collect()
+}
+
+impl SecondFactors {
+    /// Begins a conversation with a user whose password was right, under the digest of a secret that
+    /// nobody else has. None where the user has set up nothing: then nothing is asked.
+    /// Errors: no room.
+    pub fn begin(
+        &self,
+        digest: [u8; 32],
+        user: &User,
+        purpose: Purpose,
+        now: Timestamp,
+    ) -> Result<Option<Challenge>, TooMany> {
+        let conversation = Conversation {
+            user: user.id,
+            password_hash: user.password_hash.clone(),
+            questions: questions_of(user),
+            purpose,
+            expires_at: now.plus(CONVERSATION),
+            wrong: 0,
+        };
+        let Some(challenge) = conversation.challenge() else { return Ok(None) };
+        let mut conversations = self.conversations.lock();
+        conversations.retain(|_, known| now < known.expires_at);
+        let own = conversations.iter().filter(|(_, known)| known.user == user.id);
+        let oldest = own.clone().min_by_key(|(_, known)| known.expires_at).map(|(key, _)| *key);
+        if own.count() >= PER_USER_MAX {
+            oldest.and_then(|key| conversations.remove(&key));
+        }
+        if conversations.len() >= CONVERSATIONS_MAX {
+            return Err(TooMany { retry_after_s: FULL_RETRY_AFTER_S });
+        }
+        conversations.insert(digest, conversation);
+        Ok(Some(challenge))
+    }
+
+    /// The question that waits, where there is one.
+    #[must_use]
+    pub fn question(&self, digest: &[u8; 32], now: Timestamp) -> Option<Challenge> {
+        self.find(digest, now)?.challenge()
+    }
+
+    /// What the conversation is for, where there is one.
+    #[must_use]
+    pub fn purpose(&self, digest: &[u8; 32], now: Timestamp) -> Option<Purpose> {
+        self.find(digest, now).map(|conversation| conversation.purpose)
+    }
+
+    /// Ends the conversations whose purpose is one of these.
+    pub fn end_where(&self, is_over: impl Fn(&[u8; 32], &Purpose) -> bool) {
+        self.conversations.lock().retain(|digest, known| !is_over(digest, &known.purpose));
+    }
+
+    fn find(&self, digest: &[u8; 32], now: Timestamp) -> Option<Conversation> {
+        let conversations = self.conversations.lock();
+        conversations.get(digest).filter(|known| now < known.expires_at).cloned()
+    }
+
+    /// Takes one of the tries that are left.
+    fn take_try(&self, digest: &[u8; 32], now: Timestamp) -> Option<Conversation> {
+        let mut conversations = self.conversations.lock();
+        let known = conversations.get_mut(digest)?;
+        if known.wrong >= WRONG_MAX || now >= known.expires_at {
+            return None;
+        }
+        known.wrong += 1;
+        Some(known.clone())
+    }
+
+    fn give_back_try(&self, digest: &[u8; 32]) {
+        if let Some(known) = self.conversations.lock().get_mut(digest) {
+            known.wrong = known.wrong.saturating_sub(1);
+        }
+    }
+
+    /// Takes note of a wrong answer, whose try was taken.
+    fn wrong(&self, digest: &[u8; 32]) -> Answered {
+        let mut conversations = self.conversations.lock();
+        match conversations.get(digest) {
+            Some(known) if known.wrong < WRONG_MAX => Answered::Wrong,
+            _ => {
+                conversations.remove(digest);
+                Answered::Ended
+            }
+        }
+    }
+
+    /// Takes note of the right answer to the question that was asked in `asked`.
+    fn right(&self, digest: &[u8; 32], asked: &Conversation) -> Answered {
+        let mut conversations = self.conversations.lock();
+        let Some(known) = conversations.get_mut(digest) else { return Answered::Ended };
+        if known.questions.len() != asked.questions.len() {
+            // The same answer came twice at the same time: the first one counts.
+            return known.challenge().map_or(Answered::Ended, Answered::Next);
+        }
+        known.wrong = known.wrong.saturating_sub(1);
+        known.questions.remove(0);
+        if let Some(challenge) = known.challenge() {
+            return Answered::Next(challenge);
+        }
+        let (user, purpose) = (known.user, known.purpose.clone());
+        conversations.remove(digest);
+        Answered::Done(user, purpose)
+    }
+}
+
+/// Answers the question that waits in a conversation.
+/// Errors: too many tries, the switch cannot tell.
+pub async fn answer(
+    state: &AppState,
+    digest: &[u8; 32],
+    given: &str,
+    address: Option<IpAddr>,
+) -> Result<Answered, ApiError> {
+    let factors = &state.second_factors;
+    let Some(known) = factors.find(digest, state.now()) else { return Ok(Answered::Ended) };
+    let account = Account::SecondFactor(known.user);
+    let attempt = state.throttle.admit(Some(account), address).await?;
+    let Some(asked) = factors.take_try(digest, state.now()) else { return Ok(Answered::Ended) };
+    let user = state.switch.read_at_once(|snapshot| snapshot.user_by_id(asked.user))?;
+    let user = user.filter(|user| user.password_hash == asked.password_hash);
+    let (Some(user), Some((factor, _))) = (user, asked.questions.first()) else {
+        factors.end_where(|known, _| known == digest);
+        return Ok(Answered::Ended);
+    };
+    match is_right(state, &user, *factor, given).await {
+        Ok(true) => {
+            attempt.succeeded();
+            Ok(factors.right(digest, &asked))
+        }
+        Ok(false) => Ok(factors.wrong(digest)),
+        Err(error) => {
+            // Nobody can say that it was wrong.
+            factors.give_back_try(digest);
+            Err(error)
+        }
+    }
+}
+
+/// Errors: the switch cannot tell.
+async fn is_right(
+    state: &AppState,
+    user: &User,
+    factor: Factor,
+    given: &str,
+) -> Result<bool, ApiError> {
+    match factor {
+        Factor::Totp => uses_step(state, user, given).await,
+        Factor::SecurityQuestion => {
+            let hash = user.security_question.as_ref().map(|asked| asked.answer_hash.clone());
+            Ok(passwords::verify(hash, &normal_answer(given)).await?)
+        }
+    }
+}
+
+/// Whether a code is one of now that was not used before; uses it up.
+/// Errors: the switch cannot tell.
+pub async fn uses_step(state: &AppState, user: &User, given: &str) -> Result<bool, ApiError> {
+    let Some(totp) = &user.totp else { return Ok(false) };
+    let seed = Seed::open(&state.secrets, user.id, &totp.sealed_seed)
+        .ok_or_else(|| ApiError::internal(&"a seed was sealed with another key"))?;
+    let Some(step) = seed.matching_step(&without_spaces(given), state.now()) else {
+        return Ok(false);
+    };
+    match state.carry_out(AdminCommand::UseTotpStep(user.id, step)).await {
+        // The shard knows of it, which is all that counts.
+        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(true),
+        Err(WriteError::Rejected(Rejection::StepUsed)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Apps show codes with a gap in the middle.
+fn without_spaces(code: &str) -> String {
+    code.chars().filter(|letter| !letter.is_whitespace()).collect()
+}
+
+/// An answer as it is hashed and compared: people remember words, not how they wrote them.
+#[must_use]
+pub fn normal_answer(answer: &str) -> String {
+    answer.trim().to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_engine::domain::ids::UserSlot;
+    use cardswitch_engine::domain::user::{SecurityQuestion, Totp};
+    use uuid::Uuid;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_000_000_000);
+    const KEY: [u8; 32] = [1; 32];
+
+    fn user(number: u128, has_totp: bool, has_question: bool) -> User {
+        User {
+            slot: UserSlot(0),
+            id: UserId(Uuid::from_u128(number)),
+            email: "ada@example.com".into(),
+            first_name: "Ada".into(),
+            last_name: "Lovelace".into(),
+            password_hash: Some("hash".into()),
+            totp: has_totp.then(|| Totp { sealed_seed: Vec::new(), last_step: 0 }),
+            security_question: has_question.then(|| SecurityQuestion {
+                question: "First pet?".into(),
+                answer_hash: "hash".into(),
+            }),
+            is_developer: false,
+            created_at: NOW,
+        }
+    }
+
+    fn purpose() -> Purpose {
+        Purpose::SignIn { next: None }
+    }
+
+    fn begun(has_totp: bool, has_question: bool) -> SecondFactors {
+        let factors = SecondFactors::default();
+        factors.begin(KEY, &user(1, has_totp, has_question), purpose(), NOW).unwrap();
+        factors
+    }
+
+    #[test]
+    fn what_a_user_has_is_asked_one_after_the_other() {
+        let rows = [
+            (false, false, vec![]),
+            (true, false, vec!["totp"]),
+            (false, true, vec!["security_question"]),
+            (true, true, vec!["totp", "security_question"]),
+        ];
+        for (has_totp, has_question, expected) in rows {
+            let factors = begun(has_totp, has_question);
+            let mut asked = Vec::new();
+            while let Some(challenge) = factors.question(&KEY, NOW) {
+                asked.push(challenge.factor.name());
+                let taken = factors.take_try(&KEY, NOW).unwrap();
+                let answered = factors.right(&KEY, &taken);
+                let is_last = asked.len() == expected.len();
+                assert_eq!(matches!(answered, Answered::Done(..)), is_last, "{answered:?}");
+            }
+            assert_eq!(asked, expected);
+        }
+    }
+
+    #[test]
+    fn the_fifth_wrong_answer_ends_it() {
+        let factors = begun(true, false);
+        for place in 1..=5 {
+            factors.take_try(&KEY, NOW).unwrap();
+            let expected = if place < 5 { Answered::Wrong } else { Answered::Ended };
+            assert_eq!(factors.wrong(&KEY), expected, "{place}");
+        }
+        assert!(factors.take_try(&KEY, NOW).is_none());
+        assert_eq!(factors.question(&KEY, NOW), None);
+    }
+
+    #[test]
+    fn answers_at_the_same_time_are_no_more_tries() {
+        let factors = begun(true, true);
+        let taken: Vec<_> = (0..100).filter_map(|_| factors.take_try(&KEY, NOW)).collect();
+        assert_eq!(taken.len(), 5);
+        // The right one among them counts once.
+        assert!(matches!(factors.right(&KEY, &taken[0]), Answered::Next(_)));
+        let again = factors.right(&KEY, &taken[1]);
+        let Answered::Next(challenge) = again else { panic!("{again:?}") };
+        assert_eq!(challenge.factor, Factor::SecurityQuestion);
+    }
+
+    #[test]
+    fn right_answers_use_up_no_tries() {
+        let factors = begun(true, true);
+        for _ in 0..3 {
+            factors.take_try(&KEY, NOW).unwrap();
+            assert_eq!(factors.wrong(&KEY), Answered::Wrong);
+        }
+        let taken = factors.take_try(&KEY, NOW).unwrap();
+        factors.right(&KEY, &taken);
+        factors.take_try(&KEY, NOW).unwrap();
+        assert_eq!(factors.wrong(&KEY), Answered::Wrong, "wrong ones of both questions count");
+        factors.take_try(&KEY, NOW).unwrap();
+        assert_eq!(factors.wrong(&KEY), Answered::Ended);
+    }
+
+    #[test]
+    fn after_five_minutes_there_is_nothing() {
+        let factors = begun(true, false);
+        let last = Timestamp(NOW.0 + CONVERSATION - 1);
+        assert_eq!(factors.question(&KEY, last).unwrap().expires_at, NOW.plus(CONVERSATION));
+        let over = NOW.plus(CONVERSATION);
+        assert_eq!(factors.question(&KEY, over), None);
+        assert_eq!(factors.purpose(&KEY, over), None);
+        assert!(factors.take_try(&KEY, over).is_none());
+        assert_eq!(factors.question(&[2; 32], NOW), None);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_a_users_oldest_gives_way() {
+        let factors = SecondFactors::default();
+        let key = |number: usize| token_key(number);
+        for number in 0..=PER_USER_MAX {
+            let at = Timestamp(NOW.0 + i64::try_from(number).unwrap());
+            factors.begin(key(number), &user(1, true, false), purpose(), at).unwrap();
+        }
+        assert_eq!(factors.question(&key(0), NOW), None);
+        assert!(factors.question(&key(1), NOW).is_some());
+        let mut number = PER_USER_MAX + 1;
+        let full = loop {
+            let of = user(2 + number as u128, true, false);
+            if let Err(full) = factors.begin(key(number), &of, purpose(), NOW) {
+                break full;
+            }
+            number += 1;
+        };
+        assert_eq!(full.retry_after_s, FULL_RETRY_AFTER_S);
+        assert_eq!(factors.conversations.lock().len(), CONVERSATIONS_MAX);
+        let later = NOW.plus(2 * CONVERSATION);
+        let begun = factors.begin(KEY, &user(1, true, false), purpose(), later).unwrap();
+        assert!(begun.is_some() && factors.conversations.lock().len() == 1);
+    }
+
+    fn token_key(number: usize) -> [u8; 32] {
+        crate::secrets::token_digest(&number.to_string())
+    }
+
+    #[test]
+    fn answers_are_compared_as_people_mean_them() {
+        assert_eq!(normal_answer("  Rex \n"), "rex");
+        assert_eq!(normal_answer("ÄPFEL"), "äpfel");
+        assert_eq!(without_spaces("123 456\n"), "123456");
+    }
+}

@@ -1,0 +1,56 @@
+//! OAuth 2.0: how third-party apps come by access tokens, and give them back. Source: spec "OAuth";
+//! RFC 6749, 7636 (S256 only), 7009.
+//!
+//! | file | what |
+//! |---|---|
+//! | `authorize` | an app's request for a member's consent, and the addresses its answer goes to |
+//! | `redirect_urls` | what an app may have codes sent to |
+//! | `scope` | scopes by name, and which need an operator's approval |
+//! | `parameters` | bodies, JSON and forms alike |
+//! | `client` | which app asks |
+//! | `token` | `POST /v1/oauth/token`: which grant |
+//! | `code_grant`, `pkce` | a token for an authorization code |
+//! | `password_grant` | a token for a member's e-mail address and password |
+//! | `challenge` | `/v1/oauth/token/challenge`: what is asked after the password |
+//! | `revoke` | `POST /v1/oauth/token/revoke` |
+//! | `reply` | what all answers have in common |
+//!
+//! The token endpoints ask for no access token, and no idempotency key counts there: a code and a
+//! one-time code work once, and a token is shown once.
+
+pub mod authorize;
+mod challenge;
+mod client;
+mod code_grant;
+mod parameters;
+mod password_grant;
+mod pkce;
+pub mod redirect_urls;
+mod reply;
+mod revoke;
+pub mod scope;
+mod token;
+#[cfg(test)]
+mod world;
+
+use axum::Router;
+use axum::routing::{get, post};
+
+pub(crate) use self::challenge::{__path_answer_challenge, __path_get_challenge};
+pub(crate) use self::challenge::{answer_challenge, get_challenge};
+pub(crate) use self::revoke::{__path_revoke_tokens, revoke_tokens};
+pub(crate) use self::token::{__path_create_token, create_token};
+use crate::state::AppState;
+
+/// The token endpoints.
+pub fn oauth_routes() -> Router<AppState> {
+    Router::new()
+        .route("/v1/oauth/token", post(create_token))
+        .route("/v1/oauth/token/challenge", get(get_challenge).post(answer_challenge))
+        .route("/v1/oauth/token/revoke", post(revoke_tokens))
+}
+
+/// From where a request comes.
+fn address_of(extensions: &axum::http::Extensions) -> Option<std::net::IpAddr> {
+    extensions.get::<std::net::IpAddr>().copied()
+}

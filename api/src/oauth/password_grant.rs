@@ -1,0 +1,141 @@
+//! A token for a member's e-mail address and password; it only reads. Source: spec "OAuth", rule 3;
+//! RFC 6749, 4.3.
+//!
+//! Where the user has a second factor, the token's text is handed out at once and becomes a token
+//! when the last question is answered (`challenge`): until then no table knows of it.
+
+use axum::http::StatusCode;
+use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
+use cardswitch_engine::command::identity::NewTokenGrant;
+use cardswitch_engine::domain::app::App;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
+use cardswitch_engine::domain::member::{AccessScope, Member};
+use cardswitch_engine::domain::token_grant::TokenOrigin;
+use cardswitch_engine::domain::user::User;
+use uuid::Uuid;
+
+use super::authorize::{Refusal, find_grantable};
+use super::parameters::Parameters;
+use super::reply::{ChallengeBody, TokenBody};
+use crate::auth::drawn_secret::DrawnSecret;
+use crate::auth::passwords;
+use crate::auth::second_factor::{PendingToken, Purpose};
+use crate::auth::throttle::Account;
+use crate::error::ApiError;
+use crate::issuing::{RandomSource, SystemRandom};
+use crate::state::{AppState, WriteError};
+use crate::wire::fault::Flaw;
+use crate::wire::fields::parse_id;
+
+/// What the token may do.
+const READ: AccessScope = AccessScope { accountant: false, admin: false, scim: false, iam: false };
+
+/// Errors: a scope is asked for; e-mail address and password are nobody's; who it is may not.
+pub(super) async fn give(
+    state: &AppState,
+    app: &App,
+    parameters: &Parameters,
+) -> Result<(StatusCode, TokenBody), ApiError> {
+    if parameters.text("scope")?.is_some_and(|scope| !scope.trim_matches([' ', ',']).is_empty()) {
+        return Err(ApiError::invalid_scope("must be empty: tokens for a password only read"));
+    }
+    let company = parse_company(parameters)?;
+    let email = parameters.required("username")?;
+    let password = parameters.required("password")?;
+    let user = find_user(state, app, email, password).await?;
+    let (company, member) = find_membership(state, &user, company)?;
+    let secret = DrawnSecret::draw()?;
+    let pending = PendingToken { app: app.id, company: company.id, member: member.id };
+    let purpose = Purpose::Token(pending.clone());
+    let begun = state.second_factors.begin(secret.digest, &user, purpose, state.now())?;
+    if let Some(challenge) = begun {
+        let challenge = ChallengeBody::new(&challenge, state);
+        let body = TokenBody::pending(&secret.text, challenge);
+        return Ok((StatusCode::NON_AUTHORITATIVE_INFORMATION, body));
+    }
+    make_token(state, secret.digest, &pending, app.name.clone()).await?;
+    Ok((StatusCode::CREATED, TokenBody::new(&secret.text, READ)))
+}
+
+fn parse_company(parameters: &Parameters) -> Result<Option<CompanyId>, ApiError> {
+    let Some(text) = parameters.text("company_id")? else { return Ok(None) };
+    let id: Option<Uuid> = parse_id(text);
+    let id = id.ok_or_else(|| {
+        ApiError::invalid_field("company_id", Flaw::new("not_an_id", "must be a UUID"))
+    })?;
+    Ok(Some(CompanyId(id)))
+}
+
+/// The user with this e-mail address and password.
+/// Errors: there is none, in the same words and after the same time whichever of them is wrong.
+async fn find_user(
+    state: &AppState,
+    app: &App,
+    email: &str,
+    password: &str,
+) -> Result<User, ApiError> {
+    let account = Account::Password(email);
+    // The address is counted where the app is.
+    let attempt = state.throttle.admit(Some(account), None).await?;
+    let user = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
+    let hash = user.as_ref().and_then(|user| user.password_hash.clone());
+    if !passwords::verify(hash, password).await? {
+        tracing::info!(app = %app.id.0, "a password was wrong");
+        return Err(ApiError::invalid_grant("the username or the password is wrong"));
+    }
+    attempt.succeeded();
+    // INVARIANT: a password was verified, so there is a user.
+    user.ok_or_else(|| ApiError::invalid_grant("the username or the password is wrong"))
+}
+
+/// The membership that the token is for: the oldest one, unless a company is named.
+/// Errors: there is none in which the user may let apps in.
+pub(super) fn find_membership(
+    state: &AppState,
+    user: &User,
+    company: Option<CompanyId>,
+) -> Result<(Company, Member), ApiError> {
+    let memberships = state.switch.read_at_once(|snapshot| snapshot.memberships(&user.email))?;
+    let asked = memberships
+        .into_iter()
+        .filter(|(known, _)| company.is_none_or(|company| company == known.id))
+        .collect::<Vec<_>>();
+    let refused = |refusal: Refusal| ApiError::invalid_grant(refusal.description());
+    let found = find_grantable(READ, &asked).map_err(refused)?;
+    // The oldest comes first.
+    found.into_iter().next().ok_or_else(|| refused(Refusal::NoAccount))
+}
+
+/// Makes the token of a password grant.
+/// Errors: the member or the app is gone, the switch cannot tell.
+pub(super) async fn make_token(
+    state: &AppState,
+    digest: [u8; 32],
+    pending: &PendingToken,
+    label: String,
+) -> Result<(), ApiError> {
+    let grant = NewTokenGrant {
+        token: NewAccessToken {
+            id: AccessTokenId(SystemRandom.id(state.now())?),
+            digest,
+            company: pending.company,
+            scope: READ,
+        },
+        app: Some(pending.app),
+        member: Some(pending.member),
+        origin: TokenOrigin::Password,
+        label,
+    };
+    match state.carry_out(AdminCommand::GrantToken(Box::new(grant))).await {
+        Ok(()) => Ok(()),
+        Err(WriteError::Rejected(_)) => {
+            Err(ApiError::invalid_grant("the member or the app is gone"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+#[path = "password_grant_tests.rs"]
+mod tests;

@@ -1,0 +1,162 @@
+//! `POST /v1/oauth/token/revoke`: an app gives tokens back. Source: spec "OAuth", rule 7; RFC 7009.
+//!
+//! INVARIANT: an app touches its own tokens alone, and is told the same whatever it names: nothing
+//! here tells whether a token exists.
+
+use axum::RequestExt;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::domain::app::App;
+use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
+use serde::Serialize;
+
+use super::address_of;
+use super::client;
+use super::parameters::Parameters;
+use super::reply::reply;
+use crate::auth::second_factor::Purpose;
+use crate::error::ApiError;
+use crate::secrets::token_digest;
+use crate::state::{AppState, WriteError};
+use crate::wire::fault::Flaw;
+use crate::wire::fields::parse_id;
+
+/// Which tokens are given back: `access_token` or `company_id`, not both.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "shows the fields to readers of the document")]
+pub(crate) struct Revocation {
+    /// The app, unless it says so over HTTP Basic.
+    #[schema(nullable = false)]
+    client_id: Option<String>,
+    /// Its secret, unless it says so over HTTP Basic.
+    #[schema(nullable = false)]
+    client_secret: Option<String>,
+    /// One token. `token` is taken too (RFC 7009).
+    #[schema(nullable = false)]
+    access_token: Option<String>,
+    /// All tokens of this company.
+    #[schema(nullable = false)]
+    company_id: Option<String>,
+}
+
+/// Nothing to say.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct Revoked {}
+
+/// What is to be revoked.
+enum Named {
+    Token([u8; 32]),
+    Company(CompanyId),
+}
+
+/// Revokes an access token of the app, or all of its tokens of a company.
+#[utoipa::path(
+    post,
+    path = "/v1/oauth/token/revoke",
+    tag = "OAuth",
+    request_body(
+        content(
+            (Revocation = "application/json", example = json!({
+                "client_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f",
+                "client_secret": "5f1b",
+                "access_token": "c3d4",
+            })),
+            (Revocation = "application/x-www-form-urlencoded"),
+        ),
+    ),
+    responses((status = 200, body = Revoked)),
+)]
+pub(crate) async fn revoke_tokens(State(state): State<AppState>, request: Request) -> Response {
+    let address = address_of(request.extensions());
+    let headers = request.headers().clone();
+    let answered = async {
+        let parameters = request.extract::<Parameters, _>().await?;
+        let attempt = state.throttle.admit(None, address).await?;
+        revoke(&state, &headers, &parameters).await?;
+        attempt.succeeded();
+        Ok((StatusCode::OK, Revoked {}))
+    };
+    reply(answered.await)
+}
+
+async fn revoke(
+    state: &AppState,
+    headers: &HeaderMap,
+    parameters: &Parameters,
+) -> Result<(), ApiError> {
+    let app = client::find_client(state, headers, parameters)?;
+    let command = match parse(parameters)? {
+        Named::Token(digest) => {
+            let waiting = &state.second_factors;
+            waiting.end_where(|known, purpose| *known == digest && is_pending(purpose, &app, None));
+            find_own(state, &app, &digest)?
+                .map(|(company, token)| AdminCommand::RevokeToken(company, token))
+        }
+        Named::Company(company) => {
+            let waiting = &state.second_factors;
+            waiting.end_where(|_, purpose| is_pending(purpose, &app, Some(company)));
+            Some(AdminCommand::RevokeAppTokens(app.id, company))
+        }
+    };
+    let Some(command) = command else { return Ok(()) };
+    match state.carry_out(command).await {
+        // What is not there, or not the app's, needs no revoking.
+        Ok(()) | Err(WriteError::Rejected(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn parse(parameters: &Parameters) -> Result<Named, ApiError> {
+    let token = parameters.text("access_token")?;
+    let token = token.map_or_else(|| parameters.text("token"), |token| Ok(Some(token)))?;
+    match (token, parameters.text("company_id")?) {
+        (Some(token), None) => Ok(Named::Token(token_digest(token))),
+        (None, Some(company)) => {
+            let flaw = || Flaw::new("not_an_id", "must be a UUID");
+            let company = parse_id(company);
+            company
+                .map(|company| Named::Company(CompanyId(company)))
+                .ok_or_else(|| ApiError::invalid_field("company_id", flaw()))
+        }
+        (Some(_), Some(_)) => {
+            let flaw = Flaw::new("one_of", "must not come besides `company_id`");
+            Err(ApiError::invalid_field("access_token", flaw))
+        }
+        (None, None) => {
+            let flaw = Flaw::new("required", "or `company_id` is required");
+            Err(ApiError::invalid_field("access_token", flaw))
+        }
+    }
+}
+
+/// The token with this digest, where it is one of the app's.
+fn find_own(
+    state: &AppState,
+    app: &App,
+    digest: &[u8; 32],
+) -> Result<Option<(CompanyId, AccessTokenId)>, ApiError> {
+    let found = state.switch.read_at_once(|snapshot| {
+        let Some(token) = snapshot.access_token(digest)? else { return Ok(None) };
+        let grant = snapshot.token_grant(token.id)?;
+        let is_own = grant.is_some_and(|grant| grant.app == Some(app.slot));
+        let company = snapshot.company(token.company)?.filter(|_| is_own);
+        Ok(company.map(|company| (company.id, token.id)))
+    });
+    Ok(found?)
+}
+
+/// Whether a conversation is about a token of the app that is not one yet.
+fn is_pending(purpose: &Purpose, app: &App, company: Option<CompanyId>) -> bool {
+    match purpose {
+        Purpose::Token(pending) => {
+            pending.app == app.id && company.is_none_or(|company| company == pending.company)
+        }
+        Purpose::SignIn { .. } => false,
+    }
+}
+
+#[cfg(test)]
+#[path = "revoke_tests.rs"]
+mod tests;

@@ -1,0 +1,159 @@
+//! Scopes by their names. Source: spec "Authentication", scopes; RFC 6749, 3.3.
+//!
+//! Reading needs no name: a request without scopes asks for that. `accountant` any app may ask for;
+//! the others only where an operator has approved it.
+
+use cardswitch_engine::domain::member::{AccessScope, MemberRole};
+
+/// The names, in the order they are shown.
+const NAMES: [&str; 4] = ["accountant", "admin", "scim", "iam"];
+
+/// Why scopes are not given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScopeFault {
+    /// There is no such scope.
+    Unknown(String),
+    /// The app was not approved for it.
+    NotApproved(&'static str),
+}
+
+impl std::fmt::Display for ScopeFault {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            // The word is not repeated: an answer's characters are few, and it may be anything.
+            Self::Unknown(_) => formatter.write_str("there is no such scope"),
+            Self::NotApproved(name) => {
+                write!(formatter, "the app is not approved for the scope {name}")
+            }
+        }
+    }
+}
+
+const fn flags(scope: AccessScope) -> [bool; 4] {
+    [scope.accountant, scope.admin, scope.scim, scope.iam]
+}
+
+const fn from_flags([accountant, admin, scim, iam]: [bool; 4]) -> AccessScope {
+    AccessScope { accountant, admin, scim, iam }
+}
+
+/// Reads scopes with commas or spaces between them.
+/// Errors: one that there is not.
+pub fn parse(text: &str) -> Result<AccessScope, ScopeFault> {
+    let mut found = [false; 4];
+    for name in text.split([' ', ',']).filter(|name| !name.is_empty()) {
+        let place = NAMES.iter().position(|known| *known == name);
+        let place = place.ok_or_else(|| ScopeFault::Unknown(name.to_owned()))?;
+        found[place] = true;
+    }
+    Ok(from_flags(found))
+}
+
+/// The names of scopes; none for reading alone.
+#[must_use]
+pub fn names(scope: AccessScope) -> Vec<&'static str> {
+    let named = NAMES.into_iter().zip(flags(scope));
+    named.filter(|(_, is_there)| *is_there).map(|(name, _)| name).collect()
+}
+
+/// What an app may ask for, of which `approved` was approved.
+/// Errors: the first it may not.
+pub fn check_approved(asked: AccessScope, approved: AccessScope) -> Result<(), ScopeFault> {
+    let free = AccessScope { accountant: true, ..approved };
+    let asked_and_free = NAMES.into_iter().zip(flags(asked).into_iter().zip(flags(free)));
+    let refused = asked_and_free.clone().find(|(_, (is_asked, is_free))| *is_asked && !is_free);
+    refused.map_or(Ok(()), |(name, _)| Err(ScopeFault::NotApproved(name)))
+}
+
+/// Whether a member of this role may let an app at its company's data.
+/// Source: spec "Authentication", 5.
+#[must_use]
+pub const fn may_authorize(role: MemberRole) -> bool {
+    matches!(role, MemberRole::Administrator | MemberRole::Accountant)
+}
+
+/// Whether a member of this role may give an app these scopes.
+// CHOICE: the specification lets accountants authorize apps; nobody can give what they do not have.
+#[must_use]
+pub const fn may_give(role: MemberRole, scope: AccessScope) -> bool {
+    match role {
+        MemberRole::Administrator => true,
+        MemberRole::Accountant => !(scope.admin || scope.scim || scope.iam),
+        MemberRole::Reviewer | MemberRole::Member => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: AccessScope = from_flags([false; 4]);
+
+    #[test]
+    fn scopes_come_with_commas_or_spaces_between() {
+        let both = AccessScope { accountant: true, iam: true, ..NONE };
+        let rows = [
+            ("", Ok(NONE)),
+            (" ", Ok(NONE)),
+            ("accountant iam", Ok(both)),
+            ("iam,accountant", Ok(both)),
+            ("iam, accountant,iam", Ok(both)),
+            ("accountant admin scim iam", Ok(from_flags([true; 4]))),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(parse(text), expected, "{text}");
+        }
+        for text in ["none", "read", "Admin", "admin;iam", "admin+iam", "admin\tiam", "admin iam x"]
+        {
+            assert!(matches!(parse(text), Err(ScopeFault::Unknown(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        for bits in 0..16_u8 {
+            let scope = from_flags([0, 1, 2, 3].map(|place| bits >> place & 1 == 1));
+            assert_eq!(parse(&names(scope).join(" ")), Ok(scope));
+        }
+    }
+
+    #[test]
+    fn all_but_accountant_need_approval() {
+        let only = |place: usize| {
+            let mut flags = [false; 4];
+            flags[place] = true;
+            from_flags(flags)
+        };
+        for (place, name) in NAMES.into_iter().enumerate() {
+            let refused = check_approved(only(place), NONE);
+            let expected = if place == 0 { Ok(()) } else { Err(ScopeFault::NotApproved(name)) };
+            assert_eq!(refused, expected, "{name}");
+            assert_eq!(check_approved(only(place), only(place)), Ok(()));
+            for other in (1..4).filter(|other| *other != place) {
+                let asked = from_flags([false, other == 1, other == 2, other == 3]);
+                assert!(check_approved(asked, only(place)).is_err(), "{name} gives no other");
+            }
+        }
+        assert_eq!(check_approved(NONE, NONE), Ok(()));
+    }
+
+    #[test]
+    fn nobody_gives_what_they_do_not_have() {
+        let admin = AccessScope { admin: true, ..NONE };
+        let accountant = AccessScope { accountant: true, ..NONE };
+        let rows = [
+            (MemberRole::Administrator, [true, true, true]),
+            (MemberRole::Accountant, [true, true, false]),
+            (MemberRole::Reviewer, [false; 3]),
+            (MemberRole::Member, [false; 3]),
+        ];
+        for (role, expected) in rows {
+            let given = [NONE, accountant, admin].map(|scope| may_give(role, scope));
+            assert_eq!(given, expected, "{role:?}");
+            assert_eq!(may_authorize(role), expected[0], "{role:?}");
+        }
+        for (scim, iam) in [(true, false), (false, true)] {
+            assert!(!may_give(MemberRole::Accountant, AccessScope { scim, iam, ..NONE }));
+        }
+    }
+}
