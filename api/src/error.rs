@@ -310,24 +310,6 @@ impl ApiError {
         }
     }
 
-    /// The status of the answer.
-    #[must_use]
-    pub const fn status(&self) -> StatusCode {
-        self.status
-    }
-
-    /// The one word for the cause.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        self.code
-    }
-
-    /// What people are told.
-    #[must_use]
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
     /// The answer to a refused change. `dimensions` are the dimension fields the request set,
     /// since a refusal does not say which of them is unknown.
     #[must_use]
@@ -532,6 +514,12 @@ impl ApiError {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         self.code
+    }
+
+    /// What people are told.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// The body of the answer: the shape of every failure.

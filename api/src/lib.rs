@@ -9,6 +9,7 @@
 //! | `oauth` | how apps come by access tokens |
 //! | `openapi` | the published documents and the reference made from them |
 //! | `receipts` | the files of receipts |
+//! | `site`, `mail`, `invitation` | pages for people, and what is written to them |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `link_secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
@@ -23,9 +24,11 @@ pub mod feed;
 pub mod http_server;
 pub mod idempotency;
 pub mod install;
+pub mod invitation;
 pub mod issuing;
 mod known;
 pub mod link_secrets;
+pub mod mail;
 pub mod master_key;
 pub mod network;
 pub mod oauth;
@@ -41,6 +44,7 @@ pub mod routes;
 pub mod scim;
 pub mod secrets;
 pub mod server;
+pub mod site;
 pub mod state;
 pub mod statements;
 pub mod switch;

@@ -5,12 +5,14 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
-use axum::middleware::{self, from_fn_with_state};
+use axum::middleware::{self, from_fn_with_state, map_response};
+use axum::response::Response;
 use axum::routing::{get, post, put};
 use cardswitch_engine::domain::card::DimensionKind;
 use tower::Layer;
 use tower::util::MapRequestLayer;
 
+use crate::auth::actor::from_somewhere;
 use crate::auth::check_access;
 use crate::compat;
 use crate::error::ApiError;
@@ -25,6 +27,8 @@ use crate::routes::{
     shipping_addresses, statement_lines, statements, transaction_tags, transactions,
 };
 use crate::scim::scim_routes;
+use crate::site::error_page::unknown_path;
+use crate::site::{headers, site_routes};
 use crate::state::AppState;
 use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
 
@@ -38,10 +42,18 @@ pub fn whole(state: AppState) -> Router {
         None => v1,
     };
     let documents = document_routes(state.urls());
+    let documents = documents.layer(map_response(secured));
     // Apps come without access tokens, and their keys count for nothing.
-    let v1 = v1.merge(oauth_routes());
+    let v1 = v1.merge(oauth_routes().layer(middleware::from_fn(from_somewhere)));
     let others = network_routes().merge(documents).merge(scim_routes(&state));
-    finish(v1.merge(others).with_state(state))
+    // Who asks for a page is found out by the page; from where, is known before.
+    let site = site_routes(&state).layer(middleware::from_fn(from_somewhere));
+    finish(v1.merge(others).merge(site).with_state(state))
+}
+
+async fn secured(mut response: Response) -> Response {
+    headers::secure(response.headers_mut());
+    response
 }
 
 /// The routes of `/v1`.
@@ -155,7 +167,7 @@ fn dimension_routes() -> Router<AppState> {
 /// at the end changes nothing, every answer has its id.
 pub fn finish(routes: Router) -> Router {
     let routes = routes
-        .fallback(|| async { ApiError::not_found() })
+        .fallback(unknown_path)
         .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })
         .layer(middleware::from_fn(with_request_id));
     // Paths are changed before the routes see them, so this stands around the router, not in it.

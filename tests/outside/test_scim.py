@@ -45,6 +45,8 @@ def give_examples(client) -> None:
     user = client.get_resource_model("User")
     enterprise = user.get_extension_model(ENTERPRISE)
     user.model_fields["user_name"].examples = Fresh("user{}@example.com")
+    # Whoever has left is a plain member; a role given in between would not stay.
+    user.model_fields["active"].examples = [True]
     enterprise.model_fields["employee_number"].examples = Fresh("{:04}")
     enterprise.model_fields["department"].examples = [DEPARTMENT]
 

@@ -35,7 +35,7 @@ pub async fn from_somewhere(request: Request, next: Next) -> Response {
 /// From here on this task acts for `actor`. Outside of `acting` nobody looks.
 pub fn act_as(actor: Actor) {
     // Without a scope there is no address either, and no change that a request asks for.
-    drop(NOTE.try_with(|note| note.lock().actor = actor));
+    NOTE.try_with(|note| note.lock().actor = actor).unwrap_or_default();
 }
 
 /// The note that goes with changes now.
@@ -49,7 +49,7 @@ impl Caller {
     /// The caller as an audit names it.
     #[must_use]
     pub const fn actor(&self) -> Actor {
-        Actor::Token { id: self.token, member: None }
+        Actor::Token { id: self.token, member: self.member }
     }
 }
 

@@ -11,8 +11,9 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::oauth::scope::NAMES;
 use crate::receipts::media_type;
-use crate::routes::access_tokens::{ORIGINS, SCOPES};
+use crate::routes::access_tokens::ORIGINS;
 use crate::routes::allowances::INTERVALS;
 use crate::routes::audit_events::ACTOR_KINDS;
 use crate::routes::decision::render_decided_by;
@@ -87,7 +88,7 @@ words! {
     /// What kind of value a viewer is asked for.
     PassphraseType: ["text", "date"];
     /// A scope of an access token.
-    ScopeName: SCOPES;
+    ScopeName: NAMES;
     /// How an access token came to be.
     TokenOriginName: ORIGINS;
     /// Who acted.

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::ids::AccessTokenId;
-use cardswitch_engine::domain::member::{AccessScope, AccessToken};
+use cardswitch_engine::domain::member::AccessToken;
 use cardswitch_engine::domain::token_grant::{TokenGrant, TokenOrigin};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
@@ -19,6 +19,7 @@ use super::input::{ListQuery, PathId};
 use super::view::{View, read_view};
 use crate::auth::AdminAccess;
 use crate::error::ApiError;
+use crate::oauth::scope;
 use crate::openapi::words;
 use crate::state::{AppState, WriteError};
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
@@ -27,9 +28,6 @@ use crate::wire::time::render_time;
 
 /// The ways in which a token comes to be. Source: `TokenOrigin`.
 pub const ORIGINS: [&str; 4] = ["operator", "authorization_code", "password", "own_company"];
-/// The scopes by their names. Source: spec "Authentication", scopes.
-pub const SCOPES: [&str; 4] = ["accountant", "admin", "scim", "iam"];
-
 /// An access token, without its text.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AccessTokenBody {
@@ -70,20 +68,13 @@ impl AccessTokenBody {
             id: token.id.0,
             url: view.urls.object("access-tokens", token.id.0),
             label: grant.map(|grant| grant.label).unwrap_or_default(),
-            scope: scope_names(token.scope),
+            scope: scope::names(token.scope),
             origin,
             app: app.map(|app| AppReference { id: app.id.0, name: app.name }),
             member,
             created_at: render_time(token.created_at),
         })
     }
-}
-
-/// The names of the scopes that a token has.
-#[must_use]
-pub fn scope_names(scope: AccessScope) -> Vec<&'static str> {
-    let has = [scope.accountant, scope.admin, scope.scim, scope.iam];
-    SCOPES.into_iter().zip(has).filter(|(_, has)| *has).map(|(name, _)| name).collect()
 }
 
 const fn render_origin(origin: Option<TokenOrigin>) -> &'static str {
@@ -158,19 +149,5 @@ pub async fn revoke_access_token(
         Ok(()) => Ok(StatusCode::NO_CONTENT),
         Err(WriteError::Rejected(Rejection::TokenNotFound)) => Err(ApiError::not_found()),
         Err(error) => Err(error.into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scopes_are_named_one_by_one() {
-        let none = AccessScope::default();
-        assert_eq!(scope_names(none), [""; 0]);
-        assert_eq!(scope_names(AccessScope { iam: true, ..none }), ["iam"]);
-        let all = AccessScope { accountant: true, admin: true, scim: true, iam: true };
-        assert_eq!(scope_names(all), SCOPES);
     }
 }

@@ -30,6 +30,7 @@ use super::wanted::{Shown, Wanted};
 use super::{ScimJson, list_response};
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::invitation::Invitation;
 use crate::routes::members::{is_settable, role_not_settable};
 use crate::routes::view::{View, read_view};
 use crate::state::{AppState, WriteError};
@@ -152,14 +153,20 @@ pub(super) async fn create_user(
     let shown = Shown::of_query(&query)?;
     let draft = Draft::read(&body.object()?)?;
     let department = read_view(&state, &caller, |view| department(view, &draft)).await?;
-    let new = new_member(&draft, &caller, department?)?;
-    let id = new.id;
+    let invitation = Invitation::draw(&state)?;
+    let new = NewMember {
+        invite: Some(invitation.invite.clone()),
+        ..new_member(&draft, &caller, department?)?
+    };
+    let (id, email) = (new.id, new.email.clone());
     state.carry_out(AdminCommand::CreateMember(new)).await.map_err(refused)?;
     if draft.active == Some(false) {
         // Not one record with the other, which is no loss: who asks again is told that the name is
         // taken, and then says the same of the user that is there.
         let changes = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
         change(&state, &caller, id, changes).await?;
+    } else {
+        invitation.send(&state, &caller.company, &email).await?;
     }
     let ScimJson(body) = show(&state, &caller, id, &shown).await?;
     let location = state.urls().path(&format!("/scim/v2/Users/{}", id.0));
