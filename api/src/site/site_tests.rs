@@ -365,7 +365,8 @@ async fn no_text_becomes_markup_or_a_header() {
     visitor.cookies.insert("__Host-notice".into(), "You have won".into());
     assert!(!visitor.get("/login").await.body.contains("won"));
 
-    visitor = Visitor { user_agent: evil, ..Visitor::new(&bench) };
+    visitor = Visitor::new(&bench);
+    visitor.user_agent = evil;
     visitor.fill("/login", &[("email", EMAIL), ("password", PASSWORD)]).await.expect(303);
     visitor.get("/account").await;
     let names = [("first_name", evil), ("last_name", evil)];
