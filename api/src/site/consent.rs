@@ -98,9 +98,9 @@ pub(super) async fn answer(
     }
     let chosen = choices.iter().find(|(company, _)| company.id.0.to_string() == form.company);
     let Some((company, member)) = chosen else { return Ok(not_yours()) };
-    let ClientAddress(address) = address;
-    let granting = request.grant(&state, session.user.id, (company, member), &address.to_string());
-    Ok(send_back(&headers, &request.app.name, &granting.await?))
+    let address = address.0.to_string();
+    let target = request.grant(&state, session.user.id, (company, member), &address).await?;
+    Ok(send_back(&headers, &request.app.name, &target))
 }
 
 /// What a member is to be asked; or the answer where nobody is.
