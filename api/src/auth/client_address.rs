@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{Extensions, HeaderMap, HeaderName};
 
 use crate::network::peers::PeerNetwork;
 
@@ -36,6 +36,12 @@ impl ClientAddress {
             address = before;
         }
         Self(address)
+    }
+
+    /// The address of a request with these extensions as text; none where it came over no socket.
+    #[must_use]
+    pub fn of(extensions: &Extensions) -> Option<String> {
+        extensions.get::<Self>().map(|Self(address)| address.to_string())
     }
 }
 

@@ -113,3 +113,8 @@ async fn start(MaybeSignedIn(session): MaybeSignedIn) -> Redirect {
 fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
     Ok(SystemRandom.id(state.now())?)
 }
+
+#[cfg(test)]
+mod site_tests;
+#[cfg(test)]
+mod visitor_tests;
