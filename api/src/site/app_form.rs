@@ -188,7 +188,7 @@ fn parse_redirect_urls(lines: &str) -> Result<Vec<String>, String> {
 }
 
 /// Controls, marks that turn the direction of writing, and blanks without width.
-const fn is_invisible(letter: char) -> bool {
+fn is_invisible(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{ad}' | '\u{61c}' | '\u{feff}')
         || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
