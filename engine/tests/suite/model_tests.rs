@@ -7,7 +7,9 @@ use cardswitch_engine::command::Command;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
-use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, RecordSeq, Timestamp, TransactionSeq};
+use cardswitch_engine::domain::ids::{
+    AccountSlot, CardSlot, MemberSlot, RecordSeq, Timestamp, TransactionSeq,
+};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::Book;
 use cardswitch_engine::shard::ShardState;
@@ -149,6 +151,8 @@ impl Pair {
             assert_eq!(open.progress.posted, Minor(purchase.posted), "{context}");
             assert_eq!(open.progress.refunded, Minor(purchase.refunded), "{context}");
             assert_eq!(open.progress.flags, purchase.flags, "{context}");
+            let member = purchase.member.map(|member| MemberSlot(member as u32));
+            assert_eq!(open.member, member, "{context}");
         }
     }
 
@@ -182,6 +186,38 @@ fn kind_of(reply: &Reply) -> String {
         Reply::Network(NetworkReply::Transfer(reply)) => format!("transfer {:?}", reply.outcome),
         other => format!("{other:?}"),
     }
+}
+
+/// Compares every line of the journal with the model's: what it says, and that its member is that
+/// of its transaction.
+fn audit_lines(pair: &Pair) {
+    let mut members = BTreeMap::new();
+    let mut counts = vec![0; pair.model.companies.len()];
+    for record in records(&pair.driver.payload) {
+        let effects = record.unwrap().effects;
+        for effect in &effects {
+            if let Effect::Transaction(record, _) = effect {
+                members.insert(record.seq, record.member);
+            }
+        }
+        for effect in effects {
+            let Effect::StatementLine(line) = effect else { continue };
+            let company = line.account.index();
+            let expected = &pair.model.companies[company].lines[counts[company]];
+            counts[company] += 1;
+            let context = format!("seed {} company {company} {line:?}", pair.seed);
+            assert_eq!(line.amount, Minor(expected.amount), "{context}");
+            assert_eq!(line.member, members[&line.transaction], "{context}");
+            let Some(of_card) = &expected.of_card else { continue };
+            let member = of_card.member.map(|member| MemberSlot(member as u32));
+            let card = Some(CardSlot(of_card.card as u32));
+            let expected = (TransactionSeq(of_card.seq), card, member, &of_card.description);
+            let found = (line.transaction, line.card, line.member, &line.description);
+            assert_eq!(found, expected, "{context}");
+        }
+    }
+    let expected: Vec<_> = pair.model.companies.iter().map(|company| company.lines.len()).collect();
+    assert_eq!(counts, expected, "seed {}", pair.seed);
 }
 
 /// Adds up the books of the journal: every posting, every line, every balance.
@@ -233,6 +269,7 @@ fn run_program(pair: &mut Pair, length: u64) {
     pair.driver.run_due(at);
     pair.audit(at);
     audit_books(&pair.driver.payload);
+    audit_lines(pair);
 }
 
 /// What failed, with the fewest steps after the opening that fail in the same file: a replay compares

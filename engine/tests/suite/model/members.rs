@@ -33,6 +33,7 @@ impl Model {
             code: new.code.clone(),
             role: new.role,
             state: MemberState::Active,
+            name: format!("{} {}", new.first_name, new.last_name),
         });
         Ok(())
     }
@@ -177,6 +178,7 @@ impl Model {
             return Err(Rejection::TooManyRequisitions);
         }
         self.requisitions.push(Requisition {
+            description: new.description.clone(),
             id: new.id,
             company,
             member,
@@ -272,6 +274,7 @@ impl Model {
                     state: CardState::Active,
                     is_virtual: true,
                     assigned_to: Some(holder),
+                    description: self.requisitions[asked].description.clone(),
                     ..(**drawn).clone()
                 };
                 self.issue_card(at, &card)?;

@@ -47,8 +47,22 @@ pub(crate) struct Company {
     velocity: VelocityLimits,
     zip: String,
     allows_partial: bool,
-    /// The amount of each statement line.
-    pub(crate) lines: Vec<i64>,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// A statement line.
+pub(crate) struct Line {
+    pub(crate) amount: i64,
+    /// What a line of a card says besides; the model does not say it of transfers.
+    pub(crate) of_card: Option<LineOfCard>,
+}
+
+pub(crate) struct LineOfCard {
+    pub(crate) seq: u64,
+    pub(crate) card: usize,
+    /// A member, by number.
+    pub(crate) member: Option<usize>,
+    pub(crate) description: String,
 }
 
 struct Member {
@@ -58,12 +72,14 @@ struct Member {
     code: Option<String>,
     role: MemberRole,
     state: MemberState,
+    name: String,
 }
 
 pub(crate) struct Requisition {
     pub(crate) id: RequisitionId,
     pub(crate) company: usize,
     member: usize,
+    description: String,
     amount: i64,
     end_time: Option<i64>,
     pub(crate) status: RequisitionStatus,
@@ -78,6 +94,7 @@ pub(crate) struct Card {
     pub(crate) pin: u64,
     pub(crate) zip: u64,
     pub(crate) is_virtual: bool,
+    description: String,
     /// A member, by number.
     holder: Option<usize>,
     pub(crate) state: CardState,
@@ -105,6 +122,9 @@ pub(crate) struct Purchase {
     pub(crate) seq: u64,
     pub(crate) at: i64,
     pub(crate) card: usize,
+    /// Who held the card then.
+    pub(crate) member: Option<usize>,
+    merchant: String,
     pub(crate) kind: TransactionKind,
     pub(crate) state: TransactionState,
     held: Vec<Part>,
@@ -341,7 +361,7 @@ impl Model {
     }
 
     pub(crate) fn ledger(&self, company: usize) -> i64 {
-        self.companies[company].lines.iter().sum()
+        self.companies[company].lines.iter().map(|line| line.amount).sum()
     }
 
     /// What is held for all purchases of a company.
@@ -375,6 +395,17 @@ impl Model {
     fn part(&self, card: usize, amount: i64) -> Vec<Part> {
         let Card { period, today, .. } = self.cards[card];
         if amount == 0 { Vec::new() } else { vec![Part { amount, period, day: today }] }
+    }
+
+    /// Writes a line in the name of a purchase, and of who made it.
+    fn write_line(&mut self, purchase: usize, amount: i64, merchant: &str) {
+        let Purchase { seq, card, member, .. } = self.purchases[purchase];
+        let mut said = vec![merchant.to_owned(), self.cards[card].description.clone()];
+        said.extend(member.map(|member| self.members[member].name.clone()));
+        said.retain(|part| !part.is_empty());
+        let description = said.join(" - ");
+        let of_card = Some(LineOfCard { seq, card, member, description });
+        self.companies[self.cards[card].company].lines.push(Line { amount, of_card });
     }
 
     fn find_card(&self, named: CardRef) -> Option<usize> {
