@@ -7,7 +7,7 @@ use std::fmt;
 use toml::Spanned;
 
 use super::file::{
-    Credential, Expected, Presentment, ScenarioFile, Span, StepFile, Terms, TimeOfDay,
+    AccountSetup, Credential, Expected, Presentment, ScenarioFile, Span, StepFile, Terms, TimeOfDay,
 };
 use super::money::Money;
 use crate::feed::merchants::{ACCOUNT_CURRENCY, catalogue};
@@ -18,6 +18,7 @@ pub(super) struct Script {
     pub(super) about: String,
     pub(super) start: TimeOfDay,
     pub(super) cards: BTreeMap<String, Terms>,
+    pub(super) account: Option<AccountSetup>,
     pub(super) steps: Vec<Step>,
 }
 
@@ -93,11 +94,13 @@ pub(super) struct OfCard {
     pub(super) card_state: Option<String>,
 }
 
-/// Of the account: how far each balance moved since the scenario began.
+/// Of the account: how far each balance moved since the scenario began, or where it stands if the
+/// scenario set that up.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct OfAccount {
     pub(super) ledger: Option<Money>,
     pub(super) available: Option<Money>,
+    pub(super) available_credit: Option<Money>,
     pub(super) pending_credits: Option<Money>,
 }
 
@@ -300,6 +303,7 @@ fn check_amounts(act: Act, file: &StepFile) -> Result<(), String> {
         ("daily_balance", file.daily_balance),
         ("ledger", file.ledger),
         ("available", file.available),
+        ("available_credit", file.available_credit),
         ("pending_credits", file.pending_credits),
         ("amount", file.amount),
         ("held", file.held),
@@ -366,6 +370,7 @@ fn expectations(file: &StepFile) -> Expectations {
         account: OfAccount {
             ledger: file.ledger,
             available: file.available,
+            available_credit: file.available_credit,
             pending_credits: file.pending_credits,
         },
         transaction: OfTransaction {
