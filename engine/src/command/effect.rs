@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::decision::IncrementDecision;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::card::{CardProfile, CardRecord, MaskedPan, SealedPan};
@@ -83,6 +84,8 @@ pub enum Effect {
     CompanySso(CompanySlot, Option<Box<SingleSignOn>>),
     /// A request under an idempotency key was answered so.
     KeyedAnswer(Box<KeyedAnswer>),
+    /// An increment was decided so.
+    Increment(Box<IncrementDecision>),
 }
 
 /// A card as it is made.

@@ -150,7 +150,10 @@ impl ShardState {
             }
             Effect::KeyedAnswer(answer) => self.organization.keyed_answers.insert(answer),
             // Read from the tables only.
-            Effect::Posting(_) | Effect::NetworkLog(_) | Effect::TransactionTags(..) => {}
+            Effect::Posting(_)
+            | Effect::NetworkLog(_)
+            | Effect::TransactionTags(..)
+            | Effect::Increment(_) => {}
         }
     }
 

@@ -103,7 +103,7 @@ impl Model {
             Effect::CompanySso(slot, Some(row)) => drop(self.sso.insert(slot, *row)),
             Effect::CompanySso(slot, None) => drop(self.sso.remove(&slot)),
             Effect::KeyedAnswer(row) => drop(self.keyed_answers.insert(row.key, *row)),
-            Effect::Posting(_) | Effect::NetworkLog(_) => {}
+            Effect::Posting(_) | Effect::NetworkLog(_) | Effect::Increment(_) => {}
         }
     }
 

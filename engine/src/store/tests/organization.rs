@@ -183,6 +183,7 @@ fn tables_of_the_version_before_are_brought_up_to_date() {
                 | Effect::TransactionTags(..)
                 | Effect::CompanySso(..)
                 | Effect::KeyedAnswer(_)
+                | Effect::Increment(_)
         )
     };
     let mut records = journal(13, 600);
