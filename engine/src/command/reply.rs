@@ -246,4 +246,6 @@ pub enum Rejection {
     TooManyChildren,
     /// No such transaction.
     TransactionNotFound,
+    /// The allowance would end before it starts.
+    StartsAfterEnd,
 }

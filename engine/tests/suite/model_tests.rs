@@ -7,6 +7,7 @@ use cardswitch_engine::command::Command;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
+use cardswitch_engine::decision::{IncrementDecision, explain_increment};
 use cardswitch_engine::domain::ids::{
     AccountSlot, CardSlot, MemberSlot, RecordSeq, Timestamp, TransactionSeq,
 };
@@ -15,7 +16,7 @@ use cardswitch_engine::domain::posting::Book;
 use cardswitch_engine::shard::ShardState;
 
 use crate::driver::{Driver, id_mint};
-use crate::model::{Model, date_in};
+use crate::model::{IncrementDone, Model, date_in};
 use crate::names::Names;
 use crate::rng::{Rng, number_from_environment};
 use crate::shrink::{Failure, failure_of, shrink};
@@ -220,6 +221,35 @@ fn audit_lines(pair: &Pair) {
     assert_eq!(counts, expected, "seed {}", pair.seed);
 }
 
+/// Compares every increment of the journal with the model's, and explains it: what was kept leads
+/// to the same decision again, and a decline names what would have approved it.
+fn audit_increments(pair: &Pair) {
+    let effects = records(&pair.driver.payload).flat_map(|record| record.unwrap().effects);
+    let decisions = effects.filter_map(|effect| match effect {
+        Effect::Increment(decision) => Some(decision),
+        _ => None,
+    });
+    let decisions: Vec<_> = decisions.collect();
+    let done = |decision: &Box<IncrementDecision>| IncrementDone {
+        seq: decision.transaction.0,
+        at: decision.decided_at.0,
+        amount: decision.amount.0,
+        added_to: decision.added_to.0,
+        failed: decision.failed_rules,
+    };
+    let done: Vec<_> = decisions.iter().map(done).collect();
+    assert_eq!(done, pair.model.increments, "seed {}", pair.seed);
+    for decision in decisions {
+        let card = pair.driver.state.transaction(decision.transaction).unwrap().card.unwrap();
+        let company = pair.model.cards[card.index()].company;
+        let explained = explain_increment(&decision, pair.model.companies[company].zone);
+        let is_approved = decision.failed_rules.is_empty();
+        let context = format!("seed {} {decision:?}", pair.seed);
+        assert_eq!(explained.remedies.is_empty(), is_approved, "{context}");
+        assert!(explained.rules.iter().all(|found| found.compared.is_some()), "{context}");
+    }
+}
+
 /// Adds up the books of the journal: every posting, every line, every balance.
 fn audit_books(payload: &[u8]) {
     let mut books: BTreeMap<(AccountSlot, Book), i64> = BTreeMap::new();
@@ -270,6 +300,7 @@ fn run_program(pair: &mut Pair, length: u64) {
     pair.audit(at);
     audit_books(&pair.driver.payload);
     audit_lines(pair);
+    audit_increments(pair);
 }
 
 /// What failed, with the fewest steps after the opening that fail in the same file: a replay compares
@@ -335,6 +366,7 @@ fn the_shard_answers_as_the_model_does() {
             "transfer Returned",
             "transfer Declined",
             "Rejected(LastAdministrator)",
+            "Rejected(StartsAfterEnd)",
             "Rejected(RequisitionDecided)",
         ];
         for kind in kinds {

@@ -6,6 +6,7 @@
 mod audit;
 mod crash;
 mod history;
+mod increments;
 mod model;
 mod organization;
 mod projection;

@@ -13,6 +13,7 @@ use cardswitch_engine::command::Command;
 use cardswitch_engine::command::keyed::KeyedCommand;
 use cardswitch_engine::command::network::{CardRef, OriginalRef};
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
+use cardswitch_engine::decision::RuleSet;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, PanHash, SuspensionReason};
@@ -152,6 +153,16 @@ pub(crate) struct Transfer {
     pub(crate) state: TransactionState,
 }
 
+/// What came of an increment.
+#[derive(Debug, PartialEq)]
+pub(crate) struct IncrementDone {
+    pub(crate) seq: u64,
+    pub(crate) at: i64,
+    pub(crate) amount: i64,
+    pub(crate) added_to: i64,
+    pub(crate) failed: RuleSet,
+}
+
 struct Answer {
     fingerprint: Fingerprint,
     expires_at: i64,
@@ -181,6 +192,8 @@ pub(crate) struct Model {
     pub(crate) purchases: Vec<Purchase>,
     /// Every transfer but the opening balances.
     pub(crate) transfers: Vec<Transfer>,
+    /// Every increment of a purchase that was judged.
+    pub(crate) increments: Vec<IncrementDone>,
     pub(crate) last_seq: u64,
     answers: Vec<Answer>,
     early: Vec<Early>,
@@ -264,6 +277,7 @@ impl Model {
             cards: Vec::new(),
             purchases: Vec::new(),
             transfers: Vec::new(),
+            increments: Vec::new(),
             last_seq: 0,
             answers: Vec::new(),
             early: Vec::new(),

@@ -21,7 +21,9 @@ use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, 
 use cardswitch_engine::shard::authorization_id_of;
 use chrono::Datelike;
 
-use super::{Answer, DAY, Early, HOUR, MINUTE, Model, Purchase, move_first, take_last, total};
+use super::{
+    Answer, DAY, Early, HOUR, IncrementDone, MINUTE, Model, Purchase, move_first, take_last, total,
+};
 
 pub(super) const AMOUNT_MAX: i64 = 10_000_000_000_000_000;
 
@@ -336,6 +338,13 @@ impl Model {
         }
         self.count_credentials(at, card, &command.credentials, &failed);
         let first = failed.first();
+        self.increments.push(IncrementDone {
+            seq: self.purchases[found].seq,
+            at,
+            amount,
+            added_to: tried.added_to,
+            failed: set_of(&failed),
+        });
         if first.is_none() {
             let part = self.part(card, amount);
             self.purchases[found].held.extend(part);
