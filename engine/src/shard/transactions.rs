@@ -64,8 +64,9 @@ pub struct OpenTransaction {
     pub(super) changed_seq: RecordSeq,
 }
 
-// A quarter of a million of these are in memory: who makes them larger says so here.
-const _: () = assert!(size_of::<OpenTransaction>() == 384);
+// A quarter of a million of these are in memory: who makes them larger says so here. Less where
+// something else in the build makes `smallvec` use unions.
+const _: () = assert!(size_of::<OpenTransaction>() <= 384);
 
 /// What a statement line says of the other side.
 fn name_on_lines(record: &TransactionRecord) -> CompactString {

@@ -154,7 +154,15 @@ impl Script {
         if steps.is_empty() {
             return Err(Flaw { line: 1, message: "there is no `[[step]]`".to_owned() });
         }
-        Ok(Self { about: file.about, start: file.setup.start.unwrap_or(START), cards, steps })
+        let account = file.setup.account;
+        if account
+            .is_some_and(|given| given.available.is_foreign() || given.credit_limit.is_foreign())
+        {
+            let message = "`[setup.account]` is in the account's currency".to_owned();
+            return Err(Flaw { line: 1, message });
+        }
+        let start = file.setup.start.unwrap_or(START);
+        Ok(Self { about: file.about, start, cards, account, steps })
     }
 }
 
