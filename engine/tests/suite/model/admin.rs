@@ -12,15 +12,14 @@ use cardswitch_engine::domain::credential::PackedZip;
 use cardswitch_engine::domain::ids::{AllowanceId, CardId, CompanyId};
 use cardswitch_engine::domain::money::Minor;
 
-use super::{Card, Company, Model, date_in};
+use super::{Card, Company, Line, Model, date_in};
 
 impl Model {
     pub(super) fn admin(&mut self, at: i64, command: &AdminCommand) -> Result<(), Rejection> {
         match command {
             AdminCommand::CreateCompany(new) => self.create_company(new),
             AdminCommand::SetCompany(id, changes) => self.set_company(*id, changes),
-            AdminCommand::CreateMember(new) => self.create_member(new),
-            AdminCommand::CreateAccessToken(new) => self.company(new.company).map(|_| ()),
+            AdminCommand::CreateMember(new) => self.create_member(at, new),
             AdminCommand::SetNetworkKey(_) => Ok(()),
             AdminCommand::IssueCard(new) => self.issue_card(at, new),
             AdminCommand::UpdateCard(company, id, changes) => {
@@ -59,9 +58,9 @@ impl Model {
             | AdminCommand::UpdateSharedLink(..)
             | AdminCommand::DeleteSharedLink(..) => panic!("not drawn: {command:?}"),
             AdminCommand::UpdateMember(company, id, changes) => {
-                self.update_member(*company, *id, changes)
+                self.update_member(at, (*company, *id), changes)
             }
-            AdminCommand::DeleteMember(company, id) => self.delete_member(*company, *id),
+            AdminCommand::DeleteMember(company, id) => self.delete_member(at, *company, *id),
             AdminCommand::CreateRequisition(new) => self.create_requisition(new),
             AdminCommand::UpdateRequisition(company, id, changes) => {
                 self.update_requisition(at, *company, *id, changes)
@@ -72,6 +71,22 @@ impl Model {
             | AdminCommand::UpdateDimension(..)
             | AdminCommand::DeleteDimension(_)
             | AdminCommand::TagTransaction(..) => unreachable!("no program asks for it"),
+            AdminCommand::CreateUser(_)
+            | AdminCommand::UpdateUser(..)
+            | AdminCommand::UseTotpStep(..)
+            | AdminCommand::IssueTicket(_)
+            | AdminCommand::EndTicket(..)
+            | AdminCommand::EndSessions(_)
+            | AdminCommand::UsePasswordLink(_)
+            | AdminCommand::CreateAccessToken(_)
+            | AdminCommand::ExchangeCode(_)
+            | AdminCommand::RevokeCode(_)
+            | AdminCommand::GrantToken(_)
+            | AdminCommand::RevokeToken(..)
+            | AdminCommand::RevokeAppTokens(..)
+            | AdminCommand::CreateApp(_)
+            | AdminCommand::UpdateApp(..)
+            | AdminCommand::DeleteApp(..) => self.people(at, command),
         }
     }
 
@@ -101,7 +116,7 @@ impl Model {
         let mut lines = Vec::new();
         if opening > 0 {
             self.last_seq += 1;
-            lines.push(opening);
+            lines.push(Line { amount: opening, of_card: None });
         }
         self.companies.push(Company {
             id: new.id,
@@ -131,7 +146,7 @@ impl Model {
             company.allows_partial = allows_partial;
         }
         if let Some(state) = changes.state {
-            company.is_closed = state == CompanyState::Closed;
+            company.is_closed = state != CompanyState::Active;
         }
         Ok(())
     }
@@ -156,6 +171,7 @@ impl Model {
             pin: new.pin.0,
             zip: new.zip.0,
             is_virtual: new.is_virtual,
+            description: new.description.clone(),
             holder,
             state: new.state,
             reason: SuspensionReason::None,
@@ -227,6 +243,11 @@ impl Model {
         if [terms.amount, terms.daily_limit, terms.transaction_limit].iter().any(|m| *m < Minor(0))
         {
             return Err(Rejection::OutOfBounds);
+        }
+        if (changes.starts_at.is_some() || changes.ends_at.is_some())
+            && terms.starts_at > terms.ends_at
+        {
+            return Err(Rejection::StartsAfterEnd);
         }
         self.turn_pages(card, at);
         let card = &mut self.cards[card];
