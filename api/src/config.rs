@@ -23,6 +23,8 @@ pub struct Settings {
     pub base_url: Option<String>,
     /// The address of the site, where shared links lead; the one clients see where absent.
     pub app_url: Option<String>,
+    /// Proxies before the switch, whose `X-Forwarded-For` is believed: addresses, or networks.
+    pub trusted_proxies: Vec<String>,
     /// Whose habits `/v1` follows besides its own: `legacy-client`, or nobody's where absent.
     pub compat: Option<Compat>,
     /// The clock: `system`, or `manual` for simulations that supply the time.
@@ -52,6 +54,7 @@ impl Default for Settings {
             iso8583: SocketAddr::from((Ipv4Addr::LOCALHOST, 8583)),
             base_url: None,
             app_url: None,
+            trusted_proxies: Vec::new(),
             compat: None,
             clock: ClockSetting::System,
             retention: RetentionSetting::default(),

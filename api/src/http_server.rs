@@ -4,6 +4,7 @@
 //! the way a connection ends are bounded. What the card network asks most often goes past the router.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,9 +18,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
 
+use crate::auth::client_address::ClientAddress;
 use crate::network::http::{answer_directly, is_direct};
 use crate::router;
 use crate::state::AppState;
@@ -43,11 +45,18 @@ struct Inner {
 }
 
 impl Site {
-    async fn answer(self, request: Request<Incoming>) -> Result<Response, Infallible> {
+    async fn answer(
+        self,
+        peer: IpAddr,
+        mut request: Request<Incoming>,
+    ) -> Result<Response, Infallible> {
         let Inner { state, router } = &*self.0;
         if is_direct(&request) {
             return Ok(answer_directly(state, request).await);
         }
+        let trusted = &state.config.trusted_proxies;
+        let address = ClientAddress::behind(peer, request.headers(), trusted);
+        request.extensions_mut().insert(address);
         router.clone().oneshot(request.map(Body::new)).await
     }
 }
@@ -64,9 +73,9 @@ pub async fn serve(listener: TcpListener, state: AppState, mut stop: watch::Rece
             accepted = accept(&listener, &connections) => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
-        let Some((stream, permit)) = accepted else { continue };
+        let Some(Accepted { stream, peer, permit }) = accepted else { continue };
         let site = site.clone();
-        let service = service_fn(move |request| site.clone().answer(request));
+        let service = service_fn(move |request| site.clone().answer(peer, request));
         let watched = drain.watch(server.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
             // A connection that breaks is the client's business; the handlers have answered.
@@ -78,16 +87,20 @@ pub async fn serve(listener: TcpListener, state: AppState, mut stop: watch::Rece
     drop(tokio::time::timeout(DRAIN_TIMEOUT, drain.shutdown()).await);
 }
 
-async fn accept(
-    listener: &TcpListener,
-    connections: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+/// A new connection.
+struct Accepted {
+    stream: TcpStream,
+    peer: IpAddr,
+    permit: OwnedSemaphorePermit,
+}
+
+async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> Option<Accepted> {
     let permit = Arc::clone(connections).acquire_owned().await.ok()?;
     match listener.accept().await {
-        Ok((stream, _peer)) => {
+        Ok((stream, peer)) => {
             // Answers are written whole: waiting to fill a segment only delays them.
             drop(stream.set_nodelay(true));
-            Some((stream, permit))
+            Some(Accepted { stream, peer: peer.ip(), permit })
         }
         Err(error) => {
             tracing::warn!(%error, "cannot accept an HTTP connection");

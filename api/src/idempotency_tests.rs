@@ -27,6 +27,7 @@ use uuid::Uuid;
 use super::*;
 use crate::auth::check_access;
 use crate::issuing::CardNumbers;
+use crate::mail::Outbox;
 use crate::receipts::ReceiptFiles;
 use crate::router;
 use crate::secrets::{Secrets, token_digest};
@@ -119,10 +120,12 @@ impl Bench {
                 card_numbers: CardNumbers::new("41111111").unwrap(),
                 compat: None,
                 requisition_network: "visa".to_owned(),
+                trusted_proxies: Vec::new(),
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
             throttle: Arc::default(),
             second_factors: Arc::default(),
+            outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
         };
         let token = |text: &str, id: AccessTokenId, admin| {
             AdminCommand::CreateAccessToken(NewAccessToken {

@@ -8,6 +8,7 @@
 //! | `oauth` | how apps come by access tokens |
 //! | `openapi` | the published documents and the reference made from them |
 //! | `receipts` | the files of receipts |
+//! | `site`, `mail` | pages for people, and what is written to them |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `link_secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
@@ -25,6 +26,7 @@ pub mod install;
 pub mod issuing;
 mod known;
 pub mod link_secrets;
+pub mod mail;
 pub mod master_key;
 pub mod network;
 pub mod oauth;
@@ -39,6 +41,7 @@ pub mod router;
 pub mod routes;
 pub mod secrets;
 pub mod server;
+pub mod site;
 pub mod state;
 pub mod statements;
 pub mod switch;

@@ -20,10 +20,18 @@ use crate::error::ApiError;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 
+/// Paths that end in a key, which opens something.
+const KEYED_PATHS: [&str; 2] = ["/password/set/", "/s/"];
+
 /// Answers a request under a fresh id.
 pub async fn with_request_id(request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    under_fresh_id(&method, uri.path(), next.run(request)).await
+    under_fresh_id(&method, logged_path(uri.path()), next.run(request)).await
+}
+
+/// What of a path the log may have: the keys of links are none of its business.
+fn logged_path(path: &str) -> &str {
+    KEYED_PATHS.into_iter().find(|parent| path.starts_with(parent)).unwrap_or(path)
 }
 
 /// Answers a request to `path` under a fresh id.
@@ -74,6 +82,19 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn keys_in_paths_are_not_logged() {
+        let rows = [
+            ("/password/set/0123abcd", "/password/set/"),
+            ("/s/0123abcd", "/s/"),
+            ("/password/forgot", "/password/forgot"),
+            ("/v1/cards", "/v1/cards"),
+        ];
+        for (path, logged) in rows {
+            assert_eq!(logged_path(path), logged);
+        }
+    }
 
     #[test]
     fn ids_are_each_their_own_whichever_thread_draws_them() {

@@ -5,7 +5,8 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
-use axum::middleware::{self, from_fn_with_state};
+use axum::middleware::{self, from_fn_with_state, map_response};
+use axum::response::Response;
 use axum::routing::{get, post, put};
 use cardswitch_engine::domain::card::DimensionKind;
 use tower::Layer;
@@ -24,6 +25,8 @@ use crate::routes::{
     members, merchant_categories, receipts, requisitions, shared_links, shipping_addresses,
     statement_lines, statements, transaction_tags, transactions,
 };
+use crate::site::error_page::unknown_path;
+use crate::site::{headers, site_routes};
 use crate::state::AppState;
 use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
 
@@ -39,7 +42,14 @@ pub fn whole(state: AppState) -> Router {
     let documents = document_routes(state.urls());
     // Apps come without access tokens, and their keys count for nothing.
     let v1 = v1.merge(oauth_routes());
-    finish(v1.merge(network_routes().merge(documents)).with_state(state))
+    let documents = documents.layer(map_response(secured));
+    let site = site_routes(&state);
+    finish(v1.merge(network_routes().merge(documents)).merge(site).with_state(state))
+}
+
+async fn secured(mut response: Response) -> Response {
+    headers::secure(response.headers_mut());
+    response
 }
 
 /// The routes of `/v1`.
@@ -147,7 +157,7 @@ fn dimension_routes() -> Router<AppState> {
 /// at the end changes nothing, every answer has its id.
 pub fn finish(routes: Router) -> Router {
     let routes = routes
-        .fallback(|| async { ApiError::not_found() })
+        .fallback(unknown_path)
         .method_not_allowed_fallback(|| async { ApiError::method_not_allowed() })
         .layer(middleware::from_fn(with_request_id));
     // Paths are changed before the routes see them, so this stands around the router, not in it.

@@ -13,6 +13,7 @@
 //! | `message fingerprint` | 16 | SipHash-128 of network messages |
 //! | `idempotency ..` | | see `idempotency/keys` |
 //! | `link seal` | 32 | ChaCha20-Poly1305 over what opens shared links, kind and link id as associated data |
+//! | `site forms` | 64 | HMAC-SHA-256 of what a form of the site is bound to, first 128 bits |
 //! | `link lookup` | 64 | HMAC-SHA-256 of the keys in shared links, first 128 bits |
 //! | `totp seal` | 32 | ChaCha20-Poly1305 over seeds of one-time codes, user id as associated data |
 //!
@@ -54,6 +55,7 @@ pub struct Secrets {
     link_seal: ChaCha20Poly1305,
     link_lookup: KeyedHash,
     totp_seal: ChaCha20Poly1305,
+    site_forms: KeyedHash,
 }
 
 impl fmt::Debug for Secrets {
@@ -70,6 +72,16 @@ pub enum LinkSecret {
     Key = 1,
     /// What has to be known to see the card.
     Passphrase = 2,
+}
+
+/// What a form of the site is bound to; one is never taken for the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FormBond {
+    /// A session.
+    Session = 1,
+    /// A visitor who has none.
+    Visitor = 2,
 }
 
 /// A secret could not be sealed.
@@ -109,6 +121,7 @@ impl Secrets {
             link_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"link seal")).into()),
             link_lookup: KeyedHash::new(&derived(&source, b"link lookup")),
             totp_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"totp seal")).into()),
+            site_forms: KeyedHash::new(&derived(&source, b"site forms")),
         }
     }
 
@@ -178,6 +191,13 @@ impl Secrets {
     #[must_use]
     pub fn open_totp(&self, sealed: &[u8], user: UserId) -> Option<Zeroizing<Vec<u8>>> {
         open(&self.totp_seal, sealed, user.0.as_bytes())
+    }
+
+    /// What a form of the site carries to show whose it is, as text.
+    #[must_use]
+    pub fn form_tag(&self, bond: FormBond, bound_to: &[u8]) -> String {
+        let tag = self.site_forms.half_tag(&[&[bond as u8], bound_to]);
+        tag.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The card verification value of a card number: three ASCII digits, nowhere stored.

@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
 use crate::http_server;
 use crate::issuing::CardNumbers;
+use crate::mail::Outbox;
 use crate::network::listener::{Listener, ListenerOptions};
 use crate::network::peers::PeerNetwork;
 use crate::opening::{OpeningError, open_engine};
@@ -50,6 +51,8 @@ pub enum StartError {
     Tables(String),
     /// The directory of receipts.
     Receipts(io::Error),
+    /// The directory of mail.
+    Outbox(io::Error),
     /// An address cannot be listened at.
     Listen(&'static str, SocketAddr, io::Error),
 }
@@ -61,6 +64,7 @@ impl std::fmt::Display for StartError {
             Self::Opening(error) => error.fmt(formatter),
             Self::Tables(reason) => formatter.write_str(reason),
             Self::Receipts(error) => write!(formatter, "the receipts: {error}"),
+            Self::Outbox(error) => write!(formatter, "the outbox: {error}"),
             Self::Listen(what, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(formatter, "{what} address {address} is in use")
             }
@@ -78,6 +82,8 @@ impl Server {
     pub async fn start(data: &Path, settings: &Settings) -> Result<Self, StartError> {
         let settings = settings.clone().checked().map_err(StartError::Config)?;
         let options = listener_options(&settings).map_err(StartError::Config)?;
+        let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)
+            .map_err(StartError::Config)?;
         // Addresses first: recovering a large directory for a port that is taken helps nobody.
         let http = TcpListener::bind(settings.http)
             .await
@@ -103,21 +109,21 @@ impl Server {
                 return Err(StartError::Tables(reason));
             }
         }
+        let app_url = settings.app_url_for(http_address);
         let state = AppState {
             switch,
             secrets,
             config: Arc::new(ApiConfig {
-                urls: Urls::with_app(
-                    &settings.base_url_for(http_address),
-                    &settings.app_url_for(http_address),
-                ),
+                urls: Urls::with_app(&settings.base_url_for(http_address), &app_url),
                 card_numbers,
                 compat: settings.compat,
                 requisition_network: settings.requisition_network().to_owned(),
+                trusted_proxies,
             }),
             receipts: Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
             throttle: Arc::default(),
             second_factors: Arc::default(),
+            outbox: Arc::new(Outbox::open(data, &app_url).map_err(StartError::Outbox)?),
         };
         remove_orphans(&state);
         let (stop, stopped) = watch::channel(false);
@@ -191,16 +197,19 @@ fn remove_orphans(state: &AppState) {
 }
 
 fn listener_options(settings: &Settings) -> Result<ListenerOptions, ConfigError> {
-    let parse_peer = |text: &String| {
-        text.parse::<PeerNetwork>().map_err(|_| ConfigError::Value("iso8583_peers", text.clone()))
-    };
-    let peers = settings.iso8583_peers.iter().map(parse_peer).collect::<Result<_, _>>()?;
+    let peers = parse_networks("iso8583_peers", &settings.iso8583_peers)?;
     Ok(ListenerOptions {
         dialect: dialect(settings.dialect),
         peers,
         idle_limit: Duration::from_secs(settings.iso8583_idle_timeout_s),
         ..ListenerOptions::at(settings.iso8583)
     })
+}
+
+/// Addresses and networks, as the setting `name` has them.
+fn parse_networks(name: &'static str, texts: &[String]) -> Result<Vec<PeerNetwork>, ConfigError> {
+    let parse = |text: &String| text.parse().map_err(|_| ConfigError::Value(name, text.clone()));
+    texts.iter().map(parse).collect()
 }
 
 fn dialect(settings: DialectSettings) -> Dialect {

@@ -15,6 +15,8 @@ use crate::auth::throttle::Throttle;
 use crate::config::Compat;
 use crate::idempotency::Claim;
 use crate::issuing::CardNumbers;
+use crate::mail::Outbox;
+use crate::network::peers::PeerNetwork;
 use crate::receipts::ReceiptFiles;
 use crate::secrets::Secrets;
 use crate::switch::Switch;
@@ -35,6 +37,8 @@ pub struct AppState {
     pub throttle: Arc<Throttle>,
     /// What is asked of users after their passwords.
     pub second_factors: Arc<SecondFactors>,
+    /// Where mail goes.
+    pub outbox: Arc<Outbox>,
 }
 
 /// Settings of the API.
@@ -48,6 +52,8 @@ pub struct ApiConfig {
     pub compat: Option<Compat>,
     /// The card network that requisitions are for.
     pub requisition_network: String,
+    /// Proxies whose word counts for where a request comes from.
+    pub trusted_proxies: Vec<PeerNetwork>,
 }
 
 /// Why a change was not made, or may not have been.

@@ -3,6 +3,7 @@
 //!
 //! A token is looked up by the SHA-256 of its text; nothing here keeps or logs the text itself.
 
+pub mod client_address;
 pub mod drawn_secret;
 pub mod passwords;
 pub mod scopes;

@@ -31,6 +31,9 @@ pub struct ServeArgs {
     /// Address of the site, where shared links lead [default: that of --base-url]
     #[arg(long, env = "CARDSWITCH_APP_URL", value_name = "URL")]
     app_url: Option<String>,
+    /// Proxies whose X-Forwarded-For is believed: addresses or networks, with commas between them
+    #[arg(long, env = "CARDSWITCH_TRUSTED_PROXIES", value_name = "NETWORKS", value_delimiter = ',')]
+    trusted_proxies: Option<Vec<String>>,
     /// Follow the habits of older clients of such an API, too
     #[arg(long, env = "CARDSWITCH_COMPAT", value_name = "CLIENT")]
     compat: Option<Compat>,
@@ -78,6 +81,7 @@ fn settings(args: &ServeArgs) -> Result<Settings, ConfigError> {
     settings.iso8583 = args.iso8583.unwrap_or(settings.iso8583);
     settings.base_url = args.base_url.clone().or(settings.base_url);
     settings.app_url = args.app_url.clone().or(settings.app_url);
+    settings.trusted_proxies = args.trusted_proxies.clone().unwrap_or(settings.trusted_proxies);
     settings.compat = args.compat.or(settings.compat);
     settings.clock = args.clock.unwrap_or(settings.clock);
     settings.retention = args.retention.unwrap_or(settings.retention);

@@ -27,6 +27,7 @@ use crate::issuing::CardNumbers;
 use crate::network::mapping::{Mapped, map_message};
 use crate::network::mapping_answer::AnswerElements;
 use crate::pan::Pan;
+use crate::mail::Outbox;
 use crate::receipts::ReceiptFiles;
 use crate::router;
 use crate::secrets::{Secrets, token_digest};
@@ -77,10 +78,12 @@ impl Bench {
                 card_numbers: CardNumbers::new("41111111").unwrap(),
                 compat: None,
                 requisition_network: "visa".to_owned(),
+                trusted_proxies: Vec::new(),
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
             throttle: Arc::default(),
             second_factors: Arc::default(),
+            outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
         };
         let scope = AccessScope { admin: true, ..AccessScope::default() };
         let token = NewAccessToken {

@@ -34,6 +34,7 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use crate::issuing::CardNumbers;
+use crate::mail::Outbox;
 use crate::receipts::ReceiptFiles;
 use crate::router;
 use crate::secrets::{Secrets, token_digest};
@@ -80,10 +81,12 @@ impl Bench {
                 card_numbers: CardNumbers::new("41111111").unwrap(),
                 compat: None,
                 requisition_network: "visa".to_owned(),
+                trusted_proxies: Vec::new(),
             }),
             receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
             throttle: Arc::default(),
             second_factors: Arc::default(),
+            outbox: Arc::new(Outbox::open(directory.path(), BASE).unwrap()),
         };
         let bench = Self { routes: router::whole(state.clone()), state, _directory: directory };
         for command in [

@@ -29,6 +29,30 @@ impl Urls {
         format!("{}/s/{key}", self.app)
     }
 
+    /// The address of the site, without a slash at its end.
+    #[must_use]
+    pub fn app(&self) -> &str {
+        &self.app
+    }
+
+    /// The address of a page of the site, by its path.
+    #[must_use]
+    pub fn page(&self, path: &str) -> String {
+        format!("{}{path}", self.app)
+    }
+
+    /// The address of the page that sets a password, by the key of its link.
+    #[must_use]
+    pub fn password_link(&self, key: &str) -> String {
+        self.page(&format!("/password/set/{key}"))
+    }
+
+    /// Whether browsers reach the site by TLS.
+    #[must_use]
+    pub fn is_behind_tls(&self) -> bool {
+        self.app.starts_with("https://")
+    }
+
     /// The address of an object of the resource `plural`.
     #[must_use]
     pub fn object(&self, plural: &str, id: Uuid) -> String {

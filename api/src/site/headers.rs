@@ -1,0 +1,87 @@
+//! What every page says to the browser besides itself: that it loads nothing from elsewhere, runs
+//! nothing, stands in no frame, tells nobody where its visitors come from, and is not to be kept.
+//!
+//! A handler that needs something else sets that header itself; what is set stays.
+
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+/// What a page may load and where its forms may lead.
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
+                           form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// What every page has unless it says otherwise itself.
+static OF_EVERY_PAGE: [(HeaderName, &str); 8] = [
+    (CONTENT_SECURITY_POLICY, PAGE_POLICY),
+    (X_FRAME_OPTIONS, "DENY"),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    // Forms of the site must still say where they come from, which `no-referrer` would suppress.
+    (REFERRER_POLICY, "same-origin"),
+    (CACHE_CONTROL, "no-store"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"),
+];
+
+/// For a site behind TLS: browsers come back by TLS only.
+const TLS_ONLY: &str = "max-age=31536000";
+
+/// Adds what every page has.
+pub fn secure(headers: &mut HeaderMap) {
+    for (name, value) in &OF_EVERY_PAGE {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+}
+
+/// Adds what pages of a site behind TLS have.
+pub(super) fn demand_tls(headers: &mut HeaderMap) {
+    headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(TLS_ONLY));
+}
+
+/// The policy of a page whose form may end at `origin`, too: browsers hold a form's redirects to
+/// it. None where the origin is no origin.
+#[must_use]
+pub fn policy_with_form_action(origin: &str) -> Option<HeaderValue> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b":/.-[]".contains(&byte);
+    if origin.is_empty() || !origin.bytes().all(is_plain) {
+        return None;
+    }
+    let allowed = format!("form-action 'self' {origin};");
+    HeaderValue::try_from(PAGE_POLICY.replace("form-action 'self';", &allowed)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_handler_set_stays() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        secure(&mut headers);
+        assert_eq!(headers[CACHE_CONTROL], "no-cache");
+        assert_eq!(headers[X_CONTENT_TYPE_OPTIONS], "nosniff");
+        assert_eq!(headers.len(), OF_EVERY_PAGE.len());
+    }
+
+    #[test]
+    fn the_policy_allows_nothing_inline_and_no_frames() {
+        assert!(!PAGE_POLICY.contains("unsafe") && !PAGE_POLICY.contains('*'));
+        for part in ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"] {
+            assert!(PAGE_POLICY.split("; ").any(|known| known == part), "{part}");
+        }
+    }
+
+    #[test]
+    fn a_form_may_end_at_one_more_origin_and_says_nothing_else() {
+        let policy = policy_with_form_action("https://app.example.com:8443").unwrap();
+        let policy = policy.to_str().unwrap().to_owned();
+        assert!(policy.contains("; form-action 'self' https://app.example.com:8443; frame-"));
+        for origin in ["", "https://a; script-src *", "https://a b", "'unsafe-inline'", "a\nb"] {
+            assert_eq!(policy_with_form_action(origin), None, "{origin}");
+        }
+    }
+}

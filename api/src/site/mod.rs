@@ -1,0 +1,91 @@
+//! The site: pages for people, made on the server and whole without scripts.
+//!
+//! | file | what |
+//! |---|---|
+//! | `frame`, `assets`, `error_page`, `notice` | what is around every page |
+//! | `visit`, `headers`, `cookies` | what every request and every answer has |
+//! | `session`, `next` | who visits, and where they go on to |
+//! | `forms`, `csrf` | forms, and whether they come from here |
+//! | `sign_in`, `second_factor`, `passwords` | the way in |
+//! | `account`, `password`, `totp`, `question` | what users decide for themselves |
+//!
+//! INVARIANT: whatever a page shows went through a template, which escapes it.
+
+pub mod assets;
+mod account;
+mod browser;
+mod cookies;
+pub mod csrf;
+pub mod error_page;
+pub mod forms;
+pub mod frame;
+pub mod headers;
+pub mod next;
+pub mod notice;
+mod password;
+mod passwords;
+mod question;
+mod second_factor;
+pub mod session;
+mod sign_in;
+mod totp;
+mod visit;
+pub mod when;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::response::Redirect;
+use axum::routing::{get, post};
+use uuid::Uuid;
+
+use self::session::MaybeSignedIn;
+use crate::error::ApiError;
+use crate::issuing::{RandomSource, SystemRandom};
+use crate::state::AppState;
+
+/// Every page of the site, one line each.
+pub fn site_routes(state: &AppState) -> Router<AppState> {
+    Router::new()
+        .route("/", get(start))
+        .route("/login", get(sign_in::show).post(sign_in::sign_in))
+        .route(
+            "/login/second-factor",
+            get(second_factor::show).post(second_factor::answer_question),
+        )
+        .route("/password/forgot", get(passwords::show_forgot).post(passwords::forgot))
+        .route("/password/set/{key}", get(passwords::show_set).post(passwords::set))
+        .merge(account_routes())
+        .route("/logout", post(session::sign_out))
+        .route("/company", post(session::choose_company))
+        .merge(assets::asset_routes())
+        .method_not_allowed_fallback(async || ApiError::method_not_allowed())
+        .layer(from_fn_with_state(state.clone(), visit::receive))
+}
+
+/// What users decide for themselves.
+fn account_routes() -> Router<AppState> {
+    Router::new()
+        .route("/account", get(account::show).post(account::save_profile))
+        .route("/account/password", get(password::show).post(password::change))
+        .route("/account/totp", get(totp::show).post(totp::change))
+        .route("/account/question", get(question::show).post(question::change))
+        .route("/account/sessions/{id}/end", post(account::end_session))
+        .route("/account/sessions/end-others", post(account::end_other_sessions))
+}
+
+/// GET /.
+async fn start(MaybeSignedIn(session): MaybeSignedIn) -> Redirect {
+    Redirect::to(if session.is_some() { next::START_PATH } else { "/login" })
+}
+
+/// A new id.
+/// Errors: no randomness.
+fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
+    Ok(SystemRandom.id(state.now())?)
+}
+
+
+#[cfg(test)]
+mod site_tests;
+#[cfg(test)]
+mod visitor_tests;

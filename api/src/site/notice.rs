@@ -1,0 +1,75 @@
+//! What the next page says about what was just done.
+//!
+//! Only a short word travels, in a cookie, and a table here makes a sentence of it: nobody can put
+//! words of his own on a page.
+
+use axum::http::header::SET_COOKIE;
+use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
+
+use super::cookies::SiteCookie;
+use crate::state::AppState;
+
+/// How long it waits for the next page. Units: seconds.
+const WAITING_S: i64 = 60;
+
+/// Something that was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Notice {
+    word: &'static str,
+    text: &'static str,
+}
+
+macro_rules! notices {
+    ($($name:ident $word:literal $text:literal)*) => {
+        impl Notice {
+            $(#[doc = $text] pub const $name: Self = Self { word: $word, text: $text };)*
+            const ALL: &'static [Self] = &[$(Self::$name),*];
+        }
+    };
+}
+
+notices! {
+    SIGNED_OUT "signed-out" "You are signed out."
+    PASSWORD_SET "password-set" "Your password is set. Sign in with it."
+    PASSWORD_CHANGED "password-changed" "Your password is changed. You are signed out everywhere else."
+    PROFILE_SAVED "profile-saved" "Your name is saved."
+    TOTP_ON "totp-on" "Your authenticator app is set up. You are asked for a code at each sign-in."
+    TOTP_OFF "totp-off" "Sign-in no longer asks for a code of your authenticator app."
+    QUESTION_SET "question-set" "Your security question is set."
+    QUESTION_REMOVED "question-removed" "Your security question is removed."
+    SESSION_ENDED "session-ended" "That session is ended."
+    SESSIONS_ENDED "sessions-ended" "All other sessions are ended."
+    COMPANY_CHANGED "company-changed" "You are now acting for this company."
+}
+
+impl Notice {
+    /// What the page says.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        self.text
+    }
+
+    pub(super) fn named(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|notice| notice.word == word)
+    }
+}
+
+/// Goes on to the page at `path`, which will say `notice`.
+#[must_use]
+pub fn go_on(state: &AppState, path: &str, notice: Notice) -> Response {
+    let cookie = SiteCookie::Notice.set(notice.word, WAITING_S, state.urls().is_behind_tls());
+    (AppendHeaders([(SET_COOKIE, cookie)]), Redirect::to(path)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_name_notices_and_nothing_else_does() {
+        for notice in Notice::ALL {
+            assert_eq!(Notice::named(notice.word), Some(*notice));
+        }
+        assert_eq!(Notice::named("You have won"), None);
+    }
+}

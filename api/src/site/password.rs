@@ -1,0 +1,108 @@
+//! Changing one's password, for which the old one is asked. GET and POST /account/password.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::identity::UserChanges;
+use cardswitch_engine::domain::user::User;
+use serde::Deserialize;
+
+use super::forms::SiteForm;
+use super::frame::page;
+use super::next::START_PATH;
+use super::notice::{Notice, go_on};
+use super::session::{Session, SignedIn};
+use crate::auth::client_address::ClientAddress;
+use crate::auth::passwords::{check_new, hash, verify};
+use crate::auth::throttle::Account;
+use crate::error::ApiError;
+use crate::mail::Letter;
+use crate::state::AppState;
+
+/// What is said of a password that is not the user's.
+pub(super) const WRONG_PASSWORD: &str = "This is not your current password.";
+/// What is said of two that should be one.
+pub(super) const NOT_REPEATED: &str = "The two passwords differ.";
+
+#[derive(Template, Default)]
+#[template(path = "account_password.html")]
+struct PasswordContent {
+    csrf: String,
+    email: String,
+    old_error: &'static str,
+    password_error: String,
+    repeated_error: &'static str,
+}
+
+/// What the form takes.
+#[derive(Deserialize)]
+pub(super) struct ChangeForm {
+    old: String,
+    password: String,
+    repeated: String,
+}
+
+/// GET /account/password.
+pub(super) async fn show(
+    State(state): State<AppState>,
+    SignedIn(session): SignedIn,
+) -> Response {
+    shown(&state, &session, PasswordContent::default())
+}
+
+fn shown(state: &AppState, session: &Session, content: PasswordContent) -> Response {
+    let (csrf, email) = (session.csrf(state), session.user.email.clone());
+    page(state, "Change your password", Some(session), PasswordContent { csrf, email, ..content })
+}
+
+/// POST /account/password.
+pub(super) async fn change(
+    State(state): State<AppState>,
+    address: ClientAddress,
+    SignedIn(session): SignedIn,
+    SiteForm(form): SiteForm<ChangeForm>,
+) -> Result<Response, ApiError> {
+    let refused = |content| {
+        let mut response = shown(&state, &session, content);
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+        Ok(response)
+    };
+    if form.password != form.repeated {
+        return refused(PasswordContent { repeated_error: NOT_REPEATED, ..Default::default() });
+    }
+    if let Err(fault) = check_new(&form.password, &session.user.email) {
+        let password_error = fault.to_string();
+        return refused(PasswordContent { password_error, ..Default::default() });
+    }
+    if !is_password_of(&state, &session.user, address, &form.old).await? {
+        return refused(PasswordContent { old_error: WRONG_PASSWORD, ..Default::default() });
+    }
+    let changes = UserChanges {
+        password_hash: Some(hash(&form.password).await?),
+        keep_session: Some(session.ticket.digest),
+        ..UserChanges::default()
+    };
+    state.carry_out(AdminCommand::UpdateUser(session.user.id, changes)).await?;
+    state.outbox.post(Letter::password_was_set(&session.user.email)).await;
+    Ok(go_on(&state, START_PATH, Notice::PASSWORD_CHANGED))
+}
+
+/// Whether `password` is the user's: a session alone does not change what it was opened with.
+/// Wrong ones slow down the next.
+/// Errors: too many tries, or too many wait.
+pub(super) async fn is_password_of(
+    state: &AppState,
+    user: &User,
+    ClientAddress(address): ClientAddress,
+    password: &str,
+) -> Result<bool, ApiError> {
+    let account = Account::Password(&user.email);
+    let attempt = state.throttle.admit(Some(account), Some(address)).await?;
+    let fits = verify(user.password_hash.clone(), password).await?;
+    if fits {
+        attempt.succeeded();
+    }
+    Ok(fits)
+}
