@@ -516,6 +516,12 @@ impl ApiError {
         self.code
     }
 
+    /// What people are told.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
     /// The body of the answer: the shape of every failure.
     #[must_use]
     pub fn body(&self) -> serde_json::Value {

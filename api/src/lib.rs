@@ -5,10 +5,11 @@
 //! | `commands`, `config` | the command line |
 //! | `server`, `http_server`, `opening`, `install` | a switch at work; a directory made ready |
 //! | `router`, `routes`, `auth`, `error`, `wire`, `idempotency` | `/v1` |
+//! | `scim` | SCIM 2.0 |
 //! | `oauth` | how apps come by access tokens |
 //! | `openapi` | the published documents and the reference made from them |
 //! | `receipts` | the files of receipts |
-//! | `site`, `mail` | pages for people, and what is written to them |
+//! | `site`, `mail`, `invitation` | pages for people, and what is written to them |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `link_secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
@@ -23,6 +24,7 @@ pub mod feed;
 pub mod http_server;
 pub mod idempotency;
 pub mod install;
+pub mod invitation;
 pub mod issuing;
 mod known;
 pub mod link_secrets;
@@ -39,6 +41,7 @@ pub mod request_body;
 pub mod request_id;
 pub mod router;
 pub mod routes;
+pub mod scim;
 pub mod secrets;
 pub mod server;
 pub mod site;

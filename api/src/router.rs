@@ -12,6 +12,7 @@ use cardswitch_engine::domain::card::DimensionKind;
 use tower::Layer;
 use tower::util::MapRequestLayer;
 
+use crate::auth::actor::from_somewhere;
 use crate::auth::check_access;
 use crate::compat;
 use crate::error::ApiError;
@@ -21,10 +22,11 @@ use crate::oauth::oauth_routes;
 use crate::openapi::document_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
-    accounts, allowances, card_secrets, cards, cards_at_once, company, decision, dimensions,
-    members, merchant_categories, receipts, requisitions, shared_links, shipping_addresses,
-    statement_lines, statements, transaction_tags, transactions,
+    access_tokens, accounts, allowances, audit_events, card_secrets, cards, cards_at_once, company,
+    decision, dimensions, members, merchant_categories, receipts, requisitions, shared_links,
+    shipping_addresses, statement_lines, statements, transaction_tags, transactions,
 };
+use crate::scim::scim_routes;
 use crate::site::error_page::unknown_path;
 use crate::site::{headers, site_routes};
 use crate::state::AppState;
@@ -40,11 +42,13 @@ pub fn whole(state: AppState) -> Router {
         None => v1,
     };
     let documents = document_routes(state.urls());
-    // Apps come without access tokens, and their keys count for nothing.
-    let v1 = v1.merge(oauth_routes());
     let documents = documents.layer(map_response(secured));
-    let site = site_routes(&state);
-    finish(v1.merge(network_routes().merge(documents)).merge(site).with_state(state))
+    // Apps come without access tokens, and their keys count for nothing.
+    let v1 = v1.merge(oauth_routes().layer(middleware::from_fn(from_somewhere)));
+    let others = network_routes().merge(documents).merge(scim_routes(&state));
+    // Who asks for a page is found out by the page; from where, is known before.
+    let site = site_routes(&state).layer(middleware::from_fn(from_somewhere));
+    finish(v1.merge(others).merge(site).with_state(state))
 }
 
 async fn secured(mut response: Response) -> Response {
@@ -113,6 +117,12 @@ pub fn v1_routes() -> Router<AppState> {
                 .delete(requisitions::delete_requisition),
         )
         .merge(dimension_routes())
+        .route("/v1/access-tokens", get(access_tokens::list_access_tokens))
+        .route(
+            "/v1/access-tokens/{access_token_id}",
+            get(access_tokens::get_access_token).delete(access_tokens::revoke_access_token),
+        )
+        .route("/v1/audit-events", get(audit_events::list_audit_events))
 }
 
 /// Accounts, and what was posted to them.

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::submission::SubmitError;
 
+use crate::auth::actor::note_at_hand;
 use crate::auth::second_factor::SecondFactors;
 use crate::auth::throttle::Throttle;
 use crate::config::Compat;
@@ -89,13 +90,14 @@ impl AppState {
     }
 
     /// Has the shard make a change and waits until the tables show it. Where the request came with
-    /// an idempotency key, its claim goes into the record of the change.
+    /// an idempotency key, its claim goes into the record of the change, and so does who asks.
     /// Errors: a refusal, an overloaded or stopped switch, an unknown outcome, or late tables.
     pub async fn carry_out(&self, command: AdminCommand) -> Result<(), WriteError> {
         let claim = Claim::at_hand();
+        let note = note_at_hand();
         let command = match &claim {
-            Some(claim) => claim.beside(command),
-            None => Command::Admin(Box::new(command)),
+            Some(claim) => claim.beside(command, note),
+            None => Command::Noted(Box::new(NotedCommand { note, change: command })),
         };
         let reply = self.switch.ask(command.into()).await.map_err(WriteError::NotTaken)?;
         if let Some(claim) = &claim {

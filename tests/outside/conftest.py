@@ -1,5 +1,6 @@
 """A switch of its own for each test that asks for one, started as a stranger would."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -20,9 +21,10 @@ def binary() -> str:
 class Switch:
     """A running `cardswitch serve` with its test cards."""
 
-    def __init__(self, cards, credentials, doors, process):
+    def __init__(self, cards, credentials, added_token, doors, process):
         self.cards = cards
         self.credentials = credentials
+        self.added_token = added_token
         self.address = parse_address(doors["iso8583"])
         self.http = doors["http"]
         self.process = process
@@ -51,15 +53,23 @@ def parse_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-@pytest.fixture
-def switch(tmp_path):
+def run_json(*arguments: str) -> dict:
+    """What a command prints with `--json`."""
+    ran = subprocess.run([binary(), *arguments, "--json"], check=True, stdout=subprocess.PIPE)
+    return json.loads(ran.stdout)
+
+
+@contextlib.contextmanager
+def running(tmp_path, scope: str | None = None):
+    """A switch of its own, with a further access token of the scope where one is named."""
     data, cards_file = str(tmp_path / "data"), tmp_path / "cards.jsonl"
-    made = subprocess.run(
-        [binary(), "init", "--data", data, "--cards", "60", "--cards-out", str(cards_file)]
-        + ["--seed", "951", "--json"],
-        check=True,
-        stdout=subprocess.PIPE,
+    made = run_json(
+        *["init", "--data", data, "--cards", "60", "--cards-out", str(cards_file), "--seed", "951"]
     )
+    added = None
+    if scope:
+        company = ["--company", made["company_id"], "--scope", scope]
+        added = run_json("token", "add", "--data", data, *company)["access_token"]
     process = subprocess.Popen(
         [binary(), "serve", "--data", data, "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"],
         stdout=subprocess.PIPE,
@@ -70,9 +80,15 @@ def switch(tmp_path):
         assert ready and ready[0] == "ready", ready
         doors = dict(part.split("=") for part in ready[1:])
         cards = [json.loads(line) for line in cards_file.read_text().splitlines()]
-        yield Switch(cards, json.loads(made.stdout), doors, process)
+        yield Switch(cards, made, added, doors, process)
         process.terminate()
         assert process.wait() == 0, "SIGTERM is a clean end"
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.fixture
+def switch(tmp_path):
+    with running(tmp_path) as switch:
+        yield switch

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{Extensions, HeaderMap, HeaderName};
 
 use crate::network::peers::PeerNetwork;
 
@@ -23,8 +23,7 @@ impl ClientAddress {
     /// The address behind `peer`.
     #[must_use]
     pub fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[PeerNetwork]) -> Self {
-        let is_trusted =
-            |address: IpAddr| trusted.iter().any(|network| network.contains(address));
+        let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
         let mut address = peer.to_canonical();
         let lines = headers.get_all(&FORWARDED_FOR).into_iter().rev();
         let texts = lines.map(|line| line.to_str().unwrap_or("?"));
@@ -37,6 +36,12 @@ impl ClientAddress {
             address = before;
         }
         Self(address)
+    }
+
+    /// The address of a request with these extensions as text; none where it came over no socket.
+    #[must_use]
+    pub fn of(extensions: &Extensions) -> Option<String> {
+        extensions.get::<Self>().map(|Self(address)| address.to_string())
     }
 }
 

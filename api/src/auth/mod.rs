@@ -3,6 +3,7 @@
 //!
 //! A token is looked up by the SHA-256 of its text; nothing here keeps or logs the text itself.
 
+pub mod actor;
 pub mod client_address;
 pub mod drawn_secret;
 pub mod passwords;
@@ -17,10 +18,13 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use cardswitch_engine::domain::audit::AuditNote;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, MemberId};
 use cardswitch_engine::domain::member::AccessScope;
 
+use self::actor::acting;
+use self::client_address::ClientAddress;
 use self::scopes::{Needed, allowed_methods, find_needed};
 use crate::error::ApiError;
 use crate::secrets::token_digest;
@@ -42,14 +46,19 @@ pub struct Caller {
 /// Lets a request of `/v1` through to its handler where the table has a row for it and the token
 /// the scope. Stands around every route; handlers find the caller with the request.
 pub async fn check_access(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     match permit(&parts, &state) {
-        Ok(caller) => {
-            parts.extensions.insert(caller);
-            next.run(Request::from_parts(parts, body)).await
-        }
+        Ok(caller) => answer_to(caller, Request::from_parts(parts, body), next).await,
         Err(refusal) => *refusal,
     }
+}
+
+/// Has a request answered in the name of its caller, whom handlers find with it.
+pub(crate) async fn answer_to(caller: Caller, mut request: Request, next: Next) -> Response {
+    let address = ClientAddress::of(request.extensions());
+    let note = AuditNote { actor: caller.actor(), address };
+    request.extensions_mut().insert(caller);
+    acting(note, next.run(request)).await
 }
 
 /// Who asks, where they may.

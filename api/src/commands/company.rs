@@ -3,12 +3,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, NewAccessToken};
+use cardswitch_engine::command::admin::{
+    AdminCommand, CardChanges, CompanyChanges, NewAccessToken,
+};
 use cardswitch_engine::command::reply::Reply;
-use cardswitch_engine::command::{Command, TimedCommand};
-use cardswitch_engine::domain::company::{CompanyState, VelocityLimits};
+use cardswitch_engine::command::{Command, NotedCommand, TimedCommand};
+use cardswitch_engine::domain::account::FundingSource;
+use cardswitch_engine::domain::audit::{Actor, AuditNote};
+use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::company::{Address, Company, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
 use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::store::query::{CardFilter, CardRow, Order, Page};
 use serde_json::json;
 
 use super::Failure;
@@ -19,7 +25,13 @@ use crate::issuing::{RandomSource, SystemRandom};
 use crate::opening::open_engine;
 use crate::secrets::token_digest;
 use crate::switch::Switch;
+use crate::wire::address::read_address;
 use crate::wire::amount::parse_amount;
+use crate::wire::fault::Fault;
+use crate::wire::fields::Fields;
+
+/// How many cards are looked at at a time.
+const CARDS_AT_A_TIME: usize = 1_000;
 
 /// What can be done with companies.
 #[derive(Debug, clap::Subcommand)]
@@ -71,8 +83,21 @@ pub struct SetArgs {
     #[arg(long, value_name = "BOOL")]
     partial_approval: Option<bool>,
     /// Whether it does business; the cards of a closed company are declined
-    #[arg(long, value_name = "BOOL")]
+    #[arg(long, value_name = "BOOL", conflicts_with = "approved")]
     active: Option<bool>,
+    /// Whether it was approved: before that, its cards are declined and no app is let in
+    #[arg(long, value_name = "BOOL")]
+    approved: Option<bool>,
+    /// Billing address of cards without one of their own: all of it, as a JSON object with address_1,
+    /// city, state, zip_code and, if need be, attn, address_2 and country
+    #[arg(long, value_name = "JSON")]
+    billing_address: Option<String>,
+    /// Name of the bank account that the money comes from; blank for none
+    #[arg(long, value_name = "NAME")]
+    funding_source: Option<String>,
+    /// Whether that bank account was verified
+    #[arg(long, value_name = "BOOL")]
+    funding_verified: Option<bool>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -126,9 +151,8 @@ pub(super) fn parse_id(text: &str) -> Result<uuid::Uuid, String> {
 
 async fn set(args: SetArgs) -> Result<(), Failure> {
     let switch = open(&args.data)?;
-    let id = CompanyId(args.company);
-    let found = switch.read(|snapshot| snapshot.company_by_id(id)).await.map_err(Failure::new)?;
-    let company = found.ok_or_else(|| Failure::new(format!("no company `{}`", args.company)))?;
+    let company = find_company(&switch, args.company).await?;
+    let id = company.id;
     let credit_limit = args.credit_limit.as_deref().map(|text| {
         parse_amount(text, company.currency)
             .map_err(|_| Failure::usage(format!("`{text}` is no amount for --credit-limit")))
@@ -138,17 +162,26 @@ async fn set(args: SetArgs) -> Result<(), Failure> {
         per_minute: args.velocity_per_minute.unwrap_or(before.per_minute),
         per_hour: args.velocity_per_hour.unwrap_or(before.per_hour),
     };
-    let state_of = |active| if active { CompanyState::Active } else { CompanyState::Closed };
+    let open = |is_open, otherwise| if is_open { CompanyState::Active } else { otherwise };
+    let is_active = args.active.map(|active| open(active, CompanyState::Closed));
+    let is_approved = args.approved.map(|approved| open(approved, CompanyState::Pending));
+    let billing_address = args.billing_address.as_deref().map(address).transpose()?;
+    let is_billed_elsewhere = billing_address.is_some();
     let changes = CompanyChanges {
-        name: args.name,
-        website: args.website,
+        name: args.name.clone(),
+        website: args.website.clone(),
         credit_limit: credit_limit.transpose()?,
         velocity: (velocity != before).then_some(velocity),
         partial_approval: args.partial_approval,
-        state: args.active.map(state_of),
+        state: is_active.or(is_approved),
+        billing_address,
+        funding_source: funding_source(&switch, &company, &args).await?,
         ..CompanyChanges::default()
     };
     carry_out(&switch, AdminCommand::SetCompany(id, changes)).await?;
+    if is_billed_elsewhere {
+        follow_billing_address(&switch, &company).await?;
+    }
     switch.engine().shut_down();
     if args.json {
         println!("{}", json!({"company_id": args.company}));
@@ -156,6 +189,75 @@ async fn set(args: SetArgs) -> Result<(), Failure> {
         println!("changed company {}", args.company);
     }
     Ok(())
+}
+
+/// A billing address as its option gives it, by the rules of the API.
+fn address(text: &str) -> Result<Address, Failure> {
+    let mut fields = Fields::parse(text.as_bytes())
+        .ok_or_else(|| Failure::usage(format!("`{text}` is no JSON object: an address is one")))?;
+    let address = read_address(&mut fields);
+    fields.finish().map_err(|faults| {
+        let told: Vec<_> = faults.iter().map(Fault::message).collect();
+        Failure::usage(format!("--billing-address: {}", told.join(", ")))
+    })?;
+    Ok(address)
+}
+
+/// The funding source as the options change that of the company's account.
+async fn funding_source(
+    switch: &Switch,
+    company: &Company,
+    args: &SetArgs,
+) -> Result<Option<Option<FundingSource>>, Failure> {
+    if args.funding_source.is_none() && args.funding_verified.is_none() {
+        return Ok(None);
+    }
+    let accounts = switch.read(|snapshot| snapshot.accounts(company.slot)).await;
+    let account = accounts.map_err(Failure::new)?.into_iter().next();
+    let known = account.and_then(|row| row.account.funding_source);
+    let name = args.funding_source.clone().or(known.as_ref().map(|known| known.name.clone()));
+    let is_verified = known.is_some_and(|known| {
+        // Another bank account has not been verified by what was said of the one before.
+        known.is_verified && args.funding_source.as_ref().is_none_or(|name| *name == known.name)
+    });
+    let is_verified = args.funding_verified.unwrap_or(is_verified);
+    Ok(Some(match name {
+        Some(name) if !name.trim().is_empty() => Some(FundingSource { name, is_verified }),
+        _ => None,
+    }))
+}
+
+/// Has the billing address of the company reach the ZIP of every card without one of its own. There
+/// may be more cards than fit into one change; whoever breaks this off repeats it.
+async fn follow_billing_address(switch: &Switch, company: &Company) -> Result<(), Failure> {
+    let mut page = Page { order: Order::OldestFirst, ..Page::first(CARDS_AT_A_TIME) };
+    loop {
+        let filter = CardFilter::default();
+        let listed = switch.read(|snapshot| snapshot.list_cards(company.slot, &filter, &page));
+        let cards = listed.await.map_err(Failure::new)?.rows;
+        let follows = |card: &&CardRow| {
+            let is_open = card.record.usage.state != CardState::Terminated;
+            is_open && card.profile.billing_address.is_none()
+        };
+        let commands = cards.iter().filter(follows).map(|card| {
+            let changes = CardChanges { billing_address: Some(None), ..CardChanges::default() };
+            AdminCommand::UpdateCard(company.id, card.profile.id, changes)
+        });
+        // Nobody asked for each of them: the audit has the company's change.
+        let commands = commands.map(|command| Command::Admin(Box::new(command)).into());
+        let replies = switch.ask_many(commands.collect()).await.map_err(Failure::new)?;
+        replies.into_iter().try_for_each(done)?;
+        if cards.len() < CARDS_AT_A_TIME {
+            return Ok(());
+        }
+        page.offset += CARDS_AT_A_TIME;
+    }
+}
+
+/// Errors: there is no such company.
+pub(super) async fn find_company(switch: &Switch, id: uuid::Uuid) -> Result<Company, Failure> {
+    let found = switch.read(|snapshot| snapshot.company_by_id(CompanyId(id))).await;
+    found.map_err(Failure::new)?.ok_or_else(|| Failure::new(format!("no company `{id}`")))
 }
 
 pub(super) fn open(data: &std::path::Path) -> Result<Switch, Failure> {
@@ -166,8 +268,14 @@ pub(super) fn open(data: &std::path::Path) -> Result<Switch, Failure> {
 }
 
 pub(super) async fn carry_out(switch: &Switch, command: AdminCommand) -> Result<(), Failure> {
-    let command = TimedCommand::from(Command::Admin(Box::new(command)));
-    match switch.ask(command).await.map_err(Failure::new)? {
+    let note = AuditNote { actor: Actor::Operator, address: None };
+    let command = Command::Noted(Box::new(NotedCommand { note, change: command }));
+    let command = TimedCommand::from(command);
+    done(switch.ask(command).await.map_err(Failure::new)?)
+}
+
+fn done(reply: Reply) -> Result<(), Failure> {
+    match reply {
         Reply::Done(_) => Ok(()),
         Reply::Rejected(rejection) => Err(Failure::new(format!("refused: {rejection:?}"))),
         _ => Err(Failure::new("the journal failed; the outcome is unknown")),

@@ -55,6 +55,9 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
             home.path.display()
         ),
     );
+    let page = format!("http://{}/login", server.http());
+    let credentials = home.path.join(CREDENTIALS_FILE);
+    say(&args, &format!("sign in at {page} as {} says", credentials.display()));
     let options = FeedOptions {
         rate_per_s: args.pace.rate(),
         duration: args.pace.duration(),

@@ -136,7 +136,7 @@ pub async fn run(args: InitArgs) -> Result<(), Failure> {
     if args.json {
         println!("{}", serde_json::to_string(&credentials).map_err(Failure::new)?);
     } else {
-        print_credentials(&args, &credentials);
+        print_credentials(&args, &credentials)?;
     }
     Ok(())
 }
@@ -212,12 +212,14 @@ fn progress_bar(cards: usize, is_wanted: bool) -> ProgressBar {
     bar
 }
 
-fn print_credentials(args: &InitArgs, credentials: &Credentials) {
+fn print_credentials(args: &InitArgs, credentials: &Credentials) -> Result<(), Failure> {
+    let settings = read_settings(None, Some(&args.data)).map_err(Failure::new)?;
     println!("made data directory {}", args.data.display());
     println!("  company id      {}", credentials.company_id);
     println!("  account id      {}", credentials.account_id);
     println!("  administrator   {}", credentials.admin_email);
     println!("  password        {}", credentials.admin_password);
+    println!("  sign in at      {}/login", settings.app_url_for(settings.http));
     println!("  access token    {}", credentials.access_token);
     println!("  network key     {}", credentials.network_key);
     if let Some(path) = &args.cards_out {
@@ -225,4 +227,5 @@ fn print_credentials(args: &InitArgs, credentials: &Credentials) {
     }
     println!("These secrets are shown this once. Settings go into {CONFIG_FILE} in the directory.");
     println!("Next: cardswitch serve --data {}", args.data.display());
+    Ok(())
 }

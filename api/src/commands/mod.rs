@@ -1,5 +1,6 @@
 //! The command line: what each command takes, and where it is carried out.
 
+pub mod app;
 pub mod company;
 pub mod demo;
 pub mod explain;
@@ -9,6 +10,7 @@ mod live_screen;
 pub mod send;
 pub mod serve;
 pub mod token;
+pub mod user;
 pub mod verify;
 
 use std::net::SocketAddr;
@@ -47,7 +49,13 @@ pub enum Command {
     /// Add a company to a data directory, or change one
     #[command(subcommand)]
     Company(company::CompanyCommand),
-    /// Add an access token to a data directory
+    /// Let people sign in, give them roles
+    #[command(subcommand)]
+    User(user::UserCommand),
+    /// Register apps, and approve what they may ask for
+    #[command(subcommand)]
+    App(app::AppCommand),
+    /// Add access tokens to a data directory, list and revoke them
     #[command(subcommand)]
     Token(token::TokenCommand),
 }
@@ -84,6 +92,8 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Verify(args) => verify::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Company(command) => company::run(command).await,
+        Command::User(command) => user::run(command).await,
+        Command::App(command) => app::run(command).await,
         Command::Token(command) => token::run(command).await,
     }
 }

@@ -32,7 +32,12 @@ pub struct ServeArgs {
     #[arg(long, env = "CARDSWITCH_APP_URL", value_name = "URL")]
     app_url: Option<String>,
     /// Proxies whose X-Forwarded-For is believed: addresses or networks, with commas between them
-    #[arg(long, env = "CARDSWITCH_TRUSTED_PROXIES", value_name = "NETWORKS", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "CARDSWITCH_TRUSTED_PROXIES",
+        value_name = "NETWORKS",
+        value_delimiter = ','
+    )]
     trusted_proxies: Option<Vec<String>>,
     /// Follow the habits of older clients of such an API, too
     #[arg(long, env = "CARDSWITCH_COMPAT", value_name = "CLIENT")]

@@ -1,22 +1,29 @@
-//! `cardswitch token add`: on a data directory at rest.
+//! `cardswitch token add`, `token list` and `token revoke`: on a data directory at rest.
 
 use std::path::PathBuf;
 
 use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
-use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
+use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::store::query::{Order, Page};
 use serde_json::json;
 
 use super::Failure;
-use super::company::{carry_out, open, parse_id};
+use super::company::{carry_out, find_company, open, parse_id};
+use crate::auth::drawn_secret::DrawnSecret;
 use crate::issuing::{RandomSource, SystemRandom};
-use crate::secrets::token_digest;
+use crate::oauth::scope;
+use crate::wire::time::render_time;
 
 /// What can be done with access tokens.
 #[derive(Debug, clap::Subcommand)]
 pub enum TokenCommand {
     /// Add an access token of a company; prints it, this once
     Add(AddArgs),
+    /// List the access tokens of a company
+    List(ListArgs),
+    /// Revoke an access token
+    Revoke(RevokeArgs),
 }
 
 /// What `token add` takes.
@@ -36,9 +43,40 @@ pub struct AddArgs {
     json: bool,
 }
 
+/// What `token list` takes.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// Data directory, not in use by a running switch
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    data: PathBuf,
+    /// Whose tokens
+    #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
+    company: uuid::Uuid,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `token revoke` takes.
+#[derive(Debug, clap::Args)]
+pub struct RevokeArgs {
+    /// Data directory, not in use by a running switch
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    data: PathBuf,
+    /// Whose token
+    #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
+    company: uuid::Uuid,
+    /// Which one, as `token list` shows it
+    #[arg(long, value_name = "TOKEN_ID", value_parser = parse_id)]
+    token: uuid::Uuid,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
 /// A scope by its name. Source: spec "Authentication", scopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Scope {
+pub(super) enum Scope {
     /// Read, and keep the books
     Accountant,
     /// Everything but sign-on and provisioning
@@ -49,24 +87,24 @@ enum Scope {
     Iam,
 }
 
-/// Carries out `token add`.
+/// Carries out one of them.
 pub async fn run(command: TokenCommand) -> Result<(), Failure> {
-    let TokenCommand::Add(args) = command;
-    let switch = open(&args.data)?;
-    let id = CompanyId(args.company);
-    let found = switch.read(|snapshot| snapshot.company_by_id(id)).await.map_err(Failure::new)?;
-    if found.is_none() {
-        return Err(Failure::new(format!("no company `{}`", args.company)));
+    match command {
+        TokenCommand::Add(args) => add(args).await,
+        TokenCommand::List(args) => list(args).await,
+        TokenCommand::Revoke(args) => revoke(args).await,
     }
-    let mut random = SystemRandom;
-    let mut bytes = [0; 32];
-    random.fill(&mut bytes).map_err(Failure::new)?;
-    let access_token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+}
+
+async fn add(args: AddArgs) -> Result<(), Failure> {
+    let switch = open(&args.data)?;
+    let company = find_company(&switch, args.company).await?;
+    let DrawnSecret { text: access_token, digest } = DrawnSecret::draw().map_err(Failure::new)?;
     let at = switch.engine().clock().now();
     let token = NewAccessToken {
-        id: AccessTokenId(random.id(at).map_err(Failure::new)?),
-        digest: token_digest(&access_token),
-        company: id,
+        id: AccessTokenId(SystemRandom.id(at).map_err(Failure::new)?),
+        digest,
+        company: company.id,
         scope: access_scope(&args.scope),
     };
     let token_id = token.id.0;
@@ -80,7 +118,52 @@ pub async fn run(command: TokenCommand) -> Result<(), Failure> {
     Ok(())
 }
 
-fn access_scope(scopes: &[Scope]) -> AccessScope {
+async fn list(args: ListArgs) -> Result<(), Failure> {
+    let switch = open(&args.data)?;
+    let company = find_company(&switch, args.company).await?;
+    let page = Page { order: Order::OldestFirst, ..Page::first(usize::MAX) };
+    let tokens = switch.read(|snapshot| snapshot.access_tokens(company.slot, &page)).await;
+    let tokens = tokens.map_err(Failure::new)?.rows;
+    switch.engine().shut_down();
+    let rows = tokens.iter().map(|(token, grant)| {
+        let label = grant.as_ref().map_or("", |grant| grant.label.as_str());
+        (token.id.0, scope::names(token.scope), render_time(token.created_at), label)
+    });
+    if args.json {
+        let shown: Vec<_> = rows
+            .map(|(id, scope, created_at, label)| {
+                json!({"token_id": id, "scope": scope, "created_at": created_at, "label": label})
+            })
+            .collect();
+        println!("{}", json!({"tokens": shown}));
+        return Ok(());
+    }
+    for (id, scope, created_at, label) in rows {
+        let scope = if scope.is_empty() { "read".to_owned() } else { scope.join(",") };
+        println!("{id}  {created_at}  {scope:<24}  {label}");
+    }
+    Ok(())
+}
+
+async fn revoke(args: RevokeArgs) -> Result<(), Failure> {
+    let switch = open(&args.data)?;
+    let company = find_company(&switch, args.company).await?;
+    let id = AccessTokenId(args.token);
+    let known = switch.read(|snapshot| snapshot.access_token_by_id(company.slot, id)).await;
+    if known.map_err(Failure::new)?.is_none() {
+        return Err(Failure::new(format!("the company has no token `{}`", args.token)));
+    }
+    carry_out(&switch, AdminCommand::RevokeToken(company.id, id)).await?;
+    switch.engine().shut_down();
+    if args.json {
+        println!("{}", json!({"token_id": args.token}));
+    } else {
+        println!("revoked token {}", args.token);
+    }
+    Ok(())
+}
+
+pub(super) fn access_scope(scopes: &[Scope]) -> AccessScope {
     AccessScope {
         accountant: scopes.contains(&Scope::Accountant),
         admin: scopes.contains(&Scope::Admin),

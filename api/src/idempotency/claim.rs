@@ -12,6 +12,7 @@ use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::domain::audit::AuditNote;
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use parking_lot::Mutex;
 
@@ -63,9 +64,9 @@ impl Claim {
         (claim.fate() != Fate::Made).then_some(claim)
     }
 
-    /// The command with the claim beside it.
+    /// The command with the claim beside it, and a note of who asks.
     #[must_use]
-    pub fn beside(&self, command: AdminCommand) -> Command {
+    pub fn beside(&self, command: AdminCommand, note: AuditNote) -> Command {
         let (status, path) = shown_at(&self.method, &self.path, &command);
         let claim = KeyClaim {
             key: self.key,
@@ -73,7 +74,7 @@ impl Claim {
             status: status.as_u16(),
             content: KeyedContent::Object { path },
         };
-        Command::Keyed(Box::new(KeyedCommand { claim, change: Some(command), note: None }))
+        Command::Keyed(Box::new(KeyedCommand { claim, change: Some(command), note: Some(note) }))
     }
 
     /// Takes note of what became of a command that the claim was beside.

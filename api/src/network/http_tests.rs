@@ -24,10 +24,10 @@ use uuid::Uuid;
 
 use super::*;
 use crate::issuing::CardNumbers;
+use crate::mail::Outbox;
 use crate::network::mapping::{Mapped, map_message};
 use crate::network::mapping_answer::AnswerElements;
 use crate::pan::Pan;
-use crate::mail::Outbox;
 use crate::receipts::ReceiptFiles;
 use crate::router;
 use crate::secrets::{Secrets, token_digest};

@@ -8,6 +8,7 @@ use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
 use cardswitch_engine::command::identity::CodeExchange;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::app::App;
+use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::{Member, MemberState};
@@ -16,6 +17,7 @@ use cardswitch_engine::domain::ticket::{AuthorizationCode, Ticket, TicketState};
 use super::parameters::Parameters;
 use super::reply::TokenBody;
 use super::{pkce, scope};
+use crate::auth::actor::act_as;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
@@ -105,6 +107,7 @@ async fn exchange(
         },
         label: app.name.clone(),
     };
+    act_as(Actor::Token { id: exchange.token.id, member: Some(known.member.id) });
     match state.carry_out(AdminCommand::ExchangeCode(Box::new(exchange))).await {
         Ok(()) => Ok((StatusCode::CREATED, TokenBody::new(&secret.text, known.code.scope))),
         Err(WriteError::Rejected(Rejection::TicketSpent)) => {

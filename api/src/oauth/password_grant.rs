@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
 use cardswitch_engine::command::identity::NewTokenGrant;
 use cardswitch_engine::domain::app::App;
+use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
 use cardswitch_engine::domain::member::{AccessScope, Member};
@@ -18,6 +19,7 @@ use uuid::Uuid;
 use super::authorize::{Refusal, find_grantable};
 use super::parameters::Parameters;
 use super::reply::{ChallengeBody, TokenBody};
+use crate::auth::actor::act_as;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::passwords;
 use crate::auth::second_factor::{PendingToken, Purpose};
@@ -127,6 +129,7 @@ pub(super) async fn make_token(
         origin: TokenOrigin::Password,
         label,
     };
+    act_as(Actor::Token { id: grant.token.id, member: grant.member });
     match state.carry_out(AdminCommand::GrantToken(Box::new(grant))).await {
         Ok(()) => Ok(()),
         Err(WriteError::Rejected(_)) => {

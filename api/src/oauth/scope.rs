@@ -6,7 +6,7 @@
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 
 /// The names, in the order they are shown.
-const NAMES: [&str; 4] = ["accountant", "admin", "scim", "iam"];
+pub const NAMES: [&str; 4] = ["accountant", "admin", "scim", "iam"];
 
 /// Why scopes are not given.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use utoipa::OpenApi;
 
 use crate::oauth;
 use crate::routes::{
-    accounts, allowances, card_secrets, cards, cards_at_once, company, decision, dimensions,
-    members, merchant_categories, receipts, requisitions, shared_links, shipping_addresses,
-    statement_lines, statements, transaction_tags, transactions,
+    access_tokens, accounts, allowances, audit_events, card_secrets, cards, cards_at_once, company,
+    decision, dimensions, members, merchant_categories, receipts, requisitions, shared_links,
+    shipping_addresses, statement_lines, statements, transaction_tags, transactions,
 };
 
 /// The operations of `/v1`.
@@ -31,6 +31,8 @@ use crate::routes::{
         (name = "Accounts and statements"),
         (name = "Dimensions"),
         (name = "Merchant categories"),
+        (name = "Access tokens"),
+        (name = "Audit log"),
         (name = "OAuth"),
     ),
     paths(
@@ -83,6 +85,10 @@ use crate::routes::{
         dimensions::update_dimension,
         dimensions::delete_dimension,
         merchant_categories::list_merchant_categories,
+        access_tokens::list_access_tokens,
+        access_tokens::get_access_token,
+        access_tokens::revoke_access_token,
+        audit_events::list_audit_events,
         oauth::create_token,
         oauth::get_challenge,
         oauth::answer_challenge,

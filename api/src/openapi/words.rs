@@ -11,8 +11,11 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::oauth::scope::NAMES;
 use crate::receipts::media_type;
+use crate::routes::access_tokens::ORIGINS;
 use crate::routes::allowances::INTERVALS;
+use crate::routes::audit_events::ACTOR_KINDS;
 use crate::routes::decision::render_decided_by;
 use crate::routes::members::ROLES;
 use crate::routes::requisitions::STATUSES;
@@ -84,6 +87,12 @@ words! {
     ReceiptMediaType: [ReceiptType::Png, ReceiptType::Jpeg, ReceiptType::Pdf].map(media_type);
     /// What kind of value a viewer is asked for.
     PassphraseType: ["text", "date"];
+    /// A scope of an access token.
+    ScopeName: NAMES;
+    /// How an access token came to be.
+    TokenOriginName: ORIGINS;
+    /// Who acted.
+    ActorKind: ACTOR_KINDS;
     /// Whose word a decision was.
     DecidedByName: [DecidedBy::Rules, DecidedBy::Network, DecidedBy::Transfer]
         .map(render_decided_by);

@@ -206,7 +206,21 @@ impl World {
             }
         }
         self.add_receipt(side, &ids).await;
+        ids.insert("access_token_id".into(), self.add_token(side).await);
         ids
+    }
+
+    /// An access token that nobody asks with.
+    async fn add_token(&self, side: Side) -> String {
+        let id = Uuid::now_v7();
+        let command = AdminCommand::CreateAccessToken(NewAccessToken {
+            id: AccessTokenId(id),
+            digest: token_digest(&id.to_string()),
+            company: company_of(side),
+            scope: AccessScope::default(),
+        });
+        self.bench.state.carry_out(command).await.unwrap();
+        id.to_string()
     }
 
     /// What a company has from the start.
@@ -290,6 +304,13 @@ impl World {
         let pointer = schema["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
         pointer.and_then(|pointer| self.document.pointer(pointer)).unwrap_or(schema)
     }
+}
+
+fn company_of(side: Side) -> CompanyId {
+    CompanyId(match side {
+        Side::Own => COMPANY,
+        Side::Foreign => OTHER_COMPANY,
+    })
 }
 
 /// A request as it is sent.

@@ -19,6 +19,7 @@ use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{View, read_view};
 use crate::auth::{AdminAccess, Caller, ReadAccess};
 use crate::error::ApiError;
+use crate::invitation::Invitation;
 use crate::openapi::words;
 use crate::state::{AppState, WriteError};
 use crate::wire::email::email;
@@ -30,7 +31,7 @@ use crate::wire::reference::{DIMENSION_FIELDS, DimensionReference};
 use crate::wire::time::render_time;
 
 /// The most characters a first or last name has.
-const NAME_CHARS_MAX: usize = 100;
+pub const NAME_CHARS_MAX: usize = 100;
 /// The most digits an employee id has.
 const CODE_DIGITS_MAX: usize = 20;
 
@@ -82,16 +83,21 @@ pub const ROLES: [(&str, MemberRole); 4] = [
     ("member", MemberRole::Member),
 ];
 
-fn render_role(role: MemberRole) -> &'static str {
+/// A role's name on the wire.
+#[must_use]
+pub fn render_role(role: MemberRole) -> &'static str {
     ROLES.iter().find(|(_, known)| *known == role).map_or("member", |(name, _)| *name)
 }
 
 /// Whether the API can give a member this role; the others are given by operators.
-const fn is_settable(role: MemberRole) -> bool {
+#[must_use]
+pub const fn is_settable(role: MemberRole) -> bool {
     matches!(role, MemberRole::Member | MemberRole::Reviewer)
 }
 
-fn role_not_settable() -> Flaw {
+/// The flaw of a role that cannot be given.
+#[must_use]
+pub fn role_not_settable() -> Flaw {
     Flaw::new("unknown_value", "must be `member` or `reviewer`")
 }
 
@@ -198,11 +204,13 @@ fn parse_member_changes(fields: &mut Fields<'_>) -> MemberChanges {
     }
 }
 
-fn name(value: &RawValue) -> Result<String, Flaw> {
+/// Reads a first or last name.
+pub fn name(value: &RawValue) -> Result<String, Flaw> {
     fields::line(value, NAME_CHARS_MAX)
 }
 
-fn code(value: &RawValue) -> Result<String, Flaw> {
+/// Reads an employee id.
+pub fn code(value: &RawValue) -> Result<String, Flaw> {
     fields::digits(value, CODE_DIGITS_MAX)
 }
 
@@ -319,13 +327,19 @@ pub async fn create_member(
     body: JsonBody,
 ) -> Result<(StatusCode, Json<MemberBody>), ApiError> {
     let mut fields = body.fields()?;
-    let new = parse_new_member(&mut fields, caller.company.id);
+    let invitation = Invitation::draw(&state)?;
+    let new = NewMember {
+        invite: Some(invitation.invite.clone()),
+        ..parse_new_member(&mut fields, caller.company.id)
+    };
     let unknown = read_view(&state, &caller, |view| view.unknown_dimensions(&new.dimensions));
     fault_dimensions(&mut fields, unknown.await?);
     fields.finish()?;
-    let (id, is_set) = (new.id, new.dimensions.map(|id| id.is_some()));
+    let (id, email) = (new.id, new.email.clone());
+    let is_set = new.dimensions.map(|id| id.is_some());
     let made = state.carry_out(AdminCommand::CreateMember(new)).await;
     made.map_err(|error| refused(error, is_set))?;
+    invitation.send(&state, &caller.company, &email).await?;
     Ok((StatusCode::CREATED, Json(read_member(&state, &caller, id).await?)))
 }
 

@@ -2,8 +2,10 @@
 //!
 //! No business rule lives here: what may change is the engine's to say.
 
+pub mod access_tokens;
 pub mod accounts;
 pub mod allowances;
+pub mod audit_events;
 pub mod card_secrets;
 pub mod cards;
 pub mod cards_at_once;

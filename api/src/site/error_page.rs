@@ -45,7 +45,9 @@ pub(super) fn failure_page(status: StatusCode) -> Response {
         415 => ("This did not work", "The page takes forms only."),
         429 => ("Too many tries", "Wait a little before you try again."),
         503 => ("Not now", "The switch is busy or restarting. Try again in a moment."),
-        500.. => ("Something went wrong", "The fault is ours. The log of the switch has the cause."),
+        500.. => {
+            ("Something went wrong", "The fault is ours. The log of the switch has the cause.")
+        }
         _ => ("This did not work", "Go back and try again."),
     };
     error_page(status, title, text)

@@ -141,14 +141,14 @@ fn visitor_of<'a>(state: &AppState, session: &'a Session) -> Visitor<'a> {
     let links =
         links.map(|Link { label, path, .. }| ShownLink { label, path, is_here: is_below(path) });
     let current = session.current.as_ref().map(|(company, _)| company);
-    let others = session.memberships.iter().filter(|(company, _)| {
-        current.is_none_or(|current| current.id != company.id)
-    });
-    let other =
-        |(company, _): &'a (Company, Member)| OtherCompany {
-            id: company.id.0.to_string(),
-            name: &company.name,
-        };
+    let others = session
+        .memberships
+        .iter()
+        .filter(|(company, _)| current.is_none_or(|current| current.id != company.id));
+    let other = |(company, _): &'a (Company, Member)| OtherCompany {
+        id: company.id.0.to_string(),
+        name: &company.name,
+    };
     Visitor {
         name: shown_name(&user.first_name, &user.last_name, &user.email),
         email: &user.email,

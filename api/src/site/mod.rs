@@ -11,8 +11,8 @@
 //!
 //! INVARIANT: whatever a page shows went through a template, which escapes it.
 
-pub mod assets;
 mod account;
+pub mod assets;
 mod browser;
 mod cookies;
 pub mod csrf;
@@ -83,7 +83,6 @@ async fn start(MaybeSignedIn(session): MaybeSignedIn) -> Redirect {
 fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
     Ok(SystemRandom.id(state.now())?)
 }
-
 
 #[cfg(test)]
 mod site_tests;

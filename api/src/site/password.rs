@@ -45,10 +45,7 @@ pub(super) struct ChangeForm {
 }
 
 /// GET /account/password.
-pub(super) async fn show(
-    State(state): State<AppState>,
-    SignedIn(session): SignedIn,
-) -> Response {
+pub(super) async fn show(State(state): State<AppState>, SignedIn(session): SignedIn) -> Response {
     shown(&state, &session, PasswordContent::default())
 }
 

@@ -10,6 +10,7 @@ use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::identity::{NewTicket, NewTicketContent, PasswordLinkUse};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::TicketId;
 use cardswitch_engine::domain::ticket::{Ticket, TicketContent};
 use cardswitch_engine::domain::user::User;
@@ -20,10 +21,11 @@ use super::csrf::csrf_of;
 use super::error_page::error_page;
 use super::forms::SiteForm;
 use super::frame::small_page;
+use super::fresh_id;
 use super::notice::{Notice, go_on};
 use super::password::NOT_REPEATED;
 use super::session::{MaybeSignedIn, Session, later};
-use super::fresh_id;
+use crate::auth::actor::act_as;
 use crate::auth::client_address::ClientAddress;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::passwords::{check_new, hash};
@@ -158,6 +160,7 @@ pub(super) async fn set(
         return refused(&fault.to_string(), "");
     }
     let password_hash = hash(&form.password).await?;
+    act_as(Actor::User { id: link.user.id, member: None });
     let link_use = PasswordLinkUse { digest: link.ticket.digest, password_hash };
     match state.carry_out(AdminCommand::UsePasswordLink(link_use)).await {
         Ok(()) => {}

@@ -57,10 +57,7 @@ enum Action {
 }
 
 /// GET /account/question.
-pub(super) async fn show(
-    State(state): State<AppState>,
-    SignedIn(session): SignedIn,
-) -> Response {
+pub(super) async fn show(State(state): State<AppState>, SignedIn(session): SignedIn) -> Response {
     let asked = session.user.security_question.as_ref();
     let question = asked.map_or(String::new(), |asked| asked.question.clone());
     shown(&state, &session, QuestionContent { question, ..Default::default() })
@@ -98,9 +95,7 @@ pub(super) async fn change(
     }
     if !is_password_of(&state, &session.user, address, &form.password).await? {
         return refused(match form.action {
-            Action::Set => {
-                QuestionContent { password_error: WRONG_PASSWORD, ..Default::default() }
-            }
+            Action::Set => QuestionContent { password_error: WRONG_PASSWORD, ..Default::default() },
             Action::Remove => {
                 QuestionContent { removal_error: WRONG_PASSWORD, ..Default::default() }
             }

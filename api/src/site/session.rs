@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::identity::{NewTicket, NewTicketContent};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, TicketId, Timestamp, UserId};
 use cardswitch_engine::domain::member::{Member, MemberRole};
@@ -27,9 +28,10 @@ use uuid::Uuid;
 use super::cookies::SiteCookie;
 use super::error_page::failure_page;
 use super::forms::SiteForm;
+use super::fresh_id;
 use super::next::{START_PATH, login_path};
 use super::notice::{Notice, go_on};
-use super::fresh_id;
+use crate::auth::actor::act_as;
 use crate::auth::client_address::ClientAddress;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
@@ -63,6 +65,13 @@ impl Session {
         state.secrets.form_tag(FormBond::Session, &self.ticket.digest)
     }
 
+    /// The user as an audit names them.
+    #[must_use]
+    pub fn actor(&self) -> Actor {
+        let member = self.current.as_ref().map(|(_, member)| member.id);
+        Actor::User { id: self.user.id, member }
+    }
+
     /// Whether the user administers the current company.
     #[must_use]
     pub fn is_administrator(&self) -> bool {
@@ -93,6 +102,9 @@ impl FromRequestParts<AppState> for MaybeSignedIn {
             return Ok(Self(session.as_deref().cloned()));
         }
         let session = find_session(&parts.headers, state)?;
+        if let Some(session) = &session {
+            act_as(session.actor());
+        }
         parts.extensions.insert(Found(session.clone().map(Arc::new)));
         Ok(Self(session))
     }
@@ -174,6 +186,7 @@ pub(super) async fn begin_session(
         address: address.to_string(),
         content: NewTicketContent::Session { user_agent: user_agent_of(headers) },
     };
+    act_as(Actor::User { id: user, member: None });
     state.carry_out(AdminCommand::IssueTicket(ticket)).await?;
     Ok(SiteCookie::Session.set(&key.text, SESSION_S, state.urls().is_behind_tls()))
 }

@@ -15,8 +15,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::cookies::SiteCookie;
 use super::error_page::failure_page;
-use super::notice::Notice;
 use super::headers;
+use super::notice::Notice;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
 use crate::request_id::answer_of;

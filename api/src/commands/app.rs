@@ -1,0 +1,214 @@
+//! `cardswitch app add`, `app approve` and `app list`: on a data directory at rest.
+
+use std::path::PathBuf;
+
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::identity::{AppChanges, NewApp};
+use cardswitch_engine::domain::app::App;
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::AppId;
+use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::store::query::{Order, Page};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::Failure;
+use super::company::{carry_out, find_company, open, parse_id};
+use super::token::{Scope, access_scope};
+use crate::auth::drawn_secret::DrawnSecret;
+use crate::issuing::{RandomSource, SystemRandom};
+use crate::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
+use crate::oauth::scope;
+use crate::switch::Switch;
+
+/// The most characters of an app's name and web site.
+const TEXT_CHARS_MAX: usize = 200;
+
+/// What can be done with apps.
+#[derive(Debug, clap::Subcommand)]
+pub enum AppCommand {
+    /// Register an app of a company; prints its client id and secret, this once
+    Add(AddArgs),
+    /// Approve the scopes that an app may ask for
+    Approve(ApproveArgs),
+    /// List the apps of a company
+    List(ListArgs),
+}
+
+/// What `app add` takes.
+#[derive(Debug, clap::Args)]
+pub struct AddArgs {
+    /// Data directory, not in use by a running switch
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    data: PathBuf,
+    /// Who registers it
+    #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
+    company: Uuid,
+    /// Its name, as people see it who let it in
+    #[arg(long, value_name = "NAME")]
+    name: String,
+    /// Its web site
+    #[arg(long, default_value = "", value_name = "URL")]
+    website: String,
+    /// Where codes may be sent; several times for several
+    #[arg(long, value_name = "URL")]
+    redirect_url: Vec<String>,
+    /// What it may ask for, with commas between several; approved at once [default: read]
+    #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
+    scope: Vec<Scope>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `app approve` takes.
+#[derive(Debug, clap::Args)]
+pub struct ApproveArgs {
+    /// Data directory, not in use by a running switch
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    data: PathBuf,
+    /// Which app
+    #[arg(long, value_name = "CLIENT_ID", value_parser = parse_id)]
+    app: Uuid,
+    /// What it may ask for from now on, with commas between several [default: read]
+    #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
+    scope: Vec<Scope>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `app list` takes.
+#[derive(Debug, clap::Args)]
+pub struct ListArgs {
+    /// Data directory, not in use by a running switch
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    data: PathBuf,
+    /// Whose apps
+    #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
+    company: Uuid,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Carries out one of them.
+pub async fn run(command: AppCommand) -> Result<(), Failure> {
+    match command {
+        AppCommand::Add(args) => add(args).await,
+        AppCommand::Approve(args) => approve(args).await,
+        AppCommand::List(args) => list(args).await,
+    }
+}
+
+async fn add(args: AddArgs) -> Result<(), Failure> {
+    check(&args)?;
+    let switch = open(&args.data)?;
+    let company = find_company(&switch, args.company).await?;
+    let DrawnSecret { text: secret, digest } = DrawnSecret::draw().map_err(Failure::new)?;
+    let at = switch.engine().clock().now();
+    let id = AppId(SystemRandom.id(at).map_err(Failure::new)?);
+    let scope = access_scope(&args.scope);
+    let new = NewApp {
+        id,
+        company: company.id,
+        name: args.name,
+        website: args.website,
+        secret_digest: digest,
+        redirect_urls: args.redirect_url,
+        requested: scope,
+    };
+    carry_out(&switch, AdminCommand::CreateApp(new)).await?;
+    let changes = AppChanges { approved: Some(scope), ..AppChanges::default() };
+    carry_out(&switch, AdminCommand::UpdateApp(company.id, id, changes)).await?;
+    switch.engine().shut_down();
+    if args.json {
+        println!("{}", json!({"client_id": id.0, "client_secret": secret}));
+    } else {
+        println!("client id      {}", id.0);
+        println!("client secret  {secret} (shown this once)");
+    }
+    Ok(())
+}
+
+fn check(args: &AddArgs) -> Result<(), Failure> {
+    let is_line =
+        |text: &str| !text.contains(char::is_control) && text.chars().count() <= TEXT_CHARS_MAX;
+    if args.name.trim().is_empty() || !is_line(&args.name) || !is_line(&args.website) {
+        let what = format!("name and web site are one line of at most {TEXT_CHARS_MAX} characters");
+        return Err(Failure::usage(what));
+    }
+    if args.redirect_url.len() > REDIRECT_URLS_MAX {
+        let what = format!("an app has at most {REDIRECT_URLS_MAX} redirect URLs");
+        return Err(Failure::usage(what));
+    }
+    for url in &args.redirect_url {
+        check_redirect_url(url)
+            .map_err(|fault| Failure::usage(format!("--redirect-url `{url}` {fault}")))?;
+    }
+    Ok(())
+}
+
+async fn approve(args: ApproveArgs) -> Result<(), Failure> {
+    let switch = open(&args.data)?;
+    let (app, company) = find_app(&switch, AppId(args.app)).await?;
+    let approved = access_scope(&args.scope);
+    let changes = AppChanges { approved: Some(approved), ..AppChanges::default() };
+    carry_out(&switch, AdminCommand::UpdateApp(company.id, app.id, changes)).await?;
+    switch.engine().shut_down();
+    if args.json {
+        println!("{}", json!({"client_id": app.id.0, "approved": scope::names(approved)}));
+    } else {
+        println!("{} may ask for {}", app.name, in_words(approved));
+    }
+    Ok(())
+}
+
+/// Errors: there is no such app.
+async fn find_app(switch: &Switch, id: AppId) -> Result<(App, Company), Failure> {
+    let found = switch.read(|snapshot| {
+        let Some(app) = snapshot.app_by_id(id)? else { return Ok(None) };
+        Ok(snapshot.company(app.company)?.map(|company| (app, company)))
+    });
+    let found = found.await.map_err(Failure::new)?;
+    found.ok_or_else(|| Failure::new(format!("no app `{}`", id.0)))
+}
+
+async fn list(args: ListArgs) -> Result<(), Failure> {
+    let switch = open(&args.data)?;
+    let company = find_company(&switch, args.company).await?;
+    let page = Page { order: Order::OldestFirst, ..Page::first(usize::MAX) };
+    let apps = switch.read(|snapshot| snapshot.apps(company.slot, &page)).await;
+    let apps = apps.map_err(Failure::new)?.rows;
+    switch.engine().shut_down();
+    if args.json {
+        let shown: Vec<_> = apps.iter().map(shown).collect();
+        println!("{}", json!({"apps": shown}));
+        return Ok(());
+    }
+    for app in apps {
+        let (requested, approved) = (in_words(app.requested), in_words(app.approved));
+        println!("{}  {}", app.id.0, app.name);
+        println!("  asks for {requested}; approved: {approved}");
+        for url in &app.redirect_urls {
+            println!("  {url}");
+        }
+    }
+    Ok(())
+}
+
+fn shown(app: &App) -> serde_json::Value {
+    json!({
+        "client_id": app.id.0,
+        "name": app.name,
+        "website": app.website,
+        "redirect_urls": app.redirect_urls,
+        "requested": scope::names(app.requested),
+        "approved": scope::names(app.approved),
+    })
+}
+
+fn in_words(scope: AccessScope) -> String {
+    let names = scope::names(scope);
+    if names.is_empty() { "reading alone".to_owned() } else { names.join(", ") }
+}

@@ -1,0 +1,240 @@
+//! `cardswitch user add`: on a data directory at rest.
+//!
+//! Each part of it may be there already: an operator who names somebody a second time gives them
+//! another role, another company, or a new password.
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
+use cardswitch_engine::command::identity::{NewTicket, NewTicketContent, NewUser, UserChanges};
+use cardswitch_engine::domain::ids::{MemberId, TicketId, UserId};
+use cardswitch_engine::domain::member::MemberRole;
+use cardswitch_engine::domain::user::User;
+use serde_json::json;
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use super::Failure;
+use super::company::{carry_out, find_company, open, parse_id};
+use crate::auth::drawn_secret::DrawnSecret;
+use crate::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
+use crate::config::read_settings;
+use crate::issuing::{RandomSource, SystemRandom};
+use crate::routes::members::NAME_CHARS_MAX;
+use crate::switch::Switch;
+use crate::wire::email::is_email;
+use crate::wire::urls::Urls;
+
+/// How long a link to set a password opens something. Units: microseconds.
+const LINK_US: i64 = 7 * 24 * 60 * 60 * 1_000_000;
+
+/// What can be done with users.
+#[derive(Debug, clap::Subcommand)]
+pub enum UserCommand {
+    /// Let somebody sign in; prints a link to set a password, unless one is given
+    Add(AddArgs),
+}
+
+/// What `user add` takes.
+#[derive(Debug, clap::Args)]
+pub struct AddArgs {
+    /// Data directory, not in use by a running switch
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    data: PathBuf,
+    /// E-mail address to sign in with
+    #[arg(long, value_name = "EMAIL")]
+    email: String,
+    /// First name; needed for somebody new
+    #[arg(long, value_name = "NAME")]
+    first_name: Option<String>,
+    /// Last name; needed for somebody new
+    #[arg(long, value_name = "NAME")]
+    last_name: Option<String>,
+    /// A company to be a member of
+    #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
+    company: Option<Uuid>,
+    /// The role there [default: member]
+    #[arg(long, value_name = "ROLE", requires = "company")]
+    role: Option<Role>,
+    /// May register apps, whatever the role
+    #[arg(long)]
+    developer: bool,
+    /// Read the password from the standard input
+    #[arg(long)]
+    password_stdin: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A role by its name. Source: spec "Member", role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Role {
+    /// Everything in the company
+    Administrator,
+    /// The books
+    Accountant,
+    /// Reviews requisitions
+    Reviewer,
+    /// Uses cards
+    Member,
+}
+
+impl From<Role> for MemberRole {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Administrator => Self::Administrator,
+            Role::Accountant => Self::Accountant,
+            Role::Reviewer => Self::Reviewer,
+            Role::Member => Self::Member,
+        }
+    }
+}
+
+/// Carries out `user add`.
+pub async fn run(command: UserCommand) -> Result<(), Failure> {
+    let UserCommand::Add(args) = command;
+    check(&args)?;
+    let password = if args.password_stdin { Some(read_password(&args.email)?) } else { None };
+    let password_hash = match &password {
+        Some(password) => Some(hash(password).await.map_err(Failure::new)?),
+        None => None,
+    };
+    let switch = open(&args.data)?;
+    let known = find_user(&switch, &args.email).await?;
+    let (first_name, last_name) = names(&args, known.as_ref())?;
+    if let Some(company) = args.company {
+        add_member(&switch, &args, company, (&first_name, &last_name)).await?;
+    }
+    let is_open = password_hash.is_some();
+    let has_password = is_open || known.as_ref().is_some_and(|user| user.password_hash.is_some());
+    let user = match known {
+        Some(user) => {
+            let changes = UserChanges {
+                password_hash,
+                is_developer: args.developer.then_some(true),
+                ..UserChanges::default()
+            };
+            carry_out(&switch, AdminCommand::UpdateUser(user.id, changes)).await?;
+            user.id
+        }
+        None => {
+            let id = UserId(new_id(&switch)?);
+            let new = NewUser {
+                id,
+                email: args.email.clone(),
+                first_name,
+                last_name,
+                password_hash,
+                is_developer: args.developer,
+            };
+            carry_out(&switch, AdminCommand::CreateUser(new)).await?;
+            id
+        }
+    };
+    let link = if has_password { None } else { Some(issue_link(&switch, user, &args).await?) };
+    switch.engine().shut_down();
+    report(&args, user, link.as_deref());
+    Ok(())
+}
+
+fn check(args: &AddArgs) -> Result<(), Failure> {
+    if !is_email(&args.email) {
+        return Err(Failure::usage(format!("`{}` is no e-mail address", args.email)));
+    }
+    let is_name = |name: &String| {
+        let is_plain = !name.trim().is_empty() && !name.contains(char::is_control);
+        is_plain && name.chars().count() <= NAME_CHARS_MAX
+    };
+    match args.first_name.iter().chain(&args.last_name).find(|name| !is_name(name)) {
+        Some(name) => Err(Failure::usage(format!("`{}` is no name", name.escape_debug()))),
+        None => Ok(()),
+    }
+}
+
+/// The first line of the standard input.
+fn read_password(email: &str) -> Result<Zeroizing<String>, Failure> {
+    let mut text = Zeroizing::new(String::new());
+    let bytes_max = PASSWORD_CHARS_MAX as u64 * 4 + 2;
+    std::io::stdin().take(bytes_max).read_to_string(&mut text).map_err(Failure::new)?;
+    let password = Zeroizing::new(text.trim_end_matches(['\n', '\r']).to_owned());
+    check_new(&password, email).map_err(Failure::usage)?;
+    Ok(password)
+}
+
+async fn find_user(switch: &Switch, email: &str) -> Result<Option<User>, Failure> {
+    switch.read(|snapshot| snapshot.user_by_email(email)).await.map_err(Failure::new)
+}
+
+/// The names given, else those that are known.
+fn names(args: &AddArgs, known: Option<&User>) -> Result<(String, String), Failure> {
+    let first = args.first_name.clone().or(known.map(|user| user.first_name.clone()));
+    let last = args.last_name.clone().or(known.map(|user| user.last_name.clone()));
+    let needed = || Failure::usage("somebody new needs --first-name and --last-name");
+    first.zip(last).ok_or_else(needed)
+}
+
+/// Makes somebody a member of a company, or gives them another role there.
+async fn add_member(
+    switch: &Switch,
+    args: &AddArgs,
+    company: Uuid,
+    (first_name, last_name): (&str, &str),
+) -> Result<(), Failure> {
+    let company = find_company(switch, company).await?;
+    let known = switch.read(|snapshot| snapshot.member_by_email(company.slot, &args.email)).await;
+    let role = args.role.map(MemberRole::from);
+    let command = match known.map_err(Failure::new)? {
+        Some(member) => {
+            let changes = MemberChanges { role, is_active: Some(true), ..MemberChanges::default() };
+            AdminCommand::UpdateMember(company.id, member.id, changes)
+        }
+        None => AdminCommand::CreateMember(NewMember {
+            id: MemberId(new_id(switch)?),
+            company: company.id,
+            first_name: first_name.to_owned(),
+            last_name: last_name.to_owned(),
+            email: args.email.clone(),
+            role: role.unwrap_or(MemberRole::Member),
+            code: None,
+            dimensions: Default::default(),
+            external_id: None,
+            invite: None,
+        }),
+    };
+    carry_out(switch, command).await
+}
+
+/// Issues a link to set a password with.
+async fn issue_link(switch: &Switch, user: UserId, args: &AddArgs) -> Result<String, Failure> {
+    let key = DrawnSecret::draw().map_err(Failure::new)?;
+    let ticket = NewTicket {
+        digest: key.digest,
+        id: TicketId(new_id(switch)?),
+        user,
+        expires_at: switch.engine().clock().now().plus(LINK_US),
+        address: String::new(),
+        content: NewTicketContent::PasswordLink { is_invite: true },
+    };
+    carry_out(switch, AdminCommand::IssueTicket(ticket)).await?;
+    let settings = read_settings(None, Some(&args.data)).map_err(Failure::new)?;
+    let base = settings.base_url_for(settings.http);
+    Ok(Urls::with_app(&base, &settings.app_url_for(settings.http)).password_link(&key.text))
+}
+
+fn new_id(switch: &Switch) -> Result<Uuid, Failure> {
+    SystemRandom.id(switch.engine().clock().now()).map_err(Failure::new)
+}
+
+fn report(args: &AddArgs, user: UserId, link: Option<&str>) {
+    if args.json {
+        println!("{}", json!({"user_id": user.0, "email": args.email, "password_link": link}));
+        return;
+    }
+    println!("{} can sign in", args.email);
+    if let Some(link) = link {
+        println!("  set a password within 7 days, by this link (shown this once):");
+        println!("  {link}");
+    }
+}

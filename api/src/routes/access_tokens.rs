@@ -1,0 +1,153 @@
+//! Access tokens of a company: which there are, and their end. Source: spec "Authentication", 2.
+//! Their texts are nowhere: they were shown once.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::ids::AccessTokenId;
+use cardswitch_engine::domain::member::AccessToken;
+use cardswitch_engine::domain::token_grant::{TokenGrant, TokenOrigin};
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::Listed;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::input::{ListQuery, PathId};
+use super::view::{View, read_view};
+use crate::auth::AdminAccess;
+use crate::error::ApiError;
+use crate::oauth::scope;
+use crate::openapi::words;
+use crate::state::{AppState, WriteError};
+use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
+use crate::wire::reference::MemberReference;
+use crate::wire::time::render_time;
+
+/// The ways in which a token comes to be. Source: `TokenOrigin`.
+pub const ORIGINS: [&str; 4] = ["operator", "authorization_code", "password", "own_company"];
+/// An access token, without its text.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AccessTokenBody {
+    id: Uuid,
+    url: String,
+    /// What people tell it by.
+    label: String,
+    #[schema(value_type = Vec<words::ScopeName>)]
+    scope: Vec<&'static str>,
+    #[schema(value_type = words::TokenOriginName)]
+    origin: &'static str,
+    /// The app that has it; null for one made by an operator.
+    app: Option<AppReference>,
+    /// The member that it acts for, where there is one.
+    member: Option<MemberReference>,
+    created_at: String,
+}
+
+/// An app within a token.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AppReference {
+    /// Its `client_id`.
+    id: Uuid,
+    /// Its name.
+    name: String,
+}
+
+impl AccessTokenBody {
+    fn new(
+        (token, grant): (AccessToken, Option<TokenGrant>),
+        view: &View<'_>,
+    ) -> Result<Self, StoreError> {
+        let app = grant.as_ref().and_then(|grant| grant.app);
+        let app = app.map(|app| view.snapshot.app(app)).transpose()?.flatten();
+        let origin = render_origin(grant.as_ref().map(|grant| grant.origin));
+        let member = view.member_reference(grant.as_ref().and_then(|grant| grant.member))?;
+        Ok(Self {
+            id: token.id.0,
+            url: view.urls.object("access-tokens", token.id.0),
+            label: grant.map(|grant| grant.label).unwrap_or_default(),
+            scope: scope::names(token.scope),
+            origin,
+            app: app.map(|app| AppReference { id: app.id.0, name: app.name }),
+            member,
+            created_at: render_time(token.created_at),
+        })
+    }
+}
+
+const fn render_origin(origin: Option<TokenOrigin>) -> &'static str {
+    let [operator, code, password, own_company] = ORIGINS;
+    match origin {
+        None => operator,
+        Some(TokenOrigin::Code) => code,
+        Some(TokenOrigin::Password) => password,
+        Some(TokenOrigin::OwnCompany) => own_company,
+    }
+}
+
+/// Lists the company's access tokens, the newest first, without revoked ones.
+#[utoipa::path(
+    get,
+    path = "/v1/access-tokens",
+    tag = "Access tokens",
+    params(PageParameters),
+    responses((status = 200, body = Listing<AccessTokenBody>)),
+)]
+pub async fn list_access_tokens(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    ListQuery { mut query, address }: ListQuery,
+) -> Result<Json<Listing<AccessTokenBody>>, ApiError> {
+    let page = parse_page(&mut query, &["created_at"]);
+    query.finish()?;
+    let listed = read_view(&state, &caller, |view| {
+        let Listed { count, rows } = view.snapshot.access_tokens(view.company.slot, &page)?;
+        let rows = rows.into_iter().map(|row| AccessTokenBody::new(row, view));
+        Ok(Listed { count, rows: rows.collect::<Result<_, _>>()? })
+    });
+    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
+}
+
+/// Shows an access token that was not revoked.
+#[utoipa::path(
+    get,
+    path = "/v1/access-tokens/{access_token_id}",
+    tag = "Access tokens",
+    responses((status = 200, body = AccessTokenBody)),
+)]
+pub async fn get_access_token(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+) -> Result<Json<AccessTokenBody>, ApiError> {
+    let body = read_view(&state, &caller, |view| {
+        let id = AccessTokenId(id);
+        let found = view.snapshot.access_token_by_id(view.company.slot, id)?;
+        let Some(token) = found.filter(|token| !token.is_revoked) else { return Ok(None) };
+        let grant = view.snapshot.token_grant(id)?;
+        AccessTokenBody::new((token, grant), view).map(Some)
+    });
+    body.await?.map(Json).ok_or_else(ApiError::not_found)
+}
+
+/// Revokes an access token, which opens nothing from then on.
+#[utoipa::path(
+    delete,
+    path = "/v1/access-tokens/{access_token_id}",
+    tag = "Access tokens",
+    responses((status = 204)),
+)]
+pub async fn revoke_access_token(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+) -> Result<StatusCode, ApiError> {
+    let command = AdminCommand::RevokeToken(caller.company.id, AccessTokenId(id));
+    match state.carry_out(command).await {
+        Ok(()) => Ok(StatusCode::NO_CONTENT),
+        Err(WriteError::Rejected(Rejection::TokenNotFound)) => Err(ApiError::not_found()),
+        Err(error) => Err(error.into()),
+    }
+}
