@@ -44,7 +44,6 @@ pub(crate) use self::challenge::{answer_challenge, get_challenge};
 pub(crate) use self::revoke::{__path_revoke_tokens, revoke_tokens};
 pub(crate) use self::token::{__path_create_token, create_token};
 use crate::auth::client_address::ClientAddress;
-use crate::auth::client_address::ClientAddress;
 use crate::state::AppState;
 
 /// The token endpoints.
