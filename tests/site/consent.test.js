@@ -152,6 +152,32 @@ siteTest('whoever may not authorize is sent back with access_denied', async (sta
   await installation.addUser({ email: 'developer@example.com', role: 'member', isDeveloper: true }),
 ]);
 
+siteTest('an administrator gives an approved app what an accountant cannot', async (stage) => {
+  const { app, accountant } = stage.prepared;
+  const asked = { client_id: app.clientId, scope: 'admin scim,iam' };
+  const page = await stage.newPage();
+  await page.goto(authorizeUrl(stage.url, asked));
+  await enterPassword(page, accountant);
+  assert.equal((await stage.receiver.next()).query.error, 'access_denied');
+  await page.goto(authorizeUrl(stage.url, { client_id: app.clientId, scope: 'accountant' }));
+  await page.getByRole('button', { name: 'Allow' }).click();
+  assert.ok((await stage.receiver.next()).query.code, 'what accountants have they may give');
+
+  const other = await stage.newPage();
+  await other.goto(authorizeUrl(stage.url, asked));
+  await enterPassword(other, stage.installation.administrator);
+  await other.getByText('Act as an administrator').waitFor();
+  await stage.shot(other, 'consent-admin');
+  await other.getByRole('button', { name: 'Allow' }).click();
+  const { query } = await stage.receiver.next();
+  const client = { client_id: app.clientId, client_secret: app.clientSecret };
+  const given = await postToken(stage.url, { grant_type: 'authorization_code', code: query.code, ...client });
+  assert.deepEqual(given.body.scope, ['admin', 'scim', 'iam']);
+}, async (installation, receiver) => ({
+  app: await installation.addApp({ name: 'Ledgers', redirectUrl: receiver.url, scopes: ['admin', 'scim', 'iam'] }),
+  accountant: await installation.addUser({ email: 'acc@example.com', role: 'accountant' }),
+}));
+
 siteTest('a page of somebody else cannot answer', async (stage) => {
   const { page, app } = await withApp(stage);
   const target = authorizeUrl(stage.url, { client_id: app.clientId });

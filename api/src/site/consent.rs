@@ -6,6 +6,7 @@
 
 use askama::Template;
 use axum::extract::State;
+use axum::http::header::ORIGIN;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_engine::domain::company::Company;
@@ -56,9 +57,8 @@ pub(super) async fn ask(
     State(state): State<AppState>,
     MaybeSignedIn(session): MaybeSignedIn,
     uri: Uri,
-    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    match question(&state, session, &uri, &headers)? {
+    match question(&state, session, &uri)? {
         Ok(question) => consent_page(&state, &question),
         Err(response) => Ok(*response),
     }
@@ -89,18 +89,18 @@ pub(super) async fn answer(
     headers: HeaderMap,
     SiteForm(form): SiteForm<AnswerForm>,
 ) -> Result<Response, ApiError> {
-    let Question { request, session, choices } = match question(&state, session, &uri, &headers)? {
+    let Question { request, session, choices } = match question(&state, session, &uri)? {
         Ok(question) => question,
         Err(response) => return Ok(*response),
     };
     if form.decision == Decision::Decline {
-        return Ok(send_back(&headers, &request.app.name, &request.refused(Refusal::Declined)));
+        return Ok(send_on(&headers, &request.app.name, &request.refused(Refusal::Declined)));
     }
     let chosen = choices.iter().find(|(company, _)| company.id.0.to_string() == form.company);
     let Some((company, member)) = chosen else { return Ok(not_yours()) };
     let address = address.0.to_string();
     let target = request.grant(&state, session.user.id, (company, member), &address).await?;
-    Ok(send_back(&headers, &request.app.name, &target))
+    Ok(send_on(&headers, &request.app.name, &target))
 }
 
 /// What a member is to be asked; or the answer where nobody is.
@@ -108,13 +108,12 @@ fn question(
     state: &AppState,
     session: Option<Session>,
     uri: &Uri,
-    headers: &HeaderMap,
 ) -> Result<Result<Question, Box<Response>>, ApiError> {
     let answered = |response: Response| Ok(Err(Box::new(response)));
     let request = match check(state, uri.query().unwrap_or_default())? {
         Checked::Ask(request) => *request,
         Checked::Page(fault) => return answered(fault_page(fault)),
-        Checked::Redirect(target) => return answered(send_back(headers, "the app", &target)),
+        Checked::Redirect(target) => return answered(Redirect::to(&target).into_response()),
     };
     let Some(session) = session else {
         let here = uri.path_and_query().map_or("", |here| here.as_str());
@@ -122,7 +121,7 @@ fn question(
     };
     match request.grantable(&session.memberships) {
         Ok(choices) => Ok(Ok(Question { request, session, choices })),
-        Err(refusal) => answered(send_back(headers, &request.app.name, &request.refused(refusal))),
+        Err(refusal) => answered(Redirect::to(&request.refused(refusal)).into_response()),
     }
 }
 
@@ -167,14 +166,15 @@ struct Returning<'a> {
     target: &'a str,
 }
 
-/// Sends the browser on to the app.
+/// Sends whoever has answered on to the app.
 ///
 /// What follows a form of this site may lead to this site only (`form-action`), and browsers hold
-/// every redirect after it to that. From a page of ours a browser therefore goes by a page that
-/// forwards it: a new start, after which the app may send people wherever it wants.
-fn send_back(headers: &HeaderMap, app_name: &str, target: &str) -> Response {
-    let from = headers.get("sec-fetch-site").map(|value| value.as_bytes());
-    if from == Some(b"same-origin") {
+/// every redirect after it to that. They therefore go by a page that forwards them: a new start,
+/// after which the app may send people wherever it wants. What is no browser is redirected.
+fn send_on(headers: &HeaderMap, app_name: &str, target: &str) -> Response {
+    // Browsers say with every form where it comes from; `sec-fetch-site` they keep to themselves
+    // where there is no TLS.
+    if headers.contains_key(ORIGIN) || headers.contains_key("sec-fetch-site") {
         return forwarding_page("Back to the app", target, Returning { app_name, target });
     }
     Redirect::to(target).into_response()
@@ -214,16 +214,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn browsers_on_a_page_of_ours_are_forwarded_and_others_redirected() {
+    async fn browsers_are_forwarded_and_programs_redirected() {
         let target = "https://books.example/cb?a=%22&state=<b>";
         let mut headers = HeaderMap::new();
-        let told = send_back(&headers, "Books", "https://books.example/cb");
+        let told = send_on(&headers, "Books", "https://books.example/cb");
         assert_eq!(told.status(), StatusCode::SEE_OTHER);
         assert_eq!(told.headers()[LOCATION], "https://books.example/cb");
-        headers.insert("sec-fetch-site", HeaderValue::from_static("cross-site"));
-        assert_eq!(send_back(&headers, "Books", target).status(), StatusCode::SEE_OTHER);
-        headers.insert("sec-fetch-site", HeaderValue::from_static("same-origin"));
-        let page = send_back(&headers, "<i>Books</i>", target);
+        headers.insert(ORIGIN, HeaderValue::from_static("http://cards.example"));
+        let page = send_on(&headers, "<i>Books</i>", target);
         assert_eq!(page.status(), StatusCode::OK);
         let body = axum::body::to_bytes(page.into_body(), 100_000).await.unwrap();
         let body = String::from_utf8(body.to_vec()).unwrap();

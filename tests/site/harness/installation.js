@@ -9,7 +9,7 @@ import readline from 'node:readline';
 import { run, runJson, start } from './command.js';
 
 /** The password of everybody that a test adds. */
-export const PASSWORD = 'correct horse battery staple';
+export const PASSWORD = 'a heron walks at low tide';
 
 /** A data directory in a temporary place. */
 export class Installation {
@@ -45,6 +45,16 @@ export class Installation {
   async addMembership({ email, role, company }) {
     const args = ['user', 'add', '--data', this.data, '--company', company, '--email', email];
     await run([...args, '--first-name', 'Ada', '--last-name', 'Lovelace', '--role', role]);
+  }
+
+  /** Registers an app of the first company; its scopes are approved. The directory is at rest. */
+  async addApp({ name, redirectUrl, scopes = [] }) {
+    const company = this.credentials.company_id;
+    const args = ['app', 'add', '--data', this.data, '--company', company, '--name', name, '--json'];
+    args.push('--redirect-url', redirectUrl);
+    if (scopes.length > 0) args.push('--scope', scopes.join(','));
+    const { client_id: clientId, client_secret: clientSecret } = await runJson(args);
+    return { clientId, clientSecret };
   }
 
   /** Adds a company and returns its id. The directory is at rest. */

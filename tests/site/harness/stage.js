@@ -36,12 +36,12 @@ export class Stage {
   #watches = new Map();
   #contexts = [];
 
-  /** Starts the switch; `prepare` acts on the directory before. */
+  /** Starts the switch; `prepare` acts on the directory before, and may name the receiver. */
   static async set(prepare) {
     const stage = new Stage();
     stage.installation = await Installation.init();
-    stage.prepared = await prepare(stage.installation);
     stage.receiver = await Receiver.start();
+    stage.prepared = await prepare(stage.installation, stage.receiver);
     stage.switch = await stage.installation.serve();
     stage.url = stage.switch.url;
     return stage;
