@@ -3,9 +3,10 @@
 //! router, and with a client of others in `tests/outside`.
 
 use std::fs;
-use std::process::{Command, Stdio};
 
-use cardswitch_harness::{Browser, HttpClient, HttpRequest, HttpResponse, Installation, Switch};
+use cardswitch_harness::{
+    Browser, HttpClient, HttpRequest, HttpResponse, Installation, Switch, run_cardswitch,
+};
 use serde_json::Value;
 
 const REDIRECT: &str = "https://books.example.com/callback";
@@ -26,7 +27,7 @@ impl App {
         if !scope.is_empty() {
             arguments.extend(["--scope", scope]);
         }
-        let printed = cardswitch_harness::run_cardswitch(&arguments).expect_json();
+        let printed = run_cardswitch(&arguments).expect_json();
         let text = |key: &str| printed[key].as_str().expect("app add prints it").to_owned();
         Self { id: text("client_id"), secret: text("client_secret") }
     }
@@ -93,7 +94,7 @@ fn tokens_codes_and_their_end_outlive_the_process() {
     let revoked = token_of(&app.exchange(&switch, &app.code(&installation, &switch, "")));
     let told = app.post(&switch, "/v1/oauth/token/revoke", &[("access_token", &revoked)]);
     assert_eq!((told.status, told.text().as_str()), (200, "{}"));
-    switch.kill();
+    switch.kill9();
 
     let switch = installation.serve();
     assert!(is_open(&switch, &token) && !is_open(&switch, &revoked));
@@ -132,7 +133,7 @@ fn nothing_secret_is_in_the_log() {
 fn who_guesses_from_one_address_is_refused_and_codes_by_others_work() {
     let installation = Installation::init(0, 973);
     let app = App::add(&installation, "");
-    let proxied = &["--trusted-proxy", "127.0.0.1"];
+    let proxied = &["--trusted-proxies", "127.0.0.1"];
     let switch = installation.serve_with(proxied);
     let code = app.code(&installation, &switch, "");
     let guess = |from: &str, code: &str| {
@@ -140,10 +141,8 @@ fn who_guesses_from_one_address_is_refused_and_codes_by_others_work() {
             "grant_type=authorization_code&client_id={}&client_secret={}&code={code}",
             app.id, app.secret
         );
-        let headers = &[
-            ("content-type", "application/x-www-form-urlencoded"),
-            ("x-forwarded-for", from),
-        ];
+        let headers =
+            &[("content-type", "application/x-www-form-urlencoded"), ("x-forwarded-for", from)];
         let request = HttpRequest { method: "POST", path: TOKEN, headers, body: body.as_bytes() };
         HttpClient::anonymous(switch.http).send(&request)
     };
