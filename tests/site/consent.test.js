@@ -28,8 +28,7 @@ siteTest('allowing leads to the app with a code, and the code to a token', async
   await stage.shot(page, 'consent');
   await page.reload();
   await page.getByRole('button', { name: 'Allow' }).click();
-  const { query, headers } = await stage.receiver.next();
-  await page.getByRole('heading', { name: 'Back in the app' }).waitFor();
+  const { query, headers } = await stage.receiver.nextAt(page);
   assert.equal(query.state, asked.state);
   assert.equal(query.error, undefined);
   assert.equal(headers.referer, undefined, 'the app does not learn where people come from');
@@ -56,7 +55,7 @@ siteTest('declining leads to the app with access_denied', async (stage) => {
   await page.getByText('Change anything').waitFor();
   await stage.shot(page, 'consent-read-only');
   await page.getByRole('button', { name: 'Decline' }).click();
-  const { query } = await stage.receiver.next();
+  const { query } = await stage.receiver.nextAt(page);
   assert.equal(query.error, 'access_denied');
   assert.ok(query.error_description.length > 0);
   assert.equal(query.state, '1');
@@ -72,7 +71,7 @@ siteTest('sign-in comes first and leads back', async (stage) => {
   await enterPassword(page, stage.installation.administrator);
   await page.getByRole('heading', { name: 'Let Books in?' }).waitFor();
   await page.getByRole('button', { name: 'Allow' }).click();
-  assert.equal((await stage.receiver.next()).query.state, 'x');
+  assert.equal((await stage.receiver.nextAt(page)).query.state, 'x');
 });
 
 siteTest('a member of several companies chooses one', async (stage) => {
@@ -81,7 +80,7 @@ siteTest('a member of several companies chooses one', async (stage) => {
   await page.getByRole('radio', { name: 'Second Company' }).check();
   await stage.shot(page, 'consent-companies');
   await page.getByRole('button', { name: 'Allow' }).click();
-  const { query } = await stage.receiver.next();
+  const { query } = await stage.receiver.nextAt(page);
   const exchange = { grant_type: 'authorization_code', client_id: app.clientId, client_secret: app.clientSecret };
   const given = await postToken(stage.url, { ...exchange, code: query.code });
   const company = await getApi(stage.url, '/v1/company', given.body.access_token);
@@ -128,7 +127,7 @@ siteTest('what an app asks wrongly is told to the app', async (stage) => {
   ];
   for (const [asked, error] of rows) {
     await page.goto(authorizeUrl(stage.url, { client_id: app.clientId, state: 's', ...asked }));
-    const { query } = await stage.receiver.next();
+    const { query } = await stage.receiver.nextAt(page);
     assert.equal(query.error, error);
     assert.equal(query.state, 's');
   }
@@ -141,7 +140,7 @@ siteTest('whoever may not authorize is sent back with access_denied', async (sta
     const page = await stage.newPage();
     await page.goto(authorizeUrl(stage.url, { client_id: app.clientId }));
     await enterPassword(page, person);
-    const { query } = await stage.receiver.next();
+    const { query } = await stage.receiver.nextAt(page);
     assert.equal(query.error, 'access_denied');
     assert.equal(query.code, undefined);
     await page.context().close();
@@ -158,10 +157,10 @@ siteTest('an administrator gives an approved app what an accountant cannot', asy
   const page = await stage.newPage();
   await page.goto(authorizeUrl(stage.url, asked));
   await enterPassword(page, accountant);
-  assert.equal((await stage.receiver.next()).query.error, 'access_denied');
+  assert.equal((await stage.receiver.nextAt(page)).query.error, 'access_denied');
   await page.goto(authorizeUrl(stage.url, { client_id: app.clientId, scope: 'accountant' }));
   await page.getByRole('button', { name: 'Allow' }).click();
-  assert.ok((await stage.receiver.next()).query.code, 'what accountants have they may give');
+  assert.ok((await stage.receiver.nextAt(page)).query.code, 'what accountants have they may give');
 
   const other = await stage.newPage();
   await other.goto(authorizeUrl(stage.url, asked));
@@ -169,7 +168,7 @@ siteTest('an administrator gives an approved app what an accountant cannot', asy
   await other.getByText('Act as an administrator').waitFor();
   await stage.shot(other, 'consent-admin');
   await other.getByRole('button', { name: 'Allow' }).click();
-  const { query } = await stage.receiver.next();
+  const { query } = await stage.receiver.nextAt(other);
   const client = { client_id: app.clientId, client_secret: app.clientSecret };
   const given = await postToken(stage.url, { grant_type: 'authorization_code', code: query.code, ...client });
   assert.deepEqual(given.body.scope, ['admin', 'scim', 'iam']);

@@ -52,7 +52,7 @@ siteTest('signing in, allowing, revoking and signing out by keyboard alone', asy
   await page.getByRole('heading', { name: 'Let Books in?' }).waitFor();
   await tabTo(page, 'Allow');
   await page.keyboard.press('Enter');
-  const token = await exchange(stage, app, (await stage.receiver.next()).query);
+  const token = await exchange(stage, app, (await stage.receiver.nextAt(page)).query);
 
   await page.goto('/tokens');
   await page.keyboard.press('Tab');
@@ -79,7 +79,7 @@ siteTest('everything works without JavaScript', async (stage) => {
   const app = await registerApp(page, { redirectUrls: [stage.receiver.url] });
   await page.goto(authorizeUrl(stage.url, { client_id: app.clientId }));
   await page.getByRole('button', { name: 'Allow' }).click();
-  const token = await exchange(stage, app, (await stage.receiver.next()).query);
+  const token = await exchange(stage, app, (await stage.receiver.nextAt(page)).query);
   assert.equal((await getApi(stage.url, '/v1/company', token)).status, 200);
   await page.goto('/tokens');
   await page.getByRole('button', { name: 'Revoke the token of Books' }).click();
