@@ -132,6 +132,12 @@ impl Outbox {
         Ok(Self { directory, domain, asked_for: Mutex::default() })
     }
 
+    /// Where letters are.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Whether a letter that anybody can ask for may go to `email` now; if so, it is counted.
     pub fn may_be_asked_for(&self, email: &str, now: Instant) -> bool {
         let key = token_digest(&email_key(email));

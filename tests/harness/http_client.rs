@@ -36,6 +36,12 @@ impl HttpResponse {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
+    /// All values of a header, by its name in lower case.
+    pub fn headers_named(&self, name: &str) -> impl Iterator<Item = &str> {
+        let named = self.headers.iter().filter(move |(key, _)| key == name);
+        named.map(|(_, value)| value.as_str())
+    }
+
     /// The body as text.
     #[must_use]
     pub fn text(&self) -> String {

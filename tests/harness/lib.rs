@@ -6,6 +6,7 @@
 //! test of the contract. A failed expectation panics with what was expected, for this is test code.
 
 mod acquirer;
+mod browser;
 mod cards;
 mod command;
 mod http_client;
@@ -17,6 +18,7 @@ mod random;
 mod switch;
 
 pub use acquirer::{Acquirer, Disconnected};
+pub use browser::{Browser, hidden_field};
 pub use cards::{Portfolio, TestCard};
 pub use command::{
     CommandOutput, last_json_line, run_cardswitch, run_cardswitch_reading, run_cardswitch_with,

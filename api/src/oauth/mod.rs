@@ -33,13 +33,17 @@ mod token;
 #[cfg(test)]
 mod world;
 
+use std::net::IpAddr;
+
 use axum::Router;
+use axum::http::Extensions;
 use axum::routing::{get, post};
 
 pub(crate) use self::challenge::{__path_answer_challenge, __path_get_challenge};
 pub(crate) use self::challenge::{answer_challenge, get_challenge};
 pub(crate) use self::revoke::{__path_revoke_tokens, revoke_tokens};
 pub(crate) use self::token::{__path_create_token, create_token};
+use crate::auth::client_address::ClientAddress;
 use crate::state::AppState;
 
 /// The token endpoints.
@@ -51,6 +55,6 @@ pub fn oauth_routes() -> Router<AppState> {
 }
 
 /// From where a request comes.
-fn address_of(extensions: &axum::http::Extensions) -> Option<std::net::IpAddr> {
-    extensions.get::<std::net::IpAddr>().copied()
+fn address_of(extensions: &Extensions) -> Option<IpAddr> {
+    extensions.get::<ClientAddress>().map(|address| address.0)
 }

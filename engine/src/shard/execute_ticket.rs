@@ -57,7 +57,7 @@ pub(super) fn issue(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let tickets = &state.identity.tickets;
-    if tickets.get(&ticket.digest).is_some() {
+    if tickets.find(&ticket.digest, moment.at).is_some() {
         return Err(Rejection::IdTaken);
     }
     if ticket.expires_at <= moment.at {

@@ -45,15 +45,13 @@ impl IdentityChanges {
         }
     }
 
-    /// Writes it all, with the addresses of `members`, whose rows are there. Lets go of tickets that
-    /// are forgotten by `at`, the instant of the newest record.
+    /// Writes it all; the members are there. Lets go of tickets that are forgotten by `at`, the
+    /// instant of the newest record.
     pub(super) fn write(
         &self,
         write_txn: &WriteTransaction,
-        members: &BTreeMap<u32, Member>,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        list_addresses(write_txn, members.values())?;
         write_users(write_txn, &self.users)?;
         write_apps(write_txn, &self.apps)?;
         write_table(write_txn, &TOKEN_GRANTS, &self.grants)?;
@@ -188,35 +186,15 @@ fn forget_tickets(write_txn: &WriteTransaction, at: Timestamp) -> Result<(), Sto
     Ok(())
 }
 
-/// Lists members by their address over all companies, without deleted ones.
-fn list_addresses<'a>(
-    write_txn: &WriteTransaction,
-    members: impl IntoIterator<Item = &'a Member>,
-) -> Result<(), StoreError> {
-    let mut members = members.into_iter().peekable();
-    if members.peek().is_none() {
-        return Ok(());
-    }
-    let mut listed = write_txn.open_table(EMAIL_MEMBERS)?;
-    for member in members {
-        // A member keeps its address.
-        let email = email_key(&member.email);
-        if member.state == MemberState::Deleted {
-            listed.remove((email.as_str(), member.slot.0))?;
-        } else {
-            listed.insert((email.as_str(), member.slot.0), ())?;
-        }
-    }
-    Ok(())
-}
-
 /// Lists the members and tokens of tables that were made before there were these lists.
 pub(in crate::store) fn list_people(write_txn: &WriteTransaction) -> Result<(), StoreError> {
-    let mut members = Vec::new();
+    let mut of_people = write_txn.open_table(EMAIL_MEMBERS)?;
     for entry in write_txn.open_table(MEMBERS.definition())?.iter()? {
-        members.push(rows::decode::<Member>(MEMBERS.name(), entry?.1.value())?);
+        let member: Member = rows::decode(MEMBERS.name(), entry?.1.value())?;
+        if member.state != MemberState::Deleted {
+            of_people.insert((email_key(&member.email).as_str(), member.slot.0), ())?;
+        }
     }
-    list_addresses(write_txn, &members)?;
     let mut tokens = Vec::new();
     for entry in write_txn.open_table(ACCESS_TOKENS.definition())?.iter()? {
         tokens.push(rows::decode::<AccessToken>(ACCESS_TOKENS.name(), entry?.1.value())?);

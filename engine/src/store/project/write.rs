@@ -80,7 +80,7 @@ impl Projection {
         }
         write_table(write_txn, &CARD_ATTEMPTS, &self.card_attempts)?;
         write_table(write_txn, &CREDENTIAL_FAILURES, &self.credential_failures)?;
-        self.identity.write(write_txn, &self.members, at)?;
+        self.identity.write(write_txn, at)?;
         audit_events::write_events(write_txn, &self.audit_events)?;
         self.organization.write(write_txn, at)
     }

@@ -5,9 +5,11 @@
 
 mod audit;
 mod crash;
+mod formats;
 mod history;
 mod model;
 mod organization;
+mod people;
 mod projection;
 mod projector;
 mod queries;
