@@ -359,7 +359,7 @@ fn new_users_are_invited_once_and_those_who_do_not_take_part_are_not() {
     create(&scim, "grace@example.com");
     let member = json!({"first_name": "B", "last_name": "B", "email": "bob@example.com"});
     switch.api().post("/v1/members", &member).expect(201);
-    let letters = letters(&installation);
+    let letters = letters(&installation, 2);
     let to = |address: &str| {
         letters.iter().filter(|letter| letter.contains(&format!("To: {address}"))).count()
     };
@@ -373,9 +373,18 @@ fn new_users_are_invited_once_and_those_who_do_not_take_part_are_not() {
     assert!(!switch.log().contains(&key), "links are in no log");
 }
 
-/// The letters written so far, with their lines put together again.
-fn letters(installation: &Installation) -> Vec<String> {
-    let files = fs::read_dir(installation.data().join("outbox")).expect("an outbox");
-    let texts = files.map(|file| fs::read_to_string(file.expect("a file").path()).expect("text"));
+/// The letters in the outbox once there are `count`, with their lines put together again. Nobody is
+/// told when they are written.
+fn letters(installation: &Installation, count: usize) -> Vec<String> {
+    let outbox = installation.data().join("outbox");
+    let finished = || {
+        let files =
+            fs::read_dir(&outbox).expect("an outbox").map(|file| file.expect("a file").path());
+        files.filter(|path| path.extension().is_some()).collect::<Vec<_>>()
+    };
+    while finished().len() < count {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let texts = finished().into_iter().map(|path| fs::read_to_string(path).expect("text"));
     texts.map(|text| text.replace("=\r\n", "")).collect()
 }
