@@ -7,6 +7,7 @@ import { authorizeUrl, enterPassword, getApi, postToken, registerApp, signIn } f
 import { siteTest } from './harness/stage.js';
 
 const VERIFIER = 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk';
+const NOT_ALLOWED = 'The member may not authorize this request';
 const CHALLENGE = createHash('sha256').update(VERIFIER).digest('base64url');
 
 /** An administrator who is signed in, and an app of theirs whose redirect URL is the receiver. */
@@ -28,8 +29,7 @@ siteTest('allowing leads to the app with a code, and the code to a token', async
   await stage.shot(page, 'consent');
   await page.reload();
   await page.getByRole('button', { name: 'Allow' }).click();
-  const { query, headers } = await stage.receiver.next();
-  await page.getByRole('heading', { name: 'Back in the app' }).waitFor();
+  const { query, headers } = await stage.receiver.nextAt(page);
   assert.equal(query.state, asked.state);
   assert.equal(query.error, undefined);
   assert.equal(headers.referer, undefined, 'the app does not learn where people come from');
@@ -56,11 +56,46 @@ siteTest('declining leads to the app with access_denied', async (stage) => {
   await page.getByText('Change anything').waitFor();
   await stage.shot(page, 'consent-read-only');
   await page.getByRole('button', { name: 'Decline' }).click();
-  const { query } = await stage.receiver.next();
+  const { query } = await stage.receiver.nextAt(page);
   assert.equal(query.error, 'access_denied');
   assert.ok(query.error_description.length > 0);
   assert.equal(query.state, '1');
   assert.equal(query.code, undefined);
+});
+
+siteTest('asking makes nothing, and one answer makes one code', async (stage) => {
+  const { page, app } = await withApp(stage);
+  const target = authorizeUrl(stage.url, { client_id: app.clientId });
+  const codesMade = async () => {
+    await page.goto('/audit?action=authorization_code.created');
+    return page.locator('tbody tr').count();
+  };
+  const prefetched = await page.request.get(target, { headers: { 'sec-purpose': 'prefetch;prerender' } });
+  assert.equal(prefetched.status(), 200);
+  await page.goto(target);
+  await page.reload();
+  assert.equal(await codesMade(), 0);
+  await page.goto(target);
+  await page.getByRole('button', { name: 'Allow' }).click();
+  await stage.receiver.nextAt(page);
+  await page.goBack();
+  await page.goForward();
+  assert.equal(await codesMade(), 1);
+});
+
+siteTest('the name of an app is text wherever it stands', async (stage) => {
+  const name = '"><img src=x onerror=alert(1)><b>';
+  const { page, app } = await withApp(stage, { name });
+  await page.goto(`/apps/${app.clientId}`);
+  await page.getByRole('button', { name: 'Make a token' }).click();
+  const places = ['/apps', `/apps/${app.clientId}`, '/tokens', authorizeUrl(stage.url, { client_id: app.clientId })];
+  for (const place of places) {
+    await page.goto(place);
+    await page.getByText(name).first().waitFor();
+    assert.equal(await page.locator('main img, main b').count(), 0, place);
+  }
+  await page.getByRole('button', { name: 'Decline' }).click();
+  await stage.receiver.nextAt(page);
 });
 
 siteTest('sign-in comes first and leads back', async (stage) => {
@@ -72,7 +107,7 @@ siteTest('sign-in comes first and leads back', async (stage) => {
   await enterPassword(page, stage.installation.administrator);
   await page.getByRole('heading', { name: 'Let Books in?' }).waitFor();
   await page.getByRole('button', { name: 'Allow' }).click();
-  assert.equal((await stage.receiver.next()).query.state, 'x');
+  assert.equal((await stage.receiver.nextAt(page)).query.state, 'x');
 });
 
 siteTest('a member of several companies chooses one', async (stage) => {
@@ -81,7 +116,7 @@ siteTest('a member of several companies chooses one', async (stage) => {
   await page.getByRole('radio', { name: 'Second Company' }).check();
   await stage.shot(page, 'consent-companies');
   await page.getByRole('button', { name: 'Allow' }).click();
-  const { query } = await stage.receiver.next();
+  const { query } = await stage.receiver.nextAt(page);
   const exchange = { grant_type: 'authorization_code', client_id: app.clientId, client_secret: app.clientSecret };
   const given = await postToken(stage.url, { ...exchange, code: query.code });
   const company = await getApi(stage.url, '/v1/company', given.body.access_token);
@@ -128,7 +163,7 @@ siteTest('what an app asks wrongly is told to the app', async (stage) => {
   ];
   for (const [asked, error] of rows) {
     await page.goto(authorizeUrl(stage.url, { client_id: app.clientId, state: 's', ...asked }));
-    const { query } = await stage.receiver.next();
+    const { query } = await stage.receiver.nextAt(page);
     assert.equal(query.error, error);
     assert.equal(query.state, 's');
   }
@@ -137,20 +172,27 @@ siteTest('what an app asks wrongly is told to the app', async (stage) => {
 siteTest('whoever may not authorize is sent back with access_denied', async (stage) => {
   const { page: ownPage, app } = await withApp(stage);
   await ownPage.context().close();
-  for (const person of stage.prepared) {
+  for (const [person, description] of stage.prepared) {
     const page = await stage.newPage();
-    await page.goto(authorizeUrl(stage.url, { client_id: app.clientId }));
+    await page.goto(authorizeUrl(stage.url, { client_id: app.clientId, state: 's' }));
     await enterPassword(page, person);
-    const { query } = await stage.receiver.next();
-    assert.equal(query.error, 'access_denied');
-    assert.equal(query.code, undefined);
+    const { query } = await stage.receiver.nextAt(page);
+    assert.deepEqual(query, { error: 'access_denied', error_description: description, state: 's' });
     await page.context().close();
   }
-}, async (installation) => [
-  await installation.addUser({ email: 'reviewer@example.com', role: 'reviewer' }),
-  await installation.addUser({ email: 'member@example.com', role: 'member' }),
-  await installation.addUser({ email: 'developer@example.com', role: 'member', isDeveloper: true }),
-]);
+}, async (installation) => {
+  const add = (name, standing) => installation.addUser({ email: `${name}@example.com`, ...standing });
+  const waiting = await installation.addCompany('Waiting Company');
+  const rows = [
+    [await add('reviewer', { role: 'reviewer' }), NOT_ALLOWED],
+    [await add('member', { role: 'member' }), NOT_ALLOWED],
+    [await add('developer', { role: 'member', isDeveloper: true }), NOT_ALLOWED],
+    [await add('nobody', {}), 'No account'],
+    [await add('waiting', { role: 'administrator', company: waiting }), 'Pending approval'],
+  ];
+  await installation.approve(waiting, false);
+  return rows;
+});
 
 siteTest('an administrator gives an approved app what an accountant cannot', async (stage) => {
   const { app, accountant } = stage.prepared;
@@ -158,10 +200,10 @@ siteTest('an administrator gives an approved app what an accountant cannot', asy
   const page = await stage.newPage();
   await page.goto(authorizeUrl(stage.url, asked));
   await enterPassword(page, accountant);
-  assert.equal((await stage.receiver.next()).query.error, 'access_denied');
+  assert.equal((await stage.receiver.nextAt(page)).query.error, 'access_denied');
   await page.goto(authorizeUrl(stage.url, { client_id: app.clientId, scope: 'accountant' }));
   await page.getByRole('button', { name: 'Allow' }).click();
-  assert.ok((await stage.receiver.next()).query.code, 'what accountants have they may give');
+  assert.ok((await stage.receiver.nextAt(page)).query.code, 'what accountants have they may give');
 
   const other = await stage.newPage();
   await other.goto(authorizeUrl(stage.url, asked));
@@ -169,7 +211,7 @@ siteTest('an administrator gives an approved app what an accountant cannot', asy
   await other.getByText('Act as an administrator').waitFor();
   await stage.shot(other, 'consent-admin');
   await other.getByRole('button', { name: 'Allow' }).click();
-  const { query } = await stage.receiver.next();
+  const { query } = await stage.receiver.nextAt(other);
   const client = { client_id: app.clientId, client_secret: app.clientSecret };
   const given = await postToken(stage.url, { grant_type: 'authorization_code', code: query.code, ...client });
   assert.deepEqual(given.body.scope, ['admin', 'scim', 'iam']);

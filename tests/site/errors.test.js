@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 
-import { signIn } from './harness/people.js';
+import { registerApp, signIn } from './harness/people.js';
 import { siteTest } from './harness/stage.js';
 
 siteTest('what is not there, not allowed or out of date has a page', async (stage) => {
@@ -38,4 +38,35 @@ siteTest('what is not there, not allowed or out of date has a page', async (stag
   await stage.shot(page, 'error-403');
   await page.goto('/account');
   assert.equal(new URL(page.url()).pathname, '/account', 'nobody was signed out');
+});
+
+siteTest('no form is taken without the value of its page', async (stage) => {
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  const { clientId } = await registerApp(page, { redirectUrls: ['https://books.example/'] });
+  await page.goto('/tokens');
+  const token = await page.locator('tbody code').first().textContent();
+  const rows = [
+    ['/apps/new', { name: 'Other', website: 'https://other.example' }],
+    [`/apps/${clientId}`, { name: 'Other', website: 'https://other.example' }],
+    [`/apps/${clientId}/secret`, {}],
+    [`/apps/${clientId}/token`, {}],
+    [`/apps/${clientId}/delete`, { is_confirmed: 'true' }],
+    [`/tokens/${token}/revoke`, {}],
+    [`/v1/oauth/authorize?response_type=code&client_id=${clientId}`, { decision: 'allow' }],
+    ['/account', { first_name: 'Eve', last_name: '' }],
+    ['/company', { company: stage.installation.credentials.company_id }],
+    ['/logout', {}],
+  ];
+  for (const [path, form] of rows) {
+    for (const csrf of [{}, { csrf: '' }, { csrf: 'a'.repeat(32) }]) {
+      const answer = await page.request.post(path, { form: { ...form, ...csrf } });
+      assert.equal(answer.status(), 403, path);
+    }
+  }
+  await page.goto('/apps');
+  assert.equal(await page.locator('tbody tr').count(), 1);
+  await page.getByRole('link', { name: 'Books' }).waitFor();
+  await page.goto('/tokens');
+  assert.equal(await page.locator('tbody tr').count(), 1);
 });

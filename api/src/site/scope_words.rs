@@ -64,13 +64,13 @@ pub(super) fn allowed(scope: AccessScope) -> Vec<&'static str> {
 /// What whoever holds `scope` may not do, as far as people may fear it.
 pub(super) fn forbidden(scope: AccessScope) -> Vec<&'static str> {
     if scope.admin {
-        return vec!["Spend by itself: cards are charged by merchants only", "Know your password"];
+        return vec!["Learn your password"];
     }
     let changes = match scope {
         AccessScope { accountant: false, scim: false, iam: false, .. } => "Change anything",
         _ => "Change cards, budgets or balances",
     };
-    vec![changes, "See card numbers", "Know your password"]
+    vec![changes, "See card numbers", "Learn your password"]
 }
 
 #[cfg(test)]

@@ -39,7 +39,6 @@ struct TokenRow {
     origin: String,
     scopes: Vec<&'static str>,
     made: String,
-    is_revoked: bool,
 }
 
 /// GET /tokens.
@@ -64,7 +63,7 @@ pub(super) async fn list_tokens(
         tokens,
         pager,
     };
-    Ok(frame::page(&state, "Tokens", Some(&acting.session), content))
+    Ok(frame::page(&state, "Access tokens", Some(&acting.session), content))
 }
 
 fn token_row(
@@ -86,7 +85,6 @@ fn token_row(
         origin: origin_words(grant.map(|grant| grant.origin), member.as_ref()),
         scopes: names(token.scope),
         made: shown_time(token.created_at, session),
-        is_revoked: token.is_revoked,
     })
 }
 

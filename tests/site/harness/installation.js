@@ -32,10 +32,11 @@ export class Installation {
     return { email, password };
   }
 
-  /** Adds somebody to a company (that of `init` unless told otherwise). The directory is at rest. */
+  /** Adds somebody, with a role to a company (that of `init` unless told otherwise), at rest. */
   async addUser({ email, role, isDeveloper = false, company = this.credentials.company_id }) {
-    const args = ['user', 'add', '--data', this.data, '--company', company, '--email', email];
-    args.push('--first-name', 'Ada', '--last-name', 'Lovelace', '--role', role, '--password-stdin');
+    const args = ['user', 'add', '--data', this.data, '--email', email, '--password-stdin'];
+    args.push('--first-name', 'Ada', '--last-name', 'Lovelace');
+    if (role) args.push('--company', company, '--role', role);
     if (isDeveloper) args.push('--developer');
     await run(args, { input: `${PASSWORD}\n` });
     return { email, password: PASSWORD };
@@ -61,6 +62,12 @@ export class Installation {
   async addCompany(name) {
     const made = await runJson(['company', 'add', '--data', this.data, '--name', name, '--json']);
     return made.company_id;
+  }
+
+  /** Takes a company's approval back, or gives it. The directory is at rest. */
+  async approve(company, isApproved) {
+    const args = ['--company', company, '--approved', String(isApproved)];
+    await run(['company', 'set', '--data', this.data, ...args]);
   }
 
   /** Starts `cardswitch serve` on free ports and waits until its doors answer. */

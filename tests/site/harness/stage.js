@@ -63,7 +63,9 @@ export class Stage {
     for (const [size, suffix] of [[NARROW, '-narrow'], [WIDE, '']]) {
       await page.setViewportSize(size);
       await watch.inspect(page);
-      await page.screenshot({ path: path.join(PICTURES, `${name}${suffix}.png`), fullPage: true });
+      // To hide the caret would put styles into the page.
+      const file = path.join(PICTURES, `${name}${suffix}.png`);
+      await page.screenshot({ path: file, fullPage: true, caret: 'initial' });
     }
   }
 

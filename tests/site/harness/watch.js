@@ -1,4 +1,4 @@
-// What must be true of every page that a test meets, whatever the test is about: nothing on the
+// What must be true of every page that a test meets, whatever the test is about: no complaint on the
 // console, nothing loaded in vain, the security headers, a page that assistive technology can read.
 
 const HEADERS = [
@@ -30,6 +30,7 @@ export class Watch {
   }
 
   #console(message) {
+    if (!['error', 'warning', 'assert'].includes(message.type())) return;
     const url = message.location().url;
     // Chromium reports a page of an error status there, too; tests ask for such pages on purpose.
     const isPageItself = /^Failed to load resource: .* status of 4\d\d/.test(message.text());
@@ -73,7 +74,7 @@ function pageFaults() {
   say(document.title.trim() !== '', 'no title');
   say(all('h1').length === 1, `${all('h1').length} headings of level 1`);
   say(all('main').length === 1, `${all('main').length} main parts`);
-  for (const field of all('input:not([type=hidden]), select, textarea')) {
+  for (const field of all('input:not([type=hidden], [aria-hidden=true]), select, textarea')) {
     say(field.labels.length > 0, `no label for field \`${field.name}\``);
   }
   for (const control of all('button, a')) {
