@@ -124,7 +124,9 @@ async fn every_page_says_what_browsers_may_not_do_with_it() {
         assert!(is_kept || page.header("cache-control") == "no-store", "{path}");
         assert!(!page.body.contains("<script") && !page.body.contains(" style="), "{path}");
     }
-    assert!(signed_in.get("/account").await.header("strict-transport-security").contains("max-age"));
+    assert!(
+        signed_in.get("/account").await.header("strict-transport-security").contains("max-age")
+    );
 }
 
 #[tokio::test]
@@ -146,7 +148,8 @@ async fn style_and_mark_are_kept_for_ever_under_their_own_names() {
     let bench = bench().await;
     let mut visitor = Visitor::new(&bench);
     let page = visitor.get("/login").await;
-    for (mark, kind) in [("<link rel=\"stylesheet\" href=\"", "text/css"), ("<img src=\"", "image/svg")]
+    for (mark, kind) in
+        [("<link rel=\"stylesheet\" href=\"", "text/css"), ("<img src=\"", "image/svg")]
     {
         let path = page.body.split_once(mark).unwrap().1.split_once('"').unwrap().0;
         let asset = visitor.get(path).await.expect(200);
@@ -488,7 +491,9 @@ async fn set_up_totp(bench: &Bench, visitor: &mut Visitor<'_>) -> Seed {
     let typed = page.body.replace(' ', "");
     assert!(typed.contains(&seed.base32()), "the key to type is the picture's");
     let code = seed.code(bench.state.now());
-    let sent = |password, code, seed| [("action", "on"), ("password", password), ("code", code), ("seed", seed)];
+    let sent = |password, code, seed| {
+        [("action", "on"), ("password", password), ("code", code), ("seed", seed)]
+    };
     visitor.post("/account/totp", &sent("wrong", &code, &sealed)).await.expect(400);
     visitor.post("/account/totp", &sent(PASSWORD, "000000", &sealed)).await.expect(400);
     let page = visitor.post("/account/totp", &sent(PASSWORD, &code, "00ff")).await.expect(303);
