@@ -2,6 +2,8 @@
 //!
 //! User and link are made in the record of the member itself, and only where nobody with the address
 //! has a password yet; the letter follows. One that is lost is as good as a forgotten password.
+//!
+//! INVARIANT: whether somebody has one cannot be told by who invites them: nobody waits for letters.
 
 use cardswitch_engine::command::identity::NewInvite;
 use cardswitch_engine::domain::company::Company;
@@ -38,20 +40,19 @@ impl Invitation {
         Ok(Self { key, invite })
     }
 
-    /// Sends the letter to a member that was made, unless it needs none.
-    /// Errors: the tables cannot be read.
-    pub async fn send(
-        &self,
-        state: &AppState,
-        company: &Company,
-        email: &str,
-    ) -> Result<(), ApiError> {
-        let digest = self.key.digest;
-        let is_issued = state.switch.read_at_once(|snapshot| snapshot.ticket(&digest))?.is_some();
-        if is_issued {
-            let link = state.urls().password_link(&self.key.text);
-            state.outbox.post(Letter::invitation(email, &company.name, &link)).await;
-        }
-        Ok(())
+    /// Has the letter sent to a member that was made, unless it needs none.
+    pub fn send(self, state: &AppState, company: &Company, email: String) {
+        let (state, company) = (state.clone(), company.name.clone());
+        tokio::spawn(async move {
+            let digest = self.key.digest;
+            match state.switch.read_at_once(|snapshot| snapshot.ticket(&digest)) {
+                Ok(None) => {}
+                Ok(Some(_)) => {
+                    let link = state.urls().password_link(&self.key.text);
+                    state.outbox.post(Letter::invitation(&email, &company, &link)).await;
+                }
+                Err(error) => tracing::error!(%error, "an invitation was not sent"),
+            }
+        });
     }
 }

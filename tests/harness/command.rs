@@ -1,6 +1,7 @@
 //! Runs one-shot `cardswitch` commands (`init`, `verify`, `feed`, ..) and reads what they print.
 
 use std::env;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -52,6 +53,24 @@ pub fn run_cardswitch_with(arguments: &[&str], variables: &[(&str, &str)]) -> Co
         .stdin(Stdio::null())
         .output()
         .expect("cardswitch starts");
+    CommandOutput {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("stdout is text"),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Runs `cardswitch` with these arguments to its end, and lets it read `text`.
+#[track_caller]
+pub fn run_cardswitch_reading(arguments: &[&str], text: &str) -> CommandOutput {
+    let mut command = cardswitch_command(arguments);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("cardswitch starts");
+    let mut stdin = child.stdin.take().expect("a pipe was asked for");
+    // One that was asked wrongly has ended before it read.
+    drop(stdin.write_all(text.as_bytes()));
+    drop(stdin);
+    let output = child.wait_with_output().expect("cardswitch ends");
     CommandOutput {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).expect("stdout is text"),

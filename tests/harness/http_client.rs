@@ -59,7 +59,10 @@ impl HttpResponse {
     #[must_use]
     pub fn json(&self) -> Value {
         let kind = self.header("content-type").unwrap_or_default();
-        assert!(kind.starts_with("application/json"), "JSON was expected, not {self:?}");
+        let is_json = ["application/json", "application/scim+json"]
+            .iter()
+            .any(|known| kind.starts_with(known));
+        assert!(is_json, "JSON was expected, not {self:?}");
         serde_json::from_slice(&self.body).expect("a JSON answer parses")
     }
 
@@ -136,6 +139,13 @@ impl HttpClient {
     #[must_use]
     pub fn put(&self, path: &str, body: &Value) -> HttpResponse {
         self.send_json("PUT", path, body)
+    }
+
+    /// PATCH of a JSON body.
+    #[track_caller]
+    #[must_use]
+    pub fn patch(&self, path: &str, body: &Value) -> HttpResponse {
+        self.send_json("PATCH", path, body)
     }
 
     /// Sends anything.

@@ -20,7 +20,9 @@ mod switch;
 pub use acquirer::{Acquirer, Disconnected};
 pub use browser::{Browser, hidden_field};
 pub use cards::{Portfolio, TestCard};
-pub use command::{CommandOutput, last_json_line, run_cardswitch, run_cardswitch_with};
+pub use command::{
+    CommandOutput, last_json_line, run_cardswitch, run_cardswitch_reading, run_cardswitch_with,
+};
 pub use http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use installation::{Credentials, Installation};
 pub use ledger::{NetworkTransaction, minor, transactions_of_card};

@@ -60,8 +60,9 @@ def run_json(*arguments: str) -> dict:
 
 
 @contextlib.contextmanager
-def running(tmp_path, scope: str | None = None):
-    """A switch of its own, with a further access token of the scope where one is named."""
+def running(tmp_path, scope: str | None = None, prepare=None):
+    """A switch of its own, with a further access token of the scope where one is named. `prepare` is
+    called with the data directory and what `init` printed before the switch starts."""
     data, cards_file = str(tmp_path / "data"), tmp_path / "cards.jsonl"
     made = run_json(
         *["init", "--data", data, "--cards", "60", "--cards-out", str(cards_file), "--seed", "951"]
@@ -70,6 +71,8 @@ def running(tmp_path, scope: str | None = None):
     if scope:
         company = ["--company", made["company_id"], "--scope", scope]
         added = run_json("token", "add", "--data", data, *company)["access_token"]
+    if prepare:
+        prepare(data, made)
     process = subprocess.Popen(
         [binary(), "serve", "--data", data, "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"],
         stdout=subprocess.PIPE,

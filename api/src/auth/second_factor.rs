@@ -13,10 +13,12 @@ use std::net::IpAddr;
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
 use cardswitch_engine::domain::user::User;
 use parking_lot::Mutex;
 
+use super::actor::act_as;
 use super::passwords;
 use super::throttle::{Account, TooMany};
 use super::totp::Seed;
@@ -259,6 +261,7 @@ pub async fn answer(
         factors.end_where(|known, _| known == digest);
         return Ok(Answered::Ended);
     };
+    act_as(Actor::User { id: user.id, member: None });
     match is_right(state, &user, *factor, given).await {
         Ok(true) => {
             attempt.succeeded();

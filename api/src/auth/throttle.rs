@@ -216,10 +216,10 @@ impl<K, V> Default for Halves<K, V> {
 
 impl<K: Copy + Eq + std::hash::Hash, V> Halves<K, V> {
     fn entry(&mut self, key: K, fresh: impl FnOnce() -> V) -> &mut V {
+        let known = self.old.remove(&key);
         if !self.young.contains_key(&key) && self.young.len() >= REMEMBERED_MAX {
             self.old = std::mem::take(&mut self.young);
         }
-        let known = self.old.remove(&key);
         self.young.entry(key).or_insert_with(|| known.unwrap_or_else(fresh))
     }
 

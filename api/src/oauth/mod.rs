@@ -33,7 +33,10 @@ mod token;
 #[cfg(test)]
 mod world;
 
+use std::net::IpAddr;
+
 use axum::Router;
+use axum::http::Extensions;
 use axum::routing::{get, post};
 
 pub(crate) use self::challenge::{__path_answer_challenge, __path_get_challenge};
@@ -52,6 +55,6 @@ pub fn oauth_routes() -> Router<AppState> {
 }
 
 /// From where a request comes.
-fn address_of(extensions: &axum::http::Extensions) -> Option<std::net::IpAddr> {
-    extensions.get::<ClientAddress>().map(|ClientAddress(address)| *address)
+fn address_of(extensions: &Extensions) -> Option<IpAddr> {
+    extensions.get::<ClientAddress>().map(|address| address.0)
 }

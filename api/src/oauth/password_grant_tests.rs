@@ -1,5 +1,7 @@
 //! Tokens for passwords: who gets one, the questions between, and guessing.
 
+use std::time::{Duration, Instant};
+
 use axum::http::header;
 use cardswitch_engine::command::identity::UserChanges;
 use cardswitch_engine::domain::ids::Timestamp;
@@ -70,6 +72,17 @@ async fn nobody_learns_who_has_an_account() {
         let told = world.sign_in(username, password).await;
         assert_eq!((told.status, &told.body), (wrong.status, &wrong.body), "{username}");
     }
+}
+
+#[tokio::test]
+async fn a_right_password_counts_however_many_were_wrong() {
+    let world = World::new().await;
+    let asked = Instant::now();
+    for _ in 0..5 {
+        assert_eq!(world.sign_in(&email_of("grace"), "wrong").await.error(), NO_GOOD);
+    }
+    assert!(asked.elapsed() >= Duration::from_millis(750), "wrong tries wait");
+    assert_eq!(world.sign_in(&email_of("grace"), PASSWORD).await.status, 201);
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::app::App;
+use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
 use serde::Serialize;
 
@@ -16,6 +17,7 @@ use super::address_of;
 use super::client;
 use super::parameters::Parameters;
 use super::reply::reply;
+use crate::auth::actor::act_as;
 use crate::auth::second_factor::Purpose;
 use crate::error::ApiError;
 use crate::secrets::token_digest;
@@ -91,8 +93,12 @@ async fn revoke(
         Named::Token(digest) => {
             let waiting = &state.second_factors;
             waiting.end_where(|known, purpose| *known == digest && is_pending(purpose, &app, None));
-            find_own(state, &app, &digest)?
-                .map(|(company, token)| AdminCommand::RevokeToken(company, token))
+            let found = find_own(state, &app, &digest)?;
+            // Whoever has the token and its app's secret is who it acts for.
+            found.map(|(company, token)| {
+                act_as(Actor::Token { id: token, member: None });
+                AdminCommand::RevokeToken(company, token)
+            })
         }
         Named::Company(company) => {
             let waiting = &state.second_factors;

@@ -339,7 +339,7 @@ pub async fn create_member(
     let is_set = new.dimensions.map(|id| id.is_some());
     let made = state.carry_out(AdminCommand::CreateMember(new)).await;
     made.map_err(|error| refused(error, is_set))?;
-    invitation.send(&state, &caller.company, &email).await?;
+    invitation.send(&state, &caller.company, email);
     Ok((StatusCode::CREATED, Json(read_member(&state, &caller, id).await?)))
 }
 

@@ -166,7 +166,7 @@ pub(super) async fn create_user(
         let changes = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
         change(&state, &caller, id, changes).await?;
     } else {
-        invitation.send(&state, &caller.company, &email).await?;
+        invitation.send(&state, &caller.company, email);
     }
     let ScimJson(body) = show(&state, &caller, id, &shown).await?;
     let location = state.urls().path(&format!("/scim/v2/Users/{}", id.0));

@@ -10,6 +10,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::member::Member;
 
 use super::assets::{MARK, STYLE};
+use super::rights::Right;
 use super::session::Session;
 use super::visit::Visit;
 use crate::state::AppState;
@@ -23,9 +24,17 @@ struct Link {
 
 /// All of them, in the order in which they are shown.
 const LINKS: [Link; 4] = [
-    Link { label: "Apps", path: "/apps", is_for: Session::is_developer },
-    Link { label: "Access tokens", path: "/tokens", is_for: Session::is_administrator },
-    Link { label: "Audit log", path: "/audit", is_for: Session::is_administrator },
+    Link { label: "Apps", path: "/apps", is_for: |session| Right::ManageApps.is_with(session) },
+    Link {
+        label: "Access tokens",
+        path: "/tokens",
+        is_for: |session| Right::SeeTokens.is_with(session),
+    },
+    Link {
+        label: "Audit log",
+        path: "/audit",
+        is_for: |session| Right::ReadAudit.is_with(session),
+    },
     Link { label: "Your account", path: "/account", is_for: |_| true },
 ];
 

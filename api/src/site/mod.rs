@@ -8,26 +8,40 @@
 //! | `forms`, `csrf` | forms, and whether they come from here |
 //! | `sign_in`, `second_factor`, `passwords` | the way in |
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
+//! | `consent`, `scope_words` | what apps ask of members |
+//! | `apps`, `app_page`, `app_form` | the apps of a company |
+//! | `tokens`, `audit`, `pager`, `local_time` | what has access to a company, and who changed what |
+//! | `rights` | who may do what of this |
 //!
 //! INVARIANT: whatever a page shows went through a template, which escapes it.
 
 mod account;
+mod app_form;
+mod app_page;
+mod apps;
 pub mod assets;
+mod audit;
 mod browser;
+mod consent;
 mod cookies;
 pub mod csrf;
 pub mod error_page;
 pub mod forms;
 pub mod frame;
 pub mod headers;
+mod local_time;
 pub mod next;
 pub mod notice;
+mod pager;
 mod password;
 mod passwords;
 mod question;
+mod rights;
+mod scope_words;
 mod second_factor;
 pub mod session;
 mod sign_in;
+mod tokens;
 mod totp;
 mod visit;
 pub mod when;
@@ -55,6 +69,7 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .route("/password/forgot", get(passwords::show_forgot).post(passwords::forgot))
         .route("/password/set/{key}", get(passwords::show_set).post(passwords::set))
         .merge(account_routes())
+        .merge(app_routes())
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())
@@ -71,6 +86,21 @@ fn account_routes() -> Router<AppState> {
         .route("/account/question", get(question::show).post(question::change))
         .route("/account/sessions/{id}/end", post(account::end_session))
         .route("/account/sessions/end-others", post(account::end_other_sessions))
+}
+
+/// Apps, and what has access to a company's data.
+fn app_routes() -> Router<AppState> {
+    Router::new()
+        .route("/v1/oauth/authorize", get(consent::ask).post(consent::answer))
+        .route("/apps", get(apps::list_apps))
+        .route("/apps/new", get(apps::ask_for_app).post(apps::register_app))
+        .route("/apps/{id}", get(app_page::show_app).post(app_page::update_app))
+        .route("/apps/{id}/secret", post(app_page::replace_secret))
+        .route("/apps/{id}/token", post(app_page::make_own_token))
+        .route("/apps/{id}/delete", post(app_page::delete_app))
+        .route("/tokens", get(tokens::list_tokens))
+        .route("/tokens/{id}/revoke", post(tokens::revoke_token))
+        .route("/audit", get(audit::list_events))
 }
 
 /// GET /.

@@ -39,6 +39,9 @@ notices! {
     QUESTION_REMOVED "question-removed" "Your security question is removed."
     SESSION_ENDED "session-ended" "That session is ended."
     SESSIONS_ENDED "sessions-ended" "All other sessions are ended."
+    APP_SAVED "app-saved" "The app is saved."
+    APP_DELETED "app-deleted" "The app is deleted. Its tokens open nothing any more."
+    TOKEN_REVOKED "token-revoked" "The token is revoked. It opens nothing any more."
     COMPANY_CHANGED "company-changed" "You are now acting for this company."
 }
 

@@ -101,7 +101,8 @@ pub(super) fn revoke_code(
     digest: &[u8; 32],
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let ticket = state.identity.tickets.get(digest).ok_or(Rejection::TicketNotFound)?;
+    let ticket = state.identity.tickets.find(digest, moment.at);
+    let ticket = ticket.ok_or(Rejection::TicketNotFound)?;
     let code = ticket.code().ok_or(Rejection::TicketNotFound)?;
     if ticket.is_open(moment.at) {
         end(ticket, effects);

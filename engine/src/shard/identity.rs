@@ -158,6 +158,11 @@ impl Tickets {
         self.by_digest.get(digest)
     }
 
+    /// The same, as long as it is not to be forgotten: the last record may be older than that.
+    pub(super) fn find(&self, digest: &[u8; 32], at: Timestamp) -> Option<&Ticket> {
+        self.get(digest).filter(|ticket| at < ticket.forgotten_at())
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.by_digest.len()

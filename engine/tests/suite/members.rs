@@ -33,13 +33,13 @@ pub(crate) struct Office {
 
 pub(crate) const ADA: u64 = 1;
 pub(crate) const BOB: u64 = 2;
-const FOREIGNER: u64 = 3;
+pub(crate) const FOREIGNER: u64 = 3;
 
 pub(crate) fn member_id(number: u64) -> MemberId {
     MemberId(Uuid::from_u64_pair(2, number))
 }
 
-fn new_member(number: u64, company: u64, email: &str) -> NewMember {
+pub(crate) fn new_member(number: u64, company: u64, email: &str) -> NewMember {
     NewMember {
         id: member_id(number),
         company: company_id(company),
@@ -73,7 +73,13 @@ impl Office {
         self.at
     }
 
-    fn run(&mut self, command: &Command) -> Reply {
+    /// The next question comes a second later.
+    pub(crate) fn wait_until(&mut self, at: i64) {
+        assert!(at >= self.at, "time never goes back");
+        self.at = at;
+    }
+
+    pub(crate) fn run(&mut self, command: &Command) -> Reply {
         self.at += 1_000_000;
         self.driver.run(Timestamp(self.at), command)
     }

@@ -7,6 +7,7 @@
 mod admin;
 mod members;
 mod network;
+mod people;
 mod transfers;
 
 use cardswitch_engine::command::Command;
@@ -58,6 +59,7 @@ struct Member {
     code: Option<String>,
     role: MemberRole,
     state: MemberState,
+    external_id: Option<String>,
 }
 
 pub(crate) struct Requisition {
@@ -166,6 +168,11 @@ pub(crate) struct Model {
     early: Vec<Early>,
     /// Idempotency keys that have not expired.
     keys: Vec<UsedKey>,
+    pub(crate) users: Vec<people::Person>,
+    /// Those that are not forgotten, and some that are.
+    pub(crate) tickets: Vec<people::Ticket>,
+    apps: Vec<people::App>,
+    pub(crate) tokens: Vec<people::Token>,
 }
 
 fn total(parts: &[Part]) -> i64 {
@@ -248,6 +255,10 @@ impl Model {
             answers: Vec::new(),
             early: Vec::new(),
             keys: Vec::new(),
+            users: Vec::new(),
+            tickets: Vec::new(),
+            apps: Vec::new(),
+            tokens: Vec::new(),
         }
     }
 
@@ -257,6 +268,10 @@ impl Model {
         match command {
             Command::Network(request) => Reply::Network(self.network(at, request)),
             Command::Admin(command) => match self.admin(at, command) {
+                Ok(()) => Reply::Done(RecordSeq(0)),
+                Err(rejection) => Reply::Rejected(rejection),
+            },
+            Command::Noted(command) => match self.admin(at, &command.change) {
                 Ok(()) => Reply::Done(RecordSeq(0)),
                 Err(rejection) => Reply::Rejected(rejection),
             },

@@ -1,0 +1,210 @@
+//! One app: what it is, and what its owner does with it. GET and POST /apps/{id}, and POST of
+//! `secret`, `token` and `delete` below it.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
+use cardswitch_engine::command::identity::{AppChanges, NewTokenGrant};
+use cardswitch_engine::domain::app::App;
+use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
+use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::token_grant::TokenOrigin;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::app_form::{AppFields, AppForm, AppTerms, ScopeTicks};
+use super::apps::{ShownOnce, refused};
+use super::error_page::error_page;
+use super::forms::SiteForm;
+use super::notice::{Notice, go_on};
+use super::rights::{Acting, AppManager};
+use super::scope_words::{SCOPES, ScopeWords};
+use super::when::shown_time;
+use super::{frame, fresh_id};
+use crate::auth::drawn_secret::DrawnSecret;
+use crate::error::ApiError;
+use crate::oauth::scope::{check_approved, may_authorize, may_give, parse};
+use crate::routes::input::PathId;
+use crate::state::AppState;
+
+#[derive(Template)]
+#[template(path = "app.html")]
+struct AppContent<'a> {
+    csrf: String,
+    id: String,
+    name: &'a str,
+    company: &'a str,
+    registered: String,
+    form: &'a AppForm,
+    may_authorize: bool,
+    token_scopes: Vec<&'static ScopeWords>,
+}
+
+/// GET /apps/{id}.
+pub(super) async fn show_app(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    Ok(app_page(&state, &acting, &app, &AppForm::of_app(&app)))
+}
+
+fn app_page(state: &AppState, acting: &Acting, app: &App, form: &AppForm) -> Response {
+    let role = acting.member.role;
+    let is_grantable = |words: &&ScopeWords| {
+        let scope = parse(words.name);
+        scope
+            .is_ok_and(|scope| check_approved(scope, app.approved).is_ok() && may_give(role, scope))
+    };
+    let content = AppContent {
+        csrf: acting.session.csrf(state),
+        id: app.id.0.to_string(),
+        name: &app.name,
+        company: &acting.company.name,
+        registered: shown_time(app.created_at, &acting.session),
+        form,
+        may_authorize: may_authorize(role),
+        token_scopes: SCOPES.iter().filter(is_grantable).collect(),
+    };
+    frame::page(state, &app.name, Some(&acting.session), content)
+}
+
+/// An app of the company that is acted for.
+/// Errors: there is none with this id; the tables cannot be read.
+async fn get_app(state: &AppState, acting: &Acting, id: AppId) -> Result<App, ApiError> {
+    let found = state.switch.read(|snapshot| snapshot.app_by_id(id)).await?;
+    let own = found.filter(|app| app.company == acting.company.slot && !app.is_deleted);
+    own.ok_or_else(ApiError::not_found)
+}
+
+/// Changes what an app says of itself and may ask for. POST /apps/{id}.
+pub(super) async fn update_app(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+    SiteForm(fields): SiteForm<AppFields>,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    let terms = match fields.terms(app.approved) {
+        Ok(terms) => terms,
+        Err(form) => return Ok(refused(app_page(&state, &acting, &app, &form))),
+    };
+    let AppTerms { name, website, redirect_urls, requested } = terms;
+    let changes = AppChanges {
+        name: Some(name),
+        website: Some(website),
+        redirect_urls: Some(redirect_urls),
+        requested: Some(requested),
+        ..AppChanges::default()
+    };
+    state.carry_out(AdminCommand::UpdateApp(acting.company.id, app.id, changes)).await?;
+    Ok(go_on(&state, &format!("/apps/{id}"), Notice::APP_SAVED))
+}
+
+/// Gives an app a new secret and shows it, once. POST /apps/{id}/secret.
+pub(super) async fn replace_secret(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+    _: SiteForm<IgnoredAny>,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    let secret = DrawnSecret::draw()?;
+    let changes = AppChanges { secret_digest: Some(secret.digest), ..AppChanges::default() };
+    state.carry_out(AdminCommand::UpdateApp(acting.company.id, app.id, changes)).await?;
+    let shown = ShownOnce {
+        heading: "The new secret",
+        text: "The old one opens nothing any more.",
+        shown: vec![("Client id", id.to_string()), ("Secret", secret.text)],
+        onward: format!("/apps/{id}"),
+    };
+    Ok(frame::page(&state, "New secret", Some(&acting.session), shown))
+}
+
+/// Makes a token of the app's own company and shows it, once. POST /apps/{id}/token.
+/// Source: spec "Authentication", rule 3.
+pub(super) async fn make_own_token(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+    SiteForm(ticks): SiteForm<ScopeTicks>,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    let Ok(scope) = ticks.scope() else { return Ok(not_approved()) };
+    if !may_give(acting.member.role, scope) {
+        return Ok(may_not_give());
+    }
+    if check_approved(scope, app.approved).is_err() {
+        return Ok(not_approved());
+    }
+    let secret = DrawnSecret::draw()?;
+    let grant = own_token(&state, &acting, &app, scope, secret.digest)?;
+    state.carry_out(AdminCommand::GrantToken(Box::new(grant))).await?;
+    let shown = ShownOnce {
+        heading: &format!("A token for {}", acting.company.name),
+        text: "It opens the data of your own company, until it is revoked.",
+        shown: vec![("Access token", secret.text)],
+        onward: format!("/apps/{id}"),
+    };
+    Ok(frame::page(&state, "New token", Some(&acting.session), shown))
+}
+
+fn own_token(
+    state: &AppState,
+    acting: &Acting,
+    app: &App,
+    scope: AccessScope,
+    digest: [u8; 32],
+) -> Result<NewTokenGrant, ApiError> {
+    let token = NewAccessToken {
+        id: AccessTokenId(fresh_id(state)?),
+        digest,
+        company: acting.company.id,
+        scope,
+    };
+    Ok(NewTokenGrant {
+        token,
+        app: Some(app.id),
+        member: Some(acting.member.id),
+        origin: TokenOrigin::OwnCompany,
+        label: app.name.clone(),
+    })
+}
+
+fn may_not_give() -> Response {
+    let text = "Only administrators and accountants can give access to a company’s data, and \
+                nobody more than they have.";
+    error_page(StatusCode::FORBIDDEN, "This is not for you", text)
+}
+
+fn not_approved() -> Response {
+    let text = "The operator of this switch has not approved that scope for the app.";
+    error_page(StatusCode::FORBIDDEN, "Not approved yet", text)
+}
+
+/// What `POST /apps/{id}/delete` takes.
+#[derive(Debug, Deserialize)]
+pub(super) struct DeleteForm {
+    #[serde(default)]
+    is_confirmed: bool,
+}
+
+/// Takes an app away, with its tokens and codes. POST /apps/{id}/delete.
+pub(super) async fn delete_app(
+    State(state): State<AppState>,
+    AppManager(acting): AppManager,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<DeleteForm>,
+) -> Result<Response, ApiError> {
+    let app = get_app(&state, &acting, AppId(id)).await?;
+    if !form.is_confirmed {
+        let mut again = AppForm::of_app(&app);
+        again.alert = "Nothing was deleted: tick the box below to confirm.";
+        return Ok(refused(app_page(&state, &acting, &app, &again)));
+    }
+    state.carry_out(AdminCommand::DeleteApp(acting.company.id, app.id)).await?;
+    Ok(go_on(&state, "/apps", Notice::APP_DELETED))
+}

@@ -1,0 +1,98 @@
+//! Pages of long lists: which part is shown, and the ways to the parts before and after.
+
+use cardswitch_engine::store::query::{Order, Page};
+use serde::Deserialize;
+use url::form_urlencoded::Serializer;
+
+/// How many rows a page has.
+pub(super) const ROWS: usize = 50;
+
+/// Which part of a list is asked for.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct Part {
+    /// How many rows are left out before it.
+    #[serde(default)]
+    pub(super) offset: usize,
+}
+
+impl Part {
+    /// The part as reads take it, the newest first.
+    pub(super) const fn page(self) -> Page {
+        Page {
+            limit: ROWS,
+            offset: self.offset,
+            created_after: None,
+            created_before: None,
+            order: Order::NewestFirst,
+        }
+    }
+}
+
+/// What stands below a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pager {
+    /// The way to the part before.
+    pub(super) newer: Option<String>,
+    /// The way to the part after.
+    pub(super) older: Option<String>,
+    /// The place of the first row shown, from 1.
+    pub(super) first: usize,
+    /// The place of the last row shown.
+    pub(super) last: usize,
+    /// How many rows there are in all.
+    pub(super) count: u64,
+}
+
+impl Pager {
+    /// For `shown` rows of `count` of the list at `path`, which keeps its filters.
+    pub(super) fn new(
+        part: Part,
+        shown: usize,
+        count: u64,
+        path: &str,
+        filters: &[(&str, &str)],
+    ) -> Self {
+        let at = |offset: usize| {
+            let mut query = Serializer::new(String::new());
+            query.extend_pairs(filters.iter().filter(|(_, value)| !value.is_empty()));
+            if offset > 0 {
+                query.append_pair("offset", &offset.to_string());
+            }
+            let query = query.finish();
+            if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+        };
+        let last = part.offset.saturating_add(shown);
+        let has_more = u64::try_from(last).is_ok_and(|last| last < count) && shown > 0;
+        Self {
+            newer: (part.offset > 0).then(|| at(part.offset.saturating_sub(ROWS))),
+            older: has_more.then(|| at(last)),
+            first: part.offset.saturating_add(1).min(last),
+            last,
+            count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_lead_to_the_parts_beside_and_keep_filters() {
+        let filters = [("action", "card.updated"), ("actor", "")];
+        let row = |offset, shown, count| {
+            let pager = Pager::new(Part { offset }, shown, count, "/audit", &filters);
+            (pager.newer, pager.older, pager.first, pager.last)
+        };
+        let way = |query: &str| Some(format!("/audit?action=card.updated{query}"));
+        assert_eq!(row(0, 7, 7), (None, None, 1, 7));
+        assert_eq!(row(0, 50, 51), (None, way("&offset=50"), 1, 50));
+        assert_eq!(row(50, 1, 51), (way(""), None, 51, 51));
+        assert_eq!(row(75, 50, 200), (way("&offset=25"), way("&offset=125"), 76, 125));
+        assert_eq!(row(90, 0, 7), (way("&offset=40"), None, 90, 90));
+        let plain = Pager::new(Part { offset: 50 }, 1, 51, "/tokens", &[]);
+        assert_eq!(plain.newer.as_deref(), Some("/tokens"));
+        let odd = Pager::new(Part::default(), 50, 99, "/audit", &[("action", "a&b=\"c")]);
+        assert_eq!(odd.older.as_deref(), Some("/audit?action=a%26b%3D%22c&offset=50"));
+    }
+}

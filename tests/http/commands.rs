@@ -1,0 +1,248 @@
+//! What operators do to a data directory at rest: users, apps, tokens, and what companies are.
+
+use cardswitch_harness::{Installation, run_cardswitch, run_cardswitch_reading};
+use serde_json::{Value, json};
+
+/// Runs a command on the data directory of an installation.
+#[track_caller]
+fn run(installation: &Installation, arguments: &[&str]) -> Value {
+    run_cardswitch(&with_data(installation, arguments).each_ref_str()).expect_json()
+}
+
+/// Arguments that are owned for as long as they are passed on.
+struct Arguments(Vec<String>);
+
+impl Arguments {
+    fn each_ref_str(&self) -> Vec<&str> {
+        self.0.iter().map(String::as_str).collect()
+    }
+}
+
+/// The two words of the command, the directory, and the rest.
+fn with_data(installation: &Installation, arguments: &[&str]) -> Arguments {
+    let data = installation.data().to_str().expect("a path").to_owned();
+    let (command, rest) = arguments.split_at(2);
+    let mut all: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
+    all.extend(["--data".to_owned(), data, "--json".to_owned()]);
+    all.extend(rest.iter().map(|word| (*word).to_owned()));
+    Arguments(all)
+}
+
+#[track_caller]
+fn refused(installation: &Installation, arguments: &[&str]) -> String {
+    let output = run_cardswitch(&with_data(installation, arguments).each_ref_str());
+    assert_ne!(output.code, Some(0), "{output:#?}");
+    assert!(!output.stderr.contains("panicked"), "{output:#?}");
+    output.stderr
+}
+
+#[test]
+fn somebody_new_gets_a_role_and_a_link() {
+    let installation = Installation::init(60, 1_301);
+    let company = installation.credentials.company_id.as_str();
+    let named = ["--first-name", "Grace", "--last-name", "Hopper", "--company", company];
+    let mut arguments = vec!["user", "add", "--email", "grace@example.com", "--role", "accountant"];
+    arguments.extend(named);
+    let added = run(&installation, &arguments);
+    let link = added["password_link"].as_str().expect("a link");
+    let key = link.split("/password/set/").nth(1).expect("a key");
+    // A second time: another role; there is no password yet, so there is another link.
+    let again = [
+        "user",
+        "add",
+        "--email",
+        "GRACE@example.com",
+        "--role",
+        "administrator",
+        "--company",
+        company,
+    ];
+    let again = run(&installation, &again);
+    assert_eq!(again["user_id"], added["user_id"]);
+    assert!(again["password_link"].is_string());
+
+    let switch = installation.serve();
+    let found = switch.api().get("/v1/members?email=grace%40example.com").expect(200);
+    assert_eq!(found["results"][0]["role"], "administrator", "{found:#}");
+    assert_eq!(found["count"], 1);
+    let page = switch.anonymous().get(&format!("/password/set/{key}"));
+    assert!([200, 404, 410].contains(&page.status), "{}", page.status);
+    let events = switch.api().get("/v1/audit-events?action=member.created").expect(200);
+    assert_eq!(events["results"][0]["actor"]["kind"], "operator");
+}
+
+#[test]
+fn a_password_can_be_given_and_is_judged() {
+    let installation = Installation::init(60, 1_302);
+    let arguments = [
+        "user",
+        "add",
+        "--email",
+        "dev@example.com",
+        "--first-name",
+        "D",
+        "--last-name",
+        "V",
+        "--developer",
+        "--password-stdin",
+    ];
+    let arguments = with_data(&installation, &arguments);
+    for weak in ["", "short", "dev@example.com", "password1234"] {
+        let output = run_cardswitch_reading(&arguments.each_ref_str(), weak);
+        output.expect_one_line_error();
+    }
+    let good = run_cardswitch_reading(&arguments.each_ref_str(), "a rather long passphrase\n");
+    assert_eq!(good.expect_json()["password_link"], Value::Null);
+    assert!(!good.stdout.contains("passphrase") && !good.stderr.contains("passphrase"));
+}
+
+#[test]
+fn mistakes_are_told() {
+    let installation = Installation::init(60, 1_303);
+    let nobody = "01890000-0000-7000-8000-000000000000";
+    let rows: [&[&str]; 9] = [
+        &["user", "add", "--email", "nobody"],
+        &["user", "add", "--email", "a@example.com"],
+        &["user", "add", "--email", "a@example.com", "--role", "administrator"],
+        &["user", "add", "--email", "a@example.com", "--first-name", "A\nB", "--last-name", "C"],
+        &[
+            "user",
+            "add",
+            "--email",
+            "a@example.com",
+            "--first-name",
+            "A",
+            "--last-name",
+            "C",
+            "--company",
+            nobody,
+        ],
+        &["app", "add", "--company", nobody, "--name", "Books"],
+        &["app", "approve", "--app", nobody],
+        &["token", "list", "--company", nobody],
+        &["token", "revoke", "--company", &installation.credentials.company_id, "--token", nobody],
+    ];
+    for arguments in rows {
+        refused(&installation, arguments);
+    }
+    let company = installation.credentials.company_id.as_str();
+    for url in [
+        "http://example.com/cb",
+        "https://a@example.com/cb",
+        "https://example.com/#x",
+        "javascript:alert(1)",
+    ] {
+        let arguments =
+            ["app", "add", "--company", company, "--name", "Books", "--redirect-url", url];
+        assert!(refused(&installation, &arguments).contains("--redirect-url"), "{url}");
+    }
+    assert_eq!(run(&installation, &["app", "list", "--company", company])["apps"], json!([]));
+    installation.verify_ok();
+}
+
+#[test]
+fn apps_are_registered_approved_and_listed() {
+    let installation = Installation::init(60, 1_304);
+    let company = installation.credentials.company_id.as_str();
+    let url = "https://books.example.com/callback";
+    let added = ["app", "add", "--company", company, "--name", "Books", "--redirect-url", url];
+    let added = run(&installation, &added);
+    let id = added["client_id"].as_str().expect("an id");
+    let secret = added["client_secret"].as_str().expect("a secret");
+    assert_eq!(secret.len(), 64);
+    let listed = run(&installation, &["app", "list", "--company", company]);
+    let app = &listed["apps"][0];
+    assert_eq!((&app["client_id"], &app["redirect_urls"]), (&added["client_id"], &json!([url])));
+    assert_eq!(app["approved"], json!([]));
+    assert!(!listed.to_string().contains(secret));
+    let approve = ["app", "approve", "--app", id, "--scope", "admin,scim"];
+    assert_eq!(run(&installation, &approve)["approved"], json!(["admin", "scim"]));
+    let listed = run(&installation, &["app", "list", "--company", company]);
+    assert_eq!(listed["apps"][0]["approved"], json!(["admin", "scim"]));
+    installation.verify_ok();
+}
+
+#[test]
+fn tokens_are_listed_and_revoked() {
+    let installation = Installation::init(60, 1_305);
+    let company = installation.credentials.company_id.as_str();
+    let token = installation.add_token("accountant");
+    let listed = run(&installation, &["token", "list", "--company", company]);
+    let tokens = listed["tokens"].as_array().expect("tokens");
+    assert_eq!(tokens.len(), 2);
+    assert_eq!(
+        (&tokens[0]["scope"], &tokens[1]["scope"]),
+        (&json!(["admin"]), &json!(["accountant"]))
+    );
+    let id = tokens[1]["token_id"].as_str().expect("an id");
+    run(&installation, &["token", "revoke", "--company", company, "--token", id]);
+    let listed = run(&installation, &["token", "list", "--company", company]);
+    assert_eq!(listed["tokens"].as_array().map(Vec::len), Some(1));
+    let switch = installation.serve();
+    switch.api_with(&token).get("/v1/company").expect_error(401);
+    switch.api().get("/v1/company").expect(200);
+}
+
+#[test]
+fn the_companys_billing_address_is_that_of_cards_without_their_own() {
+    let installation = Installation::init(60, 1_306);
+    let company = installation.credentials.company_id.as_str();
+    let switch = installation.serve();
+    let api = switch.api();
+    let new = |address: Value| {
+        let body = json!({
+            "description": "Travel", "is_virtual": true, "allowance": {"amount": 500},
+            "billing_address": address,
+        });
+        api.post("/v1/cards", &body).expect(201)["id"].clone()
+    };
+    let own = json!({"address_1": "2 Side Street", "city": "Chicago", "state": "IL", "zip_code": "60601"});
+    let cards = [new(Value::Null), new(own)];
+    switch.stop();
+    let address = json!({"address_1": "5 Wall Street", "city": "New York", "state": "NY", "zip_code": "10005"});
+    let address = address.to_string();
+    let set = ["company", "set", "--company", company, "--billing-address", &address];
+    run(
+        &installation,
+        &[&set[..], &["--funding-source", "First Bank", "--funding-verified", "true"]].concat(),
+    );
+    for wrong in ["{", "[]", "{}", r#"{"address_1": "x", "city": "y", "state": "z"}"#] {
+        refused(
+            &installation,
+            &["company", "set", "--company", company, "--billing-address", wrong],
+        );
+    }
+    installation.verify_ok();
+
+    let switch = installation.serve();
+    let code = |card: &Value, zip: &str| {
+        let purchase = json!({"card_id": card, "amount": 1, "zip": zip, "merchant": {"mcc": 5411}});
+        let answer = switch.network_api().post("/network/v1/authorizations", &purchase).expect(200);
+        answer["response_code"].clone()
+    };
+    let codes = cards.each_ref().map(|card| ["94105", "10005", "60601"].map(|zip| code(card, zip)));
+    assert_eq!(codes, [[json!(1304), json!(0), json!(1304)], [json!(1304), json!(1304), json!(0)]]);
+    let shown = |card: &Value| {
+        let path = format!("/v1/cards/{}", card.as_str().expect("an id"));
+        switch.api().get(&path).expect(200)["billing_address"]["city"].clone()
+    };
+    assert_eq!(cards.each_ref().map(shown), [json!("New York"), json!("Chicago")]);
+    let account = switch.api().get("/v1/accounts").expect(200)["results"][0].clone();
+    assert_eq!(account["funding_source"]["name"], "First Bank", "{account:#}");
+    assert_eq!(account["funding_source"]["is_verified"], true, "{account:#}");
+}
+
+#[test]
+fn a_company_that_is_not_approved_spends_nothing() {
+    let installation = Installation::init(60, 1_307);
+    let company = installation.credentials.company_id.as_str();
+    let card = installation.cards.ordinary().card_id.clone();
+    for (approved, code) in [("false", 1000), ("true", 0)] {
+        run(&installation, &["company", "set", "--company", company, "--approved", approved]);
+        let switch = installation.serve();
+        let purchase = json!({"card_id": card, "amount": 1, "merchant": {"mcc": 5411}});
+        let answer = switch.network_api().post("/network/v1/authorizations", &purchase).expect(200);
+        assert_eq!(answer["response_code"], code, "{approved}: {answer:#}");
+        switch.stop();
+    }
+}

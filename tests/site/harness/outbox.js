@@ -1,0 +1,36 @@
+// Mail that a switch wrote into its data directory.
+
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+
+/** The text of every mail, in the order of the files' names. */
+export async function mails(installation) {
+  const directory = path.join(installation.data, 'outbox');
+  const names = (await readdir(directory).catch(() => [])).filter((name) => name.endsWith('.eml'));
+  return Promise.all(names.sort().map(async (name) => parseMail(await readFile(path.join(directory, name), 'latin1'))));
+}
+
+function parseMail(raw) {
+  const [head, ...rest] = raw.split('\r\n\r\n');
+  const headers = Object.fromEntries(
+    head.replace(/\r\n[ \t]+/g, ' ').split('\r\n').map((line) => {
+      const colon = line.indexOf(':');
+      return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()];
+    }),
+  );
+  const body = rest.join('\r\n\r\n');
+  return { headers, text: decode(body, headers['content-transfer-encoding']) };
+}
+
+function decode(body, encoding = '7bit') {
+  switch (encoding.toLowerCase()) {
+    case 'base64':
+      return Buffer.from(body, 'base64').toString('utf8');
+    case 'quoted-printable': {
+      const bytes = body.replace(/=\r\n/g, '').replace(/=([0-9A-F]{2})/g, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
+      return Buffer.from(bytes, 'latin1').toString('utf8');
+    }
+    default:
+      return Buffer.from(body, 'latin1').toString('utf8');
+  }
+}

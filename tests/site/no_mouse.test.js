@@ -1,0 +1,100 @@
+// The whole way of an app's request by keyboard alone, and once more without JavaScript.
+
+import assert from 'node:assert/strict';
+
+import { authorizeUrl, enterPassword, getApi, postToken, registerApp, signIn } from './harness/people.js';
+import { siteTest } from './harness/stage.js';
+
+async function registeredApp(stage) {
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  const app = await registerApp(page, { redirectUrls: [stage.receiver.url] });
+  await page.context().close();
+  return app;
+}
+
+async function exchange(stage, app, query) {
+  const client = { client_id: app.clientId, client_secret: app.clientSecret };
+  const given = await postToken(stage.url, { grant_type: 'authorization_code', code: query.code, ...client });
+  assert.equal(given.status, 201, JSON.stringify(given.body));
+  return given.body.access_token;
+}
+
+/** Presses Tab until what has the focus is called `name`; everything must be within reach. */
+async function tabTo(page, name) {
+  const focused = () => page.evaluate(() => {
+    const element = document.activeElement;
+    const label = element.labels?.[0]?.textContent ?? element.textContent;
+    const { outlineStyle, outlineWidth } = getComputedStyle(element);
+    return { name: label.trim(), isShown: outlineStyle !== 'none' && outlineWidth !== '0px' };
+  });
+  for (let presses = 0; presses < 40; presses += 1) {
+    const { name: here, isShown } = await focused();
+    if (here === name) {
+      assert.ok(isShown, `it can be seen that ${name} has the focus`);
+      return;
+    }
+    await page.keyboard.press('Tab');
+  }
+  assert.fail(`${name} is out of reach of the keyboard at ${page.url()}`);
+}
+
+siteTest('signing in, allowing, revoking and signing out by keyboard alone', async (stage) => {
+  const app = await registeredApp(stage);
+  const { email, password } = stage.installation.administrator;
+  const page = await stage.newPage();
+  await page.goto(authorizeUrl(stage.url, { client_id: app.clientId }));
+  await tabTo(page, 'E-mail');
+  await page.keyboard.type(email);
+  await tabTo(page, 'Password');
+  await page.keyboard.type(password);
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Let Books in?' }).waitFor();
+  await tabTo(page, 'Allow');
+  await page.keyboard.press('Enter');
+  const token = await exchange(stage, app, (await stage.receiver.nextAt(page)).query);
+
+  await page.goto('/tokens');
+  await page.keyboard.press('Tab');
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Skip to content');
+  await page.keyboard.press('Enter');
+  await tabTo(page, 'Revoke the token of Books');
+  await page.keyboard.press('Space');
+  await page.getByText('The token is revoked.').waitFor();
+  assert.equal(await page.getByRole('row', { name: /Books/ }).count(), 0);
+  assert.equal((await getApi(stage.url, '/v1/company', token)).status, 401);
+
+  await page.goto('/account');
+  const menu = await page.locator('details.menu summary').textContent();
+  await tabTo(page, menu.trim());
+  await page.keyboard.press('Enter');
+  await tabTo(page, 'Sign out');
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**/login');
+});
+
+siteTest('everything works without JavaScript', async (stage) => {
+  const page = await stage.newPage({ javaScriptEnabled: false });
+  await signIn(page, stage.installation.administrator);
+  const app = await registerApp(page, { redirectUrls: [stage.receiver.url] });
+  await page.goto(authorizeUrl(stage.url, { client_id: app.clientId }));
+  await page.getByRole('button', { name: 'Allow' }).click();
+  const token = await exchange(stage, app, (await stage.receiver.nextAt(page)).query);
+  assert.equal((await getApi(stage.url, '/v1/company', token)).status, 200);
+  await page.goto('/tokens');
+  await page.getByRole('button', { name: 'Revoke the token of Books' }).click();
+  await page.getByText('The token is revoked.').waitFor();
+  assert.equal(await page.getByRole('row', { name: /Books/ }).count(), 0);
+  await page.locator('details.menu summary').click();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.waitForURL('**/login');
+});
+
+siteTest('pages work in the dark and for those who want no motion', async (stage) => {
+  const page = await stage.newPage({ colorScheme: 'dark', reducedMotion: 'reduce' });
+  await page.goto('/login');
+  await stage.shot(page, 'sign-in-dark');
+  await enterPassword(page, stage.installation.administrator);
+  await page.waitForURL('**/account');
+  await stage.shot(page, 'account-dark');
+});

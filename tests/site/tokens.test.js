@@ -1,0 +1,95 @@
+// What has access to a company, and how it is taken away; the audit log that says so.
+
+import assert from 'node:assert/strict';
+
+import { getApi, registerApp, signIn } from './harness/people.js';
+import { siteTest } from './harness/stage.js';
+
+async function ownToken(page, name) {
+  const { clientId } = await registerApp(page, { name, redirectUrls: [] });
+  await page.goto(`/apps/${clientId}`);
+  await page.getByRole('button', { name: 'Make a token' }).click();
+  return page.locator('code.secret').textContent();
+}
+
+siteTest('an administrator revokes a token', async (stage) => {
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  const token = await ownToken(page, 'Books');
+  await page.goto('/tokens');
+  await stage.shot(page, 'tokens');
+  await page.getByRole('button', { name: 'Revoke the token of Books' }).click();
+  await page.getByText('The token is revoked.').waitFor();
+  assert.equal(await page.getByRole('row', { name: /Books/ }).count(), 0);
+  await stage.shot(page, 'token-revoked');
+  assert.equal((await getApi(stage.url, '/v1/company', token)).status, 401);
+  const { access_token: own } = stage.installation.credentials;
+  assert.equal((await getApi(stage.url, '/v1/company', own)).status, 200, 'only that one');
+
+  await page.goto('/audit');
+  await stage.shot(page, 'audit');
+  const events = page.locator('tbody tr');
+  const count = await events.count();
+  await page.getByLabel('Action').fill('app.created');
+  await page.getByRole('button', { name: 'Filter' }).click();
+  assert.ok((await events.count()) >= 1 && (await events.count()) < count);
+  await page.getByLabel('Id of who did it').fill('nonsense');
+  await page.getByRole('button', { name: 'Filter' }).click();
+  await page.getByRole('alert').waitFor();
+  await stage.shot(page, 'audit-refused');
+});
+
+siteTest('accountants see tokens and revoke none; others see nothing', async (stage) => {
+  const rows = [
+    ['accountant', 200],
+    ['reviewer', 403],
+    ['member', 403],
+    ['developer', 403],
+  ];
+  const { access_token: token } = stage.installation.credentials;
+  for (const [name, status] of rows) {
+    const page = await stage.newPage();
+    await signIn(page, stage.prepared[name]);
+    const csrf = await page.locator('input[name=csrf]').first().getAttribute('value');
+    const tokens = await page.goto('/tokens');
+    assert.equal(tokens.status(), status, name);
+    if (status === 200) {
+      await stage.shot(page, 'tokens-for-accountant');
+      assert.equal(await page.getByRole('button', { name: /Revoke/ }).count(), 0);
+      const id = await page.locator('tbody code').first().textContent();
+      const refused = await page.request.post(`/tokens/${id}/revoke`, { form: { csrf } });
+      assert.equal(refused.status(), 403);
+    }
+    assert.equal((await page.goto('/audit')).status(), 403, name);
+    assert.equal((await getApi(stage.url, '/v1/company', token)).status, 200);
+    await page.context().close();
+  }
+}, async (installation) => ({
+  accountant: await installation.addUser({ email: 'acc@example.com', role: 'accountant' }),
+  reviewer: await installation.addUser({ email: 'rev@example.com', role: 'reviewer' }),
+  member: await installation.addUser({ email: 'mem@example.com', role: 'member' }),
+  developer: await installation.addUser({ email: 'dev@example.com', role: 'member', isDeveloper: true }),
+}));
+
+siteTest('a long log has pages', async (stage) => {
+  const { access_token: token } = stage.installation.credentials;
+  const headers = { authorization: `Token ${token}`, 'content-type': 'application/json' };
+  for (let count = 0; count < 51; count += 1) {
+    const body = JSON.stringify({ name: `Category ${count}` });
+    const made = await fetch(`${stage.url}/v1/categories`, { method: 'POST', headers, body });
+    assert.equal(made.status, 201);
+  }
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  await page.goto('/audit?action=category.created');
+  const rows = page.locator('tbody tr');
+  assert.equal(await rows.count(), 50);
+  await page.getByText('1–50 of 51').waitFor();
+  await page.getByRole('link', { name: 'Older' }).click();
+  await page.getByText('51–51 of 51').waitFor();
+  assert.equal(await rows.count(), 1);
+  await page.getByText('an access token of the operator').waitFor();
+  await stage.shot(page, 'audit-last-page');
+  await page.getByRole('link', { name: 'Newer' }).click();
+  await page.getByText('1–50 of 51').waitFor();
+});
