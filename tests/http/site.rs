@@ -30,7 +30,7 @@ fn letter(installation: &Installation, subject: &str) -> String {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    panic!("no letter about `{subject}` came");
+    unreachable!("no letter about `{subject}` came");
 }
 
 #[test]
