@@ -194,6 +194,7 @@ const fn kind_of(effect: &Effect) -> &'static str {
         Effect::TokenGrant(_) => "token-grant",
         Effect::MemberExternalId(..) => "member-external-id",
         Effect::Audit(_) => "audit",
+        Effect::Increment(_) => "increment",
     }
 }
 
@@ -285,6 +286,10 @@ fn describe_movement(effect: &Effect) -> String {
         Effect::Transaction(row, progress) => describe_transaction(row, progress),
         Effect::TransactionProgress(seq, row) => format!("{} {}", seq.0, describe_progress(row)),
         Effect::TransactionTags(seq, _) => format!("{} (not shown)", seq.0),
+        Effect::Increment(row) => format!(
+            "transaction {} amount {} on {} failed {:?}",
+            row.transaction.0, row.amount.0, row.added_to.0, row.failed_rules
+        ),
         Effect::Posting(row) => format!(
             "account {} transaction {} {:?} to {:?} {}",
             row.account.0, row.transaction.0, row.from, row.to, row.amount.0

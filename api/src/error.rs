@@ -18,7 +18,7 @@ use crate::auth::throttle::TooMany;
 use crate::issuing::IssueError;
 use crate::state::WriteError;
 use crate::statements::StatementError;
-use crate::wire::fault::{Fault, Flaw};
+use crate::wire::fault::{Fault, Flaw, window_faults};
 
 /// When a client may try again after the switch was too busy. Units: seconds.
 const RETRY_AFTER_S: u32 = 1;
@@ -342,6 +342,7 @@ impl ApiError {
             Rejection::ResetNeedsNoInterval => {
                 field("reset", "not_resettable", "needs an allowance whose `interval` is null")
             }
+            Rejection::StartsAfterEnd => Self::invalid(window_faults().into()),
             Rejection::OutOfBounds => {
                 field("amount", "out_of_bounds", "is beyond what can be kept")
             }
@@ -628,6 +629,7 @@ mod tests {
             (Rejection::AllowanceEnded, 409, "allowance_ended", None),
             (Rejection::ResetNeedsNoInterval, 400, "not_resettable", Some("reset")),
             (Rejection::EmailTaken, 409, "email_taken", None),
+            (Rejection::StartsAfterEnd, 400, "invalid_fields", None),
             (Rejection::OutOfBounds, 400, "out_of_bounds", Some("amount")),
             (Rejection::IdTaken, 500, "internal", None),
             (Rejection::CardNumberTaken, 500, "internal", None),

@@ -61,6 +61,45 @@ fn purchase_right_after_a_change_sees_it() {
     api.put(&card_path, &json!({"state": "active"})).expect_error(409);
 }
 
+/// What would start after it ends could never be used, and was taken without a word.
+#[test]
+fn a_window_that_ends_before_it_starts_is_refused_whichever_end_moves() {
+    let installation = Installation::init(60, 838);
+    let switch = installation.serve();
+    let (api, card) = (switch.api(), installation.cards.ordinary());
+    let path = path_of(card);
+    let (early, late) = ("2030-01-01T00:00:00Z", "2030-06-01T00:00:00Z");
+    let window = json!({"start_time": early, "end_time": late});
+    api.put(&path, &window).expect(200);
+    let rows = [
+        json!({"start_time": late, "end_time": early}),
+        json!({"start_time": "2030-06-01T00:00:00.000001Z"}),
+        json!({"end_time": "2029-12-31T23:59:59Z"}),
+        json!({"amount": 5, "end_time": "2029-12-31T23:59:59Z"}),
+    ];
+    for body in rows {
+        let error = api.put(&path, &body).expect_error(400);
+        let text = error.to_string();
+        assert!(text.contains("start_time") && text.contains("end_time"), "{body}: {text}");
+        let now = get(&api, card);
+        assert_eq!(
+            (&now["start_time"], &now["end_time"]),
+            (&json!("2030-01-01T00:00:00.000000Z"), &json!("2030-06-01T00:00:00.000000Z"),)
+        );
+    }
+    api.put(&path, &json!({"start_time": late})).expect(200);
+    api.put(&path, &json!({"start_time": early, "end_time": null})).expect(200);
+    api.put(&path, &json!({"start_time": null, "end_time": early})).expect(200);
+
+    let mut allowance = window.clone();
+    allowance["amount"] = json!(5);
+    let mut card = json!({"description": "Trip", "is_virtual": true, "allowance": allowance});
+    api.post("/v1/cards", &card).expect(201);
+    card["allowance"]["start_time"] = json!("2031-01-01T00:00:00Z");
+    let text = api.post("/v1/cards", &card).expect_error(400).to_string();
+    assert!(text.contains("allowance.start_time") && text.contains("allowance.end_time"), "{text}");
+}
+
 #[test]
 fn usage_tells_what_is_spent_held_and_left() {
     let installation = Installation::init(60, 837);

@@ -81,6 +81,64 @@ fn an_advice_says_that_the_network_decided() {
 }
 
 #[test]
+fn each_increment_is_explained_beside_the_first_decision() {
+    let (installation, switch, card) = day_with_a_limit(866);
+    let network = switch.network_api();
+    let hotel = buy(&switch, &card, 30.0, true);
+    assert_eq!(decision(&switch, &hotel)["increments"], json!([]));
+    let add = |amount: f64| {
+        let body = json!({"transaction_id": hotel, "amount": amount});
+        network.post("/network/v1/increments", &body).expect(200)
+    };
+    assert_eq!(add(10.0)["response_code"], 0);
+    assert_eq!(add(10.0)["response_code"], 1502);
+    let explained = decision(&switch, &hotel);
+    // The first decision is the one on what was asked first.
+    assert_eq!((minor(&explained["amount"]), explained["approved"].clone()), (3_000, json!(true)));
+    let increments = explained["increments"].as_array().expect("increments");
+    let told: Vec<_> = increments
+        .iter()
+        .map(|one| (minor(&one["amount"]), minor(&one["added_to"]), one["response_code"].clone()))
+        .collect();
+    assert_eq!(told, [(1_000, 3_000, json!(0)), (1_000, 4_000, json!(1502))]);
+    let limit = rule(&increments[0], "daily_limit");
+    assert_eq!((minor(&limit["usage_before"]), minor(&limit["usage_after"])), (3_000, 4_000));
+    let declined = &increments[1];
+    assert_eq!(minor(&declined["approvable_amount"]), 490);
+    let text = declined["least_change"][0]["text"].as_str().expect("words");
+    assert!(text.starts_with("5.10 more on daily_limit"), "{text}");
+
+    // What is named is true: so much more is approved, and a cent more is not.
+    let to = minor(&declined["least_change"][0]["change"]["to"]);
+    set_daily_limit(&switch, &card, to - 1);
+    assert_eq!(add(10.0)["response_code"], 1502);
+    set_daily_limit(&switch, &card, to);
+    assert_eq!(add(10.0)["response_code"], 0);
+    let told = without_addresses(&decision(&switch, &hotel));
+    assert_eq!(told["increments"].as_array().map(Vec::len), Some(4));
+    assert_eq!(told["increments"][1], *declined, "later changes of the card change none");
+
+    switch.kill9();
+    let data = installation.data();
+    let data = data.to_str().expect("a path in UTF-8");
+    let id = hotel.as_str().expect("an id");
+    let output = run_cardswitch(&["explain", "--data", data, id, "--json"]);
+    assert_eq!(without_addresses(&output.expect_json()), told);
+    let text = run_cardswitch(&["explain", "--data", data, id]).stdout;
+    for line in [
+        "increment 1",
+        "asked        10.00 more on 30.00 USD",
+        "increment 2",
+        "asked        10.00 more on 40.00 USD",
+        "answer       declined, 1502",
+        "increment 4",
+    ] {
+        assert!(text.lines().any(|found| found == line), "`{line}` in\n{text}");
+    }
+    installation.verify_ok();
+}
+
+#[test]
 fn the_command_tells_the_same_of_a_killed_directory_and_changes_nothing() {
     let (installation, switch, card) = day_with_a_limit(865);
     buy(&switch, &card, 34.9, true);

@@ -13,6 +13,8 @@ fn virtual_days_from_one_seed_repeat_exactly() {
         assert_eq!(report["duration_s"].as_f64(), Some(3.0 * 86_400.0), "virtual too");
         let presentments = report["presentments"].as_u64();
         assert!(presentments.is_some_and(|count| count > 0), "days pass, purchases settle");
+        let refunds = report["refunds"].as_u64();
+        assert!(refunds.is_some_and(|count| count > 0), "and some are refunded");
         let more_and_less = (&report["increments"], &report["approved_in_part"]);
         assert!(more_and_less.0.as_u64() > Some(0), "stays grow: {report:#}");
         assert!(more_and_less.1.as_u64() > Some(0), "terminals take less: {report:#}");
@@ -71,6 +73,32 @@ fn feed_and_the_switch_in_another_process_keep_the_same_books() {
     }
     switch.stop();
     installation.verify_ok();
+}
+
+/// Cards of another directory: nothing of them is there to compare, which read as "0 differences".
+#[test]
+fn a_feed_that_could_check_nothing_says_so() {
+    let (installation, other) = (Installation::init(60, 924), Installation::init(60, 925));
+    let switch = installation.serve();
+    let (iso8583, http) = (switch.iso8583.to_string(), format!("http://{}", switch.http));
+    let cards_file = other.cards_file();
+    let cards_file = cards_file.to_str().expect("UTF-8");
+    let plain = ["feed", "--connect", &iso8583, "--cards", cards_file, "--duration", "1s"];
+    let key = &installation.credentials.network_key;
+    let with_http = [&plain[..], &["--http", &http, "--network-key", key]].concat();
+    for arguments in [&plain[..], &with_http] {
+        let output = run_cardswitch(arguments);
+        assert_eq!(output.code, Some(1), "{output:#?}");
+        assert!(output.stdout.contains("books: NOT CHECKED"), "{output:#?}");
+        assert!(!output.stdout.contains("0 differences"), "{output:#?}");
+        let error = output.expect_one_line_error();
+        assert!(error.contains("no book could be checked"), "{error}");
+        let json = [arguments, &["--json"]].concat();
+        let report: Value =
+            serde_json::from_str(&run_cardswitch(&json).stdout).expect("a report all the same");
+        assert_eq!(report["cards_compared"], 0, "{report:#}");
+        assert!(report["cards_unchecked"].as_u64() > Some(0), "{report:#}");
+    }
 }
 
 #[test]
@@ -158,9 +186,12 @@ fn assert_feed_report(report: &Value) {
         "completions",
         "reversed",
         "presentments",
+        "refunds",
         "duplicates",
         "unanswered",
         "book_differences",
+        "cards_compared",
+        "cards_unchecked",
         "p50_us",
         "p99_us",
     ] {
@@ -173,6 +204,7 @@ fn assert_feed_report(report: &Value) {
     let declined = report["declined"].as_object().expect("declines by code");
     let declines: u64 = declined.values().filter_map(Value::as_u64).sum();
     assert!(declines > 0 && count("approved") > 0, "a realistic mix: {report:#}");
+    assert!(count("cards_compared") > 0, "{report:#}");
     assert!(count("authorizations") >= count("approved"), "{report:#}");
 }
 

@@ -14,7 +14,8 @@ struct Stage {
 
 impl Stage {
     fn new(seed: u64) -> Self {
-        let installation = Installation::init_with(1, seed, &["--partial-approval"]);
+        let of_company = ["--partial-approval", "--credit-limit", "500"];
+        let installation = Installation::init_with(1, seed, &of_company);
         let switch = installation.serve_with(&["--clock", "manual"]);
         Self { installation, switch }
     }
@@ -122,6 +123,24 @@ look = "lunch"
     assert!(!output.stdout.contains("look"), "nothing follows: {output:#?}");
     let error = output.expect_one_line_error();
     assert!(error.contains(&format!("{}, line 7", path.display())), "{error}");
+}
+
+#[test]
+fn a_scenario_for_another_line_of_credit_is_refused() {
+    let stage = Stage::new(956);
+    let text = r#"about = "x"
+
+[setup.account]
+available = 5
+credit_limit = 400
+
+[[step]]
+authorize = 5
+"#;
+    let (output, _) = stage.run_text(text);
+    assert_eq!((output.code, output.stdout.lines().count()), (Some(1), 1), "{output:#?}");
+    let error = output.expect_one_line_error();
+    assert!(error.contains("a line of credit of 400.00, and the company's is 500.00"), "{error}");
 }
 
 #[test]

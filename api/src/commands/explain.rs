@@ -2,10 +2,14 @@
 
 use std::path::PathBuf;
 
-use cardswitch_engine::decision::{DecidedBy, Explanation, Quantity, RuleFinding, explain};
+use cardswitch_engine::decision::{
+    DecidedBy, Explanation, IncrementDecision, Quantity, RuleFinding, explain, explain_increment,
+};
+use cardswitch_engine::domain::allowance::Scope;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::public_id::IdMint;
+use cardswitch_engine::domain::response_code::ResponseCode;
 use cardswitch_engine::domain::transaction::TransactionRecord;
 use cardswitch_engine::engine::PARTITION;
 use cardswitch_engine::inspection::Inspection;
@@ -14,7 +18,7 @@ use cardswitch_engine::store::query::TransactionRow;
 use super::Failure;
 use crate::config::read_settings;
 use crate::master_key::read_master_key;
-use crate::routes::decision::DecisionBody;
+use crate::routes::decision::{DecisionBody, INCREMENTS_MAX};
 use crate::secrets::Secrets;
 use crate::wire::currency::render_currency;
 use crate::wire::explanation::Words;
@@ -43,19 +47,26 @@ fn parse_id(text: &str) -> Result<uuid::Uuid, String> {
 /// Carries out `explain`; nothing in the directory changes.
 pub fn run(args: &ExplainArgs) -> Result<(), Failure> {
     let settings = read_settings(None, Some(&args.data)).map_err(Failure::new)?;
-    let (row, company) = find(args)?;
+    let Found { row, increments, company } = find(args)?;
     if args.json {
         let urls = Urls::new(&settings.base_url_for(settings.http));
-        let body = DecisionBody::new(&row, &company, &urls);
+        let body = DecisionBody::new(&row, &increments, &company, &urls);
         println!("{}", serde_json::to_string(&body).map_err(Failure::new)?);
     } else {
-        print!("{}", render(&row, &company));
+        print!("{}", render(&row, &increments, &company));
     }
     Ok(())
 }
 
-/// Finds the transaction and its company.
-fn find(args: &ExplainArgs) -> Result<(TransactionRow, Company), Failure> {
+/// What is explained, and whose it is.
+struct Found {
+    row: TransactionRow,
+    increments: Vec<IncrementDecision>,
+    company: Company,
+}
+
+/// Finds the transaction, its increments and its company.
+fn find(args: &ExplainArgs) -> Result<Found, Failure> {
     let secrets = Secrets::from_master(read_master_key(&args.data).map_err(Failure::new)?);
     let id = TransactionId(args.transaction);
     let partition = u8::try_from(PARTITION).map_err(Failure::new)?;
@@ -66,12 +77,14 @@ fn find(args: &ExplainArgs) -> Result<(TransactionRow, Company), Failure> {
     let tables = inspection.read().map_err(Failure::new)?;
     let row = tables.transaction(seq).map_err(Failure::new)?;
     let row = row.filter(|row| row.record.id == id).ok_or_else(unknown)?;
+    let increments = tables.increments(seq, INCREMENTS_MAX).map_err(Failure::new)?;
     let company = tables.company(row.record.company).map_err(Failure::new)?;
-    Ok((row, company.ok_or_else(unknown)?))
+    Ok(Found { row, increments, company: company.ok_or_else(unknown)? })
 }
 
-/// What is printed: the decision, a table of the rules, the least change.
-fn render(row: &TransactionRow, company: &Company) -> String {
+/// What is printed: the decision, a table of the rules, the least change; then the same of each
+/// increment.
+fn render(row: &TransactionRow, increments: &[IncrementDecision], company: &Company) -> String {
     let words = Words { currency: company.currency, zone: company.zone };
     let explanation = explain(&row.record, &row.progress, company.zone);
     let mut text = render_head(&row.record, &explanation, &words);
@@ -82,8 +95,35 @@ fn render(row: &TransactionRow, company: &Company) -> String {
     if row.record.facts.is_none() && explanation.decided_by == DecidedBy::Rules {
         text.push_str("\nWhat was compared was not kept when this was decided.\n");
     }
-    text.push_str(&render_remedies(&row.record, &explanation, &words));
+    let scope = row.record.facts.map(|facts| facts.terms.scope).unwrap_or_default();
+    text.push_str(&render_remedies(&explanation, &scope, &words));
+    for (number, decision) in (1..).zip(increments) {
+        text.push_str(&render_increment(number, decision, &words));
+    }
     text
+}
+
+fn render_increment(number: usize, decision: &IncrementDecision, words: &Words) -> String {
+    let explanation = explain_increment(decision, words.zone);
+    let mut text = format!(
+        "\nincrement {number}\ndecided      {}\nasked        {} more on {} {}\nanswer       {}\n\n",
+        words.instant(decision.decided_at),
+        words.amount(decision.amount),
+        words.amount(decision.added_to),
+        render_currency(words.currency),
+        render_answer(decision.failed_rules.response_code()),
+    );
+    text.push_str(&render_table(&explanation.rules, words));
+    text.push_str(&render_remedies(&explanation, &decision.facts.terms.scope, words));
+    text
+}
+
+fn render_answer(response_code: ResponseCode) -> String {
+    if response_code.is_approved() {
+        "approved".to_owned()
+    } else {
+        format!("declined, {}", response_code.number())
+    }
 }
 
 fn render_head(record: &TransactionRecord, explanation: &Explanation, words: &Words) -> String {
@@ -92,11 +132,7 @@ fn render_head(record: &TransactionRecord, explanation: &Explanation, words: &Wo
         DecidedBy::Network => "by the network; the rules had no say",
         DecidedBy::Transfer => "as a bank transfer; the rules of cards do not apply",
     };
-    let answer = if record.response_code.is_approved() {
-        "approved".to_owned()
-    } else {
-        format!("declined, {}", record.response_code.number())
-    };
+    let answer = render_answer(record.response_code);
     format!(
         "transaction  {}\ndecided      {} {by}\nasked        {} {}\nanswer       {answer}\n",
         record.id.0,
@@ -135,14 +171,13 @@ fn cells(finding: &RuleFinding, words: &Words) -> [String; COLUMNS.len()] {
     ]
 }
 
-fn render_remedies(record: &TransactionRecord, explanation: &Explanation, words: &Words) -> String {
-    let scope = record.facts.map(|facts| facts.terms.scope).unwrap_or_default();
+fn render_remedies(explanation: &Explanation, scope: &Scope, words: &Words) -> String {
     let mut text = String::new();
     if !explanation.remedies.is_empty() {
         text.push_str("\nIt would have been approved whole with\n");
     }
     for remedy in &explanation.remedies {
-        text.push_str(&format!("  {}: {}\n", remedy.rule.name(), words.remedy(remedy, &scope)));
+        text.push_str(&format!("  {}: {}\n", remedy.rule.name(), words.remedy(remedy, scope)));
     }
     if let Some(amount) = explanation.amount_at_most {
         text.push_str(&format!("or an amount of {}\n", words.amount(amount)));

@@ -140,7 +140,7 @@ impl PaceArgs {
     }
 }
 
-/// Carries out `feed`: exits 1 where the books differ, or a scenario goes otherwise than it expects.
+/// Carries out `feed`: exits 1 where the books differ or none could be checked, or a scenario goes otherwise than it expects.
 pub async fn run(args: FeedArgs) -> Result<(), Failure> {
     let http = args.http.clone().zip(args.network_key.clone());
     let http = http.map(|(url, network_key)| HttpSource { url, network_key });
@@ -193,6 +193,13 @@ pub fn judge(report: &FeedReport) -> Result<(), Failure> {
             first.card_id,
             first.expected,
             first.found,
+        )));
+    }
+    if report.ended_early.is_none() && report.cards_compared() == 0 && report.cards_unchecked() > 0
+    {
+        return Err(Failure::new(format!(
+            "no book could be checked: the switch tells nothing of the {} cards that were used",
+            report.cards_unchecked(),
         )));
     }
     match &report.ended_early {

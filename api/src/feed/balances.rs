@@ -85,13 +85,16 @@ fn collect(
     Ok(())
 }
 
-/// Compares the change of each balance with the books. Returns how many cards could be compared.
+/// Compares the change of each balance with the books. Returns how many cards could be compared, and
+/// how many that were used told no balance.
 pub(super) fn compare(
     books: &Books,
     portfolio: &Portfolio,
     (before, after): (&Balances, &Balances),
     now_us: u64,
-) -> (usize, Vec<Difference>) {
+) -> (usize, usize, Vec<Difference>) {
+    let is_told = |slot: &u32| before.contains_key(slot) && after.contains_key(slot);
+    let unchecked = books.cards().filter(|slot| !is_told(slot)).count();
     let mut compared = 0;
     let mut differences = Vec::new();
     for (slot, balance_before) in before {
@@ -104,9 +107,7 @@ pub(super) fn compare(
         compared += 1;
         let (least, most) = books.spent_bounds(*slot, now_us);
         let spent = balance_before - balance_after;
-        let is_right = i64::try_from(least).is_ok_and(|least| least <= spent)
-            && i64::try_from(most).is_ok_and(|most| spent <= most);
-        if !is_right {
+        if !(least..=most).contains(&spent) {
             differences.push(Difference {
                 card_id: card.card_id.clone(),
                 rrn: None,
@@ -115,7 +116,7 @@ pub(super) fn compare(
             });
         }
     }
-    (compared, differences)
+    (compared, unchecked, differences)
 }
 
 #[cfg(test)]
@@ -147,10 +148,12 @@ mod tests {
             ([(0, 1000), (1, 499), (2, 0)], 2),
         ] {
             let after = Balances::from(after);
-            let (compared, found) = compare(&books, &portfolio, (&before, &after), 0);
-            assert_eq!((compared, found.len()), (2, differences), "{after:?}: {found:?}");
+            let (compared, unchecked, found) = compare(&books, &portfolio, (&before, &after), 0);
+            let counts = (compared, unchecked, found.len());
+            assert_eq!(counts, (2, 0, differences), "{after:?}: {found:?}");
         }
         let silent = Balances::from([(0, 500)]);
-        assert_eq!(compare(&books, &portfolio, (&before, &silent), 0).0, 1);
+        let (compared, unchecked, found) = compare(&books, &portfolio, (&before, &silent), 0);
+        assert_eq!((compared, unchecked, found.len()), (1, 2, 0));
     }
 }

@@ -37,7 +37,8 @@ pub(super) enum Event {
     Post { amount_minor: u64 },
     /// 0100 with amount zero.
     Verify,
-    /// 0220 with processing code 20: money back, and no room in the allowance for it.
+    /// 0220 with processing code 20: money back. It makes room in the allowance where it names its
+    /// purchase, and no more than was paid for that.
     Refund { amount_minor: u64 },
     /// 0120 that names a pending purchase: so much is held from now on.
     Complete { held_minor: u64 },
@@ -83,6 +84,8 @@ pub(super) struct TransactionView {
     pub(super) rrn: u64,
     pub(super) world: World,
     pub(super) response_code: Option<u16>,
+    /// Whether it is flagged as giving back more than was paid; none where that is not shown.
+    pub(super) over_refunded: Option<bool>,
 }
 
 /// Something that the feed and the switch see otherwise.
@@ -106,15 +109,30 @@ pub(super) struct Books {
 }
 
 struct PurchaseBook {
+    card: u32,
     rrn: u64,
     opened_us: u64,
     response_code: Option<u16>,
     /// Whether it takes from the allowance; a refund does not.
     takes: bool,
+    /// What makes it a refund for a purchase.
+    refund: Option<Refund>,
     worlds: Vec<World>,
     /// How many messages are folded into `worlds`; those after them wait in `open`.
     folded: u16,
     open: Vec<(Event, Outcome)>,
+}
+
+/// Money back for a purchase.
+#[derive(Clone, Copy)]
+struct Refund {
+    of: u64,
+    asked_minor: u64,
+}
+
+/// The page of a purchase's refund: purchases are fewer than that.
+const fn refund_page(purchase: u64) -> u64 {
+    purchase | 1 << 63
 }
 
 /// The switch may let a hold expire after 7 days; a little less, for the clocks between.
@@ -127,23 +145,34 @@ const CANCELED: World = World { state: State::Canceled, held_minor: 0, posted_mi
 impl Books {
     /// Opens the page of a purchase on a card.
     pub(super) fn open(&mut self, purchase: u64, card: u32, rrn: u64, opened_us: u64) {
-        let book = PurchaseBook {
-            rrn,
-            opened_us,
-            response_code: None,
-            takes: true,
-            worlds: vec![ABSENT],
-            folded: 0,
-            open: Vec::new(),
-        };
-        self.purchases.insert(purchase, book);
-        self.by_card.entry(card).or_default().push(purchase);
+        self.open_page(purchase, PurchaseBook::new(card, rrn, opened_us));
+    }
+
+    /// Opens the page of the refund for a purchase, where that has one.
+    pub(super) fn open_refund(&mut self, purchase: u64, rrn: u64, opened_us: u64) {
+        let Some(card) = self.purchases.get(&purchase).map(|book| book.card) else { return };
+        let book = PurchaseBook::new(card, rrn, opened_us);
+        let refund = Refund { of: purchase, asked_minor: 0 };
+        self.open_page(refund_page(purchase), PurchaseBook { refund: Some(refund), ..book });
+    }
+
+    fn open_page(&mut self, page: u64, book: PurchaseBook) {
+        self.by_card.entry(book.card).or_default().push(page);
+        self.purchases.insert(page, book);
+    }
+
+    /// Enters a message about the refund for a purchase. `None` for one without a page.
+    pub(super) fn sent_of_refund(&mut self, purchase: u64, event: Event) -> Option<EntryId> {
+        self.sent(refund_page(purchase), event)
     }
 
     /// Enters a message that is being sent. `None` for a purchase without a page.
     pub(super) fn sent(&mut self, purchase: u64, event: Event) -> Option<EntryId> {
         let book = self.purchases.get_mut(&purchase)?;
-        book.takes &= !matches!(event, Event::Refund { .. });
+        if let Event::Refund { amount_minor } = event {
+            book.takes = false;
+            book.refund = book.refund.map(|known| Refund { asked_minor: amount_minor, ..known });
+        }
         book.open.push((event, Outcome::Awaited));
         let index = book.folded + u16::try_from(book.open.len()).ok()? - 1;
         Some(EntryId { purchase, index })
@@ -170,16 +199,43 @@ impl Books {
         self.by_card.keys().copied()
     }
 
-    /// The least and the most that a card's purchases may have taken from its allowance.
-    pub(super) fn spent_bounds(&self, card: u32, now_us: u64) -> (u64, u64) {
+    /// The least and the most that a card's purchases may have taken from its allowance, less what
+    /// their refunds may have given back.
+    pub(super) fn spent_bounds(&self, card: u32, now_us: u64) -> (i64, i64) {
         let of_card = self.by_card.get(&card).into_iter().flatten();
         let books = of_card.filter_map(|purchase| self.purchases.get(purchase));
-        books.filter(|book| book.takes).fold((0, 0), |sum, book| {
-            let spent = book.worlds_at(now_us).into_iter().map(|w| w.held_minor + w.posted_minor);
-            let (least, most) =
-                spent.fold((u64::MAX, 0), |b, spent| (b.0.min(spent), b.1.max(spent)));
+        books.fold((0, 0), |sum, book| {
+            let (least, most) = bounds(&self.taken(book, now_us));
             (sum.0 + least, sum.1 + most)
         })
+    }
+
+    /// What a page may have taken from the allowance; below zero what it may have given back.
+    fn taken(&self, book: &PurchaseBook, now_us: u64) -> Vec<i64> {
+        let signed = |minor: u64| i64::try_from(minor).unwrap_or(i64::MAX);
+        let worlds = book.worlds_at(now_us);
+        if book.takes {
+            return worlds.iter().map(|w| signed(w.held_minor + w.posted_minor)).collect();
+        }
+        let Some(purchase) = book.refund.and_then(|refund| self.purchases.get(&refund.of)) else {
+            return vec![0];
+        };
+        let paid = purchase.worlds_at(now_us);
+        let given = |refund: &World| {
+            let refunded = refund.posted_minor;
+            paid.iter().map(move |paid| -signed(refunded.min(paid.posted_minor)))
+        };
+        worlds.iter().flat_map(given).collect()
+    }
+
+    /// Whether a refund has to be flagged for giving back more than was paid; none where that is
+    /// not known, or where it is no refund of a purchase.
+    fn is_over_refunded(&self, book: &PurchaseBook, now_us: u64) -> Option<bool> {
+        let refund = book.refund?;
+        let paid = self.purchases.get(&refund.of)?.worlds_at(now_us);
+        let mut over = paid.iter().map(|paid| refund.asked_minor > paid.posted_minor);
+        let first = over.next()?;
+        over.all(|other| other == first).then_some(first)
     }
 
     /// Compares what the switch shows of a card's transactions with the ledger.
@@ -200,6 +256,7 @@ impl Books {
             let Some(book) = self.purchases.get(purchase) else { continue };
             let found = shown.remove(&book.rrn).unwrap_or_default();
             mismatches.extend(book.compare(&found, now_us));
+            mismatches.extend(self.compare_flag(book, &found, now_us));
         }
         mismatches.extend(shown.into_iter().map(|(rrn, found)| Mismatch {
             rrn,
@@ -208,6 +265,29 @@ impl Books {
         }));
         mismatches
     }
+
+    /// Compares the flag of a refund that is there.
+    fn compare_flag(
+        &self,
+        book: &PurchaseBook,
+        found: &[&TransactionView],
+        now_us: u64,
+    ) -> Option<Mismatch> {
+        let [TransactionView { over_refunded: Some(found), .. }] = found else { return None };
+        let expected = self.is_over_refunded(book, now_us).filter(|expected| expected != found)?;
+        let text = |is_flagged| if is_flagged { "flagged over_refunded" } else { "not so flagged" };
+        Some(Mismatch {
+            rrn: book.rrn,
+            expected: text(expected).to_owned(),
+            found: text(*found).to_owned(),
+        })
+    }
+}
+
+/// The least and the most of some amounts.
+fn bounds(amounts: &[i64]) -> (i64, i64) {
+    let least = amounts.iter().min().copied().unwrap_or(0);
+    (least, amounts.iter().max().copied().unwrap_or(0))
 }
 
 /// A purchase that the switch shows otherwise.
@@ -219,6 +299,20 @@ pub(super) struct Mismatch {
 }
 
 impl PurchaseBook {
+    fn new(card: u32, rrn: u64, opened_us: u64) -> Self {
+        Self {
+            card,
+            rrn,
+            opened_us,
+            response_code: None,
+            takes: true,
+            refund: None,
+            worlds: vec![ABSENT],
+            folded: 0,
+            open: Vec::new(),
+        }
+    }
+
     /// Folds the messages at the front whose outcome can no longer change.
     fn fold(&mut self) {
         while let Some((event, outcome)) =
@@ -540,6 +634,63 @@ mod tests {
         assert_eq!(books.spent_bounds(5, 0), (0, 0));
     }
 
+    /// A purchase of 500 that has settled, and its refund; what is taken and what is flagged then.
+    #[test]
+    fn a_refund_gives_back_no_more_than_was_paid() {
+        let rows: &[(&str, &[(Event, Outcome)], (i64, i64), bool)] = &[
+            ("whole", &[(REFUND, DONE)], (0, 0), false),
+            (
+                "in part",
+                &[(Event::Refund { amount_minor: 120 }, Outcome::Accepted { amount_minor: 120 })],
+                (380, 380),
+                false,
+            ),
+            (
+                "over",
+                &[(Event::Refund { amount_minor: 600 }, Outcome::Accepted { amount_minor: 600 })],
+                (0, 0),
+                true,
+            ),
+            ("perhaps", &[(REFUND, Outcome::Unknown)], (0, 500), false),
+            ("refused", &[(REFUND, Outcome::Refused)], (500, 500), false),
+            ("taken back", &[(REFUND, DONE), (Event::ReverseAll, DONE)], (500, 500), false),
+            (
+                "perhaps taken back",
+                &[(REFUND, DONE), (Event::ReverseAll, Outcome::Unknown)],
+                (0, 500),
+                false,
+            ),
+        ];
+        for (name, messages, spent, is_over) in rows {
+            let mut books = Books::default();
+            books.open(0, 4, 100, 0);
+            for event in [HOLD, PRESENT] {
+                let entry = books.sent(0, event).unwrap();
+                books.answered(entry, DONE);
+            }
+            books.open_refund(0, 101, 0);
+            for (event, outcome) in *messages {
+                let entry = books.sent_of_refund(0, *event).unwrap();
+                books.answered(entry, *outcome);
+            }
+            assert_eq!(books.spent_bounds(4, 0), *spent, "{name}");
+            let refund = &books.purchases[&refund_page(0)];
+            assert_eq!(books.is_over_refunded(refund, 0), Some(*is_over), "{name}");
+            let view = |rrn, world, over_refunded| TransactionView {
+                rrn,
+                world,
+                response_code: Some(0),
+                over_refunded,
+            };
+            let refunded = *refund.worlds_at(0).last().unwrap();
+            for (flag, differences) in [(None, 0), (Some(*is_over), 0), (Some(!is_over), 1)] {
+                let views = [view(100, completed(500), Some(false)), view(101, refunded, flag)];
+                let found = books.compare(4, &views, 0, |_| true);
+                assert_eq!(found.len(), differences, "{name}: {found:?}");
+            }
+        }
+    }
+
     #[test]
     fn what_the_switch_shows_is_compared() {
         let mut books = Books::default();
@@ -547,7 +698,12 @@ mod tests {
         let entry = books.sent(0, HOLD).unwrap();
         books.answered(entry, DONE);
         books.set_response_code(0, 0);
-        let view = |rrn, world, code| TransactionView { rrn, world, response_code: Some(code) };
+        let view = |rrn, world, code| TransactionView {
+            rrn,
+            world,
+            response_code: Some(code),
+            over_refunded: None,
+        };
         let rows: &[(&str, Vec<TransactionView>, usize)] = &[
             ("right", vec![view(100, pending(500), 0)], 0),
             ("another run's", vec![view(100, pending(500), 0), view(9, pending(1), 0)], 0),

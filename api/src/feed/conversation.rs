@@ -28,6 +28,9 @@ use live::{Awaited, Live};
 /// A message whose outcome is unknown is repeated so many times.
 const TRIES_MAX: u8 = 4;
 
+/// Numbers of each purchase: its own, and that of its refund.
+const RRNS_A_PURCHASE: u64 = 2;
+
 /// Reference numbers have twelve digits; a run takes its own stretch of them.
 const RRN_LIMIT: u64 = 1_000_000_000_000;
 
@@ -193,7 +196,7 @@ impl<'a> Conversation<'a> {
     /// Tells whether a reference number belongs to this run.
     pub(super) fn owns_rrn(&self, rrn: u64) -> bool {
         let offset = (rrn + RRN_LIMIT - self.first_rrn) % RRN_LIMIT;
-        offset < self.purchases.max(1)
+        offset < RRNS_A_PURCHASE * self.purchases.max(1)
     }
 
     /// Keeps the queue filled up to the next arrival that is not part of a burst.

@@ -68,6 +68,10 @@ pub(super) enum LaterKind {
     Completion,
     /// 0220.
     Presentment,
+    /// 0220 with processing code 20 that names the purchase: money back for it.
+    Refund,
+    /// 0400 that names the refund.
+    RefundReversal,
     /// 0400.
     Reversal,
     /// 0400 with DE95.
@@ -81,7 +85,7 @@ pub(super) enum LaterKind {
 pub(super) struct LaterMessage {
     pub(super) kind: LaterKind,
     pub(super) identity: Identity,
-    /// Of the opening message.
+    /// Of the message that is named: the opening one, or the refund.
     pub(super) original: Identity,
     pub(super) reference: Reference,
     pub(super) authorization_id: Option<[u8; 6]>,
@@ -195,8 +199,8 @@ impl LaterKind {
         match self {
             Self::Increment => Mti::AUTHORIZATION_REQUEST,
             Self::Completion => Mti::AUTHORIZATION_ADVICE,
-            Self::Presentment => Mti::FINANCIAL_ADVICE,
-            Self::Reversal | Self::PartialReversal => Mti::REVERSAL_REQUEST,
+            Self::Presentment | Self::Refund => Mti::FINANCIAL_ADVICE,
+            Self::Reversal | Self::PartialReversal | Self::RefundReversal => Mti::REVERSAL_REQUEST,
             Self::TimeOutReversal => Mti::REVERSAL_ADVICE,
         }
     }
@@ -212,7 +216,10 @@ impl LaterMessage {
                 Event::Present { amount_minor: self.held_minor }
             }
             LaterKind::Presentment => Event::PresentPart { amount_minor: self.held_minor },
-            LaterKind::Reversal | LaterKind::TimeOutReversal => Event::ReverseAll,
+            LaterKind::Refund => Event::Refund { amount_minor: self.held_minor },
+            LaterKind::Reversal | LaterKind::TimeOutReversal | LaterKind::RefundReversal => {
+                Event::ReverseAll
+            }
             LaterKind::PartialReversal => Event::ReverseTo { held_minor: self.keep_held_minor },
         }
     }
@@ -229,7 +236,7 @@ impl LaterMessage {
         let amounts = Amounts { amount_minor: self.amount_minor, billing_minor: self.held_minor };
         let builder = with_identity(MessageBuilder::new(mti), self.identity)
             .set_text(2, pan)
-            .set(3, if plan.cash { b"010000" } else { b"000000" });
+            .set(3, self.processing_code(plan));
         let builder = with_amounts(builder, plan, amounts);
         let builder = with_merchant(builder, catalogue().merchant(plan.merchant), plan.merchant);
         let builder = match (self.reference, self.authorization_id) {
@@ -238,6 +245,11 @@ impl LaterMessage {
             }
             (Reference::Rrn, _) => builder.set_number(37, self.identity.rrn),
             _ => builder.set_optional(90, self.original_data(plan).as_ref().map(|d| d.as_slice())),
+        };
+        // A refund is a transaction of its own, with a reference number of its own.
+        let builder = match self.kind {
+            LaterKind::Refund => builder.set_number(37, self.identity.rrn),
+            _ => builder,
         };
         let replacement = (self.kind == LaterKind::PartialReversal)
             .then(|| replacement_amounts(self.keep_amount_minor))
@@ -252,20 +264,33 @@ impl LaterMessage {
         finish(builder, with_virtual_time(writer, virtual_us), dialect)
     }
 
+    fn processing_code(&self, plan: &Plan) -> &'static [u8] {
+        match (self.kind, plan.cash) {
+            (LaterKind::Refund, _) => b"200000",
+            (_, true) => b"010000",
+            (_, false) => b"000000",
+        }
+    }
+
     /// Whether no presentment is to follow.
-    fn is_final(&self) -> bool {
+    pub(super) fn is_final(&self) -> bool {
         self.number.is_none_or(|number| number.number == number.count)
     }
 
     /// What its answer is matched by: it carries a reference number only where it names by it.
     pub(super) fn key(&self) -> Key {
-        let rrn = (self.reference == Reference::Rrn).then_some(self.identity.rrn);
+        let has_rrn = self.reference == Reference::Rrn || self.kind == LaterKind::Refund;
+        let rrn = has_rrn.then_some(self.identity.rrn);
         Key { class: self.kind.mti().class(), stan: self.identity.stan.into(), rrn }
     }
 
     fn original_data(&self, plan: &Plan) -> Option<[u8; 42]> {
+        let mti = match self.kind {
+            LaterKind::RefundReversal => Mti::FINANCIAL_ADVICE,
+            _ => opening_mti(plan.opening),
+        };
         OriginalData {
-            mti: opening_mti(plan.opening),
+            mti,
             stan: self.original.stan,
             transmitted: transmission_time(self.original.sent_us),
             acquirer: acquirer(plan.merchant),

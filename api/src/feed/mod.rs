@@ -440,8 +440,8 @@ fn compare_books(
             now_us,
             owns_rrn: &owns_rrn,
         };
-        let (cards, differences) = transactions::compare(source, &compared)?;
-        return Ok((Comparison::Transactions { cards }, differences));
+        let (cards, unchecked, differences) = transactions::compare(source, &compared)?;
+        return Ok((Comparison::Transactions { cards, unchecked }, differences));
     }
     // A connection of its own: the first one may have been idle for long, or lost with the switch.
     let address = options.connect;
@@ -449,7 +449,7 @@ fn compare_books(
         .map_err(|source| FeedError::Connect { address, source })?;
     let inquiries = (epoch, epoch.start_us + now_us, LAST_RRN - AFTER_RRN_OFFSET);
     let after = read_balances(&mut connection, options, inquiries)?;
-    let (cards, differences) =
+    let (cards, unchecked, differences) =
         balances::compare(books, &options.portfolio, (&before, &after), now_us);
-    Ok((Comparison::Balances { cards }, differences))
+    Ok((Comparison::Balances { cards, unchecked }, differences))
 }

@@ -40,10 +40,12 @@ pub struct Counts {
     pub increments: u64,
     /// Completions of a pump's hold that the switch accepted.
     pub completions: u64,
-    /// Full and partial reversals that the switch accepted.
+    /// Full and partial reversals that the switch accepted, those of refunds among them.
     pub reversed: u64,
     /// Presentments that the switch accepted.
     pub presentments: u64,
+    /// Refunds of purchases that the switch accepted.
+    pub refunds: u64,
     /// Messages sent again, identical or marked as repeats.
     pub duplicates: u64,
     /// Messages without an answer.
@@ -202,11 +204,15 @@ pub enum Comparison {
     Transactions {
         /// Cards that were looked at.
         cards: usize,
+        /// Cards that were used and that the switch does not know.
+        unchecked: usize,
     },
     /// The allowance balances of so many cards, by balance inquiries.
     Balances {
         /// Cards that answered before and after.
         cards: usize,
+        /// Cards that were used and that did not.
+        unchecked: usize,
     },
     /// Not at all.
     None,
@@ -263,13 +269,36 @@ impl FeedReport {
             "completions": counts.completions,
             "reversed": counts.reversed,
             "presentments": counts.presentments,
+            "refunds": counts.refunds,
             "duplicates": counts.duplicates,
             "unanswered": counts.unanswered,
             "book_differences": self.differences.len(),
+            "cards_compared": self.cards_compared(),
+            "cards_unchecked": self.cards_unchecked(),
             "p50_us": self.latency.p50_us,
             "p99_us": self.latency.p99_us,
             "authorizations_per_s": self.authorizations_per_s(),
         })
+    }
+
+    /// How many cards' books were compared.
+    #[must_use]
+    pub const fn cards_compared(&self) -> usize {
+        match self.comparison {
+            Comparison::Transactions { cards, .. } | Comparison::Balances { cards, .. } => cards,
+            Comparison::None => 0,
+        }
+    }
+
+    /// How many cards were used whose books could not be compared.
+    #[must_use]
+    pub const fn cards_unchecked(&self) -> usize {
+        match self.comparison {
+            Comparison::Transactions { unchecked, .. } | Comparison::Balances { unchecked, .. } => {
+                unchecked
+            }
+            Comparison::None => 0,
+        }
     }
 
     /// The report for people.
@@ -296,6 +325,7 @@ impl FeedReport {
         row(text, "completions", counts.completions)?;
         row(text, "reversals", counts.reversed)?;
         row(text, "presentments", counts.presentments)?;
+        row(text, "refunds of purchases", counts.refunds)?;
         for (de39, count) in &counts.refused {
             row(text, &format!("  refused with {de39}"), *count)?;
         }
@@ -314,16 +344,33 @@ impl FeedReport {
     fn write_books(&self, text: &mut String) -> std::fmt::Result {
         let differences = self.differences.len();
         match self.comparison {
-            Comparison::Transactions { cards } => {
+            // A figure about no card would read as if something had been found right.
+            Comparison::Transactions { cards: 0, unchecked: 1.. }
+            | Comparison::Balances { cards: 0, unchecked: 1.. } => {
+                writeln!(text, "books: NOT CHECKED")?;
+            }
+            Comparison::Transactions { cards, .. } => {
                 writeln!(
                     text,
                     "books: every transaction of {cards} cards, {differences} differences"
                 )?;
             }
-            Comparison::Balances { cards } => {
+            Comparison::Balances { cards, .. } => {
                 writeln!(text, "books: allowances of {cards} cards, {differences} differences")?;
             }
             Comparison::None => writeln!(text, "books: not compared")?,
+        }
+        match self.comparison {
+            Comparison::Transactions { unchecked: cards @ 1.., .. } => {
+                writeln!(text, "  {cards} cards could not be checked: the switch knows none such")?;
+            }
+            Comparison::Balances { unchecked: cards @ 1.., .. } => {
+                writeln!(
+                    text,
+                    "  {cards} cards could not be checked: the switch tells no balance of theirs"
+                )?;
+            }
+            _ => {}
         }
         for difference in self.differences.iter().take(DIFFERENCES_SHOWN_MAX) {
             let rrn = difference.rrn.as_deref().unwrap_or("-");
@@ -388,7 +435,7 @@ mod tests {
             elapsed: Duration::from_millis(10_002),
             latency: tally.latency(),
             counts: tally.counts,
-            comparison: Comparison::Balances { cards: 3 },
+            comparison: Comparison::Balances { cards: 3, unchecked: 2 },
             differences: vec![Difference {
                 card_id: "c1".to_owned(),
                 rrn: None,
@@ -403,7 +450,7 @@ mod tests {
     fn the_json_line_has_the_keys_that_scripts_read() {
         let json = serde_json::to_string(&report().to_json()).unwrap();
         assert!(json.starts_with(
-            r#"{"seed":5,"duration_s":10,"authorizations":4,"approved":2,"approved_in_part":0,"declined":{"1000":1,"1502":1},"unknown":0,"increments":0,"completions":0,"reversed":0,"presentments":0,"duplicates":0,"unanswered":0,"book_differences":1,"p50_us":200,"#
+            r#"{"seed":5,"duration_s":10,"authorizations":4,"approved":2,"approved_in_part":0,"declined":{"1000":1,"1502":1},"unknown":0,"increments":0,"completions":0,"reversed":0,"presentments":0,"refunds":0,"duplicates":0,"unanswered":0,"book_differences":1,"cards_compared":3,"cards_unchecked":2,"p50_us":200,"#
         ), "{json}");
         assert!(!json.contains('\n'));
     }
@@ -415,6 +462,45 @@ mod tests {
             ["declined 1502 over limit", "allowances of 3 cards, 1 differences", "card c1 rrn -"]
         {
             assert!(text.contains(part), "{part} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_checked_is_told_and_not_called_right() {
+        let told =
+            |comparison| FeedReport { comparison, differences: vec![], ..report() }.to_text();
+        let rows = [
+            (Comparison::Balances { cards: 3, unchecked: 0 }, "3 cards, 0 differences", None),
+            (
+                Comparison::Balances { cards: 3, unchecked: 2 },
+                "3 cards, 0 differences",
+                Some("  2 cards could not"),
+            ),
+            (
+                Comparison::Balances { cards: 0, unchecked: 5 },
+                "NOT CHECKED",
+                Some("  5 cards could not"),
+            ),
+            (
+                Comparison::Transactions { cards: 0, unchecked: 5 },
+                "NOT CHECKED",
+                Some("  5 cards could not"),
+            ),
+            (
+                Comparison::Transactions { cards: 1, unchecked: 5 },
+                "1 cards, 0 differences",
+                Some("  5 cards could not"),
+            ),
+        ];
+        for (comparison, first, second) in rows {
+            let text = told(comparison);
+            assert!(text.contains(first), "{comparison:?}\n{text}");
+            let has_second = text.lines().any(|line| line.contains("could not be checked"));
+            assert_eq!(has_second, second.is_some(), "{comparison:?}\n{text}");
+            assert!(second.is_none_or(|second| text.contains(second)), "{comparison:?}\n{text}");
+            if first == "NOT CHECKED" {
+                assert!(!text.contains("0 differences"), "{text}");
+            }
         }
     }
 

@@ -158,6 +158,15 @@ impl Scenario {
         tell: &mut dyn FnMut(&StepOutcome),
     ) -> Result<(), FeedError> {
         let mut stage = Stage::set_up(&self.script, options)?;
+        let carried_out = self.carry_out(&mut stage, tell);
+        carried_out.and(stage.clear_away())
+    }
+
+    fn carry_out(
+        &self,
+        stage: &mut Stage<'_>,
+        tell: &mut dyn FnMut(&StepOutcome),
+    ) -> Result<(), FeedError> {
         for place in 0..self.script.steps.len() {
             let outcome = stage.carry_out(place)?;
             tell(&outcome);

@@ -31,6 +31,7 @@ pub(super) struct Pace {
     reverse_us: (u64, u64),
     time_out_us: (u64, u64),
     repeat_us: (u64, u64),
+    refund_us: (u64, u64),
     burst_gap_us: u64,
     daily_shape: bool,
 }
@@ -54,6 +55,7 @@ pub(super) const REAL_PACE: Pace = Pace {
     reverse_us: (SECOND_US / 2, 2 * SECOND_US),
     time_out_us: (SECOND_US, 3 * SECOND_US),
     repeat_us: (20_000, SECOND_US),
+    refund_us: (SECOND_US / 2, 2 * SECOND_US),
     burst_gap_us: 50_000,
     daily_shape: false,
 };
@@ -65,6 +67,7 @@ pub(super) const VIRTUAL_PACE: Pace = Pace {
     reverse_us: (MINUTE_US, 8 * HOUR_US),
     time_out_us: (15 * SECOND_US, 60 * SECOND_US),
     repeat_us: (SECOND_US, 30 * SECOND_US),
+    refund_us: (DAY_US, 10 * DAY_US),
     burst_gap_us: 2 * SECOND_US,
     daily_shape: true,
 };
@@ -165,6 +168,17 @@ impl Clearing {
     pub(super) const EXACT: Self = Self { percent: 100, parcels: 1, rate_per_mille: 1000 };
 }
 
+/// Money back for a purchase that has settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Return {
+    /// After so long.
+    pub(super) after_us: u64,
+    /// How much of what was posted; above 100 where the merchant gives more than it got.
+    pub(super) percent: u64,
+    /// The merchant was wrong: it is taken back after so long.
+    pub(super) reversed_after_us: Option<u64>,
+}
+
 /// How a later message names the purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reference {
@@ -199,6 +213,7 @@ pub(super) struct Plan {
     /// The first later message is repeated (0221, 0421) after so long.
     pub(super) repeat_after_us: Option<u64>,
     pub(super) clearing: Clearing,
+    pub(super) refund: Option<Return>,
 }
 
 /// Makes plans in the order of their arrival, without end.
@@ -324,6 +339,7 @@ impl Traffic {
             duplicate_after_us: draws.per_mille(12).then(|| self.draw_repeat_us(draws)),
             repeat_after_us: draws.per_mille(15).then(|| self.draw_repeat_us(draws)),
             clearing: draw_clearing(draws, catalogue().merchant(merchant).is_foreign()),
+            refund: self.draw_refund(draws),
         }
     }
 
@@ -358,6 +374,24 @@ impl Traffic {
             },
             _ => Fate::Settles { after_us: settles_after_us, late: false },
         }
+    }
+
+    /// Draws whether it comes back once it has settled: mostly all of it.
+    fn draw_refund(&self, draws: &mut Draws) -> Option<Return> {
+        let pace = &self.pace;
+        let (part, more) = (draws.between(10, 90), draws.between(105, 130));
+        let refund = Return {
+            after_us: draws.between(pace.refund_us.0, pace.refund_us.1),
+            percent: match draws.below(1000) {
+                0..350 => part,
+                350..450 => more,
+                _ => 100,
+            },
+            reversed_after_us: draws
+                .per_mille(150)
+                .then(|| draws.between(pace.reverse_us.0, pace.reverse_us.1)),
+        };
+        draws.per_mille(60).then_some(refund)
     }
 
     fn draw_repeat_us(&self, draws: &mut Draws) -> u64 {
@@ -499,6 +533,13 @@ mod tests {
         assert!(has(|plan| plan.clearing.percent < 100) > 100);
         assert!(has(|plan| plan.clearing.parcels > 1) > 100);
         assert!(has(|plan| plan.clearing.rate_per_mille != 1000) > 500);
+        let refunds = |claim: fn(&Return) -> bool| {
+            plans.iter().filter_map(|plan| plan.refund).filter(claim).count()
+        };
+        assert!(refunds(|refund| refund.percent == 100) > 200);
+        assert!(refunds(|refund| refund.percent < 100) > 100);
+        assert!(refunds(|refund| refund.percent > 100) > 50);
+        assert!(refunds(|refund| refund.reversed_after_us.is_some()) > 50);
         for wrong in [
             |plan: &Plan| plan.credentials.expiry == Given::Wrong,
             |plan: &Plan| plan.credentials.pin == Given::Wrong,

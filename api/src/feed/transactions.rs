@@ -31,12 +31,13 @@ pub(super) struct Compared<'a> {
     pub(super) owns_rrn: &'a dyn Fn(u64) -> bool,
 }
 
-/// Compares every transaction. Returns how many cards were looked at.
+/// Compares every transaction. Returns how many cards were looked at, and how many the switch does
+/// not know.
 /// Errors: no connection, an answer that is not what the door promises.
 pub(super) fn compare(
     source: &HttpSource,
     compared: &Compared<'_>,
-) -> Result<(usize, Vec<Difference>), FeedError> {
+) -> Result<(usize, usize, Vec<Difference>), FeedError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
@@ -47,12 +48,15 @@ pub(super) fn compare(
 async fn compare_all(
     source: &HttpSource,
     compared: &Compared<'_>,
-) -> Result<(usize, Vec<Difference>), FeedError> {
+) -> Result<(usize, usize, Vec<Difference>), FeedError> {
     let mut reader = Reader::open(source).await?;
-    let (mut cards, mut differences) = (0, Vec::new());
+    let (mut cards, mut unknown, mut differences) = (0, 0, Vec::new());
     for slot in compared.books.cards() {
         let Some(card) = compared.portfolio.card(slot) else { continue };
-        let views = reader.transactions(&card.card_id).await?;
+        let Some(views) = reader.transactions(&card.card_id).await? else {
+            unknown += 1;
+            continue;
+        };
         cards += 1;
         let found = compared.books.compare(slot, &views, compared.now_us, compared.owns_rrn);
         differences.extend(found.into_iter().map(|mismatch| Difference {
@@ -62,7 +66,7 @@ async fn compare_all(
             found: mismatch.found,
         }));
     }
-    Ok((cards, differences))
+    Ok((cards, unknown, differences))
 }
 
 /// A page as the door renders it.
@@ -82,6 +86,9 @@ struct Row {
     posted: serde_json::Number,
     #[serde(default)]
     response_code: Option<u16>,
+    /// None where the door tells of none.
+    #[serde(default)]
+    flags: Option<Vec<String>>,
 }
 
 struct Reader<'a> {
@@ -105,24 +112,28 @@ impl<'a> Reader<'a> {
         Ok(Self { source, authority, sender })
     }
 
-    /// All transactions of a card that carry a reference number of twelve digits.
-    async fn transactions(&mut self, card_id: &str) -> Result<Vec<TransactionView>, FeedError> {
+    /// All transactions of a card that carry a reference number of twelve digits; none where the
+    /// switch does not know the card.
+    async fn transactions(
+        &mut self,
+        card_id: &str,
+    ) -> Result<Option<Vec<TransactionView>>, FeedError> {
         let mut views = Vec::new();
         let mut offset = 0;
         loop {
-            let page = self.page(card_id, offset).await?;
+            let Some(page) = self.page(card_id, offset).await? else { return Ok(None) };
             let len = page.results.len();
             for row in page.results {
                 views.extend(view_of(&row)?);
             }
             offset += len;
             if len == 0 || offset >= page.count {
-                return Ok(views);
+                return Ok(Some(views));
             }
         }
     }
 
-    async fn page(&mut self, card_id: &str, offset: usize) -> Result<Page, FeedError> {
+    async fn page(&mut self, card_id: &str, offset: usize) -> Result<Option<Page>, FeedError> {
         let base = self.source.url.trim_end_matches('/');
         let path = format!(
             "{}/network/v1/cards/{card_id}/transactions?limit={PAGE_LEN}&offset={offset}",
@@ -141,8 +152,9 @@ impl<'a> Reader<'a> {
         let body = response.into_body().collect().await.map_err(http_error)?.to_bytes();
         match status {
             StatusCode::OK => serde_json::from_slice(&body)
+                .map(Some)
                 .map_err(|error| FeedError::Http { message: error.to_string() }),
-            StatusCode::NOT_FOUND => Ok(Page { count: 0, results: Vec::new() }),
+            StatusCode::NOT_FOUND => Ok(None),
             other => Err(FeedError::Http { message: format!("status {other}") }),
         }
     }
@@ -169,7 +181,9 @@ fn view_of(row: &Row) -> Result<Option<TransactionView>, FeedError> {
         State::Declined => None,
         _ => Some(0),
     });
-    Ok(Some(TransactionView { rrn, world, response_code }))
+    let over_refunded =
+        row.flags.as_ref().map(|flags| flags.iter().any(|flag| flag == "over_refunded"));
+    Ok(Some(TransactionView { rrn, world, response_code, over_refunded }))
 }
 
 /// A decimal amount in minor units; the sign says only which way it counts.
@@ -204,7 +218,9 @@ mod tests {
         let views: Vec<_> = page.results.iter().filter_map(|row| view_of(row).unwrap()).collect();
         let pending = World { state: State::Pending, held_minor: 1234, posted_minor: 0 };
         assert_eq!(views.len(), 2);
-        assert_eq!(views[0], TransactionView { rrn: 42, world: pending, response_code: Some(0) });
+        let response_code = Some(0);
+        let view = TransactionView { rrn: 42, world: pending, response_code, over_refunded: None };
+        assert_eq!(views[0], view);
         assert_eq!(views[1].response_code, Some(1502));
     }
 

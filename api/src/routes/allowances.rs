@@ -22,7 +22,7 @@ use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
 use crate::wire::amount::{Amount, parse_json_amount};
-use crate::wire::fault::Flaw;
+use crate::wire::fault::{Flaw, window_faults};
 use crate::wire::fields::{self, Fields};
 use crate::wire::time::render_time;
 
@@ -208,7 +208,7 @@ pub fn parse_new_allowance(fields: &mut Fields<'_>, currency: CurrencyCode) -> A
         fields.fault("amount", Flaw::required());
     }
     let plain = AllowanceTerms::budget(given.amount.unwrap_or_default());
-    AllowanceTerms {
+    let terms = AllowanceTerms {
         amount: plain.amount,
         daily_limit: given.daily_limit.unwrap_or(plain.daily_limit),
         transaction_limit: given.transaction_limit.unwrap_or(plain.transaction_limit),
@@ -217,7 +217,11 @@ pub fn parse_new_allowance(fields: &mut Fields<'_>, currency: CurrencyCode) -> A
         scope: given.scope.unwrap_or(plain.scope),
         interval: given.interval.unwrap_or(plain.interval),
         single_use: given.single_use.unwrap_or(plain.single_use),
+    };
+    if terms.starts_at > terms.ends_at {
+        window_faults().into_iter().for_each(|fault| fields.fault(&fault.param, fault.flaw));
     }
+    terms
 }
 
 fn or_unlimited(limit: Option<Minor>) -> Minor {
@@ -417,6 +421,23 @@ mod tests {
             let faults = fields.finish().unwrap_err();
             let codes: Vec<_> = faults.iter().map(|fault| fault.flaw.code).collect();
             assert_eq!(codes, [code], "{json}");
+        }
+    }
+
+    #[test]
+    fn a_window_that_ends_before_it_starts_is_told_of_both_ends() {
+        let noon = "2026-03-01T12:00:00Z";
+        for (end, names) in [
+            ("2026-03-01T11:59:59.999999Z", &["start_time", "end_time"][..]),
+            (noon, &[]),
+            ("2026-03-01T13:30:00+01:30", &[]),
+        ] {
+            let json = format!(r#"{{"amount": 5, "start_time": "{noon}", "end_time": "{end}"}}"#);
+            let mut fields = Fields::parse(json.as_bytes()).unwrap();
+            parse_new_allowance(&mut fields, USD);
+            let faults = fields.finish().err().unwrap_or_default();
+            let found: Vec<_> = faults.iter().map(|fault| fault.param.as_str()).collect();
+            assert_eq!(found, names, "{end}");
         }
     }
 }

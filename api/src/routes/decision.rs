@@ -4,10 +4,10 @@
 use axum::Json;
 use axum::extract::State;
 use cardswitch_engine::decision::{
-    Change, Compared, CredentialsPresent, DecidedBy, DecisionFacts, Explanation, Quantity, Remedy,
-    RuleFinding, explain,
+    Change, Compared, CredentialsPresent, DecidedBy, DecisionFacts, Explanation, IncrementDecision,
+    Quantity, Remedy, RuleFinding, explain, explain_increment,
 };
-use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{Timestamp, TransactionId};
 use cardswitch_engine::domain::money::CurrencyCode;
@@ -30,6 +30,9 @@ use crate::wire::reference::{render_card_state, render_suspension};
 use crate::wire::time::{render_date, render_time};
 use crate::wire::urls::Urls;
 
+/// So many increments of a transaction are explained: the first.
+pub const INCREMENTS_MAX: usize = 100;
+
 /// An explained decision as responses show it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct DecisionBody {
@@ -51,6 +54,28 @@ pub struct DecisionBody {
     approvable_amount: Option<Amount>,
     /// What was known then; null for decisions of which that was not kept.
     facts: Option<FactsBody>,
+    /// What was asked on top of it while it was pending, each decided by itself; the first hundred.
+    increments: Vec<IncrementBody>,
+}
+
+/// An increment of the transaction, with the decision on it.
+#[derive(Debug, Serialize, ToSchema)]
+struct IncrementBody {
+    decided_at: String,
+    /// 0 where it was approved.
+    response_code: u16,
+    approved: bool,
+    /// How much more was asked for; positive.
+    amount: Amount,
+    /// What the transaction held before.
+    added_to: Amount,
+    rules: Vec<RuleBody>,
+    /// What together would have approved it whole.
+    least_change: Vec<RemedyBody>,
+    /// Where amounts alone failed: the largest that would have been approved.
+    approvable_amount: Option<Amount>,
+    /// What was known then.
+    facts: FactsBody,
 }
 
 /// What came of one rule.
@@ -169,9 +194,14 @@ struct UsageBody {
 }
 
 impl DecisionBody {
-    /// The decision on a transaction of the company.
+    /// The decision on a transaction of the company, and on each of its increments.
     #[must_use]
-    pub fn new(row: &TransactionRow, company: &Company, urls: &Urls) -> Self {
+    pub fn new(
+        row: &TransactionRow,
+        increments: &[IncrementDecision],
+        company: &Company,
+        urls: &Urls,
+    ) -> Self {
         let record = &row.record;
         let explanation = explain(record, &row.progress, company.zone);
         let words = Words { currency: company.currency, zone: company.zone };
@@ -185,19 +215,38 @@ impl DecisionBody {
             amount: amount(record.requested),
             currency: render_currency(company.currency),
             rules: explanation.rules.iter().map(|found| RuleBody::new(found, &words)).collect(),
-            least_change: remedies(&explanation, record.facts.as_ref(), &words),
+            least_change: remedies(&explanation, scope_of(record.facts.as_ref()), &words),
             approvable_amount: explanation.amount_at_most.map(amount),
             facts: record.facts.map(|facts| FactsBody::new(&facts, company.currency)),
+            increments: increments.iter().map(|done| IncrementBody::new(done, &words)).collect(),
         }
     }
 }
 
-fn remedies(
-    explanation: &Explanation,
-    facts: Option<&DecisionFacts>,
-    words: &Words,
-) -> Vec<RemedyBody> {
-    let scope = facts.map(|facts| facts.terms.scope).unwrap_or_default();
+impl IncrementBody {
+    fn new(decision: &IncrementDecision, words: &Words) -> Self {
+        let explanation = explain_increment(decision, words.zone);
+        let amount = |minor| Amount::new(minor, words.currency);
+        let failed = decision.failed_rules;
+        Self {
+            decided_at: render_time(decision.decided_at),
+            response_code: failed.response_code().number(),
+            approved: failed.is_empty(),
+            amount: amount(decision.amount),
+            added_to: amount(decision.added_to),
+            rules: explanation.rules.iter().map(|found| RuleBody::new(found, words)).collect(),
+            least_change: remedies(&explanation, decision.facts.terms.scope, words),
+            approvable_amount: explanation.amount_at_most.map(amount),
+            facts: FactsBody::new(&decision.facts, words.currency),
+        }
+    }
+}
+
+fn scope_of(facts: Option<&DecisionFacts>) -> Scope {
+    facts.map(|facts| facts.terms.scope).unwrap_or_default()
+}
+
+fn remedies(explanation: &Explanation, scope: Scope, words: &Words) -> Vec<RemedyBody> {
     let body = |remedy: &Remedy| RemedyBody {
         rule: remedy.rule.name(),
         text: words.remedy(remedy, &scope),
@@ -341,8 +390,9 @@ pub async fn get_decision(
     let seq = state.switch.engine().ids().open_transaction_id(id);
     let seq = seq.ok_or_else(ApiError::not_found)?;
     let body = read_view(&state, &caller, |view| {
-        let row = find_transaction(view, seq, id)?;
-        Ok(row.map(|row| DecisionBody::new(&row, view.company, view.urls)))
+        let Some(row) = find_transaction(view, seq, id)? else { return Ok(None) };
+        let increments = view.snapshot.increments(seq, INCREMENTS_MAX)?;
+        Ok(Some(DecisionBody::new(&row, &increments, view.company, view.urls)))
     });
     body.await?.map(Json).ok_or_else(ApiError::not_found)
 }

@@ -57,3 +57,12 @@ impl Fault {
         format!("`{}` {}", self.param, self.flaw.message)
     }
 }
+
+/// What is wrong with a window that ends before it starts: it is told of both its ends.
+#[must_use]
+pub fn window_faults() -> [Fault; 2] {
+    [
+        Fault::new("start_time", Flaw::new("after_end_time", "must not be after `end_time`")),
+        Fault::new("end_time", Flaw::new("before_start_time", "must not be before `start_time`")),
+    ]
+}

@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::decision::IncrementDecision;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::app::App;
@@ -102,6 +103,8 @@ pub enum Effect {
     MemberExternalId(MemberSlot, Option<String>),
     /// Somebody changed something.
     Audit(Box<AuditEvent>),
+    /// An increment was decided so.
+    Increment(Box<IncrementDecision>),
 }
 
 /// A card as it is made.

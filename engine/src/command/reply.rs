@@ -260,4 +260,6 @@ pub enum Rejection {
     TokenNotFound,
     /// Another member of the company has this external id.
     ExternalIdTaken,
+    /// The allowance would end before it starts.
+    StartsAfterEnd,
 }

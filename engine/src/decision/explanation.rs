@@ -6,7 +6,7 @@
 
 use chrono_tz::Tz;
 
-use super::kept::{AttemptWindow, CredentialsPresent, DecisionFacts};
+use super::kept::{AttemptWindow, CredentialsPresent, DecisionFacts, IncrementDecision};
 use super::{Facts, PIN_FAILURES_MAX, Question, Rule, RuleSet, VelocityFinding, decide};
 use crate::domain::account::AccountBalances;
 use crate::domain::allowance::Scope;
@@ -133,7 +133,8 @@ pub enum Change {
     Otherwise,
 }
 
-/// Explains how a transaction was decided, before anything was added to it. `zone` is its company's.
+/// Explains how a transaction was decided, before anything was added to it: `explain_increment` does
+/// the rest. `zone` is its company's.
 #[must_use]
 pub fn explain(
     record: &TransactionRecord,
@@ -165,6 +166,28 @@ pub fn explain(
         explanation.amount_at_most = case.amount_at_most();
     }
     explanation
+}
+
+/// Explains how an increment was decided. `zone` is its company's.
+#[must_use]
+pub fn explain_increment(decision: &IncrementDecision, zone: Tz) -> Explanation {
+    let case = Case::of_increment(decision, zone);
+    let failed = decision.failed_rules;
+    let taken = if failed.is_empty() { decision.amount } else { Minor::ZERO };
+    let finding = |rule| RuleFinding {
+        rule,
+        passed: !failed.contains(rule),
+        compared: Some(case.compared(rule, taken)),
+    };
+    let rules = Rule::ALL.into_iter().map(finding).collect();
+    let decided_by = DecidedBy::Rules;
+    let is_told = !failed.is_empty() && case.is_as_decided();
+    Explanation {
+        decided_by,
+        rules,
+        remedies: if is_told { case.remedies(RuleSet::from_bits(u32::MAX)) } else { Vec::new() },
+        amount_at_most: if is_told { case.amount_at_most() } else { None },
+    }
 }
 
 fn is_decline_by_rules(record: &TransactionRecord) -> bool {
@@ -216,6 +239,10 @@ fn taken_of(record: &TransactionRecord, is_partial: bool, case: &Case) -> Minor 
 struct Case {
     facts: DecisionFacts,
     amount: Minor,
+    /// What the purchase held before, of an increment.
+    added_to: Minor,
+    /// Whether the purchase itself had used the card up.
+    has_used_card_up: bool,
     mcc: Option<Mcc>,
     is_cash: bool,
     at: Timestamp,
@@ -230,11 +257,27 @@ impl Case {
         Self {
             facts,
             amount: record.requested,
+            added_to: Minor::ZERO,
+            has_used_card_up: false,
             mcc: record.merchant.as_ref().and_then(|merchant| merchant.mcc),
             is_cash: record.kind == TransactionKind::Cash,
             at: record.authorized_at,
             zone,
             failed: record.failed_rules,
+        }
+    }
+
+    fn of_increment(decision: &IncrementDecision, zone: Tz) -> Self {
+        Self {
+            facts: decision.facts,
+            amount: decision.amount,
+            added_to: decision.added_to,
+            has_used_card_up: decision.has_used_card_up,
+            mcc: decision.mcc,
+            is_cash: false,
+            at: decision.decided_at,
+            zone,
+            failed: decision.failed_rules,
         }
     }
 
@@ -271,14 +314,16 @@ impl Case {
         };
         let question = Question {
             amount: self.amount,
-            added_to: Minor::ZERO,
+            added_to: self.added_to,
             mcc: self.mcc,
             is_cash: self.is_cash,
             credentials: &self.credentials(),
             at: self.at,
             today,
         };
-        decide(&facts, &question)
+        let failed = decide(&facts, &question);
+        let is_own_doing = self.has_used_card_up && usage.suspension == SuspensionReason::SingleUse;
+        if is_own_doing { failed.without(Rule::CardSuspended) } else { failed }
     }
 
     fn has(&self, credential: CredentialsPresent) -> bool {
@@ -382,6 +427,7 @@ impl Case {
         match rule {
             Rule::DailyLimit => usage.day_room(terms),
             Rule::AllowanceBalance => usage.allowance_balance(terms),
+            Rule::TransactionLimit => self.limit(rule) - self.added_to,
             _ => self.limit(rule),
         }
     }
@@ -389,7 +435,8 @@ impl Case {
     /// The largest amount within what the ledger holds.
     fn bound(&self) -> Minor {
         let room = |used: Minor| Minor::BALANCE_MAX - used;
-        let most = room(self.facts.held).min(room(self.facts.usage.spent)).min(Minor::AMOUNT_MAX);
+        let whole = Minor::AMOUNT_MAX - self.added_to;
+        let most = room(self.facts.held).min(room(self.facts.usage.spent)).min(whole);
         self.amount.min(most).or_zero()
     }
 
@@ -484,6 +531,8 @@ impl Case {
         let only = |input| Compared { input, threshold: None, usage: None };
         let against = |input, threshold| Compared { input, threshold, usage: None };
         let amount = Quantity::Amount(self.amount);
+        // What is bounded is the purchase as it would be.
+        let whole = Quantity::Amount(self.amount + self.added_to);
         let now = Quantity::Instant(self.at);
         let limit = self.limit(rule);
         let limit = (limit != Minor::UNLIMITED).then_some(Quantity::Amount(limit));
@@ -499,7 +548,7 @@ impl Case {
             Rule::CompanyClosed | Rule::ReversedBefore | Rule::CashWithdrawal => {
                 only(Quantity::Is(self.failed.contains(rule)))
             }
-            Rule::OutOfBounds => against(amount, Some(Quantity::Amount(Minor::AMOUNT_MAX))),
+            Rule::OutOfBounds => against(whole, Some(Quantity::Amount(Minor::AMOUNT_MAX))),
             Rule::CardExpired => {
                 let today = date_at(self.zone, self.at);
                 against(Quantity::Date(today), Some(Quantity::Date(facts.expires_on)))
@@ -527,7 +576,8 @@ impl Case {
                 let is_open = scope.codes().is_empty();
                 against(Quantity::Category(self.mcc), (!is_open).then_some(Quantity::Scope(scope)))
             }
-            Rule::TransactionLimit | Rule::AvailableCredit => against(amount, limit),
+            Rule::TransactionLimit => against(whole, limit),
+            Rule::AvailableCredit => against(amount, limit),
             Rule::DailyLimit => used(facts.usage.day_spent),
             Rule::AllowanceBalance => used(facts.usage.spent),
         }

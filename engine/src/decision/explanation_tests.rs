@@ -8,6 +8,7 @@ use super::*;
 use crate::decision::VelocityFacts;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::Interval;
+use crate::domain::ids::TransactionSeq;
 
 /// 2026-03-07T20:00:00Z, noon in Los Angeles; that night clocks go forward there.
 const NOON: Timestamp = Timestamp(1_772_913_600_000_000);
@@ -40,6 +41,8 @@ fn case() -> Case {
     Case {
         facts,
         amount: Minor(1_510),
+        added_to: Minor::ZERO,
+        has_used_card_up: false,
         mcc: Some(Mcc(5812)),
         is_cash: false,
         at: NOON,
@@ -183,6 +186,49 @@ fn every_amount_rule_that_failed_is_named_and_the_least_room_is_the_amount() {
     assert_eq!(decided(suspended, RuleSet::EMPTY).amount_at_most(), None);
 }
 
+/// What is told of an increment is told of the whole where that is bounded, else of what was added.
+#[test]
+fn an_increment_is_explained_by_what_it_was_added_to() {
+    let mut facts = case().facts;
+    facts.terms.transaction_limit = Minor(2_000);
+    facts.terms.daily_limit = Minor(5_000);
+    facts.usage.day_spent = Minor(1_000);
+    facts.usage.suspend(SuspensionReason::SingleUse);
+    let decision = IncrementDecision {
+        transaction: TransactionSeq(7),
+        decided_at: NOON,
+        amount: Minor(1_510),
+        added_to: Minor(1_000),
+        mcc: Some(Mcc(5812)),
+        failed_rules: RuleSet::of(Rule::TransactionLimit),
+        has_used_card_up: true,
+        facts,
+    };
+    let declined = explain_increment(&decision, Los_Angeles);
+    let compared = |explanation: &Explanation, rule| {
+        let found = explanation.rules.iter().find(|found| found.rule == rule).unwrap();
+        (found.passed, found.compared.unwrap())
+    };
+    let amount = |minor| Quantity::Amount(Minor(minor));
+    let (passed, limit) = compared(&declined, Rule::TransactionLimit);
+    assert_eq!((passed, limit.input, limit.threshold), (false, amount(2_510), Some(amount(2_000))));
+    let change = Change::Raise { by: Minor(510), to: Minor(2_510) };
+    assert_eq!(declined.remedies, [Remedy { rule: Rule::TransactionLimit, change, after: None }]);
+    assert_eq!(declined.amount_at_most, Some(Minor(1_000)));
+
+    let mut wider = decision.clone();
+    wider.facts.terms.transaction_limit = Minor(2_510);
+    wider.failed_rules = RuleSet::EMPTY;
+    let approved = explain_increment(&wider, Los_Angeles);
+    assert!(approved.rules.iter().all(|found| found.passed) && approved.remedies.is_empty());
+    let (_, day) = compared(&approved, Rule::DailyLimit);
+    assert_eq!((day.input, day.usage), (amount(1_510), Some([amount(1_000), amount(2_510)])));
+
+    // Of a card that another purchase had used up, the rules of this build say otherwise.
+    let other = IncrementDecision { has_used_card_up: false, ..decision };
+    assert_eq!(explain_increment(&other, Los_Angeles).remedies, []);
+}
+
 /// A limit that is often near the amounts, and often none.
 fn limit() -> impl Strategy<Value = Minor> {
     prop_oneof![2 => (0_i64..2_500).prop_map(Minor), 1 => Just(Minor::UNLIMITED)]
@@ -274,6 +320,10 @@ prop_compose! {
             prop::sample::select(&[Some(5812), Some(5411), Some(6011), None][..]),
             prop::bool::weighted(0.05),
         ),
+        (added_to, has_used_card_up) in (
+            prop_oneof![2 => Just(0), 1 => 1_i64..2_000, 1 => Just(Minor::AMOUNT_MAX.0 - 700)],
+            any::<bool>(),
+        ),
         unkept in prop::option::weighted(0.3, any::<u32>()),
     ) -> Case {
         let today = date_at(zone, NOON);
@@ -302,6 +352,8 @@ prop_compose! {
         let case = Case {
             facts,
             amount: Minor(amount),
+            added_to: Minor(added_to),
+            has_used_card_up: added_to > 0 && has_used_card_up,
             mcc: mcc.map(Mcc),
             is_cash,
             at: NOON,

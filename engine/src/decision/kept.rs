@@ -1,13 +1,19 @@
 //! What a decision was made from, as it was then. Kept with the transaction, so that an explanation
 //! quotes facts and never guesses them from what the card is today.
 //!
+//! A purchase that more was asked on has a decision of its own for each increment.
+//!
 //! What the transaction itself says (amount, merchant, instant, rules that failed) is not repeated.
 //! No credential is kept, only whether one was shown. `packed` writes this in some thirty bytes.
 
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
+use serde::{Deserialize, Serialize};
+
+use super::RuleSet;
 use crate::domain::business_date::BusinessDate;
 use crate::domain::credential::{CredentialFailures, PresentedCredentials};
-use crate::domain::ids::Timestamp;
+use crate::domain::ids::{Timestamp, TransactionSeq};
+use crate::domain::merchant::Mcc;
 use crate::domain::money::Minor;
 
 /// The facts of one decision.
@@ -29,6 +35,29 @@ pub struct DecisionFacts {
     pub failures: Option<CredentialFailures>,
     /// Attempts before, where the company limits them and they count.
     pub velocity: Option<VelocityFacts>,
+}
+
+/// The decision on an increment: more that was asked on a pending purchase. Serialized packed, with
+/// a version of its own: see `packed/increment.rs`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Vec<u8>", try_from = "Vec<u8>")]
+pub struct IncrementDecision {
+    /// The purchase.
+    pub transaction: TransactionSeq,
+    /// When the increment was accepted.
+    pub decided_at: Timestamp,
+    /// How much more. Units: minor units of the account's currency.
+    pub amount: Minor,
+    /// What the purchase held before. Units: as `amount`.
+    pub added_to: Minor,
+    /// The merchant's category.
+    pub mcc: Option<Mcc>,
+    /// Every rule that failed; none of an increment that was approved.
+    pub failed_rules: RuleSet,
+    /// Whether the purchase itself had used the card up, which does not speak against more on it.
+    pub has_used_card_up: bool,
+    /// What the rules were evaluated on.
+    pub facts: DecisionFacts,
 }
 
 /// Which credentials a message carried, and which of those that may lack the card had.

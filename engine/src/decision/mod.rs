@@ -9,8 +9,11 @@ mod rules;
 
 pub use explanation::{
     Change, Compared, DecidedBy, Explanation, Quantity, Remedy, RuleFinding, explain,
+    explain_increment,
 };
-pub use kept::{AttemptWindow, CredentialsPresent, DecisionFacts, VelocityFacts};
+pub use kept::{
+    AttemptWindow, CredentialsPresent, DecisionFacts, IncrementDecision, VelocityFacts,
+};
 pub use rules::{Rule, RuleSet};
 
 use crate::domain::account::AccountBalances;

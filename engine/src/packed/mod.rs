@@ -13,6 +13,7 @@ mod card;
 mod cursor;
 mod facts;
 mod images;
+mod increment;
 mod progress;
 mod statement_line;
 mod transaction;
@@ -25,6 +26,7 @@ pub use images::{
     BALANCES_BYTES, POSTING_BYTES, USAGE_BYTES, pack_balances, pack_posting, pack_usage,
     parse_balances, parse_posting, parse_usage,
 };
+pub use increment::{append_increment, parse_increment};
 pub use progress::{append_progress, parse_progress};
 pub use statement_line::{append_line, parse_line};
 pub use transaction::TransactionView;

@@ -163,7 +163,8 @@ impl ShardState {
             Effect::Posting(_)
             | Effect::NetworkLog(_)
             | Effect::TransactionTags(..)
-            | Effect::Audit(_) => {}
+            | Effect::Audit(_)
+            | Effect::Increment(_) => {}
         }
     }
 

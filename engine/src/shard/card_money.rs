@@ -10,7 +10,7 @@ use crate::domain::account::AccountBalances;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::BusinessDate;
 use crate::domain::card::SuspensionReason;
-use crate::domain::ids::{AccountSlot, CardSlot, LineSeq, TransactionSeq};
+use crate::domain::ids::{AccountSlot, CardSlot, LineSeq, MemberSlot, TransactionSeq};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::transaction::{TransactionFlags, TransactionProgress};
@@ -168,17 +168,23 @@ impl<'a> CardMoney<'a> {
         });
     }
 
-    /// Writes the statement line of what was just settled or given back.
+    /// Who holds the card now.
+    pub(super) fn holder(&self) -> Option<MemberSlot> {
+        self.state.cards.head(self.slot).assigned_to()
+    }
+
+    /// Writes the statement line of what was just settled or given back, in the name of the
+    /// transaction's `member`: the card may have passed to another since.
     pub(super) fn write_line(
         &mut self,
         amount: Minor,
         merchant_name: &str,
+        member: Option<MemberSlot>,
         effects: &mut Vec<Effect>,
     ) {
         self.balances.line_count += 1;
         self.lines += 1;
         let seq = LineSeq(self.state.last_line.0 + self.lines);
-        let member = self.state.cards.head(self.slot).assigned_to();
         effects.push(Effect::StatementLine(Box::new(StatementLine {
             seq,
             id: self.moment.ids.line_id(self.moment.at, seq),
@@ -188,17 +194,17 @@ impl<'a> CardMoney<'a> {
             transaction: self.transaction,
             card: Some(self.slot),
             member,
-            description: self.describe(merchant_name),
+            description: self.describe(merchant_name, member),
             posted_on: self.today,
             posted_at: self.moment.at,
         })));
     }
 
     /// Names merchant, card and member. Source: spec "Statement line", description.
-    fn describe(&self, merchant_name: &str) -> String {
+    fn describe(&self, merchant_name: &str, member: Option<MemberSlot>) -> String {
         let cards = &self.state.cards;
         let mut parts = vec![merchant_name.trim().to_owned(), cards.description(self.slot)];
-        if let Some(member) = cards.head(self.slot).assigned_to() {
+        if let Some(member) = member {
             let member = &self.state.members[member.index()];
             parts.push(format!("{} {}", member.first_name, member.last_name));
         }

@@ -401,6 +401,11 @@ fn update_allowance(
         return Err(Rejection::ResetNeedsNoInterval);
     }
     check_terms(&terms)?;
+    // An allowance may have come by such a window before it was refused; then it keeps it.
+    let has_new_window = changes.starts_at.is_some() || changes.ends_at.is_some();
+    if has_new_window && terms.starts_at > terms.ends_at {
+        return Err(Rejection::StartsAfterEnd);
+    }
     let today = state.day_at(state.cards.head(slot).company, moment.at).date;
     let mut usage = record.usage.rolled(record.terms.interval, today);
     if changes.reset {

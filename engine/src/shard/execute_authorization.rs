@@ -167,7 +167,7 @@ fn take_purchase(
         }
         TransactionKind::SingleMessagePurchase => {
             money.clear(purchase.approved, progress, effects);
-            money.write_line(-purchase.approved, &merchant.name, effects);
+            money.write_line(-purchase.approved, &merchant.name, money.holder(), effects);
             progress.state = TransactionState::Completed;
             progress.is_final = true;
             progress.posted_at = Some(moment.at);

@@ -7,14 +7,16 @@
 use super::card_money::CardMoney;
 use super::execute::Moment;
 use super::execute_authorization::{declined_without_transaction, execute_authorize};
-use super::execute_card::{Attempt, count_attempt, count_credentials, judge};
+use super::execute_card::{
+    Attempt, count_attempt, count_credentials, judge, keep_facts, velocity_facts,
+};
 use super::execute_network::amount_for_account;
 use super::state::ShardState;
 use super::transactions::OpenTransaction;
 use crate::command::effect::{Effect, NetworkLogEntry, NetworkMessageKind};
 use crate::command::network::{CardRef, Increment};
 use crate::command::reply::{AuthorizationReply, NetworkReply};
-use crate::decision::{Rule, RuleSet};
+use crate::decision::{IncrementDecision, Rule, RuleSet};
 use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::card::{MaskedPan, SuspensionReason};
 use crate::domain::hold::hold_lifetime;
@@ -75,11 +77,21 @@ fn add_to_purchase(
     };
     let mut failed = judge(state, moment, &money, &attempt);
     // The purchase that used the card up may still take more.
-    if open.progress.flags.contains(TransactionFlags::CONSUMED_SINGLE_USE)
-        && money.usage.suspension == SuspensionReason::SingleUse
-    {
+    let has_used_card_up = open.progress.flags.contains(TransactionFlags::CONSUMED_SINGLE_USE);
+    if has_used_card_up && money.usage.suspension == SuspensionReason::SingleUse {
         failed = failed.without(Rule::CardSuspended);
     }
+    let velocity = velocity_facts(state, moment, card);
+    let decision = Box::new(IncrementDecision {
+        transaction: seq,
+        decided_at: moment.at,
+        amount,
+        added_to: attempt.added_to,
+        mcc,
+        failed_rules: failed,
+        has_used_card_up,
+        facts: keep_facts(state, moment, &money, &attempt, velocity),
+    });
     count_credentials(state, moment, &mut money, &command.credentials, failed, effects);
     let is_approved = failed.is_empty();
     if is_approved {
@@ -90,6 +102,7 @@ fn add_to_purchase(
     } else {
         log_declined(moment, command, SubReason::IncrementDeclined, effects);
     }
+    effects.push(Effect::Increment(decision));
     let reply = answer(moment, (seq, open), amount, failed, &money);
     money.close(effects);
     NetworkReply::Authorization(reply)

@@ -14,7 +14,7 @@ use crate::domain::ids::{CardSlot, Timestamp, TransactionId, TransactionSeq};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::transaction::{
-    TransactionFlags, TransactionKind, TransactionProgress, TransactionState,
+    TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
 };
 
 pub(super) fn execute_present(
@@ -73,7 +73,7 @@ fn present_original(
     settle(moment.at, command.number, amount, &mut money, &mut progress, effects);
     let named = command.facts.as_ref().map(|facts| facts.merchant.name.as_str());
     let merchant_name = named.filter(|name| !name.is_empty()).unwrap_or(&open.merchant_name);
-    money.write_line(-amount, merchant_name, effects);
+    money.write_line(-amount, merchant_name, open.member, effects);
     effects.push(Effect::TransactionProgress(seq, Box::new(progress)));
     let reply = posted(id, amount, &money);
     money.close(effects);
@@ -146,7 +146,7 @@ fn force_post(
     let mut progress = TransactionProgress::empty(TransactionState::Completed);
     settle(moment.at, number, amount, &mut money, &mut progress, effects);
     money.use_up_single_use(&mut progress);
-    money.write_line(-amount, &facts.merchant.name, effects);
+    money.write_line(-amount, &facts.merchant.name, record.member, effects);
     let reply = posted(record.id, amount, &money);
     effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
     money.close(effects);
@@ -179,8 +179,10 @@ pub(super) fn execute_refund(
     if let Some((purchase_seq, open)) = original {
         refund_purchase(purchase_seq, open, amount, &mut money, &mut progress, effects);
     }
+    // CHOICE: money that comes back for a purchase is that of who made it, whoever holds the card.
+    let member = original.map_or(money.holder(), |(_, open)| open.member);
     money.credit(amount, effects);
-    money.write_line(amount, &facts.merchant.name, effects);
+    money.write_line(amount, &facts.merchant.name, member, effects);
     progress.posted = -amount;
     progress.is_final = true;
     progress.posted_at = Some(moment.at);
@@ -190,7 +192,7 @@ pub(super) fn execute_refund(
         refund_of: original.map(|(purchase_seq, _)| purchase_seq),
         ..posted_purchase(facts, amount)
     };
-    let record = record_of(state, moment, &purchase, seq, slot);
+    let record = TransactionRecord { member, ..record_of(state, moment, &purchase, seq, slot) };
     let reply = posted(record.id, amount, &money);
     effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
     money.close(effects);

@@ -114,7 +114,7 @@ fn reverse(
     // Giving back nothing posts nothing: a line without its balances would lend its number twice.
     if given_back.is_positive() {
         money.compensate(given_back, progress, effects);
-        money.write_line(given_back, &open.merchant_name, effects);
+        money.write_line(given_back, &open.merchant_name, open.member, effects);
     }
     cancel_if_nothing_remains(progress);
     Ok(given_back)
@@ -151,7 +151,7 @@ fn reverse_refund(
     }
     money.debit(taken_back, effects);
     progress.posted += taken_back;
-    money.write_line(-taken_back, &open.merchant_name, effects);
+    money.write_line(-taken_back, &open.merchant_name, open.member, effects);
     cancel_if_nothing_remains(progress);
     Ok(taken_back)
 }

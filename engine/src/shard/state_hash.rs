@@ -109,9 +109,9 @@ impl ShardState {
             part(
                 "open transactions",
                 open.iter().map(|(seq, open)| {
-                    let OpenTransaction { card, account, kind, authorized_at, .. } = open;
+                    let OpenTransaction { card, member, account, kind, authorized_at, .. } = open;
                     let asked = (open.requested, open.foreign);
-                    (seq, card, account, kind, authorized_at, asked, &open.progress)
+                    (seq, (card, member), account, kind, authorized_at, asked, &open.progress)
                 }),
             ),
             part("remembered answers", sorted_answers(answers)),

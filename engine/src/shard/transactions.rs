@@ -17,7 +17,7 @@ use crate::command::effect::RememberedAnswer;
 use crate::command::reply::{AuthorizationReply, NetworkReply};
 use crate::decision::RuleSet;
 use crate::domain::ids::{
-    AccountSlot, CardSlot, RecordSeq, Timestamp, TransactionId, TransactionSeq,
+    AccountSlot, CardSlot, MemberSlot, RecordSeq, Timestamp, TransactionId, TransactionSeq,
 };
 use crate::domain::merchant::Mcc;
 use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
@@ -33,6 +33,8 @@ pub use crate::store::query::PurchaseKey;
 pub struct OpenTransaction {
     /// The card, for purchases.
     pub card: Option<CardSlot>,
+    /// Who held the card then; its statement lines name nobody else.
+    pub member: Option<MemberSlot>,
     /// The account.
     pub account: AccountSlot,
     /// What kind of movement it is.
@@ -62,6 +64,10 @@ pub struct OpenTransaction {
     pub(super) changed_seq: RecordSeq,
 }
 
+// A quarter of a million of these are in memory: who makes them larger says so here. Less where
+// something else in the build makes `smallvec` use unions.
+const _: () = assert!(size_of::<OpenTransaction>() <= 384);
+
 /// What a statement line says of the other side.
 fn name_on_lines(record: &TransactionRecord) -> CompactString {
     match (&record.merchant, &record.bank_account) {
@@ -88,6 +94,7 @@ impl OpenTransaction {
     ) -> Self {
         Self {
             card: record.card,
+            member: record.member,
             account: record.account,
             kind: record.kind,
             authorized_at: record.authorized_at,

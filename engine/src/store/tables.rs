@@ -15,6 +15,7 @@
 //! | card_attempts, credential_failures | card slot | row |
 //! | transaction_blocks | first transaction sequence | block of packed transactions |
 //! | transaction_changes | transaction sequence | CRC32C, packed progress; where it is newer than the block's |
+//! | increments | transaction sequence, record sequence | CRC32C, packed decision; in older tables made with the first one |
 //! | line_blocks | first line sequence | block of packed statement lines |
 //! | posting_blocks | first posting, counted from 1 | block of packed postings |
 //! | answers | record sequence | row; answers that no transaction's row says |
@@ -136,6 +137,8 @@ pub(super) const META_NETWORK_KEY: &str = "network_key";
 
 /// Place of a log entry: the record that wrote it and which of its effects it is.
 pub(super) type RecordPlace = (u64, u32);
+/// An increment: its purchase, and the record that decided it.
+pub(super) type IncrementKey = (u64, u64);
 /// An early reversal: when it ends and how the purchase may be named.
 pub(super) type EarlyReversalKey = (i64, Option<u64>, Option<u64>);
 /// A card under a mark: kind of mark, member or dimension, card.
@@ -166,6 +169,7 @@ rows! {
     CARD_ATTEMPTS: u32 => Vec<Timestamp> = "card_attempts";
     CREDENTIAL_FAILURES: u32 => CredentialFailures = "credential_failures";
     TRANSACTION_CHANGES: u64 => Packed = "transaction_changes";
+    INCREMENTS: IncrementKey => Packed = "increments";
     ANSWERS: u64 => StoredAnswer = "answers";
     NETWORK_LOG: RecordPlace => NetworkLogEntry = "network_log";
     DIMENSIONS: u32 => Dimension = "dimensions";

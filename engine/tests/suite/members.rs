@@ -5,16 +5,22 @@ use cardswitch_engine::command::admin::{
     AdminCommand, CardChanges, MemberChanges, NewMember, NewRequisition,
 };
 use cardswitch_engine::command::effect::Effect;
+use cardswitch_engine::command::network::{
+    AuthorizationKind, Authorize, NetworkCommand, OriginalRef, PartialApproval, Present,
+    PresentmentNumber, Refund, ReversalAmount, ReversalKind, Reverse,
+};
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
+use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{
-    CardId, CardSlot, CompanySlot, DimensionId, MemberId, RequisitionId, SharedLinkId,
+    CardId, CardSlot, CompanySlot, DimensionId, MemberId, MemberSlot, RequisitionId, SharedLinkId,
     SharedLinkSlot, Timestamp,
 };
 use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::domain::requisition::RequisitionStatus;
 use cardswitch_engine::domain::shared_link::{Recipient, SharedLink};
 use cardswitch_engine::limits;
@@ -23,7 +29,8 @@ use uuid::Uuid;
 
 use crate::desk::purchase;
 use crate::driver::Driver;
-use crate::workload::{START, admin, company_id, new_card, new_company};
+use crate::model::DAY;
+use crate::workload::{START, admin, company_id, facts, network, new_card, new_company, pan};
 
 /// A shard asked once a second. Two companies; in the first Ada (1) administers, Bob (2) is a member.
 pub(crate) struct Office {
@@ -43,8 +50,8 @@ pub(crate) fn new_member(number: u64, company: u64, email: &str) -> NewMember {
     NewMember {
         id: member_id(number),
         company: company_id(company),
-        first_name: "A".to_owned(),
-        last_name: "Member".to_owned(),
+        first_name: "Member".to_owned(),
+        last_name: number.to_string(),
         email: email.to_owned(),
         role: MemberRole::Member,
         code: None,
@@ -116,6 +123,19 @@ impl Office {
         let start = ends.len().checked_sub(2).map_or(0, |place| ends[place]);
         let mut last = records(&self.driver.payload[start..]);
         last.next().unwrap().unwrap().effects
+    }
+
+    /// The one statement line of the last record; the transaction has the same member.
+    fn last_line(&self) -> StatementLine {
+        let lines = self.last_effects().into_iter().filter_map(|effect| match effect {
+            Effect::StatementLine(line) => Some(*line),
+            _ => None,
+        });
+        let lines: Vec<_> = lines.collect();
+        let [line] = lines.as_slice() else { panic!("{lines:?}") };
+        let transaction = self.driver.state.transaction(line.transaction).unwrap();
+        assert_eq!(transaction.member, line.member);
+        line.clone()
     }
 
     fn state_of(&self, card: u64) -> CardState {
@@ -288,6 +308,79 @@ fn the_next_purchase_is_declined_as_with_a_closed_card() {
     let back = MemberChanges { is_active: Some(true), ..MemberChanges::default() };
     assert_eq!(office.update(BOB, back), Ok(()));
     assert_eq!(code(&mut office, 3), 1000, "coming back opens no card");
+}
+
+/// A line named whoever held the card when the merchant settled. It names who made the purchase,
+/// whatever happens to it and however late.
+#[test]
+fn lines_name_who_made_the_purchase_whoever_holds_the_card_since() {
+    let mut office = Office::open();
+    office.give_card(1, Some(BOB)).unwrap();
+    let bought = |number: u64| OriginalRef {
+        retrieval_key: facts(pan(1), 0, number).trace.retrieval_key,
+        ..OriginalRef::default()
+    };
+    for mark in [1, 2, 3] {
+        office.run(&purchase(100, mark));
+    }
+    let at_once = Authorize {
+        facts: facts(pan(1), 100, 4),
+        kind: AuthorizationKind::SingleMessage,
+        credentials: PresentedCredentials::default(),
+        partial: PartialApproval::default(),
+    };
+    office.run(&network(NetworkCommand::Authorize(at_once)));
+    let present = |named: u64, own: Option<u64>, number: u8| Present {
+        facts: own.map(|mark| facts(pan(1), 40, mark)),
+        amounts: Some(facts(pan(1), 40, 0).amounts),
+        original: bought(named),
+        number: PresentmentNumber { number, count: 2 },
+    };
+    let refund = |mark: u64, named: u64| {
+        let original = if named == 0 { OriginalRef::default() } else { bought(named) };
+        NetworkCommand::Refund(Refund { facts: facts(pan(1), 10, mark), original })
+    };
+    let reverse = |named: u64| {
+        let (amount, kind) = (ReversalAmount::Full, ReversalKind::Request);
+        let (card, original) = (Some(pan(1)), bought(named));
+        NetworkCommand::Reverse(Reverse { card, original, amount, kind })
+    };
+    let steps = [
+        ("the first of two", NetworkCommand::Present(present(1, None, 1)), BOB),
+        ("the last of two", NetworkCommand::Present(present(1, Some(1), 2)), BOB),
+        ("after the last", NetworkCommand::Present(present(1, None, 9)), BOB),
+        ("a refund of it", refund(11, 1), BOB),
+        ("the refund back", reverse(11), BOB),
+        ("what was settled at once, back", reverse(4), BOB),
+        ("never authorized", NetworkCommand::Present(present(77, Some(77), 1)), ADA),
+        ("a refund of nothing known", refund(12, 0), ADA),
+        ("that refund back", reverse(12), ADA),
+    ];
+    let to = |who: Option<u64>| CardChanges {
+        assigned_to: Some(who.map(member_id)),
+        ..CardChanges::default()
+    };
+    let card = CardId(Uuid::from_u64_pair(4, 1));
+    office.does(AdminCommand::UpdateCard(company_id(0), card, to(Some(ADA))));
+    for (what, command, who) in steps {
+        office.run(&network(command));
+        let line = office.last_line();
+        assert_eq!(line.member, Some(MemberSlot(who as u32 - 1)), "{what}");
+        assert_eq!(line.description, format!("A Restaurant - Card 1 - Member {who}"), "{what}");
+    }
+    // Nobody holds it, and the hold of the purchase has long ended.
+    office.does(AdminCommand::UpdateCard(company_id(0), card, to(None)));
+    office.at += 40 * DAY;
+    office.run(&network(NetworkCommand::Present(present(2, None, 1))));
+    let line = office.last_line();
+    assert_eq!(line.description, format!("A Restaurant - Card 1 - Member {BOB}"));
+    office.run(&network(NetworkCommand::Present(present(78, Some(78), 1))));
+    let line = office.last_line();
+    assert_eq!((line.member, line.description.as_str()), (None, "A Restaurant - Card 1"));
+    // Who left is still named.
+    office.does(AdminCommand::DeleteMember(company_id(0), member_id(BOB)));
+    office.run(&network(NetworkCommand::Present(present(3, None, 1))));
+    assert_eq!(office.last_line().member, Some(MemberSlot(BOB as u32 - 1)));
 }
 
 #[test]

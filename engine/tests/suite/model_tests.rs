@@ -7,13 +7,16 @@ use cardswitch_engine::command::Command;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
-use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, RecordSeq, Timestamp, TransactionSeq};
+use cardswitch_engine::decision::{IncrementDecision, explain_increment};
+use cardswitch_engine::domain::ids::{
+    AccountSlot, CardSlot, MemberSlot, RecordSeq, Timestamp, TransactionSeq,
+};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::Book;
 use cardswitch_engine::shard::ShardState;
 
 use crate::driver::{Driver, id_mint};
-use crate::model::{Model, date_in};
+use crate::model::{IncrementDone, Model, date_in};
 use crate::names::Names;
 use crate::rng::{Rng, number_from_environment};
 use crate::shrink::{Failure, failure_of, shrink};
@@ -149,6 +152,8 @@ impl Pair {
             assert_eq!(open.progress.posted, Minor(purchase.posted), "{context}");
             assert_eq!(open.progress.refunded, Minor(purchase.refunded), "{context}");
             assert_eq!(open.progress.flags, purchase.flags, "{context}");
+            let member = purchase.member.map(|member| MemberSlot(member as u32));
+            assert_eq!(open.member, member, "{context}");
         }
     }
 
@@ -181,6 +186,67 @@ fn kind_of(reply: &Reply) -> String {
         }
         Reply::Network(NetworkReply::Transfer(reply)) => format!("transfer {:?}", reply.outcome),
         other => format!("{other:?}"),
+    }
+}
+
+/// Compares every line of the journal with the model's: what it says, and that its member is that
+/// of its transaction.
+fn audit_lines(pair: &Pair) {
+    let mut members = BTreeMap::new();
+    let mut counts = vec![0; pair.model.companies.len()];
+    for record in records(&pair.driver.payload) {
+        let effects = record.unwrap().effects;
+        for effect in &effects {
+            if let Effect::Transaction(record, _) = effect {
+                members.insert(record.seq, record.member);
+            }
+        }
+        for effect in effects {
+            let Effect::StatementLine(line) = effect else { continue };
+            let company = line.account.index();
+            let expected = &pair.model.companies[company].lines[counts[company]];
+            counts[company] += 1;
+            let context = format!("seed {} company {company} {line:?}", pair.seed);
+            assert_eq!(line.amount, Minor(expected.amount), "{context}");
+            assert_eq!(line.member, members[&line.transaction], "{context}");
+            let Some(of_card) = &expected.of_card else { continue };
+            let member = of_card.member.map(|member| MemberSlot(member as u32));
+            let card = Some(CardSlot(of_card.card as u32));
+            let expected = (TransactionSeq(of_card.seq), card, member, &of_card.description);
+            let found = (line.transaction, line.card, line.member, &line.description);
+            assert_eq!(found, expected, "{context}");
+        }
+    }
+    let expected: Vec<_> = pair.model.companies.iter().map(|company| company.lines.len()).collect();
+    assert_eq!(counts, expected, "seed {}", pair.seed);
+}
+
+/// Compares every increment of the journal with the model's, and explains it: what was kept leads
+/// to the same decision again, and a decline names what would have approved it.
+fn audit_increments(pair: &Pair) {
+    let effects = records(&pair.driver.payload).flat_map(|record| record.unwrap().effects);
+    let decisions = effects.filter_map(|effect| match effect {
+        Effect::Increment(decision) => Some(decision),
+        _ => None,
+    });
+    let decisions: Vec<_> = decisions.collect();
+    let done = |decision: &Box<IncrementDecision>| IncrementDone {
+        seq: decision.transaction.0,
+        at: decision.decided_at.0,
+        amount: decision.amount.0,
+        added_to: decision.added_to.0,
+        failed: decision.failed_rules,
+    };
+    let done: Vec<_> = decisions.iter().map(done).collect();
+    assert_eq!(done, pair.model.increments, "seed {}", pair.seed);
+    for decision in decisions {
+        let card = pair.driver.state.transaction(decision.transaction).unwrap().card.unwrap();
+        let company = pair.model.cards[card.index()].company;
+        let explained = explain_increment(&decision, pair.model.companies[company].zone);
+        let is_approved = decision.failed_rules.is_empty();
+        let context = format!("seed {} {decision:?}", pair.seed);
+        assert_eq!(explained.remedies.is_empty(), is_approved, "{context}");
+        assert!(explained.rules.iter().all(|found| found.compared.is_some()), "{context}");
     }
 }
 
@@ -233,6 +299,8 @@ fn run_program(pair: &mut Pair, length: u64) {
     pair.driver.run_due(at);
     pair.audit(at);
     audit_books(&pair.driver.payload);
+    audit_lines(pair);
+    audit_increments(pair);
     audit_people(&pair.driver.payload, &pair.model, at);
 }
 
@@ -324,6 +392,7 @@ fn the_shard_answers_as_the_model_does() {
             "transfer Returned",
             "transfer Declined",
             "Rejected(LastAdministrator)",
+            "Rejected(StartsAfterEnd)",
             "Rejected(RequisitionDecided)",
             "Rejected(TicketSpent)",
             "Rejected(StepUsed)",

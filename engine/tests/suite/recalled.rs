@@ -5,16 +5,17 @@ use std::path::Path;
 
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
+use cardswitch_engine::command::admin::{AdminCommand, CardChanges};
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, NetworkCommand, NetworkRequest, OriginalRef, PartialApproval,
-    Present, PresentmentNumber, ReversalAmount, ReversalKind, Reverse,
+    Present, PresentmentNumber, Refund, ReversalAmount, ReversalKind, Reverse,
 };
 use cardswitch_engine::command::reply::{
     AuthorizationReply, NetworkReply, PostingOutcome, Reply, ReversalOutcome,
 };
 use cardswitch_engine::directory::DataDirectory;
 use cardswitch_engine::domain::credential::PresentedCredentials;
-use cardswitch_engine::domain::ids::{AccountSlot, TransactionSeq};
+use cardswitch_engine::domain::ids::{AccountSlot, CardId, LineSeq, TransactionSeq};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, OriginalKey, RetrievalKey, TraceKey,
@@ -23,10 +24,12 @@ use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionState}
 use cardswitch_engine::engine::{Engine, EngineOptions};
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::verify::verify;
+use uuid::Uuid;
 
 use crate::desk::{CARD, Desk, authorization, manual, options, purchase};
+use crate::members::{ADA, BOB, member_id, new_member};
 use crate::model::DAY;
-use crate::workload::{START, facts, network, pan};
+use crate::workload::{START, company_id, facts, network, pan};
 
 const TINY: CacheLimits =
     CacheLimits { recent_transactions: 8, loaded_transactions: 16, answers: 4, message_keys: 128 };
@@ -149,6 +152,64 @@ fn what_has_left_memory_is_reversed_presented_and_repeated_as_if_it_had_not() {
     let wrong: Vec<_> =
         verify(&path).unwrap().figures.into_iter().filter(|figure| !figure.is_right()).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// What is settled long after a card went to somebody else: its transaction comes back from the
+/// tables, after a restart, with who made the purchase.
+#[test]
+fn what_has_left_memory_comes_back_with_who_made_it() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("data");
+    let desk = create(&path, Clock::System);
+    desk.set_up_budget(1_000_000);
+    let card = CardId(Uuid::from_u64_pair(4, CARD));
+    let give = |desk: &Desk, who: u64| {
+        let assigned_to = Some(Some(member_id(who)));
+        let changes = CardChanges { assigned_to, ..CardChanges::default() };
+        desk.change(AdminCommand::UpdateCard(company_id(0), card, changes));
+    };
+    for who in [ADA, BOB] {
+        desk.change(AdminCommand::CreateMember(new_member(who, 0, &format!("{who}@example.com"))));
+    }
+    give(&desk, BOB);
+    let replies: Vec<_> = (1..=40).map(|mark| authorization(desk.ask(repeatable(mark)))).collect();
+    give(&desk, ADA);
+    // So many that the first have left memory.
+    for mark in 100..=PURCHASES {
+        desk.ask(repeatable(mark));
+    }
+    desk.engine.shut_down();
+    drop(desk);
+
+    let desk = open(&path, Clock::System);
+    ask_all(&desk, (1..=10).map(|tenth| presentment(named(4 * tenth, &replies))));
+    let refund = |mark: u64| {
+        let (facts, original) = (facts(pan(CARD), 10, 1_000 + mark), named(mark, &replies));
+        network(NetworkCommand::Refund(Refund { facts, original }))
+    };
+    ask_all(&desk, (21..=40).map(refund));
+    ask_all(
+        &desk,
+        (100..=120).map(|mark| {
+            let retrieval_key = Some(RetrievalKey(mark));
+            presentment(OriginalRef { retrieval_key, ..OriginalRef::default() })
+        }),
+    );
+    let tables = desk.read();
+    let count = tables.account(AccountSlot(0)).unwrap().unwrap().balances.line_count;
+    let mut named = BTreeMap::new();
+    for seq in 2..=count {
+        let line = tables.statement_line(LineSeq(seq)).unwrap().unwrap();
+        let row = tables.transaction(line.transaction).unwrap().unwrap();
+        assert_eq!(line.member, row.record.member, "line {seq}");
+        *named.entry(line.member.unwrap().0).or_insert(0) += 1;
+    }
+    // Ten purchases and twenty refunds of Bob, who came second, and 21 purchases of Ada.
+    assert_eq!(named, BTreeMap::from([(1, 30), (0, 21)]));
+    drop(tables);
+    desk.engine.shut_down();
+    drop(desk);
+    assert!(verify(&path).unwrap().is_ok());
 }
 
 #[test]

@@ -370,6 +370,7 @@ impl Workload {
         if self.rng.chance(12) {
             facts.amounts = self.draw_foreign(facts.amounts.amount);
         }
+        facts.merchant.name = MERCHANTS[self.marks as usize % MERCHANTS.len()].into();
         if self.rng.chance(10) {
             facts.trace.original_key = None;
         }
@@ -694,7 +695,7 @@ impl Workload {
             id: member_id(number),
             company: company_id(company),
             first_name: "Ada".to_owned(),
-            last_name: "Lovelace".to_owned(),
+            last_name: format!("Lovelace {number}"),
             email: if self.rng.chance(50) { email.to_uppercase() } else { email },
             role: roles[number as usize % roles.len()],
             code: self.rng.chance(30).then(|| format!("{:03}", self.rng.below(20))),
@@ -876,6 +877,9 @@ impl Workload {
         card
     }
 }
+
+/// What merchants are called; one says nothing.
+const MERCHANTS: [&str; 3] = ["A Restaurant", "A Hotel", ""];
 
 /// Marks of purchases that are reversed before they come.
 const EARLY: u64 = 1 << 60;

@@ -2,10 +2,10 @@
 
 use super::due::Action;
 use super::live::{FirstAnswer, LaterSent, is_approval, is_final};
-use super::{Conversation, Outgoing, TRIES_MAX};
+use super::{Conversation, Outgoing, RRN_LIMIT, TRIES_MAX};
 use crate::feed::books::{Difference, Outcome};
-use crate::feed::message::{Answer, LaterKind};
-use crate::feed::traffic::{Fate, Opening};
+use crate::feed::message::{Answer, LaterKind, LaterMessage};
+use crate::feed::traffic::{Fate, Opening, Return};
 
 impl Conversation<'_> {
     pub(super) fn send_later(
@@ -14,12 +14,26 @@ impl Conversation<'_> {
         kind: LaterKind,
         due_us: u64,
     ) -> Option<Outgoing> {
+        // Money back for what may have been posted or not: nobody could tell what is right then.
+        if kind == LaterKind::Refund && !self.live.get(&purchase)?.is_certain() {
+            self.release(purchase);
+            return None;
+        }
         let rrn = self.live.get(&purchase)?.identity.rrn;
+        let rrn = if kind == LaterKind::Refund { (rrn + 1) % RRN_LIMIT } else { rrn };
         let identity = self.new_identity(rrn, due_us);
+        if kind == LaterKind::Refund {
+            self.books.open_refund(purchase, rrn, due_us);
+        }
         let live = self.live.get_mut(&purchase)?;
         let message = live.later_message(kind, identity);
         let (event, later) = (message.event(), live.later.len());
-        let entry = self.books.sent(purchase, event);
+        let entry = match kind {
+            LaterKind::Refund | LaterKind::RefundReversal => {
+                self.books.sent_of_refund(purchase, event)
+            }
+            _ => self.books.sent(purchase, event),
+        };
         live.take_effect(&message);
         live.later.push(LaterSent { message, entry, first_answer: None, tries: 1 });
         let outgoing = self.later_outgoing(purchase, later, due_us, false);
@@ -100,7 +114,7 @@ impl Conversation<'_> {
             return self.compare_with_first(purchase, first, given);
         }
         sent.first_answer = Some(given);
-        let (message, outcome) = (sent.message, later_outcome(answer));
+        let (message, outcome) = (sent.message, later_outcome(answer, &sent.message));
         if let Some(entry) = sent.entry {
             self.books.answered(entry, outcome);
         }
@@ -115,12 +129,33 @@ impl Conversation<'_> {
             }
             Outcome::Accepted { .. } if message.kind == LaterKind::Presentment => {
                 counts.presentments += 1;
+                live.post(&message);
+                if message.is_final() {
+                    self.plan_refund(purchase, now_us);
+                }
+            }
+            Outcome::Accepted { .. } if message.kind == LaterKind::Refund => {
+                counts.refunds += 1;
+                let reversed = live.plan.refund.and_then(|refund| refund.reversed_after_us);
+                if let Some(after_us) = reversed {
+                    let kind = LaterKind::RefundReversal;
+                    self.schedule(purchase, now_us + after_us, Action::Later { purchase, kind });
+                }
             }
             Outcome::Accepted { .. } => counts.reversed += u64::from(was_approved),
             Outcome::Unknown | Outcome::NotTaken => {
                 self.outcome_unknown(purchase, Some(later), now_us);
             }
             _ => *counts.refused.entry(answer.response_text()).or_default() += 1,
+        }
+    }
+
+    /// Plans the refund that was drawn for a purchase, now that it has settled.
+    pub(super) fn plan_refund(&mut self, purchase: u64, now_us: u64) {
+        let refund = self.live.get(&purchase).and_then(|live| live.plan.refund);
+        if let Some(Return { after_us, .. }) = refund {
+            let kind = LaterKind::Refund;
+            self.schedule(purchase, now_us + after_us, Action::Later { purchase, kind });
         }
     }
 
@@ -174,10 +209,10 @@ impl Conversation<'_> {
     }
 }
 
-/// What an answer means for an increment, a reversal or a presentment.
-fn later_outcome(answer: &Answer) -> Outcome {
+/// What an answer means for an increment, a reversal, a presentment or a refund.
+fn later_outcome(answer: &Answer, message: &LaterMessage) -> Outcome {
     match &answer.response {
-        b"00" => Outcome::Accepted { amount_minor: 0 },
+        b"00" => Outcome::Accepted { amount_minor: message.held_minor },
         b"96" => Outcome::Unknown,
         b"91" => Outcome::NotTaken,
         _ => Outcome::Refused,

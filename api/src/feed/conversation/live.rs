@@ -28,6 +28,10 @@ pub(super) struct Live {
     pub(super) presented: u8,
     /// How many there are to be, once there is one.
     pub(super) parcels: u8,
+    /// What was posted of it, in both currencies.
+    pub(super) posted: (u64, u64),
+    /// The refund for it, once one was sent.
+    pub(super) refund: Option<Identity>,
     /// Actions in the queue and answers awaited.
     pub(super) pending: u32,
     pub(super) tries: u8,
@@ -76,6 +80,8 @@ impl Live {
             later: Vec::new(),
             presented: 0,
             parcels: 1,
+            posted: (0, 0),
+            refund: None,
             pending: 0,
             tries: 1,
         }
@@ -91,6 +97,9 @@ impl Live {
             (Reference::AuthorizationId, _) if kind == LaterKind::TimeOutReversal => {
                 Reference::OriginalData
             }
+            // The reference number of a refund is its own, and its reversal names it by its data.
+            _ if kind == LaterKind::RefundReversal => Reference::OriginalData,
+            (Reference::Rrn, _) if kind == LaterKind::Refund => Reference::OriginalData,
             (reference, _) => reference,
         };
         let (amount_minor, held_minor) = match (kind, self.plan.fate) {
@@ -102,6 +111,7 @@ impl Live {
                 (of(self.amount_minor), of(self.held_minor))
             }
             (LaterKind::Presentment, _) => self.next_parcel(),
+            (LaterKind::Refund | LaterKind::RefundReversal, _) => self.given_back(),
             _ => (self.amount_minor, self.held_minor),
         };
         let (keep_amount_minor, keep_held_minor) = match (kind, self.plan.fate) {
@@ -113,7 +123,10 @@ impl Live {
         LaterMessage {
             kind,
             identity,
-            original: self.identity,
+            original: self
+                .refund
+                .filter(|_| kind == LaterKind::RefundReversal)
+                .unwrap_or(self.identity),
             reference,
             authorization_id: self.authorization_id,
             amount_minor,
@@ -137,6 +150,26 @@ impl Live {
     pub(super) fn add(&mut self, increment: &LaterMessage) {
         self.amount_minor += increment.amount_minor;
         self.held_minor += increment.held_minor;
+    }
+
+    /// What a refund gives back, in both currencies.
+    fn given_back(&self) -> (u64, u64) {
+        let percent = self.plan.refund.map_or(100, |refund| refund.percent);
+        let share = |minor: u64| (minor * percent / 100).max(1);
+        (share(self.posted.0), share(self.posted.1))
+    }
+
+    /// Whether it is known what the switch made of everything that was sent.
+    pub(super) fn is_certain(&self) -> bool {
+        let is_final =
+            |answer: Option<FirstAnswer>| answer.is_some_and(|first| is_final(first.response));
+        is_final(self.first_answer) && self.later.iter().all(|sent| is_final(sent.first_answer))
+    }
+
+    /// A presentment that was taken.
+    pub(super) fn post(&mut self, presentment: &LaterMessage) {
+        self.posted.0 += presentment.amount_minor;
+        self.posted.1 += presentment.held_minor;
     }
 
     /// What is to be presented altogether: a tip or less than was held, at the rate of the day.
@@ -186,6 +219,9 @@ impl Live {
             self.amount_minor = amount - message.amount_minor;
             self.held_minor = billing - message.held_minor;
             self.presented += 1;
+        }
+        if message.kind == LaterKind::Refund {
+            self.refund = Some(message.identity);
         }
         if message.kind == LaterKind::Completion {
             (self.amount_minor, self.held_minor) = (message.amount_minor, message.held_minor);

@@ -2,7 +2,7 @@
 
 use super::due::Action;
 use super::live::{FirstAnswer, Live, is_final};
-use super::{Conversation, Outgoing, RRN_LIMIT, TRIES_MAX};
+use super::{Conversation, Outgoing, RRN_LIMIT, RRNS_A_PURCHASE, TRIES_MAX};
 use crate::feed::books::{EntryId, Event, Outcome};
 use crate::feed::merchants::catalogue;
 use crate::feed::message::{Answer, LaterKind, OpeningMessage};
@@ -16,7 +16,7 @@ impl Conversation<'_> {
             self.frontier = None;
         }
         let (number, due_us) = (plan.number, plan.due_us);
-        let rrn = (self.first_rrn + number) % RRN_LIMIT;
+        let rrn = (self.first_rrn + RRNS_A_PURCHASE * number) % RRN_LIMIT;
         self.purchases = self.purchases.max(number + 1);
         let identity = self.new_identity(rrn, due_us);
         let virtual_us = self.virtual_us(due_us);
@@ -165,6 +165,11 @@ impl Conversation<'_> {
         live.held_minor = held_minor;
         // One that the acquirer has already given up is reversed, never presented.
         let is_given_up = live.tries == TRIES_MAX;
+        let is_settled = matches!(live.plan.opening, Opening::Financial | Opening::Forced);
+        if is_settled && !is_given_up && live.plan.fate == Fate::Abandoned {
+            live.posted = (live.amount_minor, live.held_minor);
+            return self.plan_refund(purchase, now_us);
+        }
         if is_given_up || !matches!(live.plan.opening, Opening::Authorization | Opening::Advice) {
             return;
         }

@@ -32,6 +32,18 @@ pub(super) struct SetupFile {
     /// The cards by name, each with the terms of its allowance.
     #[serde(default)]
     pub(super) cards: BTreeMap<String, Terms>,
+    /// How the account stands, where that matters.
+    pub(super) account: Option<AccountSetup>,
+}
+
+/// How the account stands at first.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AccountSetup {
+    /// Brought about by a transfer.
+    pub(super) available: Money,
+    /// What the company must have: it cannot be changed while the switch runs.
+    pub(super) credit_limit: Money,
 }
 
 /// The terms of an allowance, for a new card or a change; what is not given stays or is off.
@@ -102,6 +114,7 @@ pub(super) struct StepFile {
     pub(super) card_state: Option<String>,
     pub(super) ledger: Option<Money>,
     pub(super) available: Option<Money>,
+    pub(super) available_credit: Option<Money>,
     pub(super) pending_credits: Option<Money>,
     pub(super) state: Option<String>,
     pub(super) amount: Option<Money>,

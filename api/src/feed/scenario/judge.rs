@@ -48,11 +48,13 @@ impl Judge {
         self.compare("card_state", expected.card_state.clone(), Some(found.state.clone()));
     }
 
-    /// Compares how far the account has moved from where it stood at first.
+    /// Compares how far the account has moved from where it counts from.
     pub(super) fn account(&mut self, expected: &OfAccount, first: &AccountView, now: &AccountView) {
         let moved = |first: Money, now: Money| Some(Money::of_account(now.minor - first.minor));
         self.compare("ledger", expected.ledger, moved(first.ledger, now.ledger));
         self.compare("available", expected.available, moved(first.available, now.available));
+        let credit = moved(first.available_credit, now.available_credit);
+        self.compare("available_credit", expected.available_credit, credit);
         let pending = moved(first.pending_credits, now.pending_credits);
         self.compare("pending_credits", expected.pending_credits, pending);
     }
@@ -120,6 +122,7 @@ mod tests {
         let view = |ledger, available| AccountView {
             ledger: Money::of_account(ledger),
             available: Money::of_account(available),
+            available_credit: Money::of_account(available + 7),
             pending_credits: Money::of_account(0),
         };
         let expected = OfAccount { ledger: Some(Money::of_account(-5)), ..OfAccount::default() };

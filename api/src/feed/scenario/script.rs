@@ -7,7 +7,7 @@ use std::fmt;
 use toml::Spanned;
 
 use super::file::{
-    Credential, Expected, Presentment, ScenarioFile, Span, StepFile, Terms, TimeOfDay,
+    AccountSetup, Credential, Expected, Presentment, ScenarioFile, Span, StepFile, Terms, TimeOfDay,
 };
 use super::money::Money;
 use crate::feed::merchants::{ACCOUNT_CURRENCY, catalogue};
@@ -18,6 +18,7 @@ pub(super) struct Script {
     pub(super) about: String,
     pub(super) start: TimeOfDay,
     pub(super) cards: BTreeMap<String, Terms>,
+    pub(super) account: Option<AccountSetup>,
     pub(super) steps: Vec<Step>,
 }
 
@@ -93,11 +94,13 @@ pub(super) struct OfCard {
     pub(super) card_state: Option<String>,
 }
 
-/// Of the account: how far each balance moved since the scenario began.
+/// Of the account: how far each balance moved since the scenario began, or where it stands if the
+/// scenario set that up.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct OfAccount {
     pub(super) ledger: Option<Money>,
     pub(super) available: Option<Money>,
+    pub(super) available_credit: Option<Money>,
     pub(super) pending_credits: Option<Money>,
 }
 
@@ -151,7 +154,15 @@ impl Script {
         if steps.is_empty() {
             return Err(Flaw { line: 1, message: "there is no `[[step]]`".to_owned() });
         }
-        Ok(Self { about: file.about, start: file.setup.start.unwrap_or(START), cards, steps })
+        let account = file.setup.account;
+        if account
+            .is_some_and(|given| given.available.is_foreign() || given.credit_limit.is_foreign())
+        {
+            let message = "`[setup.account]` is in the account's currency".to_owned();
+            return Err(Flaw { line: 1, message });
+        }
+        let start = file.setup.start.unwrap_or(START);
+        Ok(Self { about: file.about, start, cards, account, steps })
     }
 }
 
@@ -300,6 +311,7 @@ fn check_amounts(act: Act, file: &StepFile) -> Result<(), String> {
         ("daily_balance", file.daily_balance),
         ("ledger", file.ledger),
         ("available", file.available),
+        ("available_credit", file.available_credit),
         ("pending_credits", file.pending_credits),
         ("amount", file.amount),
         ("held", file.held),
@@ -366,6 +378,7 @@ fn expectations(file: &StepFile) -> Expectations {
         account: OfAccount {
             ledger: file.ledger,
             available: file.available,
+            available_credit: file.available_credit,
             pending_credits: file.pending_credits,
         },
         transaction: OfTransaction {

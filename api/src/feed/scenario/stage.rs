@@ -7,9 +7,11 @@
 use std::collections::BTreeMap;
 
 use super::asked::{Answered, Asked, Known, Original};
+use super::file::AccountSetup;
 use super::http_door;
 use super::iso_door::IsoDoor;
 use super::judge::Judge;
+use super::money::Money;
 use super::script::{Act, OfAccount, OfCard, OfTransaction, Script, Step};
 use super::switch_api::{AccountView, SwitchApi, TransactionView};
 use super::{Door, ScenarioOptions, StepOutcome};
@@ -38,13 +40,50 @@ pub(super) struct Stage<'a> {
     iso_door: Option<IsoDoor>,
     cards: BTreeMap<String, Card>,
     account_id: String,
-    /// How the account stood before the first step.
+    /// What the account's balances count from: how it stood before the first step, or zero where the
+    /// scenario set that up.
     first: AccountView,
+    /// What was taken out of the account for that.
+    taken_out: Option<Money>,
     /// What has been opened so far, by name.
     opened: BTreeMap<String, Opened>,
     first_rrn: u64,
     /// Units: microseconds since the Unix epoch.
     now_us: i64,
+}
+
+/// Brings the account to where the scenario wants it. Returns its id, what its balances count from,
+/// and what was taken out of it.
+/// Errors: a company with another line of credit, a transfer that is not made.
+fn set_up_account(
+    api: &mut SwitchApi<'_>,
+    wanted: Option<AccountSetup>,
+) -> Result<(String, AccountView, Option<Money>), FeedError> {
+    let (id, found) = api.account()?;
+    let Some(AccountSetup { available, credit_limit }) = wanted else {
+        return Ok((id, found, None));
+    };
+    let limit = Money::of_account(found.available_credit.minor - found.available.minor);
+    if limit != credit_limit {
+        let message = format!(
+            "the scenario is for a line of credit of {credit_limit}, and the company's is {limit}: \
+             see `init --credit-limit` and `company set --credit-limit`"
+        );
+        return Err(FeedError::BadOption { message });
+    }
+    let missing = Money::of_account(available.minor - found.available.minor);
+    if missing.minor != 0 {
+        api.demand_transfer(&id, missing)?;
+    }
+    let zero = Money::of_account(0);
+    let first = AccountView {
+        ledger: Money::of_account(found.ledger.minor - found.available.minor),
+        available: zero,
+        available_credit: zero,
+        ..found
+    };
+    let taken_out = (missing.minor < 0).then(|| Money::of_account(-missing.minor));
+    Ok((id, first, taken_out))
 }
 
 /// A transaction that a step has opened.
@@ -68,7 +107,7 @@ impl<'a> Stage<'a> {
         for (name, terms) in &script.cards {
             cards.insert(name.clone(), api.make_card((name, terms), now_us)?);
         }
-        let (account_id, first) = api.account()?;
+        let (account_id, first, taken_out) = set_up_account(&mut api, script.account)?;
         let iso_door = match options.door {
             Door::Iso8583 => Some(IsoDoor::open(options)?),
             Door::Http => None,
@@ -82,10 +121,20 @@ impl<'a> Stage<'a> {
             cards,
             account_id,
             first,
+            taken_out,
             opened: BTreeMap::new(),
             first_rrn: run * RRNS_A_RUN,
             now_us,
         })
+    }
+
+    /// Puts back what was taken out of the account, so that the next scenario finds it.
+    /// Errors: a broken connection.
+    pub(super) fn clear_away(&mut self) -> Result<(), FeedError> {
+        match self.taken_out.take() {
+            Some(amount) => self.api.demand_transfer(&self.account_id, amount),
+            None => Ok(()),
+        }
     }
 
     /// Carries out the step in this place and compares what it expects.

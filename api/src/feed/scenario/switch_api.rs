@@ -45,6 +45,7 @@ pub(super) struct HttpAnswer {
 pub(super) struct AccountView {
     pub(super) ledger: Money,
     pub(super) available: Money,
+    pub(super) available_credit: Money,
     pub(super) pending_credits: Money,
 }
 
@@ -222,6 +223,7 @@ impl<'a> SwitchApi<'a> {
         let view = AccountView {
             ledger: money_of(account, "ledger_balance")?,
             available: money_of(account, "available_balance")?,
+            available_credit: money_of(account, "available_credit")?,
             pending_credits: money_of(account, "pending_credits")?,
         };
         Ok((text_of(account, "id")?, view))
@@ -287,6 +289,21 @@ impl<'a> SwitchApi<'a> {
             "settled": settled,
         });
         self.call(Access::Network, (Method::POST, "/network/v1/transfers"), Some(&body))
+    }
+
+    /// A transfer that has to be posted.
+    /// Errors: it is not.
+    pub(super) fn demand_transfer(
+        &mut self,
+        account_id: &str,
+        amount: Money,
+    ) -> Result<(), FeedError> {
+        let answer = self.transfer((account_id, amount), true)?;
+        let code = &answer.body["response_code"];
+        match answer.status {
+            200..300 if code == 0 => Ok(()),
+            status => Err(failed(format!("a transfer of {amount}: {status}, {code}"))),
+        }
     }
 
     /// Ends a transfer: `settle` or `return`.

@@ -26,10 +26,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::checkpoint::Checkpoint;
 use super::runs::Entry;
-use super::tables::{EarlyReversalKey, RecordPlace, StoredAnswer};
+use super::tables::{EarlyReversalKey, IncrementKey, RecordPlace, StoredAnswer};
 use crate::codec::CodecError;
 use crate::command::effect::{Effect, NetworkLogEntry, RememberedAnswer};
 use crate::command::record::{AuthorizationView, Record, RecordView};
+use crate::decision::IncrementDecision;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::CardUsage;
 use crate::domain::audit::AuditEvent;
@@ -66,6 +67,7 @@ pub struct Projection {
     balances: Vec<(u32, AccountBalances)>,
     transactions: PackedRows,
     progress: BTreeMap<u64, TransactionProgress>,
+    increments: BTreeMap<IncrementKey, IncrementDecision>,
     lines: PackedRows,
     account_lines: Vec<Entry>,
     /// Those that no transaction's row implies.
@@ -234,6 +236,9 @@ impl Projection {
                 parts.progress.push((seq, row));
             }
             Effect::Posting(row) => parts.postings.push(row),
+            Effect::Increment(row) => {
+                put(&mut self.increments, (row.transaction.0, place.0), *row);
+            }
             Effect::StatementLine(row) => self.project_line(&row),
             Effect::Answer(row) => parts.answers.push(*row),
             Effect::EarlyReversal(row) => {

@@ -8,10 +8,11 @@ use serde::Serialize;
 
 use super::changes::{append_changed, no_such_transaction, unreadable, write_changes};
 use super::{PackedRows, Projection, audit_events, cards, identity, indexes, tags};
+use crate::decision::IncrementDecision;
 use crate::domain::ids::Timestamp;
 use crate::journal::ChainPosition;
 use crate::limits;
-use crate::packed::{TransactionView, pack_posting};
+use crate::packed::{TransactionView, append_increment, pack_posting};
 use crate::store::blocks::{BlockRow, BlockTable, BlockWriter};
 use crate::store::checkpoint::{self, Checkpoint};
 use crate::store::error::StoreError;
@@ -19,9 +20,9 @@ use crate::store::rows;
 use crate::store::runs::{Entry, RunKind, RunWriter};
 use crate::store::sets::{Class, SetChanges};
 use crate::store::tables::{
-    ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, CREDENTIAL_FAILURES, EARLY_REVERSALS, LINE_BLOCKS,
-    ListKey, MEMBERS, META, META_NETWORK_KEY, MOVED_HOLDS, NETWORK_LOG, POSTING_BLOCKS, RowTable,
-    StoredAnswer, TRANSACTION_BLOCKS,
+    ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, CREDENTIAL_FAILURES, EARLY_REVERSALS, INCREMENTS,
+    IncrementKey, LINE_BLOCKS, ListKey, MEMBERS, META, META_NETWORK_KEY, MOVED_HOLDS, NETWORK_LOG,
+    POSTING_BLOCKS, RowTable, StoredAnswer, TRANSACTION_BLOCKS,
 };
 
 /// What a run has come to.
@@ -96,6 +97,7 @@ impl Projection {
         sets.write(write_txn)?;
         tags::write_tags(write_txn, &self.organization.tags)?;
         append_rows(write_txn, LINE_BLOCKS, &self.lines)?;
+        write_increments(write_txn, &self.increments)?;
         self.write_postings(write_txn)?;
         entries.add(RunKind::AccountLines, &self.account_lines);
         entries.add(RunKind::AnswerMessages, &self.answer_keys);
@@ -230,6 +232,23 @@ impl Entries {
             }
         }
     }
+}
+
+/// Writes the decisions on increments. Opens their table only where there are any: tables that were
+/// made before there were none have it from the first one on.
+fn write_increments(
+    write_txn: &WriteTransaction,
+    increments: &BTreeMap<IncrementKey, IncrementDecision>,
+) -> Result<(), StoreError> {
+    if increments.is_empty() {
+        return Ok(());
+    }
+    let mut table = write_txn.open_table(INCREMENTS.definition())?;
+    for (key, decision) in increments {
+        let row = rows::pack(|bytes| append_increment(bytes, decision));
+        table.insert(*key, row.as_slice())?;
+    }
+    Ok(())
 }
 
 /// Writes the ends of holds, and lets go of those that are over by `at`: what was due then has run.

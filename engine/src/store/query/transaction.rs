@@ -2,21 +2,22 @@
 
 use std::ops::Range;
 
-use redb::ReadOnlyTable;
+use redb::{AccessGuard, ReadOnlyTable, StorageError};
 
 use super::Snapshot;
 use super::list;
 use crate::codec::CodecError;
+use crate::decision::IncrementDecision;
 use crate::domain::card::Dimensions;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::domain::transaction_tags::{Receipt, TagChanges};
-use crate::packed::{RowAnswer, TransactionView, parse_progress};
+use crate::packed::{RowAnswer, TransactionView, parse_increment, parse_progress};
 use crate::store::blocks::{BlockReader, BlockRow};
 use crate::store::error::StoreError;
 use crate::store::project::no_such_transaction;
 use crate::store::rows;
-use crate::store::tables::{TRANSACTION_BLOCKS, TRANSACTION_CHANGES, TRANSACTION_TAGS};
+use crate::store::tables::{INCREMENTS, TRANSACTION_BLOCKS, TRANSACTION_CHANGES, TRANSACTION_TAGS};
 
 /// A transaction as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +56,23 @@ impl Snapshot {
     pub fn transaction(&self, seq: TransactionSeq) -> Result<Option<TransactionRow>, StoreError> {
         let found = self.transaction_rows()?.find(seq.0)?;
         Ok(found.map(|(row, _)| row))
+    }
+
+    /// The decisions on the first so many increments of a transaction, in their order.
+    /// Cost: O(log n), O(limit).
+    pub fn increments(
+        &self,
+        seq: TransactionSeq,
+        limit: usize,
+    ) -> Result<Vec<IncrementDecision>, StoreError> {
+        let Some(table) = self.table_if_made(INCREMENTS.definition())? else {
+            return Ok(Vec::new());
+        };
+        let of_transaction = table.range((seq.0, 0)..=(seq.0, u64::MAX))?.take(limit);
+        let decision_of = |entry: Result<(_, AccessGuard<'_, &[u8]>), StorageError>| {
+            rows::unpack(INCREMENTS.name(), entry?.1.value(), parse_increment)
+        };
+        of_transaction.map(decision_of).collect()
     }
 
     /// Opens everything a transaction is put together from.

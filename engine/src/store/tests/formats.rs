@@ -27,7 +27,8 @@ fn drop_people(write_txn: &WriteTransaction) {
         COMPANY_TOKENS,
         EXTERNAL_IDS,
         EMAIL_MEMBERS,
-        AUDIT_MARKS
+        AUDIT_MARKS,
+        INCREMENTS.definition()
     );
 }
 
@@ -80,7 +81,8 @@ fn is_known(effect: &Effect, format: u32) -> bool {
         | Effect::App(_)
         | Effect::TokenGrant(_)
         | Effect::MemberExternalId(..)
-        | Effect::Audit(_) => false,
+        | Effect::Audit(_)
+        | Effect::Increment(_) => false,
         Effect::Dimension(_)
         | Effect::SharedLink(_)
         | Effect::Requisition(_)

@@ -7,6 +7,7 @@ mod audit;
 mod crash;
 mod formats;
 mod history;
+mod increments;
 mod model;
 mod organization;
 mod people;

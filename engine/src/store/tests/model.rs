@@ -122,7 +122,7 @@ impl Model {
             Effect::MemberExternalId(slot, Some(id)) => drop(self.external_ids.insert(slot, id)),
             Effect::MemberExternalId(slot, None) => drop(self.external_ids.remove(&slot)),
             Effect::Audit(row) => self.events.push(*row),
-            Effect::Posting(_) | Effect::NetworkLog(_) => {}
+            Effect::Posting(_) | Effect::NetworkLog(_) | Effect::Increment(_) => {}
         }
     }
 

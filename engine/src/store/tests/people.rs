@@ -24,10 +24,13 @@ fn pages() -> Vec<Page> {
 
 #[test]
 fn people_are_those_of_the_slow_store() {
-    for seed in 30..33 {
+    // In the end there is a ticket that has not been forgotten.
+    let worlds = (30..60).map(|seed| (seed, journal(seed, 1_500)));
+    let worlds = worlds.map(|(seed, records)| (seed, Model::of(&records), records));
+    let lasting = worlds.filter(|(_, model, _)| !model.tickets.is_empty()).take(3);
+    for (seed, model, records) in lasting.collect::<Vec<_>>() {
         println!("seed {seed}");
-        let records = journal(seed, 1_500);
-        let (store, model) = (store_of(&records), Model::of(&records));
+        let store = store_of(&records);
         let snapshot = store.read().unwrap();
         for user in model.users.values() {
             assert_eq!(snapshot.user(user.slot).unwrap().as_ref(), Some(user));
@@ -49,7 +52,7 @@ fn people_are_those_of_the_slow_store() {
         for (digest, ticket) in &model.tickets {
             assert_eq!(snapshot.ticket(digest).unwrap().as_ref(), Some(ticket));
         }
-        assert!(model.users.len() == 3 && !model.tickets.is_empty());
+        assert_eq!(model.users.len(), 3);
         for email in EMAILS {
             let mut expected: Vec<_> = model.members.values().cloned().collect();
             expected.retain(|member| {

@@ -12,7 +12,7 @@ use cardswitch_engine::domain::credential::PackedZip;
 use cardswitch_engine::domain::ids::{AllowanceId, CardId, CompanyId};
 use cardswitch_engine::domain::money::Minor;
 
-use super::{Card, Company, Model, date_in};
+use super::{Card, Company, Line, Model, date_in};
 
 impl Model {
     pub(super) fn admin(&mut self, at: i64, command: &AdminCommand) -> Result<(), Rejection> {
@@ -116,7 +116,7 @@ impl Model {
         let mut lines = Vec::new();
         if opening > 0 {
             self.last_seq += 1;
-            lines.push(opening);
+            lines.push(Line { amount: opening, of_card: None });
         }
         self.companies.push(Company {
             id: new.id,
@@ -171,6 +171,7 @@ impl Model {
             pin: new.pin.0,
             zip: new.zip.0,
             is_virtual: new.is_virtual,
+            description: new.description.clone(),
             holder,
             state: new.state,
             reason: SuspensionReason::None,
@@ -242,6 +243,11 @@ impl Model {
         if [terms.amount, terms.daily_limit, terms.transaction_limit].iter().any(|m| *m < Minor(0))
         {
             return Err(Rejection::OutOfBounds);
+        }
+        if (changes.starts_at.is_some() || changes.ends_at.is_some())
+            && terms.starts_at > terms.ends_at
+        {
+            return Err(Rejection::StartsAfterEnd);
         }
         self.turn_pages(card, at);
         let card = &mut self.cards[card];

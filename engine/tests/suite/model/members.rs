@@ -35,6 +35,7 @@ impl Model {
             role: new.role,
             state: MemberState::Active,
             external_id: new.external_id.clone(),
+            name: format!("{} {}", new.first_name, new.last_name),
         });
         let Some(invite) = &new.invite else { return Ok(()) };
         // A link that cannot be issued leaves neither a member nor a user behind.
@@ -200,6 +201,7 @@ impl Model {
             return Err(Rejection::TooManyRequisitions);
         }
         self.requisitions.push(Requisition {
+            description: new.description.clone(),
             id: new.id,
             company,
             member,
@@ -295,6 +297,7 @@ impl Model {
                     state: CardState::Active,
                     is_virtual: true,
                     assigned_to: Some(holder),
+                    description: self.requisitions[asked].description.clone(),
                     ..(**drawn).clone()
                 };
                 self.issue_card(at, &card)?;

@@ -14,6 +14,7 @@ use cardswitch_engine::command::Command;
 use cardswitch_engine::command::keyed::KeyedCommand;
 use cardswitch_engine::command::network::{CardRef, OriginalRef};
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
+use cardswitch_engine::decision::RuleSet;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, PanHash, SuspensionReason};
@@ -48,8 +49,22 @@ pub(crate) struct Company {
     velocity: VelocityLimits,
     zip: String,
     allows_partial: bool,
-    /// The amount of each statement line.
-    pub(crate) lines: Vec<i64>,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// A statement line.
+pub(crate) struct Line {
+    pub(crate) amount: i64,
+    /// What a line of a card says besides; the model does not say it of transfers.
+    pub(crate) of_card: Option<LineOfCard>,
+}
+
+pub(crate) struct LineOfCard {
+    pub(crate) seq: u64,
+    pub(crate) card: usize,
+    /// A member, by number.
+    pub(crate) member: Option<usize>,
+    pub(crate) description: String,
 }
 
 struct Member {
@@ -60,12 +75,14 @@ struct Member {
     role: MemberRole,
     state: MemberState,
     external_id: Option<String>,
+    name: String,
 }
 
 pub(crate) struct Requisition {
     pub(crate) id: RequisitionId,
     pub(crate) company: usize,
     member: usize,
+    description: String,
     amount: i64,
     end_time: Option<i64>,
     pub(crate) status: RequisitionStatus,
@@ -80,6 +97,7 @@ pub(crate) struct Card {
     pub(crate) pin: u64,
     pub(crate) zip: u64,
     pub(crate) is_virtual: bool,
+    description: String,
     /// A member, by number.
     holder: Option<usize>,
     pub(crate) state: CardState,
@@ -107,6 +125,9 @@ pub(crate) struct Purchase {
     pub(crate) seq: u64,
     pub(crate) at: i64,
     pub(crate) card: usize,
+    /// Who held the card then.
+    pub(crate) member: Option<usize>,
+    merchant: String,
     pub(crate) kind: TransactionKind,
     pub(crate) state: TransactionState,
     held: Vec<Part>,
@@ -132,6 +153,16 @@ pub(crate) struct Transfer {
     company: usize,
     pub(crate) amount: i64,
     pub(crate) state: TransactionState,
+}
+
+/// What came of an increment.
+#[derive(Debug, PartialEq)]
+pub(crate) struct IncrementDone {
+    pub(crate) seq: u64,
+    pub(crate) at: i64,
+    pub(crate) amount: i64,
+    pub(crate) added_to: i64,
+    pub(crate) failed: RuleSet,
 }
 
 struct Answer {
@@ -163,6 +194,8 @@ pub(crate) struct Model {
     pub(crate) purchases: Vec<Purchase>,
     /// Every transfer but the opening balances.
     pub(crate) transfers: Vec<Transfer>,
+    /// Every increment of a purchase that was judged.
+    pub(crate) increments: Vec<IncrementDone>,
     pub(crate) last_seq: u64,
     answers: Vec<Answer>,
     early: Vec<Early>,
@@ -251,6 +284,7 @@ impl Model {
             cards: Vec::new(),
             purchases: Vec::new(),
             transfers: Vec::new(),
+            increments: Vec::new(),
             last_seq: 0,
             answers: Vec::new(),
             early: Vec::new(),
@@ -356,7 +390,7 @@ impl Model {
     }
 
     pub(crate) fn ledger(&self, company: usize) -> i64 {
-        self.companies[company].lines.iter().sum()
+        self.companies[company].lines.iter().map(|line| line.amount).sum()
     }
 
     /// What is held for all purchases of a company.
@@ -390,6 +424,17 @@ impl Model {
     fn part(&self, card: usize, amount: i64) -> Vec<Part> {
         let Card { period, today, .. } = self.cards[card];
         if amount == 0 { Vec::new() } else { vec![Part { amount, period, day: today }] }
+    }
+
+    /// Writes a line in the name of a purchase, and of who made it.
+    fn write_line(&mut self, purchase: usize, amount: i64, merchant: &str) {
+        let Purchase { seq, card, member, .. } = self.purchases[purchase];
+        let mut said = vec![merchant.to_owned(), self.cards[card].description.clone()];
+        said.extend(member.map(|member| self.members[member].name.clone()));
+        said.retain(|part| !part.is_empty());
+        let description = said.join(" - ");
+        let of_card = Some(LineOfCard { seq, card, member, description });
+        self.companies[self.cards[card].company].lines.push(Line { amount, of_card });
     }
 
     fn find_card(&self, named: CardRef) -> Option<usize> {

@@ -21,7 +21,9 @@ use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, 
 use cardswitch_engine::shard::authorization_id_of;
 use chrono::Datelike;
 
-use super::{Answer, DAY, Early, HOUR, MINUTE, Model, Purchase, move_first, take_last, total};
+use super::{
+    Answer, DAY, Early, HOUR, IncrementDone, MINUTE, Model, Purchase, move_first, take_last, total,
+};
 
 pub(super) const AMOUNT_MAX: i64 = 10_000_000_000_000_000;
 
@@ -336,6 +338,13 @@ impl Model {
         }
         self.count_credentials(at, card, &command.credentials, &failed);
         let first = failed.first();
+        self.increments.push(IncrementDone {
+            seq: self.purchases[found].seq,
+            at,
+            amount,
+            added_to: tried.added_to,
+            failed: set_of(&failed),
+        });
         if first.is_none() {
             let part = self.part(card, amount);
             self.purchases[found].held.extend(part);
@@ -366,6 +375,8 @@ impl Model {
             seq: self.last_seq + 1,
             at,
             card,
+            member: self.cards[card].holder,
+            merchant: facts.merchant.name.to_string(),
             kind,
             state: TransactionState::Declined,
             held: Vec::new(),
@@ -399,7 +410,6 @@ impl Model {
                     purchase.cleared = self.part(card, amount);
                     purchase.posted = amount;
                     (purchase.state, purchase.is_final) = (TransactionState::Completed, true);
-                    self.companies[self.cards[card].company].lines.push(-amount);
                 }
                 _ => {
                     purchase.held = self.part(card, amount);
@@ -409,7 +419,12 @@ impl Model {
             if purchase.kind != TransactionKind::Verification {
                 self.use_up(&mut purchase);
             }
+            let is_settled = purchase.kind == TransactionKind::SingleMessagePurchase;
+            let merchant = purchase.merchant.clone();
             self.purchases.push(purchase);
+            if is_settled {
+                self.write_line(self.purchases.len() - 1, -amount, &merchant);
+            }
         }
         NetworkReply::Authorization(AuthorizationReply {
             transaction: Some(self.ids.transaction_id(super::Timestamp(at), TransactionSeq(seq))),
@@ -531,7 +546,6 @@ impl Model {
     }
 
     fn give_back(&mut self, found: usize, asked: ReversalAmount) -> Result<i64, ReversalOutcome> {
-        let company = self.cards[self.purchases[found].card].company;
         if self.purchases[found].kind == TransactionKind::Refund {
             return self.take_refund_back(found, asked);
         }
@@ -555,7 +569,8 @@ impl Model {
             take_last(&mut purchase.cleared, room);
             purchase.posted -= amount;
             purchase.close_if_nothing_is_held();
-            self.companies[company].lines.push(amount);
+            let merchant = purchase.merchant.clone();
+            self.write_line(found, amount, &merchant);
         }
         Ok(amount)
     }
@@ -584,7 +599,8 @@ impl Model {
         }
         self.purchases[found].posted += amount;
         self.purchases[found].close_if_nothing_is_held();
-        self.companies[self.cards[card].company].lines.push(-amount);
+        let merchant = self.purchases[found].merchant.clone();
+        self.write_line(found, -amount, &merchant);
         Ok(amount)
     }
 
@@ -658,6 +674,10 @@ impl Model {
             return Self::not_posted(PostingOutcome::OutOfBounds);
         }
         self.settle(at, found, command.number, amount);
+        let named = command.facts.as_ref().map(|facts| facts.merchant.name.to_string());
+        let of_purchase = || self.purchases[found].merchant.clone();
+        let merchant = named.filter(|name| !name.is_empty()).unwrap_or_else(of_purchase);
+        self.write_line(found, -amount, &merchant);
         self.posted(found, amount)
     }
 
@@ -682,7 +702,6 @@ impl Model {
             purchase.held.clear();
         }
         purchase.state = TransactionState::Completed;
-        self.companies[self.cards[card].company].lines.push(-amount);
     }
 
     fn refund(&mut self, at: i64, command: &Refund) -> NetworkReply {
@@ -711,13 +730,15 @@ impl Model {
             take_last(&mut purchase.cleared, room);
             purchase.refunded += given_back;
             (refund.refunded, refund.refund_of) = (given_back, Some(found));
+            refund.member = purchase.member;
         }
         refund.posted = -amount;
         (refund.state, refund.is_final) = (TransactionState::Completed, true);
         self.last_seq += 1;
         self.purchases.push(refund);
-        self.companies[self.cards[card].company].lines.push(amount);
-        self.posted(self.purchases.len() - 1, amount)
+        let refund = self.purchases.len() - 1;
+        self.write_line(refund, amount, &facts.merchant.name);
+        self.posted(refund, amount)
     }
 
     fn inquire(&mut self, at: i64, command: &InquireBalance) -> NetworkReply {

@@ -9,7 +9,7 @@ use cardswitch_engine::domain::response_code::ResponseCode;
 use cardswitch_engine::domain::transaction::{TransactionState, TransferDirection};
 
 use super::network::AMOUNT_MAX;
-use super::{Model, Transfer};
+use super::{Line, Model, Transfer};
 
 fn refused(outcome: TransferOutcome) -> NetworkReply {
     NetworkReply::Transfer(TransferReply {
@@ -43,7 +43,7 @@ impl Model {
             }
         };
         if state == TransactionState::Completed {
-            self.companies[company].lines.push(amount);
+            self.companies[company].lines.push(Line { amount, of_card: None });
         }
         self.last_seq += 1;
         self.transfers.push(Transfer { seq: self.last_seq, at, company, amount, state });
@@ -72,6 +72,7 @@ impl Model {
             }
             _ => (state, None, TransferOutcome::WrongState),
         };
+        let line = line.map(|amount| Line { amount, of_card: None });
         self.companies[company].lines.extend(line);
         self.transfers[named].state = after;
         self.said(named, outcome)
