@@ -32,7 +32,7 @@ class Site:
 
     def submit(self, page, pressed: dict | None = None, **fields) -> requests.Response:
         """Sends the form of a page with what is filled in; follows nothing outside of the site."""
-        form = BeautifulSoup(page.text, "html.parser").find("form", attrs={"method": "post"})
+        form = BeautifulSoup(page.text, "html.parser").select_one("main form[method=post]")
         values = {
             field["name"]: field.get("value", "")
             for field in form.find_all("input")
