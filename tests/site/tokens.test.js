@@ -70,3 +70,26 @@ siteTest('accountants see tokens and revoke none; others see nothing', async (st
   member: await installation.addUser({ email: 'mem@example.com', role: 'member' }),
   developer: await installation.addUser({ email: 'dev@example.com', role: 'member', isDeveloper: true }),
 }));
+
+siteTest('a long log has pages', async (stage) => {
+  const { access_token: token } = stage.installation.credentials;
+  const headers = { authorization: `Token ${token}`, 'content-type': 'application/json' };
+  for (let count = 0; count < 51; count += 1) {
+    const body = JSON.stringify({ name: `Category ${count}` });
+    const made = await fetch(`${stage.url}/v1/categories`, { method: 'POST', headers, body });
+    assert.equal(made.status, 201);
+  }
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  await page.goto('/audit?action=category.created');
+  const rows = page.locator('tbody tr');
+  assert.equal(await rows.count(), 50);
+  await page.getByText('1–50 of 51').waitFor();
+  await page.getByRole('link', { name: 'Older' }).click();
+  await page.getByText('51–51 of 51').waitFor();
+  assert.equal(await rows.count(), 1);
+  await page.getByText('an access token of the operator').waitFor();
+  await stage.shot(page, 'audit-last-page');
+  await page.getByRole('link', { name: 'Newer' }).click();
+  await page.getByText('1–50 of 51').waitFor();
+});

@@ -126,8 +126,20 @@ pub(super) fn end_sessions(
     Ok(())
 }
 
-/// Ends an open ticket.
+/// Ends an open ticket. Its texts go, so that however long they were, ending all fits one record.
 pub(super) fn end(ticket: &Ticket, effects: &mut Vec<Effect>) {
     assert!(ticket.state == TicketState::Open, "a ticket ends once");
-    effects.push(Effect::Ticket(Box::new(Ticket { state: TicketState::Ended, ..ticket.clone() })));
+    let content = match &ticket.content {
+        TicketContent::Session { .. } => TicketContent::Session { user_agent: String::new() },
+        TicketContent::PasswordLink { is_invite } => {
+            TicketContent::PasswordLink { is_invite: *is_invite }
+        }
+        TicketContent::AuthorizationCode(code) => {
+            let (redirect_uri, code_challenge) = (None, None);
+            let code = AuthorizationCode { redirect_uri, code_challenge, ..(**code).clone() };
+            TicketContent::AuthorizationCode(Box::new(code))
+        }
+    };
+    let (address, state) = (String::new(), TicketState::Ended);
+    effects.push(Effect::Ticket(Box::new(Ticket { address, state, content, ..ticket.clone() })));
 }

@@ -505,6 +505,25 @@ fn one_more_ticket_than_there_may_be_ends_the_oldest() {
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, all)], vec![]));
 }
 
+/// However long the texts are that a browser or an app sends.
+#[test]
+fn ending_everything_fits_one_record() {
+    let mut office = Office::with_people();
+    for number in 0..limits::TICKETS_OF_USER_MAX as u64 {
+        let content = NewTicketContent::Session { user_agent: "x".repeat(60_000) };
+        office.issue(number, BOB, content).unwrap();
+        let mut content = code_of(APP, 0, BOB);
+        if let NewTicketContent::AuthorizationCode(code) = &mut content {
+            code.redirect_uri = Some(format!("https://app.example/{}", "y".repeat(60_000)));
+        }
+        office.issue(1_000 + number, BOB, content).unwrap();
+    }
+    assert_eq!(office.update(BOB, leaving()), Ok(()));
+    let all = 2 * limits::TICKETS_OF_USER_MAX;
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, all)], vec![]));
+    assert!(!format!("{:?}", office.last_effects()).contains("xx"));
+}
+
 #[test]
 fn one_more_token_than_there_may_be_revokes_the_oldest() {
     let mut office = Office::with_people();
