@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use cardswitch_engine::domain::member::email_key;
 use lettre::Message;
-use lettre::message::Mailbox;
-use lettre::message::header::ContentType;
+use lettre::message::header::{ContentTransferEncoding, ContentType};
+use lettre::message::{Body, Mailbox};
 use parking_lot::Mutex;
 use url::{Host, Url};
 use uuid::Uuid;
@@ -29,6 +29,8 @@ const DIRECTORY: &str = "outbox";
 const WINDOW: Duration = Duration::from_secs(15 * 60);
 /// How many of them there may be that anybody can ask for.
 const ASKED_FOR_MAX: usize = 3;
+/// The longest line that mail servers take. Units: bytes. Source: RFC 5322, 2.1.1.
+const LINE_BYTES_MAX: usize = 998;
 /// How many letters that were asked for are remembered.
 const REMEMBERED_MAX: usize = 10_000;
 
@@ -195,9 +197,20 @@ impl Outbox {
             .message_id(Some(format!("<{}@{}>", Uuid::now_v7(), self.domain)))
             .date_now()
             .header(ContentType::TEXT_PLAIN)
-            .body(letter.text.clone())
+            .body(body_of(&letter.text))
             .map_err(MailError::Message)
     }
+}
+
+/// The text as it is, where every mail server takes it: encoded, it would cut links in two, and
+/// whoever runs the switch reads them in the file.
+fn body_of(text: &str) -> Body {
+    let is_plain = text.is_ascii() && !text.contains(['\0', '\r']);
+    if is_plain && text.lines().all(|line| line.len() <= LINE_BYTES_MAX) {
+        let lines = text.replace('\n', "\r\n").into_bytes();
+        return Body::dangerous_pre_encoded(lines, ContentTransferEncoding::SevenBit);
+    }
+    Body::new(text.to_owned())
 }
 
 #[cfg(test)]
@@ -219,15 +232,27 @@ mod tests {
     #[test]
     fn a_letter_is_a_file_for_its_owner_only() {
         let (_directory, outbox) = outbox();
-        let link = "http://127.0.0.1:8080/password/set/abc";
-        let path = outbox.write(&Letter::new_password("ada@example.com", link)).unwrap();
+        let link = format!("http://127.0.0.1:8080/password/set/{}", "0123abcd".repeat(8));
+        let path = outbox.write(&Letter::new_password("ada@example.com", &link)).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(path.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o700);
         let message = fs::read_to_string(&path).unwrap();
-        for part in ["To: ada@example.com\r\n", "Subject: Set a new password\r\n", link] {
+        for part in ["To: ada@example.com\r\n", "Subject: Set a new password\r\n", &link] {
             assert!(message.contains(part), "{part} in {message}");
         }
         assert!(message.contains("no-reply@localhost"), "{message}");
+        assert!(!message.replace("\r\n", "").contains(['\r', '\n']), "lines end as mail's do");
+    }
+
+    #[test]
+    fn what_mail_servers_do_not_take_as_it_is_is_encoded() {
+        let (_directory, outbox) = outbox();
+        for company in ["Bücher & Söhne", &"x".repeat(2_000), "a\rb", "a\0b"] {
+            let path = outbox.write(&Letter::invitation("ada@example.com", company, "l")).unwrap();
+            let message = fs::read(&path).unwrap();
+            let lines = message.split(|byte| *byte == b'\n');
+            assert!(message.is_ascii() && lines.map(<[u8]>::len).max() < Some(1_000), "{company}");
+        }
     }
 
     #[test]

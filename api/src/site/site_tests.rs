@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::identity::NewUser;
-use cardswitch_engine::domain::ids::{Timestamp, UserId};
+use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
 use uuid::Uuid;
 
 use super::visitor_tests::{ORIGIN, Page, Visitor};
 use crate::auth::passwords::hash;
+use crate::auth::second_factor::{PendingToken, Purpose};
 use crate::auth::totp::Seed;
 use crate::routes::routes_tests::{Bench, COMPANY, OTHER_COMPANY};
+use crate::secrets::token_digest;
 
 const EMAIL: &str = "ada@example.com";
 const PASSWORD: &str = "difference engine no. 2";
@@ -570,6 +572,49 @@ async fn the_fifth_wrong_answer_and_five_minutes_end_a_sign_in() {
     right.fill("/login", &fields).await.expect(303);
     right.fill(path, &[("answer", "DIFFERENCE")]).await.expect(303);
     right.get("/account").await.expect(200);
+}
+
+#[tokio::test]
+async fn what_an_app_waits_for_never_becomes_a_session() {
+    let bench = bench().await;
+    let mut visitor = sign_in(&bench, EMAIL).await;
+    let question = [
+        ("action", "set"),
+        ("question", "First engine?"),
+        ("answer", "difference"),
+        ("password", PASSWORD),
+    ];
+    visitor.fill("/account/question", &question).await.expect(303);
+    let user = bench.state.switch.read_at_once(|snapshot| snapshot.user_by_id(USER));
+    let user = user.unwrap().unwrap();
+    let token = "0123456789abcdef";
+    let pending = PendingToken {
+        app: AppId(Uuid::from_u128(1)),
+        company: CompanyId(COMPANY),
+        member: MemberId(Uuid::from_u128(3)),
+    };
+    let (factors, now) = (&bench.state.second_factors, bench.state.now());
+    factors.begin(token_digest(token), &user, Purpose::Token(pending), now).unwrap().unwrap();
+    let mut thief = Visitor::new(&bench);
+    thief.cookies.insert("__Host-second-factor".into(), token.into());
+    thief.get("/login").await;
+    assert_eq!(thief.get("/login/second-factor").await.expect(303).location(), "/login");
+    thief.cookies.insert("__Host-second-factor".into(), token.into());
+    thief.post("/login/second-factor", &[("answer", "difference")]).await.expect(401);
+    assert_eq!(thief.session(), None);
+    assert!(factors.question(&token_digest(token), now).is_some(), "the app's try is its own");
+}
+
+#[tokio::test]
+async fn forms_are_bounded() {
+    let bench = bench().await;
+    let mut visitor = Visitor::new(&bench);
+    visitor.get("/login").await;
+    visitor.post("/login", &[("email", &"a".repeat(70_000))]).await.expect(413);
+    visitor.post("/login", &[("email", EMAIL)]).await.expect(400);
+    let twice = [("email", EMAIL), ("email", OTHER_EMAIL), ("password", PASSWORD)];
+    visitor.post("/login", &twice).await.expect(400);
+    assert_eq!(visitor.session(), None);
 }
 
 #[tokio::test]
