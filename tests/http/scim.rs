@@ -156,10 +156,10 @@ fn lists_are_filtered_and_cut_into_pages() {
         ("filter=userType%20eq%20%22administrator%22", 1, &[admin]),
         (
             "filter=userName%20sw%20%22m%22%20and%20not%20(active%20eq%20false)&count=1",
-            2,
+            3,
             &["m0@example.com"],
         ),
-        ("filter=userName+sw+%22m%22&startIndex=2&count=1", 3, &["m1@example.com"]),
+        ("filter=userName+sw+%22m%22&startIndex=2&count=1", 4, &["m1@example.com"]),
         ("filter=emails%5Btype+eq+%22work%22+and+value+co+%22m0%22%5D", 1, &["m0@example.com"]),
         ("filter=externalId%20pr", 0, &[]),
     ];
