@@ -155,10 +155,23 @@ fn apps_are_registered_approved_and_listed() {
     assert_eq!((&app["client_id"], &app["redirect_urls"]), (&added["client_id"], &json!([url])));
     assert_eq!(app["approved"], json!([]));
     assert!(!listed.to_string().contains(secret));
-    let approve = ["app", "approve", "--app", id, "--scope", "admin,scim"];
-    assert_eq!(run(&installation, &approve)["approved"], json!(["admin", "scim"]));
-    let listed = run(&installation, &["app", "list", "--company", company]);
-    assert_eq!(listed["apps"][0]["approved"], json!(["admin", "scim"]));
+    refused(&installation, &["app", "approve", "--app", id, "--scope", "admin"]);
+
+    // What an operator registers is approved; what it may ask for can be narrowed and given back.
+    let wide = ["app", "add", "--company", company, "--name", "Wide", "--scope", "admin,scim"];
+    let wide = run(&installation, &wide);
+    let id = wide["client_id"].as_str().expect("an id");
+    let approved = |further: &[&str]| {
+        run(&installation, &[&["app", "approve", "--app", id], further].concat())["approved"]
+            .clone()
+    };
+    let listed = || run(&installation, &["app", "list", "--company", company])["apps"][1].clone();
+    assert_eq!(listed()["approved"], json!(["admin", "scim"]));
+    assert_eq!(approved(&["--scope", "scim"]), json!(["scim"]));
+    assert_eq!(listed()["approved"], json!(["scim"]));
+    refused(&installation, &["app", "approve", "--app", id, "--scope", "scim,iam"]);
+    assert_eq!(approved(&[]), json!(["admin", "scim"]));
+    assert_eq!(listed()["requested"], listed()["approved"]);
     installation.verify_ok();
 }
 

@@ -122,6 +122,24 @@ siteTest('a scope that was not approved is not given', async (stage) => {
   assert.equal(answer.status(), 403);
 });
 
+siteTest('a wish that is given up takes its approval along', async (stage) => {
+  const { clientId } = stage.prepared;
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  const offered = page.locator(`form[action="/apps/${clientId}/token"] input[value=admin]`);
+  const wish = page.locator(`form[action="/apps/${clientId}"]`).getByRole('checkbox', { name: 'admin' });
+  await page.goto(`/apps/${clientId}`);
+  await stage.shot(page, 'app-approved');
+  assert.equal(await offered.count(), 1);
+  for (const isWished of [false, true]) {
+    await page.getByLabel('Web site').fill('https://books.example');
+    await wish.setChecked(isWished);
+    await page.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('The app is saved.').waitFor();
+    assert.equal(await offered.count(), 0, 'what was given up has to be approved again');
+  }
+}, (installation) => installation.addApp({ name: 'Books', redirectUrl: REDIRECT, scopes: ['admin'] }));
+
 siteTest('apps of another company do not exist', async (stage) => {
   const page = await stage.newPage();
   await signIn(page, stage.installation.administrator);

@@ -70,7 +70,7 @@ pub struct ApproveArgs {
     /// Which app
     #[arg(long, value_name = "CLIENT_ID", value_parser = parse_id)]
     app: Uuid,
-    /// What it may ask for from now on, with commas between several [default: read]
+    /// Which of the scopes that it asks for, with commas between several [default: all of them]
     #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
     scope: Vec<Scope>,
     /// Print one JSON object
@@ -152,7 +152,12 @@ fn check(args: &AddArgs) -> Result<(), Failure> {
 async fn approve(args: ApproveArgs) -> Result<(), Failure> {
     let switch = open(&args.data)?;
     let (app, company) = find_app(&switch, AppId(args.app)).await?;
-    let approved = access_scope(&args.scope);
+    let named = access_scope(&args.scope);
+    if named.common(app.requested) != named {
+        let what = format!("{} asks for {} and no more", app.name, in_words(app.requested));
+        return Err(Failure::new(what));
+    }
+    let approved = if args.scope.is_empty() { app.requested } else { named };
     let changes = AppChanges { approved: Some(approved), ..AppChanges::default() };
     carry_out(&switch, AdminCommand::UpdateApp(company.id, app.id, changes)).await?;
     switch.engine().shut_down();
