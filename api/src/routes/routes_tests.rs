@@ -805,6 +805,7 @@ async fn a_decision_names_every_rule_and_the_least_change() {
                 "day": "2026-03-04"},
             "available_credit": 1_465.1, "held": 34.9, "credentials": [],
         },
+        "increments": [],
     });
     assert_eq!(decision, expected);
 
