@@ -43,10 +43,7 @@ pub(super) fn execute_admin(
         AdminCommand::SetCompany(id, changes) => set_company(state, *id, changes, effects),
         AdminCommand::CreateMember(new) => create_member(state, moment, new, effects),
         AdminCommand::CreateAccessToken(new) => create_token(state, moment, new, effects),
-        AdminCommand::SetNetworkKey(digest) => {
-            effects.push(Effect::NetworkKey(*digest));
-            Ok(())
-        }
+        AdminCommand::SetNetworkKey(digest) => set_network_key(*digest, effects),
         AdminCommand::IssueCard(new) => issue_card(state, moment, new, effects),
         AdminCommand::UpdateCard(company, id, changes) => {
             let slot = find_card(state, *company, *id)?;
@@ -109,6 +106,11 @@ pub(super) fn execute_admin(
         | AdminCommand::UpdateApp(..)
         | AdminCommand::DeleteApp(..) => execute_identity(state, moment, command, effects),
     }
+}
+
+fn set_network_key(digest: [u8; 32], effects: &mut Vec<Effect>) -> Result<(), Rejection> {
+    effects.push(Effect::NetworkKey(digest));
+    Ok(())
 }
 
 /// Commands about users, tickets, tokens and apps.

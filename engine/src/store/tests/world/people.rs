@@ -201,7 +201,7 @@ impl World {
         let slot = self.members[member].slot;
         let number = self.people.external_ids;
         self.people.external_ids += 1;
-        let id = (number % 4 > 0).then(|| format!("external {number}"));
+        let id = (!number.is_multiple_of(4)).then(|| format!("external {number}"));
         self.record(vec![Effect::MemberExternalId(slot, id)]);
     }
 
