@@ -228,11 +228,11 @@ fn audit_lines(pair: &Pair) {
 fn audit_increments(pair: &Pair) {
     let effects = records(&pair.driver.payload).flat_map(|record| record.unwrap().effects);
     let decisions = effects.filter_map(|effect| match effect {
-        Effect::Increment(decision) => Some(decision),
+        Effect::Increment(decision) => Some(*decision),
         _ => None,
     });
     let decisions: Vec<_> = decisions.collect();
-    let done = |decision: &Box<IncrementDecision>| IncrementDone {
+    let done = |decision: &IncrementDecision| IncrementDone {
         seq: decision.transaction.0,
         at: decision.decided_at.0,
         amount: decision.amount.0,
