@@ -61,6 +61,18 @@ fn ticket(number: u64, office: &Office, content: NewTicketContent) -> AdminComma
     })
 }
 
+fn secretive_app() -> NewApp {
+    NewApp {
+        id: app_id(1),
+        company: company_id(0),
+        name: SECRET.to_owned(),
+        website: SECRET.to_owned(),
+        secret_digest: [1; 32],
+        redirect_urls: vec![SECRET.to_owned()],
+        requested: AccessScope::default(),
+    }
+}
+
 #[test]
 fn an_event_says_who_did_what_to_which() {
     let mut office = Office::open();
@@ -93,15 +105,7 @@ fn an_event_says_who_did_what_to_which() {
             ("company.updated", "company", Some(company_id(0).0), vec!["name"]),
         ),
         (
-            AdminCommand::CreateApp(NewApp {
-                id: app_id(1),
-                company: company_id(0),
-                name: SECRET.to_owned(),
-                website: SECRET.to_owned(),
-                secret_digest: [1; 32],
-                redirect_urls: vec![SECRET.to_owned()],
-                requested: AccessScope::default(),
-            }),
+            AdminCommand::CreateApp(secretive_app()),
             ("app.created", "app", Some(app_id(1).0), vec![]),
         ),
         (

@@ -13,6 +13,8 @@ use cardswitch_engine::domain::ids::{
 };
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::Book;
+use cardswitch_engine::domain::ticket::TicketState;
+use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::shard::ShardState;
 
 use crate::driver::{Driver, id_mint};
@@ -226,11 +228,11 @@ fn audit_lines(pair: &Pair) {
 fn audit_increments(pair: &Pair) {
     let effects = records(&pair.driver.payload).flat_map(|record| record.unwrap().effects);
     let decisions = effects.filter_map(|effect| match effect {
-        Effect::Increment(decision) => Some(decision),
+        Effect::Increment(decision) => Some(*decision),
         _ => None,
     });
     let decisions: Vec<_> = decisions.collect();
-    let done = |decision: &Box<IncrementDecision>| IncrementDone {
+    let done = |decision: &IncrementDecision| IncrementDone {
         seq: decision.transaction.0,
         at: decision.decided_at.0,
         amount: decision.amount.0,
@@ -301,15 +303,18 @@ fn run_program(pair: &mut Pair, length: u64) {
     audit_books(&pair.driver.payload);
     audit_lines(pair);
     audit_increments(pair);
-    audit_people(&pair.driver.payload, &pair.model, at);
+    for told in audit_people(&pair.driver.payload, &pair.model, at) {
+        *pair.answers.entry(told.to_owned()).or_default() += 1;
+    }
 }
 
-/// Compares what the journal says of users, tickets and tokens.
-fn audit_people(payload: &[u8], model: &Model, at: Timestamp) {
+/// Compares what the journal says of users, tickets and tokens. Returns what came to pass.
+fn audit_people(payload: &[u8], model: &Model, at: Timestamp) -> Vec<&'static str> {
     let (mut users, mut tickets) = (BTreeMap::new(), BTreeMap::new());
-    let mut tokens = BTreeMap::new();
+    let (mut tokens, mut told) = (BTreeMap::new(), Vec::new());
     for record in records(payload) {
         for effect in record.unwrap().effects {
+            told.extend(told_by(&effect));
             match effect {
                 Effect::User(row) => drop(users.insert(row.slot.0, row.password_hash.is_some())),
                 Effect::Ticket(row) => drop(tickets.insert(row.digest, *row)),
@@ -327,6 +332,20 @@ fn audit_people(payload: &[u8], model: &Model, at: Timestamp) {
         tickets.into_iter().map(|(digest, ticket)| (digest, ticket.state)).collect();
     let known = model.tickets.iter().filter(|ticket| ticket.is_known(at.0));
     assert_eq!(tickets, known.map(|ticket| (ticket.digest, ticket.state)).collect());
+    told
+}
+
+fn told_by(effect: &Effect) -> Option<&'static str> {
+    match effect {
+        Effect::TokenGrant(grant) if grant.origin == TokenOrigin::Code => Some("token for a code"),
+        Effect::Ticket(ticket) if ticket.state == TicketState::Used && ticket.code().is_none() => {
+            Some("password by a link")
+        }
+        Effect::Ticket(ticket) if ticket.state == TicketState::Ended => Some("ticket ended"),
+        Effect::AccessToken(token) if token.is_revoked => Some("token revoked"),
+        Effect::Audit(_) => Some("change audited"),
+        _ => None,
+    }
 }
 
 /// What failed, with the fewest steps after the opening that fail in the same file: a replay compares
@@ -397,6 +416,11 @@ fn the_shard_answers_as_the_model_does() {
             "Rejected(TicketSpent)",
             "Rejected(StepUsed)",
             "Rejected(ExternalIdTaken)",
+            "token for a code",
+            "password by a link",
+            "ticket ended",
+            "token revoked",
+            "change audited",
         ];
         for kind in kinds {
             assert!(answers.contains_key(kind), "nothing was answered {kind}");
