@@ -188,6 +188,12 @@ const fn kind_of(effect: &Effect) -> &'static str {
         Effect::TransactionTags(..) => "transaction-tags",
         Effect::CompanySso(..) => "company-sso",
         Effect::KeyedAnswer(_) => "keyed-answer",
+        Effect::User(_) => "user",
+        Effect::Ticket(_) => "ticket",
+        Effect::App(_) => "app",
+        Effect::TokenGrant(_) => "token-grant",
+        Effect::MemberExternalId(..) => "member-external-id",
+        Effect::Audit(_) => "audit",
         Effect::Increment(_) => "increment",
     }
 }
@@ -236,7 +242,41 @@ fn describe(effect: &Effect) -> String {
         ),
         Effect::CompanySso(slot, row) => format!("{} set {}", slot.0, row.is_some()),
         Effect::KeyedAnswer(row) => format!("{} until {}", row.status, time(row.expires_at)),
+        Effect::User(_)
+        | Effect::Ticket(_)
+        | Effect::App(_)
+        | Effect::TokenGrant(_)
+        | Effect::MemberExternalId(..)
+        | Effect::Audit(_) => describe_identity(effect),
         _ => describe_movement(effect),
+    }
+}
+
+/// What an effect says of people and programs.
+fn describe_identity(effect: &Effect) -> String {
+    match effect {
+        Effect::User(row) => {
+            let (has_password, has_totp) = (row.password_hash.is_some(), row.totp.is_some());
+            format!("{} {} password {has_password} totp {has_totp}", row.slot.0, row.id.0)
+        }
+        Effect::Ticket(row) => format!(
+            "{} user {} {:?} {:?} until {}",
+            row.id.0,
+            row.user.0,
+            row.kind(),
+            row.state,
+            time(row.expires_at)
+        ),
+        Effect::App(row) => format!("{} {} deleted {}", row.slot.0, row.id.0, row.is_deleted),
+        Effect::TokenGrant(row) => {
+            format!("{} company {} {:?}", row.token.0, row.company.0, row.origin)
+        }
+        Effect::MemberExternalId(slot, id) => format!("{} set {}", slot.0, id.is_some()),
+        Effect::Audit(row) => {
+            let object = row.object.map_or_else(String::new, |object| format!(" {object}"));
+            format!("{}{object} by {:?}", row.action, row.actor)
+        }
+        _ => String::new(),
     }
 }
 

@@ -272,7 +272,11 @@ impl ApiError {
             | Rejection::SharedLinkNotFound
             | Rejection::DimensionGone
             | Rejection::TransactionNotFound
-            | Rejection::RequisitionNotFound => Self::not_found(),
+            | Rejection::RequisitionNotFound
+            | Rejection::UserNotFound
+            | Rejection::TicketNotFound
+            | Rejection::AppNotFound
+            | Rejection::TokenNotFound => Self::not_found(),
             Rejection::MemberNotFound => {
                 Self::invalid_field("assigned_to", Flaw::not_found("member"))
             }
@@ -317,7 +321,10 @@ impl ApiError {
             | Rejection::TooMuchAtOnce
             | Rejection::RequisitionDecided
             | Rejection::RequisitionEnded
-            | Rejection::TooManyRequisitions => {
+            | Rejection::TooManyRequisitions
+            | Rejection::TicketSpent
+            | Rejection::StepUsed
+            | Rejection::ExternalIdTaken => {
                 let (code, message) = conflict_of(rejection);
                 Self::conflict(code, message)
             }
@@ -372,6 +379,9 @@ const fn conflict_of(rejection: Rejection) -> (&'static str, &'static str) {
         Rejection::TooManyRequisitions => {
             ("too_many_requisitions", "the member has as many pending requisitions as one may")
         }
+        Rejection::TicketSpent => ("ticket_spent", "it was used, was ended or has expired"),
+        Rejection::StepUsed => ("step_used", "this one-time password was used before"),
+        Rejection::ExternalIdTaken => ("external_id_taken", "another member has this external id"),
         _ => ("conflict", "the state of the object does not allow the change"),
     }
 }
@@ -509,6 +519,13 @@ mod tests {
             (Rejection::TooManyCards, 409, "too_many_cards", None),
             (Rejection::TooMuchAtOnce, 409, "too_much_at_once", None),
             (Rejection::RequisitionNotFound, 404, "not_found", None),
+            (Rejection::UserNotFound, 404, "not_found", None),
+            (Rejection::TicketNotFound, 404, "not_found", None),
+            (Rejection::AppNotFound, 404, "not_found", None),
+            (Rejection::TokenNotFound, 404, "not_found", None),
+            (Rejection::TicketSpent, 409, "ticket_spent", None),
+            (Rejection::StepUsed, 409, "step_used", None),
+            (Rejection::ExternalIdTaken, 409, "external_id_taken", None),
             (Rejection::RequisitionDecided, 409, "requisition_decided", None),
             (Rejection::RequisitionEnded, 409, "requisition_ended", None),
             (Rejection::ReviewerNotFound, 400, "not_found", Some("reviewed_by")),

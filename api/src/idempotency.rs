@@ -273,7 +273,7 @@ impl Desk {
             status: answer.status(),
             content: KeyedContent::Body(sealed),
         };
-        let command = Command::Keyed(Box::new(KeyedCommand { claim, change: None }));
+        let command = Command::Keyed(Box::new(KeyedCommand { claim, change: None, note: None }));
         let reply = self.state.switch.ask(command.into()).await?;
         match reply {
             // Durable; where the tables are late, the shard knows the key.

@@ -196,7 +196,8 @@ fn member(id: u128, email: &str) -> AdminCommand {
         last_name: "Byron".into(),
         email: email.into(),
         role: MemberRole::Member,
-        password_hash: None,
+        external_id: None,
+        invite: None,
     })
 }
 
@@ -437,7 +438,7 @@ async fn several_that_were_made_are_shown_in_one_list() {
         status: 201,
         content: KeyedContent::Object { path: format!("results:{}", paths.join(",")) },
     };
-    let command = Command::Keyed(Box::new(KeyedCommand { claim, change: None }));
+    let command = Command::Keyed(Box::new(KeyedCommand { claim, change: None, note: None }));
     let Ok(Reply::Done(seq)) = bench.state.switch.ask(command.into()).await else {
         unreachable!("the key is free")
     };

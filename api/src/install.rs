@@ -12,13 +12,16 @@ use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::admin::{
     AdminCommand, NewAccessToken, NewAccount, NewCompany, NewMember,
 };
+use cardswitch_engine::command::identity::NewUser;
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::card::{CardState, Dimensions};
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
-use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, MemberId, Timestamp};
+use cardswitch_engine::domain::ids::{
+    AccessTokenId, AccountId, CompanyId, MemberId, Timestamp, UserId,
+};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
@@ -232,7 +235,16 @@ impl Installer<'_> {
             role: MemberRole::Administrator,
             code: None,
             dimensions: Default::default(),
+            external_id: None,
+            invite: None,
+        });
+        let user = AdminCommand::CreateUser(NewUser {
+            id: UserId(self.random.id(self.at)?),
+            email: self.order.admin_email.clone(),
+            first_name: "Ada".to_owned(),
+            last_name: "Admin".to_owned(),
             password_hash: Some(password_hash),
+            is_developer: false,
         });
         let access_token = self.draw_token()?;
         let token = AdminCommand::CreateAccessToken(NewAccessToken {
@@ -243,7 +255,7 @@ impl Installer<'_> {
         });
         let network_key = self.draw_token()?;
         let key = AdminCommand::SetNetworkKey(token_digest(&network_key));
-        self.carry_out(vec![member, token, key]).await?;
+        self.carry_out(vec![member, user, token, key]).await?;
         Ok(Credentials {
             company_id: company.id.0.to_string(),
             account_id: company.account.id.0.to_string(),

@@ -62,6 +62,17 @@ pub const KEYS_PER_COMPANY_MAX: usize = 100_000;
 pub const KEYS_MAX: usize = 1_000_000;
 /// The longest answer kept under an idempotency key, as it is sealed. Units: bytes.
 pub const KEYED_ANSWER_BYTES_MAX: usize = RECORD_BYTES_MAX - (16 << 10);
+/// How many tickets of a kind are open for a user at most; one more ends the oldest.
+pub const TICKETS_OF_USER_MAX: usize = 100;
+/// How many tickets are remembered of all users together.
+pub const TICKETS_MAX: usize = 1_000_000;
+/// How many tokens of a member open anything at most; one more revokes the oldest.
+pub const TOKENS_OF_MEMBER_MAX: usize = 100;
+/// How many tokens of an app open anything at most; one more revokes the oldest, and deleting the
+/// app revokes all, in one record.
+pub const TOKENS_OF_APP_MAX: usize = 5_000;
+/// In how many companies' audits it is written at most what somebody does who is a member of more.
+pub const AUDITED_COMPANIES_MAX: usize = 500;
 /// How many levels a tree of categories, departments, labels or locations has at most.
 pub const DIMENSION_LEVELS_MAX: usize = 10;
 /// How many children one of them has at most: deleting it moves all of them, in one record.

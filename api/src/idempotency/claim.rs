@@ -73,7 +73,7 @@ impl Claim {
             status: status.as_u16(),
             content: KeyedContent::Object { path },
         };
-        Command::Keyed(Box::new(KeyedCommand { claim, change: Some(command) }))
+        Command::Keyed(Box::new(KeyedCommand { claim, change: Some(command), note: None }))
     }
 
     /// Takes note of what became of a command that the claim was beside.

@@ -74,6 +74,9 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         AdminCommand::CreateSharedLink(new) => Some(new.id.0),
         AdminCommand::CreateRequisition(new) => Some(new.id.0),
         AdminCommand::CreateDimension(new) => Some(new.id.0),
+        AdminCommand::CreateUser(new) => Some(new.id.0),
+        AdminCommand::CreateApp(new) => Some(new.id.0),
+        AdminCommand::GrantToken(new) => Some(new.token.id.0),
         // Named one by one, so that whoever adds a command says what it makes.
         AdminCommand::SetCompany(..)
         | AdminCommand::SetNetworkKey(_)
@@ -91,7 +94,19 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         | AdminCommand::CancelRequisition(..)
         | AdminCommand::UpdateDimension(..)
         | AdminCommand::DeleteDimension(..)
-        | AdminCommand::TagTransaction(..) => None,
+        | AdminCommand::TagTransaction(..)
+        | AdminCommand::UpdateUser(..)
+        | AdminCommand::UseTotpStep(..)
+        | AdminCommand::IssueTicket(_)
+        | AdminCommand::EndTicket(..)
+        | AdminCommand::EndSessions(_)
+        | AdminCommand::UsePasswordLink(_)
+        | AdminCommand::ExchangeCode(_)
+        | AdminCommand::RevokeCode(_)
+        | AdminCommand::RevokeToken(..)
+        | AdminCommand::RevokeAppTokens(..)
+        | AdminCommand::UpdateApp(..)
+        | AdminCommand::DeleteApp(..) => None,
     }
 }
 

@@ -180,7 +180,8 @@ fn parse_new_member(fields: &mut Fields<'_>, company: CompanyId) -> NewMember {
         role: fields.optional("role", settable_role).unwrap_or(MemberRole::Member),
         code: fields.nullable("code", code).flatten(),
         dimensions: parse_dimensions(fields).map(Option::flatten),
-        password_hash: None,
+        external_id: None,
+        invite: None,
     }
 }
 
@@ -193,6 +194,7 @@ fn parse_member_changes(fields: &mut Fields<'_>) -> MemberChanges {
         code: fields.nullable("code", code),
         is_active: fields.optional("is_active", fields::boolean),
         dimensions: parse_dimensions(fields),
+        external_id: None,
     }
 }
 

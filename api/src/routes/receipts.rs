@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::domain::ids::{ReceiptId, TransactionId, TransactionSeq};
+use cardswitch_engine::domain::ids::{ReceiptId, TransactionId};
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType, TagChanges};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -122,10 +122,10 @@ pub async fn upload_receipt(
 ) -> Result<(StatusCode, Json<ReceiptBody>), ApiError> {
     let id = TransactionId(id);
     let _turn = state.receipts.turn().await;
-    let found = find_transaction_of(&state, &caller, id).await;
+    let found = find_receipt_of(&state, &caller, id).await;
     // Also for a transaction that is not there: who is still sending would not see the answer.
     let upload = read_file(request).await;
-    let (seq, _) = found?;
+    found?;
     let Upload { filename: given, content } = upload?;
     let kind = sniff(&content).ok_or_else(ApiError::not_a_receipt)?;
     let receipt = Receipt {
@@ -138,7 +138,7 @@ pub async fn upload_receipt(
         created_at: state.now(),
     };
     let body = ReceiptBody::new(&receipt, id, state.urls());
-    set_receipt(&state, &caller, seq, Some(receipt)).await?;
+    set_receipt(&state, &caller, id, Some(receipt)).await?;
     Ok((StatusCode::CREATED, Json(body)))
 }
 
@@ -190,27 +190,27 @@ async fn read_form(form: Bytes, boundary: String) -> Result<Upload, ApiError> {
     Err(ApiError::invalid_field("file", Flaw::required()))
 }
 
-/// The sequence number of a transaction of the company, and its receipt.
+/// The receipt of a transaction of the company.
 /// Errors: the company has no such transaction.
-async fn find_transaction_of(
+async fn find_receipt_of(
     state: &AppState,
     caller: &Caller,
     id: TransactionId,
-) -> Result<(TransactionSeq, Option<Receipt>), ApiError> {
+) -> Result<Option<Receipt>, ApiError> {
     let seq = sequence_of(state, id)?;
     let row = read_view(state, caller, |view| find_transaction(view, seq, id)).await?;
     let row = row.ok_or_else(ApiError::not_found)?;
-    Ok((seq, row.receipt().cloned()))
+    Ok(row.receipt().cloned())
 }
 
 async fn set_receipt(
     state: &AppState,
     caller: &Caller,
-    seq: TransactionSeq,
+    id: TransactionId,
     receipt: Option<Receipt>,
 ) -> Result<(), WriteError> {
     let changes = TagChanges { receipt: Some(receipt), ..TagChanges::default() };
-    state.carry_out(AdminCommand::TagTransaction(caller.company.id, seq, changes)).await
+    state.carry_out(AdminCommand::TagTransaction(caller.company.id, id, changes)).await
 }
 
 /// Fetches the file of a receipt, as it was handed in.
@@ -229,7 +229,7 @@ pub async fn get_receipt(
     ReadAccess(caller): ReadAccess,
     PathId(id): PathId,
 ) -> Result<impl IntoResponse, ApiError> {
-    let (_, receipt) = find_transaction_of(&state, &caller, TransactionId(id)).await?;
+    let receipt = find_receipt_of(&state, &caller, TransactionId(id)).await?;
     let receipt = receipt.filter(|receipt| !receipt.is_lost).ok_or_else(ApiError::not_found)?;
     let (files, digest) = (state.receipts.clone(), receipt.digest);
     let content = tokio::task::spawn_blocking(move || files.read(&digest)).await;
@@ -267,13 +267,13 @@ pub async fn lose_receipt(
         let flaw = Flaw::new("not_settable", "can only be set; upload the receipt, or delete it");
         fields.fault("is_lost", flaw);
     }
-    let (seq, known) = find_transaction_of(&state, &caller, id).await?;
+    let known = find_receipt_of(&state, &caller, id).await?;
     fields.finish()?;
     let receipt = match known {
         Some(receipt) if receipt.is_lost => receipt,
         _ => {
             let receipt = lost(&state);
-            set_receipt(&state, &caller, seq, Some(receipt.clone())).await?;
+            set_receipt(&state, &caller, id, Some(receipt.clone())).await?;
             receipt
         }
     };
@@ -304,11 +304,12 @@ pub async fn delete_receipt(
     AccountantAccess(caller): AccountantAccess,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
-    let (seq, receipt) = find_transaction_of(&state, &caller, TransactionId(id)).await?;
+    let id = TransactionId(id);
+    let receipt = find_receipt_of(&state, &caller, id).await?;
     if receipt.is_none() {
         return Err(ApiError::not_found());
     }
-    match set_receipt(&state, &caller, seq, None).await {
+    match set_receipt(&state, &caller, id, None).await {
         // The answer shows nothing, so it need not wait for late tables.
         Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
         Err(error) => Err(error.into()),

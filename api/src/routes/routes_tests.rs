@@ -214,7 +214,8 @@ fn member(company: Uuid, id: Uuid) -> NewMember {
         role: MemberRole::Member,
         code: None,
         dimensions: Default::default(),
-        password_hash: None,
+        external_id: None,
+        invite: None,
     }
 }
 

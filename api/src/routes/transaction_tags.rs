@@ -82,7 +82,7 @@ pub async fn tag_transaction(
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
     let is_set = dimensions.map(|id| id.is_some());
-    let command = AdminCommand::TagTransaction(caller.company.id, seq, changes);
+    let command = AdminCommand::TagTransaction(caller.company.id, id, changes);
     state.carry_out(command).await.map_err(|error| refused(error, is_set))?;
     read_transaction(&state, &caller, id).await.map(Json)
 }

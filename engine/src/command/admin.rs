@@ -12,13 +12,18 @@ use crate::domain::card::{CardState, DimensionKind, Dimensions, PanHash, SealedP
 use crate::domain::company::{Address, CompanyState, SingleSignOn, VelocityLimits};
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
-    AccessTokenId, AccountId, AllowanceId, CardId, CompanyId, DimensionId, MemberId, RequisitionId,
-    SharedLinkId, Timestamp, TransactionSeq,
+    AccessTokenId, AccountId, AllowanceId, AppId, CardId, CompanyId, DimensionId, MemberId,
+    RequisitionId, SharedLinkId, TicketId, Timestamp, TransactionId, UserId,
 };
 use crate::domain::member::{AccessScope, MemberRole};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::shared_link::Recipient;
 use crate::domain::transaction_tags::TagChanges;
+
+use super::identity::{
+    AppChanges, CodeExchange, NewApp, NewInvite, NewTicket, NewTokenGrant, NewUser,
+    PasswordLinkUse, UserChanges,
+};
 
 /// A change asked for by an API client or an operator.
 #[derive(Clone, Debug)]
@@ -71,7 +76,37 @@ pub enum AdminCommand {
     DeleteDimension(NamedDimension),
     /// Tags a transaction, which the edge has found among the company's: its row neither goes nor
     /// changes hands.
-    TagTransaction(CompanyId, TransactionSeq, TagChanges),
+    TagTransaction(CompanyId, TransactionId, TagChanges),
+    /// Makes a user.
+    CreateUser(NewUser),
+    /// Changes a user.
+    UpdateUser(UserId, UserChanges),
+    /// Uses up a step of a user's one-time passwords, and all before it.
+    UseTotpStep(UserId, u64),
+    /// Issues a ticket.
+    IssueTicket(NewTicket),
+    /// Ends one of a user's tickets.
+    EndTicket(UserId, TicketId),
+    /// Ends all sessions of a user.
+    EndSessions(UserId),
+    /// Sets a password by a link.
+    UsePasswordLink(PasswordLinkUse),
+    /// Makes an access token for an authorization code.
+    ExchangeCode(Box<CodeExchange>),
+    /// Takes an authorization code back, with the token it gave.
+    RevokeCode([u8; 32]),
+    /// Makes an access token, with what it is given for.
+    GrantToken(Box<NewTokenGrant>),
+    /// Revokes an access token.
+    RevokeToken(CompanyId, AccessTokenId),
+    /// Revokes all tokens and codes that open a company's data to an app.
+    RevokeAppTokens(AppId, CompanyId),
+    /// Registers an app.
+    CreateApp(NewApp),
+    /// Changes an app.
+    UpdateApp(CompanyId, AppId, AppChanges),
+    /// Takes an app away, with its tokens and codes.
+    DeleteApp(CompanyId, AppId),
 }
 
 /// A company to make.
@@ -160,8 +195,10 @@ pub struct NewMember {
     pub code: Option<String>,
     /// Its department, label and location.
     pub dimensions: Dimensions,
-    /// An encoded Argon2id hash of its password.
-    pub password_hash: Option<String>,
+    /// What a directory of identities calls it, unique within the company. Source: RFC 7643, 3.1.
+    pub external_id: Option<String>,
+    /// The invitation to sign in, where it is invited.
+    pub invite: Option<NewInvite>,
 }
 
 /// What to change about a member; absent stays.
@@ -179,6 +216,8 @@ pub struct MemberChanges {
     pub is_active: Option<bool>,
     /// Its dimensions, by kind.
     pub dimensions: [Option<Option<DimensionId>>; 4],
+    /// What a directory of identities calls it.
+    pub external_id: Option<Option<String>>,
 }
 
 /// An access token to make.

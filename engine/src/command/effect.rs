@@ -9,11 +9,15 @@ use serde::{Deserialize, Serialize};
 use crate::decision::IncrementDecision;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
+use crate::domain::app::App;
+use crate::domain::audit::AuditEvent;
 use crate::domain::card::{CardProfile, CardRecord, MaskedPan, SealedPan};
 use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
 use crate::domain::dimension::Dimension;
-use crate::domain::ids::{AccountSlot, CardSlot, CompanySlot, Timestamp, TransactionSeq};
+use crate::domain::ids::{
+    AccountSlot, CardSlot, CompanySlot, MemberSlot, Timestamp, TransactionSeq,
+};
 use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::member::{AccessToken, Member};
 use crate::domain::money::{CurrencyCode, Minor};
@@ -22,8 +26,11 @@ use crate::domain::posting::{Posting, StatementLine};
 use crate::domain::requisition::Requisition;
 use crate::domain::response_code::SubReason;
 use crate::domain::shared_link::SharedLink;
+use crate::domain::ticket::Ticket;
+use crate::domain::token_grant::TokenGrant;
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::domain::transaction_tags::TagChanges;
+use crate::domain::user::User;
 
 use super::reply::NetworkReply;
 
@@ -84,6 +91,18 @@ pub enum Effect {
     CompanySso(CompanySlot, Option<Box<SingleSignOn>>),
     /// A request under an idempotency key was answered so.
     KeyedAnswer(Box<KeyedAnswer>),
+    /// A user is so.
+    User(Box<User>),
+    /// A ticket is so.
+    Ticket(Box<Ticket>),
+    /// An app is so.
+    App(Box<App>),
+    /// An access token was given for this.
+    TokenGrant(Box<TokenGrant>),
+    /// What a directory of identities calls a member is so.
+    MemberExternalId(MemberSlot, Option<String>),
+    /// Somebody changed something.
+    Audit(Box<AuditEvent>),
     /// An increment was decided so.
     Increment(Box<IncrementDecision>),
 }

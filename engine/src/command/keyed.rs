@@ -4,6 +4,7 @@
 //! there without the other. The answer itself is known only later: it follows in a record of its own.
 
 use super::admin::AdminCommand;
+use crate::domain::audit::AuditNote;
 use crate::domain::keyed_answer::KeyedContent;
 
 /// A change under an idempotency key, or only what was answered under it.
@@ -13,6 +14,8 @@ pub struct KeyedCommand {
     pub claim: KeyClaim,
     /// The change; none where the answer is all there is to remember.
     pub change: Option<AdminCommand>,
+    /// Who asks for the change, where that is audited.
+    pub note: Option<AuditNote>,
 }
 
 /// What an idempotency key is used for.

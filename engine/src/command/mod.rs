@@ -1,15 +1,19 @@
 //! What was asked of the shard, what it answered, and what changed because of it.
 
 pub mod admin;
+mod audited;
 mod authorization_record;
 pub mod effect;
+pub mod identity;
 pub mod keyed;
 pub mod network;
 pub mod record;
 pub mod reply;
 
+pub use audited::{Audited, AuditedObject, AuditedPlace};
 pub use authorization_record::AuthorizationView;
 
+use crate::domain::audit::AuditNote;
 use crate::domain::ids::Timestamp;
 use admin::AdminCommand;
 use keyed::KeyedCommand;
@@ -20,12 +24,23 @@ use network::NetworkRequest;
 pub enum Command {
     /// From the card network.
     Network(Box<NetworkRequest>),
-    /// From an API client or an operator.
+    /// From an API client or an operator, and nobody is told who.
     Admin(Box<AdminCommand>),
     /// The same under an idempotency key.
     Keyed(Box<KeyedCommand>),
+    /// The same with a note of who asks: what it changes is audited.
+    Noted(Box<NotedCommand>),
     /// Nothing but the time: runs what is due.
     Tick,
+}
+
+/// A change with a note of who asks for it.
+#[derive(Clone, Debug)]
+pub struct NotedCommand {
+    /// Who asks.
+    pub note: AuditNote,
+    /// What they ask.
+    pub change: AdminCommand,
 }
 
 /// A command with the time it claims, which only a shard on a manual clock honours.

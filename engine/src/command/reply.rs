@@ -192,7 +192,7 @@ pub enum Rejection {
     AllowanceEnded,
     /// A reset needs an allowance without an interval.
     ResetNeedsNoInterval,
-    /// Another member of the company has this e-mail address.
+    /// Another member of the company, or another user, has this e-mail address.
     EmailTaken,
     /// The id is in use.
     IdTaken,
@@ -246,6 +246,20 @@ pub enum Rejection {
     TooManyChildren,
     /// No such transaction.
     TransactionNotFound,
+    /// No such user.
+    UserNotFound,
+    /// No such ticket, or it was forgotten.
+    TicketNotFound,
+    /// The ticket was used or ended, or has expired.
+    TicketSpent,
+    /// The step of the one-time passwords, or a later one, was used before.
+    StepUsed,
+    /// No such app in the caller's company.
+    AppNotFound,
+    /// No such access token in the caller's company.
+    TokenNotFound,
+    /// Another member of the company has this external id.
+    ExternalIdTaken,
     /// The allowance would end before it starts.
     StartsAfterEnd,
 }

@@ -50,6 +50,8 @@ pub enum CompanyState {
     Active,
     /// Its cards decline as terminated ones do.
     Closed,
+    /// It has not been approved yet; its cards decline as those of a closed one do.
+    Pending,
 }
 
 /// A company.

@@ -50,6 +50,12 @@ public_id! {
     RequisitionId,
     /// The public id of a receipt.
     ReceiptId,
+    /// The public id of a user.
+    UserId,
+    /// The public id of a ticket's record (not the secret it is opened by).
+    TicketId,
+    /// The public id of an app: its `client_id`.
+    AppId,
 }
 
 number! {
@@ -67,6 +73,10 @@ number! {
     SharedLinkSlot(u32),
     /// Position of a requisition in the shard.
     RequisitionSlot(u32),
+    /// Position of a user in the shard.
+    UserSlot(u32),
+    /// Position of an app in the shard.
+    AppSlot(u32),
     /// Sequence number of a journal record within a partition; the first is 1.
     RecordSeq(u64),
     /// Sequence number of a transaction within a partition; the first is 1.
@@ -101,7 +111,9 @@ slot_index!(
     MemberSlot,
     DimensionSlot,
     SharedLinkSlot,
-    RequisitionSlot
+    RequisitionSlot,
+    UserSlot,
+    AppSlot
 );
 
 impl TransactionSeq {

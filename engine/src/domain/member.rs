@@ -52,10 +52,18 @@ pub struct Member {
     pub state: MemberState,
     /// Its department, label and location.
     pub dimensions: Dimensions,
-    /// An encoded Argon2id hash of its password, where one is set.
+    /// No longer written: passwords are the user's. The row keeps its place.
     pub password_hash: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
+}
+
+impl Member {
+    /// Whether it takes part.
+    #[must_use]
+    pub fn takes_part(&self) -> bool {
+        self.state == MemberState::Active
+    }
 }
 
 /// An e-mail address as it is compared: in any case it is the same.
@@ -75,6 +83,19 @@ pub struct AccessScope {
     pub scim: bool,
     /// Identity and access management.
     pub iam: bool,
+}
+
+impl AccessScope {
+    /// What both allow.
+    #[must_use]
+    pub const fn common(self, other: Self) -> Self {
+        Self {
+            accountant: self.accountant && other.accountant,
+            admin: self.admin && other.admin,
+            scim: self.scim && other.scim,
+            iam: self.iam && other.iam,
+        }
+    }
 }
 
 /// An access token as it is kept: by the hash of its text.

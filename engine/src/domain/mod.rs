@@ -5,6 +5,8 @@
 
 pub mod account;
 pub mod allowance;
+pub mod app;
+pub mod audit;
 pub mod authorization_id;
 pub mod business_date;
 pub mod card;
@@ -24,5 +26,8 @@ pub mod public_id;
 pub mod requisition;
 pub mod response_code;
 pub mod shared_link;
+pub mod ticket;
+pub mod token_grant;
 pub mod transaction;
 pub mod transaction_tags;
+pub mod user;

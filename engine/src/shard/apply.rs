@@ -89,6 +89,7 @@ impl ShardState {
         self.messages.forget_expired(at, next);
         self.early_reversals.forget_expired(at);
         self.organization.keyed_answers.forget_expired(at);
+        self.identity.tickets.forget_expired(at);
         if at >= self.days_end_at {
             self.turn_days(at);
         }
@@ -115,6 +116,7 @@ impl ShardState {
             }
             Effect::Member(member) => self.apply_member(member),
             Effect::AccessToken(token) => {
+                self.identity.apply_token(token);
                 self.tokens.insert(token.digest, (**token).clone());
             }
             Effect::NetworkKey(digest) => self.network_key = Some(*digest),
@@ -149,10 +151,19 @@ impl ShardState {
                 self.organization.apply_sso(*company, row.as_deref());
             }
             Effect::KeyedAnswer(answer) => self.organization.keyed_answers.insert(answer),
+            Effect::User(row) => self.identity.apply_user(row),
+            Effect::Ticket(row) => self.identity.tickets.insert(row),
+            Effect::App(row) => self.identity.apply_app(row),
+            Effect::TokenGrant(row) => self.identity.apply_grant(row, &self.tokens[&row.digest]),
+            Effect::MemberExternalId(slot, id) => {
+                let company = self.members[slot.index()].company;
+                self.identity.apply_external_id((company, *slot), id.as_deref());
+            }
             // Read from the tables only.
             Effect::Posting(_)
             | Effect::NetworkLog(_)
             | Effect::TransactionTags(..)
+            | Effect::Audit(_)
             | Effect::Increment(_) => {}
         }
     }
@@ -165,7 +176,7 @@ impl ShardState {
         let entry = CompanyEntry {
             day,
             velocity: company.velocity,
-            is_closed: company.state == CompanyState::Closed,
+            is_closed: company.state != CompanyState::Active,
             company: Box::new(company.clone()),
         };
         put_at(&mut self.companies, company.slot.index(), entry);

@@ -1,14 +1,15 @@
 //! Turns a command into effects and a reply. Reads the state, changes nothing.
 
 use super::execute_admin::execute_admin;
+use super::execute_audit::audit;
 use super::execute_keyed::execute_keyed;
 use super::execute_network::execute_network;
 use super::execute_tick::execute_timer;
 use super::state::ShardState;
 use super::timers::Timer;
-use crate::command::Command;
 use crate::command::effect::Effect;
 use crate::command::reply::{Rejection, Reply};
+use crate::command::{Command, NotedCommand};
 use crate::domain::ids::Timestamp;
 use crate::domain::public_id::IdMint;
 
@@ -41,8 +42,24 @@ pub fn execute(
             let done = execute_keyed(state, moment, command, effects);
             admin_reply(state, done, effects)
         }
+        Command::Noted(command) => {
+            let done = execute_noted(state, moment, command, effects);
+            admin_reply(state, done, effects)
+        }
         Command::Tick => Reply::Ticked,
     }
+}
+
+/// A change, with who made it.
+fn execute_noted(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &NotedCommand,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    execute_admin(state, moment, &command.change, effects)?;
+    audit(state, moment, (&command.note, &command.change), effects);
+    Ok(())
 }
 
 /// What is answered to a change. A refusal leaves no effects.

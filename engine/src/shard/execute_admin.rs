@@ -1,9 +1,10 @@
-//! Admin changes: tokens, cards and allowances (companies and members: files of their own).
+//! Admin changes: cards and allowances (companies, members, users, tokens: files of their own).
 //!
 //! A change names things by public id together with the caller's company; what belongs to another
 //! company is not found.
 
 use super::execute::Moment;
+use super::execute_app::{create_app, delete_app, revoke_app_tokens, update_app};
 use super::execute_cards_at_once::issue_cards;
 use super::execute_company::{create_company, set_company, set_sso};
 use super::execute_dimension::{
@@ -13,9 +14,12 @@ use super::execute_dimension::{
 use super::execute_member::{create_member, delete_member, find_assignee, update_member};
 use super::execute_requisition::{cancel_requisition, create_requisition, update_requisition};
 use super::execute_shared_link::{create_shared_link, delete_shared_link, update_shared_link};
+use super::execute_ticket::{end_sessions, end_ticket, issue_ticket};
+use super::execute_token::{create_token, exchange_code, grant_token, revoke_code, revoke_token};
+use super::execute_user::{create_user, update_user, use_password_link, use_totp_step};
 use super::state::ShardState;
 use crate::command::admin::{
-    AdminCommand, AllowanceChanges, CardChanges, NewAccessToken, NewCard, SettableCardState,
+    AdminCommand, AllowanceChanges, CardChanges, NewCard, SettableCardState,
 };
 use crate::command::effect::{Effect, IssuedCard};
 use crate::command::reply::Rejection;
@@ -26,7 +30,6 @@ use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
     AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, MemberId, MemberSlot,
 };
-use crate::domain::member::AccessToken;
 use crate::domain::money::Minor;
 
 pub(super) fn execute_admin(
@@ -87,28 +90,56 @@ pub(super) fn execute_admin(
             update_dimension(state, named, changes, effects)
         }
         AdminCommand::DeleteDimension(named) => delete_dimension(state, named, effects),
-        AdminCommand::TagTransaction(company, seq, changes) => {
-            tag_transaction(state, *company, *seq, changes, effects)
+        AdminCommand::TagTransaction(company, id, changes) => {
+            tag_transaction(state, moment, (*company, *id), changes, effects)
         }
+        AdminCommand::CreateUser(_)
+        | AdminCommand::UpdateUser(..)
+        | AdminCommand::UseTotpStep(..)
+        | AdminCommand::IssueTicket(_)
+        | AdminCommand::EndTicket(..)
+        | AdminCommand::EndSessions(_)
+        | AdminCommand::UsePasswordLink(_)
+        | AdminCommand::ExchangeCode(_)
+        | AdminCommand::RevokeCode(_)
+        | AdminCommand::GrantToken(_)
+        | AdminCommand::RevokeToken(..)
+        | AdminCommand::RevokeAppTokens(..)
+        | AdminCommand::CreateApp(_)
+        | AdminCommand::UpdateApp(..)
+        | AdminCommand::DeleteApp(..) => execute_identity(state, moment, command, effects),
     }
 }
 
-fn create_token(
+/// Commands about users, tickets, tokens and apps.
+fn execute_identity(
     state: &ShardState,
     moment: &Moment<'_>,
-    new: &NewAccessToken,
+    command: &AdminCommand,
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let company = find_company(state, new.company)?;
-    effects.push(Effect::AccessToken(Box::new(AccessToken {
-        digest: new.digest,
-        id: new.id,
-        company,
-        scope: new.scope,
-        is_revoked: false,
-        created_at: moment.at,
-    })));
-    Ok(())
+    match command {
+        AdminCommand::CreateUser(new) => create_user(state, moment, new, effects),
+        AdminCommand::UpdateUser(id, changes) => update_user(state, moment, *id, changes, effects),
+        AdminCommand::UseTotpStep(id, step) => use_totp_step(state, *id, *step, effects),
+        AdminCommand::IssueTicket(new) => issue_ticket(state, moment, new, effects),
+        AdminCommand::EndTicket(user, id) => end_ticket(state, moment, (*user, *id), effects),
+        AdminCommand::EndSessions(user) => end_sessions(state, moment, *user, effects),
+        AdminCommand::UsePasswordLink(used) => use_password_link(state, moment, used, effects),
+        AdminCommand::ExchangeCode(exchange) => exchange_code(state, moment, exchange, effects),
+        AdminCommand::RevokeCode(digest) => revoke_code(state, moment, digest, effects),
+        AdminCommand::GrantToken(new) => grant_token(state, moment, new, effects),
+        AdminCommand::RevokeToken(company, id) => revoke_token(state, (*company, *id), effects),
+        AdminCommand::RevokeAppTokens(id, company) => {
+            revoke_app_tokens(state, moment, (*id, *company), effects)
+        }
+        AdminCommand::CreateApp(new) => create_app(state, moment, new, effects),
+        AdminCommand::UpdateApp(company, id, changes) => {
+            update_app(state, (*company, *id), changes, effects)
+        }
+        AdminCommand::DeleteApp(company, id) => delete_app(state, (*company, *id), effects),
+        _ => unreachable!("no command about users, tickets, tokens or apps"),
+    }
 }
 
 /// A new PIN also clears wrong tries.

@@ -17,7 +17,7 @@ use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::domain::card::{DimensionKind, Dimensions};
 use crate::domain::dimension::Dimension;
-use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, DimensionSlot, TransactionSeq};
+use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, DimensionSlot, TransactionId};
 use crate::domain::transaction_tags::TagChanges;
 use crate::limits::{DIMENSION_CHILDREN_MAX, DIMENSION_LEVELS_MAX};
 
@@ -106,15 +106,14 @@ pub(super) fn delete_dimension(
 /// Tags a transaction; what the change does not speak of stays.
 pub(super) fn tag_transaction(
     state: &ShardState,
-    company: CompanyId,
-    seq: TransactionSeq,
+    moment: &Moment<'_>,
+    (company, id): (CompanyId, TransactionId),
     changes: &TagChanges,
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let company = find_company(state, company)?;
-    if seq > state.last_transaction {
-        return Err(Rejection::TransactionNotFound);
-    }
+    let seq = moment.ids.open_transaction_id(id).filter(|seq| *seq <= state.last_transaction);
+    let seq = seq.ok_or(Rejection::TransactionNotFound)?;
     check_dimensions(state, company, &changes.dimensions.map(Option::flatten))?;
     if *changes != TagChanges::default() {
         effects.push(Effect::TransactionTags(seq, Box::new(changes.clone())));

@@ -5,6 +5,7 @@
 
 use super::execute::Moment;
 use super::execute_admin::execute_admin;
+use super::execute_audit::audit;
 use super::organization::KeyUse;
 use super::state::ShardState;
 use crate::command::effect::Effect;
@@ -20,7 +21,7 @@ pub(super) fn execute_keyed(
     command: &KeyedCommand,
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let KeyedCommand { claim, change } = command;
+    let KeyedCommand { claim, change, note } = command;
     let known = state.organization.keyed_answers.get(&claim.key);
     // The last record may be older than the end of what it still remembers.
     let known = known.filter(|known| known.expires_at > moment.at);
@@ -36,6 +37,9 @@ pub(super) fn execute_keyed(
     };
     if let Some(change) = change {
         execute_admin(state, moment, change, effects)?;
+        if let Some(note) = note {
+            audit(state, moment, (note, change), effects);
+        }
     }
     effects.push(keyed_answer(claim, made_at));
     Ok(())

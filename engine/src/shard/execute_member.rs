@@ -8,6 +8,9 @@ use super::execute_admin::{find_company, replace, terminate_card};
 use super::execute_dimension::{change_dimensions, check_dimensions};
 use super::execute_requisition::deny_pending;
 use super::execute_shared_link::gone;
+use super::execute_ticket::end;
+use super::execute_token::revoke;
+use super::execute_user::invite;
 use super::state::ShardState;
 use crate::command::admin::{MemberChanges, NewMember};
 use crate::command::effect::Effect;
@@ -15,6 +18,7 @@ use crate::command::record::append_record;
 use crate::command::reply::Rejection;
 use crate::domain::ids::{CompanyId, CompanySlot, MemberId, MemberSlot};
 use crate::domain::member::{Member, MemberRole, MemberState};
+use crate::domain::ticket::TicketKind;
 use crate::limits;
 
 pub(super) fn create_member(
@@ -44,10 +48,20 @@ pub(super) fn create_member(
         code: new.code.clone(),
         state: MemberState::Active,
         dimensions: new.dimensions,
-        password_hash: new.password_hash.clone(),
+        password_hash: None,
         created_at: moment.at,
     })));
-    Ok(())
+    if let Some(id) = &new.external_id {
+        check_external_id(state, (company, slot), id)?;
+        effects.push(Effect::MemberExternalId(slot, Some(id.clone())));
+    }
+    match &new.invite {
+        Some(new_invite) => {
+            let who = (new.email.as_str(), new.first_name.as_str(), new.last_name.as_str());
+            invite(state, moment, new_invite, who, effects)
+        }
+        None => Ok(()),
+    }
 }
 
 pub(super) fn update_member(
@@ -73,6 +87,9 @@ pub(super) fn update_member(
     if let Some(is_active) = changes.is_active {
         member.state = if is_active { MemberState::Active } else { MemberState::Inactive };
     }
+    if let Some(id) = &changes.external_id {
+        put_external_id(state, known, id.as_deref(), effects)?;
+    }
     put_member(state, moment, member, effects)
 }
 
@@ -85,6 +102,7 @@ pub(super) fn delete_member(
 ) -> Result<(), Rejection> {
     let known = find_member(state, find_company(state, company)?, id)?;
     let gone = Member { state: MemberState::Deleted, password_hash: None, ..known.clone() };
+    put_external_id(state, known, None, effects)?;
     put_member(state, moment, gone, effects)
 }
 
@@ -110,19 +128,62 @@ fn put_member(
     let leaves = member.state != MemberState::Active && member.state != known.state;
     effects.push(Effect::Member(Box::new(member)));
     if leaves {
-        leave(state, known, effects);
+        leave(state, moment, known, effects);
         check_room_in_record(state, moment, effects)?;
     }
     Ok(())
 }
 
 /// What ends when a member leaves.
-fn leave(state: &ShardState, member: &Member, effects: &mut Vec<Effect>) {
+fn leave(state: &ShardState, moment: &Moment<'_>, member: &Member, effects: &mut Vec<Effect>) {
     for card in state.cards.held_by(member.slot) {
         terminate_card(state, card, effects);
     }
     deny_pending(state, member.slot, effects);
     unshare_with(state, member, effects);
+    shut_out(state, moment, member, effects);
+}
+
+/// Ends what a member is signed in by and what acts for it. Sessions are the user's, so one that is
+/// a member elsewhere signs in again there.
+fn shut_out(state: &ShardState, moment: &Moment<'_>, member: &Member, effects: &mut Vec<Effect>) {
+    let identity = &state.identity;
+    if let Some(user) = identity.find_by_email(&member.email) {
+        let sessions = identity.tickets.open_of(user.slot, TicketKind::Session, moment.at);
+        sessions.for_each(|ticket| end(ticket, effects));
+    }
+    let codes = identity.tickets.open_codes_of_member(member.slot, moment.at);
+    codes.for_each(|ticket| end(ticket, effects));
+    for digest in identity.tokens_of_member(member.slot) {
+        revoke(&state.tokens[&digest], effects);
+    }
+}
+
+/// Sets what a directory of identities calls a member.
+fn put_external_id(
+    state: &ShardState,
+    member: &Member,
+    id: Option<&str>,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = state.identity.external_ids.get(&member.slot);
+    if known.map(String::as_str) == id {
+        return Ok(());
+    }
+    if let Some(id) = id {
+        check_external_id(state, (member.company, member.slot), id)?;
+    }
+    effects.push(Effect::MemberExternalId(member.slot, id.map(str::to_owned)));
+    Ok(())
+}
+
+fn check_external_id(
+    state: &ShardState,
+    (company, owner): (CompanySlot, MemberSlot),
+    id: &str,
+) -> Result<(), Rejection> {
+    let known = state.identity.find_by_external(company, id);
+    if known.is_none_or(|known| known == owner) { Ok(()) } else { Err(Rejection::ExternalIdTaken) }
 }
 
 /// Takes away the links that were sent to a member. A deleted link opens nothing, so what its
@@ -136,7 +197,7 @@ fn unshare_with(state: &ShardState, member: &Member, effects: &mut Vec<Effect>) 
 
 /// Errors: `TooMuchAtOnce` where what follows is more than a record takes. The bounds on what a
 /// member has keep it from being so; links shared with one address are not bounded.
-fn check_room_in_record(
+pub(super) fn check_room_in_record(
     state: &ShardState,
     moment: &Moment<'_>,
     effects: &[Effect],

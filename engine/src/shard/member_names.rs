@@ -3,7 +3,7 @@
 //! It follows from the members, so it is no part of the logical state. A deleted member is not in
 //! it: address and code are free again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::ids::{CompanySlot, MemberSlot};
 use crate::domain::member::{Member, MemberState, email_key};
@@ -16,12 +16,20 @@ type Names = BTreeMap<(CompanySlot, String), MemberSlot>;
 pub(super) struct MemberNames {
     by_email: Names,
     by_code: Names,
+    /// The same addresses over all companies.
+    of_people: BTreeSet<(String, MemberSlot)>,
 }
 
 impl MemberNames {
     /// A company's member with this e-mail address, in any case.
     pub(super) fn find_by_email(&self, company: CompanySlot, email: &str) -> Option<MemberSlot> {
         self.by_email.get(&(company, email_key(email))).copied()
+    }
+
+    /// Members of any company with this e-mail address, in any case.
+    pub(super) fn memberships(&self, email: &str) -> impl Iterator<Item = MemberSlot> {
+        let key = |slot| (email_key(email), MemberSlot(slot));
+        self.of_people.range(key(0)..=key(u32::MAX)).map(|(_, slot)| *slot)
     }
 
     /// A company's member with this code.
@@ -33,7 +41,9 @@ impl MemberNames {
     pub(super) fn replace(&mut self, before: Option<&Member>, now: &Member) {
         if let Some(before) = before {
             let Member { slot, company, .. } = *before;
-            remove_own(&mut self.by_email, (company, email_key(&before.email)), slot);
+            let email = email_key(&before.email);
+            remove_own(&mut self.by_email, (company, email.clone()), slot);
+            self.of_people.remove(&(email, slot));
             if let Some(code) = &before.code {
                 remove_own(&mut self.by_code, (company, code.clone()), slot);
             }
@@ -41,7 +51,9 @@ impl MemberNames {
         if now.state == MemberState::Deleted {
             return;
         }
-        self.by_email.insert((now.company, email_key(&now.email)), now.slot);
+        let email = email_key(&now.email);
+        self.of_people.insert((email.clone(), now.slot));
+        self.by_email.insert((now.company, email), now.slot);
         if let Some(code) = &now.code {
             self.by_code.insert((now.company, code.clone()), now.slot);
         }

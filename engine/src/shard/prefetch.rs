@@ -33,7 +33,7 @@ pub fn look_ahead<'a>(
     }
     let request_at = |position| match command_at(position)? {
         Command::Network(request) => Some(&**request),
-        Command::Admin(_) | Command::Keyed(_) | Command::Tick => None,
+        Command::Admin(_) | Command::Noted(_) | Command::Keyed(_) | Command::Tick => None,
     };
     let stages: [fn(&ShardState, &NetworkRequest); 4] =
         [prefetch_request, prefetch_lines, prefetch_card, prefetch_account];

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::cards::Cards;
 use super::duplicates::{AnswerPlace, Comparison, EarlyReversals, Known, Messages, Newest};
+use super::identity::Identity;
 use super::member_names::MemberNames;
 use super::organization::Organization;
 use super::recall::Caching;
@@ -35,6 +36,7 @@ pub(super) struct CompanyEntry {
     pub(super) day: DayWindow,
     /// What decisions ask of the company; copies of its own.
     pub(super) velocity: VelocityLimits,
+    /// Whether it does no business: closed, or not approved yet.
     pub(super) is_closed: bool,
     pub(super) company: Box<Company>,
 }
@@ -78,6 +80,7 @@ pub struct ShardState {
     pub(super) messages: Messages,
     pub(super) early_reversals: EarlyReversals,
     pub(super) organization: Organization,
+    pub(super) identity: Identity,
     pub(super) timers: Timers,
     /// For a shard that does not keep all of the past in memory.
     pub(super) caching: Option<Caching>,

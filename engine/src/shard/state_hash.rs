@@ -121,6 +121,11 @@ impl ShardState {
             part("requisitions", &self.organization.requisitions),
             part("single sign-on", &self.organization.sso),
             part("idempotency keys", self.organization.keyed_answers.sorted()),
+            part("users", &self.identity.users),
+            part("tickets", self.identity.tickets.iter()),
+            part("apps", &self.identity.apps),
+            part("token grants", self.identity.grants.values()),
+            part("external ids", &self.identity.external_ids),
         ]
     }
 

@@ -1,5 +1,7 @@
-//! What is found by lists, proven against the rows that it follows from: the sets of states, and
-//! what tags set by hand did to the lists of dimensions.
+//! What is found by lists, proven against the rows that it follows from: the sets of states, what
+//! tags set by hand did to the lists of dimensions, and the lists of people and programs.
+
+use std::collections::BTreeMap;
 
 use redb::{ReadableTable, ReadableTableMetadata};
 
@@ -8,7 +10,10 @@ use super::error::StoreError;
 use super::query::Snapshot;
 use super::rows;
 use super::sets;
-use super::tables::{TAG_MOVES, TRANSACTION_TAGS};
+use super::tables::{
+    ACCESS_TOKENS, AUDIT_EVENTS, COMPANY_TOKENS, TAG_MOVES, TICKET_ENDS, TICKETS, TRANSACTION_TAGS,
+    USER_EMAILS, USER_IDS, USER_TICKETS, USERS,
+};
 use crate::domain::transaction_tags::TagChanges;
 
 impl Snapshot {
@@ -26,7 +31,31 @@ impl Snapshot {
             expected: i128::from(expected),
             found: i128::from(found),
         };
-        Ok(rows.map(figure).into())
+        let people = self.lists_of_people()?;
+        Ok(rows.into_iter().chain(people).map(figure).collect())
+    }
+
+    /// Rows of people and programs, and how many the lists lead to.
+    fn lists_of_people(&self) -> Result<[(&'static str, u64, u64); 4], StoreError> {
+        let users = self.table(USERS.definition())?.len()?;
+        let found_users = self.table(USER_IDS)?.len()? + self.table(USER_EMAILS)?.len()?;
+        let tickets = self.table(TICKETS.definition())?.len()?;
+        let found_tickets = self.table(TICKET_ENDS)?.len()? + self.table(USER_TICKETS)?.len()?;
+        let mut tokens = 0;
+        self.each(&ACCESS_TOKENS, |_, token| tokens += u64::from(!token.is_revoked))?;
+        let listed_tokens = self.table(COMPANY_TOKENS)?.len()?;
+        let events = self.table(AUDIT_EVENTS.definition())?;
+        let mut newest = BTreeMap::new();
+        for entry in events.iter()? {
+            let (owner, number) = entry?.0.value();
+            newest.insert(owner, number);
+        }
+        Ok([
+            ("users found by id and by address", 2 * users, found_users),
+            ("tickets found by their end and by their user", 2 * tickets, found_tickets),
+            ("access tokens found by their company", tokens, listed_tokens),
+            ("audit events, numbered without holes", newest.values().sum(), events.len()?),
+        ])
     }
 
     /// How many moves are missing, wrong or too many.

@@ -54,7 +54,8 @@ pub use watermark::Watermark;
 use numbers::Numbers;
 use project::Written;
 use tables::{
-    META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT, STORE_FORMAT_OLDEST,
+    META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT,
+    STORE_FORMAT_OLDEST, STORE_FORMAT_WITH_SETS,
 };
 use writing_back::WritingBack;
 
@@ -284,11 +285,14 @@ impl Store {
         write_txn.commit()?;
         let mut write_txn = self.database.begin_write()?;
         write_txn.set_quick_repair(true);
-        project::list_all_members(&write_txn)?;
-        let read_txn = self.database.begin_read()?;
-        let commit = commit_of(&read_txn)?;
-        let rows = Snapshot::new(read_txn, Arc::new(Numbers::none_at(commit)));
-        sets::rebuild(&write_txn, &rows)?;
+        if found < STORE_FORMAT_WITH_SETS {
+            project::list_all_members(&write_txn)?;
+            let read_txn = self.database.begin_read()?;
+            let commit = commit_of(&read_txn)?;
+            let rows = Snapshot::new(read_txn, Arc::new(Numbers::none_at(commit)));
+            sets::rebuild(&write_txn, &rows)?;
+        }
+        project::list_people(&write_txn)?;
         let format = STORE_FORMAT.to_le_bytes();
         write_txn.open_table(META)?.insert(META_FORMAT, format.as_slice())?;
         write_txn.commit()?;

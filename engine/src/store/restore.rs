@@ -14,12 +14,13 @@ use super::error::StoreError;
 use super::query::{Snapshot, TransactionRows};
 use super::rows;
 use super::tables::{
-    ACCESS_TOKENS, ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, COMPANY_SSO, CREDENTIAL_FAILURES,
-    DIMENSIONS, EARLY_REVERSALS, KEYED_ANSWERS, MEMBERS, REQUISITIONS, SHARED_LINKS, StoredAnswer,
+    ACCESS_TOKENS, ACCOUNTS, ANSWERS, APPS, CARD_ATTEMPTS, COMPANIES, COMPANY_SSO,
+    CREDENTIAL_FAILURES, DIMENSIONS, EARLY_REVERSALS, KEYED_ANSWERS, MEMBER_EXTERNAL_IDS, MEMBERS,
+    REQUISITIONS, SHARED_LINKS, StoredAnswer, TICKETS, TOKEN_GRANTS, USERS,
 };
 use crate::codec::CodecError;
 use crate::command::effect::{EarlyReversal, Effect, IssuedCard, RememberedAnswer};
-use crate::domain::ids::{CardSlot, CompanySlot, RecordSeq, Timestamp, TransactionSeq};
+use crate::domain::ids::{CardSlot, CompanySlot, MemberSlot, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::network_key::{DuplicateKey, DuplicateWindow, OriginalKey, RetrievalKey};
 use crate::domain::transaction::TransactionState;
 
@@ -109,6 +110,12 @@ fn restore_organization(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), Sto
     }
     snapshot.each(&MEMBERS, |_, row| apply(Effect::Member(Box::new(row))))?;
     snapshot.each(&ACCESS_TOKENS, |_, row| apply(Effect::AccessToken(Box::new(row))))?;
+    snapshot.each(&TOKEN_GRANTS, |_, row| apply(Effect::TokenGrant(Box::new(row))))?;
+    snapshot.each(&MEMBER_EXTERNAL_IDS, |slot, id| {
+        apply(Effect::MemberExternalId(MemberSlot(slot), Some(id)));
+    })?;
+    snapshot.each(&USERS, |_, row| apply(Effect::User(Box::new(row))))?;
+    snapshot.each(&APPS, |_, row| apply(Effect::App(Box::new(row))))?;
     if let Some(digest) = snapshot.network_key()? {
         apply(Effect::NetworkKey(digest));
     }
@@ -118,7 +125,7 @@ fn restore_organization(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), Sto
     })
 }
 
-/// What refers to cards.
+/// What refers to cards, and what is remembered for a time.
 fn restore_around_cards(
     snapshot: &Snapshot,
     applied_at: Timestamp,
@@ -126,6 +133,11 @@ fn restore_around_cards(
 ) -> Result<(), StoreError> {
     snapshot.each(&SHARED_LINKS, |_, row| apply(Effect::SharedLink(Box::new(row))))?;
     snapshot.each(&REQUISITIONS, |_, row| apply(Effect::Requisition(Box::new(row))))?;
+    snapshot.each(&TICKETS, |_, row| {
+        if row.forgotten_at() > applied_at {
+            apply(Effect::Ticket(Box::new(row)));
+        }
+    })?;
     snapshot.each(&KEYED_ANSWERS, |_, row| {
         if row.expires_at > applied_at {
             apply(Effect::KeyedAnswer(Box::new(row)));

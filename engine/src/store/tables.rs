@@ -42,6 +42,21 @@
 //! | company_requisitions | company, slot | - |
 //! | member_requisitions | member, slot | - |
 //! | card_requisitions | card, slot | -; of the card that fulfils it |
+//! | users, apps | slot | row |
+//! | tickets | SHA-256 of a ticket's secret | row |
+//! | ticket_ends | when it is forgotten, SHA-256 | - |
+//! | user_tickets | user, when it was issued, SHA-256 | - |
+//! | user_ids, app_ids | id | slot |
+//! | user_emails | lower-cased address | user slot |
+//! | company_apps | company, slot | -; without deleted ones |
+//! | token_grants | id of an access token's record | row |
+//! | token_ids | the same | SHA-256 of the token |
+//! | company_tokens | company, when it was made, SHA-256 of the token | -; without revoked ones |
+//! | member_external_ids | member slot | row: its external id |
+//! | external_ids | company, external id | member slot |
+//! | email_members | lower-cased address, member slot | -; without deleted members |
+//! | audit_events | company, or 2^32 - 1 for none; number from 1 | row |
+//! | audit_marks | company, kind, id of an actor or object, number | - |
 //! | tag_moves | dimension, transaction sequence | whether it was put on by hand, or taken off |
 //! | state_pages | company, class, level, number | transactions and cards by their state: see `sets` |
 //! | run_chunks, run_lists | | lists of transactions and lines, network keys: see `runs` |
@@ -62,6 +77,8 @@ use super::runs::{self, RunKind};
 use super::sets::SetKey;
 use crate::command::effect::{NetworkLogEntry, RememberedAnswer};
 use crate::domain::account::{Account, AccountBalances};
+use crate::domain::app::App;
+use crate::domain::audit::AuditEvent;
 use crate::domain::card::Dimensions;
 use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::CredentialFailures;
@@ -71,10 +88,15 @@ use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::member::{AccessToken, Member};
 use crate::domain::requisition::Requisition;
 use crate::domain::shared_link::SharedLink;
+use crate::domain::ticket::Ticket;
+use crate::domain::token_grant::TokenGrant;
 use crate::domain::transaction_tags::TagChanges;
+use crate::domain::user::User;
 
 /// The version of this page: key layouts and row types together.
-pub(super) const STORE_FORMAT: u32 = 3;
+pub(super) const STORE_FORMAT: u32 = 4;
+/// The first version with lists of members, and of transactions and cards by their state.
+pub(super) const STORE_FORMAT_WITH_SETS: u32 = 3;
 /// The oldest version that is brought up to this one when it is opened.
 pub(super) const STORE_FORMAT_OLDEST: u32 = 2;
 
@@ -121,6 +143,8 @@ pub(super) type IncrementKey = (u64, u64);
 pub(super) type EarlyReversalKey = (i64, Option<u64>, Option<u64>);
 /// A card under a mark: kind of mark, member or dimension, card.
 pub(super) type CardMarkKey = (u8, u128, u32);
+/// An event under a mark: company, kind of mark, actor or object, number.
+pub(super) type AuditMarkKey = (u32, u8, u128, u64);
 /// An answer and when it was given.
 pub(super) type StoredAnswer = (Timestamp, RememberedAnswer);
 
@@ -154,6 +178,12 @@ rows! {
     TRANSACTION_TAGS: u64 => TagChanges = "transaction_tags";
     COMPANY_SSO: u32 => SingleSignOn = "company_sso";
     KEYED_ANSWERS: [u8; 32] => KeyedAnswer = "keyed_answers";
+    USERS: u32 => User = "users";
+    TICKETS: [u8; 32] => Ticket = "tickets";
+    APPS: u32 => App = "apps";
+    TOKEN_GRANTS: u128 => TokenGrant = "token_grants";
+    MEMBER_EXTERNAL_IDS: u32 => String = "member_external_ids";
+    AUDIT_EVENTS: (u32, u64) => AuditEvent = "audit_events";
 }
 
 macro_rules! indexes {
@@ -192,6 +222,17 @@ indexes! {
     MEMBER_REQUISITIONS: (u32, u32) => () = "member_requisitions";
     CARD_REQUISITIONS: (u32, u32) => () = "card_requisitions";
     TAG_MOVES: (u128, u64) => bool = "tag_moves";
+    TICKET_ENDS: (i64, [u8; 32]) => () = "ticket_ends";
+    USER_TICKETS: (u32, i64, [u8; 32]) => () = "user_tickets";
+    USER_IDS: u128 => u32 = "user_ids";
+    USER_EMAILS: &str => u32 = "user_emails";
+    APP_IDS: u128 => u32 = "app_ids";
+    COMPANY_APPS: (u32, u32) => () = "company_apps";
+    TOKEN_IDS: u128 => [u8; 32] = "token_ids";
+    COMPANY_TOKENS: (u32, i64, [u8; 32]) => () = "company_tokens";
+    EXTERNAL_IDS: (u32, &str) => u32 = "external_ids";
+    EMAIL_MEMBERS: (&str, u32) => () = "email_members";
+    AUDIT_MARKS: AuditMarkKey => () = "audit_marks";
     STATE_PAGES: SetKey => &[u8] = "state_pages";
 }
 

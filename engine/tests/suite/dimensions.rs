@@ -104,7 +104,8 @@ impl Books {
     }
 
     fn tag(&mut self, seq: u64, changes: TagChanges) -> Result<(), Rejection> {
-        self.change(AdminCommand::TagTransaction(company_id(0), TransactionSeq(seq), changes))
+        let id = self.driver.ids.transaction_id(Timestamp(START), TransactionSeq(seq));
+        self.change(AdminCommand::TagTransaction(company_id(0), id, changes))
     }
 
     fn buy(&mut self, mark: u64) {

@@ -23,14 +23,14 @@ use crate::workload::{START, admin, new_card, new_company};
 fn keyed(key: u8, request: u8, change: AdminCommand) -> Command {
     let content = KeyedContent::Object { path: "/v1/cards/x".to_owned() };
     let claim = KeyClaim { key: [key; 32], request: [request; 32], status: 201, content };
-    Command::Keyed(Box::new(KeyedCommand { claim, change: Some(change) }))
+    Command::Keyed(Box::new(KeyedCommand { claim, change: Some(change), note: None }))
 }
 
 /// The answer to a request.
 fn answer(key: u8, request: u8) -> Command {
     let content = KeyedContent::Body(b"sealed".to_vec());
     let claim = KeyClaim { key: [key; 32], request: [request; 32], status: 201, content };
-    Command::Keyed(Box::new(KeyedCommand { claim, change: None }))
+    Command::Keyed(Box::new(KeyedCommand { claim, change: None, note: None }))
 }
 
 fn issue(number: u64) -> AdminCommand {
@@ -118,7 +118,7 @@ fn a_company_has_so_many_keys_in_a_day() {
     let ask = |driver: &mut Driver, at: i64, key| {
         let content = KeyedContent::Body(Vec::new());
         let claim = KeyClaim { key, request: [0; 32], status: 200, content };
-        let command = KeyedCommand { claim, change: None };
+        let command = KeyedCommand { claim, change: None, note: None };
         driver.run(Timestamp(at), &Command::Keyed(Box::new(command)))
     };
     let most = limits::KEYS_PER_COMPANY_MAX;

@@ -2,8 +2,8 @@
 //!
 //! `model` checks the shard against a slow, obvious reference; `replay` folds what it journaled
 //! again, from records and from tables; `money` keeps the stories of found bugs; `running` drives
-//! the engine with all its threads; `members`, `requisitions`, `dimensions`, `shared_links` and
-//! `keyed` are the tables of their rules; `shrink` makes failing programs small. Random tests print
+//! the engine with all its threads; `members`, `people`, `requisitions`, `dimensions`,
+//! `shared_links`, `keyed` and `audited` are the tables of their rules; `shrink` makes failing programs small. Random tests print
 //! their seed; `CARDSWITCH_SEED` repeats one
 //! and `CARDSWITCH_MODEL_STEPS` makes them longer.
 
@@ -12,6 +12,7 @@
 #![expect(clippy::cast_possible_truncation, reason = "numbers here are small")]
 #![expect(clippy::cast_sign_loss, reason = "numbers here are not negative")]
 
+mod audited;
 mod bounded;
 mod calendar;
 mod cards_at_once;
@@ -25,6 +26,7 @@ mod model;
 mod model_tests;
 mod money;
 mod names;
+mod people;
 mod recalled;
 mod replay;
 mod requisitions;
@@ -33,3 +35,4 @@ mod running;
 mod shared_links;
 mod shrink;
 mod workload;
+mod workload_people;

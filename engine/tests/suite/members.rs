@@ -40,7 +40,7 @@ pub(crate) struct Office {
 
 pub(crate) const ADA: u64 = 1;
 pub(crate) const BOB: u64 = 2;
-const FOREIGNER: u64 = 3;
+pub(crate) const FOREIGNER: u64 = 3;
 
 pub(crate) fn member_id(number: u64) -> MemberId {
     MemberId(Uuid::from_u64_pair(2, number))
@@ -56,7 +56,8 @@ pub(crate) fn new_member(number: u64, company: u64, email: &str) -> NewMember {
         role: MemberRole::Member,
         code: None,
         dimensions: [None; 4],
-        password_hash: Some("argon".to_owned()),
+        external_id: None,
+        invite: None,
     }
 }
 
@@ -79,7 +80,13 @@ impl Office {
         self.at
     }
 
-    fn run(&mut self, command: &Command) -> Reply {
+    /// The next question comes a second later.
+    pub(crate) fn wait_until(&mut self, at: i64) {
+        assert!(at >= self.at, "time never goes back");
+        self.at = at;
+    }
+
+    pub(crate) fn run(&mut self, command: &Command) -> Reply {
         self.at += 1_000_000;
         self.driver.run(Timestamp(self.at), command)
     }

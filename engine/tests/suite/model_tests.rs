@@ -301,6 +301,32 @@ fn run_program(pair: &mut Pair, length: u64) {
     audit_books(&pair.driver.payload);
     audit_lines(pair);
     audit_increments(pair);
+    audit_people(&pair.driver.payload, &pair.model, at);
+}
+
+/// Compares what the journal says of users, tickets and tokens.
+fn audit_people(payload: &[u8], model: &Model, at: Timestamp) {
+    let (mut users, mut tickets) = (BTreeMap::new(), BTreeMap::new());
+    let mut tokens = BTreeMap::new();
+    for record in records(payload) {
+        for effect in record.unwrap().effects {
+            match effect {
+                Effect::User(row) => drop(users.insert(row.slot.0, row.password_hash.is_some())),
+                Effect::Ticket(row) => drop(tickets.insert(row.digest, *row)),
+                Effect::AccessToken(row) => drop(tokens.insert(row.digest, row.is_revoked)),
+                _ => {}
+            }
+        }
+    }
+    let expected: Vec<_> = model.users.iter().map(|user| user.has_password).collect();
+    assert_eq!(users.into_values().collect::<Vec<_>>(), expected);
+    let expected = model.tokens.iter().map(|token| (token.digest, token.is_revoked)).collect();
+    assert_eq!(tokens, expected);
+    tickets.retain(|_, ticket| ticket.forgotten_at() > at);
+    let tickets: BTreeMap<_, _> =
+        tickets.into_iter().map(|(digest, ticket)| (digest, ticket.state)).collect();
+    let known = model.tickets.iter().filter(|ticket| ticket.is_known(at.0));
+    assert_eq!(tickets, known.map(|ticket| (ticket.digest, ticket.state)).collect());
 }
 
 /// What failed, with the fewest steps after the opening that fail in the same file: a replay compares
@@ -368,6 +394,9 @@ fn the_shard_answers_as_the_model_does() {
             "Rejected(LastAdministrator)",
             "Rejected(StartsAfterEnd)",
             "Rejected(RequisitionDecided)",
+            "Rejected(TicketSpent)",
+            "Rejected(StepUsed)",
+            "Rejected(ExternalIdTaken)",
         ];
         for kind in kinds {
             assert!(answers.contains_key(kind), "nothing was answered {kind}");

@@ -1,6 +1,5 @@
 //! Draws commands: the ordinary ones often, every odd one now and then, amounts at the edges.
 
-use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::{
     AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, MemberChanges, NewAccount,
     NewCard, NewCompany, NewMember, NewRequisition, RequisitionChanges, Review, SettableCardState,
@@ -13,6 +12,7 @@ use cardswitch_engine::command::network::{
     Present, PresentmentNumber, PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
     Transfer, TransferConclusion, TransferTiming,
 };
+use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};
@@ -37,6 +37,7 @@ use uuid::Uuid;
 
 use crate::model::{DAY, HOUR, MINUTE, Model};
 use crate::rng::Rng;
+use crate::workload_people::{PeopleDrawn, draw_note, email_of};
 
 /// 2026-02-20T10:00:00Z, a Friday two weeks before clocks change in the United States.
 pub(crate) const START: i64 = 1_771_581_600_000_000;
@@ -57,7 +58,7 @@ fn account_id(company: u64) -> AccountId {
     AccountId(Uuid::from_u64_pair(3, company))
 }
 
-fn member_id(number: u64) -> MemberId {
+pub(crate) fn member_id(number: u64) -> MemberId {
     MemberId(Uuid::from_u64_pair(2, number))
 }
 
@@ -149,6 +150,7 @@ pub(crate) struct Workload {
     cards: u64,
     members: u64,
     requisitions: u64,
+    people: PeopleDrawn,
     /// The mark of the last reversal whose purchase had not come.
     early_mark: u64,
     /// A card that is tried again and again in a short time, and how often still.
@@ -165,6 +167,7 @@ impl Workload {
             cards: 0,
             members: 0,
             requisitions: 0,
+            people: PeopleDrawn::default(),
             early_mark: EARLY,
             burst: None,
             requests: Vec::new(),
@@ -210,6 +213,10 @@ impl Workload {
     }
 
     pub(crate) fn draw(&mut self, model: &Model) -> Command {
+        if self.rng.chance(5) {
+            let command = admin(self.people.draw(&mut self.rng, self.at));
+            return self.draw_key(command);
+        }
         if self.rng.chance(12) {
             let command = self.draw_admin(model);
             return self.draw_key(command);
@@ -233,9 +240,14 @@ impl Workload {
     /// Puts some changes under one of a few idempotency keys, or only an answer.
     fn draw_key(&mut self, command: Command) -> Command {
         let Command::Admin(change) = command else { return command };
-        if self.rng.chance(50) {
+        if self.rng.chance(25) {
             return Command::Admin(change);
         }
+        let note = draw_note(&mut self.rng);
+        if self.rng.chance(35) {
+            return Command::Noted(Box::new(NotedCommand { note, change: *change }));
+        }
+        let note = self.rng.chance(50).then_some(note);
         let change = self.rng.chance(60).then_some(*change);
         let content = match change {
             Some(_) => KeyedContent::Object { path: "/v1/cards".to_owned() },
@@ -243,7 +255,7 @@ impl Workload {
         };
         let (key, request) = (self.rng.below(KEYS) as u8, self.rng.below(5) as u8 / 4);
         let claim = KeyClaim { key: [key; 32], request: [request; 32], status: 200, content };
-        Command::Keyed(Box::new(KeyedCommand { claim, change }))
+        Command::Keyed(Box::new(KeyedCommand { claim, change, note }))
     }
 
     fn draw_fingerprint(&mut self) -> Option<Fingerprint> {
@@ -677,8 +689,7 @@ impl Workload {
     fn draw_member(&mut self, company: u64) -> NewMember {
         let number = self.members;
         self.members += 1;
-        let email =
-            format!("ada{}@{company}.example", if number.is_multiple_of(4) { 0 } else { number });
+        let email = email_of(number, company);
         let roles = [MemberRole::Member, MemberRole::Administrator, MemberRole::Reviewer];
         NewMember {
             id: member_id(number),
@@ -689,7 +700,11 @@ impl Workload {
             role: roles[number as usize % roles.len()],
             code: self.rng.chance(30).then(|| format!("{:03}", self.rng.below(20))),
             dimensions: [None; 4],
-            password_hash: None,
+            external_id: self.rng.chance(20).then(|| format!("ext{}", self.rng.below(6))),
+            invite: self
+                .rng
+                .chance(20)
+                .then(|| self.people.draw_invite(&mut self.rng, self.at, number)),
         }
     }
 
@@ -703,11 +718,13 @@ impl Workload {
             _ => {
                 let roles = [MemberRole::Member, MemberRole::Reviewer];
                 let code = self.rng.chance(30).then(|| format!("{:03}", self.rng.below(20)));
+                let external = self.rng.chance(70).then(|| format!("ext{}", self.rng.below(6)));
                 let changes = MemberChanges {
                     // Who left comes back soon.
                     is_active: self.rng.chance(60).then(|| self.rng.chance(80)),
                     role: self.rng.chance(20).then(|| self.rng.pick(&roles)),
                     code: self.rng.chance(40).then_some(code),
+                    external_id: self.rng.chance(20).then_some(external),
                     ..MemberChanges::default()
                 };
                 AdminCommand::UpdateMember(company, id, changes)
@@ -762,7 +779,11 @@ impl Workload {
 
     fn draw_company_changes(&mut self) -> CompanyChanges {
         // Closed seldom, opened again soon.
-        let state = if self.rng.chance(5) { CompanyState::Closed } else { CompanyState::Active };
+        let state = match self.rng.below(40) {
+            0 => CompanyState::Closed,
+            1 => CompanyState::Pending,
+            _ => CompanyState::Active,
+        };
         let credit = self.rng.between(-10, 2_000_000);
         CompanyChanges {
             state: Some(state),

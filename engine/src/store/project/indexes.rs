@@ -13,7 +13,7 @@ use crate::domain::member::{Member, MemberState, email_key};
 use crate::store::error::StoreError;
 use crate::store::rows;
 use crate::store::tables::{
-    ACCOUNT_IDS, COMPANY_ACCOUNTS, COMPANY_IDS, MEMBER_EMAILS, MEMBER_IDS, MEMBERS,
+    ACCOUNT_IDS, COMPANY_ACCOUNTS, COMPANY_IDS, EMAIL_MEMBERS, MEMBER_EMAILS, MEMBER_IDS, MEMBERS,
 };
 
 pub(super) fn write_companies(
@@ -56,12 +56,14 @@ pub(super) fn write_members(
     list_members(write_txn, members.values())?;
     let mut ids = write_txn.open_table(MEMBER_IDS)?;
     let mut emails = write_txn.open_table(MEMBER_EMAILS)?;
+    let mut of_people = write_txn.open_table(EMAIL_MEMBERS)?;
     let stored = write_txn.open_table(MEMBERS.definition())?;
     // First all old addresses go, then the new ones come, so that members may swap them.
     for slot in members.keys() {
         let Some(row) = stored.get(slot)? else { continue };
         let before: Member = rows::decode(MEMBERS.name(), row.value())?;
         let key = (before.company.0, email_key(&before.email));
+        of_people.remove((key.1.as_str(), *slot))?;
         let owner = emails.get((key.0, key.1.as_str()))?.map(|owner| owner.value());
         if owner == Some(*slot) {
             emails.remove((key.0, key.1.as_str()))?;
@@ -71,7 +73,9 @@ pub(super) fn write_members(
         ids.insert(member.id.0.as_u128(), slot)?;
         // SPEC "States and transitions": the address of a deleted member is free again.
         if member.state != MemberState::Deleted {
-            emails.insert((member.company.0, email_key(&member.email).as_str()), slot)?;
+            let email = email_key(&member.email);
+            emails.insert((member.company.0, email.as_str()), slot)?;
+            of_people.insert((email.as_str(), *slot), ())?;
         }
     }
     Ok(())

@@ -7,14 +7,18 @@
 //! INVARIANT: writing a run equals writing its records one by one, and writing it twice equals
 //! writing it once.
 
+mod audit_events;
 mod cards;
 mod changes;
+mod identity;
 mod indexes;
 mod organization;
 mod tags;
 mod write;
 
+pub(in crate::store) use audit_events::{MARK_ACTOR, MARK_OBJECT, audit_owner};
 pub(in crate::store) use changes::no_such_transaction;
+pub(in crate::store) use identity::list_people;
 pub(in crate::store) use organization::{kind_number, list_all_members};
 pub(in crate::store) use write::Written;
 
@@ -29,6 +33,7 @@ use crate::command::record::{AuthorizationView, Record, RecordView};
 use crate::decision::IncrementDecision;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::CardUsage;
+use crate::domain::audit::AuditEvent;
 use crate::domain::card::CardState;
 use crate::domain::company::Company;
 use crate::domain::credential::CredentialFailures;
@@ -39,6 +44,7 @@ use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::packed::{RowAnswer, TransactionView, append_line, append_row};
 use cards::CardChanges;
+use identity::IdentityChanges;
 use organization::OrganizationChanges;
 
 /// A run of records on its way into the tables.
@@ -49,6 +55,8 @@ pub struct Projection {
     members: BTreeMap<u32, Member>,
     access_tokens: BTreeMap<[u8; 32], AccessToken>,
     organization: OrganizationChanges,
+    identity: IdentityChanges,
+    audit_events: Vec<AuditEvent>,
     network_key: Option<[u8; 32]>,
     cards: BTreeMap<u32, CardChanges>,
     card_attempts: BTreeMap<u32, Vec<Timestamp>>,
@@ -245,6 +253,12 @@ impl Projection {
             | Effect::TransactionTags(..)
             | Effect::CompanySso(..)
             | Effect::KeyedAnswer(_) => self.organization.take(effect),
+            Effect::User(_)
+            | Effect::Ticket(_)
+            | Effect::App(_)
+            | Effect::TokenGrant(_)
+            | Effect::MemberExternalId(..) => self.identity.take(effect),
+            Effect::Audit(row) => self.audit_events.push(*row),
         }
     }
 

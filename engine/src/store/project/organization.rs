@@ -221,7 +221,11 @@ pub(in crate::store) fn list_all_members(write_txn: &WriteTransaction) -> Result
     list_members(write_txn, &members)
 }
 
-fn set_listed<K>(list: &mut Table<'_, K, ()>, key: K, is_listed: bool) -> Result<(), StoreError>
+pub(super) fn set_listed<K>(
+    list: &mut Table<'_, K, ()>,
+    key: K,
+    is_listed: bool,
+) -> Result<(), StoreError>
 where
     K: Key + Copy + 'static,
     for<'a> K: Value<SelfType<'a> = K>,
@@ -234,7 +238,7 @@ where
     Ok(())
 }
 
-fn stored_row<K, T>(
+pub(super) fn stored_row<K, T>(
     table: &RowTable<K, T>,
     stored: &impl ReadableTable<K, &'static [u8]>,
     key: K,

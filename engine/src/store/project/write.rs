@@ -7,7 +7,7 @@ use redb::{Key, ReadableTable, Value, WriteTransaction};
 use serde::Serialize;
 
 use super::changes::{append_changed, no_such_transaction, unreadable, write_changes};
-use super::{PackedRows, Projection, cards, indexes, tags};
+use super::{PackedRows, Projection, audit_events, cards, identity, indexes, tags};
 use crate::decision::IncrementDecision;
 use crate::domain::ids::Timestamp;
 use crate::journal::ChainPosition;
@@ -20,10 +20,9 @@ use crate::store::rows;
 use crate::store::runs::{Entry, RunKind, RunWriter};
 use crate::store::sets::{Class, SetChanges};
 use crate::store::tables::{
-    ACCESS_TOKENS, ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, CREDENTIAL_FAILURES,
-    EARLY_REVERSALS, INCREMENTS, IncrementKey, LINE_BLOCKS, ListKey, MEMBERS, META,
-    META_NETWORK_KEY, MOVED_HOLDS, NETWORK_LOG, POSTING_BLOCKS, RowTable, StoredAnswer,
-    TRANSACTION_BLOCKS,
+    ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, CREDENTIAL_FAILURES, EARLY_REVERSALS, INCREMENTS,
+    IncrementKey, LINE_BLOCKS, ListKey, MEMBERS, META, META_NETWORK_KEY, MOVED_HOLDS, NETWORK_LOG,
+    POSTING_BLOCKS, RowTable, StoredAnswer, TRANSACTION_BLOCKS,
 };
 
 /// What a run has come to.
@@ -76,12 +75,14 @@ impl Projection {
         write_table(write_txn, &COMPANIES, &self.companies)?;
         write_table(write_txn, &ACCOUNTS, &self.accounts)?;
         write_table(write_txn, &MEMBERS, &self.members)?;
-        write_table(write_txn, &ACCESS_TOKENS, &self.access_tokens)?;
+        identity::write_tokens(write_txn, &self.access_tokens)?;
         if let Some(digest) = &self.network_key {
             write_txn.open_table(META)?.insert(META_NETWORK_KEY, digest.as_slice())?;
         }
         write_table(write_txn, &CARD_ATTEMPTS, &self.card_attempts)?;
         write_table(write_txn, &CREDENTIAL_FAILURES, &self.credential_failures)?;
+        self.identity.write(write_txn, at)?;
+        audit_events::write_events(write_txn, &self.audit_events)?;
         self.organization.write(write_txn, at)
     }
 

@@ -6,9 +6,11 @@
 //! What must not live here: which caller may see what, and how it is shown.
 
 mod account;
+mod audit_event;
 mod card;
 mod company;
 mod hits;
+mod identity;
 mod list;
 mod member;
 mod organization;
@@ -25,6 +27,7 @@ use redb::{
 use serde::de::DeserializeOwned;
 
 pub use account::AccountRow;
+pub use audit_event::AuditFilter;
 pub use card::{CardFilter, CardRow};
 pub use list::{Listed, Order, Page};
 pub use organization::RequisitionFilter;

@@ -10,6 +10,7 @@ use redb::{Key, TableDefinition, Value};
 use serde::de::DeserializeOwned;
 
 use super::list::{self, Listed, Page};
+use crate::domain::app::App;
 use crate::domain::card::DimensionKind;
 use crate::domain::company::SingleSignOn;
 use crate::domain::dimension::Dimension;
@@ -195,7 +196,7 @@ impl Snapshot {
         self.find(&KEYED_ANSWERS, *key)
     }
 
-    fn list_rows<K, T>(
+    pub(super) fn list_rows<K, T>(
         &self,
         (list, range): (TableDefinition<'_, K, ()>, RangeInclusive<K>),
         table: &RowTable<u32, T>,
@@ -220,12 +221,12 @@ impl Snapshot {
     }
 }
 
-fn slots_of(owner: u32) -> RangeInclusive<(u32, u32)> {
+pub(super) fn slots_of(owner: u32) -> RangeInclusive<(u32, u32)> {
     (owner, 0)..=(owner, u32::MAX)
 }
 
 /// A key of a list, which leads to the row of a slot.
-trait EndsInSlot: Copy {
+pub(super) trait EndsInSlot: Copy {
     fn slot(self) -> u32;
 }
 
@@ -242,7 +243,7 @@ impl EndsInSlot for (u32, u8, u32) {
 }
 
 /// A row that was made at an instant, which lists are bounded by.
-trait Made {
+pub(super) trait Made {
     fn made_at(&self) -> Timestamp;
 }
 
@@ -255,4 +256,4 @@ macro_rules! made {
         }
     )*};
 }
-made!(Dimension, Member, SharedLink, Requisition);
+made!(App, Dimension, Member, SharedLink, Requisition);

@@ -5,10 +5,12 @@
 
 mod audit;
 mod crash;
+mod formats;
 mod history;
 mod increments;
 mod model;
 mod organization;
+mod people;
 mod projection;
 mod projector;
 mod queries;

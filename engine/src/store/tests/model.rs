@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::command::effect::{EarlyReversal, Effect, IssuedCard, RememberedAnswer};
 use crate::command::record::Record;
 use crate::domain::account::{Account, AccountBalances};
+use crate::domain::app::App;
+use crate::domain::audit::AuditEvent;
 use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::CredentialFailures;
 use crate::domain::dimension::Dimension;
@@ -14,8 +16,11 @@ use crate::domain::member::{AccessToken, Member};
 use crate::domain::posting::StatementLine;
 use crate::domain::requisition::Requisition;
 use crate::domain::shared_link::SharedLink;
+use crate::domain::ticket::Ticket;
+use crate::domain::token_grant::TokenGrant;
 use crate::domain::transaction::TransactionState;
 use crate::domain::transaction_tags::TagChanges;
+use crate::domain::user::User;
 use crate::store::query::{CardRow, Listed, Order, Page, TransactionRow};
 
 /// Everything as it stands after the records taken.
@@ -40,6 +45,12 @@ pub(super) struct Model {
     pub(super) tags: BTreeMap<TransactionSeq, TagChanges>,
     pub(super) sso: BTreeMap<CompanySlot, SingleSignOn>,
     pub(super) keyed_answers: BTreeMap<[u8; 32], KeyedAnswer>,
+    pub(super) users: BTreeMap<UserSlot, User>,
+    pub(super) tickets: BTreeMap<[u8; 32], Ticket>,
+    pub(super) apps: BTreeMap<AppSlot, App>,
+    pub(super) grants: BTreeMap<AccessTokenId, TokenGrant>,
+    pub(super) external_ids: BTreeMap<MemberSlot, String>,
+    pub(super) events: Vec<AuditEvent>,
 }
 
 impl Model {
@@ -53,6 +64,7 @@ impl Model {
             model.answers.retain(|_, answer| answer.expires_at > record.at);
             model.early.retain(|(expires_at, ..)| *expires_at > record.at);
             model.keyed_answers.retain(|_, answer| answer.expires_at > record.at);
+            model.tickets.retain(|_, ticket| ticket.forgotten_at() > record.at);
         }
         model
     }
@@ -103,6 +115,13 @@ impl Model {
             Effect::CompanySso(slot, Some(row)) => drop(self.sso.insert(slot, *row)),
             Effect::CompanySso(slot, None) => drop(self.sso.remove(&slot)),
             Effect::KeyedAnswer(row) => drop(self.keyed_answers.insert(row.key, *row)),
+            Effect::User(row) => drop(self.users.insert(row.slot, *row)),
+            Effect::Ticket(row) => drop(self.tickets.insert(row.digest, *row)),
+            Effect::App(row) => drop(self.apps.insert(row.slot, *row)),
+            Effect::TokenGrant(row) => drop(self.grants.insert(row.token, *row)),
+            Effect::MemberExternalId(slot, Some(id)) => drop(self.external_ids.insert(slot, id)),
+            Effect::MemberExternalId(slot, None) => drop(self.external_ids.remove(&slot)),
+            Effect::Audit(row) => self.events.push(*row),
             Effect::Posting(_) | Effect::NetworkLog(_) | Effect::Increment(_) => {}
         }
     }
@@ -116,6 +135,7 @@ impl Model {
         self.transactions.retain(|_, row| row.progress.state != TransactionState::Declined);
         self.lines.clear();
         self.tags.clear();
+        self.events.clear();
         for row in self.transactions.values_mut() {
             row.tags = TagChanges::default();
         }

@@ -1,6 +1,8 @@
 //! Makes journals of a small card program from a seed: every kind of effect occurs, ids and
 //! sequences are as a shard would give them, and the money adds up.
 
+mod people;
+
 use uuid::Uuid;
 
 use crate::command::effect::{
@@ -20,7 +22,7 @@ use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
 use crate::domain::dimension::Dimension;
 use crate::domain::ids::*;
 use crate::domain::keyed_answer::{KeyedAnswer, KeyedContent};
-use crate::domain::member::{AccessScope, AccessToken, Member, MemberRole, MemberState};
+use crate::domain::member::{Member, MemberRole, MemberState};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey,
@@ -33,6 +35,7 @@ use crate::domain::transaction::*;
 use crate::domain::transaction_tags::TagChanges;
 use crate::journal::testing::next_random;
 use crate::packed::RowAnswer;
+use people::People;
 
 const COMPANIES: u32 = 2;
 pub(super) const EMAILS: [&str; 4] = ["ann@a.test", "Ann@a.test", "bob@a.test", "Éva@a.test"];
@@ -68,6 +71,7 @@ pub(super) struct World {
     dimensions: u32,
     links: Vec<SharedLink>,
     requisitions: Vec<Requisition>,
+    people: People,
     /// The last instant at which keys of answers were drawn, and how many before the last one.
     keys_drawn: (Timestamp, u128),
 }
@@ -87,6 +91,7 @@ pub(super) fn journal(seed: u64, len: usize) -> Vec<Record> {
         dimensions: 0,
         links: Vec::new(),
         requisitions: Vec::new(),
+        people: People::default(),
         keys_drawn: (Timestamp(0), 0),
     };
     for company in 0..COMPANIES {
@@ -129,7 +134,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.below(25) {
+        match self.below(30) {
             0 => self.make_member(),
             1 => self.change_member(),
             2..5 => self.make_card(),
@@ -146,6 +151,7 @@ impl World {
             21 => self.change_requisition(),
             22 => self.tag(),
             23 => self.keep_answer(),
+            24..29 => self.change_people(),
             _ => self.log(),
         }
     }
@@ -519,18 +525,9 @@ impl World {
     fn change_organization(&mut self) {
         let slot = CompanySlot(u32::try_from(self.below(u64::from(COMPANIES))).unwrap());
         let digest = [u8::try_from(self.below(200)).unwrap(); 32];
-        let token = AccessToken {
-            digest,
-            id: AccessTokenId(id(6, slot.0)),
-            company: slot,
-            scope: AccessScope::default(),
-            is_revoked: self.below(2) == 0,
-            created_at: self.at,
-        };
         let name = format!("name {}", self.below(9));
         self.record(vec![
             Effect::Company(Box::new(company(slot, &name, self.at))),
-            Effect::AccessToken(Box::new(token)),
             Effect::NetworkKey(digest),
         ]);
     }

@@ -19,8 +19,7 @@ impl Model {
         match command {
             AdminCommand::CreateCompany(new) => self.create_company(new),
             AdminCommand::SetCompany(id, changes) => self.set_company(*id, changes),
-            AdminCommand::CreateMember(new) => self.create_member(new),
-            AdminCommand::CreateAccessToken(new) => self.company(new.company).map(|_| ()),
+            AdminCommand::CreateMember(new) => self.create_member(at, new),
             AdminCommand::SetNetworkKey(_) => Ok(()),
             AdminCommand::IssueCard(new) => self.issue_card(at, new),
             AdminCommand::UpdateCard(company, id, changes) => {
@@ -59,9 +58,9 @@ impl Model {
             | AdminCommand::UpdateSharedLink(..)
             | AdminCommand::DeleteSharedLink(..) => panic!("not drawn: {command:?}"),
             AdminCommand::UpdateMember(company, id, changes) => {
-                self.update_member(*company, *id, changes)
+                self.update_member(at, (*company, *id), changes)
             }
-            AdminCommand::DeleteMember(company, id) => self.delete_member(*company, *id),
+            AdminCommand::DeleteMember(company, id) => self.delete_member(at, *company, *id),
             AdminCommand::CreateRequisition(new) => self.create_requisition(new),
             AdminCommand::UpdateRequisition(company, id, changes) => {
                 self.update_requisition(at, *company, *id, changes)
@@ -72,6 +71,22 @@ impl Model {
             | AdminCommand::UpdateDimension(..)
             | AdminCommand::DeleteDimension(_)
             | AdminCommand::TagTransaction(..) => unreachable!("no program asks for it"),
+            AdminCommand::CreateUser(_)
+            | AdminCommand::UpdateUser(..)
+            | AdminCommand::UseTotpStep(..)
+            | AdminCommand::IssueTicket(_)
+            | AdminCommand::EndTicket(..)
+            | AdminCommand::EndSessions(_)
+            | AdminCommand::UsePasswordLink(_)
+            | AdminCommand::CreateAccessToken(_)
+            | AdminCommand::ExchangeCode(_)
+            | AdminCommand::RevokeCode(_)
+            | AdminCommand::GrantToken(_)
+            | AdminCommand::RevokeToken(..)
+            | AdminCommand::RevokeAppTokens(..)
+            | AdminCommand::CreateApp(_)
+            | AdminCommand::UpdateApp(..)
+            | AdminCommand::DeleteApp(..) => self.people(at, command),
         }
     }
 
@@ -131,7 +146,7 @@ impl Model {
             company.allows_partial = allows_partial;
         }
         if let Some(state) = changes.state {
-            company.is_closed = state == CompanyState::Closed;
+            company.is_closed = state != CompanyState::Active;
         }
         Ok(())
     }

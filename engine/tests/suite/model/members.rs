@@ -14,7 +14,7 @@ use cardswitch_engine::domain::requisition::RequisitionStatus;
 use super::{Card, Member, Model, Requisition};
 
 impl Model {
-    pub(super) fn create_member(&mut self, new: &NewMember) -> Result<(), Rejection> {
+    pub(super) fn create_member(&mut self, at: i64, new: &NewMember) -> Result<(), Rejection> {
         let company = self.company(new.company)?;
         if self.members.iter().any(|member| member.id == new.id) {
             return Err(Rejection::IdTaken);
@@ -26,6 +26,7 @@ impl Model {
             return Err(Rejection::EmailTaken);
         }
         self.check_code(company, None, new.code.as_ref())?;
+        self.check_external_id(company, None, new.external_id.as_ref())?;
         self.members.push(Member {
             id: new.id,
             company,
@@ -33,9 +34,18 @@ impl Model {
             code: new.code.clone(),
             role: new.role,
             state: MemberState::Active,
+            external_id: new.external_id.clone(),
             name: format!("{} {}", new.first_name, new.last_name),
         });
-        Ok(())
+        let Some(invite) = &new.invite else { return Ok(()) };
+        // A link that cannot be issued leaves neither a member nor a user behind.
+        let users = self.users.len();
+        let invited = self.invite(at, &new.email, invite);
+        if invited.is_err() {
+            self.users.truncate(users);
+            self.members.pop();
+        }
+        invited
     }
 
     fn check_code(
@@ -57,8 +67,8 @@ impl Model {
 
     pub(super) fn update_member(
         &mut self,
-        company: CompanyId,
-        id: MemberId,
+        at: i64,
+        (company, id): (CompanyId, MemberId),
         changes: &MemberChanges,
     ) -> Result<(), Rejection> {
         let member = self.member_of(company, id)?;
@@ -68,13 +78,20 @@ impl Model {
         if let Some(code) = &changes.code {
             self.check_code(self.members[member].company, Some(member), code.as_ref())?;
         }
+        if let Some(id) = &changes.external_id {
+            let company = self.members[member].company;
+            self.check_external_id(company, Some(member), id.as_ref())?;
+        }
         let state = match changes.is_active {
             None => self.members[member].state,
             Some(true) => MemberState::Active,
             Some(false) => MemberState::Inactive,
         };
         let role = changes.role.unwrap_or(self.members[member].role);
-        self.put(member, state, role)?;
+        self.put(at, member, (state, role))?;
+        if let Some(id) = &changes.external_id {
+            self.members[member].external_id.clone_from(id);
+        }
         if let Some(code) = &changes.code {
             self.members[member].code.clone_from(code);
         }
@@ -83,19 +100,22 @@ impl Model {
 
     pub(super) fn delete_member(
         &mut self,
+        at: i64,
         company: CompanyId,
         id: MemberId,
     ) -> Result<(), Rejection> {
         let member = self.member_of(company, id)?;
-        self.put(member, MemberState::Deleted, MemberRole::Member)
+        self.put(at, member, (MemberState::Deleted, MemberRole::Member))?;
+        self.members[member].external_id = None;
+        Ok(())
     }
 
     /// Who is not active has no role, no card that works and nothing that is asked for.
     fn put(
         &mut self,
+        at: i64,
         member: usize,
-        state: MemberState,
-        role: MemberRole,
+        (state, role): (MemberState, MemberRole),
     ) -> Result<(), Rejection> {
         let is_active = state == MemberState::Active;
         let role = if is_active { role } else { MemberRole::Member };
@@ -114,6 +134,9 @@ impl Model {
         if before > 0 && administrators(self) == 0 {
             (self.members[member].state, self.members[member].role) = known;
             return Err(Rejection::LastAdministrator);
+        }
+        if !is_active && state != known.0 {
+            self.shut_out(at, member);
         }
         if !is_active {
             for card in self.cards.iter_mut().filter(|card| card.holder == Some(member)) {

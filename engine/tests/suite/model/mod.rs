@@ -7,6 +7,7 @@
 mod admin;
 mod members;
 mod network;
+mod people;
 mod transfers;
 
 use cardswitch_engine::command::Command;
@@ -73,6 +74,7 @@ struct Member {
     code: Option<String>,
     role: MemberRole,
     state: MemberState,
+    external_id: Option<String>,
     name: String,
 }
 
@@ -199,6 +201,11 @@ pub(crate) struct Model {
     early: Vec<Early>,
     /// Idempotency keys that have not expired.
     keys: Vec<UsedKey>,
+    pub(crate) users: Vec<people::Person>,
+    /// Those that are not forgotten, and some that are.
+    pub(crate) tickets: Vec<people::Ticket>,
+    apps: Vec<people::App>,
+    pub(crate) tokens: Vec<people::Token>,
 }
 
 fn total(parts: &[Part]) -> i64 {
@@ -282,6 +289,10 @@ impl Model {
             answers: Vec::new(),
             early: Vec::new(),
             keys: Vec::new(),
+            users: Vec::new(),
+            tickets: Vec::new(),
+            apps: Vec::new(),
+            tokens: Vec::new(),
         }
     }
 
@@ -291,6 +302,10 @@ impl Model {
         match command {
             Command::Network(request) => Reply::Network(self.network(at, request)),
             Command::Admin(command) => match self.admin(at, command) {
+                Ok(()) => Reply::Done(RecordSeq(0)),
+                Err(rejection) => Reply::Rejected(rejection),
+            },
+            Command::Noted(command) => match self.admin(at, &command.change) {
                 Ok(()) => Reply::Done(RecordSeq(0)),
                 Err(rejection) => Reply::Rejected(rejection),
             },

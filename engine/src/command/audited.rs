@@ -1,0 +1,464 @@
+//! What an audit says of each admin command: whose it is, what was done, to which object, and the
+//! names of what was changed. One match over all commands: whoever adds one says what it tells.
+//!
+//! INVARIANT: names only. No value of a command ever gets into an audit, ids apart.
+
+use uuid::Uuid;
+
+use super::admin::{
+    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, DimensionChanges, MemberChanges,
+    NewMember, RequisitionChanges, Review, SharedLinkChanges, Verdict,
+};
+use super::identity::{AppChanges, NewTicket, NewTicketContent, UserChanges};
+use crate::domain::card::DimensionKind;
+use crate::domain::ids::{CompanyId, DimensionId, UserId};
+use crate::domain::transaction_tags::TagChanges;
+
+/// What an audit says of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Audited<'a> {
+    /// In whose audit it stands.
+    pub place: AuditedPlace<'a>,
+    /// What is done, such as `card.updated`.
+    pub action: &'static str,
+    /// To what kind of thing.
+    pub object_kind: &'static str,
+    /// To which.
+    pub object: AuditedObject,
+    /// The names of what is changed.
+    pub fields: Vec<&'static str>,
+}
+
+/// In whose audit something stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditedPlace<'a> {
+    /// A company's.
+    Company(CompanyId),
+    /// Of each company in which a user is a member.
+    User(UserId),
+    /// Of each company that has a member with this address.
+    Email(&'a str),
+    /// A ticket's, by the hash of its secret: of the code's company, else as for its user.
+    Ticket([u8; 32]),
+    /// Nobody's: the switch's.
+    Switch,
+}
+
+/// What something is done to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuditedObject {
+    /// Something without an id.
+    Unnamed,
+    /// One object.
+    One(Uuid),
+    /// Several, each with an event of its own.
+    Each(Vec<Uuid>),
+    /// The ticket that is named by its hash.
+    Ticket,
+    /// The user whose ticket that is.
+    Holder,
+}
+
+impl<'a> Audited<'a> {
+    fn new(
+        place: AuditedPlace<'a>,
+        (object_kind, action): (&'static str, &'static str),
+        object: Uuid,
+    ) -> Self {
+        let object = AuditedObject::One(object);
+        Self { place, action, object_kind, object, fields: Vec::new() }
+    }
+
+    fn of_company(company: CompanyId, what: (&'static str, &'static str), object: Uuid) -> Self {
+        Self::new(AuditedPlace::Company(company), what, object)
+    }
+
+    fn of_user(user: UserId, what: (&'static str, &'static str), object: Uuid) -> Self {
+        Self::new(AuditedPlace::User(user), what, object)
+    }
+
+    fn with(self, fields: Vec<&'static str>) -> Self {
+        Self { fields, ..self }
+    }
+
+    fn about(self, object: AuditedObject) -> Self {
+        Self { object, ..self }
+    }
+}
+
+impl AdminCommand {
+    /// What an audit says of the command.
+    #[must_use]
+    pub fn audited(&self) -> Audited<'_> {
+        use AdminCommand as Admin;
+        let of = Audited::of_company;
+        match self {
+            Admin::CreateCompany(new) => of(new.id, ("company", "company.created"), new.id.0),
+            Admin::SetCompany(id, changes) => {
+                of(*id, ("company", "company.updated"), id.0).with(company_fields(changes))
+            }
+            Admin::SetCompanySso(id, _) => {
+                of(*id, ("company", "company.updated"), id.0).with(vec!["sso"])
+            }
+            Admin::CreateMember(new) => {
+                of(new.company, ("member", "member.created"), new.id.0).with(new_member_fields(new))
+            }
+            Admin::UpdateMember(company, id, changes) => {
+                of(*company, ("member", "member.updated"), id.0).with(member_fields(changes))
+            }
+            Admin::DeleteMember(company, id) => of(*company, ("member", "member.deleted"), id.0),
+            Admin::CreateAccessToken(new) => {
+                of(new.company, ("access_token", "access_token.created"), new.id.0)
+            }
+            Admin::SetNetworkKey(_) => {
+                let what = ("network_key", "network_key.set");
+                Audited::new(AuditedPlace::Switch, what, Uuid::nil()).about(AuditedObject::Unnamed)
+            }
+            Admin::TagTransaction(company, id, changes) => {
+                of(*company, ("transaction", "transaction.updated"), id.0).with(tag_fields(changes))
+            }
+            Admin::IssueCard(_)
+            | Admin::IssueCards(_)
+            | Admin::UpdateCard(..)
+            | Admin::TerminateCard(..)
+            | Admin::SetPin(..)
+            | Admin::UpdateAllowance(..)
+            | Admin::CreateSharedLink(_)
+            | Admin::UpdateSharedLink(..)
+            | Admin::DeleteSharedLink(..) => self.audited_card(),
+            Admin::CreateRequisition(_)
+            | Admin::UpdateRequisition(..)
+            | Admin::CancelRequisition(..)
+            | Admin::CreateDimension(_)
+            | Admin::UpdateDimension(..)
+            | Admin::DeleteDimension(_) => self.audited_books(),
+            Admin::CreateUser(_)
+            | Admin::UpdateUser(..)
+            | Admin::UseTotpStep(..)
+            | Admin::IssueTicket(_)
+            | Admin::EndTicket(..)
+            | Admin::EndSessions(_)
+            | Admin::UsePasswordLink(_) => self.audited_person(),
+            Admin::ExchangeCode(_)
+            | Admin::RevokeCode(_)
+            | Admin::GrantToken(_)
+            | Admin::RevokeToken(..)
+            | Admin::RevokeAppTokens(..)
+            | Admin::CreateApp(_)
+            | Admin::UpdateApp(..)
+            | Admin::DeleteApp(..) => self.audited_app(),
+        }
+    }
+
+    /// Of a card, its allowance and its links.
+    fn audited_card(&self) -> Audited<'_> {
+        let of = Audited::of_company;
+        match self {
+            Self::IssueCard(new) => of(new.company, ("card", "card.created"), new.id.0),
+            Self::IssueCards(cards) => {
+                // Cards made at once are of one company.
+                let company = cards.first().map_or(CompanyId(Uuid::nil()), |new| new.company);
+                let ids = cards.iter().map(|new| new.id.0).collect();
+                of(company, ("card", "card.created"), Uuid::nil()).about(AuditedObject::Each(ids))
+            }
+            Self::UpdateCard(company, id, changes) => {
+                of(*company, ("card", "card.updated"), id.0).with(card_fields(changes))
+            }
+            Self::TerminateCard(company, id) => of(*company, ("card", "card.terminated"), id.0),
+            Self::SetPin(company, id, _) => {
+                of(*company, ("card", "card.updated"), id.0).with(vec!["pin"])
+            }
+            Self::UpdateAllowance(company, id, changes) => {
+                of(*company, ("allowance", "allowance.updated"), id.0)
+                    .with(allowance_fields(changes))
+            }
+            Self::CreateSharedLink(new) => {
+                of(new.company, ("shared_link", "shared_link.created"), new.id.0)
+            }
+            Self::UpdateSharedLink(company, id, changes) => {
+                of(*company, ("shared_link", "shared_link.updated"), id.0)
+                    .with(shared_link_fields(changes))
+            }
+            Self::DeleteSharedLink(company, id) => {
+                of(*company, ("shared_link", "shared_link.deleted"), id.0)
+            }
+            _ => unreachable!("no command about cards"),
+        }
+    }
+
+    /// Of requisitions and of what books sort by.
+    fn audited_books(&self) -> Audited<'_> {
+        let of = Audited::of_company;
+        match self {
+            Self::CreateRequisition(new) => {
+                of(new.company, ("requisition", "requisition.created"), new.id.0)
+            }
+            Self::UpdateRequisition(company, id, changes) => {
+                let action = match &changes.review {
+                    None => "requisition.updated",
+                    Some(Review { verdict: Verdict::Deny, .. }) => "requisition.denied",
+                    Some(_) => "requisition.approved",
+                };
+                of(*company, ("requisition", action), id.0).with(requisition_fields(changes))
+            }
+            Self::CancelRequisition(company, id) => {
+                of(*company, ("requisition", "requisition.canceled"), id.0)
+            }
+            Self::CreateDimension(new) => of_dimension(new.company, (new.kind, new.id), 0),
+            Self::UpdateDimension(named, changes) => {
+                of_dimension(named.company, (named.kind, named.id), 1)
+                    .with(dimension_fields(changes))
+            }
+            Self::DeleteDimension(named) => of_dimension(named.company, (named.kind, named.id), 2),
+            _ => unreachable!("no command about books"),
+        }
+    }
+
+    /// Of users and their tickets.
+    fn audited_person(&self) -> Audited<'_> {
+        match self {
+            Self::CreateUser(new) => {
+                Audited::new(AuditedPlace::Email(&new.email), ("user", "user.created"), new.id.0)
+            }
+            Self::UpdateUser(id, changes) => {
+                Audited::of_user(*id, ("user", "user.updated"), id.0).with(user_fields(changes))
+            }
+            Self::UseTotpStep(id, _) => Audited::of_user(*id, ("user", "user.totp_used"), id.0),
+            Self::IssueTicket(new) => audited_ticket(new),
+            Self::EndTicket(user, id) => {
+                Audited::of_user(*user, ("session", "session.ended"), id.0)
+            }
+            Self::EndSessions(user) => {
+                Audited::of_user(*user, ("user", "user.sessions_ended"), user.0)
+            }
+            Self::UsePasswordLink(used) => {
+                let place = AuditedPlace::Ticket(used.digest);
+                Audited::new(place, ("user", "user.password_set"), Uuid::nil())
+                    .about(AuditedObject::Holder)
+                    .with(vec!["password"])
+            }
+            _ => unreachable!("no command about people"),
+        }
+    }
+
+    /// Of apps and what they are given.
+    fn audited_app(&self) -> Audited<'_> {
+        let of = Audited::of_company;
+        let created = ("access_token", "access_token.created");
+        match self {
+            Self::ExchangeCode(exchange) => {
+                of(exchange.token.company, created, exchange.token.id.0)
+            }
+            Self::RevokeCode(digest) => {
+                let what = ("authorization_code", "authorization_code.revoked");
+                Audited::new(AuditedPlace::Ticket(*digest), what, Uuid::nil())
+                    .about(AuditedObject::Ticket)
+            }
+            Self::GrantToken(new) => of(new.token.company, created, new.token.id.0),
+            Self::RevokeToken(company, id) => {
+                of(*company, ("access_token", "access_token.revoked"), id.0)
+            }
+            Self::RevokeAppTokens(id, company) => of(*company, ("app", "app.tokens_revoked"), id.0),
+            Self::CreateApp(new) => of(new.company, ("app", "app.created"), new.id.0),
+            Self::UpdateApp(company, id, changes) => {
+                of(*company, ("app", "app.updated"), id.0).with(app_fields(changes))
+            }
+            Self::DeleteApp(company, id) => of(*company, ("app", "app.deleted"), id.0),
+            _ => unreachable!("no command about apps"),
+        }
+    }
+}
+
+fn audited_ticket(new: &NewTicket) -> Audited<'_> {
+    match &new.content {
+        NewTicketContent::Session { .. } => {
+            Audited::of_user(new.user, ("session", "session.created"), new.id.0)
+        }
+        NewTicketContent::PasswordLink { .. } => {
+            Audited::of_user(new.user, ("password_link", "password_link.created"), new.id.0)
+        }
+        NewTicketContent::AuthorizationCode(code) => {
+            let what = ("authorization_code", "authorization_code.created");
+            Audited::of_company(code.company, what, new.id.0)
+        }
+    }
+}
+
+/// Of a dimension: made (0), changed (1), deleted (2).
+fn of_dimension(
+    company: CompanyId,
+    (kind, id): (DimensionKind, DimensionId),
+    done: usize,
+) -> Audited<'static> {
+    let (kind, actions) = match kind {
+        DimensionKind::Category => {
+            ("category", ["category.created", "category.updated", "category.deleted"])
+        }
+        DimensionKind::Department => {
+            ("department", ["department.created", "department.updated", "department.deleted"])
+        }
+        DimensionKind::Label => ("label", ["label.created", "label.updated", "label.deleted"]),
+        DimensionKind::Location => {
+            ("location", ["location.created", "location.updated", "location.deleted"])
+        }
+    };
+    Audited::of_company(company, (kind, actions[done]), id.0)
+}
+
+/// The names of those that are there.
+fn named<const N: usize>(fields: [(&'static str, bool); N]) -> Vec<&'static str> {
+    fields.into_iter().filter(|field| field.1).map(|field| field.0).collect()
+}
+
+/// The same, and of the dimensions that are changed.
+fn named_with_dimensions<const N: usize>(
+    fields: [(&'static str, bool); N],
+    dimensions: &[Option<Option<DimensionId>>; 4],
+) -> Vec<&'static str> {
+    let names = ["category", "department", "label", "location"];
+    let changed = names.into_iter().zip(dimensions).filter(|(_, change)| change.is_some());
+    named(fields).into_iter().chain(changed.map(|(name, _)| name)).collect()
+}
+
+fn company_fields(changes: &CompanyChanges) -> Vec<&'static str> {
+    let CompanyChanges {
+        name,
+        website,
+        credit_limit,
+        velocity,
+        partial_approval,
+        billing_address,
+        shipping_address,
+        funding_source,
+        state,
+    } = changes;
+    named([
+        ("name", name.is_some()),
+        ("website", website.is_some()),
+        ("credit_limit", credit_limit.is_some()),
+        ("velocity_limits", velocity.is_some()),
+        ("partial_approval", partial_approval.is_some()),
+        ("billing_address", billing_address.is_some()),
+        ("shipping_address", shipping_address.is_some()),
+        ("funding_source", funding_source.is_some()),
+        ("state", state.is_some()),
+    ])
+}
+
+fn new_member_fields(new: &NewMember) -> Vec<&'static str> {
+    named([("invitation", new.invite.is_some()), ("external_id", new.external_id.is_some())])
+}
+
+fn member_fields(changes: &MemberChanges) -> Vec<&'static str> {
+    let MemberChanges { first_name, last_name, role, code, is_active, dimensions, external_id } =
+        changes;
+    let fields = [
+        ("first_name", first_name.is_some()),
+        ("last_name", last_name.is_some()),
+        ("role", role.is_some()),
+        ("code", code.is_some()),
+        ("is_active", is_active.is_some()),
+        ("external_id", external_id.is_some()),
+    ];
+    named_with_dimensions(fields, dimensions)
+}
+
+fn card_fields(changes: &CardChanges) -> Vec<&'static str> {
+    let CardChanges { description, state, assigned_to, dimensions, billing_address } = changes;
+    let fields = [
+        ("description", description.is_some()),
+        ("state", state.is_some()),
+        ("assigned_to", assigned_to.is_some()),
+        ("billing_address", billing_address.is_some()),
+    ];
+    named_with_dimensions(fields, dimensions)
+}
+
+fn allowance_fields(changes: &AllowanceChanges) -> Vec<&'static str> {
+    let AllowanceChanges {
+        amount,
+        interval,
+        reset,
+        daily_limit,
+        transaction_limit,
+        single_use,
+        starts_at,
+        ends_at,
+        scope,
+    } = changes;
+    named([
+        ("amount", amount.is_some()),
+        ("interval", interval.is_some()),
+        ("reset", *reset),
+        ("daily_limit", daily_limit.is_some()),
+        ("transaction_limit", transaction_limit.is_some()),
+        ("single_use", single_use.is_some()),
+        ("start_time", starts_at.is_some()),
+        ("end_time", ends_at.is_some()),
+        ("scope", scope.is_some()),
+    ])
+}
+
+fn shared_link_fields(changes: &SharedLinkChanges) -> Vec<&'static str> {
+    let SharedLinkChanges { recipient, sealed_passphrase, hide_balance } = changes;
+    named([
+        ("recipient", recipient.is_some()),
+        ("passphrase", sealed_passphrase.is_some()),
+        ("hide_balance", hide_balance.is_some()),
+    ])
+}
+
+fn requisition_fields(changes: &RequisitionChanges) -> Vec<&'static str> {
+    let RequisitionChanges { amount, description, end_time, note, dimensions, review } = changes;
+    let fields = [
+        ("amount", amount.is_some()),
+        ("description", description.is_some()),
+        ("end_time", end_time.is_some()),
+        ("note", note.is_some()),
+        ("status", review.is_some()),
+    ];
+    named_with_dimensions(fields, dimensions)
+}
+
+fn dimension_fields(changes: &DimensionChanges) -> Vec<&'static str> {
+    let DimensionChanges { name, code, parent } = changes;
+    named([("name", name.is_some()), ("code", code.is_some()), ("parent", parent.is_some())])
+}
+
+fn tag_fields(changes: &TagChanges) -> Vec<&'static str> {
+    let TagChanges { dimensions, note, receipt } = changes;
+    let fields = [("note", note.is_some()), ("receipt", receipt.is_some())];
+    named_with_dimensions(fields, dimensions)
+}
+
+fn user_fields(changes: &UserChanges) -> Vec<&'static str> {
+    let UserChanges {
+        first_name,
+        last_name,
+        password_hash,
+        totp,
+        security_question,
+        is_developer,
+        keep_session: _,
+    } = changes;
+    named([
+        ("first_name", first_name.is_some()),
+        ("last_name", last_name.is_some()),
+        ("password", password_hash.is_some()),
+        ("totp", totp.is_some()),
+        ("security_question", security_question.is_some()),
+        ("is_developer", is_developer.is_some()),
+    ])
+}
+
+fn app_fields(changes: &AppChanges) -> Vec<&'static str> {
+    let AppChanges { name, website, redirect_urls, requested, secret_digest, approved } = changes;
+    named([
+        ("name", name.is_some()),
+        ("website", website.is_some()),
+        ("redirect_urls", redirect_urls.is_some()),
+        ("requested_scope", requested.is_some()),
+        ("secret", secret_digest.is_some()),
+        ("approved_scope", approved.is_some()),
+    ])
+}

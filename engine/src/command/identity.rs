@@ -1,0 +1,197 @@
+//! What is asked about people and programs: users, tickets, apps, and the tokens they are given.
+
+use crate::domain::ids::{AppId, CompanyId, MemberId, TicketId, Timestamp, UserId};
+use crate::domain::member::AccessScope;
+use crate::domain::token_grant::TokenOrigin;
+use crate::domain::user::{SecurityQuestion, Totp};
+
+use super::admin::NewAccessToken;
+
+/// A user to make.
+#[derive(Clone)]
+pub struct NewUser {
+    /// Its id.
+    pub id: UserId,
+    /// E-mail address.
+    pub email: String,
+    /// First name.
+    pub first_name: String,
+    /// Last name.
+    pub last_name: String,
+    /// An encoded Argon2id hash of the password.
+    pub password_hash: Option<String>,
+    /// Whether it may register apps without administering a company.
+    pub is_developer: bool,
+}
+
+impl std::fmt::Debug for NewUser {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "NewUser({})", self.id.0)
+    }
+}
+
+/// What to change about a user; absent stays.
+#[derive(Clone, Default)]
+pub struct UserChanges {
+    /// First name.
+    pub first_name: Option<String>,
+    /// Last name.
+    pub last_name: Option<String>,
+    /// A new password, as an encoded Argon2id hash: ends the user's sessions and password links.
+    pub password_hash: Option<String>,
+    /// One-time passwords.
+    pub totp: Option<Option<Totp>>,
+    /// What is asked besides.
+    pub security_question: Option<Option<SecurityQuestion>>,
+    /// Whether it may register apps without administering a company.
+    pub is_developer: Option<bool>,
+    /// The session in which the password is changed, which goes on.
+    pub keep_session: Option<[u8; 32]>,
+}
+
+impl std::fmt::Debug for UserChanges {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("UserChanges(..)")
+    }
+}
+
+/// The invitation of a new member to sign in.
+#[derive(Clone, Debug)]
+pub struct NewInvite {
+    /// The id of the user, where there is none with the member's address.
+    pub user: UserId,
+    /// SHA-256 of the key in the link, which is issued where the user has no password.
+    pub digest: [u8; 32],
+    /// The id of the link's ticket.
+    pub ticket: TicketId,
+    /// Until when the link opens.
+    pub expires_at: Timestamp,
+}
+
+/// A ticket to issue.
+#[derive(Clone, Debug)]
+pub struct NewTicket {
+    /// SHA-256 of its secret.
+    pub digest: [u8; 32],
+    /// Its id.
+    pub id: TicketId,
+    /// Whose it is.
+    pub user: UserId,
+    /// From when on it opens nothing.
+    pub expires_at: Timestamp,
+    /// Where it was asked for.
+    pub address: String,
+    /// What it opens.
+    pub content: NewTicketContent,
+}
+
+/// What a ticket to issue opens.
+#[derive(Clone, Debug)]
+pub enum NewTicketContent {
+    /// The pages of the site.
+    Session {
+        /// What the browser says it is.
+        user_agent: String,
+    },
+    /// Setting a password.
+    PasswordLink {
+        /// Whether it is the first one.
+        is_invite: bool,
+    },
+    /// An access token.
+    AuthorizationCode(Box<NewAuthorizationCode>),
+}
+
+/// An authorization code to give to an app.
+#[derive(Clone, Debug)]
+pub struct NewAuthorizationCode {
+    /// Who it is given to.
+    pub app: AppId,
+    /// Whose data the token will open.
+    pub company: CompanyId,
+    /// Who allows it: a membership of the ticket's user.
+    pub member: MemberId,
+    /// Where it is sent, as the app asked for; none where the app left it out.
+    pub redirect_uri: Option<String>,
+    /// What is allowed.
+    pub scope: AccessScope,
+    /// What the app has to prove, by S256.
+    pub code_challenge: Option<String>,
+}
+
+/// The use of a link to set a password.
+#[derive(Clone)]
+pub struct PasswordLinkUse {
+    /// SHA-256 of the key in the link.
+    pub digest: [u8; 32],
+    /// An encoded Argon2id hash of the new password.
+    pub password_hash: String,
+}
+
+impl std::fmt::Debug for PasswordLinkUse {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("PasswordLinkUse(..)")
+    }
+}
+
+/// The exchange of an authorization code for an access token.
+#[derive(Clone, Debug)]
+pub struct CodeExchange {
+    /// SHA-256 of the code.
+    pub digest: [u8; 32],
+    /// The token. Its company has to be the code's; its scope is taken from the code.
+    pub token: NewAccessToken,
+    /// What people tell it by.
+    pub label: String,
+}
+
+/// An access token to make, with what it is given for.
+#[derive(Clone, Debug)]
+pub struct NewTokenGrant {
+    /// The token.
+    pub token: NewAccessToken,
+    /// Which app has it.
+    pub app: Option<AppId>,
+    /// Who it acts for.
+    pub member: Option<MemberId>,
+    /// On what proof it is given.
+    pub origin: TokenOrigin,
+    /// What people tell it by.
+    pub label: String,
+}
+
+/// An app to register.
+#[derive(Clone, Debug)]
+pub struct NewApp {
+    /// Its id.
+    pub id: AppId,
+    /// Who registers it.
+    pub company: CompanyId,
+    /// Its name.
+    pub name: String,
+    /// Its web site.
+    pub website: String,
+    /// SHA-256 of its secret.
+    pub secret_digest: [u8; 32],
+    /// Where codes may be sent.
+    pub redirect_urls: Vec<String>,
+    /// What it wants to be allowed at most.
+    pub requested: AccessScope,
+}
+
+/// What to change about an app; absent stays.
+#[derive(Clone, Debug, Default)]
+pub struct AppChanges {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its web site.
+    pub website: Option<String>,
+    /// Where codes may be sent.
+    pub redirect_urls: Option<Vec<String>>,
+    /// What it wants to be allowed at most.
+    pub requested: Option<AccessScope>,
+    /// SHA-256 of its secret.
+    pub secret_digest: Option<[u8; 32]>,
+    /// What of its wishes is approved.
+    pub approved: Option<AccessScope>,
+}

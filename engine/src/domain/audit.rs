@@ -1,0 +1,73 @@
+//! Who did what: notes that ride with commands, and the events they become.
+//!
+//! An event names what was changed, never to what: values stay where they are.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::ids::{AccessTokenId, CompanySlot, MemberId, Timestamp, UserId};
+
+/// Who acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Actor {
+    /// Whoever has the command line.
+    Operator,
+    /// Whoever holds an access token.
+    Token {
+        /// Its record.
+        id: AccessTokenId,
+        /// Who it acts for.
+        member: Option<MemberId>,
+    },
+    /// Somebody who signed in, or is about to.
+    User {
+        /// Who.
+        id: UserId,
+        /// As which member.
+        member: Option<MemberId>,
+    },
+    /// The switch itself.
+    Switch,
+}
+
+impl Actor {
+    /// The ids it can be found by: token or user, and member.
+    #[must_use]
+    pub fn ids(&self) -> [Option<Uuid>; 2] {
+        match *self {
+            Self::Operator | Self::Switch => [None, None],
+            Self::Token { id, member } => [Some(id.0), member.map(|member| member.0)],
+            Self::User { id, member } => [Some(id.0), member.map(|member| member.0)],
+        }
+    }
+}
+
+/// Who asks for a change, and from where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditNote {
+    /// Who.
+    pub actor: Actor,
+    /// The address they come from, where there is one.
+    pub address: Option<String>,
+}
+
+/// What somebody changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditEvent {
+    /// Whose; none where it is the switch's, or of somebody without a company.
+    pub company: Option<CompanySlot>,
+    /// When.
+    pub at: Timestamp,
+    /// Who did it.
+    pub actor: Actor,
+    /// From where.
+    pub address: Option<String>,
+    /// What was done, such as `card.updated`.
+    pub action: String,
+    /// What kind of thing it was done to.
+    pub object_kind: String,
+    /// To which.
+    pub object: Option<Uuid>,
+    /// The names of what was changed.
+    pub fields: Vec<String>,
+}

@@ -1,0 +1,129 @@
+//! Apps: registered, changed, taken away. Source: RFC 6749, 2.
+//!
+//! An app that is taken away stays as a tombstone, since slots are given out once; nothing that it
+//! held opens anything from then on.
+
+use super::execute::Moment;
+use super::execute_admin::{find_company, replace};
+use super::execute_member::check_room_in_record;
+use super::execute_ticket::end;
+use super::execute_token::revoke;
+use super::state::ShardState;
+use crate::command::effect::Effect;
+use crate::command::identity::{AppChanges, NewApp};
+use crate::command::reply::Rejection;
+use crate::domain::app::App;
+use crate::domain::ids::{AppId, AppSlot, CompanyId, CompanySlot};
+use crate::domain::member::AccessScope;
+use crate::domain::ticket::Ticket;
+
+pub(super) fn create_app(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewApp,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, new.company)?;
+    if state.identity.app_by_id.contains_key(&new.id) {
+        return Err(Rejection::IdTaken);
+    }
+    let slot = AppSlot::next_after(state.identity.apps.len()).ok_or(Rejection::Full)?;
+    effects.push(Effect::App(Box::new(App {
+        slot,
+        id: new.id,
+        company,
+        name: new.name.clone(),
+        website: new.website.clone(),
+        secret_digest: new.secret_digest,
+        redirect_urls: new.redirect_urls.clone(),
+        requested: new.requested,
+        approved: AccessScope::default(),
+        is_deleted: false,
+        created_at: moment.at,
+    })));
+    Ok(())
+}
+
+pub(super) fn update_app(
+    state: &ShardState,
+    (company, id): (CompanyId, AppId),
+    changes: &AppChanges,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_app(state, company, id)?;
+    let mut app = known.clone();
+    replace(&mut app.name, &changes.name);
+    replace(&mut app.website, &changes.website);
+    replace(&mut app.redirect_urls, &changes.redirect_urls);
+    replace(&mut app.requested, &changes.requested);
+    replace(&mut app.secret_digest, &changes.secret_digest);
+    replace(&mut app.approved, &changes.approved);
+    // What it no longer wishes for is not approved either.
+    app.approved = app.approved.common(app.requested);
+    if app != *known {
+        effects.push(Effect::App(Box::new(app)));
+    }
+    Ok(())
+}
+
+/// Takes an app away, with its tokens.
+pub(super) fn delete_app(
+    state: &ShardState,
+    (company, id): (CompanyId, AppId),
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_app(state, company, id)?;
+    effects.push(Effect::App(Box::new(App { is_deleted: true, ..known.clone() })));
+    // Nobody exchanges its codes any more, so those may run out.
+    revoke_tokens(state, known.slot, |_| true, effects);
+    Ok(())
+}
+
+/// Takes back what opens a company's data to an app, whoever registered that.
+/// Errors: so many codes are on their way that they do not fit one record.
+pub(super) fn revoke_app_tokens(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (id, company): (AppId, CompanyId),
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, company)?;
+    let app = find_any_app(state, id)?;
+    let is_of_company =
+        |ticket: &&Ticket| ticket.code().is_some_and(|code| code.company == company);
+    let codes = state.identity.tickets.open_codes_of_app(app, moment.at);
+    codes.filter(is_of_company).for_each(|ticket| end(ticket, effects));
+    revoke_tokens(state, app, |of| of == company, effects);
+    check_room_in_record(state, moment, effects)
+}
+
+/// Revokes an app's tokens for the companies that are meant.
+fn revoke_tokens(
+    state: &ShardState,
+    app: AppSlot,
+    is_meant: impl Fn(CompanySlot) -> bool,
+    effects: &mut Vec<Effect>,
+) {
+    for digest in state.identity.tokens_of_app(app) {
+        let token = &state.tokens[&digest];
+        if is_meant(token.company) {
+            revoke(token, effects);
+        }
+    }
+}
+
+/// A company's own app.
+fn find_app(state: &ShardState, company: CompanyId, id: AppId) -> Result<&App, Rejection> {
+    let company = find_company(state, company)?;
+    let app = &state.identity.apps[find_any_app(state, id)?.index()];
+    if app.company == company { Ok(app) } else { Err(Rejection::AppNotFound) }
+}
+
+/// An app, whoever registered it.
+pub(super) fn find_any_app(state: &ShardState, id: AppId) -> Result<AppSlot, Rejection> {
+    let slot = *state.identity.app_by_id.get(&id).ok_or(Rejection::AppNotFound)?;
+    if state.identity.apps[slot.index()].is_deleted {
+        return Err(Rejection::AppNotFound);
+    }
+    Ok(slot)
+}

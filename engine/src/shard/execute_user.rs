@@ -1,0 +1,160 @@
+//! Users: made, invited, changed. Source: spec "Authentication".
+//!
+//! A new password ends every other way in that the old one may have opened.
+
+use super::execute::Moment;
+use super::execute_admin::replace;
+use super::execute_ticket::{end, issue};
+use super::state::ShardState;
+use crate::command::effect::Effect;
+use crate::command::identity::{NewInvite, NewUser, PasswordLinkUse, UserChanges};
+use crate::command::reply::Rejection;
+use crate::domain::ids::{UserId, UserSlot};
+use crate::domain::ticket::{Ticket, TicketContent, TicketKind, TicketState};
+use crate::domain::user::{Totp, User};
+
+pub(super) fn create_user(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewUser,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let identity = &state.identity;
+    if identity.user_by_id.contains_key(&new.id) {
+        return Err(Rejection::IdTaken);
+    }
+    if identity.find_by_email(&new.email).is_some() {
+        return Err(Rejection::EmailTaken);
+    }
+    let slot = UserSlot::next_after(identity.users.len()).ok_or(Rejection::Full)?;
+    effects.push(Effect::User(Box::new(User {
+        slot,
+        id: new.id,
+        email: new.email.clone(),
+        first_name: new.first_name.clone(),
+        last_name: new.last_name.clone(),
+        password_hash: new.password_hash.clone(),
+        totp: None,
+        security_question: None,
+        is_developer: new.is_developer,
+        created_at: moment.at,
+    })));
+    Ok(())
+}
+
+/// Lets a new member sign in: makes a user where none has the address, and issues a link where the
+/// user has no password.
+pub(super) fn invite(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    invite: &NewInvite,
+    (email, first_name, last_name): (&str, &str, &str),
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = state.identity.find_by_email(email);
+    let user = match known {
+        Some(user) if user.password_hash.is_some() => return Ok(()),
+        Some(user) => user.slot,
+        None => {
+            let user = NewUser {
+                id: invite.user,
+                email: email.to_owned(),
+                first_name: first_name.to_owned(),
+                last_name: last_name.to_owned(),
+                password_hash: None,
+                is_developer: false,
+            };
+            create_user(state, moment, &user, effects)?;
+            UserSlot::next_after(state.identity.users.len()).ok_or(Rejection::Full)?
+        }
+    };
+    let ticket = Ticket {
+        digest: invite.digest,
+        id: invite.ticket,
+        user,
+        made_at: moment.at,
+        expires_at: invite.expires_at,
+        address: String::new(),
+        state: TicketState::Open,
+        content: TicketContent::PasswordLink { is_invite: true },
+    };
+    issue(state, moment, ticket, effects)
+}
+
+pub(super) fn update_user(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    id: UserId,
+    changes: &UserChanges,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_user(state, id)?;
+    let mut user = known.clone();
+    replace(&mut user.first_name, &changes.first_name);
+    replace(&mut user.last_name, &changes.last_name);
+    replace(&mut user.totp, &changes.totp);
+    replace(&mut user.security_question, &changes.security_question);
+    replace(&mut user.is_developer, &changes.is_developer);
+    if let Some(hash) = &changes.password_hash {
+        user.password_hash = Some(hash.clone());
+        end_ways_in(state, moment, known.slot, changes.keep_session.as_ref(), effects);
+    }
+    if user != *known {
+        effects.push(Effect::User(Box::new(user)));
+    }
+    Ok(())
+}
+
+/// Uses up a step of the clock. Errors: `StepUsed` where it or a later one was, or where no one-time
+/// passwords are asked for any more.
+pub(super) fn use_totp_step(
+    state: &ShardState,
+    id: UserId,
+    step: u64,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_user(state, id)?;
+    let totp = known.totp.as_ref().filter(|totp| step > totp.last_step);
+    let totp = totp.ok_or(Rejection::StepUsed)?;
+    let totp = Some(Totp { last_step: step, ..totp.clone() });
+    effects.push(Effect::User(Box::new(User { totp, ..known.clone() })));
+    Ok(())
+}
+
+/// Sets a password by a link, which opens nothing afterwards. Errors: `TicketSpent`.
+pub(super) fn use_password_link(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    used: &PasswordLinkUse,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let ticket = state.identity.tickets.get(&used.digest);
+    let is_link =
+        |ticket: &&Ticket| ticket.kind() == TicketKind::PasswordLink && ticket.is_open(moment.at);
+    let ticket = ticket.filter(is_link).ok_or(Rejection::TicketSpent)?;
+    let user = &state.identity.users[ticket.user.index()];
+    let password_hash = Some(used.password_hash.clone());
+    effects.push(Effect::User(Box::new(User { password_hash, ..user.clone() })));
+    effects.push(Effect::Ticket(Box::new(Ticket { state: TicketState::Used, ..ticket.clone() })));
+    end_ways_in(state, moment, user.slot, Some(&used.digest), effects);
+    Ok(())
+}
+
+/// Ends a user's sessions and password links, but for one.
+fn end_ways_in(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    user: UserSlot,
+    kept: Option<&[u8; 32]>,
+    effects: &mut Vec<Effect>,
+) {
+    for kind in [TicketKind::Session, TicketKind::PasswordLink] {
+        let open = state.identity.tickets.open_of(user, kind, moment.at);
+        open.filter(|ticket| Some(&ticket.digest) != kept).for_each(|ticket| end(ticket, effects));
+    }
+}
+
+pub(super) fn find_user(state: &ShardState, id: UserId) -> Result<&User, Rejection> {
+    let slot = state.identity.user_by_id.get(&id).ok_or(Rejection::UserNotFound)?;
+    Ok(&state.identity.users[slot.index()])
+}

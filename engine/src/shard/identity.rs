@@ -1,0 +1,324 @@
+//! People and programs: users, tickets, apps, and what access tokens were given for. Only admin
+//! commands read any of it.
+//!
+//! Rows stand by slot or digest, with the lookups that rules need beside them; all of that is
+//! derived here, from after-images.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::apply::put_at;
+use crate::domain::app::App;
+use crate::domain::ids::{
+    AccessTokenId, AppId, AppSlot, CompanySlot, MemberSlot, Timestamp, UserId, UserSlot,
+};
+use crate::domain::member::{AccessToken, email_key};
+use crate::domain::ticket::{Ticket, TicketKind, TicketState};
+use crate::domain::token_grant::TokenGrant;
+use crate::domain::user::User;
+
+/// A token of some owner, in the order in which they were made.
+type Live<T> = BTreeSet<(T, Timestamp, [u8; 32])>;
+
+/// See the head of this file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Identity {
+    pub(super) users: Vec<User>,
+    pub(super) user_by_id: HashMap<UserId, UserSlot>,
+    user_by_email: HashMap<String, UserSlot>,
+    pub(super) tickets: Tickets,
+    pub(super) apps: Vec<App>,
+    pub(super) app_by_id: HashMap<AppId, AppSlot>,
+    pub(super) grants: BTreeMap<AccessTokenId, TokenGrant>,
+    pub(super) token_by_id: HashMap<AccessTokenId, [u8; 32]>,
+    /// Those that are not revoked.
+    live_of_member: Live<MemberSlot>,
+    live_of_app: Live<AppSlot>,
+    /// What directories of identities call members that are not deleted.
+    pub(super) external_ids: BTreeMap<MemberSlot, String>,
+    member_by_external: BTreeMap<(CompanySlot, String), MemberSlot>,
+}
+
+impl Identity {
+    /// The user with this e-mail address, in any case.
+    pub(super) fn find_by_email(&self, email: &str) -> Option<&User> {
+        let slot = self.user_by_email.get(&email_key(email))?;
+        Some(&self.users[slot.index()])
+    }
+
+    /// A company's member with this external id.
+    pub(super) fn find_by_external(&self, company: CompanySlot, id: &str) -> Option<MemberSlot> {
+        self.member_by_external.get(&(company, id.to_owned())).copied()
+    }
+
+    /// Tokens of a member that are not revoked, the oldest first.
+    pub(super) fn tokens_of_member(&self, slot: MemberSlot) -> impl Iterator<Item = [u8; 32]> {
+        tokens_of(&self.live_of_member, slot)
+    }
+
+    /// Tokens of an app that are not revoked, the oldest first.
+    pub(super) fn tokens_of_app(&self, slot: AppSlot) -> impl Iterator<Item = [u8; 32]> {
+        tokens_of(&self.live_of_app, slot)
+    }
+
+    pub(super) fn apply_user(&mut self, user: &User) {
+        self.user_by_id.insert(user.id, user.slot);
+        self.user_by_email.insert(email_key(&user.email), user.slot);
+        put_at(&mut self.users, user.slot.index(), user.clone());
+    }
+
+    pub(super) fn apply_app(&mut self, app: &App) {
+        self.app_by_id.insert(app.id, app.slot);
+        put_at(&mut self.apps, app.slot.index(), app.clone());
+    }
+
+    pub(super) fn apply_token(&mut self, token: &AccessToken) {
+        self.token_by_id.insert(token.id, token.digest);
+        if let Some(grant) = self.grants.get(&token.id) {
+            let owners = (grant.member, grant.app);
+            self.set_live(owners, token);
+        }
+    }
+
+    /// Takes in what a token was given for; `token` is there before.
+    pub(super) fn apply_grant(&mut self, grant: &TokenGrant, token: &AccessToken) {
+        assert!(grant.token == token.id, "a grant is for its token");
+        self.set_live((grant.member, grant.app), token);
+        self.grants.insert(grant.token, grant.clone());
+    }
+
+    fn set_live(&mut self, owners: (Option<MemberSlot>, Option<AppSlot>), token: &AccessToken) {
+        set(&mut self.live_of_member, owners.0, token);
+        set(&mut self.live_of_app, owners.1, token);
+    }
+
+    pub(super) fn apply_external_id(
+        &mut self,
+        (company, slot): (CompanySlot, MemberSlot),
+        id: Option<&str>,
+    ) {
+        if let Some(before) = self.external_ids.remove(&slot) {
+            let key = (company, before);
+            // Two may have swapped their ids in one record.
+            if self.member_by_external.get(&key) == Some(&slot) {
+                self.member_by_external.remove(&key);
+            }
+        }
+        if let Some(id) = id {
+            self.external_ids.insert(slot, id.to_owned());
+            self.member_by_external.insert((company, id.to_owned()), slot);
+        }
+    }
+}
+
+fn tokens_of<T: Copy + Ord>(live: &Live<T>, owner: T) -> impl Iterator<Item = [u8; 32]> {
+    let all = (owner, Timestamp::MIN, [0; 32])..=(owner, Timestamp::MAX, [u8::MAX; 32]);
+    live.range(all).map(|(_, _, digest)| *digest)
+}
+
+fn set<T: Ord>(live: &mut Live<T>, owner: Option<T>, token: &AccessToken) {
+    let Some(owner) = owner else { return };
+    let key = (owner, token.created_at, token.digest);
+    if token.is_revoked {
+        live.remove(&key);
+    } else {
+        live.insert(key);
+    }
+}
+
+/// The tickets that are not forgotten.
+/// INVARIANT: the tables forget by the same rule, so both always remember the same.
+#[derive(Clone, Debug)]
+pub(super) struct Tickets {
+    by_digest: BTreeMap<[u8; 32], Ticket>,
+    ends: BTreeSet<(Timestamp, [u8; 32])>,
+    /// The first of the ends: all that a record looks at.
+    first_end: Timestamp,
+    /// Those that were neither used nor ended, in the order in which they were issued.
+    open_of_user: BTreeSet<(UserSlot, TicketKind, Timestamp, [u8; 32])>,
+    open_codes_of_member: BTreeSet<(MemberSlot, [u8; 32])>,
+    open_codes_of_app: BTreeSet<(AppSlot, [u8; 32])>,
+}
+
+impl Default for Tickets {
+    fn default() -> Self {
+        Self {
+            by_digest: BTreeMap::new(),
+            ends: BTreeSet::new(),
+            first_end: Timestamp::MAX,
+            open_of_user: BTreeSet::new(),
+            open_codes_of_member: BTreeSet::new(),
+            open_codes_of_app: BTreeSet::new(),
+        }
+    }
+}
+
+impl Tickets {
+    /// The ticket with this digest.
+    pub(super) fn get(&self, digest: &[u8; 32]) -> Option<&Ticket> {
+        self.by_digest.get(digest)
+    }
+
+    /// The same, as long as it is not to be forgotten: the last record may be older than that.
+    pub(super) fn find(&self, digest: &[u8; 32], at: Timestamp) -> Option<&Ticket> {
+        self.get(digest).filter(|ticket| at < ticket.forgotten_at())
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.by_digest.len()
+    }
+
+    /// When the first of them is forgotten.
+    pub(super) const fn first_end(&self) -> Timestamp {
+        self.first_end
+    }
+
+    /// A user's tickets of a kind that open something at `at`, the oldest first.
+    pub(super) fn open_of(
+        &self,
+        user: UserSlot,
+        kind: TicketKind,
+        at: Timestamp,
+    ) -> impl Iterator<Item = &Ticket> {
+        let all =
+            (user, kind, Timestamp::MIN, [0; 32])..=(user, kind, Timestamp::MAX, [u8::MAX; 32]);
+        let digests = self.open_of_user.range(all).map(|(_, _, _, digest)| digest);
+        self.open(digests, at)
+    }
+
+    /// Codes that open something at `at`, which a member allowed.
+    pub(super) fn open_codes_of_member(
+        &self,
+        member: MemberSlot,
+        at: Timestamp,
+    ) -> impl Iterator<Item = &Ticket> {
+        let all = (member, [0; 32])..=(member, [u8::MAX; 32]);
+        self.open(self.open_codes_of_member.range(all).map(|(_, digest)| digest), at)
+    }
+
+    /// Codes that open something at `at`, which were given to an app.
+    pub(super) fn open_codes_of_app(
+        &self,
+        app: AppSlot,
+        at: Timestamp,
+    ) -> impl Iterator<Item = &Ticket> {
+        let all = (app, [0; 32])..=(app, [u8::MAX; 32]);
+        self.open(self.open_codes_of_app.range(all).map(|(_, digest)| digest), at)
+    }
+
+    fn open<'a>(
+        &'a self,
+        digests: impl Iterator<Item = &'a [u8; 32]>,
+        at: Timestamp,
+    ) -> impl Iterator<Item = &'a Ticket> {
+        digests
+            .filter_map(|digest| self.by_digest.get(digest))
+            .filter(move |found| found.is_open(at))
+    }
+
+    pub(super) fn insert(&mut self, ticket: &Ticket) {
+        if let Some(before) = self.by_digest.remove(&ticket.digest) {
+            self.ends.remove(&(before.forgotten_at(), before.digest));
+            self.unlist(&before);
+        }
+        self.ends.insert((ticket.forgotten_at(), ticket.digest));
+        self.first_end = self.next_end();
+        if ticket.state == TicketState::Open {
+            self.list(ticket);
+        }
+        self.by_digest.insert(ticket.digest, ticket.clone());
+    }
+
+    /// Lets go of what ended at or before `at`. Cost: O(1) where nothing has.
+    #[inline]
+    pub(super) fn forget_expired(&mut self, at: Timestamp) {
+        if self.first_end <= at {
+            self.forget(at);
+        }
+    }
+
+    #[cold]
+    fn forget(&mut self, at: Timestamp) {
+        while let Some((end, digest)) = self.ends.first().copied()
+            && end <= at
+        {
+            self.ends.remove(&(end, digest));
+            if let Some(ticket) = self.by_digest.remove(&digest) {
+                self.unlist(&ticket);
+            }
+        }
+        self.first_end = self.next_end();
+    }
+
+    fn next_end(&self) -> Timestamp {
+        self.ends.first().map_or(Timestamp::MAX, |end| end.0)
+    }
+
+    fn list(&mut self, ticket: &Ticket) {
+        self.open_of_user.insert((ticket.user, ticket.kind(), ticket.made_at, ticket.digest));
+        if let Some(code) = ticket.code() {
+            self.open_codes_of_member.insert((code.member, ticket.digest));
+            self.open_codes_of_app.insert((code.app, ticket.digest));
+        }
+    }
+
+    fn unlist(&mut self, ticket: &Ticket) {
+        self.open_of_user.remove(&(ticket.user, ticket.kind(), ticket.made_at, ticket.digest));
+        if let Some(code) = ticket.code() {
+            self.open_codes_of_member.remove(&(code.member, ticket.digest));
+            self.open_codes_of_app.remove(&(code.app, ticket.digest));
+        }
+    }
+
+    /// The tickets, by digest.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Ticket> {
+        self.by_digest.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::ids::TicketId;
+    use crate::domain::ticket::TicketContent;
+
+    fn session(digest: u8, until: i64, state: TicketState) -> Ticket {
+        Ticket {
+            digest: [digest; 32],
+            id: TicketId(Uuid::from_u128(u128::from(digest))),
+            user: UserSlot(0),
+            made_at: Timestamp(0),
+            expires_at: Timestamp(until),
+            address: String::new(),
+            state,
+            content: TicketContent::Session { user_agent: String::new() },
+        }
+    }
+
+    #[test]
+    fn tickets_are_remembered_until_they_expire_and_listed_while_they_open() {
+        let mut tickets = Tickets::default();
+        for ticket in [
+            session(1, 10, TicketState::Open),
+            session(2, 20, TicketState::Open),
+            session(3, 30, TicketState::Open),
+            session(2, 20, TicketState::Ended),
+        ] {
+            tickets.insert(&ticket);
+        }
+        let open = |tickets: &Tickets, at| {
+            let open = tickets.open_of(UserSlot(0), TicketKind::Session, Timestamp(at));
+            open.map(|found| found.digest[0]).collect::<Vec<_>>()
+        };
+        assert_eq!((open(&tickets, 9), open(&tickets, 10)), (vec![1, 3], vec![3]));
+        assert_eq!((tickets.len(), tickets.first_end()), (3, Timestamp(10)));
+        tickets.forget_expired(Timestamp(20));
+        assert_eq!((tickets.len(), tickets.first_end()), (1, Timestamp(30)));
+        assert_eq!(open(&tickets, 20), [3]);
+        tickets.forget_expired(Timestamp(30));
+        assert_eq!((tickets.len(), tickets.first_end()), (0, Timestamp::MAX));
+        assert!(tickets.open_of_user.is_empty() && tickets.ends.is_empty());
+    }
+}

@@ -1,0 +1,131 @@
+//! Audit events: who changed what in a company.
+//!
+//! Events are numbered within their company, so a page of all of them is counted and found at once,
+//! and the newest number is their count. What somebody did, and what was done to something, is
+//! listed by its mark; an action is looked for among those.
+
+use redb::ReadOnlyTable;
+use uuid::Uuid;
+
+use super::list::{self, Listed, Order, Page};
+use crate::domain::audit::AuditEvent;
+use crate::domain::ids::{CompanySlot, Timestamp};
+use crate::store::error::StoreError;
+use crate::store::project::{MARK_ACTOR, MARK_OBJECT, audit_owner};
+use crate::store::query::Snapshot;
+use crate::store::tables::{AUDIT_EVENTS, AUDIT_MARKS};
+
+/// Which events of a company are wanted; absent means any.
+#[derive(Clone, Debug, Default)]
+pub struct AuditFilter {
+    /// Done by this token, user or member.
+    pub actor: Option<Uuid>,
+    /// This action, such as `card.updated`.
+    pub action: Option<String>,
+    /// Done to this object.
+    pub object: Option<Uuid>,
+}
+
+type Events = ReadOnlyTable<(u32, u64), &'static [u8]>;
+
+impl Snapshot {
+    /// Lists what was changed in a company, or outside of any.
+    /// Cost: O(page) without a filter, else O(events that the actor or object has, or all).
+    pub fn audit_events(
+        &self,
+        company: Option<CompanySlot>,
+        filter: &AuditFilter,
+        page: &Page,
+    ) -> Result<Listed<AuditEvent>, StoreError> {
+        let owner = audit_owner(company);
+        let events = self.table(AUDIT_EVENTS.definition())?;
+        let newest = events.range((owner, 0)..=(owner, u64::MAX))?.next_back().transpose()?;
+        let count = newest.map_or(0, |(key, _)| key.value().1);
+        let first = bound(&events, owner, count, page.created_after)?.unwrap_or(1);
+        let end = bound(&events, owner, count, page.created_before)?.unwrap_or(count + 1);
+        if first >= end {
+            return Ok(Listed::EMPTY);
+        }
+        let mark = match (filter.object, filter.actor) {
+            (Some(object), _) => Some((MARK_OBJECT, object)),
+            (None, Some(actor)) => Some((MARK_ACTOR, actor)),
+            (None, None) => None,
+        };
+        let accepts = |number| {
+            let event = event_at(&events, owner, number)?;
+            Ok(filter.accepts(&event).then_some(event))
+        };
+        match mark {
+            Some((kind, id)) => {
+                let key = |number| (owner, kind, id.as_u128(), number);
+                let marks = self.table(AUDIT_MARKS)?;
+                list::filter_page(marks.range(key(first)..key(end))?, page, |key| accepts(key.3))
+            }
+            None if filter.action.is_some() => {
+                let keys = events.range((owner, first)..(owner, end))?;
+                list::filter_page(keys, page, |key| accepts(key.1))
+            }
+            None => page_of(page, first, end).load(|number| event_at(&events, owner, number)),
+        }
+    }
+}
+
+impl AuditFilter {
+    fn accepts(&self, event: &AuditEvent) -> bool {
+        self.actor.is_none_or(|actor| event.actor.ids().contains(&Some(actor)))
+            && self.object.is_none_or(|object| event.object == Some(object))
+            && self.action.as_ref().is_none_or(|action| event.action == *action)
+    }
+}
+
+/// The number of the first event at an instant or later.
+fn bound(
+    events: &Events,
+    owner: u32,
+    count: u64,
+    at: Option<Timestamp>,
+) -> Result<Option<u64>, StoreError> {
+    let Some(at) = at else { return Ok(None) };
+    let is_before = |number| Ok(event_at(events, owner, number)?.at < at);
+    list::partition_point(1, count + 1, is_before).map(Some)
+}
+
+fn event_at(events: &Events, owner: u32, number: u64) -> Result<AuditEvent, StoreError> {
+    let event = super::find(&AUDIT_EVENTS, events, (owner, number))?;
+    event.ok_or_else(|| StoreError::Inconsistent {
+        what: format!("audit event {number} of {owner} is missing"),
+    })
+}
+
+/// A page of the numbers `first..end`.
+fn page_of(page: &Page, first: u64, end: u64) -> Listed<u64> {
+    let count = end - first;
+    let skipped = (page.offset as u64).min(count);
+    let taken = (page.limit as u64).min(count - skipped);
+    let rows = match page.order {
+        Order::OldestFirst => (first + skipped..first + skipped + taken).collect(),
+        Order::NewestFirst => (end - skipped - taken..end - skipped).rev().collect(),
+    };
+    Listed { count, rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_cut_from_either_end() {
+        let page = |offset, limit, order| Page { offset, order, ..Page::first(limit) };
+        let rows = [
+            (page(0, 2, Order::NewestFirst), vec![7, 6]),
+            (page(3, 5, Order::NewestFirst), vec![4, 3]),
+            (page(9, 5, Order::NewestFirst), vec![]),
+            (page(0, 2, Order::OldestFirst), vec![3, 4]),
+            (page(4, 5, Order::OldestFirst), vec![7]),
+            (page(5, 5, Order::OldestFirst), vec![]),
+        ];
+        for (page, expected) in rows {
+            assert_eq!(page_of(&page, 3, 8), Listed { count: 5, rows: expected }, "{page:?}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! People and programs: users, tickets, apps, access tokens and what they were given for.
+//!
+//! Rows of tickets may be there a little after they have expired: whoever reads one looks at its end.
+
+use super::list::{self, Listed, Page};
+use super::organization::slots_of;
+use crate::domain::app::App;
+use crate::domain::company::Company;
+use crate::domain::ids::{
+    AccessTokenId, AppId, AppSlot, CompanySlot, MemberSlot, UserId, UserSlot,
+};
+use crate::domain::member::{AccessToken, Member, email_key};
+use crate::domain::ticket::{Ticket, TicketKind, TicketState};
+use crate::domain::token_grant::TokenGrant;
+use crate::domain::user::User;
+use crate::store::error::StoreError;
+use crate::store::query::Snapshot;
+use crate::store::tables::{
+    ACCESS_TOKENS, APP_IDS, APPS, COMPANY_APPS, COMPANY_TOKENS, EMAIL_MEMBERS, EXTERNAL_IDS,
+    MEMBER_EXTERNAL_IDS, TICKETS, TOKEN_GRANTS, TOKEN_IDS, USER_EMAILS, USER_IDS, USER_TICKETS,
+    USERS,
+};
+
+impl Snapshot {
+    /// Finds a user.
+    pub fn user(&self, slot: UserSlot) -> Result<Option<User>, StoreError> {
+        self.find(&USERS, slot.0)
+    }
+
+    /// Finds a user by its id.
+    pub fn user_by_id(&self, id: UserId) -> Result<Option<User>, StoreError> {
+        self.find_by(USER_IDS, id.0.as_u128(), &USERS)
+    }
+
+    /// Finds a user by its e-mail address, in any case.
+    pub fn user_by_email(&self, email: &str) -> Result<Option<User>, StoreError> {
+        let slot = self.table(USER_EMAILS)?.get(email_key(email).as_str())?;
+        slot.map_or(Ok(None), |slot| self.user(UserSlot(slot.value())))
+    }
+
+    /// The members, of whatever company, that take part and have this e-mail address, the oldest
+    /// first.
+    pub fn memberships(&self, email: &str) -> Result<Vec<(Company, Member)>, StoreError> {
+        let key = email_key(email);
+        let mut memberships = Vec::new();
+        let of_address = (key.as_str(), 0)..=(key.as_str(), u32::MAX);
+        for entry in self.table(EMAIL_MEMBERS)?.range(of_address)? {
+            let slot = MemberSlot(entry?.0.value().1);
+            let member = self.member(slot)?.ok_or_else(|| missing("members", slot.0))?;
+            if member.takes_part() {
+                let company = self.company(member.company)?;
+                let company = company.ok_or_else(|| missing("companies", member.company.0))?;
+                memberships.push((company, member));
+            }
+        }
+        Ok(memberships)
+    }
+
+    /// Finds a ticket, also one that opens nothing any more, by the SHA-256 of its secret.
+    pub fn ticket(&self, digest: &[u8; 32]) -> Result<Option<Ticket>, StoreError> {
+        self.find(&TICKETS, *digest)
+    }
+
+    /// A user's sessions that were not ended, the newest first.
+    pub fn sessions_of(&self, user: UserSlot) -> Result<Vec<Ticket>, StoreError> {
+        let all = (user.0, i64::MIN, [0; 32])..=(user.0, i64::MAX, [u8::MAX; 32]);
+        let mut sessions = Vec::new();
+        for entry in self.table(USER_TICKETS)?.range(all)?.rev() {
+            let digest = entry?.0.value().2;
+            sessions.extend(self.ticket(&digest)?.filter(|ticket| {
+                ticket.kind() == TicketKind::Session && ticket.state == TicketState::Open
+            }));
+        }
+        Ok(sessions)
+    }
+
+    /// Finds an app, also a deleted one.
+    pub fn app(&self, slot: AppSlot) -> Result<Option<App>, StoreError> {
+        self.find(&APPS, slot.0)
+    }
+
+    /// Finds an app of whatever company by its id, not a deleted one.
+    pub fn app_by_id(&self, id: AppId) -> Result<Option<App>, StoreError> {
+        Ok(self.find_by(APP_IDS, id.0.as_u128(), &APPS)?.filter(|app| !app.is_deleted))
+    }
+
+    /// Lists the apps that a company has registered, without deleted ones.
+    pub fn apps(&self, company: CompanySlot, page: &Page) -> Result<Listed<App>, StoreError> {
+        self.list_rows((COMPANY_APPS, slots_of(company.0)), &APPS, page, |_| true)
+    }
+
+    /// What an access token was given for; none for one that an operator made.
+    pub fn token_grant(&self, id: AccessTokenId) -> Result<Option<TokenGrant>, StoreError> {
+        self.find(&TOKEN_GRANTS, id.0.as_u128())
+    }
+
+    /// Finds an access token of a company by the id of its record, also a revoked one.
+    pub fn access_token_by_id(
+        &self,
+        company: CompanySlot,
+        id: AccessTokenId,
+    ) -> Result<Option<AccessToken>, StoreError> {
+        let digest = self.table(TOKEN_IDS)?.get(id.0.as_u128())?.map(|digest| digest.value());
+        let token = digest.map_or(Ok(None), |digest| self.access_token(&digest))?;
+        Ok(token.filter(|token| token.company == company))
+    }
+
+    /// Lists a company's access tokens, without revoked ones, with what they were given for.
+    /// Cost: O(tokens of the company).
+    pub fn access_tokens(
+        &self,
+        company: CompanySlot,
+        page: &Page,
+    ) -> Result<Listed<(AccessToken, Option<TokenGrant>)>, StoreError> {
+        let all = (company.0, i64::MIN, [0; 32])..=(company.0, i64::MAX, [u8::MAX; 32]);
+        let keys = self.table(COMPANY_TOKENS)?;
+        let digests = list::filter_page(keys.range(all)?, page, |(_, made_at, digest)| {
+            let is_within = page.created_after.is_none_or(|after| made_at >= after.0)
+                && page.created_before.is_none_or(|before| made_at < before.0);
+            Ok(is_within.then_some(digest))
+        })?;
+        let tokens = self.table(ACCESS_TOKENS.definition())?;
+        digests.load(|digest| {
+            let token = super::find(&ACCESS_TOKENS, &tokens, digest)?;
+            let token = token.ok_or_else(|| StoreError::Inconsistent {
+                what: "a company's list has a token that is not there".to_owned(),
+            })?;
+            let grant = self.token_grant(token.id)?;
+            Ok((token, grant))
+        })
+    }
+
+    /// Finds a member of a company, not a deleted one, by what a directory of identities calls it.
+    pub fn member_by_external_id(
+        &self,
+        company: CompanySlot,
+        id: &str,
+    ) -> Result<Option<Member>, StoreError> {
+        let slot = self.table(EXTERNAL_IDS)?.get((company.0, id))?;
+        slot.map_or(Ok(None), |slot| self.member(MemberSlot(slot.value())))
+    }
+
+    /// What a directory of identities calls a member.
+    pub fn external_id(&self, member: MemberSlot) -> Result<Option<String>, StoreError> {
+        self.find(&MEMBER_EXTERNAL_IDS, member.0)
+    }
+}
+
+fn missing(table: &str, slot: u32) -> StoreError {
+    StoreError::Inconsistent { what: format!("{table} has no row {slot}") }
+}

@@ -1,0 +1,112 @@
+//! Tables of older versions, and how they are brought up to this one.
+
+use redb::WriteTransaction;
+
+use super::world::journal;
+use super::*;
+
+/// Takes away what version 4 added.
+fn drop_people(write_txn: &WriteTransaction) {
+    macro_rules! drop_tables {
+        ($($name:expr),*) => { $(assert!(write_txn.delete_table($name).unwrap());)* };
+    }
+    drop_tables!(
+        USERS.definition(),
+        TICKETS.definition(),
+        APPS.definition(),
+        TOKEN_GRANTS.definition(),
+        MEMBER_EXTERNAL_IDS.definition(),
+        AUDIT_EVENTS.definition(),
+        TICKET_ENDS,
+        USER_TICKETS,
+        USER_IDS,
+        USER_EMAILS,
+        APP_IDS,
+        COMPANY_APPS,
+        TOKEN_IDS,
+        COMPANY_TOKENS,
+        EXTERNAL_IDS,
+        EMAIL_MEMBERS,
+        AUDIT_MARKS,
+        INCREMENTS.definition()
+    );
+}
+
+/// Takes away what version 3 added.
+fn drop_organization(write_txn: &WriteTransaction) {
+    macro_rules! drop_tables {
+        ($($name:expr),*) => { $(assert!(write_txn.delete_table($name).unwrap());)* };
+    }
+    drop_tables!(
+        DIMENSIONS.definition(),
+        SHARED_LINKS.definition(),
+        REQUISITIONS.definition(),
+        TRANSACTION_TAGS.definition(),
+        COMPANY_SSO.definition(),
+        KEYED_ANSWERS.definition(),
+        KEYED_ANSWER_ENDS,
+        DIMENSION_IDS,
+        SHARED_LINK_IDS,
+        SHARED_LINK_KEYS,
+        REQUISITION_IDS,
+        COMPANY_DIMENSIONS,
+        COMPANY_MEMBERS,
+        COMPANY_SHARED_LINKS,
+        CARD_SHARED_LINKS,
+        COMPANY_REQUISITIONS,
+        MEMBER_REQUISITIONS,
+        CARD_REQUISITIONS,
+        TAG_MOVES,
+        STATE_PAGES
+    );
+}
+
+/// Makes tables those of an older version.
+fn make_older(store: &Store, format: u32) {
+    let write_txn = store.database.begin_write().unwrap();
+    drop_people(&write_txn);
+    if format < STORE_FORMAT_WITH_SETS {
+        drop_organization(&write_txn);
+    }
+    let format = format.to_le_bytes();
+    write_txn.open_table(META).unwrap().insert(META_FORMAT, format.as_slice()).unwrap();
+    write_txn.commit().unwrap();
+}
+
+/// Whether tables of a version know of an effect.
+fn is_known(effect: &Effect, format: u32) -> bool {
+    match effect {
+        Effect::User(_)
+        | Effect::Ticket(_)
+        | Effect::App(_)
+        | Effect::TokenGrant(_)
+        | Effect::MemberExternalId(..)
+        | Effect::Audit(_)
+        | Effect::Increment(_) => false,
+        Effect::Dimension(_)
+        | Effect::SharedLink(_)
+        | Effect::Requisition(_)
+        | Effect::TransactionTags(..)
+        | Effect::CompanySso(..)
+        | Effect::KeyedAnswer(_) => format >= STORE_FORMAT_WITH_SETS,
+        _ => true,
+    }
+}
+
+#[test]
+fn tables_of_older_versions_are_brought_up_to_date() {
+    for format in STORE_FORMAT_OLDEST..STORE_FORMAT {
+        println!("format {format}");
+        let mut records = journal(13, 600);
+        for record in &mut records {
+            record.effects.retain(|effect| is_known(effect, format));
+        }
+        let disk = FaultyBackend::new();
+        let store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
+        commit(&store, &records, CommitKind::Checkpoint).unwrap();
+        make_older(&store, format);
+        drop(store);
+        let store = Store::open_with_backend(disk, DIRECTORY).unwrap();
+        assert_same_dump(&store, &store_of(&records), "brought up to date, and made anew");
+    }
+}

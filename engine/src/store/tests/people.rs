@@ -1,0 +1,159 @@
+//! People and programs, as the tables show them: users, tickets, apps, tokens, audits.
+
+use uuid::Uuid;
+
+use super::model::{Model, page_of};
+use super::world::{EMAILS, journal};
+use super::*;
+use crate::domain::ids::{AccessTokenId, AppId, CompanySlot, MemberSlot, Timestamp, UserId};
+use crate::domain::member::{MemberState, email_key};
+use crate::domain::ticket::{TicketKind, TicketState};
+use crate::store::query::{AuditFilter, Order, Page};
+
+fn pages() -> Vec<Page> {
+    let middle = Timestamp(1_772_000_000_000_000).plus(40 * Timestamp::DAY);
+    let first = Page::first(7);
+    vec![
+        first,
+        Page { order: Order::OldestFirst, offset: 3, ..first },
+        Page { created_after: Some(middle), limit: 100, ..first },
+        Page { created_before: Some(middle), offset: 2, limit: 3, ..first },
+        Page { created_before: Some(Timestamp(0)), ..first },
+    ]
+}
+
+#[test]
+fn people_are_those_of_the_slow_store() {
+    // In the end there is a ticket that has not been forgotten.
+    let worlds = (30..60).map(|seed| (seed, journal(seed, 1_500)));
+    let worlds = worlds.map(|(seed, records)| (seed, Model::of(&records), records));
+    let lasting = worlds.filter(|(_, model, _)| !model.tickets.is_empty()).take(3);
+    for (seed, model, records) in lasting.collect::<Vec<_>>() {
+        println!("seed {seed}");
+        let store = store_of(&records);
+        let snapshot = store.read().unwrap();
+        for user in model.users.values() {
+            assert_eq!(snapshot.user(user.slot).unwrap().as_ref(), Some(user));
+            assert_eq!(snapshot.user_by_id(user.id).unwrap().as_ref(), Some(user));
+            let shouted = user.email.to_uppercase();
+            assert_eq!(snapshot.user_by_email(&shouted).unwrap().as_ref(), Some(user));
+            let sessions: Vec<_> = snapshot.sessions_of(user.slot).unwrap();
+            let mut expected: Vec<_> = model.tickets.values().cloned().collect();
+            expected.retain(|ticket| {
+                ticket.user == user.slot
+                    && ticket.kind() == TicketKind::Session
+                    && ticket.state == TicketState::Open
+            });
+            expected.sort_by_key(|ticket| std::cmp::Reverse((ticket.made_at, ticket.digest)));
+            assert_eq!(sessions, expected);
+        }
+        assert_eq!(snapshot.user_by_id(UserId(Uuid::nil())).unwrap(), None);
+        assert_eq!(snapshot.user_by_email("nobody@a.test").unwrap(), None);
+        for (digest, ticket) in &model.tickets {
+            assert_eq!(snapshot.ticket(digest).unwrap().as_ref(), Some(ticket));
+        }
+        assert_eq!(model.users.len(), 3);
+        for email in EMAILS {
+            let mut expected: Vec<_> = model.members.values().cloned().collect();
+            expected.retain(|member| {
+                member.state == MemberState::Active && email_key(&member.email) == email_key(email)
+            });
+            let found = snapshot.memberships(email).unwrap();
+            assert!(found.iter().all(|(company, member)| member.company == company.slot));
+            let found: Vec<_> = found.into_iter().map(|(_, member)| member).collect();
+            assert_eq!(found, expected, "{email}");
+        }
+        for (slot, member) in &model.members {
+            let id = model.external_ids.get(slot);
+            assert_eq!(snapshot.external_id(*slot).unwrap().as_ref(), id);
+            let Some(id) = id else { continue };
+            let found = snapshot.member_by_external_id(member.company, id).unwrap();
+            assert_eq!(found.as_ref(), Some(member));
+            assert_eq!(snapshot.member_by_external_id(CompanySlot(9), id).unwrap(), None);
+        }
+        assert_eq!(snapshot.external_id(MemberSlot(9_999)).unwrap(), None);
+    }
+}
+
+#[test]
+fn apps_and_tokens_are_those_of_the_slow_store() {
+    let records = journal(34, 2_000);
+    let (store, model) = (store_of(&records), Model::of(&records));
+    let snapshot = store.read().unwrap();
+    let mut rows = 0;
+    for page in pages() {
+        for company in (0..3).map(CompanySlot) {
+            let apps = model.apps.values().filter(|app| app.company == company && !app.is_deleted);
+            let apps: Vec<_> = apps.map(|app| (app.created_at, app.clone())).collect();
+            assert_eq!(snapshot.apps(company, &page).unwrap(), page_of(&apps, &page));
+            let tokens = model.tokens.values();
+            let mut tokens: Vec<_> = tokens
+                .filter(|token| token.company == company && !token.is_revoked)
+                .map(|token| {
+                    (token.created_at, (token.clone(), model.grants.get(&token.id).cloned()))
+                })
+                .collect();
+            tokens.sort_by_key(|(at, (token, _))| (*at, token.digest));
+            let found = snapshot.access_tokens(company, &page).unwrap();
+            assert_eq!(found, page_of(&tokens, &page));
+            rows += found.rows.len();
+        }
+    }
+    assert!(rows > 30, "{rows} tokens compared");
+    for app in model.apps.values() {
+        assert_eq!(snapshot.app(app.slot).unwrap().as_ref(), Some(app));
+        let live = (!app.is_deleted).then(|| app.clone());
+        assert_eq!(snapshot.app_by_id(app.id).unwrap(), live);
+    }
+    assert_eq!(snapshot.app_by_id(AppId(Uuid::nil())).unwrap(), None);
+    for token in model.tokens.values() {
+        assert_eq!(snapshot.access_token(&token.digest).unwrap().as_ref(), Some(token));
+        let found = snapshot.access_token_by_id(token.company, token.id).unwrap();
+        assert_eq!(found.as_ref(), Some(token));
+        assert_eq!(snapshot.access_token_by_id(CompanySlot(9), token.id).unwrap(), None);
+        let grant = snapshot.token_grant(token.id).unwrap();
+        assert_eq!(grant.as_ref(), model.grants.get(&token.id));
+    }
+    assert_eq!(snapshot.token_grant(AccessTokenId(Uuid::nil())).unwrap(), None);
+}
+
+#[test]
+fn audits_are_those_of_the_slow_store() {
+    let records = journal(35, 2_500);
+    let (store, model) = (store_of(&records), Model::of(&records));
+    let snapshot = store.read().unwrap();
+    let mut actors: Vec<_> =
+        model.events.iter().flat_map(|event| event.actor.ids()).flatten().collect();
+    actors.sort();
+    actors.dedup();
+    let mut filters = vec![AuditFilter::default()];
+    for actor in actors.into_iter().chain([Uuid::max()]) {
+        filters.push(AuditFilter { actor: Some(actor), ..AuditFilter::default() });
+        let object = Some(Uuid::from_u128(1));
+        filters.push(AuditFilter { actor: Some(actor), object, ..AuditFilter::default() });
+    }
+    for action in ["card.updated", "card.deleted"] {
+        let action = Some(action.to_owned());
+        filters.push(AuditFilter { action: action.clone(), ..AuditFilter::default() });
+        let object = Some(Uuid::from_u128(2));
+        filters.push(AuditFilter { action, object, ..AuditFilter::default() });
+    }
+    let mut rows = 0;
+    for company in [None, Some(CompanySlot(0)), Some(CompanySlot(1)), Some(CompanySlot(2))] {
+        for filter in &filters {
+            let events = model.events.iter().filter(|event| {
+                event.company == company
+                    && filter.actor.is_none_or(|id| event.actor.ids().contains(&Some(id)))
+                    && filter.object.is_none_or(|id| event.object == Some(id))
+                    && filter.action.as_ref().is_none_or(|action| event.action == *action)
+            });
+            let events: Vec<_> = events.map(|event| (event.at, event.clone())).collect();
+            for page in pages() {
+                let found = snapshot.audit_events(company, filter, &page).unwrap();
+                assert_eq!(found, page_of(&events, &page), "{company:?} {filter:?} {page:?}");
+                rows += found.rows.len();
+            }
+        }
+    }
+    assert!(rows > 200, "{rows} events compared");
+}

@@ -1,0 +1,235 @@
+//! People and programs of the imagined card program: users, tickets, apps, tokens, external ids, and
+//! who did what.
+
+use uuid::Uuid;
+
+use super::{EMAILS, World, id};
+use crate::command::effect::Effect;
+use crate::domain::app::App;
+use crate::domain::audit::{Actor, AuditEvent};
+use crate::domain::ids::*;
+use crate::domain::member::{AccessScope, AccessToken};
+use crate::domain::ticket::{AuthorizationCode, Ticket, TicketContent, TicketState};
+use crate::domain::token_grant::{TokenGrant, TokenOrigin};
+use crate::domain::user::{Totp, User};
+
+/// Whoever is known so far.
+#[derive(Default)]
+pub(super) struct People {
+    users: Vec<User>,
+    tickets: Vec<Ticket>,
+    apps: Vec<App>,
+    tokens: Vec<AccessToken>,
+    /// How many external ids were given out: none twice.
+    external_ids: u32,
+}
+
+impl World {
+    pub(super) fn change_people(&mut self) {
+        match self.below(7) {
+            0 => self.change_user(),
+            1 | 2 => self.change_ticket(),
+            3 => self.change_app(),
+            4 => self.change_token(),
+            5 => self.change_external_id(),
+            _ => self.note_event(),
+        }
+    }
+
+    fn change_user(&mut self) {
+        let known = self.pick(self.people.users.len()).filter(|_| self.people.users.len() == 3);
+        let place = known.unwrap_or(self.people.users.len());
+        if known.is_none() {
+            let slot = u32::try_from(place).unwrap();
+            self.people.users.push(User {
+                slot: UserSlot(slot),
+                id: UserId(id(10, slot)),
+                // The first two are one address.
+                email: EMAILS[place + 1].to_owned(),
+                first_name: "Ann".to_owned(),
+                last_name: format!("user {slot}"),
+                password_hash: None,
+                totp: None,
+                security_question: None,
+                is_developer: false,
+                created_at: self.at,
+            });
+        }
+        let step = self.below(100);
+        let user = &mut self.people.users[place];
+        user.password_hash = (step > 30).then(|| format!("hash {step}"));
+        user.totp = (step > 60).then(|| Totp { sealed_seed: vec![3; 28], last_step: step });
+        let user = user.clone();
+        self.record(vec![Effect::User(Box::new(user))]);
+    }
+
+    /// Issues a ticket, or uses or ends one that is open.
+    fn change_ticket(&mut self) {
+        let at = self.at;
+        let open: Vec<_> = self.people.tickets.iter().filter(|ticket| ticket.is_open(at)).collect();
+        let open: Vec<_> = open.iter().map(|ticket| ticket.digest).collect();
+        let known = self.pick(open.len()).filter(|_| self.below(3) == 0);
+        let ticket = match known.map(|place| open[place]) {
+            Some(digest) => {
+                let state = if self.below(2) == 0 { TicketState::Used } else { TicketState::Ended };
+                let mut tickets = self.people.tickets.iter_mut();
+                let ticket = tickets.find(|ticket| ticket.digest == digest).unwrap();
+                ticket.state = state;
+                ticket.clone()
+            }
+            None => {
+                let Some(ticket) = self.new_ticket() else { return };
+                self.people.tickets.push(ticket.clone());
+                ticket
+            }
+        };
+        self.record(vec![Effect::Ticket(Box::new(ticket))]);
+    }
+
+    fn new_ticket(&mut self) -> Option<Ticket> {
+        let user = self.pick(self.people.users.len())?;
+        let number = u32::try_from(self.people.tickets.len()).unwrap();
+        let mut digest = [0; 32];
+        // Not in the order in which they are issued.
+        digest[..4].copy_from_slice(&number.wrapping_mul(0x9e37_79b9).to_le_bytes());
+        let kind = self.below(3);
+        let code = self.code();
+        let content = match (kind, code) {
+            (0, Some(code)) => TicketContent::AuthorizationCode(Box::new(code)),
+            (1, _) => TicketContent::PasswordLink { is_invite: number.is_multiple_of(2) },
+            _ => TicketContent::Session { user_agent: format!("browser {number}") },
+        };
+        let life = [60, 3_600, 43_200][usize::try_from(self.below(3)).unwrap()];
+        Some(Ticket {
+            digest,
+            id: TicketId(id(11, number)),
+            user: UserSlot(u32::try_from(user).unwrap()),
+            made_at: self.at,
+            expires_at: self.at.plus(life * Timestamp::SECOND),
+            address: "192.0.2.7".to_owned(),
+            state: TicketState::Open,
+            content,
+        })
+    }
+
+    fn code(&mut self) -> Option<AuthorizationCode> {
+        let (app, member) = (self.pick(self.people.apps.len())?, self.pick(self.members.len())?);
+        Some(AuthorizationCode {
+            app: self.people.apps[app].slot,
+            company: self.members[member].company,
+            member: self.members[member].slot,
+            redirect_uri: Some("https://app.test/back".to_owned()),
+            scope: AccessScope { accountant: true, ..AccessScope::default() },
+            code_challenge: None,
+            token: None,
+        })
+    }
+
+    fn change_app(&mut self) {
+        let known = self.pick(self.people.apps.len()).filter(|_| self.below(2) == 0);
+        let place = known.unwrap_or(self.people.apps.len());
+        if known.is_none() {
+            let slot = u32::try_from(place).unwrap();
+            let app = App {
+                slot: AppSlot(slot),
+                id: AppId(id(12, slot)),
+                company: self.company_slot(),
+                name: format!("app {slot}"),
+                website: "https://app.test".to_owned(),
+                secret_digest: [7; 32],
+                redirect_urls: vec!["https://app.test/back".to_owned()],
+                requested: AccessScope::default(),
+                approved: AccessScope::default(),
+                is_deleted: false,
+                created_at: self.at,
+            };
+            self.people.apps.push(app);
+        }
+        let number = self.below(4);
+        let app = &mut self.people.apps[place];
+        app.is_deleted |= number == 0;
+        app.requested.admin = number == 1;
+        let app = app.clone();
+        self.record(vec![Effect::App(Box::new(app))]);
+    }
+
+    /// Makes a token, mostly for somebody, or revokes one.
+    fn change_token(&mut self) {
+        let known = self.pick(self.people.tokens.len()).filter(|_| self.below(3) == 0);
+        if let Some(place) = known {
+            let token = &mut self.people.tokens[place];
+            token.is_revoked = true;
+            let token = token.clone();
+            return self.record(vec![Effect::AccessToken(Box::new(token))]);
+        }
+        let number = u32::try_from(self.people.tokens.len()).unwrap();
+        let mut digest = [u8::try_from(number % 200).unwrap(); 32];
+        digest[28..].copy_from_slice(&number.to_le_bytes());
+        let (app, member) = (self.pick(self.people.apps.len()), self.pick(self.members.len()));
+        let company = match member {
+            Some(member) => self.members[member].company,
+            None => self.company_slot(),
+        };
+        let token = AccessToken {
+            digest,
+            id: AccessTokenId(id(6, number)),
+            company,
+            scope: AccessScope::default(),
+            is_revoked: false,
+            created_at: self.at,
+        };
+        self.people.tokens.push(token.clone());
+        let grant = TokenGrant {
+            token: token.id,
+            digest,
+            company,
+            app: app.map(|app| self.people.apps[app].slot),
+            member: member.map(|member| self.members[member].slot),
+            origin: TokenOrigin::Code,
+            label: format!("token {number}"),
+        };
+        let mut effects = vec![Effect::AccessToken(Box::new(token))];
+        if self.below(4) > 0 {
+            effects.push(Effect::TokenGrant(Box::new(grant)));
+        }
+        self.record(effects);
+    }
+
+    /// Sets or clears an external id, or has two members swap theirs.
+    fn change_external_id(&mut self) {
+        let Some(member) = self.pick(self.members.len()) else { return };
+        let slot = self.members[member].slot;
+        let number = self.people.external_ids;
+        self.people.external_ids += 1;
+        let id = (number % 4 > 0).then(|| format!("external {number}"));
+        self.record(vec![Effect::MemberExternalId(slot, id)]);
+    }
+
+    fn note_event(&mut self) {
+        let user = UserId(id(10, u32::try_from(self.below(3)).unwrap()));
+        let token = AccessTokenId(id(6, u32::try_from(self.below(3)).unwrap()));
+        let member = MemberId(id(3, u32::try_from(self.below(3)).unwrap()));
+        let actor = match self.below(4) {
+            0 => Actor::Operator,
+            1 => Actor::Token { id: token, member: Some(member) },
+            2 => Actor::User { id: user, member: None },
+            _ => Actor::Switch,
+        };
+        let number = self.below(3);
+        let company = (number > 0).then(|| self.company_slot());
+        let object = (self.below(3) > 0).then(|| Uuid::from_u128(u128::from(number)));
+        let event = AuditEvent {
+            company,
+            at: self.at,
+            actor,
+            address: (number == 1).then(|| "192.0.2.7".to_owned()),
+            action: ["card.updated", "member.created", "card.terminated"]
+                [usize::try_from(self.below(3)).unwrap()]
+            .to_owned(),
+            object_kind: "card".to_owned(),
+            object,
+            fields: vec!["state".to_owned()],
+        };
+        self.record(vec![Effect::Audit(Box::new(event))]);
+    }
+}

@@ -1,0 +1,210 @@
+//! Records of people and programs, as they were first written: an invitation with an external id, a
+//! password, a sign-in, a code and its token, one-time passwords, and who did all that.
+
+use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewAccessToken, NewMember};
+use cardswitch_engine::command::effect::Effect;
+use cardswitch_engine::command::identity::{
+    CodeExchange, NewApp, NewAuthorizationCode, NewInvite, NewTicket, NewTicketContent,
+    PasswordLinkUse, UserChanges,
+};
+use cardswitch_engine::command::record::{append_record, records};
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::command::{Command, NotedCommand};
+use cardswitch_engine::domain::audit::{Actor, AuditNote};
+use cardswitch_engine::domain::company::VelocityLimits;
+use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, MemberId, TicketId, UserId};
+use cardswitch_engine::domain::member::{AccessScope, MemberRole};
+use cardswitch_engine::domain::public_id::IdMint;
+use cardswitch_engine::domain::user::{SecurityQuestion, Totp};
+use cardswitch_engine::shard::{Moment, ShardState, execute};
+use uuid::Uuid;
+
+use super::{Golden, START, Timestamp, admin, company, to_hex};
+
+const PEOPLE: Golden = Golden {
+    path: "tests/golden/records_5.hex",
+    velocity: VelocityLimits { per_minute: 0, per_hour: 0 },
+};
+const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
+const MEMBER: MemberId = MemberId(Uuid::from_u128(20));
+const USER: UserId = UserId(Uuid::from_u128(21));
+const APP: AppId = AppId(Uuid::from_u128(22));
+const SCOPE: AccessScope = AccessScope { accountant: true, admin: false, scim: false, iam: true };
+
+#[test]
+fn records_of_people_keep_their_bytes() {
+    let written = life_of_a_user();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(PEOPLE.path(), to_hex(&written)).expect("a file that can be written");
+    }
+    assert!(written == PEOPLE.read(), "the record format changed: {}", PEOPLE.path);
+}
+
+#[test]
+fn records_of_people_are_read_folded_and_written_again() {
+    let (bytes, mut again) = (PEOPLE.read(), Vec::new());
+    let mut state = ShardState::default();
+    let mut kinds = Vec::new();
+    for record in records(&bytes).map(|record| record.expect("a whole record")) {
+        append_record(&mut again, record.seq, record.at, &record.effects).expect("a record");
+        state.apply_record(record.seq, record.at, &record.effects);
+        kinds.extend(record.effects.iter().map(kind_of));
+    }
+    assert!(again == bytes);
+    kinds.sort_unstable();
+    kinds.dedup();
+    let new = ["app", "audit", "external id", "grant", "older", "ticket", "user"];
+    assert_eq!(kinds, new);
+    let entries = |part: &str| {
+        let parts = state.part_hashes();
+        parts.iter().find(|found| found.name == part).map(|found| found.entries)
+    };
+    let parts = ["users", "tickets", "apps", "token grants", "external ids"].map(entries);
+    assert_eq!(parts, [1, 3, 1, 1, 1].map(Some));
+}
+
+fn kind_of(effect: &Effect) -> &'static str {
+    match effect {
+        Effect::User(_) => "user",
+        Effect::Ticket(_) => "ticket",
+        Effect::App(_) => "app",
+        Effect::TokenGrant(_) => "grant",
+        Effect::MemberExternalId(..) => "external id",
+        Effect::Audit(_) => "audit",
+        _ => "older",
+    }
+}
+
+/// Each command a minute after the one before.
+fn life_of_a_user() -> Vec<u8> {
+    let commands = [
+        admin(AdminCommand::CreateCompany(company(PEOPLE.velocity))),
+        noted(Actor::Operator, AdminCommand::CreateMember(member())),
+        noted(
+            Actor::Switch,
+            AdminCommand::UsePasswordLink(PasswordLinkUse {
+                digest: [1; 32],
+                password_hash: "$argon2id$golden".to_owned(),
+            }),
+        ),
+        noted(
+            Actor::User { id: USER, member: Some(MEMBER) },
+            AdminCommand::UpdateUser(USER, factors()),
+        ),
+        admin(AdminCommand::UseTotpStep(USER, 58_920_001)),
+        admin(AdminCommand::CreateApp(app())),
+        noted(
+            Actor::User { id: USER, member: None },
+            ticket(2, NewTicketContent::Session { user_agent: "Golden/1.0".to_owned() }),
+        ),
+        admin(ticket(3, NewTicketContent::AuthorizationCode(Box::new(code())))),
+        noted(Actor::Switch, AdminCommand::ExchangeCode(Box::new(exchange()))),
+        noted(
+            Actor::Token { id: AccessTokenId(Uuid::from_u128(24)), member: Some(MEMBER) },
+            AdminCommand::UpdateMember(
+                COMPANY,
+                MEMBER,
+                MemberChanges {
+                    external_id: Some(Some("golden-2".to_owned())),
+                    ..MemberChanges::default()
+                },
+            ),
+        ),
+    ];
+    let ids = IdMint::new(*b"golden id key 16", 0);
+    let (mut state, mut payload) = (ShardState::default(), Vec::new());
+    for (place, command) in (0..).zip(&commands) {
+        let at = START.plus(place * Timestamp::MINUTE);
+        let mut effects = Vec::new();
+        let reply = execute(&state, &Moment { at, ids: &ids }, command, &mut effects);
+        assert!(matches!(reply, Reply::Done(_)), "{command:?}: {reply:?}");
+        let seq = state.last_seq().next();
+        append_record(&mut payload, seq, at, &effects).expect("a record within its bound");
+        state.apply_record(seq, at, &effects);
+    }
+    payload
+}
+
+fn noted(actor: Actor, change: AdminCommand) -> Command {
+    let note = AuditNote { actor, address: Some("192.0.2.1".to_owned()) };
+    Command::Noted(Box::new(NotedCommand { note, change }))
+}
+
+fn member() -> NewMember {
+    NewMember {
+        id: MEMBER,
+        company: COMPANY,
+        first_name: "Ada".to_owned(),
+        last_name: "Golden".to_owned(),
+        email: "Ada@golden.example".to_owned(),
+        role: MemberRole::Administrator,
+        code: None,
+        dimensions: [None; 4],
+        external_id: Some("golden-1".to_owned()),
+        invite: Some(NewInvite {
+            user: USER,
+            digest: [1; 32],
+            ticket: TicketId(Uuid::from_u128(30)),
+            expires_at: START.plus(Timestamp::DAY),
+        }),
+    }
+}
+
+fn factors() -> UserChanges {
+    UserChanges {
+        totp: Some(Some(Totp { sealed_seed: vec![8; 48], last_step: 58_920_000 })),
+        security_question: Some(Some(SecurityQuestion {
+            question: "Which door?".to_owned(),
+            answer_hash: "$argon2id$blue".to_owned(),
+        })),
+        is_developer: Some(true),
+        ..UserChanges::default()
+    }
+}
+
+fn app() -> NewApp {
+    NewApp {
+        id: APP,
+        company: COMPANY,
+        name: "Golden books".to_owned(),
+        website: "https://books.example".to_owned(),
+        secret_digest: [5; 32],
+        redirect_urls: vec!["https://books.example/back".to_owned()],
+        requested: SCOPE,
+    }
+}
+
+fn ticket(number: u8, content: NewTicketContent) -> AdminCommand {
+    AdminCommand::IssueTicket(NewTicket {
+        digest: [number; 32],
+        id: TicketId(Uuid::from_u128(30 + u128::from(number))),
+        user: USER,
+        expires_at: START.plus(Timestamp::DAY),
+        address: "192.0.2.1".to_owned(),
+        content,
+    })
+}
+
+fn code() -> NewAuthorizationCode {
+    NewAuthorizationCode {
+        app: APP,
+        company: COMPANY,
+        member: MEMBER,
+        redirect_uri: Some("https://books.example/back".to_owned()),
+        scope: SCOPE,
+        code_challenge: Some("E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM".to_owned()),
+    }
+}
+
+fn exchange() -> CodeExchange {
+    CodeExchange {
+        digest: [3; 32],
+        token: NewAccessToken {
+            id: AccessTokenId(Uuid::from_u128(24)),
+            digest: [6; 32],
+            company: COMPANY,
+            scope: SCOPE,
+        },
+        label: "Golden books".to_owned(),
+    }
+}

@@ -1,0 +1,275 @@
+//! Who changed what: which events a noted change leaves, and that none of them says a value.
+
+use cardswitch_engine::command::admin::{
+    AdminCommand, CardChanges, CompanyChanges, MemberChanges, NewAccessToken,
+};
+use cardswitch_engine::command::effect::Effect;
+use cardswitch_engine::command::identity::{
+    NewApp, NewTicket, NewTicketContent, NewUser, PasswordLinkUse, UserChanges,
+};
+use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
+use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::command::{Command, NotedCommand};
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditNote};
+use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
+use cardswitch_engine::domain::keyed_answer::KeyedContent;
+use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::money::Minor;
+use uuid::Uuid;
+
+use crate::members::{BOB, Office, member_id, new_member};
+use crate::workload::{company_id, new_card, new_company};
+use crate::workload_people::{app_id, digest, ticket_id, token_id, user_id};
+
+const SECRET: &str = "never to be written down";
+
+fn note() -> AuditNote {
+    let actor = Actor::User { id: user_id(BOB), member: Some(member_id(BOB)) };
+    AuditNote { actor, address: Some("192.0.2.9".to_owned()) }
+}
+
+/// The events of a noted change.
+fn events_of(office: &mut Office, change: AdminCommand) -> Result<Vec<AuditEvent>, Rejection> {
+    let records = office.driver.ends.len();
+    let noted = Command::Noted(Box::new(NotedCommand { note: note(), change }));
+    match office.run(&noted) {
+        Reply::Done(_) if office.driver.ends.len() == records => Ok(Vec::new()),
+        Reply::Done(_) => Ok(audits(office)),
+        Reply::Rejected(rejection) => Err(rejection),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The events of the last record.
+fn audits(office: &Office) -> Vec<AuditEvent> {
+    let events = office.last_effects().into_iter().filter_map(|effect| match effect {
+        Effect::Audit(event) => Some(*event),
+        _ => None,
+    });
+    events.collect()
+}
+
+fn ticket(number: u64, office: &Office, content: NewTicketContent) -> AdminCommand {
+    AdminCommand::IssueTicket(NewTicket {
+        digest: digest(1, number),
+        id: ticket_id(number),
+        user: user_id(BOB),
+        expires_at: Timestamp(office.now() + 3_600_000_000),
+        address: SECRET.to_owned(),
+        content,
+    })
+}
+
+#[test]
+fn an_event_says_who_did_what_to_which() {
+    let mut office = Office::open();
+    office.give_card(1, None).unwrap();
+    let card = new_card(1, 0, AllowanceTerms::budget(Minor(1))).id;
+    let text = || Some(SECRET.to_owned());
+    let named = CardChanges { description: text(), ..CardChanges::default() };
+    let rows = [
+        (
+            AdminCommand::UpdateCard(company_id(0), card, named),
+            ("card.updated", "card", Some(card.0), vec!["description"]),
+        ),
+        (
+            AdminCommand::UpdateMember(
+                company_id(0),
+                member_id(BOB),
+                MemberChanges {
+                    last_name: text(),
+                    external_id: Some(text()),
+                    ..MemberChanges::default()
+                },
+            ),
+            ("member.updated", "member", Some(member_id(BOB).0), vec!["last_name", "external_id"]),
+        ),
+        (
+            AdminCommand::SetCompany(
+                company_id(0),
+                CompanyChanges { name: text(), ..CompanyChanges::default() },
+            ),
+            ("company.updated", "company", Some(company_id(0).0), vec!["name"]),
+        ),
+        (
+            AdminCommand::CreateApp(NewApp {
+                id: app_id(1),
+                company: company_id(0),
+                name: SECRET.to_owned(),
+                website: SECRET.to_owned(),
+                secret_digest: [1; 32],
+                redirect_urls: vec![SECRET.to_owned()],
+                requested: AccessScope::default(),
+            }),
+            ("app.created", "app", Some(app_id(1).0), vec![]),
+        ),
+        (
+            AdminCommand::CreateAccessToken(NewAccessToken {
+                id: token_id(1),
+                digest: digest(2, 1),
+                company: company_id(0),
+                scope: AccessScope::default(),
+            }),
+            ("access_token.created", "access_token", Some(token_id(1).0), vec![]),
+        ),
+        (
+            AdminCommand::TerminateCard(company_id(0), card),
+            ("card.terminated", "card", Some(card.0), vec![]),
+        ),
+        (
+            AdminCommand::DeleteMember(company_id(0), member_id(BOB)),
+            ("member.deleted", "member", Some(member_id(BOB).0), vec![]),
+        ),
+    ];
+    for (change, (action, kind, object, fields)) in rows {
+        let at = Timestamp(office.now() + 1_000_000);
+        let events = events_of(&mut office, change).unwrap();
+        let expected = AuditEvent {
+            company: Some(CompanySlot(0)),
+            at,
+            actor: note().actor,
+            address: note().address,
+            action: action.to_owned(),
+            object_kind: kind.to_owned(),
+            object,
+            fields: fields.into_iter().map(str::to_owned).collect(),
+        };
+        assert!(!format!("{events:?}").contains(SECRET));
+        assert_eq!(events, [expected]);
+    }
+}
+
+#[test]
+fn what_changes_nothing_or_is_refused_leaves_no_event() {
+    let mut office = Office::open();
+    office.give_card(1, None).unwrap();
+    let card = new_card(1, 0, AllowanceTerms::budget(Minor(1))).id;
+    let unchanged = AdminCommand::UpdateCard(company_id(0), card, CardChanges::default());
+    assert_eq!(events_of(&mut office, unchanged), Ok(vec![]));
+    let foreign = AdminCommand::TerminateCard(company_id(1), card);
+    let records = office.driver.ends.len();
+    assert_eq!(events_of(&mut office, foreign), Err(Rejection::CardNotFound));
+    assert_eq!(office.driver.ends.len(), records);
+    // Without a note nobody is told.
+    office.does(AdminCommand::TerminateCard(company_id(0), card));
+    assert_eq!(audits(&office), []);
+}
+
+#[test]
+fn the_event_of_a_keyed_change_is_in_its_record() {
+    let mut office = Office::open();
+    let new = new_card(1, 0, AllowanceTerms::budget(Minor(1)));
+    let keyed = |note, change| {
+        let content = KeyedContent::Object { path: String::new() };
+        let claim = KeyClaim { key: [1; 32], request: [2; 32], status: 201, content };
+        Command::Keyed(Box::new(KeyedCommand { claim, change, note }))
+    };
+    office.run(&keyed(Some(note()), Some(AdminCommand::IssueCard(new))));
+    match office.last_effects().as_slice() {
+        [Effect::CardIssued(_), Effect::Audit(event), Effect::KeyedAnswer(_)] => {
+            assert_eq!(event.action, "card.created");
+        }
+        other => panic!("{other:?}"),
+    }
+    // A repeat is refused, and only what changes something is noted.
+    let records = office.driver.ends.len();
+    let new = new_card(2, 0, AllowanceTerms::budget(Minor(1)));
+    let again = office.run(&keyed(Some(note()), Some(AdminCommand::IssueCard(new))));
+    assert_eq!(again, Reply::Rejected(Rejection::KeyTaken));
+    assert_eq!(office.driver.ends.len(), records);
+}
+
+#[test]
+fn each_of_many_objects_has_an_event_and_a_new_company_the_first_of_its_own() {
+    let mut office = Office::open();
+    let cards: Vec<_> =
+        (1..4).map(|number| new_card(number, 1, AllowanceTerms::budget(Minor(1)))).collect();
+    let ids: Vec<_> = cards.iter().map(|card| Some(card.id.0)).collect();
+    let events = events_of(&mut office, AdminCommand::IssueCards(cards)).unwrap();
+    assert_eq!(events.iter().map(|event| event.object).collect::<Vec<_>>(), ids);
+    assert!(events.iter().all(|event| event.company == Some(CompanySlot(1))));
+    let company = new_company(7, chrono_tz::UTC, 0, 0);
+    let events = events_of(&mut office, AdminCommand::CreateCompany(company)).unwrap();
+    let told = (events.len(), events[0].company, events[0].action.as_str());
+    assert_eq!(told, (1, Some(CompanySlot(2)), "company.created"));
+    let events = events_of(&mut office, AdminCommand::SetNetworkKey([1; 32])).unwrap();
+    let told = (events[0].company, events[0].object, events[0].action.as_str());
+    assert_eq!(told, (None, None, "network_key.set"));
+}
+
+#[test]
+fn what_a_user_does_is_told_to_each_company_of_theirs() {
+    let mut office = Office::open();
+    let both = vec![Some(CompanySlot(0)), Some(CompanySlot(1))];
+    let companies =
+        |events: &[AuditEvent]| -> Vec<_> { events.iter().map(|event| event.company).collect() };
+    let mut told = |change: AdminCommand, action: &str, object: Uuid| {
+        let events = events_of(&mut office, change).unwrap();
+        assert!(events.iter().all(|event| event.action == action && event.object == Some(object)));
+        assert!(!format!("{events:?}").contains(SECRET));
+        companies(&events)
+    };
+    let user = NewUser {
+        id: user_id(BOB),
+        email: "BOB@example.com".to_owned(),
+        first_name: SECRET.to_owned(),
+        last_name: SECRET.to_owned(),
+        password_hash: None,
+        is_developer: false,
+    };
+    assert_eq!(told(AdminCommand::CreateUser(user), "user.created", user_id(BOB).0), both);
+    let changes = UserChanges { password_hash: Some(SECRET.to_owned()), ..UserChanges::default() };
+    let update = AdminCommand::UpdateUser(user_id(BOB), changes);
+    assert_eq!(told(update, "user.updated", user_id(BOB).0), both);
+
+    let session = NewTicketContent::Session { user_agent: SECRET.to_owned() };
+    let sign_in = ticket(1, &office, session);
+    let events = events_of(&mut office, sign_in).unwrap();
+    assert_eq!((companies(&events), events[0].action.as_str()), (both.clone(), "session.created"));
+    assert_eq!(events[0].object, Some(ticket_id(1).0));
+    let link = ticket(2, &office, NewTicketContent::PasswordLink { is_invite: false });
+    assert_eq!(companies(&events_of(&mut office, link).unwrap()), both);
+    let set = PasswordLinkUse { digest: digest(1, 2), password_hash: SECRET.to_owned() };
+    let events = events_of(&mut office, AdminCommand::UsePasswordLink(set)).unwrap();
+    assert_eq!(companies(&events), both);
+    assert!(events.iter().all(|event| event.object == Some(user_id(BOB).0)));
+    assert!(!format!("{events:?}").contains(SECRET));
+
+    // Who has left one is told of to the other; who is a member nowhere, to nobody.
+    let leaving = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
+    assert_eq!(office.update(BOB, leaving), Ok(()));
+    let ending = AdminCommand::UseTotpStep(user_id(BOB), 1);
+    assert_eq!(events_of(&mut office, ending), Err(Rejection::StepUsed));
+    let session = NewTicketContent::Session { user_agent: String::new() };
+    let again = ticket(3, &office, session);
+    assert_eq!(companies(&events_of(&mut office, again).unwrap()), [Some(CompanySlot(1))]);
+    let stranger = NewUser {
+        id: user_id(77),
+        email: "nobody@example.com".to_owned(),
+        first_name: String::new(),
+        last_name: String::new(),
+        password_hash: None,
+        is_developer: false,
+    };
+    let events = events_of(&mut office, AdminCommand::CreateUser(stranger)).unwrap();
+    assert_eq!(companies(&events), [None]);
+}
+
+#[test]
+fn a_member_made_with_an_invitation_is_one_event() {
+    let mut office = Office::open();
+    let expires_at = Timestamp(office.now() + 3_600_000_000);
+    let (user, ticket) = (user_id(30), ticket_id(30));
+    let invite = cardswitch_engine::command::identity::NewInvite {
+        user,
+        digest: digest(1, 30),
+        ticket,
+        expires_at,
+    };
+    let mut new = new_member(30, 0, "invited@example.com");
+    new.invite = Some(invite);
+    let events = events_of(&mut office, AdminCommand::CreateMember(new)).unwrap();
+    let fields: Vec<_> = events.iter().flat_map(|event| event.fields.clone()).collect();
+    assert_eq!((events.len(), fields), (1, vec!["invitation".to_owned()]));
+}

@@ -1,0 +1,376 @@
+//! Users, tickets, apps and tokens of the model: lists that are looked through from end to end.
+
+use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
+use cardswitch_engine::command::identity::{
+    CodeExchange, NewInvite, NewTicket, NewTicketContent, NewTokenGrant, NewUser, UserChanges,
+};
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, TicketId, UserId};
+use cardswitch_engine::domain::ticket::{TicketKind, TicketState};
+
+use super::{DAY, Model};
+
+pub(crate) struct Person {
+    id: UserId,
+    email: String,
+    pub(crate) has_password: bool,
+    totp_step: Option<u64>,
+}
+
+pub(crate) struct Ticket {
+    pub(crate) digest: [u8; 32],
+    id: TicketId,
+    user: usize,
+    kind: TicketKind,
+    expires_at: i64,
+    pub(crate) state: TicketState,
+    code: Option<Code>,
+}
+
+/// App, company and member, and the token it gave.
+#[derive(Clone, Copy)]
+struct Code {
+    app: usize,
+    company: usize,
+    member: usize,
+    token: Option<usize>,
+}
+
+pub(crate) struct App {
+    id: AppId,
+    company: usize,
+    is_deleted: bool,
+}
+
+pub(crate) struct Token {
+    id: AccessTokenId,
+    pub(crate) digest: [u8; 32],
+    company: usize,
+    app: Option<usize>,
+    member: Option<usize>,
+    pub(crate) is_revoked: bool,
+}
+
+impl Ticket {
+    fn is_open(&self, at: i64) -> bool {
+        self.state == TicketState::Open && at < self.expires_at
+    }
+
+    pub(crate) fn is_known(&self, at: i64) -> bool {
+        let is_used_code = self.code.is_some() && self.state == TicketState::Used;
+        at < self.expires_at + if is_used_code { DAY } else { 0 }
+    }
+}
+
+impl Model {
+    pub(super) fn people(&mut self, at: i64, command: &AdminCommand) -> Result<(), Rejection> {
+        match command {
+            AdminCommand::CreateUser(new) => self.create_user(new),
+            AdminCommand::UpdateUser(id, changes) => self.update_user(at, *id, changes),
+            AdminCommand::UseTotpStep(id, step) => {
+                let user = self.user(*id)?;
+                let used = self.users[user].totp_step.ok_or(Rejection::StepUsed)?;
+                if *step <= used {
+                    return Err(Rejection::StepUsed);
+                }
+                self.users[user].totp_step = Some(*step);
+                Ok(())
+            }
+            AdminCommand::IssueTicket(new) => self.issue_ticket(at, new),
+            AdminCommand::EndTicket(user, id) => {
+                let user = self.user(*user)?;
+                let is_it = |ticket: &&mut Ticket| {
+                    ticket.user == user && ticket.id == *id && ticket.is_open(at)
+                };
+                let ticket = self.tickets.iter_mut().find(is_it);
+                ticket.ok_or(Rejection::TicketNotFound)?.state = TicketState::Ended;
+                Ok(())
+            }
+            AdminCommand::EndSessions(user) => {
+                let user = self.user(*user)?;
+                self.end_tickets(at, |ticket| {
+                    ticket.user == user && ticket.kind == TicketKind::Session
+                });
+                Ok(())
+            }
+            AdminCommand::UsePasswordLink(used) => {
+                let is_it = |ticket: &&mut Ticket| {
+                    ticket.digest == used.digest
+                        && ticket.kind == TicketKind::PasswordLink
+                        && ticket.is_open(at)
+                };
+                let ticket = self.tickets.iter_mut().find(is_it).ok_or(Rejection::TicketSpent)?;
+                ticket.state = TicketState::Used;
+                let user = ticket.user;
+                self.set_password(at, user, None);
+                Ok(())
+            }
+            _ => self.apps_and_tokens(at, command),
+        }
+    }
+
+    fn apps_and_tokens(&mut self, at: i64, command: &AdminCommand) -> Result<(), Rejection> {
+        match command {
+            AdminCommand::CreateAccessToken(new) => self.make_token(new, (None, None)).map(drop),
+            AdminCommand::ExchangeCode(exchange) => self.exchange_code(at, exchange),
+            AdminCommand::RevokeCode(digest) => {
+                let is_it = |ticket: &&mut Ticket| {
+                    ticket.digest == *digest && ticket.code.is_some() && ticket.is_known(at)
+                };
+                let ticket = self.tickets.iter_mut().find(is_it);
+                let ticket = ticket.ok_or(Rejection::TicketNotFound)?;
+                if ticket.is_open(at) {
+                    ticket.state = TicketState::Ended;
+                }
+                if let Some(token) = ticket.code.and_then(|code| code.token) {
+                    self.tokens[token].is_revoked = true;
+                }
+                Ok(())
+            }
+            AdminCommand::GrantToken(new) => self.grant_token(new),
+            AdminCommand::RevokeToken(company, id) => {
+                let company = self.company(*company)?;
+                let is_it = |token: &&mut Token| token.id == *id && token.company == company;
+                let token = self.tokens.iter_mut().find(is_it);
+                token.ok_or(Rejection::TokenNotFound)?.is_revoked = true;
+                Ok(())
+            }
+            AdminCommand::RevokeAppTokens(app, company) => {
+                let company = self.company(*company)?;
+                let app = self.app(*app)?;
+                self.end_tickets(at, |ticket| {
+                    ticket.code.is_some_and(|code| code.app == app && code.company == company)
+                });
+                self.revoke_tokens(|token| token.app == Some(app) && token.company == company);
+                Ok(())
+            }
+            AdminCommand::CreateApp(new) => {
+                let company = self.company(new.company)?;
+                if self.apps.iter().any(|app| app.id == new.id) {
+                    return Err(Rejection::IdTaken);
+                }
+                self.apps.push(App { id: new.id, company, is_deleted: false });
+                Ok(())
+            }
+            AdminCommand::UpdateApp(company, id, _) => self.own_app(*company, *id).map(drop),
+            AdminCommand::DeleteApp(company, id) => {
+                let app = self.own_app(*company, *id)?;
+                self.apps[app].is_deleted = true;
+                self.revoke_tokens(|token| token.app == Some(app));
+                Ok(())
+            }
+            _ => panic!("not about people: {command:?}"),
+        }
+    }
+
+    fn create_user(&mut self, new: &NewUser) -> Result<(), Rejection> {
+        if self.users.iter().any(|user| user.id == new.id) {
+            return Err(Rejection::IdTaken);
+        }
+        if self.find_person(&new.email).is_some() {
+            return Err(Rejection::EmailTaken);
+        }
+        self.users.push(Person {
+            id: new.id,
+            email: new.email.to_lowercase(),
+            has_password: new.password_hash.is_some(),
+            totp_step: None,
+        });
+        Ok(())
+    }
+
+    fn update_user(&mut self, at: i64, id: UserId, changes: &UserChanges) -> Result<(), Rejection> {
+        let user = self.user(id)?;
+        if let Some(totp) = &changes.totp {
+            self.users[user].totp_step = totp.as_ref().map(|totp| totp.last_step);
+        }
+        if changes.password_hash.is_some() {
+            self.set_password(at, user, changes.keep_session);
+        }
+        Ok(())
+    }
+
+    fn set_password(&mut self, at: i64, user: usize, kept: Option<[u8; 32]>) {
+        self.users[user].has_password = true;
+        self.end_tickets(at, |ticket| {
+            ticket.user == user && ticket.code.is_none() && Some(ticket.digest) != kept
+        });
+    }
+
+    /// What follows where a new member is invited.
+    pub(super) fn invite(
+        &mut self,
+        at: i64,
+        email: &str,
+        invite: &NewInvite,
+    ) -> Result<(), Rejection> {
+        if self.find_person(email).is_none() {
+            self.create_user(&NewUser {
+                id: invite.user,
+                email: email.to_owned(),
+                first_name: String::new(),
+                last_name: String::new(),
+                password_hash: None,
+                is_developer: false,
+            })?;
+        }
+        let Some(user) = self.find_person(email) else { unreachable!("it was just made") };
+        if self.users[user].has_password {
+            return Ok(());
+        }
+        let ticket = Ticket {
+            digest: invite.digest,
+            id: invite.ticket,
+            user,
+            kind: TicketKind::PasswordLink,
+            expires_at: invite.expires_at.0,
+            state: TicketState::Open,
+            code: None,
+        };
+        self.put_ticket(at, ticket)
+    }
+
+    fn issue_ticket(&mut self, at: i64, new: &NewTicket) -> Result<(), Rejection> {
+        let user = self.user(new.user)?;
+        let (kind, code) = match &new.content {
+            NewTicketContent::Session { .. } => (TicketKind::Session, None),
+            NewTicketContent::PasswordLink { .. } => (TicketKind::PasswordLink, None),
+            NewTicketContent::AuthorizationCode(code) => {
+                let app = self.app(code.app)?;
+                let company = self.company(code.company)?;
+                let member = self.active_member(company, code.member)?;
+                if self.members[member].email.to_lowercase() != self.users[user].email {
+                    return Err(Rejection::MemberNotFound);
+                }
+                let code = Code { app, company, member, token: None };
+                (TicketKind::AuthorizationCode, Some(code))
+            }
+        };
+        let (digest, id, expires_at) = (new.digest, new.id, new.expires_at.0);
+        let state = TicketState::Open;
+        self.put_ticket(at, Ticket { digest, id, user, kind, expires_at, state, code })
+    }
+
+    fn put_ticket(&mut self, at: i64, ticket: Ticket) -> Result<(), Rejection> {
+        if self.tickets.iter().any(|known| known.digest == ticket.digest && known.is_known(at)) {
+            return Err(Rejection::IdTaken);
+        }
+        if ticket.expires_at <= at {
+            return Err(Rejection::TicketSpent);
+        }
+        self.tickets.retain(|known| known.is_known(at));
+        self.tickets.push(ticket);
+        Ok(())
+    }
+
+    fn end_tickets(&mut self, at: i64, is_meant: impl Fn(&Ticket) -> bool) {
+        for ticket in self.tickets.iter_mut().filter(|ticket| ticket.is_open(at)) {
+            if is_meant(ticket) {
+                ticket.state = TicketState::Ended;
+            }
+        }
+    }
+
+    fn revoke_tokens(&mut self, is_meant: impl Fn(&Token) -> bool) {
+        for token in self.tokens.iter_mut().filter(|token| is_meant(token)) {
+            token.is_revoked = true;
+        }
+    }
+
+    fn make_token(
+        &mut self,
+        new: &NewAccessToken,
+        (app, member): (Option<usize>, Option<usize>),
+    ) -> Result<usize, Rejection> {
+        let company = self.company(new.company)?;
+        if self.tokens.iter().any(|known| known.id == new.id || known.digest == new.digest) {
+            return Err(Rejection::IdTaken);
+        }
+        let (id, digest) = (new.id, new.digest);
+        self.tokens.push(Token { id, digest, company, app, member, is_revoked: false });
+        Ok(self.tokens.len() - 1)
+    }
+
+    fn grant_token(&mut self, new: &NewTokenGrant) -> Result<(), Rejection> {
+        let made = self.make_token(&new.token, (None, None))?;
+        let owners = new.app.map(|id| self.app(id)).transpose().and_then(|app| {
+            let company = self.tokens[made].company;
+            let member = new.member.map(|id| self.active_member(company, id)).transpose()?;
+            Ok((app, member))
+        });
+        match owners {
+            Ok((app, member)) => {
+                (self.tokens[made].app, self.tokens[made].member) = (app, member);
+                Ok(())
+            }
+            Err(rejection) => {
+                self.tokens.pop();
+                Err(rejection)
+            }
+        }
+    }
+
+    fn exchange_code(&mut self, at: i64, exchange: &CodeExchange) -> Result<(), Rejection> {
+        let is_it = |ticket: &Ticket| ticket.digest == exchange.digest && ticket.is_open(at);
+        let place = self.tickets.iter().position(is_it).ok_or(Rejection::TicketSpent)?;
+        let code = self.tickets[place].code.ok_or(Rejection::TicketSpent)?;
+        if self.apps[code.app].is_deleted {
+            return Err(Rejection::TicketSpent);
+        }
+        let made = self.make_token(&exchange.token, (Some(code.app), Some(code.member)))?;
+        if self.tokens[made].company != code.company {
+            self.tokens.pop();
+            return Err(Rejection::CompanyNotFound);
+        }
+        let ticket = &mut self.tickets[place];
+        ticket.state = TicketState::Used;
+        ticket.code = Some(Code { token: Some(made), ..code });
+        Ok(())
+    }
+
+    /// What ends when a member leaves.
+    pub(super) fn shut_out(&mut self, at: i64, member: usize) {
+        let user = self.find_person(&self.members[member].email.clone());
+        self.end_tickets(at, |ticket| match ticket.code {
+            Some(code) => code.member == member,
+            None => ticket.kind == TicketKind::Session && Some(ticket.user) == user,
+        });
+        self.revoke_tokens(|token| token.member == Some(member));
+    }
+
+    fn user(&self, id: UserId) -> Result<usize, Rejection> {
+        self.users.iter().position(|user| user.id == id).ok_or(Rejection::UserNotFound)
+    }
+
+    fn find_person(&self, email: &str) -> Option<usize> {
+        self.users.iter().position(|user| user.email == email.to_lowercase())
+    }
+
+    fn app(&self, id: AppId) -> Result<usize, Rejection> {
+        let is_it = |app: &App| app.id == id && !app.is_deleted;
+        self.apps.iter().position(is_it).ok_or(Rejection::AppNotFound)
+    }
+
+    fn own_app(&self, company: CompanyId, id: AppId) -> Result<usize, Rejection> {
+        let company = self.company(company)?;
+        let app = self.app(id)?;
+        if self.apps[app].company == company { Ok(app) } else { Err(Rejection::AppNotFound) }
+    }
+
+    /// Whether no other member of the company, that is not deleted, has this external id.
+    pub(super) fn check_external_id(
+        &self,
+        company: usize,
+        owner: Option<usize>,
+        id: Option<&String>,
+    ) -> Result<(), Rejection> {
+        let Some(id) = id else { return Ok(()) };
+        let has_it = |(number, member): (usize, &super::Member)| {
+            member.company == company
+                && Some(number) != owner
+                && member.external_id.as_ref() == Some(id)
+        };
+        let is_taken = self.members.iter().enumerate().any(has_it);
+        if is_taken { Err(Rejection::ExternalIdTaken) } else { Ok(()) }
+    }
+}

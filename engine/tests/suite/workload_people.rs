@@ -1,0 +1,224 @@
+//! Draws what people and programs do: they sign in, set passwords, let apps in and take that back.
+
+use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
+use cardswitch_engine::command::identity::{
+    AppChanges, CodeExchange, NewApp, NewAuthorizationCode, NewInvite, NewTicket, NewTicketContent,
+    NewTokenGrant, NewUser, PasswordLinkUse, UserChanges,
+};
+use cardswitch_engine::domain::audit::{Actor, AuditNote};
+use cardswitch_engine::domain::ids::{
+    AccessTokenId, AppId, CompanyId, MemberId, TicketId, Timestamp, UserId,
+};
+use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::token_grant::TokenOrigin;
+use cardswitch_engine::domain::user::Totp;
+use uuid::Uuid;
+
+use crate::model::{DAY, HOUR, MINUTE};
+use crate::rng::Rng;
+use crate::workload::{company_id, member_id};
+
+/// Users are the first members of the three companies, by their numbers.
+const USERS: u64 = 9;
+const MEMBERS_PER_COMPANY: u64 = 3;
+const APPS: u64 = 4;
+
+/// How many of everything there were.
+#[derive(Default)]
+pub(crate) struct PeopleDrawn {
+    tickets: u64,
+    tokens: u64,
+}
+
+pub(crate) fn user_id(number: u64) -> UserId {
+    UserId(Uuid::from_u64_pair(10, number))
+}
+
+pub(crate) fn ticket_id(number: u64) -> TicketId {
+    TicketId(Uuid::from_u64_pair(11, number))
+}
+
+pub(crate) fn app_id(number: u64) -> AppId {
+    AppId(Uuid::from_u64_pair(12, number))
+}
+
+pub(crate) fn token_id(number: u64) -> AccessTokenId {
+    AccessTokenId(Uuid::from_u64_pair(13, number))
+}
+
+/// The hash that stands for a secret.
+pub(crate) fn digest(kind: u8, number: u64) -> [u8; 32] {
+    let mut digest = [kind; 32];
+    digest[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+    digest
+}
+
+/// The address of the member with this number, in a company.
+pub(crate) fn email_of(number: u64, company: u64) -> String {
+    format!("ada{}@{company}.example", if number.is_multiple_of(4) { 0 } else { number })
+}
+
+/// Who asks for a change.
+pub(crate) fn draw_note(rng: &mut Rng) -> AuditNote {
+    let member = rng.chance(50).then(|| member_id(rng.below(USERS)));
+    let actor = match rng.below(4) {
+        0 => Actor::Operator,
+        1 => Actor::Switch,
+        2 => Actor::Token { id: token_id(rng.below(9)), member },
+        _ => Actor::User { id: user_id(rng.below(USERS)), member },
+    };
+    AuditNote { actor, address: rng.chance(50).then(|| "192.0.2.1".to_owned()) }
+}
+
+impl PeopleDrawn {
+    pub(crate) fn draw_invite(&mut self, rng: &mut Rng, at: i64, number: u64) -> NewInvite {
+        self.tickets += 1;
+        NewInvite {
+            user: user_id(number),
+            digest: digest(1, self.tickets),
+            ticket: ticket_id(self.tickets),
+            expires_at: Timestamp(at + rng.between(HOUR, 9 * DAY)),
+        }
+    }
+
+    pub(crate) fn draw(&mut self, rng: &mut Rng, at: i64) -> AdminCommand {
+        let user = user_id(rng.below(USERS + 1));
+        match rng.below(100) {
+            0..14 => AdminCommand::CreateUser(draw_user(rng)),
+            14..22 => AdminCommand::UpdateUser(user, self.draw_user_changes(rng)),
+            22..28 => AdminCommand::UseTotpStep(user, rng.below(20)),
+            28..62 => AdminCommand::IssueTicket(self.draw_ticket(rng, at)),
+            62..64 => AdminCommand::EndTicket(user, ticket_id(self.late_ticket(rng))),
+            64 => AdminCommand::EndSessions(user),
+            65..72 => AdminCommand::UsePasswordLink(PasswordLinkUse {
+                digest: digest(1, self.late_ticket(rng)),
+                password_hash: "another".to_owned(),
+            }),
+            72..86 => self.draw_exchange(rng),
+            86..88 => AdminCommand::RevokeCode(digest(1, self.late_ticket(rng))),
+            88..90 => self.draw_grant(rng),
+            90 => AdminCommand::RevokeToken(
+                company_id(rng.below(4)),
+                token_id(rng.below(self.tokens + 1)),
+            ),
+            91 => AdminCommand::RevokeAppTokens(app_id(rng.below(APPS)), company_id(rng.below(4))),
+            92 => AdminCommand::CreateAccessToken(self.draw_token(rng, company_id(0))),
+            _ => draw_app_command(rng),
+        }
+    }
+
+    /// One of the last tickets.
+    fn late_ticket(&self, rng: &mut Rng) -> u64 {
+        self.tickets.saturating_sub(rng.below(5))
+    }
+
+    fn draw_user_changes(&self, rng: &mut Rng) -> UserChanges {
+        let totp = Totp { sealed_seed: vec![1; 20], last_step: rng.below(5) };
+        UserChanges {
+            first_name: rng.chance(30).then(|| "Grace".to_owned()),
+            password_hash: rng.chance(30).then(|| "a new one".to_owned()),
+            totp: rng.chance(60).then(|| rng.chance(85).then_some(totp)),
+            keep_session: rng.chance(50).then(|| digest(1, self.late_ticket(rng))),
+            ..UserChanges::default()
+        }
+    }
+
+    fn draw_ticket(&mut self, rng: &mut Rng, at: i64) -> NewTicket {
+        self.tickets += 1;
+        let number = if rng.chance(97) { self.tickets } else { self.late_ticket(rng) };
+        let who = rng.below(USERS);
+        let content = match rng.below(10) {
+            0..2 => NewTicketContent::Session { user_agent: "a browser".to_owned() },
+            2..4 => NewTicketContent::PasswordLink { is_invite: false },
+            _ => {
+                let member = if rng.chance(90) { who } else { rng.below(USERS) };
+                NewTicketContent::AuthorizationCode(Box::new(NewAuthorizationCode {
+                    app: app_id(rng.below(APPS)),
+                    company: company_id(member / MEMBERS_PER_COMPANY),
+                    member: member_id(member),
+                    redirect_uri: Some("https://app.example/back".to_owned()),
+                    scope: AccessScope { accountant: true, ..AccessScope::default() },
+                    code_challenge: None,
+                }))
+            }
+        };
+        let life = rng.between(-MINUTE, 3 * DAY);
+        NewTicket {
+            digest: digest(1, number),
+            id: ticket_id(number),
+            user: user_id(who),
+            expires_at: Timestamp(at + life),
+            address: "192.0.2.1".to_owned(),
+            content,
+        }
+    }
+
+    fn draw_token(&mut self, rng: &mut Rng, company: CompanyId) -> NewAccessToken {
+        self.tokens += 1;
+        let number = if rng.chance(95) { self.tokens } else { rng.below(self.tokens) };
+        let scope = AccessScope { admin: true, ..AccessScope::default() };
+        NewAccessToken { id: token_id(number), digest: digest(2, number), company, scope }
+    }
+
+    fn draw_exchange(&mut self, rng: &mut Rng) -> AdminCommand {
+        let code = digest(1, self.late_ticket(rng));
+        // Of the right company a third of the time.
+        let company = company_id(rng.below(3));
+        let (token, label) = (self.draw_token(rng, company), "by a code".to_owned());
+        AdminCommand::ExchangeCode(Box::new(CodeExchange { digest: code, token, label }))
+    }
+
+    fn draw_grant(&mut self, rng: &mut Rng) -> AdminCommand {
+        let member = rng.below(USERS);
+        let token = self.draw_token(rng, company_id(member / MEMBERS_PER_COMPANY));
+        AdminCommand::GrantToken(Box::new(NewTokenGrant {
+            token,
+            app: rng.chance(80).then(|| app_id(rng.below(APPS))),
+            member: rng.chance(80).then(|| draw_member_id(rng, member)),
+            origin: TokenOrigin::Password,
+            label: "granted".to_owned(),
+        }))
+    }
+}
+
+fn draw_member_id(rng: &mut Rng, number: u64) -> MemberId {
+    member_id(if rng.chance(90) { number } else { rng.below(USERS) })
+}
+
+fn draw_user(rng: &mut Rng) -> NewUser {
+    let number = rng.below(USERS);
+    let email = email_of(number, number / MEMBERS_PER_COMPANY);
+    NewUser {
+        id: user_id(if rng.chance(95) { number } else { rng.below(USERS) }),
+        email: if rng.chance(50) { email.to_uppercase() } else { email },
+        first_name: "Ada".to_owned(),
+        last_name: "Lovelace".to_owned(),
+        password_hash: rng.chance(50).then(|| "the first one".to_owned()),
+        is_developer: false,
+    }
+}
+
+fn draw_app_command(rng: &mut Rng) -> AdminCommand {
+    let number = rng.below(APPS);
+    // Apps of a number are its company's.
+    let company = company_id(if rng.chance(80) { number % 3 } else { rng.below(4) });
+    match rng.below(10) {
+        0..7 => AdminCommand::CreateApp(NewApp {
+            id: app_id(number),
+            company,
+            name: "An app".to_owned(),
+            website: String::new(),
+            secret_digest: [1; 32],
+            redirect_urls: Vec::new(),
+            requested: AccessScope::default(),
+        }),
+        7..9 => {
+            let name = Some("Another name".to_owned());
+            let changes = AppChanges { name, ..AppChanges::default() };
+            AdminCommand::UpdateApp(company, app_id(number), changes)
+        }
+        // Seldom, since there are few.
+        _ if rng.chance(30) => AdminCommand::DeleteApp(company, app_id(number)),
+        _ => AdminCommand::DeleteApp(company, app_id(APPS)),
+    }
+}
