@@ -2,8 +2,9 @@
 //! the format, which takes a new version byte and a new golden file beside this one.
 //!
 //! The records come from a short life of one card, executed with fixed times and keys.
-//! `UPDATE_GOLDEN=1` writes the file anew. `people` has a file of its own kind.
+//! `UPDATE_GOLDEN=1` writes the file anew. `people` and `increments` have files of their own.
 
+mod increments;
 mod people;
 
 use cardswitch_engine::command::Command;

@@ -1,0 +1,99 @@
+//! Records of increments, as they were first written: one that was approved, one that was declined.
+
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::effect::Effect;
+use cardswitch_engine::command::network::{Increment, NetworkCommand, OriginalRef};
+use cardswitch_engine::command::record::{append_record, records};
+use cardswitch_engine::decision::{Change, IncrementDecision, Rule, explain_increment};
+use cardswitch_engine::domain::company::VelocityLimits;
+use cardswitch_engine::domain::credential::PresentedCredentials;
+use cardswitch_engine::domain::ids::TransactionSeq;
+use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::network_key::RetrievalKey;
+use cardswitch_engine::domain::public_id::IdMint;
+use cardswitch_engine::shard::{Moment, ShardState, execute};
+
+use super::{
+    Golden, START, Timestamp, ZONE, admin, amounts, authorize, card, card_ref, company, network,
+    to_hex,
+};
+
+const INCREMENTS: Golden = Golden {
+    path: "tests/golden/records_6.hex",
+    velocity: VelocityLimits { per_minute: 10, per_hour: 100 },
+};
+
+#[test]
+fn increments_keep_their_bytes() {
+    let written = life_of_a_stay();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(INCREMENTS.path(), to_hex(&written)).expect("a file that can be written");
+    }
+    let is_same = written == INCREMENTS.read();
+    assert!(is_same, "the record format changed: {}", INCREMENTS.path);
+    let mut again = Vec::new();
+    for record in records(&written).map(|record| record.expect("a golden record")) {
+        append_record(&mut again, record.seq, record.at, &record.effects).expect("a short record");
+    }
+    assert!(again == written);
+}
+
+#[test]
+fn golden_increments_are_explained() {
+    let bytes = INCREMENTS.read();
+    let effects = records(&bytes).flat_map(|record| record.expect("a golden record").effects);
+    let decisions: Vec<IncrementDecision> = effects
+        .filter_map(|effect| match effect {
+            Effect::Increment(decision) => Some(*decision),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(decisions.len(), 2);
+    let (approved, declined) = (&decisions[0], &decisions[1]);
+    let told = |decision: &IncrementDecision| {
+        (decision.transaction, decision.amount, decision.added_to, decision.failed_rules.first())
+    };
+    // The first transaction is the opening balance.
+    let stay = TransactionSeq(2);
+    assert_eq!(told(approved), (stay, Minor(5_000), Minor(7_500), None));
+    let failed = Some(Rule::AllowanceBalance);
+    assert_eq!(told(declined), (stay, Minor(9_000), Minor(12_500), failed));
+    assert!(decisions.iter().all(|decision| decision.facts.velocity.is_some()));
+    let explained = explain_increment(declined, ZONE);
+    let changes: Vec<_> = explained.remedies.iter().map(|remedy| remedy.change).collect();
+    assert_eq!(changes, [Change::Raise { by: Minor(1_500), to: Minor(21_500) }]);
+    assert_eq!(explained.amount_at_most, Some(Minor(7_500)));
+}
+
+/// A company, a card, an approval, more on it, and too much more: as records.
+fn life_of_a_stay() -> Vec<u8> {
+    let commands = [
+        admin(AdminCommand::CreateCompany(company(INCREMENTS.velocity))),
+        admin(AdminCommand::IssueCard(card())),
+        authorize(1, Minor(7_500), PresentedCredentials::default()),
+        network(2, increment(5_000)),
+        network(3, increment(9_000)),
+    ];
+    let ids = IdMint::new(*b"golden id key 16", 0);
+    let (mut state, mut payload) = (ShardState::default(), Vec::new());
+    for (place, command) in (0..).zip(&commands) {
+        let at = START.plus(place * Timestamp::MINUTE);
+        let mut effects = Vec::new();
+        execute(&state, &Moment { at, ids: &ids }, command, &mut effects);
+        let seq = state.last_seq().next();
+        append_record(&mut payload, seq, at, &effects).expect("a record within its bound");
+        state.apply_record(seq, at, &effects);
+    }
+    payload
+}
+
+fn increment(amount: i64) -> NetworkCommand {
+    NetworkCommand::Increment(Increment {
+        card: Some(card_ref()),
+        amounts: amounts(Minor(amount)),
+        mcc: None,
+        credentials: PresentedCredentials::default(),
+        original: OriginalRef { retrieval_key: Some(RetrievalKey(101)), ..Default::default() },
+        otherwise: None,
+    })
+}
