@@ -85,7 +85,7 @@ fn error_of(answer: &HttpResponse) -> (u16, String) {
 
 #[test]
 fn tokens_codes_and_their_end_outlive_the_process() {
-    let installation = Installation::init(0, 971);
+    let installation = Installation::init(60, 971);
     let app = App::add(&installation, "admin");
     let switch = installation.serve();
     let used = app.code(&installation, &switch, "admin");
@@ -108,7 +108,7 @@ fn tokens_codes_and_their_end_outlive_the_process() {
 
 #[test]
 fn nothing_secret_is_in_the_log() {
-    let installation = Installation::init(0, 972);
+    let installation = Installation::init(60, 972);
     let app = App::add(&installation, "");
     let switch = installation.serve_with(&["--log", "json"]);
     let credentials = installation.credentials.clone();
@@ -131,7 +131,7 @@ fn nothing_secret_is_in_the_log() {
 
 #[test]
 fn who_guesses_from_one_address_is_refused_and_codes_by_others_work() {
-    let installation = Installation::init(0, 973);
+    let installation = Installation::init(60, 973);
     let app = App::add(&installation, "");
     let proxied = &["--trusted-proxies", "127.0.0.1"];
     let switch = installation.serve_with(proxied);
