@@ -29,6 +29,9 @@ const DIRECTORY: &str = "outbox";
 const WINDOW: Duration = Duration::from_secs(15 * 60);
 /// How many of them there may be that anybody can ask for.
 const ASKED_FOR_MAX: usize = 3;
+/// How much of a name a subject shows: one word of any length would be one line of a header.
+/// Units: characters.
+const SUBJECT_NAME_CHARS_MAX: usize = 60;
 /// The longest line that mail servers take. Units: bytes. Source: RFC 5322, 2.1.1.
 const LINE_BYTES_MAX: usize = 998;
 /// How many letters that were asked for are remembered.
@@ -72,7 +75,8 @@ impl Letter {
              Open this link to choose a password. It works once:\n\n{link}\n\n\
              After that you sign in with {to}.\n"
         );
-        let subject = format!("Your invitation to {company}");
+        let name: String = company.chars().take(SUBJECT_NAME_CHARS_MAX).collect();
+        let subject = format!("Your invitation to {name}");
         Self { to: to.to_owned(), subject, text }
     }
 
