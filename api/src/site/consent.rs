@@ -5,9 +5,10 @@
 //! answer. The request is in the address, judged anew for the answer: a form cannot widen it.
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::header::ORIGIN;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::member::Member;
@@ -25,11 +26,46 @@ use crate::error::ApiError;
 use crate::oauth::authorize::{AuthorizationRequest, Checked, PageFault, Refusal, check};
 use crate::state::AppState;
 
-/// A request, and who may grant it for what.
-struct Question {
+/// A request, who is to decide on it, and for which companies they may.
+#[derive(Debug)]
+pub(super) struct Question {
     request: AuthorizationRequest,
     session: Session,
     choices: Vec<(Company, Member)>,
+}
+
+impl FromRequestParts<AppState> for Question {
+    type Rejection = Response;
+
+    /// Errors: the answer where nobody is to be asked: the request is wrong, nobody has signed in,
+    /// or whoever has may not grant it.
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
+        let query = parts.uri.query().unwrap_or_default();
+        let request = match check(state, query).map_err(IntoResponse::into_response)? {
+            Checked::Ask(request) => *request,
+            Checked::Page(fault) => return Err(fault_page(fault)),
+            Checked::Redirect(target) => return Err(tell(parts, "the app", &target)),
+        };
+        let MaybeSignedIn(session) = MaybeSignedIn::from_request_parts(parts, state)
+            .await
+            .map_err(IntoResponse::into_response)?;
+        let Some(session) = session else {
+            let here = parts.uri.path_and_query().map_or("", |here| here.as_str());
+            return Err(Redirect::to(&login_path(here)).into_response());
+        };
+        match request.grantable(&session.memberships) {
+            Ok(choices) => Ok(Self { request, session, choices }),
+            Err(refusal) => Err(tell(parts, &request.app.name, &request.refused(refusal))),
+        }
+    }
+}
+
+/// Tells an app that nobody is asked: as an answer would where it comes in place of one.
+fn tell(parts: &Parts, app_name: &str, target: &str) -> Response {
+    match parts.method {
+        Method::POST => send_on(&parts.headers, app_name, target),
+        _ => Redirect::to(target).into_response(),
+    }
 }
 
 #[derive(Template)]
@@ -55,13 +91,9 @@ struct ShownCompany<'a> {
 /// GET /v1/oauth/authorize.
 pub(super) async fn ask(
     State(state): State<AppState>,
-    MaybeSignedIn(session): MaybeSignedIn,
-    uri: Uri,
+    question: Question,
 ) -> Result<Response, ApiError> {
-    match question(&state, session, &uri)? {
-        Ok(question) => consent_page(&state, &question),
-        Err(response) => Ok(*response),
-    }
+    consent_page(&state, &question)
 }
 
 /// What a member answers.
@@ -83,46 +115,19 @@ enum Decision {
 /// POST /v1/oauth/authorize.
 pub(super) async fn answer(
     State(state): State<AppState>,
-    MaybeSignedIn(session): MaybeSignedIn,
-    address: ClientAddress,
-    uri: Uri,
+    Question { request, session, choices }: Question,
+    ClientAddress(address): ClientAddress,
     headers: HeaderMap,
     SiteForm(form): SiteForm<AnswerForm>,
 ) -> Result<Response, ApiError> {
-    let Question { request, session, choices } = match question(&state, session, &uri)? {
-        Ok(question) => question,
-        Err(response) => return Ok(*response),
-    };
     if form.decision == Decision::Decline {
         return Ok(send_on(&headers, &request.app.name, &request.refused(Refusal::Declined)));
     }
     let chosen = choices.iter().find(|(company, _)| company.id.0.to_string() == form.company);
     let Some((company, member)) = chosen else { return Ok(not_yours()) };
-    let address = address.0.to_string();
+    let address = address.to_string();
     let target = request.grant(&state, session.user.id, (company, member), &address).await?;
     Ok(send_on(&headers, &request.app.name, &target))
-}
-
-/// What a member is to be asked; or the answer where nobody is.
-fn question(
-    state: &AppState,
-    session: Option<Session>,
-    uri: &Uri,
-) -> Result<Result<Question, Box<Response>>, ApiError> {
-    let answered = |response: Response| Ok(Err(Box::new(response)));
-    let request = match check(state, uri.query().unwrap_or_default())? {
-        Checked::Ask(request) => *request,
-        Checked::Page(fault) => return answered(fault_page(fault)),
-        Checked::Redirect(target) => return answered(Redirect::to(&target).into_response()),
-    };
-    let Some(session) = session else {
-        let here = uri.path_and_query().map_or("", |here| here.as_str());
-        return answered(Redirect::to(&login_path(here)).into_response());
-    };
-    match request.grantable(&session.memberships) {
-        Ok(choices) => Ok(Ok(Question { request, session, choices })),
-        Err(refusal) => answered(Redirect::to(&request.refused(refusal)).into_response()),
-    }
 }
 
 fn consent_page(state: &AppState, question: &Question) -> Result<Response, ApiError> {
