@@ -314,9 +314,6 @@ impl ApiError {
     /// since a refusal does not say which of them is unknown.
     #[must_use]
     pub fn rejected(rejection: Rejection, dimensions: &[&'static str]) -> Self {
-        let field = |param, code, message: &str| {
-            Self::invalid_field(param, Flaw::new(code, message.to_owned()))
-        };
         match rejection {
             Rejection::CompanyNotFound
             | Rejection::CardNotFound
@@ -336,30 +333,13 @@ impl ApiError {
                 let fault = |param: &&'static str| Fault::new(*param, Flaw::not_found(param));
                 Self::invalid(dimensions.iter().map(fault).collect())
             }
-            Rejection::AssigneeMissing => {
-                field("assigned_to", "required", "is required before the card can be activated")
-            }
-            Rejection::ResetNeedsNoInterval => {
-                field("reset", "not_resettable", "needs an allowance whose `interval` is null")
-            }
             Rejection::StartsAfterEnd => Self::invalid(window_faults().into()),
-            Rejection::OutOfBounds => {
-                field("amount", "out_of_bounds", "is beyond what can be kept")
-            }
             Rejection::IdTaken | Rejection::CardNumberTaken => {
                 Self::internal(&"no free id or card number was drawn")
             }
             Rejection::KeyTaken => Self::idempotency_key_in_flight(),
             Rejection::TooManyKeys => Self::too_many_requests(KEYS_RETRY_AFTER_S),
             Rejection::Full => Self::unavailable("full", "the switch has no more room"),
-            Rejection::CardsTooLong => {
-                field("cards", "too_long", "have more text than is kept at once: send fewer")
-            }
-            Rejection::ReviewerNotFound => field(
-                "reviewed_by",
-                "not_found",
-                "names no administrator or reviewer of this company",
-            ),
             Rejection::CardTerminated
             | Rejection::AllowanceEnded
             | Rejection::EmailTaken
@@ -380,18 +360,50 @@ impl ApiError {
                 let (code, message) = conflict_of(rejection);
                 Self::conflict(code, message)
             }
-            Rejection::ParentNotFound => {
-                field("parent", "not_found", "names nothing of this kind and company")
-            }
-            Rejection::ParentCycle => {
-                field("parent", "cycle", "must not be the object itself, nor stand below it")
-            }
-            Rejection::TreeTooDeep => {
-                let levels = limits::DIMENSION_LEVELS_MAX;
-                field("parent", "too_deep", &format!("would make more than {levels} levels"))
+            Rejection::AssigneeMissing
+            | Rejection::ResetNeedsNoInterval
+            | Rejection::OutOfBounds
+            | Rejection::CardsTooLong
+            | Rejection::ReviewerNotFound
+            | Rejection::ParentNotFound
+            | Rejection::ParentCycle
+            | Rejection::TreeTooDeep => {
+                let (param, code, message) = fault_of(rejection);
+                Self::invalid_field(param, Flaw::new(code, message))
             }
         }
     }
+}
+
+/// The field at fault, the code and the message of a change that cannot be made as it is asked for.
+fn fault_of(rejection: Rejection) -> (&'static str, &'static str, String) {
+    let (param, code, message) = match rejection {
+        Rejection::AssigneeMissing => {
+            ("assigned_to", "required", "is required before the card can be activated")
+        }
+        Rejection::ResetNeedsNoInterval => {
+            ("reset", "not_resettable", "needs an allowance whose `interval` is null")
+        }
+        Rejection::OutOfBounds => ("amount", "out_of_bounds", "is beyond what can be kept"),
+        Rejection::CardsTooLong => {
+            ("cards", "too_long", "have more text than is kept at once: send fewer")
+        }
+        Rejection::ReviewerNotFound => {
+            ("reviewed_by", "not_found", "names no administrator or reviewer of this company")
+        }
+        Rejection::ParentNotFound => {
+            ("parent", "not_found", "names nothing of this kind and company")
+        }
+        Rejection::ParentCycle => {
+            ("parent", "cycle", "must not be the object itself, nor stand below it")
+        }
+        Rejection::TreeTooDeep => {
+            let levels = limits::DIMENSION_LEVELS_MAX;
+            return ("parent", "too_deep", format!("would make more than {levels} levels"));
+        }
+        _ => unreachable!("a refusal that is no field's fault"),
+    };
+    (param, code, message.to_owned())
 }
 
 /// The code and the message of a change that the state of things does not allow.

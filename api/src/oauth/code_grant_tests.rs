@@ -201,10 +201,13 @@ async fn a_code_is_worth_what_its_member_and_app_still_may() {
     assert_eq!(world.exchange(&code, &[]).await.error(), (401, "invalid_client"));
 }
 
+/// The fields of a request, and the status and error of its answer.
+type RefusedRow<'a> = (&'a [(&'a str, &'a str)], (u16, &'a str));
+
 #[tokio::test]
 async fn what_is_not_known_is_refused_in_words_for_programs() {
     let world = World::new().await;
-    let rows: [(&[(&str, &str)], (u16, &str)); 10] = [
+    let rows: [RefusedRow<'_>; 10] = [
         (&[("grant_type", "authorization_code"), ("code", "unknown")], NO_GOOD),
         (&[("grant_type", "authorization_code")], (400, "invalid_request")),
         (&[("grant_type", "authorization_code"), ("code", "")], (400, "invalid_request")),

@@ -61,12 +61,15 @@ async fn what_is_anothers_stays_and_the_answer_does_not_tell() {
     assert!(world.opens(&own).await && world.opens("read").await);
 }
 
+/// The fields of a request, and the status and error of its answer.
+type RefusedRow<'a> = (&'a [(&'a str, &'a str)], (u16, &'a str));
+
 #[tokio::test]
 async fn one_of_the_two_is_named_by_a_known_app() {
     let world = World::new().await;
     let own = token(&world).await;
     let company = COMPANY.to_string();
-    let rows: [(&[(&str, &str)], (u16, &str)); 5] = [
+    let rows: [RefusedRow<'_>; 5] = [
         (&[], (400, "invalid_request")),
         (&[("access_token", "")], (400, "invalid_request")),
         (&[("access_token", &own), ("company_id", &company)], (400, "invalid_request")),

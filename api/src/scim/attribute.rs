@@ -187,11 +187,10 @@ impl Target {
 }
 
 fn is_unkept(name: &str) -> bool {
-    let is_within = |known: &&str| {
+    UNKEPT.iter().any(|known| {
         let rest = name.strip_prefix(*known);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
-    UNKEPT.iter().any(|known| is_within(&known))
+    })
 }
 
 /// A name as the tables above have it: small letters, without the schema of users, and with a short
