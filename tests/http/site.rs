@@ -35,7 +35,7 @@ fn letter(installation: &Installation, subject: &str) -> String {
 
 #[test]
 fn the_administrator_signs_in_and_out() {
-    let installation = Installation::init(0, 1);
+    let installation = Installation::init(1, 1);
     let switch = installation.serve();
     let credentials = &installation.credentials;
     let mut browser = browser(&switch);
@@ -64,7 +64,7 @@ fn the_administrator_signs_in_and_out() {
 
 #[test]
 fn a_forgotten_password_is_set_by_mail_and_the_key_is_in_no_log() {
-    let installation = Installation::init(0, 2);
+    let installation = Installation::init(1, 2);
     let switch = installation.serve_with(&["--log", "json"]);
     let email = installation.credentials.admin_email.clone();
     let mut browser = browser(&switch);
@@ -84,7 +84,7 @@ fn a_forgotten_password_is_set_by_mail_and_the_key_is_in_no_log() {
 
 #[test]
 fn where_a_session_was_begun_is_what_known_proxies_say() {
-    let installation = Installation::init(0, 3);
+    let installation = Installation::init(1, 3);
     let credentials = &installation.credentials;
     let rows = [(&[][..], "127.0.0.1"), (&["--trusted-proxies", "127.0.0.0/8"], "198.51.100.1")];
     for (arguments, expected) in rows {
