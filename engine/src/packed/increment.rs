@@ -29,7 +29,7 @@ const KNOWN: u8 = USED_UP | MCC;
 /// Appends the decision on an increment.
 pub fn append_increment(bytes: &mut Vec<u8>, decision: &IncrementDecision) {
     let present =
-        USED_UP * u8::from(decision.has_used_card_up) | MCC * u8::from(decision.mcc.is_some());
+        (USED_UP * u8::from(decision.has_used_card_up)) | (MCC * u8::from(decision.mcc.is_some()));
     bytes.extend_from_slice(&[FORMAT, present]);
     bytes.extend_from_slice(&decision.transaction.0.to_le_bytes());
     bytes.extend_from_slice(&decision.decided_at.0.to_le_bytes());

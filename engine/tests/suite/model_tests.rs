@@ -226,11 +226,11 @@ fn audit_lines(pair: &Pair) {
 fn audit_increments(pair: &Pair) {
     let effects = records(&pair.driver.payload).flat_map(|record| record.unwrap().effects);
     let decisions = effects.filter_map(|effect| match effect {
-        Effect::Increment(decision) => Some(decision),
+        Effect::Increment(decision) => Some(*decision),
         _ => None,
     });
     let decisions: Vec<_> = decisions.collect();
-    let done = |decision: &Box<IncrementDecision>| IncrementDone {
+    let done = |decision: &IncrementDecision| IncrementDone {
         seq: decision.transaction.0,
         at: decision.decided_at.0,
         amount: decision.amount.0,
@@ -239,10 +239,10 @@ fn audit_increments(pair: &Pair) {
     };
     let done: Vec<_> = decisions.iter().map(done).collect();
     assert_eq!(done, pair.model.increments, "seed {}", pair.seed);
-    for decision in decisions {
+    for decision in &decisions {
         let card = pair.driver.state.transaction(decision.transaction).unwrap().card.unwrap();
         let company = pair.model.cards[card.index()].company;
-        let explained = explain_increment(&decision, pair.model.companies[company].zone);
+        let explained = explain_increment(decision, pair.model.companies[company].zone);
         let is_approved = decision.failed_rules.is_empty();
         let context = format!("seed {} {decision:?}", pair.seed);
         assert_eq!(explained.remedies.is_empty(), is_approved, "{context}");
