@@ -637,7 +637,8 @@ mod tests {
     /// A purchase of 500 that has settled, and its refund; what is taken and what is flagged then.
     #[test]
     fn a_refund_gives_back_no_more_than_was_paid() {
-        let rows: &[(&str, &[(Event, Outcome)], (i64, i64), bool)] = &[
+        type Row = (&'static str, Messages, (i64, i64), bool);
+        let rows: &[Row] = &[
             ("whole", &[(REFUND, DONE)], (0, 0), false),
             (
                 "in part",
