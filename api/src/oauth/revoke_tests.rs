@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::world::{OTHER_APP, World, id_of, secret_of};
+use super::super::world::{OTHER_APP, Refused, World, id_of, secret_of};
 use crate::routes::routes_tests::{COMPANY, OTHER_COMPANY};
 
 const REVOKE: &str = "/v1/oauth/token/revoke";
@@ -66,7 +66,7 @@ async fn one_of_the_two_is_named_by_a_known_app() {
     let world = World::new().await;
     let own = token(&world).await;
     let company = COMPANY.to_string();
-    let rows: [(&[(&str, &str)], (u16, &str)); 5] = [
+    let rows: [Refused<'_>; 5] = [
         (&[], (400, "invalid_request")),
         (&[("access_token", "")], (400, "invalid_request")),
         (&[("access_token", &own), ("company_id", &company)], (400, "invalid_request")),
