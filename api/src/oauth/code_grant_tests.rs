@@ -10,7 +10,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::super::authorize::CODE_LIFETIME;
-use super::super::world::{APP, OTHER_APP, REDIRECT, World, id_of, secret_of};
+use super::super::world::{APP, OTHER_APP, REDIRECT, Refused, World, id_of, secret_of};
 use crate::routes::routes_tests::{COMPANY, OTHER_COMPANY};
 
 /// The pair of RFC 7636, appendix B.
@@ -201,13 +201,10 @@ async fn a_code_is_worth_what_its_member_and_app_still_may() {
     assert_eq!(world.exchange(&code, &[]).await.error(), (401, "invalid_client"));
 }
 
-/// The fields of a request, and the status and error of its answer.
-type RefusedRow<'a> = (&'a [(&'a str, &'a str)], (u16, &'a str));
-
 #[tokio::test]
 async fn what_is_not_known_is_refused_in_words_for_programs() {
     let world = World::new().await;
-    let rows: [RefusedRow<'_>; 10] = [
+    let rows: [Refused<'_>; 10] = [
         (&[("grant_type", "authorization_code"), ("code", "unknown")], NO_GOOD),
         (&[("grant_type", "authorization_code")], (400, "invalid_request")),
         (&[("grant_type", "authorization_code"), ("code", "")], (400, "invalid_request")),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::world::{OTHER_APP, World, id_of, secret_of};
+use super::super::world::{OTHER_APP, Refused, World, id_of, secret_of};
 use crate::routes::routes_tests::{COMPANY, OTHER_COMPANY};
 
 const REVOKE: &str = "/v1/oauth/token/revoke";
@@ -61,15 +61,12 @@ async fn what_is_anothers_stays_and_the_answer_does_not_tell() {
     assert!(world.opens(&own).await && world.opens("read").await);
 }
 
-/// The fields of a request, and the status and error of its answer.
-type RefusedRow<'a> = (&'a [(&'a str, &'a str)], (u16, &'a str));
-
 #[tokio::test]
 async fn one_of_the_two_is_named_by_a_known_app() {
     let world = World::new().await;
     let own = token(&world).await;
     let company = COMPANY.to_string();
-    let rows: [RefusedRow<'_>; 5] = [
+    let rows: [Refused<'_>; 5] = [
         (&[], (400, "invalid_request")),
         (&[("access_token", "")], (400, "invalid_request")),
         (&[("access_token", &own), ("company_id", &company)], (400, "invalid_request")),

@@ -43,6 +43,9 @@ async fn hashes() -> &'static [String; 2] {
         .await
 }
 
+/// Fields of a form, and the status and the word that refuse them.
+pub(super) type Refused<'a> = (&'a [(&'a str, &'a str)], (u16, &'a str));
+
 pub(super) struct World {
     pub(super) bench: Bench,
 }
