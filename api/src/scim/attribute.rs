@@ -191,7 +191,7 @@ fn is_unkept(name: &str) -> bool {
         let rest = name.strip_prefix(*known);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    UNKEPT.iter().any(|known| is_within(&known))
+    UNKEPT.iter().any(is_within)
 }
 
 /// A name as the tables above have it: small letters, without the schema of users, and with a short
