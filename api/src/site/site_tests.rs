@@ -389,8 +389,8 @@ async fn inactive_members_cannot_sign_in_and_nobody_learns_who_they_are() {
         let mut visitor = Visitor::new(&bench);
         visitor.get("/login").await;
         let csrf = visitor.get("/login").await.csrf().unwrap();
-        let tried = visitor.post("/login", &[("email", email), ("password", password)]);
-        let (page, verified) = verifications(tried).await;
+        let fields = [("email", email), ("password", password)];
+        let (page, verified) = verifications(visitor.post("/login", &fields)).await;
         let page = page.expect(401);
         assert_eq!((verified, visitor.session()), (1, None), "{email}");
         let shown = page.body.replace(&csrf, "");
