@@ -350,6 +350,7 @@ impl ApiError {
             | Rejection::MemberCodeTaken
             | Rejection::LastAdministrator
             | Rejection::TooManyCards
+            | Rejection::TooManyTokens
             | Rejection::TooMuchAtOnce
             | Rejection::RequisitionDecided
             | Rejection::RequisitionEnded
@@ -428,6 +429,10 @@ const fn conflict_of(rejection: Rejection) -> (&'static str, &'static str) {
             ("last_administrator", "the company would have no active administrator")
         }
         Rejection::TooManyCards => ("too_many_cards", "the member holds as many cards as one may"),
+        Rejection::TooManyTokens => (
+            "too_many_tokens",
+            "so many access tokens are in use that one of them has to be revoked first",
+        ),
         Rejection::TooMuchAtOnce => (
             "too_much_at_once",
             "more depends on it than changes at once: delete shared links first",
@@ -620,6 +625,7 @@ mod tests {
             (Rejection::MemberCodeTaken, 409, "code_taken", None),
             (Rejection::LastAdministrator, 409, "last_administrator", None),
             (Rejection::TooManyCards, 409, "too_many_cards", None),
+            (Rejection::TooManyTokens, 409, "too_many_tokens", None),
             (Rejection::TooMuchAtOnce, 409, "too_much_at_once", None),
             (Rejection::RequisitionNotFound, 404, "not_found", None),
             (Rejection::UserNotFound, 404, "not_found", None),

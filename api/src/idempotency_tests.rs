@@ -202,6 +202,7 @@ fn member(id: u128, email: &str) -> AdminCommand {
         email: email.into(),
         role: MemberRole::Member,
         external_id: None,
+        is_active: true,
         invite: None,
     })
 }

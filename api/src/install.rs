@@ -237,6 +237,7 @@ impl Installer<'_> {
             code: None,
             dimensions: Default::default(),
             external_id: None,
+            is_active: true,
             invite: None,
         });
         let user = AdminCommand::CreateUser(NewUser {
@@ -245,7 +246,7 @@ impl Installer<'_> {
             first_name: "Ada".to_owned(),
             last_name: "Admin".to_owned(),
             password_hash: Some(password_hash),
-            is_developer: false,
+            developer_of: Vec::new(),
         });
         let access_token = self.draw_token()?;
         let token = AdminCommand::CreateAccessToken(NewAccessToken {

@@ -83,7 +83,6 @@ fn a_password_can_be_given_and_is_judged() {
         "D",
         "--last-name",
         "V",
-        "--developer",
         "--password-stdin",
     ];
     let arguments = with_data(&installation, &arguments);

@@ -344,7 +344,7 @@ mod tests {
                 question: "First pet?".into(),
                 answer_hash: "hash".into(),
             }),
-            is_developer: false,
+            developer_of: Vec::new(),
             created_at: NOW,
         }
     }

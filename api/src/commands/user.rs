@@ -8,9 +8,11 @@ use std::path::PathBuf;
 
 use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
 use cardswitch_engine::command::identity::{NewTicket, NewTicketContent, NewUser, UserChanges};
-use cardswitch_engine::domain::ids::{MemberId, TicketId, UserId};
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::{CompanyId, MemberId, TicketId, UserId};
 use cardswitch_engine::domain::member::MemberRole;
 use cardswitch_engine::domain::user::User;
+use cardswitch_engine::store::Snapshot;
 use serde_json::json;
 use uuid::Uuid;
 use zeroize::Zeroizing;
@@ -57,8 +59,8 @@ pub struct AddArgs {
     /// The role there [default: member]
     #[arg(long, value_name = "ROLE", requires = "company")]
     role: Option<Role>,
-    /// May register apps, whatever the role
-    #[arg(long)]
+    /// May register apps for the company, whatever the role
+    #[arg(long, requires = "company")]
     developer: bool,
     /// Read the password from the standard input
     #[arg(long)]
@@ -107,13 +109,14 @@ pub async fn run(command: UserCommand) -> Result<(), Failure> {
     if let Some(company) = args.company {
         add_member(&switch, &args, company, (&first_name, &last_name)).await?;
     }
+    let developer_of = developer_of(&switch, &args, known.as_ref()).await?;
     let is_open = password_hash.is_some();
     let has_password = is_open || known.as_ref().is_some_and(|user| user.password_hash.is_some());
     let user = match known {
         Some(user) => {
             let changes = UserChanges {
                 password_hash,
-                is_developer: args.developer.then_some(true),
+                developer_of: Some(developer_of),
                 ..UserChanges::default()
             };
             carry_out(&switch, AdminCommand::UpdateUser(user.id, changes)).await?;
@@ -127,7 +130,7 @@ pub async fn run(command: UserCommand) -> Result<(), Failure> {
                 first_name,
                 last_name,
                 password_hash,
-                is_developer: args.developer,
+                developer_of,
             };
             carry_out(&switch, AdminCommand::CreateUser(new)).await?;
             id
@@ -167,6 +170,19 @@ async fn find_user(switch: &Switch, email: &str) -> Result<Option<User>, Failure
     switch.read(|snapshot| snapshot.user_by_email(email)).await.map_err(Failure::new)
 }
 
+/// For which companies it may register apps from now on.
+async fn developer_of(
+    switch: &Switch,
+    args: &AddArgs,
+    known: Option<&User>,
+) -> Result<Vec<CompanyId>, Failure> {
+    let slots = known.map(|user| user.developer_of.clone()).unwrap_or_default();
+    let read = |snapshot: &Snapshot| slots.iter().map(|slot| snapshot.company(*slot)).collect();
+    let companies: Vec<_> = switch.read(read).await.map_err(Failure::new)?;
+    let ids = companies.into_iter().flatten().map(|company: Company| company.id);
+    Ok(ids.chain(args.company.filter(|_| args.developer).map(CompanyId)).collect())
+}
+
 /// The names given, else those that are known.
 fn names(args: &AddArgs, known: Option<&User>) -> Result<(String, String), Failure> {
     let first = args.first_name.clone().or(known.map(|user| user.first_name.clone()));
@@ -200,6 +216,7 @@ async fn add_member(
             code: None,
             dimensions: Default::default(),
             external_id: None,
+            is_active: true,
             invite: None,
         }),
     };

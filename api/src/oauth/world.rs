@@ -104,6 +104,7 @@ impl World {
             code: None,
             dimensions: Default::default(),
             external_id: None,
+            is_active: true,
             invite: None,
         };
         self.carry_out(AdminCommand::CreateMember(member)).await;
@@ -116,7 +117,7 @@ impl World {
             first_name: name.into(),
             last_name: "Byron".into(),
             password_hash,
-            is_developer: false,
+            developer_of: Vec::new(),
         };
         self.carry_out(AdminCommand::CreateUser(user)).await;
     }

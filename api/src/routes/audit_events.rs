@@ -20,7 +20,7 @@ use crate::wire::query::Query;
 use crate::wire::time::render_time;
 
 /// The kinds of those who act. Source: `Actor`.
-pub const ACTOR_KINDS: [&str; 4] = ["operator", "access_token", "user", "switch"];
+pub const ACTOR_KINDS: [&str; 5] = ["operator", "access_token", "user", "switch", "app"];
 
 /// Something that somebody changed.
 #[derive(Debug, Serialize, ToSchema)]
@@ -74,12 +74,13 @@ impl AuditEventBody {
 
 impl ActorBody {
     const fn new(actor: Actor) -> Self {
-        let [operator, access_token, user, switch] = ACTOR_KINDS;
+        let [operator, access_token, user, switch, app] = ACTOR_KINDS;
         let (kind, id, member) = match actor {
             Actor::Operator => (operator, None, None),
             Actor::Token { id, member } => (access_token, Some(id.0), member),
             Actor::User { id, member } => (user, Some(id.0), member),
             Actor::Switch => (switch, None, None),
+            Actor::App { id } => (app, Some(id.0), None),
         };
         let member_id = match member {
             Some(MemberId(id)) => Some(id),
@@ -136,6 +137,7 @@ pub async fn list_audit_events(
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_engine::domain::ids::AppId;
     use cardswitch_engine::domain::ids::{AccessTokenId, UserId};
     use serde_json::json;
 
@@ -147,6 +149,7 @@ mod tests {
         let rows = [
             (Actor::Operator, "operator", None, None),
             (Actor::Switch, "switch", None, None),
+            (Actor::App { id: AppId(id) }, "app", Some(id), None),
             (Actor::Token { id: AccessTokenId(id), member: None }, "access_token", Some(id), None),
             (
                 Actor::User { id: UserId(id), member: Some(MemberId(member)) },

@@ -187,6 +187,7 @@ fn parse_new_member(fields: &mut Fields<'_>, company: CompanyId) -> NewMember {
         code: fields.nullable("code", code).flatten(),
         dimensions: parse_dimensions(fields).map(Option::flatten),
         external_id: None,
+        is_active: true,
         invite: None,
     }
 }
@@ -201,6 +202,7 @@ fn parse_member_changes(fields: &mut Fields<'_>) -> MemberChanges {
         is_active: fields.optional("is_active", fields::boolean),
         dimensions: parse_dimensions(fields),
         external_id: None,
+        invite: None,
     }
 }
 

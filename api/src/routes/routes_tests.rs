@@ -220,6 +220,7 @@ fn member(company: Uuid, id: Uuid) -> NewMember {
         code: None,
         dimensions: Default::default(),
         external_id: None,
+        is_active: true,
         invite: None,
     }
 }

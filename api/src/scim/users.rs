@@ -203,6 +203,7 @@ fn new_member(
         code: draft.employee_number.clone(),
         dimensions,
         external_id: draft.external_id.clone(),
+        is_active: true,
         invite: None,
     })
 }
@@ -286,6 +287,7 @@ async fn settle(
         is_active: draft.active.filter(|_| draft.active != known.active),
         dimensions,
         external_id: optional(&draft.external_id, &known.external_id),
+        invite: None,
     };
     change(state, caller, user.member.id, changes).await
 }

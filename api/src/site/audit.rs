@@ -135,6 +135,13 @@ fn actor_words(snapshot: &Snapshot, actor: &Actor) -> Result<String, StoreError>
             user.map_or_else(|| "somebody who is gone".to_owned(), |user| user.email)
         }
         Actor::Token { id, .. } => token_words(snapshot, id)?,
+        Actor::App { id } => {
+            let app = snapshot.app_by_id(id)?;
+            app.map_or_else(
+                || "an app that is gone".to_owned(),
+                |app| format!("{}, an app", app.name),
+            )
+        }
     })
 }
 

@@ -48,8 +48,9 @@ impl Right {
 
     /// Whether a visitor has it for the company they act for.
     pub(super) fn is_with(self, session: &Session) -> bool {
-        let role = session.current.as_ref().map(|(_, member)| member.role);
-        role.is_some_and(|role| self.is_of(role, session.user.is_developer))
+        session.current.as_ref().is_some_and(|(company, member)| {
+            self.is_of(member.role, session.user.developer_of.contains(&company.slot))
+        })
     }
 }
 

@@ -82,7 +82,10 @@ impl Session {
     /// Whether the user may register apps for the current company.
     #[must_use]
     pub fn is_developer(&self) -> bool {
-        self.current.is_some() && (self.user.is_developer || self.is_administrator())
+        let current = self.current.as_ref();
+        let is_named =
+            current.is_some_and(|(company, _)| self.user.developer_of.contains(&company.slot));
+        is_named || self.is_administrator()
     }
 }
 

@@ -34,7 +34,7 @@ async fn bench() -> Bench {
             first_name: "Ada".into(),
             last_name: "Byron".into(),
             password_hash: Some(hash(PASSWORD).await.unwrap()),
-            is_developer: false,
+            developer_of: Vec::new(),
         };
         bench.state.carry_out(AdminCommand::CreateUser(user)).await.unwrap();
     }

@@ -197,7 +197,9 @@ pub struct NewMember {
     pub dimensions: Dimensions,
     /// What a directory of identities calls it, unique within the company. Source: RFC 7643, 3.1.
     pub external_id: Option<String>,
-    /// The invitation to sign in, where it is invited.
+    /// Whether it takes part from the start.
+    pub is_active: bool,
+    /// The invitation to sign in, where it is invited; not used where it takes no part.
     pub invite: Option<NewInvite>,
 }
 
@@ -218,6 +220,8 @@ pub struct MemberChanges {
     pub dimensions: [Option<Option<DimensionId>>; 4],
     /// What a directory of identities calls it.
     pub external_id: Option<Option<String>>,
+    /// The invitation to sign in, used where it begins to take part and has no password.
+    pub invite: Option<NewInvite>,
 }
 
 /// An access token to make.

@@ -350,8 +350,16 @@ fn new_member_fields(new: &NewMember) -> Vec<&'static str> {
 }
 
 fn member_fields(changes: &MemberChanges) -> Vec<&'static str> {
-    let MemberChanges { first_name, last_name, role, code, is_active, dimensions, external_id } =
-        changes;
+    let MemberChanges {
+        first_name,
+        last_name,
+        role,
+        code,
+        is_active,
+        dimensions,
+        external_id,
+        invite,
+    } = changes;
     let fields = [
         ("first_name", first_name.is_some()),
         ("last_name", last_name.is_some()),
@@ -359,6 +367,7 @@ fn member_fields(changes: &MemberChanges) -> Vec<&'static str> {
         ("code", code.is_some()),
         ("is_active", is_active.is_some()),
         ("external_id", external_id.is_some()),
+        ("invitation", invite.is_some()),
     ];
     named_with_dimensions(fields, dimensions)
 }
@@ -438,7 +447,7 @@ fn user_fields(changes: &UserChanges) -> Vec<&'static str> {
         password_hash,
         totp,
         security_question,
-        is_developer,
+        developer_of,
         keep_session: _,
     } = changes;
     named([
@@ -447,7 +456,7 @@ fn user_fields(changes: &UserChanges) -> Vec<&'static str> {
         ("password", password_hash.is_some()),
         ("totp", totp.is_some()),
         ("security_question", security_question.is_some()),
-        ("is_developer", is_developer.is_some()),
+        ("developer_of", developer_of.is_some()),
     ])
 }
 

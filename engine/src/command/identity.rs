@@ -20,8 +20,8 @@ pub struct NewUser {
     pub last_name: String,
     /// An encoded Argon2id hash of the password.
     pub password_hash: Option<String>,
-    /// Whether it may register apps without administering a company.
-    pub is_developer: bool,
+    /// For which companies it may register apps without administering them.
+    pub developer_of: Vec<CompanyId>,
 }
 
 impl std::fmt::Debug for NewUser {
@@ -37,15 +37,17 @@ pub struct UserChanges {
     pub first_name: Option<String>,
     /// Last name.
     pub last_name: Option<String>,
-    /// A new password, as an encoded Argon2id hash: ends the user's sessions and password links.
+    /// A new password, as an encoded Argon2id hash: ends every way in that the old one may have
+    /// opened.
     pub password_hash: Option<String>,
-    /// One-time passwords.
+    /// One-time passwords; ends the user's other sessions.
     pub totp: Option<Option<Totp>>,
-    /// What is asked besides.
+    /// What is asked besides; ends the user's other sessions.
     pub security_question: Option<Option<SecurityQuestion>>,
-    /// Whether it may register apps without administering a company.
-    pub is_developer: Option<bool>,
-    /// The session in which the password is changed, which goes on.
+    /// For which companies it may register apps without administering them.
+    pub developer_of: Option<Vec<CompanyId>>,
+    /// The session in which it is changed, which goes on. Has to be open: whatever ended it in the
+    /// meantime wins.
     pub keep_session: Option<[u8; 32]>,
 }
 

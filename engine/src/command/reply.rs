@@ -258,6 +258,8 @@ pub enum Rejection {
     AppNotFound,
     /// No such access token in the caller's company.
     TokenNotFound,
+    /// So many tokens of the app or the member open something that there is no room for another.
+    TooManyTokens,
     /// Another member of the company has this external id.
     ExternalIdTaken,
     /// The allowance would end before it starts.

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::ids::{AccessTokenId, CompanySlot, MemberId, Timestamp, UserId};
+use super::ids::{AccessTokenId, AppId, CompanySlot, MemberId, Timestamp, UserId};
 
 /// Who acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,14 +28,20 @@ pub enum Actor {
     },
     /// The switch itself.
     Switch,
+    /// An app that proved to be itself, for nobody.
+    App {
+        /// Which.
+        id: AppId,
+    },
 }
 
 impl Actor {
-    /// The ids it can be found by: token or user, and member.
+    /// The ids it can be found by: token, user or app, and member.
     #[must_use]
     pub fn ids(&self) -> [Option<Uuid>; 2] {
         match *self {
             Self::Operator | Self::Switch => [None, None],
+            Self::App { id } => [Some(id.0), None],
             Self::Token { id, member } => [Some(id.0), member.map(|member| member.0)],
             Self::User { id, member } => [Some(id.0), member.map(|member| member.0)],
         }

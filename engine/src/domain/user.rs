@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::{Timestamp, UserId, UserSlot};
+use super::ids::{CompanySlot, Timestamp, UserId, UserSlot};
 
 /// A user.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,8 +27,8 @@ pub struct User {
     pub totp: Option<Totp>,
     /// What is asked besides.
     pub security_question: Option<SecurityQuestion>,
-    /// Whether it may register apps without administering a company.
-    pub is_developer: bool,
+    /// For which companies it may register apps without administering them, in their order.
+    pub developer_of: Vec<CompanySlot>,
     /// When it was made.
     pub created_at: Timestamp,
 }

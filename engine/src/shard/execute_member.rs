@@ -44,9 +44,10 @@ pub(super) fn create_member(
         first_name: new.first_name.clone(),
         last_name: new.last_name.clone(),
         email: new.email.clone(),
-        role: new.role,
+        // SPEC "States and transitions": who takes no part is a member.
+        role: if new.is_active { new.role } else { MemberRole::Member },
         code: new.code.clone(),
-        state: MemberState::Active,
+        state: if new.is_active { MemberState::Active } else { MemberState::Inactive },
         dimensions: new.dimensions,
         password_hash: None,
         created_at: moment.at,
@@ -55,7 +56,7 @@ pub(super) fn create_member(
         check_external_id(state, (company, slot), id)?;
         effects.push(Effect::MemberExternalId(slot, Some(id.clone())));
     }
-    match &new.invite {
+    match new.invite.as_ref().filter(|_| new.is_active) {
         Some(new_invite) => {
             let who = (new.email.as_str(), new.first_name.as_str(), new.last_name.as_str());
             invite(state, moment, new_invite, who, effects)
@@ -90,7 +91,15 @@ pub(super) fn update_member(
     if let Some(id) = &changes.external_id {
         put_external_id(state, known, id.as_deref(), effects)?;
     }
-    put_member(state, moment, member, effects)
+    let begins = member.takes_part() && !known.takes_part();
+    put_member(state, moment, member.clone(), effects)?;
+    match changes.invite.as_ref().filter(|_| begins) {
+        Some(new_invite) => {
+            let who = (&*member.email, &*member.first_name, &*member.last_name);
+            invite(state, moment, new_invite, who, effects)
+        }
+        None => Ok(()),
+    }
 }
 
 /// Removes a member from lists; a second time changes nothing.

@@ -2,14 +2,16 @@
 //!
 //! A new password ends every other way in that the old one may have opened.
 
+use std::collections::BTreeSet;
+
 use super::execute::Moment;
-use super::execute_admin::replace;
+use super::execute_admin::{find_company, replace};
 use super::execute_ticket::{end, issue};
 use super::state::ShardState;
 use crate::command::effect::Effect;
 use crate::command::identity::{NewInvite, NewUser, PasswordLinkUse, UserChanges};
 use crate::command::reply::Rejection;
-use crate::domain::ids::{UserId, UserSlot};
+use crate::domain::ids::{CompanyId, CompanySlot, UserId, UserSlot};
 use crate::domain::ticket::{Ticket, TicketContent, TicketKind, TicketState};
 use crate::domain::user::{Totp, User};
 
@@ -36,7 +38,7 @@ pub(super) fn create_user(
         password_hash: new.password_hash.clone(),
         totp: None,
         security_question: None,
-        is_developer: new.is_developer,
+        developer_of: developer_of(state, &new.developer_of)?,
         created_at: moment.at,
     })));
     Ok(())
@@ -62,7 +64,7 @@ pub(super) fn invite(
                 first_name: first_name.to_owned(),
                 last_name: last_name.to_owned(),
                 password_hash: None,
-                is_developer: false,
+                developer_of: Vec::new(),
             };
             create_user(state, moment, &user, effects)?;
             UserSlot::next_after(state.identity.users.len()).ok_or(Rejection::Full)?
@@ -81,6 +83,25 @@ pub(super) fn invite(
     issue(state, moment, ticket, effects)
 }
 
+/// Errors: no such company.
+fn developer_of(state: &ShardState, ids: &[CompanyId]) -> Result<Vec<CompanySlot>, Rejection> {
+    let found: Result<BTreeSet<_>, _> = ids.iter().map(|id| find_company(state, *id)).collect();
+    Ok(found?.into_iter().collect())
+}
+
+/// Errors: `TicketSpent` where it is no open session of the user.
+fn check_session(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    user: UserSlot,
+    digest: &[u8; 32],
+) -> Result<(), Rejection> {
+    let mut open = state.identity.tickets.open_of(user, TicketKind::Session, moment.at);
+    if open.any(|ticket| ticket.digest == *digest) { Ok(()) } else { Err(Rejection::TicketSpent) }
+}
+
+/// Changes a user. Errors: `TicketSpent` where the session it is done in is not open any more; a
+/// company of a developer is not there.
 pub(super) fn update_user(
     state: &ShardState,
     moment: &Moment<'_>,
@@ -89,15 +110,23 @@ pub(super) fn update_user(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let known = find_user(state, id)?;
+    let kept = changes.keep_session.as_ref();
+    if let Some(digest) = kept {
+        check_session(state, moment, known.slot, digest)?;
+    }
     let mut user = known.clone();
     replace(&mut user.first_name, &changes.first_name);
     replace(&mut user.last_name, &changes.last_name);
     replace(&mut user.totp, &changes.totp);
     replace(&mut user.security_question, &changes.security_question);
-    replace(&mut user.is_developer, &changes.is_developer);
+    if let Some(companies) = &changes.developer_of {
+        user.developer_of = developer_of(state, companies)?;
+    }
     if let Some(hash) = &changes.password_hash {
         user.password_hash = Some(hash.clone());
-        end_ways_in(state, moment, known.slot, changes.keep_session.as_ref(), effects);
+        end_ways_in(state, moment, known.slot, kept, effects);
+    } else if changes.totp.is_some() || changes.security_question.is_some() {
+        end_open(state, moment, (known.slot, TicketKind::Session), kept, effects);
     }
     if user != *known {
         effects.push(Effect::User(Box::new(user)));
@@ -149,9 +178,20 @@ fn end_ways_in(
     effects: &mut Vec<Effect>,
 ) {
     for kind in [TicketKind::Session, TicketKind::PasswordLink] {
-        let open = state.identity.tickets.open_of(user, kind, moment.at);
-        open.filter(|ticket| Some(&ticket.digest) != kept).for_each(|ticket| end(ticket, effects));
+        end_open(state, moment, (user, kind), kept, effects);
     }
+}
+
+/// Ends a user's tickets of a kind, but for one.
+fn end_open(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (user, kind): (UserSlot, TicketKind),
+    kept: Option<&[u8; 32]>,
+    effects: &mut Vec<Effect>,
+) {
+    let open = state.identity.tickets.open_of(user, kind, moment.at);
+    open.filter(|ticket| Some(&ticket.digest) != kept).for_each(|ticket| end(ticket, effects));
 }
 
 pub(super) fn find_user(state: &ShardState, id: UserId) -> Result<&User, Rejection> {

@@ -141,6 +141,7 @@ fn member() -> NewMember {
         code: None,
         dimensions: [None; 4],
         external_id: Some("golden-1".to_owned()),
+        is_active: true,
         invite: Some(NewInvite {
             user: USER,
             digest: [1; 32],
@@ -157,7 +158,7 @@ fn factors() -> UserChanges {
             question: "Which door?".to_owned(),
             answer_hash: "$argon2id$blue".to_owned(),
         })),
-        is_developer: Some(true),
+        developer_of: Some(vec![COMPANY]),
         ..UserChanges::default()
     }
 }

@@ -220,7 +220,7 @@ fn what_a_user_does_is_told_to_each_company_of_theirs() {
         first_name: SECRET.to_owned(),
         last_name: SECRET.to_owned(),
         password_hash: None,
-        is_developer: false,
+        developer_of: Vec::new(),
     };
     assert_eq!(told(AdminCommand::CreateUser(user), "user.created", user_id(BOB).0), both);
     let changes = UserChanges { password_hash: Some(SECRET.to_owned()), ..UserChanges::default() };
@@ -254,7 +254,7 @@ fn what_a_user_does_is_told_to_each_company_of_theirs() {
         first_name: String::new(),
         last_name: String::new(),
         password_hash: None,
-        is_developer: false,
+        developer_of: Vec::new(),
     };
     let events = events_of(&mut office, AdminCommand::CreateUser(stranger)).unwrap();
     assert_eq!(companies(&events), [None]);

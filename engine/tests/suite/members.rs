@@ -57,6 +57,7 @@ pub(crate) fn new_member(number: u64, company: u64, email: &str) -> NewMember {
         code: None,
         dimensions: [None; 4],
         external_id: None,
+        is_active: true,
         invite: None,
     }
 }

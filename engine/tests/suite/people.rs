@@ -11,7 +11,7 @@ use cardswitch_engine::command::identity::{
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::domain::company::CompanyState;
-use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
+use cardswitch_engine::domain::ids::{CompanyId, CompanySlot, Timestamp};
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::ticket::{TicketState, USED_CODE_MEMORY};
 use cardswitch_engine::domain::token_grant::TokenOrigin;
@@ -35,7 +35,7 @@ fn new_user(number: u64, email: &str) -> NewUser {
         first_name: "A".to_owned(),
         last_name: "User".to_owned(),
         password_hash: Some("hash".to_owned()),
-        is_developer: false,
+        developer_of: Vec::new(),
     }
 }
 
@@ -399,14 +399,15 @@ fn what_is_not_named_of_a_user_stays() {
     let changes = UserChanges {
         first_name: Some("Robert".to_owned()),
         security_question: Some(Some(question.clone())),
-        is_developer: Some(true),
+        developer_of: Some(vec![company_id(1), company_id(0), company_id(1)]),
         ..UserChanges::default()
     };
     office.does(AdminCommand::UpdateUser(user_id(BOB), changes.clone()));
     match office.last_effects().as_slice() {
         [Effect::User(user)] => {
             let names = (user.first_name.as_str(), user.last_name.as_str());
-            assert_eq!((names, user.is_developer), (("Robert", "User"), true));
+            assert_eq!(names, ("Robert", "User"));
+            assert_eq!(user.developer_of, [CompanySlot(0), CompanySlot(1)]);
             assert_eq!(user.security_question, Some(question));
             assert_eq!(user.password_hash.as_deref(), Some("hash"));
         }

@@ -701,6 +701,7 @@ impl Workload {
             code: self.rng.chance(30).then(|| format!("{:03}", self.rng.below(20))),
             dimensions: [None; 4],
             external_id: self.rng.chance(20).then(|| format!("ext{}", self.rng.below(6))),
+            is_active: true,
             invite: self
                 .rng
                 .chance(20)

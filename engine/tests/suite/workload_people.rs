@@ -194,7 +194,7 @@ fn draw_user(rng: &mut Rng) -> NewUser {
         first_name: "Ada".to_owned(),
         last_name: "Lovelace".to_owned(),
         password_hash: rng.chance(50).then(|| "the first one".to_owned()),
-        is_developer: false,
+        developer_of: Vec::new(),
     }
 }
 

@@ -211,7 +211,7 @@ impl Model {
                 first_name: String::new(),
                 last_name: String::new(),
                 password_hash: None,
-                is_developer: false,
+                developer_of: Vec::new(),
             })?;
         }
         let Some(user) = self.find_person(email) else { unreachable!("it was just made") };

@@ -51,7 +51,7 @@ impl World {
                 password_hash: None,
                 totp: None,
                 security_question: None,
-                is_developer: false,
+                developer_of: Vec::new(),
                 created_at: self.at,
             });
         }
@@ -209,10 +209,11 @@ impl World {
         let user = UserId(id(10, u32::try_from(self.below(3)).unwrap()));
         let token = AccessTokenId(id(6, u32::try_from(self.below(3)).unwrap()));
         let member = MemberId(id(3, u32::try_from(self.below(3)).unwrap()));
-        let actor = match self.below(4) {
+        let actor = match self.below(5) {
             0 => Actor::Operator,
             1 => Actor::Token { id: token, member: Some(member) },
             2 => Actor::User { id: user, member: None },
+            3 => Actor::App { id: AppId(id(12, 0)) },
             _ => Actor::Switch,
         };
         let number = self.below(3);
