@@ -107,6 +107,8 @@ mod tests {
     async fn write_old_members(data: &Path) {
         let opened = engine(data);
         let pattern = opened.store().read().unwrap().member(MemberSlot(0)).unwrap().unwrap();
+        // Records are in the order of their times.
+        let at = opened.clock().now();
         opened.shut_down();
         drop(opened);
         let password_hash = Some(hash(OLD).await.unwrap());
@@ -128,7 +130,7 @@ mod tests {
         let mut journal = RedbJournal::open(&directory.journal_path(), &expected).unwrap();
         let seq = RecordSeq(journal.tip().last_seq + 1);
         let mut record = Vec::new();
-        append_record(&mut record, seq, pattern.created_at, &effects).unwrap();
+        append_record(&mut record, seq, at, &effects).unwrap();
         let mut batch = BatchBuilder::start(Vec::new());
         batch.push(1, &record);
         let batch = batch.seal(0, &journal.tip());
