@@ -14,9 +14,10 @@ use cardswitch_engine::command::admin::{
 };
 use cardswitch_engine::command::identity::NewUser;
 use cardswitch_engine::command::reply::{Rejection, Reply};
-use cardswitch_engine::command::{Command, TimedCommand};
+use cardswitch_engine::command::{Command, NotedCommand, TimedCommand};
 use cardswitch_engine::directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::account::FundingSource;
+use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::card::{CardState, Dimensions};
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::ids::{
@@ -402,8 +403,7 @@ impl Installer<'_> {
     }
 
     async fn ask(&self, commands: Vec<AdminCommand>) -> Result<Vec<Reply>, InstallError> {
-        let timed = |command| TimedCommand::from(Command::Admin(Box::new(command)));
-        Ok(self.switch.ask_many(commands.into_iter().map(timed).collect()).await?)
+        Ok(self.switch.ask_many(commands.into_iter().map(by_operator).collect()).await?)
     }
 
     async fn carry_out(&self, commands: Vec<AdminCommand>) -> Result<(), InstallError> {
@@ -442,6 +442,12 @@ struct TestCard {
     pin: String,
     order: CardOrder,
     drawn: DrawnCard,
+}
+
+/// A change as whoever is at the command line makes it.
+pub fn by_operator(command: AdminCommand) -> TimedCommand {
+    let note = AuditNote { actor: Actor::Operator, address: None };
+    Command::Noted(Box::new(NotedCommand { note, change: command })).into()
 }
 
 fn done(reply: Reply) -> Result<(), InstallError> {

@@ -15,6 +15,7 @@
 //! | `secrets`, `link_secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
 //! | `compat` | habits of older clients |
 
+pub mod adoption;
 pub mod auth;
 pub mod commands;
 pub mod compat;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cardswitch_engine::domain::ids::CompanyId;
 use cardswitch_engine::domain::member::email_key;
 use lettre::Message;
 use lettre::message::header::{ContentTransferEncoding, ContentType};
@@ -29,12 +30,15 @@ const DIRECTORY: &str = "outbox";
 const WINDOW: Duration = Duration::from_secs(15 * 60);
 /// How many of them there may be that anybody can ask for.
 const ASKED_FOR_MAX: usize = 3;
+/// How many invitations one company may have sent in that time; whoever gets none can still ask for
+/// a link to set a password.
+const INVITATIONS_MAX: usize = 500;
 /// How much of a name a subject shows: one word of any length would be one line of a header.
 /// Units: characters.
 const SUBJECT_NAME_CHARS_MAX: usize = 60;
 /// The longest line that mail servers take. Units: bytes. Source: RFC 5322, 2.1.1.
 const LINE_BYTES_MAX: usize = 998;
-/// How many letters that were asked for are remembered.
+/// How many letters of one sort are remembered.
 const REMEMBERED_MAX: usize = 10_000;
 
 /// A message to one person.
@@ -120,7 +124,8 @@ pub struct Outbox {
     directory: PathBuf,
     /// What follows the `@` of the switch's own address.
     domain: String,
-    asked_for: Mutex<VecDeque<([u8; 32], Instant)>>,
+    asked_for: Mutex<Recent<1>>,
+    invitations: Mutex<Recent<2>>,
 }
 
 impl Outbox {
@@ -135,7 +140,8 @@ impl Outbox {
             Some(Host::Domain(name)) => name.to_owned(),
             Some(Host::Ipv4(_) | Host::Ipv6(_)) | None => "localhost".to_owned(),
         };
-        Ok(Self { directory, domain, asked_for: Mutex::default() })
+        let (asked_for, invitations) = (Mutex::default(), Mutex::default());
+        Ok(Self { directory, domain, asked_for, invitations })
     }
 
     /// Where letters are.
@@ -146,19 +152,14 @@ impl Outbox {
 
     /// Whether a letter that anybody can ask for may go to `email` now; if so, it is counted.
     pub fn may_be_asked_for(&self, email: &str, now: Instant) -> bool {
-        let key = token_digest(&email_key(email));
-        let mut asked_for = self.asked_for.lock();
-        while asked_for.front().is_some_and(|(_, at)| now.duration_since(*at) >= WINDOW) {
-            asked_for.pop_front();
-        }
-        if asked_for.iter().filter(|(known, _)| *known == key).count() >= ASKED_FOR_MAX {
-            return false;
-        }
-        if asked_for.len() >= REMEMBERED_MAX {
-            asked_for.pop_front();
-        }
-        asked_for.push_back((key, now));
-        true
+        self.asked_for.lock().take([token_digest(&email_key(email))], [ASKED_FOR_MAX], now)
+    }
+
+    /// Whether a company may have an invitation sent to `email` now; if so, it is counted. Apart
+    /// from letters that are asked for: nobody loses those by what a company does.
+    pub fn may_be_invited(&self, company: CompanyId, email: &str, now: Instant) -> bool {
+        let keys = [token_digest(&email_key(email)), token_digest(&company.0.to_string())];
+        self.invitations.lock().take(keys, [ASKED_FOR_MAX, INVITATIONS_MAX], now)
     }
 
     /// Sends a letter; a failure is logged, for whoever caused it has been answered.
@@ -203,6 +204,30 @@ impl Outbox {
             .header(ContentType::TEXT_PLAIN)
             .body(body_of(&letter.text))
             .map_err(MailError::Message)
+    }
+}
+
+/// Letters of one sort that were sent of late, each under what they are counted by.
+#[derive(Debug, Default)]
+struct Recent<const KEYS: usize>(VecDeque<([[u8; 32]; KEYS], Instant)>);
+
+impl<const KEYS: usize> Recent<KEYS> {
+    /// Counts a letter, unless there were already as many as there may be under one of its keys.
+    fn take(&mut self, keys: [[u8; 32]; KEYS], most: [usize; KEYS], now: Instant) -> bool {
+        let letters = &mut self.0;
+        while letters.front().is_some_and(|(_, at)| now.duration_since(*at) >= WINDOW) {
+            letters.pop_front();
+        }
+        let count_of =
+            |place: usize| letters.iter().filter(|(known, _)| known[place] == keys[place]).count();
+        if (0..KEYS).any(|place| count_of(place) >= most[place]) {
+            return false;
+        }
+        if letters.len() >= REMEMBERED_MAX {
+            letters.pop_front();
+        }
+        letters.push_back((keys, now));
+        true
     }
 }
 
@@ -282,5 +307,23 @@ mod tests {
         assert!(!outbox.may_be_asked_for("ADA@example.com", now));
         assert!(outbox.may_be_asked_for("bob@example.com", now));
         assert!(outbox.may_be_asked_for("ada@example.com", now + WINDOW));
+    }
+
+    #[test]
+    fn companies_flood_nobody_with_invitations_and_take_no_other_letters_from_them() {
+        let (_directory, outbox) = outbox();
+        let now = Instant::now();
+        let [busy, other] = [1, 2].map(|id| CompanyId(Uuid::from_u128(id)));
+        for company in [busy, other, busy] {
+            assert!(outbox.may_be_invited(company, "ada@example.com", now));
+        }
+        assert!(!outbox.may_be_invited(other, "ADA@example.com", now), "three to one address");
+        assert!(outbox.may_be_asked_for("ada@example.com", now));
+        for number in 2..INVITATIONS_MAX {
+            assert!(outbox.may_be_invited(busy, &format!("{number}@example.com"), now), "{number}");
+        }
+        assert!(!outbox.may_be_invited(busy, "last@example.com", now), "all of one company");
+        assert!(outbox.may_be_invited(other, "last@example.com", now));
+        assert!(outbox.may_be_invited(busy, "last@example.com", now + WINDOW));
     }
 }

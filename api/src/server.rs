@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::adoption::adopt_old_passwords;
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
 use crate::http_server;
 use crate::issuing::CardNumbers;
@@ -126,6 +127,10 @@ impl Server {
             outbox: Arc::new(Outbox::open(data, &app_url).map_err(StartError::Outbox)?),
         };
         remove_orphans(&state);
+        if let Err(error) = adopt_old_passwords(&state).await {
+            // Purchases are decided all the same.
+            tracing::error!(?error, "administrators of before there were users cannot sign in");
+        }
         let (stop, stopped) = watch::channel(false);
         let tasks = vec![
             tokio::spawn(http_server::serve(http, state, stopped.clone())),

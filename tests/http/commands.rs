@@ -1,6 +1,6 @@
 //! What operators do to a data directory at rest: users, apps, tokens, and what companies are.
 
-use cardswitch_harness::{Installation, run_cardswitch, run_cardswitch_reading};
+use cardswitch_harness::{Browser, Installation, run_cardswitch, run_cardswitch_reading};
 use serde_json::{Value, json};
 
 /// Runs a command on the data directory of an installation.
@@ -256,5 +256,120 @@ fn a_company_that_is_not_approved_spends_nothing() {
         let answer = switch.network_api().post("/network/v1/authorizations", &purchase).expect(200);
         assert_eq!(answer["response_code"], code, "{approved}: {answer:#}");
         switch.stop();
+    }
+}
+
+/// Who lost a phone and forgot an answer could not be helped by anybody.
+#[test]
+fn an_operator_takes_away_second_factors_and_ends_sessions() {
+    let installation = Installation::init(60, 1_308);
+    let credentials = &installation.credentials;
+    let (email, password) = (credentials.admin_email.as_str(), credentials.admin_password.as_str());
+    let switch = installation.serve();
+    let mut browser = Browser::new(switch.http);
+    browser.sign_in(email, password);
+    let question = [
+        ("action", "set"),
+        ("question", "First pet?"),
+        ("answer", "Rex the dog"),
+        ("password", password),
+    ];
+    assert_eq!(browser.fill("/account/question", &question).status, 303);
+    let in_two_steps = Browser::new(switch.http)
+        .fill("/login", &[("email", email), ("password", password)])
+        .header("location")
+        .map(str::to_owned);
+    assert_eq!(in_two_steps.as_deref(), Some("/login/second-factor"));
+    switch.stop();
+
+    refused(&installation, &["user", "reset-second-factor", "--email", "nobody@example.com"]);
+    let reset = run(&installation, &["user", "reset-second-factor", "--email", email]);
+    assert_eq!(reset["email"], email);
+    let switch = installation.serve();
+    let mut browser = browser.moved_to(switch.http);
+    assert_eq!(browser.get("/account").header("location"), Some("/login"));
+    Browser::new(switch.http).sign_in(email, password);
+    let events = switch.api().get("/v1/audit-events?action=user.updated").expect(200);
+    let event = &events["results"][0];
+    assert_eq!(event["actor"]["kind"], "operator", "{event:#}");
+    assert_eq!(event["fields"], json!(["totp", "security_question"]), "{event:#}");
+    switch.stop();
+    installation.verify_ok();
+}
+
+#[test]
+fn an_app_gets_a_token_of_its_own_company_unless_that_does_no_business() {
+    let installation = Installation::init(60, 1_309);
+    let company = installation.credentials.company_id.as_str();
+    let add = ["app", "add", "--company", company, "--name", "Books", "--scope", "accountant"];
+    let add = [&add[..], &["--token"]].concat();
+    let set = |option: &str, value: &str| {
+        run(&installation, &["company", "set", "--company", company, option, value]);
+    };
+    for option in ["--approved", "--active"] {
+        set(option, "false");
+        assert!(refused(&installation, &add).contains("no app can be let in"));
+        set(option, "true");
+    }
+    assert_eq!(run(&installation, &["app", "list", "--company", company])["apps"], json!([]));
+
+    let added = run(&installation, &add);
+    let token = added["access_token"].as_str().expect("a token");
+    assert!(added["client_secret"].is_string());
+    let listed = run(&installation, &["token", "list", "--company", company]);
+    let granted = &listed["tokens"][1];
+    assert_eq!((&granted["scope"], &granted["label"]), (&json!(["accountant"]), &json!("Books")));
+    let switch = installation.serve();
+    switch.api_with(token).get("/v1/company").expect(200);
+    let shown = switch.api().get("/v1/access-tokens").expect(200)["results"][0].clone();
+    assert_eq!(shown["app"]["id"], added["client_id"], "{shown:#}");
+    assert_eq!(shown["origin"], "own_company", "{shown:#}");
+    switch.stop();
+    installation.verify_ok();
+}
+
+#[test]
+fn developers_are_named_for_a_company() {
+    let installation = Installation::init(60, 1_310);
+    let company = installation.credentials.company_id.as_str();
+    let named = ["user", "add", "--email", "dev@example.com", "--first-name", "D"];
+    let named = [&named[..], &["--last-name", "V", "--developer"]].concat();
+    refused(&installation, &named);
+    let password = "a rather long passphrase";
+    let all = [&named[..], &["--company", company, "--password-stdin"]].concat();
+    let all = with_data(&installation, &all);
+    run_cardswitch_reading(&all.each_ref_str(), password).expect_json();
+    let other = ["company", "add", "--name", "Other"];
+    let other = run(&installation, &other)["company_id"].as_str().expect("an id").to_owned();
+    run(&installation, &["user", "add", "--email", "dev@example.com", "--company", &other]);
+
+    let switch = installation.serve();
+    let mut browser = Browser::new(switch.http);
+    browser.sign_in("dev@example.com", password);
+    for (company, status) in [(company, 200), (&other, 403)] {
+        browser.get("/account");
+        assert_eq!(browser.post("/company", &[("company", company)]).status, 303);
+        assert_eq!(browser.get("/apps").status, status, "{company}");
+    }
+}
+
+#[test]
+fn what_operators_do_is_in_the_audit_as_theirs() {
+    let installation = Installation::init(60, 1_311);
+    let company = installation.credentials.company_id.as_str();
+    let address = json!({"address_1": "5 Wall Street", "city": "New York", "state": "NY", "zip_code": "10005"});
+    let address = address.to_string();
+    run(&installation, &["company", "set", "--company", company, "--billing-address", &address]);
+    let switch = installation.serve();
+    let events = |action: &str| {
+        let path = format!("/v1/audit-events?action={action}&limit=1000");
+        switch.api().get(&path).expect(200)["results"].as_array().expect("events").clone()
+    };
+    for action in
+        ["company.created", "member.created", "user.created", "card.created", "card.updated"]
+    {
+        let noted = events(action);
+        assert!(!noted.is_empty(), "{action}");
+        assert!(noted.iter().all(|event| event["actor"]["kind"] == "operator"), "{action}");
     }
 }

@@ -367,6 +367,36 @@ fn new_users_are_invited_once_and_those_who_do_not_take_part_are_not() {
     assert!(!switch.log().contains(&key), "links are in no log");
 }
 
+/// Whoever was made inactive used to be two records and was never invited afterwards.
+#[test]
+fn whoever_takes_part_for_the_first_time_is_invited_then() {
+    let installation = Installation::init(60, 1_111);
+    let (switch, scim) = provider(&installation);
+    let idle = |user_name: &str| {
+        let mut body = user(user_name);
+        body["active"] = json!(false);
+        scim.post("/scim/v2/Users", &body).expect(201)
+    };
+    let [by_patch, by_put] = ["grace@example.com", "bob@example.com"].map(idle);
+    let made = switch.api().get("/v1/audit-events?limit=2").expect(200);
+    let actions = made["results"].as_array().expect("events").iter();
+    let actions: Vec<_> = actions.map(|event| event["action"].clone()).collect();
+    assert_eq!(actions, ["member.created", "member.created"], "one record each");
+
+    let activate = patch(&json!([{"op": "replace", "path": "active", "value": true}]));
+    assert_eq!(scim.patch(&path_of(&by_patch), &activate).expect(200)["active"], true);
+    letters(&installation, 1);
+    let member = format!("/v1/members/{}", by_put["id"].as_str().expect("an id"));
+    for is_active in [false, true, true] {
+        switch.api().put(&member, &json!({"is_active": is_active})).expect(200);
+    }
+    let letters = letters(&installation, 2);
+    for address in ["grace@example.com", "bob@example.com"] {
+        let mine = letters.iter().filter(|letter| letter.contains(&format!("To: {address}")));
+        assert_eq!(mine.count(), 1, "{address}");
+    }
+}
+
 /// The letters in the outbox once there are `count`, with their lines put together again. Nobody is
 /// told when they are written.
 fn letters(installation: &Installation, count: usize) -> Vec<String> {

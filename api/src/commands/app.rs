@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::{AppChanges, NewApp};
+use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
+use cardswitch_engine::command::identity::{AppChanges, NewApp, NewTokenGrant};
 use cardswitch_engine::domain::app::App;
-use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::ids::AppId;
+use cardswitch_engine::domain::company::{Company, CompanyState};
+use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
 use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::store::query::{Order, Page};
 use serde_json::json;
 use uuid::Uuid;
@@ -56,6 +57,9 @@ pub struct AddArgs {
     /// What it may ask for, with commas between several; approved at once [default: read]
     #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
     scope: Vec<Scope>,
+    /// Also make an access token of all that, to the company's own data; prints it, this once
+    #[arg(long)]
+    token: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -105,10 +109,15 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
     check(&args)?;
     let switch = open(&args.data)?;
     let company = find_company(&switch, args.company).await?;
+    if args.token && company.state != CompanyState::Active {
+        let what = format!("{} is closed or not approved: no app can be let in", company.name);
+        return Err(Failure::new(what));
+    }
     let DrawnSecret { text: secret, digest } = DrawnSecret::draw().map_err(Failure::new)?;
     let at = switch.engine().clock().now();
     let id = AppId(SystemRandom.id(at).map_err(Failure::new)?);
     let scope = access_scope(&args.scope);
+    let name = args.name.clone();
     let new = NewApp {
         id,
         company: company.id,
@@ -119,16 +128,56 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
         requested: scope,
     };
     carry_out(&switch, AdminCommand::CreateApp(new)).await?;
-    let changes = AppChanges { approved: Some(scope), ..AppChanges::default() };
-    carry_out(&switch, AdminCommand::UpdateApp(company.id, id, changes)).await?;
-    switch.engine().shut_down();
-    if args.json {
-        println!("{}", json!({"client_id": id.0, "client_secret": secret}));
-    } else {
+    // From here on there is an app: whatever becomes of the rest, its secret is told.
+    if !args.json {
         println!("client id      {}", id.0);
         println!("client secret  {secret} (shown this once)");
     }
-    Ok(())
+    let access_token = approve_new(&switch, &company, (id, name), scope, args.token).await;
+    switch.engine().shut_down();
+    if args.json {
+        let mut made = json!({"client_id": id.0, "client_secret": secret});
+        if let Ok(Some(access_token)) = &access_token {
+            made["access_token"] = access_token.as_str().into();
+        }
+        println!("{made}");
+    } else if let Ok(Some(access_token)) = &access_token {
+        println!("access token   {access_token} (shown this once)");
+    }
+    let but = |failure: Failure| Failure::new(format!("the app is made, but {}", failure.message));
+    access_token.map(drop).map_err(but)
+}
+
+/// Approves what a new app asks for and, if wanted, makes a token of it for the app's own company.
+async fn approve_new(
+    switch: &Switch,
+    company: &Company,
+    (id, name): (AppId, String),
+    scope: AccessScope,
+    has_token: bool,
+) -> Result<Option<String>, Failure> {
+    let changes = AppChanges { approved: Some(scope), ..AppChanges::default() };
+    carry_out(switch, AdminCommand::UpdateApp(company.id, id, changes)).await?;
+    if !has_token {
+        return Ok(None);
+    }
+    let DrawnSecret { text, digest } = DrawnSecret::draw().map_err(Failure::new)?;
+    let at = switch.engine().clock().now();
+    let token = NewAccessToken {
+        id: AccessTokenId(SystemRandom.id(at).map_err(Failure::new)?),
+        digest,
+        company: company.id,
+        scope,
+    };
+    let grant = NewTokenGrant {
+        token,
+        app: Some(id),
+        member: None,
+        origin: TokenOrigin::OwnCompany,
+        label: name,
+    };
+    carry_out(switch, AdminCommand::GrantToken(Box::new(grant))).await?;
+    Ok(Some(text))
 }
 
 fn check(args: &AddArgs) -> Result<(), Failure> {

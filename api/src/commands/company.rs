@@ -7,9 +7,7 @@ use cardswitch_engine::command::admin::{
     AdminCommand, CardChanges, CompanyChanges, NewAccessToken,
 };
 use cardswitch_engine::command::reply::Reply;
-use cardswitch_engine::command::{Command, NotedCommand, TimedCommand};
 use cardswitch_engine::domain::account::FundingSource;
-use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Address, Company, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
@@ -20,7 +18,7 @@ use serde_json::json;
 use super::Failure;
 use super::init::CompanyArgs;
 use crate::config::{ClockSetting, read_settings};
-use crate::install::new_company;
+use crate::install::{by_operator, new_company};
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::opening::open_engine;
 use crate::secrets::token_digest;
@@ -243,8 +241,7 @@ async fn follow_billing_address(switch: &Switch, company: &Company) -> Result<()
             let changes = CardChanges { billing_address: Some(None), ..CardChanges::default() };
             AdminCommand::UpdateCard(company.id, card.profile.id, changes)
         });
-        // Nobody asked for each of them: the audit has the company's change.
-        let commands = commands.map(|command| Command::Admin(Box::new(command)).into());
+        let commands = commands.map(by_operator);
         let replies = switch.ask_many(commands.collect()).await.map_err(Failure::new)?;
         replies.into_iter().try_for_each(done)?;
         if cards.len() < CARDS_AT_A_TIME {
@@ -268,10 +265,7 @@ pub(super) fn open(data: &std::path::Path) -> Result<Switch, Failure> {
 }
 
 pub(super) async fn carry_out(switch: &Switch, command: AdminCommand) -> Result<(), Failure> {
-    let note = AuditNote { actor: Actor::Operator, address: None };
-    let command = Command::Noted(Box::new(NotedCommand { note, change: command }));
-    let command = TimedCommand::from(command);
-    done(switch.ask(command).await.map_err(Failure::new)?)
+    done(switch.ask(by_operator(command)).await.map_err(Failure::new)?)
 }
 
 fn done(reply: Reply) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
-//! `cardswitch user add`: on a data directory at rest.
+//! `cardswitch user add` and `user reset-second-factor`: on a data directory at rest.
 //!
-//! Each part of it may be there already: an operator who names somebody a second time gives them
+//! Each part of `add` may be there already: an operator who names somebody a second time gives them
 //! another role, another company, or a new password.
 
 use std::io::Read;
@@ -36,6 +36,9 @@ const LINK_US: i64 = 7 * 24 * 60 * 60 * 1_000_000;
 pub enum UserCommand {
     /// Let somebody sign in; prints a link to set a password, unless one is given
     Add(AddArgs),
+    /// Ask somebody for the password alone again, as where a phone is lost, and sign them out
+    /// everywhere
+    ResetSecondFactor(ResetArgs),
 }
 
 /// What `user add` takes.
@@ -70,6 +73,20 @@ pub struct AddArgs {
     json: bool,
 }
 
+/// What `user reset-second-factor` takes.
+#[derive(Debug, clap::Args)]
+pub struct ResetArgs {
+    /// Data directory, not in use by a running switch
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    data: PathBuf,
+    /// E-mail address they sign in with
+    #[arg(long, value_name = "EMAIL")]
+    email: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
 /// A role by its name. Source: spec "Member", role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Role {
@@ -94,9 +111,31 @@ impl From<Role> for MemberRole {
     }
 }
 
-/// Carries out `user add`.
+/// Carries out one of them.
 pub async fn run(command: UserCommand) -> Result<(), Failure> {
-    let UserCommand::Add(args) = command;
+    match command {
+        UserCommand::Add(args) => add(args).await,
+        UserCommand::ResetSecondFactor(args) => reset_second_factor(args).await,
+    }
+}
+
+async fn reset_second_factor(args: ResetArgs) -> Result<(), Failure> {
+    let switch = open(&args.data)?;
+    let known = find_user(&switch, &args.email).await?;
+    let user = known.ok_or_else(|| Failure::new(format!("no user `{}`", args.email)))?;
+    let changes =
+        UserChanges { totp: Some(None), security_question: Some(None), ..UserChanges::default() };
+    carry_out(&switch, AdminCommand::UpdateUser(user.id, changes)).await?;
+    switch.engine().shut_down();
+    if args.json {
+        println!("{}", json!({"user_id": user.id.0, "email": user.email}));
+    } else {
+        println!("{} is signed out, and signs in with the password alone", user.email);
+    }
+    Ok(())
+}
+
+async fn add(args: AddArgs) -> Result<(), Failure> {
     check(&args)?;
     let password = if args.password_stdin { Some(read_password(&args.email)?) } else { None };
     let password_hash = match &password {
@@ -116,7 +155,7 @@ pub async fn run(command: UserCommand) -> Result<(), Failure> {
         Some(user) => {
             let changes = UserChanges {
                 password_hash,
-                developer_of: Some(developer_of),
+                developer_of: Some(developer_of).filter(|_| args.developer),
                 ..UserChanges::default()
             };
             carry_out(&switch, AdminCommand::UpdateUser(user.id, changes)).await?;

@@ -337,11 +337,11 @@ pub async fn create_member(
     let unknown = read_view(&state, &caller, |view| view.unknown_dimensions(&new.dimensions));
     fault_dimensions(&mut fields, unknown.await?);
     fields.finish()?;
-    let (id, email) = (new.id, new.email.clone());
+    let id = new.id;
     let is_set = new.dimensions.map(|id| id.is_some());
     let made = state.carry_out(AdminCommand::CreateMember(new)).await;
     made.map_err(|error| refused(error, is_set))?;
-    invitation.send(&state, &caller.company, email);
+    invitation.send(&state, &caller.company);
     Ok((StatusCode::CREATED, Json(read_member(&state, &caller, id).await?)))
 }
 
@@ -361,7 +361,9 @@ pub async fn update_member(
 ) -> Result<Json<MemberBody>, ApiError> {
     let id = MemberId(id);
     let mut fields = body.fields()?;
-    let changes = parse_member_changes(&mut fields);
+    let mut changes = parse_member_changes(&mut fields);
+    let invitation = Invitation::of_change(&state, changes.is_active)?;
+    changes.invite = invitation.as_ref().map(|invitation| invitation.invite.clone());
     let dimensions = changes.dimensions.map(Option::flatten);
     let (known, unknown) = read_view(&state, &caller, |view| {
         Ok((view.find_member(id)?, view.unknown_dimensions(&dimensions)?))
@@ -378,6 +380,9 @@ pub async fn update_member(
     fields.finish()?;
     let made = state.carry_out(AdminCommand::UpdateMember(caller.company.id, id, changes)).await;
     made.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))?;
+    if let Some(invitation) = invitation {
+        invitation.send(&state, &caller.company);
+    }
     read_member(&state, &caller, id).await.map(Json)
 }
 

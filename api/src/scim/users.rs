@@ -158,16 +158,9 @@ pub(super) async fn create_user(
         invite: Some(invitation.invite.clone()),
         ..new_member(&draft, &caller, department?)?
     };
-    let (id, email) = (new.id, new.email.clone());
+    let id = new.id;
     state.carry_out(AdminCommand::CreateMember(new)).await.map_err(refused)?;
-    if draft.active == Some(false) {
-        // Not one record with the other, which is no loss: who asks again is told that the name is
-        // taken, and then says the same of the user that is there.
-        let changes = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
-        change(&state, &caller, id, changes).await?;
-    } else {
-        invitation.send(&state, &caller.company, email);
-    }
+    invitation.send(&state, &caller.company);
     let ScimJson(body) = show(&state, &caller, id, &shown).await?;
     let location = state.urls().path(&format!("/scim/v2/Users/{}", id.0));
     let mut response = (StatusCode::CREATED, ScimJson(body)).into_response();
@@ -203,7 +196,7 @@ fn new_member(
         code: draft.employee_number.clone(),
         dimensions,
         external_id: draft.external_id.clone(),
-        is_active: true,
+        is_active: draft.active.unwrap_or(true),
         invite: None,
     })
 }
@@ -279,27 +272,24 @@ async fn settle(
     };
     let optional =
         |wanted: &Option<String>, known: &Option<String>| (wanted != known).then(|| wanted.clone());
+    let is_active = draft.active.filter(|_| draft.active != known.active);
+    let invitation = Invitation::of_change(state, is_active)?;
     let changes = MemberChanges {
         first_name: changed(&draft.given_name, &known.given_name),
         last_name: changed(&draft.family_name, &known.family_name),
         role,
         code: optional(&draft.employee_number, &known.employee_number),
-        is_active: draft.active.filter(|_| draft.active != known.active),
+        is_active,
         dimensions,
         external_id: optional(&draft.external_id, &known.external_id),
-        invite: None,
+        invite: invitation.as_ref().map(|invitation| invitation.invite.clone()),
     };
-    change(state, caller, user.member.id, changes).await
-}
-
-async fn change(
-    state: &AppState,
-    caller: &Caller,
-    id: MemberId,
-    changes: MemberChanges,
-) -> Result<(), ScimError> {
-    let command = AdminCommand::UpdateMember(caller.company.id, id, changes);
-    state.carry_out(command).await.map_err(refused)
+    let command = AdminCommand::UpdateMember(caller.company.id, user.member.id, changes);
+    state.carry_out(command).await.map_err(refused)?;
+    if let Some(invitation) = invitation {
+        invitation.send(state, &caller.company);
+    }
+    Ok(())
 }
 
 /// Removes a user.

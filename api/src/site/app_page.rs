@@ -8,6 +8,7 @@ use axum::response::Response;
 use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
 use cardswitch_engine::command::identity::{AppChanges, NewTokenGrant};
 use cardswitch_engine::domain::app::App;
+use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::token_grant::TokenOrigin;
@@ -137,6 +138,9 @@ pub(super) async fn make_own_token(
     if !may_give(acting.member.role, scope) {
         return Ok(may_not_give());
     }
+    if let Some(refusal) = not_active(&acting) {
+        return Ok(refusal);
+    }
     if check_approved(scope, app.approved).is_err() {
         return Ok(not_approved());
     }
@@ -178,6 +182,17 @@ fn may_not_give() -> Response {
     let text = "Only administrators and accountants can give access to a company’s data, and \
                 nobody more than they have.";
     error_page(StatusCode::FORBIDDEN, "This is not for you", text)
+}
+
+/// The refusal where nothing may be let at the company's data, as `oauth` has it.
+fn not_active(acting: &Acting) -> Option<Response> {
+    let name = &acting.company.name;
+    let (title, text) = match acting.company.state {
+        CompanyState::Active => return None,
+        CompanyState::Pending => ("Pending approval", format!("{name} was not approved yet.")),
+        CompanyState::Closed => ("Closed", format!("{name} is closed.")),
+    };
+    Some(error_page(StatusCode::FORBIDDEN, title, &format!("{text} No app can be let in.")))
 }
 
 fn not_approved() -> Response {

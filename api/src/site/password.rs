@@ -3,9 +3,10 @@
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::identity::UserChanges;
+use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::user::User;
 use serde::Deserialize;
 
@@ -19,7 +20,7 @@ use crate::auth::passwords::{check_new, hash, verify};
 use crate::auth::throttle::Account;
 use crate::error::ApiError;
 use crate::mail::Letter;
-use crate::state::AppState;
+use crate::state::{AppState, WriteError};
 
 /// What is said of a password that is not the user's.
 pub(super) const WRONG_PASSWORD: &str = "This is not your current password.";
@@ -76,14 +77,35 @@ pub(super) async fn change(
     if !is_password_of(&state, &session.user, address, &form.old).await? {
         return refused(PasswordContent { old_error: WRONG_PASSWORD, ..Default::default() });
     }
-    let changes = UserChanges {
-        password_hash: Some(hash(&form.password).await?),
-        keep_session: Some(session.ticket.digest),
-        ..UserChanges::default()
-    };
-    state.carry_out(AdminCommand::UpdateUser(session.user.id, changes)).await?;
+    let password_hash = Some(hash(&form.password).await?);
+    let changes = UserChanges { password_hash, ..UserChanges::default() };
+    if let Err(signed_out) = change_user(&state, &session, changes).await? {
+        return Ok(signed_out);
+    }
     state.outbox.post(Letter::password_was_set(&session.user.email)).await;
     Ok(go_on(&state, START_PATH, Notice::PASSWORD_CHANGED))
+}
+
+/// What came of a change: the way to sign-in where the session was ended on the way to it.
+pub(super) type Changed = Result<(), Response>;
+
+/// Changes what a user signs in with, within a session and ending all others. Between the question
+/// for the password and the change, a link by mail may have set another: that ended the session,
+/// and the change is then not made.
+/// Errors: the change was not made, or may not have been.
+pub(super) async fn change_user(
+    state: &AppState,
+    session: &Session,
+    changes: UserChanges,
+) -> Result<Changed, ApiError> {
+    let changes = UserChanges { keep_session: Some(session.ticket.digest), ..changes };
+    match state.carry_out(AdminCommand::UpdateUser(session.user.id, changes)).await {
+        Ok(()) => Ok(Ok(())),
+        Err(WriteError::Rejected(Rejection::TicketSpent)) => {
+            Ok(Err(Redirect::to("/login").into_response()))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Whether `password` is the user's: a session alone does not change what it was opened with.

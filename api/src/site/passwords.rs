@@ -25,7 +25,7 @@ use super::fresh_id;
 use super::notice::{Notice, go_on};
 use super::password::NOT_REPEATED;
 use super::session::{MaybeSignedIn, Session, later};
-use crate::auth::actor::act_as;
+use crate::auth::actor::{act_as, acting, note_at_hand};
 use crate::auth::client_address::ClientAddress;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::passwords::{check_new, hash};
@@ -94,12 +94,14 @@ pub(super) async fn forgot(
     state.throttle.admit_on_page(None, address).await?.failed();
     let response = small_page(&state, "Look into your mail", session.as_ref(), SentContent);
     if let Ok(place) = LINKS.try_acquire() {
-        tokio::spawn(async move {
+        // Another task, but for the same visitor.
+        let note = note_at_hand();
+        tokio::spawn(acting(note, async move {
             let _place = place;
             if let Err(error) = send_link(&state, form.email.trim(), &address.to_string()).await {
                 tracing::warn!(?error, "no link to set a password was sent");
             }
-        });
+        }));
     }
     Ok(response)
 }

@@ -4,7 +4,6 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::identity::UserChanges;
 use cardswitch_engine::domain::user::SecurityQuestion;
 use serde::Deserialize;
@@ -13,7 +12,7 @@ use super::forms::SiteForm;
 use super::frame::page;
 use super::next::START_PATH;
 use super::notice::{Notice, go_on};
-use super::password::{WRONG_PASSWORD, is_password_of};
+use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
 use crate::auth::client_address::ClientAddress;
 use crate::auth::passwords::hash;
@@ -109,8 +108,8 @@ pub(super) async fn change(
         Action::Remove => (None, Notice::QUESTION_REMOVED),
     };
     let changes = UserChanges { security_question: Some(asked), ..UserChanges::default() };
-    state.carry_out(AdminCommand::UpdateUser(session.user.id, changes)).await?;
-    Ok(go_on(&state, START_PATH, notice))
+    let changed = change_user(&state, &session, changes).await?;
+    Ok(changed.err().unwrap_or_else(|| go_on(&state, START_PATH, notice)))
 }
 
 fn question_error(question: &str) -> &'static str {

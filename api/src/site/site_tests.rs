@@ -5,19 +5,27 @@ use std::fs;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
-use cardswitch_engine::command::identity::{NewApp, NewUser, UserChanges};
+use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, MemberChanges, NewMember};
+use cardswitch_engine::command::identity::{
+    AppChanges, NewApp, NewUser, PasswordLinkUse, UserChanges,
+};
+use cardswitch_engine::domain::audit::{Actor, AuditEvent};
+use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
-use cardswitch_engine::domain::member::{AccessScope, MemberRole};
+use cardswitch_engine::domain::member::{AccessScope, Member, MemberRole};
 use cardswitch_engine::domain::user::SecurityQuestion;
+use cardswitch_engine::store::query::{AuditFilter, Page as Rows};
 use uuid::Uuid;
 
+use super::password::change_user;
+use super::session::Session;
 use super::visitor_tests::{ORIGIN, Page, Visitor};
 use crate::auth::passwords::counted::verifications;
 use crate::auth::passwords::hash;
 use crate::auth::second_factor::{PendingToken, Purpose};
 use crate::auth::throttle::Source;
 use crate::auth::totp::Seed;
+use crate::invitation::Invitation;
 use crate::routes::routes_tests::{Bench, COMPANY, OTHER_COMPANY};
 use crate::secrets::token_digest;
 
@@ -812,4 +820,197 @@ async fn members_of_several_companies_choose_one() {
     let mut stranger = sign_in(&bench, OTHER_EMAIL).await;
     stranger.cookies.insert("__Host-company".into(), company);
     assert!(stranger.get("/account").await.body.contains("No account."));
+}
+
+/// What the tables have of a visitor.
+async fn session_of(bench: &Bench, visitor: &Visitor<'_>) -> Session {
+    let digest = token_digest(visitor.session().unwrap());
+    let found = bench.state.switch.read(move |snapshot| {
+        let ticket = snapshot.ticket(&digest)?.unwrap();
+        let user = snapshot.user(ticket.user)?.unwrap();
+        Ok(Session { user, ticket, memberships: Vec::new(), current: None })
+    });
+    found.await.unwrap()
+}
+
+async fn membership(bench: &Bench, company: Uuid) -> (Company, Member) {
+    let found = bench.state.switch.read(move |snapshot| {
+        let company = snapshot.company_by_id(CompanyId(company))?.unwrap();
+        let member = snapshot.member_by_email(company.slot, EMAIL)?.unwrap();
+        Ok((company, member))
+    });
+    found.await.unwrap()
+}
+
+/// Somebody who got hold of a session and knows the password begins to change it; its owner resets
+/// it by mail before the change is made. The change used to win.
+#[tokio::test]
+async fn a_change_in_flight_undoes_no_reset() {
+    let bench = bench().await;
+    let visitor = sign_in(&bench, EMAIL).await;
+    let session = session_of(&bench, &visitor).await;
+    let link = ask_for_link(&bench).await;
+    let digest = token_digest(link.rsplit('/').next().unwrap());
+    let reset = PasswordLinkUse { digest, password_hash: hash(NEW_PASSWORD).await.unwrap() };
+    bench.state.carry_out(AdminCommand::UsePasswordLink(reset)).await.unwrap();
+    let changes = [
+        UserChanges { password_hash: Some("another".into()), ..UserChanges::default() },
+        UserChanges { totp: Some(None), ..UserChanges::default() },
+        UserChanges { security_question: Some(None), ..UserChanges::default() },
+    ];
+    for change in changes {
+        let changed = change_user(&bench.state, &session, change).await.unwrap();
+        let answer = changed.expect_err("a session that is over changes nothing");
+        assert_eq!(answer.headers()["location"], "/login");
+    }
+    let new = [("email", EMAIL), ("password", NEW_PASSWORD)];
+    Visitor::new(&bench).fill("/login", &new).await.expect(303);
+}
+
+#[tokio::test]
+async fn setting_a_second_factor_ends_all_other_sessions() {
+    let bench = bench().await;
+    let mut visitor = sign_in(&bench, EMAIL).await;
+    let question = [
+        ("action", "set"),
+        ("question", "First pet?"),
+        ("answer", "Rex the dog"),
+        ("password", PASSWORD),
+    ];
+    let mut elsewhere = sign_in(&bench, EMAIL).await;
+    assert!(visitor.get("/account/question").await.body.contains("signs you out everywhere else"));
+    visitor.post("/account/question", &question).await.expect(303);
+    elsewhere.get("/account").await.expect(303);
+    assert!(visitor.get("/account").await.body.contains("You are signed out everywhere else."));
+
+    let removed = [("action", "remove"), ("password", PASSWORD)];
+    visitor.fill("/account/question", &removed).await.expect(303);
+    let mut elsewhere = sign_in(&bench, EMAIL).await;
+    assert!(visitor.get("/account/totp").await.body.contains("signs you out everywhere else"));
+    set_up_totp(&bench, &mut visitor).await;
+    elsewhere.get("/account").await.expect(303);
+    visitor.get("/account").await.expect(200);
+}
+
+#[tokio::test]
+async fn developers_are_that_where_they_were_named_and_nowhere_else() {
+    let bench = bench().await;
+    let developer_of = Some(vec![CompanyId(COMPANY)]);
+    let changes = UserChanges { developer_of, ..UserChanges::default() };
+    bench.state.carry_out(AdminCommand::UpdateUser(USER, changes)).await.unwrap();
+    let mut visitor = sign_in(&bench, EMAIL).await;
+    for (company, status) in [(COMPANY, 200), (OTHER_COMPANY, 403), (COMPANY, 200)] {
+        visitor.post("/company", &[("company", &company.to_string())]).await.expect(303);
+        visitor.get("/apps").await.expect(status);
+        visitor.get("/account").await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn only_an_active_company_lets_its_own_apps_in() {
+    let bench = bench().await;
+    let id = AppId(Uuid::from_u128(0xa99));
+    let (company, member) = membership(&bench, COMPANY).await;
+    let role = Some(MemberRole::Administrator);
+    let app = NewApp {
+        id,
+        company: company.id,
+        name: "Books".into(),
+        website: String::new(),
+        secret_digest: [7; 32],
+        redirect_urls: Vec::new(),
+        requested: AccessScope::default(),
+    };
+    for command in [
+        AdminCommand::UpdateMember(
+            company.id,
+            member.id,
+            MemberChanges { role, ..MemberChanges::default() },
+        ),
+        AdminCommand::CreateApp(app),
+        AdminCommand::UpdateApp(
+            company.id,
+            id,
+            AppChanges { approved: Some(AccessScope::default()), ..AppChanges::default() },
+        ),
+    ] {
+        bench.state.carry_out(command).await.unwrap();
+    }
+    let mut visitor = sign_in(&bench, EMAIL).await;
+    visitor.post("/company", &[("company", &COMPANY.to_string())]).await.expect(303);
+    let path = format!("/apps/{}", id.0);
+    for (state, status, text) in [
+        (CompanyState::Pending, 403, "was not approved yet"),
+        (CompanyState::Closed, 403, "is closed"),
+        (CompanyState::Active, 200, "Access token"),
+    ] {
+        let changes = CompanyChanges { state: Some(state), ..CompanyChanges::default() };
+        bench.state.carry_out(AdminCommand::SetCompany(company.id, changes)).await.unwrap();
+        visitor.get(&path).await.expect(200);
+        let page = visitor.post(&format!("{path}/token"), &[]).await.expect(status);
+        assert!(page.body.contains(text), "{text}: {}", page.body);
+    }
+}
+
+#[tokio::test]
+async fn a_link_that_was_asked_for_is_noted_with_where_from() {
+    let bench = bench().await;
+    ask_for_link(&bench).await;
+    let (company, _) = membership(&bench, COMPANY).await;
+    let action = Some("password_link.created".to_owned());
+    let filter = AuditFilter { action, ..AuditFilter::default() };
+    let events = bench
+        .state
+        .switch
+        .read(move |snapshot| snapshot.audit_events(Some(company.slot), &filter, &Rows::first(10)));
+    let rows: Vec<AuditEvent> = events.await.unwrap().rows;
+    assert_eq!(rows.len(), 1);
+    assert_eq!((rows[0].actor, rows[0].address.as_deref()), (Actor::Switch, Some("203.0.113.7")));
+}
+
+/// Makes somebody a member of a company, with an invitation by mail.
+async fn invite(bench: &Bench, id: u128, company: Uuid, email: &str) {
+    let (company, _) = membership(bench, company).await;
+    let invitation = Invitation::draw(&bench.state).unwrap();
+    let new = NewMember {
+        id: MemberId(Uuid::from_u128(id)),
+        company: company.id,
+        first_name: "Grace".into(),
+        last_name: "Hopper".into(),
+        email: email.into(),
+        role: MemberRole::Member,
+        code: None,
+        dimensions: Default::default(),
+        external_id: None,
+        is_active: true,
+        invite: Some(invitation.invite.clone()),
+    };
+    bench.state.carry_out(AdminCommand::CreateMember(new)).await.unwrap();
+    invitation.send(&bench.state, &company);
+}
+
+#[tokio::test]
+async fn invitations_go_to_whom_the_link_is_for_and_not_without_end() {
+    let bench = bench().await;
+    invite(&bench, 101, COMPANY, "grace@example.com").await;
+    assert!(letter(&bench, 0).await.contains("To: grace@example.com"));
+    for id in 102..=106 {
+        // Another spelling of the address is the same user, who has the one that came first.
+        invite(&bench, id, OTHER_COMPANY, "GRACE@example.com").await;
+        let gone =
+            AdminCommand::DeleteMember(CompanyId(OTHER_COMPANY), MemberId(Uuid::from_u128(id)));
+        letters_after(&bench, usize::try_from(id - 100).unwrap().min(3)).await;
+        bench.state.carry_out(gone).await.unwrap();
+    }
+    // Somebody else's letter is written after all of those.
+    invite(&bench, 107, COMPANY, "last@example.com").await;
+    let letters = letters_after(&bench, 4).await;
+    let to = |address: &str| letters.iter().filter(|letter| letter.contains(address)).count();
+    assert_eq!(["To: grace@", "To: GRACE@", "To: last@"].map(to), [3, 0, 1]);
+}
+
+/// All letters, once there are `count`.
+async fn letters_after(bench: &Bench, count: usize) -> Vec<String> {
+    letter(bench, count - 1).await;
+    letters(bench)
 }

@@ -7,7 +7,6 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::identity::UserChanges;
 use cardswitch_engine::domain::ids::UserId;
 use cardswitch_engine::domain::user::Totp;
@@ -18,7 +17,7 @@ use super::forms::SiteForm;
 use super::frame::page;
 use super::next::START_PATH;
 use super::notice::{Notice, go_on};
-use super::password::{WRONG_PASSWORD, is_password_of};
+use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
 use crate::auth::client_address::ClientAddress;
 use crate::auth::totp::Seed;
@@ -169,8 +168,8 @@ pub(super) async fn change(
     };
     let notice = if totp.is_some() { Notice::TOTP_ON } else { Notice::TOTP_OFF };
     let changes = UserChanges { totp: Some(totp), ..UserChanges::default() };
-    state.carry_out(AdminCommand::UpdateUser(session.user.id, changes)).await?;
-    Ok(go_on(&state, START_PATH, notice))
+    let changed = change_user(&state, &session, changes).await?;
+    Ok(changed.err().unwrap_or_else(|| go_on(&state, START_PATH, notice)))
 }
 
 /// The seed that a page was made with, where it was made for this user.
