@@ -71,8 +71,6 @@ pub const TOKENS_OF_MEMBER_MAX: usize = 100;
 /// How many tokens of an app open anything at most; one more revokes the oldest, and deleting the
 /// app revokes all, in one record.
 pub const TOKENS_OF_APP_MAX: usize = 5_000;
-/// In how many companies' audits it is written at most what somebody does who is a member of more.
-pub const AUDITED_COMPANIES_MAX: usize = 500;
 /// How many levels a tree of categories, departments, labels or locations has at most.
 pub const DIMENSION_LEVELS_MAX: usize = 10;
 /// How many children one of them has at most: deleting it moves all of them, in one record.

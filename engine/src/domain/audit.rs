@@ -36,6 +36,15 @@ pub enum Actor {
 }
 
 impl Actor {
+    /// The member who acts, where one does.
+    #[must_use]
+    pub const fn member(&self) -> Option<MemberId> {
+        match *self {
+            Self::Operator | Self::Switch | Self::App { .. } => None,
+            Self::Token { member, .. } | Self::User { member, .. } => member,
+        }
+    }
+
     /// The ids it can be found by: token, user or app, and member.
     #[must_use]
     pub fn ids(&self) -> [Option<Uuid>; 2] {

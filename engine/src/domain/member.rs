@@ -18,6 +18,19 @@ pub enum MemberRole {
     Member,
 }
 
+impl MemberRole {
+    /// Whether a member of this role may let a program act for them within a scope. Who may do
+    /// nothing with a scope of their own may not give it either; to read is part of every scope.
+    #[must_use]
+    pub const fn may_allow(self, scope: AccessScope) -> bool {
+        match self {
+            Self::Administrator => true,
+            Self::Accountant => !scope.admin && !scope.scim && !scope.iam,
+            Self::Reviewer | Self::Member => false,
+        }
+    }
+}
+
 /// Whether a member takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MemberState {
@@ -113,4 +126,27 @@ pub struct AccessToken {
     pub is_revoked: bool,
     /// When it was made.
     pub created_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_allows_no_more_than_it_may_itself() {
+        let none = AccessScope::default();
+        let rows = [
+            (none, true),
+            (AccessScope { accountant: true, ..none }, true),
+            (AccessScope { admin: true, ..none }, false),
+            (AccessScope { scim: true, ..none }, false),
+            (AccessScope { iam: true, ..none }, false),
+        ];
+        for (scope, of_accountants) in rows {
+            assert!(MemberRole::Administrator.may_allow(scope), "{scope:?}");
+            assert_eq!(MemberRole::Accountant.may_allow(scope), of_accountants, "{scope:?}");
+            assert!(!MemberRole::Reviewer.may_allow(scope), "{scope:?}");
+            assert!(!MemberRole::Member.may_allow(scope), "{scope:?}");
+        }
+    }
 }

@@ -10,7 +10,6 @@ use crate::command::effect::Effect;
 use crate::command::{AuditedObject, AuditedPlace};
 use crate::domain::audit::{AuditEvent, AuditNote};
 use crate::domain::ids::{CompanyId, CompanySlot};
-use crate::limits;
 
 /// Appends the events of a command that made `effects`.
 pub(super) fn audit(
@@ -24,19 +23,18 @@ pub(super) fn audit(
     }
     let audited = change.audited();
     let objects = objects_of(state, audited.place, audited.object);
-    for company in companies_of(state, audited.place, effects) {
-        for object in &objects {
-            effects.push(Effect::Audit(Box::new(AuditEvent {
-                company,
-                at: moment.at,
-                actor: note.actor,
-                address: note.address.clone(),
-                action: audited.action.to_owned(),
-                object_kind: audited.object_kind.to_owned(),
-                object: *object,
-                fields: audited.fields.iter().map(|name| (*name).to_owned()).collect(),
-            })));
-        }
+    let company = company_of(state, note, audited.place, effects);
+    for object in &objects {
+        effects.push(Effect::Audit(Box::new(AuditEvent {
+            company,
+            at: moment.at,
+            actor: note.actor,
+            address: note.address.clone(),
+            action: audited.action.to_owned(),
+            object_kind: audited.object_kind.to_owned(),
+            object: *object,
+            fields: audited.fields.iter().map(|name| (*name).to_owned()).collect(),
+        })));
     }
 }
 
@@ -60,34 +58,34 @@ fn objects_of(
     }
 }
 
-/// Whose audit it is; the switch's own where nobody's.
-fn companies_of(
+/// Whose audit it is; none where it is the switch's own.
+fn company_of(
     state: &ShardState,
+    note: &AuditNote,
     place: AuditedPlace<'_>,
     effects: &[Effect],
-) -> Vec<Option<CompanySlot>> {
-    let companies = match place {
-        AuditedPlace::Company(id) => company_of(state, id, effects).into_iter().collect(),
-        AuditedPlace::Email(email) => memberships(state, email),
+) -> Option<CompanySlot> {
+    let users = &state.identity.users;
+    match place {
+        AuditedPlace::Company(id) => company_by_id(state, id, effects),
+        AuditedPlace::Email(email) => company_of_user(state, note, email),
         AuditedPlace::User(id) => {
-            state.identity.user_by_id.get(&id).map_or_else(Vec::new, |slot| {
-                memberships(state, &state.identity.users[slot.index()].email)
-            })
+            let slot = state.identity.user_by_id.get(&id)?;
+            company_of_user(state, note, &users[slot.index()].email)
         }
-        AuditedPlace::Ticket(digest) => match state.identity.tickets.get(&digest) {
-            None => Vec::new(),
-            Some(ticket) => match ticket.code() {
-                Some(code) => vec![code.company],
-                None => memberships(state, &state.identity.users[ticket.user.index()].email),
-            },
-        },
-        AuditedPlace::Switch => Vec::new(),
-    };
-    if companies.is_empty() { vec![None] } else { companies.into_iter().map(Some).collect() }
+        AuditedPlace::Ticket(digest) => {
+            let ticket = state.identity.tickets.get(&digest)?;
+            match ticket.code() {
+                Some(code) => Some(code.company),
+                None => company_of_user(state, note, &users[ticket.user.index()].email),
+            }
+        }
+        AuditedPlace::Switch => None,
+    }
 }
 
 /// A company, also one that is being made.
-fn company_of(state: &ShardState, id: CompanyId, effects: &[Effect]) -> Option<CompanySlot> {
+fn company_by_id(state: &ShardState, id: CompanyId, effects: &[Effect]) -> Option<CompanySlot> {
     let made = effects.iter().find_map(|effect| match effect {
         Effect::Company(company) if company.id == id => Some(company.slot),
         _ => None,
@@ -95,9 +93,16 @@ fn company_of(state: &ShardState, id: CompanyId, effects: &[Effect]) -> Option<C
     made.or_else(|| state.company_by_id.get(&id).copied())
 }
 
-/// The companies in which somebody takes part, as many as are written to at once.
-fn memberships(state: &ShardState, email: &str) -> Vec<CompanySlot> {
-    let members = state.member_names.memberships(email).map(|slot| &state.members[slot.index()]);
-    let companies = members.filter(|member| member.takes_part()).map(|member| member.company);
-    companies.take(limits::AUDITED_COMPANIES_MAX).collect()
+/// Who is told of what is a user's own: the company of the member who acts, else the one in which the
+/// user has taken part for longest. Any company may add any address, so one that came later is told
+/// nothing: it would read when and from where somebody signs in to another's pages.
+fn company_of_user(state: &ShardState, note: &AuditNote, email: &str) -> Option<CompanySlot> {
+    let acting = note.actor.member().and_then(|id| state.member_by_id.get(&id));
+    if let Some(slot) = acting {
+        return Some(state.members[slot.index()].company);
+    }
+    // In the order of their slots, which is that in which they were made.
+    let mut members =
+        state.member_names.memberships(email).map(|slot| &state.members[slot.index()]);
+    members.find(|member| member.takes_part()).map(|member| member.company)
 }

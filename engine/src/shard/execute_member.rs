@@ -10,7 +10,7 @@ use super::execute_requisition::deny_pending;
 use super::execute_shared_link::gone;
 use super::execute_ticket::end;
 use super::execute_token::revoke;
-use super::execute_user::invite;
+use super::execute_user::{close_account, invite};
 use super::state::ShardState;
 use crate::command::admin::{MemberChanges, NewMember};
 use crate::command::effect::Effect;
@@ -18,7 +18,7 @@ use crate::command::record::append_record;
 use crate::command::reply::Rejection;
 use crate::domain::ids::{CompanyId, CompanySlot, MemberId, MemberSlot};
 use crate::domain::member::{Member, MemberRole, MemberState};
-use crate::domain::ticket::TicketKind;
+use crate::domain::ticket::{Ticket, TicketKind};
 use crate::limits;
 
 pub(super) fn create_member(
@@ -111,8 +111,13 @@ pub(super) fn delete_member(
 ) -> Result<(), Rejection> {
     let known = find_member(state, find_company(state, company)?, id)?;
     let gone = Member { state: MemberState::Deleted, password_hash: None, ..known.clone() };
+    if known.state == MemberState::Deleted {
+        return Ok(());
+    }
     put_external_id(state, known, None, effects)?;
-    put_member(state, moment, gone, effects)
+    put_member(state, moment, gone, effects)?;
+    free_address(state, moment, known, effects);
+    check_room_in_record(state, moment, effects)
 }
 
 /// Puts a member in the place of the one known, with what follows.
@@ -135,10 +140,13 @@ fn put_member(
         return Ok(());
     }
     let leaves = member.state != MemberState::Active && member.state != known.state;
+    let (before, now) = (known.role, member.role);
     effects.push(Effect::Member(Box::new(member)));
     if leaves {
         leave(state, moment, known, effects);
         check_room_in_record(state, moment, effects)?;
+    } else if before != now {
+        narrow(state, moment, (known.slot, now), effects);
     }
     Ok(())
 }
@@ -153,11 +161,14 @@ fn leave(state: &ShardState, moment: &Moment<'_>, member: &Member, effects: &mut
     shut_out(state, moment, member, effects);
 }
 
-/// Ends what a member is signed in by and what acts for it. Sessions are the user's, so one that is
-/// a member elsewhere signs in again there.
+/// Ends what a member is signed in by and what acts for it. Sessions are the user's, so they end
+/// only where the user takes part nowhere else: any company may add any address and let it go again.
 fn shut_out(state: &ShardState, moment: &Moment<'_>, member: &Member, effects: &mut Vec<Effect>) {
     let identity = &state.identity;
-    if let Some(user) = identity.find_by_email(&member.email) {
+    let takes_part_elsewhere = others_of_address(state, member).any(Member::takes_part);
+    if let Some(user) = identity.find_by_email(&member.email)
+        && !takes_part_elsewhere
+    {
         let sessions = identity.tickets.open_of(user.slot, TicketKind::Session, moment.at);
         sessions.for_each(|ticket| end(ticket, effects));
     }
@@ -165,6 +176,49 @@ fn shut_out(state: &ShardState, moment: &Moment<'_>, member: &Member, effects: &
     codes.for_each(|ticket| end(ticket, effects));
     for digest in identity.tokens_of_member(member.slot) {
         revoke(&state.tokens[&digest], effects);
+    }
+}
+
+/// Takes away what opens an account once the last member with its address is deleted: whoever has
+/// the address next is invited, and the one before does not get in.
+fn free_address(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    member: &Member,
+    effects: &mut Vec<Effect>,
+) {
+    let is_last = others_of_address(state, member).next().is_none();
+    if let Some(user) = state.identity.find_by_email(&member.email).filter(|_| is_last) {
+        close_account(state, moment, user, effects);
+    }
+}
+
+/// The other members with this address that are not deleted, of any company.
+fn others_of_address<'a>(
+    state: &'a ShardState,
+    member: &Member,
+) -> impl Iterator<Item = &'a Member> {
+    let own = member.slot;
+    let slots = state.member_names.memberships(&member.email).filter(move |slot| *slot != own);
+    slots.map(|slot| &state.members[slot.index()])
+}
+
+/// Ends codes and revokes tokens of a member that allow what its new role may not.
+fn narrow(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (member, role): (MemberSlot, MemberRole),
+    effects: &mut Vec<Effect>,
+) {
+    let codes = state.identity.tickets.open_codes_of_member(member, moment.at);
+    let is_beyond =
+        |ticket: &&Ticket| ticket.code().is_some_and(|code| !role.may_allow(code.scope));
+    codes.filter(is_beyond).for_each(|ticket| end(ticket, effects));
+    for digest in state.identity.tokens_of_member(member) {
+        let token = &state.tokens[&digest];
+        if !role.may_allow(token.scope) {
+            revoke(token, effects);
+        }
     }
 }
 

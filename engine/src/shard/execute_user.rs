@@ -6,13 +6,16 @@ use std::collections::BTreeSet;
 
 use super::execute::Moment;
 use super::execute_admin::{find_company, replace};
+use super::execute_member::check_room_in_record;
 use super::execute_ticket::{end, issue};
+use super::execute_token::revoke;
 use super::state::ShardState;
 use crate::command::effect::Effect;
 use crate::command::identity::{NewInvite, NewUser, PasswordLinkUse, UserChanges};
 use crate::command::reply::Rejection;
 use crate::domain::ids::{CompanyId, CompanySlot, UserId, UserSlot};
 use crate::domain::ticket::{Ticket, TicketContent, TicketKind, TicketState};
+use crate::domain::token_grant::TokenOrigin;
 use crate::domain::user::{Totp, User};
 
 pub(super) fn create_user(
@@ -124,7 +127,7 @@ pub(super) fn update_user(
     }
     if let Some(hash) = &changes.password_hash {
         user.password_hash = Some(hash.clone());
-        end_ways_in(state, moment, known.slot, kept, effects);
+        end_ways_in(state, moment, known, kept, effects)?;
     } else if changes.totp.is_some() || changes.security_question.is_some() {
         end_open(state, moment, (known.slot, TicketKind::Session), kept, effects);
     }
@@ -165,21 +168,53 @@ pub(super) fn use_password_link(
     let password_hash = Some(used.password_hash.clone());
     effects.push(Effect::User(Box::new(User { password_hash, ..user.clone() })));
     effects.push(Effect::Ticket(Box::new(Ticket { state: TicketState::Used, ..ticket.clone() })));
-    end_ways_in(state, moment, user.slot, Some(&used.digest), effects);
-    Ok(())
+    end_ways_in(state, moment, user, Some(&used.digest), effects)
 }
 
-/// Ends a user's sessions and password links, but for one.
+/// Takes away all that opens an account that is nobody's any more. Its sessions end with the last
+/// member of its address.
+pub(super) fn close_account(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    known: &User,
+    effects: &mut Vec<Effect>,
+) {
+    let closed = User {
+        password_hash: None,
+        totp: None,
+        security_question: None,
+        developer_of: Vec::new(),
+        ..known.clone()
+    };
+    if closed != *known {
+        effects.push(Effect::User(Box::new(closed)));
+    }
+    end_open(state, moment, (known.slot, TicketKind::PasswordLink), None, effects);
+}
+
+/// Ends what the old password of a user may have opened, but for one ticket: sessions, password
+/// links, codes, and tokens that were given for a password.
+/// Errors: `TooMuchAtOnce` where somebody is a member of more than fits one record.
 fn end_ways_in(
     state: &ShardState,
     moment: &Moment<'_>,
-    user: UserSlot,
+    user: &User,
     kept: Option<&[u8; 32]>,
     effects: &mut Vec<Effect>,
-) {
-    for kind in [TicketKind::Session, TicketKind::PasswordLink] {
-        end_open(state, moment, (user, kind), kept, effects);
+) -> Result<(), Rejection> {
+    for kind in [TicketKind::Session, TicketKind::PasswordLink, TicketKind::AuthorizationCode] {
+        end_open(state, moment, (user.slot, kind), kept, effects);
     }
+    let identity = &state.identity;
+    let members = state.member_names.memberships(&user.email);
+    for digest in members.flat_map(|member| identity.tokens_of_member(member)) {
+        let token = &state.tokens[&digest];
+        let grant = identity.grants.get(&token.id);
+        if grant.is_some_and(|grant| grant.origin == TokenOrigin::Password) {
+            revoke(token, effects);
+        }
+    }
+    check_room_in_record(state, moment, effects)
 }
 
 /// Ends a user's tickets of a kind, but for one.

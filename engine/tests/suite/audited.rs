@@ -18,21 +18,34 @@ use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::money::Minor;
 use uuid::Uuid;
 
-use crate::members::{BOB, Office, member_id, new_member};
+use crate::members::{BOB, FOREIGNER, Office, member_id, new_member};
 use crate::workload::{company_id, new_card, new_company};
 use crate::workload_people::{app_id, digest, ticket_id, token_id, user_id};
 
 const SECRET: &str = "never to be written down";
 
+fn bob() -> Actor {
+    Actor::User { id: user_id(BOB), member: Some(member_id(BOB)) }
+}
+
 fn note() -> AuditNote {
-    let actor = Actor::User { id: user_id(BOB), member: Some(member_id(BOB)) };
-    AuditNote { actor, address: Some("192.0.2.9".to_owned()) }
+    AuditNote { actor: bob(), address: Some("192.0.2.9".to_owned()) }
 }
 
 /// The events of a noted change.
 fn events_of(office: &mut Office, change: AdminCommand) -> Result<Vec<AuditEvent>, Rejection> {
+    events_by(office, bob(), change)
+}
+
+/// The events of a change by somebody.
+fn events_by(
+    office: &mut Office,
+    actor: Actor,
+    change: AdminCommand,
+) -> Result<Vec<AuditEvent>, Rejection> {
     let records = office.driver.ends.len();
-    let noted = Command::Noted(Box::new(NotedCommand { note: note(), change }));
+    let note = AuditNote { actor, ..note() };
+    let noted = Command::Noted(Box::new(NotedCommand { note, change }));
     match office.run(&noted) {
         Reply::Done(_) if office.driver.ends.len() == records => Ok(Vec::new()),
         Reply::Done(_) => Ok(audits(office)),
@@ -203,9 +216,9 @@ fn each_of_many_objects_has_an_event_and_a_new_company_the_first_of_its_own() {
 }
 
 #[test]
-fn what_a_user_does_is_told_to_each_company_of_theirs() {
+fn what_a_user_does_is_told_to_one_company() {
     let mut office = Office::open();
-    let both = vec![Some(CompanySlot(0)), Some(CompanySlot(1))];
+    let one = vec![Some(CompanySlot(0))];
     let companies =
         |events: &[AuditEvent]| -> Vec<_> { events.iter().map(|event| event.company).collect() };
     let mut told = |change: AdminCommand, action: &str, object: Uuid| {
@@ -222,32 +235,45 @@ fn what_a_user_does_is_told_to_each_company_of_theirs() {
         password_hash: None,
         developer_of: Vec::new(),
     };
-    assert_eq!(told(AdminCommand::CreateUser(user), "user.created", user_id(BOB).0), both);
+    assert_eq!(told(AdminCommand::CreateUser(user), "user.created", user_id(BOB).0), one);
     let changes = UserChanges { password_hash: Some(SECRET.to_owned()), ..UserChanges::default() };
     let update = AdminCommand::UpdateUser(user_id(BOB), changes);
-    assert_eq!(told(update, "user.updated", user_id(BOB).0), both);
+    assert_eq!(told(update, "user.updated", user_id(BOB).0), one);
 
     let session = NewTicketContent::Session { user_agent: SECRET.to_owned() };
     let sign_in = ticket(1, &office, session);
     let events = events_of(&mut office, sign_in).unwrap();
-    assert_eq!((companies(&events), events[0].action.as_str()), (both.clone(), "session.created"));
+    assert_eq!((companies(&events), events[0].action.as_str()), (one.clone(), "session.created"));
     assert_eq!(events[0].object, Some(ticket_id(1).0));
     let link = ticket(2, &office, NewTicketContent::PasswordLink { is_invite: false });
-    assert_eq!(companies(&events_of(&mut office, link).unwrap()), both);
+    assert_eq!(companies(&events_of(&mut office, link).unwrap()), one);
     let set = PasswordLinkUse { digest: digest(1, 2), password_hash: SECRET.to_owned() };
     let events = events_of(&mut office, AdminCommand::UsePasswordLink(set)).unwrap();
-    assert_eq!(companies(&events), both);
+    assert_eq!(companies(&events), one);
     assert!(events.iter().all(|event| event.object == Some(user_id(BOB).0)));
     assert!(!format!("{events:?}").contains(SECRET));
 
-    // Who has left one is told of to the other; who is a member nowhere, to nobody.
+    // As whom they act says which; else it is the one they take part in for longest, not one that
+    // added their address later. Who is a member nowhere is told of to nobody.
     let leaving = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
     assert_eq!(office.update(BOB, leaving), Ok(()));
     let ending = AdminCommand::UseTotpStep(user_id(BOB), 1);
     assert_eq!(events_of(&mut office, ending), Err(Rejection::StepUsed));
-    let session = NewTicketContent::Session { user_agent: String::new() };
-    let again = ticket(3, &office, session);
-    assert_eq!(companies(&events_of(&mut office, again).unwrap()), [Some(CompanySlot(1))]);
+    let session = || NewTicketContent::Session { user_agent: String::new() };
+    let again = ticket(3, &office, session());
+    assert_eq!(companies(&events_of(&mut office, again).unwrap()), one, "he acts as that member");
+    let again = ticket(4, &office, session());
+    let signing_in = Actor::User { id: user_id(BOB), member: None };
+    let events = events_by(&mut office, signing_in, again).unwrap();
+    assert_eq!(companies(&events), [Some(CompanySlot(1))], "the only one he takes part in");
+    let back = MemberChanges { is_active: Some(true), ..MemberChanges::default() };
+    assert_eq!(office.update(BOB, back), Ok(()));
+    let again = ticket(5, &office, session());
+    assert_eq!(companies(&events_by(&mut office, signing_in, again).unwrap()), one);
+    let elsewhere = Actor::User { id: user_id(BOB), member: Some(member_id(FOREIGNER)) };
+    let again = ticket(6, &office, session());
+    let events = events_by(&mut office, elsewhere, again).unwrap();
+    assert_eq!(companies(&events), [Some(CompanySlot(1))]);
     let stranger = NewUser {
         id: user_id(77),
         email: "nobody@example.com".to_owned(),
@@ -256,7 +282,8 @@ fn what_a_user_does_is_told_to_each_company_of_theirs() {
         password_hash: None,
         developer_of: Vec::new(),
     };
-    let events = events_of(&mut office, AdminCommand::CreateUser(stranger)).unwrap();
+    let make = AdminCommand::CreateUser(stranger);
+    let events = events_by(&mut office, Actor::Switch, make).unwrap();
     assert_eq!(companies(&events), [None]);
 }
 

@@ -12,7 +12,7 @@ use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{CompanyId, CompanySlot, Timestamp};
-use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::member::{AccessScope, MemberRole, MemberState};
 use cardswitch_engine::domain::ticket::{TicketState, USED_CODE_MEMORY};
 use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::domain::user::{SecurityQuestion, Totp};
@@ -140,6 +140,11 @@ impl Office {
             address: "192.0.2.1".to_owned(),
             content,
         }))
+    }
+
+    fn grant(&mut self, number: u64, origin: TokenOrigin, (app, member): (u64, u64)) {
+        let new = NewTokenGrant { origin, ..grant_of(number, 0, (Some(app), Some(member))) };
+        self.does(AdminCommand::GrantToken(Box::new(new)));
     }
 
     /// What the last record says of tickets and tokens: the number of the first ones, which were
@@ -343,9 +348,14 @@ fn a_link_sets_a_password_once_and_ends_every_other_way_in() {
     }
     office.issue(5, BOB, code_of(APP, 0, BOB)).unwrap();
     office.issue(6, ADA, session()).unwrap();
+    // One that was given for the old password, and two that were not.
+    office.grant(1, TokenOrigin::Password, (APP, BOB));
+    office.grant(2, TokenOrigin::OwnCompany, (APP, BOB));
+    office.grant(3, TokenOrigin::Password, (APP, ADA));
     office.does(use_link(1));
-    let ended = vec![(TicketState::Used, 1), (TicketState::Ended, 3)];
-    assert_eq!(office.last_ends(), (ended, vec![]));
+    let ended = vec![(TicketState::Used, 1), (TicketState::Ended, 4)];
+    assert_eq!(office.last_ends(), (ended, vec![true]));
+    assert_eq!(office.asks(exchange(5, 9, 0)), Err(Rejection::TicketSpent));
     // The second of two who come with the same link, and whoever has the other one.
     assert_eq!(office.asks(use_link(1)), Err(Rejection::TicketSpent));
     assert_eq!(office.asks(use_link(2)), Err(Rejection::TicketSpent));
@@ -364,6 +374,193 @@ fn a_link_sets_a_password_once_and_ends_every_other_way_in() {
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 2)], vec![]));
     office.does(AdminCommand::EndSessions(user_id(BOB)));
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
+    office.assert_replays();
+}
+
+/// A password reset that comes between a page and what is sent from it wins.
+#[test]
+fn a_change_made_in_a_session_needs_that_session_to_be_open() {
+    let mut office = Office::with_people();
+    for (number, user) in [(1, BOB), (2, BOB), (3, ADA)] {
+        office.issue(number, user, session()).unwrap();
+    }
+    office.issue(4, BOB, link()).unwrap();
+    let question = SecurityQuestion { question: "Why?".to_owned(), answer_hash: "hash".to_owned() };
+    let within = |session: u64, changes: UserChanges| {
+        let keep_session = Some(digest(1, session));
+        AdminCommand::UpdateUser(user_id(BOB), UserChanges { keep_session, ..changes })
+    };
+    let totp = |last_step| UserChanges {
+        totp: Some(Some(Totp { sealed_seed: vec![1; 40], last_step })),
+        ..UserChanges::default()
+    };
+    let asked = UserChanges { security_question: Some(Some(question)), ..UserChanges::default() };
+    let spent = Err(Rejection::TicketSpent);
+    for (told, session) in [("somebody else's", 3), ("a link", 4), ("none", 99)] {
+        let records = office.driver.ends.len();
+        assert_eq!(office.asks(within(session, totp(1))), spent, "{told}");
+        assert_eq!(office.driver.ends.len(), records, "{told}");
+    }
+    // A second factor ends every other session, whatever the password.
+    office.does(within(1, totp(1)));
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
+    office.issue(5, BOB, session()).unwrap();
+    office.does(within(1, asked.clone()));
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
+    office.does(AdminCommand::EndSessions(user_id(BOB)));
+    for changes in [totp(2), asked, UserChanges { password_hash: None, ..UserChanges::default() }] {
+        assert_eq!(office.asks(within(1, changes)), spent);
+    }
+    office.assert_replays();
+}
+
+/// Any company may add any address. Doing so and undoing it must not sign its owner out.
+#[test]
+fn a_company_that_adds_an_address_and_deletes_it_ends_no_session() {
+    let mut office = Office::with_people();
+    office.issue(1, ADA, session()).unwrap();
+    let visit = |number| AdminCommand::CreateMember(new_member(number, 1, "ADA@example.com"));
+    office.does(visit(50));
+    office.does(AdminCommand::DeleteMember(company_id(1), member_id(50)));
+    assert_eq!(office.last_ends(), (vec![], vec![]));
+    office.does(visit(51));
+    let away = AdminCommand::UpdateMember(company_id(1), member_id(51), leaving());
+    office.does(away);
+    assert_eq!(office.last_ends(), (vec![], vec![]));
+    // Nor may it be the address's last member that takes part, or that there is.
+    let own = new_member(60, 0, "own@example.com");
+    office.does(AdminCommand::CreateMember(own));
+    office.does(AdminCommand::CreateUser(new_user(60, "own@example.com")));
+    office.issue(2, 60, session()).unwrap();
+    assert_eq!(office.update(60, leaving()), Ok(()));
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
+    office.assert_replays();
+}
+
+/// Somebody new is given the address of somebody who is gone.
+#[test]
+fn an_address_that_is_freed_lets_nobody_in() {
+    let mut office = Office::with_people();
+    let question = SecurityQuestion { question: "Why?".to_owned(), answer_hash: "hash".to_owned() };
+    let changes = UserChanges {
+        totp: Some(Some(Totp { sealed_seed: vec![1; 40], last_step: 5 })),
+        security_question: Some(Some(question)),
+        developer_of: Some(vec![company_id(0)]),
+        ..UserChanges::default()
+    };
+    office.does(AdminCommand::UpdateUser(user_id(BOB), changes));
+    office.issue(1, BOB, session()).unwrap();
+    office.issue(2, BOB, link()).unwrap();
+    let user_in = |office: &Office| {
+        office.last_effects().into_iter().find_map(|effect| match effect {
+            Effect::User(user) => Some(*user),
+            _ => None,
+        })
+    };
+    // He is a member of another company still, and then away, but not deleted there.
+    office.does(AdminCommand::DeleteMember(company_id(0), member_id(BOB)));
+    assert_eq!((office.last_ends(), user_in(&office)), ((vec![], vec![]), None));
+    let away = AdminCommand::UpdateMember(company_id(1), member_id(FOREIGNER), leaving());
+    office.does(away);
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
+    assert_eq!(user_in(&office), None);
+    office.does(AdminCommand::DeleteMember(company_id(1), member_id(FOREIGNER)));
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
+    let user = user_in(&office).unwrap();
+    assert_eq!((user.password_hash, user.developer_of), (None, vec![]));
+    assert!(user.totp.is_none() && user.security_question.is_none());
+    assert_eq!(office.asks(use_link(2)), Err(Rejection::TicketSpent));
+    // Deleting once more, after somebody has set a password, takes nothing away.
+    office.issue(3, BOB, link()).unwrap();
+    office.does(use_link(3));
+    let records = office.driver.ends.len();
+    office.does(AdminCommand::DeleteMember(company_id(1), member_id(FOREIGNER)));
+    assert_eq!(office.driver.ends.len(), records);
+    office.assert_replays();
+}
+
+#[test]
+fn a_role_that_falls_takes_back_what_it_may_not_allow() {
+    let all = AccessScope { accountant: true, admin: true, scim: true, iam: true };
+    let alone = [
+        AccessScope::default(),
+        BOOKS,
+        AccessScope { accountant: false, scim: false, iam: false, ..all },
+        AccessScope { accountant: false, admin: false, iam: false, ..all },
+        AccessScope { accountant: false, admin: false, scim: false, ..all },
+    ];
+    let (top, books, least) =
+        (MemberRole::Administrator, MemberRole::Accountant, MemberRole::Member);
+    // How many of the five of each stay.
+    let rows = [(top, books, 2), (top, least, 0), (books, least, 0), (books, top, 5)];
+    for (from, to, kept) in rows {
+        let mut office = Office::with_people();
+        let role = |role| MemberChanges { role: Some(role), ..MemberChanges::default() };
+        assert_eq!(office.update(ADA, role(top)), Ok(()), "somebody has to be");
+        assert_eq!(office.update(BOB, role(from)), Ok(()));
+        for (number, scope) in (1..).zip(alone) {
+            let mut content = code_of(APP, 0, BOB);
+            if let NewTicketContent::AuthorizationCode(code) = &mut content {
+                code.scope = scope;
+            }
+            office.issue(number, BOB, content).unwrap();
+            let new = grant_of(number, 0, (Some(APP), Some(BOB)));
+            let token = NewAccessToken { scope, ..new.token };
+            let new = NewTokenGrant { token, ..new };
+            office.does(AdminCommand::GrantToken(Box::new(new)));
+            office.grant(100 + number, TokenOrigin::Password, (APP, ADA));
+        }
+        assert_eq!(office.update(BOB, role(to)), Ok(()));
+        let (tickets, tokens) = office.last_ends();
+        let ended: usize = tickets.iter().map(|row| row.1).sum();
+        assert_eq!((ended, tokens), (5 - kept, vec![true; 5 - kept]), "{from:?} to {to:?}");
+        office.assert_replays();
+    }
+}
+
+#[test]
+fn who_takes_no_part_is_invited_on_coming_back() {
+    let mut office = Office::open();
+    let invite = |office: &Office, number| {
+        let expires_at = Timestamp(office.now() + HOUR);
+        let (user, ticket) = (user_id(number), ticket_id(number));
+        Some(NewInvite { user, digest: digest(1, number), ticket, expires_at })
+    };
+    let told = |office: &Office| -> Vec<String> {
+        let name = |effect: &Effect| format!("{effect:?}").split(['(', ' ']).next().unwrap().into();
+        office.last_effects().iter().map(name).collect()
+    };
+    let new = NewMember {
+        is_active: false,
+        role: MemberRole::Reviewer,
+        invite: invite(&office, 20),
+        ..new_member(20, 0, "new@example.com")
+    };
+    office.does(AdminCommand::CreateMember(new));
+    assert_eq!(told(&office), ["Member"], "nobody is invited who takes no part");
+    match office.last_effects().as_slice() {
+        [Effect::Member(member)] => {
+            assert_eq!((member.state, member.role), (MemberState::Inactive, MemberRole::Member));
+        }
+        other => panic!("{other:?}"),
+    }
+    let change = |is_active, invite| MemberChanges {
+        is_active: Some(is_active),
+        invite,
+        ..MemberChanges::default()
+    };
+    let first = invite(&office, 20);
+    assert_eq!(office.update(20, change(true, first)), Ok(()));
+    assert_eq!(told(&office), ["Member", "User", "Ticket"]);
+    let records = office.driver.ends.len();
+    let second = invite(&office, 21);
+    assert_eq!(office.update(20, change(true, second)), Ok(()));
+    assert_eq!(office.driver.ends.len(), records, "whoever takes part is not invited again");
+    office.does(use_link(20));
+    assert_eq!(office.update(20, leaving()), Ok(()));
+    let third = invite(&office, 22);
+    assert_eq!(office.update(20, change(true, third)), Ok(()));
+    assert_eq!(told(&office), ["Member"], "who has a password needs no link");
     office.assert_replays();
 }
 
@@ -439,7 +636,8 @@ fn leaving_ends_sessions_codes_and_tokens_in_its_own_record() {
         leave(&mut office);
         let effects = office.last_effects();
         assert!(matches!(effects.first(), Some(Effect::Member(_))));
-        assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 2)], vec![true]));
+        // Who takes part in another company stays signed in.
+        assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![true]));
         let revoked = effects.iter().find_map(|effect| match effect {
             Effect::AccessToken(token) => Some(token.id),
             _ => None,
@@ -519,6 +717,8 @@ fn ending_everything_fits_one_record() {
         }
         office.issue(1_000 + number, BOB, content).unwrap();
     }
+    let elsewhere = AdminCommand::DeleteMember(company_id(1), member_id(FOREIGNER));
+    office.does(elsewhere);
     assert_eq!(office.update(BOB, leaving()), Ok(()));
     let all = 2 * limits::TICKETS_OF_USER_MAX;
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, all)], vec![]));

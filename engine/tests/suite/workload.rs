@@ -701,7 +701,7 @@ impl Workload {
             code: self.rng.chance(30).then(|| format!("{:03}", self.rng.below(20))),
             dimensions: [None; 4],
             external_id: self.rng.chance(20).then(|| format!("ext{}", self.rng.below(6))),
-            is_active: true,
+            is_active: self.rng.chance(90),
             invite: self
                 .rng
                 .chance(20)

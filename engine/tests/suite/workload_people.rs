@@ -118,7 +118,7 @@ impl PeopleDrawn {
             first_name: rng.chance(30).then(|| "Grace".to_owned()),
             password_hash: rng.chance(30).then(|| "a new one".to_owned()),
             totp: rng.chance(60).then(|| rng.chance(85).then_some(totp)),
-            keep_session: rng.chance(50).then(|| digest(1, self.late_ticket(rng))),
+            keep_session: rng.chance(20).then(|| digest(1, self.late_ticket(rng))),
             ..UserChanges::default()
         }
     }

@@ -32,12 +32,12 @@ impl Model {
             company,
             email: new.email.clone(),
             code: new.code.clone(),
-            role: new.role,
-            state: MemberState::Active,
+            role: if new.is_active { new.role } else { MemberRole::Member },
+            state: if new.is_active { MemberState::Active } else { MemberState::Inactive },
             external_id: new.external_id.clone(),
             name: format!("{} {}", new.first_name, new.last_name),
         });
-        let Some(invite) = &new.invite else { return Ok(()) };
+        let Some(invite) = new.invite.as_ref().filter(|_| new.is_active) else { return Ok(()) };
         // A link that cannot be issued leaves neither a member nor a user behind.
         let users = self.users.len();
         let invited = self.invite(at, &new.email, invite);
@@ -88,6 +88,11 @@ impl Model {
             Some(false) => MemberState::Inactive,
         };
         let role = changes.role.unwrap_or(self.members[member].role);
+        let begins = state == MemberState::Active && state != self.members[member].state;
+        if let Some(invite) = changes.invite.as_ref().filter(|_| begins) {
+            // Nothing else is refused of somebody who comes back.
+            self.invite(at, &self.members[member].email.clone(), invite)?;
+        }
         self.put(at, member, (state, role))?;
         if let Some(id) = &changes.external_id {
             self.members[member].external_id.clone_from(id);
@@ -105,8 +110,12 @@ impl Model {
         id: MemberId,
     ) -> Result<(), Rejection> {
         let member = self.member_of(company, id)?;
+        if self.members[member].state == MemberState::Deleted {
+            return Ok(());
+        }
         self.put(at, member, (MemberState::Deleted, MemberRole::Member))?;
         self.members[member].external_id = None;
+        self.free_address(at, &self.members[member].email.clone());
         Ok(())
     }
 
@@ -137,6 +146,8 @@ impl Model {
         }
         if !is_active && state != known.0 {
             self.shut_out(at, member);
+        } else if role != known.1 {
+            self.narrow(at, member, role);
         }
         if !is_active {
             for card in self.cards.iter_mut().filter(|card| card.holder == Some(member)) {

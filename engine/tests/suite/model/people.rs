@@ -6,7 +6,9 @@ use cardswitch_engine::command::identity::{
 };
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, TicketId, UserId};
+use cardswitch_engine::domain::member::{AccessScope, MemberRole, MemberState};
 use cardswitch_engine::domain::ticket::{TicketKind, TicketState};
+use cardswitch_engine::domain::token_grant::TokenOrigin;
 
 use super::{DAY, Model};
 
@@ -33,6 +35,7 @@ struct Code {
     app: usize,
     company: usize,
     member: usize,
+    scope: AccessScope,
     token: Option<usize>,
 }
 
@@ -48,6 +51,8 @@ pub(crate) struct Token {
     company: usize,
     app: Option<usize>,
     member: Option<usize>,
+    scope: AccessScope,
+    is_by_password: bool,
     pub(crate) is_revoked: bool,
 }
 
@@ -181,6 +186,22 @@ impl Model {
 
     fn update_user(&mut self, at: i64, id: UserId, changes: &UserChanges) -> Result<(), Rejection> {
         let user = self.user(id)?;
+        let is_kept = |ticket: &Ticket| {
+            ticket.user == user
+                && ticket.kind == TicketKind::Session
+                && Some(ticket.digest) == changes.keep_session
+                && ticket.is_open(at)
+        };
+        if changes.keep_session.is_some() && !self.tickets.iter().any(is_kept) {
+            return Err(Rejection::TicketSpent);
+        }
+        if changes.totp.is_some() || changes.security_question.is_some() {
+            self.end_tickets(at, |ticket| {
+                ticket.user == user
+                    && ticket.kind == TicketKind::Session
+                    && Some(ticket.digest) != changes.keep_session
+            });
+        }
         if let Some(totp) = &changes.totp {
             self.users[user].totp_step = totp.as_ref().map(|totp| totp.last_step);
         }
@@ -192,8 +213,11 @@ impl Model {
 
     fn set_password(&mut self, at: i64, user: usize, kept: Option<[u8; 32]>) {
         self.users[user].has_password = true;
-        self.end_tickets(at, |ticket| {
-            ticket.user == user && ticket.code.is_none() && Some(ticket.digest) != kept
+        self.end_tickets(at, |ticket| ticket.user == user && Some(ticket.digest) != kept);
+        let email = self.users[user].email.clone();
+        let own: Vec<_> = self.members_of_address(&email).collect();
+        self.revoke_tokens(|token| {
+            token.is_by_password && token.member.is_some_and(|member| own.contains(&member))
         });
     }
 
@@ -242,7 +266,7 @@ impl Model {
                 if self.members[member].email.to_lowercase() != self.users[user].email {
                     return Err(Rejection::MemberNotFound);
                 }
-                let code = Code { app, company, member, token: None };
+                let code = Code { app, company, member, scope: code.scope, token: None };
                 (TicketKind::AuthorizationCode, Some(code))
             }
         };
@@ -287,7 +311,17 @@ impl Model {
             return Err(Rejection::IdTaken);
         }
         let (id, digest) = (new.id, new.digest);
-        self.tokens.push(Token { id, digest, company, app, member, is_revoked: false });
+        let (is_by_password, is_revoked) = (false, false);
+        self.tokens.push(Token {
+            id,
+            digest,
+            company,
+            app,
+            member,
+            scope: new.scope,
+            is_by_password,
+            is_revoked,
+        });
         Ok(self.tokens.len() - 1)
     }
 
@@ -300,7 +334,9 @@ impl Model {
         });
         match owners {
             Ok((app, member)) => {
-                (self.tokens[made].app, self.tokens[made].member) = (app, member);
+                let token = &mut self.tokens[made];
+                (token.app, token.member) = (app, member);
+                token.is_by_password = new.origin == TokenOrigin::Password;
                 Ok(())
             }
             Err(rejection) => {
@@ -322,6 +358,7 @@ impl Model {
             self.tokens.pop();
             return Err(Rejection::CompanyNotFound);
         }
+        self.tokens[made].scope = code.scope;
         let ticket = &mut self.tickets[place];
         ticket.state = TicketState::Used;
         ticket.code = Some(Code { token: Some(made), ..code });
@@ -330,12 +367,51 @@ impl Model {
 
     /// What ends when a member leaves.
     pub(super) fn shut_out(&mut self, at: i64, member: usize) {
-        let user = self.find_person(&self.members[member].email.clone());
+        let email = self.members[member].email.clone();
+        let user = self.find_person(&email);
+        let is_elsewhere = self
+            .members_of_address(&email)
+            .any(|other| other != member && self.members[other].state == MemberState::Active);
         self.end_tickets(at, |ticket| match ticket.code {
             Some(code) => code.member == member,
-            None => ticket.kind == TicketKind::Session && Some(ticket.user) == user,
+            None => {
+                ticket.kind == TicketKind::Session && Some(ticket.user) == user && !is_elsewhere
+            }
         });
         self.revoke_tokens(|token| token.member == Some(member));
+    }
+
+    /// What ends when a member is deleted who was the last one with an address.
+    pub(super) fn free_address(&mut self, at: i64, email: &str) {
+        if self.members_of_address(email).next().is_some() {
+            return;
+        }
+        let Some(user) = self.find_person(email) else { return };
+        self.users[user].has_password = false;
+        self.users[user].totp_step = None;
+        self.end_tickets(at, |ticket| ticket.user == user && ticket.code.is_none());
+    }
+
+    /// What a new role may not allow.
+    pub(super) fn narrow(&mut self, at: i64, member: usize, role: MemberRole) {
+        let is_beyond = |scope: AccessScope| match role {
+            MemberRole::Administrator => false,
+            MemberRole::Accountant => scope.admin || scope.scim || scope.iam,
+            MemberRole::Reviewer | MemberRole::Member => true,
+        };
+        self.end_tickets(at, |ticket| {
+            ticket.code.is_some_and(|code| code.member == member && is_beyond(code.scope))
+        });
+        self.revoke_tokens(|token| token.member == Some(member) && is_beyond(token.scope));
+    }
+
+    /// Members that are not deleted.
+    fn members_of_address(&self, email: &str) -> impl Iterator<Item = usize> {
+        let is_one = |member: &super::Member| {
+            member.state != MemberState::Deleted
+                && member.email.to_lowercase() == email.to_lowercase()
+        };
+        (0..self.members.len()).filter(move |number| is_one(&self.members[*number]))
     }
 
     fn user(&self, id: UserId) -> Result<usize, Rejection> {
