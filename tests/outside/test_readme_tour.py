@@ -29,6 +29,8 @@ CLAIMS = [
     ("failed_rules", "completed -28.00 Noodle bar"),
     ('"state": "suspended"', '"suspension_reason":"manual"'),
     ("/network/v1/authorizations", '"response_code":1202'),
+    ("admin_password", "admin@example.com "),
+    ("/login", "<title>Sign in"),
     ("$CARDSWITCH feed", "books: every transaction of 39 cards, 0 differences"),
     ("$CARDSWITCH feed", "unanswered                             0"),
     ("wait $SWITCH || echo", "killed"),

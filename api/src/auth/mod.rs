@@ -5,6 +5,7 @@
 
 pub mod actor;
 pub mod client_address;
+pub mod credentials;
 pub mod drawn_secret;
 pub mod passwords;
 pub mod scopes;

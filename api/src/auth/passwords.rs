@@ -127,6 +127,8 @@ pub async fn hash(text: &str) -> Result<String, PasswordError> {
 /// Errors: too many wait.
 /// Cost: as `hash`.
 pub async fn verify(hash: Option<String>, text: &str) -> Result<bool, PasswordError> {
+    #[cfg(test)]
+    counted::count();
     let text = Zeroizing::new(text.to_owned());
     seated(move || {
         let known = hash.as_deref().unwrap_or(NOBODYS_HASH);
@@ -134,6 +136,31 @@ pub async fn verify(hash: Option<String>, text: &str) -> Result<bool, PasswordEr
         fits && hash.is_some()
     })
     .await
+}
+
+/// How often passwords are verified, which is what shows in the time of an answer.
+#[cfg(test)]
+pub(crate) mod counted {
+    use std::cell::Cell;
+
+    tokio::task_local! {
+        static VERIFIED: Cell<u32>;
+    }
+
+    pub(super) fn count() {
+        // Only where a test asks.
+        VERIFIED.try_with(|verified| verified.set(verified.get() + 1)).unwrap_or_default();
+    }
+
+    /// What comes of `work`, and how many passwords it had verified.
+    pub(crate) async fn verifications<T>(work: impl Future<Output = T>) -> (T, u32) {
+        VERIFIED
+            .scope(Cell::new(0), async {
+                let done = work.await;
+                (done, VERIFIED.with(Cell::get))
+            })
+            .await
+    }
 }
 
 /// Carries out slow work off the async threads, when it is its turn.

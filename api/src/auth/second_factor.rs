@@ -3,13 +3,16 @@
 //! sign-in page.
 //!
 //! A conversation is found by the SHA-256 of the secret that its client holds, lives five minutes in
-//! memory only, and ends with the fifth wrong answer, with a new password, or with the process.
+//! memory only, and ends with the fifth wrong answer, with a new password, with the process, or when
+//! what it was for has been made: until then its last answer may be given again.
 //! INVARIANT: a try is counted before it is verified, so answers that come at the same time are no
 //! more than those that come one by one; and a one-time code is used up in the engine's record, so it
-//! works once whatever conversation it is given in.
+//! works once whatever conversation it is given in. Whoever knows the password cannot keep its owner
+//! out: conversations are answered one answer at a time, a user's few at a time in the order they
+//! came, and a new one only ever takes the place of one from the same source.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::sync::Arc;
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
@@ -17,10 +20,11 @@ use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
 use cardswitch_engine::domain::user::User;
 use parking_lot::Mutex;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore};
 
 use super::actor::act_as;
 use super::passwords;
-use super::throttle::{Account, TooMany};
+use super::throttle::{Account, Beyond, Source, TooMany};
 use super::totp::Seed;
 use crate::error::ApiError;
 use crate::state::{AppState, WriteError};
@@ -29,8 +33,16 @@ use crate::state::{AppState, WriteError};
 pub const CONVERSATION: i64 = 5 * Timestamp::MINUTE;
 /// The wrong answer that ends a conversation.
 const WRONG_MAX: u8 = 5;
-/// How many conversations one user may have; the oldest gives way.
-const PER_USER_MAX: usize = 10;
+/// How many conversations one user may have from one source; the oldest gives way.
+const PER_SOURCE_MAX: usize = 5;
+/// How many conversations one user may have at all.
+const PER_USER_MAX: usize = 30;
+/// How many answers of one user are verified at the same time; others wait.
+const ANSWERED_AT_ONCE: usize = 2;
+/// How many answers of one conversation may come at the same time.
+const LINE_MAX: usize = 4;
+/// When to come back where more come. Units: seconds.
+const LINE_RETRY_AFTER_S: u32 = 1;
 /// How many there may be at all.
 const CONVERSATIONS_MAX: usize = 10_000;
 /// When to come back where there is no room. Units: seconds.
@@ -93,16 +105,31 @@ pub struct PendingToken {
 }
 
 /// What became of an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Answered {
-    /// Nothing more is asked of this user.
-    Done(UserId, Purpose),
+    /// Nothing more is asked of this user: what it was for can be made.
+    Done(Finishing),
     /// Another question follows.
     Next(Challenge),
     /// It was wrong; another may be given.
     Wrong,
     /// There is no such conversation, or none any more.
     Ended,
+}
+
+/// A conversation whose questions are all answered. It stays until it is said to be finished, so that
+/// the last answer can be given again where something came between.
+#[derive(Debug)]
+pub struct Finishing {
+    /// Whose it is.
+    pub user: UserId,
+    /// What it was for.
+    pub purpose: Purpose,
+    digest: [u8; 32],
+    /// Who gives the same answer at the same time waits for what becomes of this one.
+    _turn: Option<OwnedMutexGuard<()>>,
+    /// Who ends the conversation waits until it is known what was made.
+    _making: Option<OwnedMutexGuard<()>>,
 }
 
 /// The conversations that wait for answers.
@@ -116,17 +143,51 @@ struct Conversation {
     user: UserId,
     /// What the password was: a new one ends the conversation.
     password_hash: Option<String>,
-    /// What is left to ask, in this order.
+    /// What is left to ask, in this order; never empty.
     questions: Vec<(Factor, String)>,
+    /// Whether the last of them is answered, too.
+    is_finishing: bool,
     purpose: Purpose,
+    /// Who began it.
+    source: Source,
     expires_at: Timestamp,
     wrong: u8,
+    turns: Turns,
+}
+
+/// Who waits for whom.
+#[derive(Clone, Debug)]
+struct Turns {
+    /// Whose answer has come.
+    line: Arc<Semaphore>,
+    /// Whose answer is verified.
+    turn: Arc<AsyncMutex<()>>,
+    /// Who makes what the conversation is for.
+    making: Arc<AsyncMutex<()>>,
+    /// Shared by the conversations of a user.
+    of_user: Arc<Semaphore>,
+}
+
+impl Turns {
+    fn new(of_user: Option<Arc<Semaphore>>) -> Self {
+        Self {
+            line: Arc::new(Semaphore::new(LINE_MAX)),
+            turn: Arc::default(),
+            making: Arc::default(),
+            of_user: of_user.unwrap_or_else(|| Arc::new(Semaphore::new(ANSWERED_AT_ONCE))),
+        }
+    }
 }
 
 impl Conversation {
     fn challenge(&self) -> Option<Challenge> {
         let (factor, question) = self.questions.first()?.clone();
         Some(Challenge { factor, question, expires_at: self.expires_at })
+    }
+
+    /// How far it has come.
+    const fn stage(&self) -> (usize, bool) {
+        (self.questions.len(), self.is_finishing)
     }
 }
 
@@ -147,25 +208,31 @@ impl SecondFactors {
         digest: [u8; 32],
         user: &User,
         purpose: Purpose,
+        source: Source,
         now: Timestamp,
     ) -> Result<Option<Challenge>, TooMany> {
+        let mut conversations = self.conversations.lock();
+        conversations.retain(|_, known| now < known.expires_at);
+        let own = || conversations.iter().filter(|(_, known)| known.user == user.id);
+        let of_user = own().next().map(|(_, known)| Arc::clone(&known.turns.of_user));
         let conversation = Conversation {
             user: user.id,
             password_hash: user.password_hash.clone(),
             questions: questions_of(user),
+            is_finishing: false,
             purpose,
+            source: source.counted(),
             expires_at: now.plus(CONVERSATION),
             wrong: 0,
+            turns: Turns::new(of_user),
         };
         let Some(challenge) = conversation.challenge() else { return Ok(None) };
-        let mut conversations = self.conversations.lock();
-        conversations.retain(|_, known| now < known.expires_at);
-        let own = conversations.iter().filter(|(_, known)| known.user == user.id);
-        let oldest = own.clone().min_by_key(|(_, known)| known.expires_at).map(|(key, _)| *key);
-        if own.count() >= PER_USER_MAX {
+        let of_source = own().filter(|(_, known)| known.source == conversation.source);
+        let oldest = of_source.clone().min_by_key(|(_, known)| known.expires_at);
+        let oldest = oldest.map(|(key, _)| *key);
+        if of_source.count() >= PER_SOURCE_MAX {
             oldest.and_then(|key| conversations.remove(&key));
-        }
-        if conversations.len() >= CONVERSATIONS_MAX {
+        } else if own().count() >= PER_USER_MAX || conversations.len() >= CONVERSATIONS_MAX {
             return Err(TooMany { retry_after_s: FULL_RETRY_AFTER_S });
         }
         conversations.insert(digest, conversation);
@@ -184,9 +251,32 @@ impl SecondFactors {
         self.find(digest, now).map(|conversation| conversation.purpose)
     }
 
-    /// Ends the conversations whose purpose is one of these.
-    pub fn end_where(&self, is_over: impl Fn(&[u8; 32], &Purpose) -> bool) {
-        self.conversations.lock().retain(|digest, known| !is_over(digest, &known.purpose));
+    /// Ends the conversations whose purpose is one of these. When it returns, what they were for is
+    /// made or never will be.
+    pub async fn end_where(&self, is_over: impl Fn(&[u8; 32], &Purpose) -> bool) {
+        for making in self.take_where(is_over) {
+            drop(making.lock().await);
+        }
+    }
+
+    fn take_where(
+        &self,
+        is_over: impl Fn(&[u8; 32], &Purpose) -> bool,
+    ) -> Vec<Arc<AsyncMutex<()>>> {
+        let mut taken = Vec::new();
+        self.conversations.lock().retain(|digest, known| {
+            let is_over = is_over(digest, &known.purpose);
+            if is_over {
+                taken.push(Arc::clone(&known.turns.making));
+            }
+            !is_over
+        });
+        taken
+    }
+
+    /// What the conversation was for has been made.
+    pub fn finish(&self, finishing: Finishing) {
+        self.conversations.lock().remove(&finishing.digest);
     }
 
     fn find(&self, digest: &[u8; 32], now: Timestamp) -> Option<Conversation> {
@@ -223,51 +313,105 @@ impl SecondFactors {
         }
     }
 
-    /// Takes note of the right answer to the question that was asked in `asked`.
-    fn right(&self, digest: &[u8; 32], asked: &Conversation) -> Answered {
+    /// Takes note of the right answer to the question that waits.
+    fn right(&self, digest: &[u8; 32]) -> Answered {
         let mut conversations = self.conversations.lock();
         let Some(known) = conversations.get_mut(digest) else { return Answered::Ended };
-        if known.questions.len() != asked.questions.len() {
-            // The same answer came twice at the same time: the first one counts.
+        known.wrong = known.wrong.saturating_sub(1);
+        if known.questions.len() > 1 {
+            known.questions.remove(0);
+        } else {
+            known.is_finishing = true;
+        }
+        drop(conversations);
+        self.stands(digest)
+    }
+
+    /// What an answer is told without being verified: how far the conversation has come.
+    fn stands(&self, digest: &[u8; 32]) -> Answered {
+        let conversations = self.conversations.lock();
+        let Some(known) = conversations.get(digest) else { return Answered::Ended };
+        if !known.is_finishing {
             return known.challenge().map_or(Answered::Ended, Answered::Next);
         }
-        known.wrong = known.wrong.saturating_sub(1);
-        known.questions.remove(0);
-        if let Some(challenge) = known.challenge() {
-            return Answered::Next(challenge);
-        }
-        let (user, purpose) = (known.user, known.purpose.clone());
-        conversations.remove(digest);
-        Answered::Done(user, purpose)
+        let (user, purpose, digest) = (known.user, known.purpose.clone(), *digest);
+        Answered::Done(Finishing { user, purpose, digest, _turn: None, _making: None })
     }
 }
 
-/// Answers the question that waits in a conversation.
+/// Answers the question that waits in a conversation, for which `source` is answerable.
 /// Errors: too many tries, the switch cannot tell.
 pub async fn answer(
     state: &AppState,
     digest: &[u8; 32],
     given: &str,
-    address: Option<IpAddr>,
+    source: Source,
+    beyond: Beyond,
 ) -> Result<Answered, ApiError> {
     let factors = &state.second_factors;
     let Some(known) = factors.find(digest, state.now()) else { return Ok(Answered::Ended) };
+    let line = known.turns.line.try_acquire();
+    let _line = line.map_err(|_| TooMany { retry_after_s: LINE_RETRY_AFTER_S })?;
+    let turn = Arc::clone(&known.turns.turn).lock_owned().await;
+    let Some(now) = factors.find(digest, state.now()) else { return Ok(Answered::Ended) };
+    // Where the same answer came twice at the same time, or the last one again, the first one counts.
+    let is_new = now.stage() == known.stage() && !now.is_finishing;
+    if is_new {
+        match verify(state, digest, &now, given, (source, beyond)).await? {
+            Verified::Right => {}
+            Verified::Wrong => return Ok(factors.wrong(digest)),
+            Verified::Ended => return Ok(Answered::Ended),
+        }
+    }
+    let making = Arc::clone(&known.turns.making).lock_owned().await;
+    let answered = if is_new { factors.right(digest) } else { factors.stands(digest) };
+    Ok(match answered {
+        Answered::Done(finishing) => {
+            act_as(Actor::User { id: finishing.user, member: None });
+            Answered::Done(Finishing { _turn: Some(turn), _making: Some(making), ..finishing })
+        }
+        other => other,
+    })
+}
+
+/// What is found of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verified {
+    Right,
+    Wrong,
+    Ended,
+}
+
+/// Errors: too many tries, the switch cannot tell.
+async fn verify(
+    state: &AppState,
+    digest: &[u8; 32],
+    known: &Conversation,
+    given: &str,
+    (source, beyond): (Source, Beyond),
+) -> Result<Verified, ApiError> {
+    let factors = &state.second_factors;
+    // Nobody closes it; without a seat the try would only be less bounded.
+    let _seat = known.turns.of_user.acquire().await.ok();
     let account = Account::SecondFactor(known.user);
-    let attempt = state.throttle.admit(Some(account), address).await?;
-    let Some(asked) = factors.take_try(digest, state.now()) else { return Ok(Answered::Ended) };
+    let attempt = state.throttle.admit_or(beyond, Some(account), Some(source)).await?;
+    let Some(asked) = factors.take_try(digest, state.now()) else { return Ok(Verified::Ended) };
     let user = state.switch.read_at_once(|snapshot| snapshot.user_by_id(asked.user))?;
     let user = user.filter(|user| user.password_hash == asked.password_hash);
     let (Some(user), Some((factor, _))) = (user, asked.questions.first()) else {
-        factors.end_where(|known, _| known == digest);
-        return Ok(Answered::Ended);
+        factors.take_where(|known, _| known == digest);
+        return Ok(Verified::Ended);
     };
     act_as(Actor::User { id: user.id, member: None });
     match is_right(state, &user, *factor, given).await {
         Ok(true) => {
             attempt.succeeded();
-            Ok(factors.right(digest, &asked))
+            Ok(Verified::Right)
         }
-        Ok(false) => Ok(factors.wrong(digest)),
+        Ok(false) => {
+            attempt.failed();
+            Ok(Verified::Wrong)
+        }
         Err(error) => {
             // Nobody can say that it was wrong.
             factors.give_back_try(digest);
@@ -353,9 +497,14 @@ mod tests {
         Purpose::SignIn { next: None }
     }
 
+    fn from(address: &str) -> Source {
+        Source::Address(address.parse().unwrap())
+    }
+
     fn begun(has_totp: bool, has_question: bool) -> SecondFactors {
         let factors = SecondFactors::default();
-        factors.begin(KEY, &user(1, has_totp, has_question), purpose(), NOW).unwrap();
+        let user = user(1, has_totp, has_question);
+        factors.begin(KEY, &user, purpose(), from("203.0.113.7"), NOW).unwrap();
         factors
     }
 
@@ -372,13 +521,34 @@ mod tests {
             let mut asked = Vec::new();
             while let Some(challenge) = factors.question(&KEY, NOW) {
                 asked.push(challenge.factor.name());
-                let taken = factors.take_try(&KEY, NOW).unwrap();
-                let answered = factors.right(&KEY, &taken);
-                let is_last = asked.len() == expected.len();
-                assert_eq!(matches!(answered, Answered::Done(..)), is_last, "{answered:?}");
+                factors.take_try(&KEY, NOW).unwrap();
+                if let Answered::Done(finishing) = factors.right(&KEY) {
+                    factors.finish(finishing);
+                }
             }
             assert_eq!(asked, expected);
         }
+    }
+
+    #[test]
+    fn the_last_answer_stays_until_it_has_led_somewhere() {
+        let factors = begun(false, true);
+        factors.take_try(&KEY, NOW).unwrap();
+        // What comes of it is lost.
+        assert!(matches!(factors.right(&KEY), Answered::Done(_)));
+        assert!(factors.question(&KEY, NOW).is_some());
+        let Answered::Done(finishing) = factors.stands(&KEY) else { panic!() };
+        factors.finish(finishing);
+        assert!(matches!(factors.stands(&KEY), Answered::Ended));
+        assert_eq!(factors.question(&KEY, NOW), None);
+    }
+
+    #[test]
+    fn who_has_ended_meanwhile_gets_nothing() {
+        let factors = begun(false, true);
+        factors.take_try(&KEY, NOW).unwrap();
+        assert_eq!(factors.take_where(|known, _| *known == KEY).len(), 1);
+        assert!(matches!(factors.right(&KEY), Answered::Ended));
     }
 
     #[test]
@@ -386,8 +556,8 @@ mod tests {
         let factors = begun(true, false);
         for place in 1..=5 {
             factors.take_try(&KEY, NOW).unwrap();
-            let expected = if place < 5 { Answered::Wrong } else { Answered::Ended };
-            assert_eq!(factors.wrong(&KEY), expected, "{place}");
+            let is_wrong = matches!(factors.wrong(&KEY), Answered::Wrong);
+            assert_eq!(is_wrong, place < 5, "{place}");
         }
         assert!(factors.take_try(&KEY, NOW).is_none());
         assert_eq!(factors.question(&KEY, NOW), None);
@@ -398,11 +568,6 @@ mod tests {
         let factors = begun(true, true);
         let taken: Vec<_> = (0..100).filter_map(|_| factors.take_try(&KEY, NOW)).collect();
         assert_eq!(taken.len(), 5);
-        // The right one among them counts once.
-        assert!(matches!(factors.right(&KEY, &taken[0]), Answered::Next(_)));
-        let again = factors.right(&KEY, &taken[1]);
-        let Answered::Next(challenge) = again else { panic!("{again:?}") };
-        assert_eq!(challenge.factor, Factor::SecurityQuestion);
     }
 
     #[test]
@@ -410,14 +575,15 @@ mod tests {
         let factors = begun(true, true);
         for _ in 0..3 {
             factors.take_try(&KEY, NOW).unwrap();
-            assert_eq!(factors.wrong(&KEY), Answered::Wrong);
+            assert!(matches!(factors.wrong(&KEY), Answered::Wrong));
         }
-        let taken = factors.take_try(&KEY, NOW).unwrap();
-        factors.right(&KEY, &taken);
         factors.take_try(&KEY, NOW).unwrap();
-        assert_eq!(factors.wrong(&KEY), Answered::Wrong, "wrong ones of both questions count");
+        factors.right(&KEY);
         factors.take_try(&KEY, NOW).unwrap();
-        assert_eq!(factors.wrong(&KEY), Answered::Ended);
+        let answered = factors.wrong(&KEY);
+        assert!(matches!(answered, Answered::Wrong), "wrong ones of both questions count");
+        factors.take_try(&KEY, NOW).unwrap();
+        assert!(matches!(factors.wrong(&KEY), Answered::Ended));
     }
 
     #[test]
@@ -433,27 +599,45 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_a_users_oldest_gives_way() {
+    fn only_the_same_source_takes_the_place_of_a_conversation() {
         let factors = SecondFactors::default();
-        let key = |number: usize| token_key(number);
-        for number in 0..=PER_USER_MAX {
+        let (owner, thief) = (from("2001:db8:1:2::1"), from("203.0.113.7"));
+        let begin = |number: usize, source| {
             let at = Timestamp(NOW.0 + i64::try_from(number).unwrap());
-            factors.begin(key(number), &user(1, true, false), purpose(), at).unwrap();
-        }
-        assert_eq!(factors.question(&key(0), NOW), None);
-        assert!(factors.question(&key(1), NOW).is_some());
-        let mut number = PER_USER_MAX + 1;
-        let full = loop {
-            let of = user(2 + number as u128, true, false);
-            if let Err(full) = factors.begin(key(number), &of, purpose(), NOW) {
-                break full;
-            }
-            number += 1;
+            factors.begin(token_key(number), &user(1, true, false), purpose(), source, at).unwrap()
         };
+        begin(0, owner);
+        for number in 1..=100 {
+            begin(number, thief);
+        }
+        assert!(factors.question(&token_key(0), NOW).is_some());
+        assert_eq!(factors.conversations.lock().len(), 1 + PER_SOURCE_MAX);
+        // Addresses of one network are one source.
+        for number in 101..101 + PER_SOURCE_MAX {
+            begin(number, from("2001:db8:1:2::2"));
+        }
+        assert!(factors.question(&token_key(0), NOW).is_none());
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let factors = SecondFactors::default();
+        let begin = |number: usize, of: u128| {
+            let source = Source::App(AppId(Uuid::from_u128(number as u128)));
+            factors.begin(token_key(number), &user(of, true, false), purpose(), source, NOW)
+        };
+        for number in 0..PER_USER_MAX {
+            begin(number, 1).unwrap();
+        }
+        assert!(begin(PER_USER_MAX, 1).is_err());
+        for number in PER_USER_MAX..CONVERSATIONS_MAX {
+            begin(number, 2 + number as u128).unwrap();
+        }
+        let full = begin(CONVERSATIONS_MAX, 0).unwrap_err();
         assert_eq!(full.retry_after_s, FULL_RETRY_AFTER_S);
         assert_eq!(factors.conversations.lock().len(), CONVERSATIONS_MAX);
-        let later = NOW.plus(2 * CONVERSATION);
-        let begun = factors.begin(KEY, &user(1, true, false), purpose(), later).unwrap();
+        let (later, source) = (NOW.plus(2 * CONVERSATION), from("203.0.113.7"));
+        let begun = factors.begin(KEY, &user(1, true, false), purpose(), source, later).unwrap();
         assert!(begun.is_some() && factors.conversations.lock().len() == 1);
     }
 

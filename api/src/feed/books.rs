@@ -634,13 +634,11 @@ mod tests {
         assert_eq!(books.spent_bounds(5, 0), (0, 0));
     }
 
-    /// What happens to the purchase, what is spent then, and whether that is flagged.
-    type RefundRow = (&'static str, &'static [(Event, Outcome)], (i64, i64), bool);
-
     /// A purchase of 500 that has settled, and its refund; what is taken and what is flagged then.
     #[test]
     fn a_refund_gives_back_no_more_than_was_paid() {
-        let rows: &[RefundRow] = &[
+        type Row = (&'static str, Messages, (i64, i64), bool);
+        let rows: &[Row] = &[
             ("whole", &[(REFUND, DONE)], (0, 0), false),
             (
                 "in part",

@@ -230,8 +230,8 @@ fn member(role: MemberRole) -> Member {
     }
 }
 
-/// What is asked for, by whom, and how many may grant it, or why nobody.
-type GrantRow<'a> = (AccessScope, &'a [(CompanyState, MemberRole)], Result<usize, Refusal>);
+/// A scope, the memberships of who is asked for it, and in how many of them it may be given.
+type Asking<'a> = (AccessScope, &'a [(CompanyState, MemberRole)], Result<usize, Refusal>);
 
 #[test]
 fn only_administrators_and_accountants_of_approved_companies_grant() {
@@ -239,7 +239,7 @@ fn only_administrators_and_accountants_of_approved_companies_grant() {
     use MemberRole::{Accountant, Administrator, Member as Plain, Reviewer};
     let read = AccessScope::default();
     let admin = AccessScope { admin: true, ..read };
-    let rows: [GrantRow<'_>; 12] = [
+    let rows: [Asking<'_>; 12] = [
         (read, &[], Err(Refusal::NoAccount)),
         (read, &[(Closed, Administrator)], Err(Refusal::NoAccount)),
         (read, &[(Pending, Administrator)], Err(Refusal::PendingApproval)),

@@ -23,6 +23,7 @@ use super::parameters::Parameters;
 use super::password_grant;
 use super::reply::{ChallengeBody, TokenBody, reply};
 use crate::auth::second_factor::{self, Answered, PendingToken, Purpose};
+use crate::auth::throttle::{Beyond, Source};
 use crate::auth::{find_caller, token_in};
 use crate::error::ApiError;
 use crate::secrets::token_digest;
@@ -61,8 +62,12 @@ async fn show(
     headers: &HeaderMap,
     address: Option<IpAddr>,
 ) -> Result<(StatusCode, ChallengeBody), ApiError> {
-    let attempt = state.throttle.admit(None, address).await?;
-    let digest = token_digest(token_in(headers).ok_or_else(ApiError::challenge_over)?);
+    let attempt = state.throttle.admit(None, address.map(Source::Address)).await?;
+    let Some(token) = token_in(headers) else {
+        attempt.failed();
+        return Err(ApiError::challenge_over());
+    };
+    let digest = token_digest(token);
     let waiting = find_pending(state, &digest);
     let challenge = waiting.and_then(|_| state.second_factors.question(&digest, state.now()));
     if let Some(challenge) = challenge {
@@ -73,6 +78,7 @@ async fn show(
         attempt.succeeded();
         return Err(ApiError::not_found());
     }
+    attempt.failed();
     Err(ApiError::challenge_over())
 }
 
@@ -111,9 +117,12 @@ async fn answer(
     let Some(pending) = find_pending(state, &digest) else {
         return answer_nothing(state, headers, token, address).await;
     };
-    match second_factor::answer(state, &digest, given, address).await? {
-        Answered::Done(user, _) => {
-            finish(state, user, digest, &pending).await?;
+    // Who knows the text of a token that waits has it of the app, which has proven itself.
+    let source = Source::App(pending.app);
+    match second_factor::answer(state, &digest, given, source, Beyond::Refused).await? {
+        Answered::Done(finishing) => {
+            finish(state, finishing.user, digest, &pending).await?;
+            state.second_factors.finish(finishing);
             let body = TokenBody::new(token, AccessScope::default());
             Ok((StatusCode::OK, AnsweredBody::Token(body)))
         }
@@ -123,7 +132,8 @@ async fn answer(
             Ok((status, AnsweredBody::Challenge(body)))
         }
         Answered::Wrong => Err(ApiError::wrong_answer()),
-        Answered::Ended => Err(ApiError::challenge_over()),
+        // Perhaps the same answer came twice, and the first one has ended it well.
+        Answered::Ended => granted(state, headers, token),
     }
 }
 
@@ -143,9 +153,19 @@ async fn answer_nothing(
     token: &str,
     address: Option<IpAddr>,
 ) -> Result<(StatusCode, AnsweredBody), ApiError> {
-    let attempt = state.throttle.admit(None, address).await?;
+    let attempt = state.throttle.admit(None, address.map(Source::Address)).await?;
+    let granted = granted(state, headers, token);
+    attempt.judge(&granted);
+    granted
+}
+
+/// Errors: the token has not been granted.
+fn granted(
+    state: &AppState,
+    headers: &HeaderMap,
+    token: &str,
+) -> Result<(StatusCode, AnsweredBody), ApiError> {
     let caller = find_caller(headers, state).map_err(|_| ApiError::challenge_over())?;
-    attempt.succeeded();
     Ok((StatusCode::OK, AnsweredBody::Token(TokenBody::new(token, caller.scope))))
 }
 

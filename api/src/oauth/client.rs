@@ -1,6 +1,8 @@
 //! Which app asks: by `client_id` and `client_secret` in the body or over HTTP Basic.
 //! Source: RFC 6749, 2.3.1.
 
+use std::net::IpAddr;
+
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use base64::Engine;
@@ -10,6 +12,7 @@ use cardswitch_engine::domain::ids::AppId;
 use url::form_urlencoded;
 
 use super::parameters::Parameters;
+use crate::auth::throttle::Source;
 use crate::error::ApiError;
 use crate::secrets::{digests_equal, token_digest};
 use crate::state::AppState;
@@ -23,9 +26,22 @@ struct Credentials {
     secret: String,
 }
 
-/// The app that asks.
+/// The app that asks from `address`, which is slowed where it guesses secrets.
+/// Errors: it does not say which, in two ways at once, or not with the right secret; too many did.
+pub(super) async fn prove_client(
+    state: &AppState,
+    headers: &HeaderMap,
+    parameters: &Parameters,
+    address: Option<IpAddr>,
+) -> Result<App, ApiError> {
+    let attempt = state.throttle.admit(None, address.map(Source::Address)).await?;
+    let found = find_client(state, headers, parameters);
+    attempt.judge(&found);
+    found
+}
+
 /// Errors: it does not say which, in two ways at once, or not with the right secret.
-pub(super) fn find_client(
+fn find_client(
     state: &AppState,
     headers: &HeaderMap,
     parameters: &Parameters,

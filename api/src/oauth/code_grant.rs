@@ -44,7 +44,7 @@ pub(super) async fn give(
     let known = find(state, &digest)?.filter(|known| known.code.app == app.slot);
     let known = known.ok_or_else(no_good)?;
     if known.ticket.state == TicketState::Used {
-        take_back(state, digest).await?;
+        take_back(state, app, digest).await?;
         return Err(no_good());
     }
     let is_right = is_allowed(&known, app)
@@ -112,7 +112,7 @@ async fn exchange(
         Ok(()) => Ok((StatusCode::CREATED, TokenBody::new(&secret.text, known.code.scope))),
         Err(WriteError::Rejected(Rejection::TicketSpent)) => {
             // Somebody was quicker.
-            take_back(state, digest).await?;
+            take_back(state, app, digest).await?;
             Err(no_good())
         }
         Err(WriteError::Rejected(_)) => Err(no_good()),
@@ -122,7 +122,8 @@ async fn exchange(
 
 /// Takes back what a code gave, which came a second time.
 /// Errors: the switch cannot tell.
-async fn take_back(state: &AppState, digest: [u8; 32]) -> Result<(), ApiError> {
+async fn take_back(state: &AppState, app: &App, digest: [u8; 32]) -> Result<(), ApiError> {
+    act_as(Actor::App { id: app.id });
     match state.carry_out(AdminCommand::RevokeCode(digest)).await {
         // Forgotten or expired meanwhile: it gives nothing any more.
         Ok(()) | Err(WriteError::Rejected(_)) => Ok(()),

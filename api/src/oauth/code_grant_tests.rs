@@ -4,13 +4,14 @@ use axum::http::header;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
+use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::super::authorize::CODE_LIFETIME;
-use super::super::world::{APP, OTHER_APP, REDIRECT, World, id_of, secret_of};
+use super::super::world::{APP, OTHER_APP, REDIRECT, Refused, World, id_of, secret_of};
 use crate::routes::routes_tests::{COMPANY, OTHER_COMPANY};
 
 /// The pair of RFC 7636, appendix B.
@@ -201,13 +202,10 @@ async fn a_code_is_worth_what_its_member_and_app_still_may() {
     assert_eq!(world.exchange(&code, &[]).await.error(), (401, "invalid_client"));
 }
 
-/// The fields of a request, and the status and error of its answer.
-type RefusedRow<'a> = (&'a [(&'a str, &'a str)], (u16, &'a str));
-
 #[tokio::test]
 async fn what_is_not_known_is_refused_in_words_for_programs() {
     let world = World::new().await;
-    let rows: [RefusedRow<'_>; 10] = [
+    let rows: [Refused<'_>; 10] = [
         (&[("grant_type", "authorization_code"), ("code", "unknown")], NO_GOOD),
         (&[("grant_type", "authorization_code")], (400, "invalid_request")),
         (&[("grant_type", "authorization_code"), ("code", "")], (400, "invalid_request")),
@@ -271,4 +269,22 @@ async fn an_idempotency_key_counts_for_nothing() {
     let again = send().await;
     assert_eq!(again.error(), NO_GOOD);
     assert!(!again.headers.contains_key("idempotent-replayed"));
+}
+
+#[tokio::test]
+async fn a_code_that_comes_twice_is_taken_back_by_the_app() {
+    let world = World::new().await;
+    let app = Actor::App { id: AppId(Uuid::from_u128(APP)) };
+    let code = world.code("grace", "").await;
+    assert_eq!(world.exchange(&code, &[]).await.status, 201);
+    assert_eq!(world.exchange(&code, &[]).await.error(), NO_GOOD);
+    assert_eq!(world.newest_actor(), app);
+
+    // At the same time: who comes second never had a token, so it is none that acts.
+    let code = world.code("grace", "").await;
+    let told = tokio::join!(world.exchange(&code, &[]), world.exchange(&code, &[]));
+    let mut told = [told.0.status, told.1.status];
+    told.sort_unstable();
+    assert_eq!(told, [201, 400]);
+    assert_eq!(world.newest_actor(), app);
 }

@@ -7,6 +7,7 @@
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
 use cardswitch_engine::command::identity::NewTokenGrant;
+use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::app::App;
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
@@ -20,10 +21,10 @@ use super::authorize::{Refusal, find_grantable};
 use super::parameters::Parameters;
 use super::reply::{ChallengeBody, TokenBody};
 use crate::auth::actor::act_as;
+use crate::auth::credentials;
 use crate::auth::drawn_secret::DrawnSecret;
-use crate::auth::passwords;
 use crate::auth::second_factor::{PendingToken, Purpose};
-use crate::auth::throttle::Account;
+use crate::auth::throttle::{Account, Source};
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::state::{AppState, WriteError};
@@ -50,7 +51,8 @@ pub(super) async fn give(
     let secret = DrawnSecret::draw()?;
     let pending = PendingToken { app: app.id, company: company.id, member: member.id };
     let purpose = Purpose::Token(pending.clone());
-    let begun = state.second_factors.begin(secret.digest, &user, purpose, state.now())?;
+    let source = Source::App(app.id);
+    let begun = state.second_factors.begin(secret.digest, &user, purpose, source, state.now())?;
     if let Some(challenge) = begun {
         let challenge = ChallengeBody::new(&challenge, state);
         let body = TokenBody::pending(&secret.text, challenge);
@@ -79,16 +81,15 @@ async fn find_user(
 ) -> Result<User, ApiError> {
     let account = Account::Password(email);
     // The address is counted where the app is.
-    let attempt = state.throttle.admit(Some(account), None).await?;
-    let user = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
-    let hash = user.as_ref().and_then(|user| user.password_hash.clone());
-    if !passwords::verify(hash, password).await? {
+    // The address is that of the app's server, which asks for everybody.
+    let attempt = state.throttle.admit(Some(account), Some(Source::App(app.id))).await?;
+    let Some(user) = credentials::find_user(state, email, password).await? else {
+        attempt.failed();
         tracing::info!(app = %app.id.0, "a password was wrong");
         return Err(ApiError::invalid_grant("the username or the password is wrong"));
-    }
+    };
     attempt.succeeded();
-    // INVARIANT: a password was verified, so there is a user.
-    user.ok_or_else(|| ApiError::invalid_grant("the username or the password is wrong"))
+    Ok(user)
 }
 
 /// The membership that the token is for: the oldest one, unless a company is named.
@@ -131,7 +132,9 @@ pub(super) async fn make_token(
     };
     act_as(Actor::Token { id: grant.token.id, member: grant.member });
     match state.carry_out(AdminCommand::GrantToken(Box::new(grant))).await {
-        Ok(()) => Ok(()),
+        // The text was drawn for this token, so who has it in use is this token: the answer to the
+        // request that made it was lost.
+        Ok(()) | Err(WriteError::Rejected(Rejection::IdTaken)) => Ok(()),
         Err(WriteError::Rejected(_)) => {
             Err(ApiError::invalid_grant("the member or the app is gone"))
         }

@@ -1,18 +1,26 @@
 //! Tokens for passwords: who gets one, the questions between, and guessing.
 
+use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use axum::http::header;
+use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
 use cardswitch_engine::command::identity::UserChanges;
-use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
 use cardswitch_engine::domain::member::MemberRole;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use super::super::world::{ANSWER, PASSWORD, World, email_of};
+use super::super::world::{ANSWER, APP, PASSWORD, World, email_of, secret_of};
+use super::make_token;
+use crate::auth::client_address::ClientAddress;
 use crate::auth::passwords;
+use crate::auth::passwords::counted::verifications;
 use crate::auth::scopes::TABLE;
-use crate::auth::second_factor::CONVERSATION;
+use crate::auth::second_factor::{Answered, CONVERSATION, Finishing, Purpose, answer};
+use crate::auth::throttle::{Beyond, Source};
 use crate::routes::routes_tests::{COMPANY, OTHER_COMPANY};
+use crate::secrets::token_digest;
 
 const NO_GOOD: (u16, &str) = (400, "invalid_grant");
 
@@ -291,4 +299,138 @@ async fn who_reviews_is_who_the_token_acts_for() {
     assert_eq!(made.body["reviewed_by"], Value::Null);
     let told = world.send("PUT", &path, &headers, json!({"status": "denied"}).to_string()).await;
     assert_eq!((told.status, &told.body["reviewed_by"]["id"]), (200, &grace), "{told:?}");
+}
+
+#[tokio::test]
+async fn one_password_is_verified_whoever_it_is() {
+    let world = World::new().await;
+    world.add_user("new", None).await;
+    let found = world
+        .bench
+        .state
+        .switch
+        .read_at_once(|snapshot| Ok(snapshot.memberships(&email_of("anna"))?.remove(0).1.id));
+    let changes = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
+    let leaves = AdminCommand::UpdateMember(CompanyId(COMPANY), found.unwrap(), changes);
+    world.carry_out(leaves).await;
+    let wrong = world.sign_in(&email_of("grace"), "wrong horse battery").await;
+    for (name, password) in [
+        ("grace", "wrong horse battery"),
+        ("nobody", PASSWORD),
+        ("new", PASSWORD),
+        // Whose members do not take part cannot log in.
+        ("anna", PASSWORD),
+    ] {
+        let (told, verified) = verifications(world.sign_in(&email_of(name), password)).await;
+        assert_eq!((told.status, &told.body), (wrong.status, &wrong.body), "{name}");
+        assert_eq!(verified, 1, "{name}");
+    }
+    let (told, verified) = verifications(world.sign_in(&email_of("grace"), PASSWORD)).await;
+    assert_eq!((told.status, verified), (201, 1));
+}
+
+#[tokio::test]
+async fn an_apps_users_do_not_use_up_its_address() {
+    let world = World::new().await;
+    let from = Some(ClientAddress("203.0.113.7".parse().unwrap()));
+    for number in 0..101 {
+        let email = format!("nobody{number}@example.com");
+        let told = world.sign_in_from(from, &email, "wrong horse battery", &secret_of(APP)).await;
+        assert_eq!(told.error(), NO_GOOD, "{number}");
+    }
+    let email = email_of("grace");
+    assert_eq!(world.sign_in_from(from, &email, PASSWORD, &secret_of(APP)).await.status, 201);
+    // Who guesses the secret of an app has proven nothing.
+    for number in 0..100 {
+        let told = world.sign_in_from(from, &email, PASSWORD, "guessed").await;
+        assert_eq!(told.error(), (401, "invalid_client"), "{number}");
+    }
+    let told = world.sign_in_from(from, &email, PASSWORD, &secret_of(APP)).await;
+    assert_eq!(told.error(), (429, "temporarily_unavailable"));
+}
+
+#[tokio::test]
+async fn the_last_answer_counts_once_however_often_it_comes() {
+    let world = World::new().await;
+    let seed = world.give_totp("grace").await;
+    let token = world.sign_in(&email_of("grace"), PASSWORD).await.token();
+    let code = seed.code(world.now());
+    let told = tokio::join!(world.answer(&token, &code), world.answer(&token, &code));
+    assert_eq!((told.0.status, told.1.status), (200, 200), "{told:?}");
+    assert_eq!(told.0.body, told.1.body);
+    assert!(world.opens(&token).await);
+}
+
+/// Answers the last question of grace's token, and stops before the token is made.
+async fn almost(world: &World) -> (String, Finishing) {
+    world.give_question("grace").await;
+    let token = world.sign_in(&email_of("grace"), PASSWORD).await.token();
+    let source = Source::App(AppId(Uuid::from_u128(APP)));
+    let digest = token_digest(&token);
+    let state = &world.bench.state;
+    let answered = answer(state, &digest, ANSWER, source, Beyond::Refused).await.unwrap();
+    let Answered::Done(finishing) = answered else { panic!("{answered:?}") };
+    (token, finishing)
+}
+
+#[tokio::test]
+async fn what_came_between_can_be_tried_again() {
+    let world = World::new().await;
+    let (token, finishing) = almost(&world).await;
+    drop(finishing);
+    assert!(!world.opens(&token).await);
+    assert_eq!(world.get(&token, "/v1/oauth/token/challenge").await.status, 200);
+    assert_eq!(world.answer(&token, ANSWER).await.status, 200);
+    assert!(world.opens(&token).await);
+    assert_eq!(world.get(&token, "/v1/oauth/token/challenge").await.status, 404);
+
+    // It had been made, but nobody was told.
+    let (token, finishing) = almost(&world).await;
+    let Purpose::Token(pending) = finishing.purpose.clone() else { panic!() };
+    let (state, digest) = (&world.bench.state, token_digest(&token));
+    make_token(state, digest, &pending, "Books".into()).await.unwrap();
+    drop(finishing);
+    assert_eq!(world.answer(&token, ANSWER).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_token_that_is_being_made_is_revoked_all_the_same() {
+    let world = World::new().await;
+    let company = COMPANY.to_string();
+    for by_company in [false, true] {
+        let (token, finishing) = almost(&world).await;
+        let Purpose::Token(pending) = finishing.purpose.clone() else { panic!() };
+        let named = if by_company { ("company_id", &company) } else { ("access_token", &token) };
+        let named = [(named.0, named.1.as_str())];
+        let mut revoking = Box::pin(world.post("/v1/oauth/token/revoke", &named));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(revoking.as_mut().poll(&mut context).is_pending(), "it waits for the token");
+        let (state, digest) = (&world.bench.state, token_digest(&token));
+        make_token(state, digest, &pending, "Books".into()).await.unwrap();
+        state.second_factors.finish(finishing);
+        assert_eq!(revoking.await.status, 200);
+        assert!(!world.opens(&token).await, "{by_company}");
+    }
+}
+
+#[tokio::test]
+async fn who_knows_the_password_cannot_keep_the_owner_out() {
+    let world = World::new().await;
+    world.give_question("grace").await;
+    let thief = world.sign_in(&email_of("grace"), PASSWORD).await.token();
+    let owner = world.sign_in(&email_of("grace"), PASSWORD).await.token();
+    let guesses = async {
+        let mut told = Vec::new();
+        for _ in 0..2 {
+            let guess = || world.answer(&thief, "Tom");
+            let (a, b, c, d, e) = tokio::join!(guess(), guess(), guess(), guess(), guess());
+            told.extend([a, b, c, d, e].map(|told| told.status));
+        }
+        told
+    };
+    let (told, answered) = tokio::join!(guesses, world.answer(&owner, ANSWER));
+    assert_eq!(answered.status, 200, "{answered:?}");
+    let known = [403, 401, 429];
+    assert!(told.iter().all(|status| known.contains(status)), "{told:?}");
+    assert!(told.contains(&429), "one conversation has no more than its line");
 }

@@ -5,9 +5,10 @@
 
 use axum::RequestExt;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::app::App;
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
@@ -75,43 +76,45 @@ pub(crate) async fn revoke_tokens(State(state): State<AppState>, request: Reques
     let headers = request.headers().clone();
     let answered = async {
         let parameters = request.extract::<Parameters, _>().await?;
-        let attempt = state.throttle.admit(None, address).await?;
-        revoke(&state, &headers, &parameters).await?;
-        attempt.succeeded();
+        let app = client::prove_client(&state, &headers, &parameters, address).await?;
+        revoke(&state, &app, &parameters).await?;
         Ok((StatusCode::OK, Revoked {}))
     };
     reply(answered.await)
 }
 
-async fn revoke(
-    state: &AppState,
-    headers: &HeaderMap,
-    parameters: &Parameters,
-) -> Result<(), ApiError> {
-    let app = client::find_client(state, headers, parameters)?;
+async fn revoke(state: &AppState, app: &App, parameters: &Parameters) -> Result<(), ApiError> {
+    act_as(Actor::App { id: app.id });
+    let waiting = &state.second_factors;
     let command = match parse(parameters)? {
         Named::Token(digest) => {
-            let waiting = &state.second_factors;
-            waiting.end_where(|known, purpose| *known == digest && is_pending(purpose, &app, None));
-            let found = find_own(state, &app, &digest)?;
-            // Whoever has the token and its app's secret is who it acts for.
-            found.map(|(company, token)| {
-                act_as(Actor::Token { id: token, member: None });
-                AdminCommand::RevokeToken(company, token)
-            })
+            let is_it = |known: &[u8; 32], purpose: &Purpose| {
+                *known == digest && is_pending(purpose, app, None)
+            };
+            // A token that is being made meanwhile is found below.
+            waiting.end_where(is_it).await;
+            let found = find_own(state, app, &digest)?;
+            found.map(|(company, token)| AdminCommand::RevokeToken(company, token))
         }
         Named::Company(company) => {
-            let waiting = &state.second_factors;
-            waiting.end_where(|_, purpose| is_pending(purpose, &app, Some(company)));
+            waiting.end_where(|_, purpose| is_pending(purpose, app, Some(company))).await;
             Some(AdminCommand::RevokeAppTokens(app.id, company))
         }
     };
     let Some(command) = command else { return Ok(()) };
     match state.carry_out(command).await {
-        // What is not there, or not the app's, needs no revoking.
-        Ok(()) | Err(WriteError::Rejected(_)) => Ok(()),
+        Ok(()) => Ok(()),
+        Err(WriteError::Rejected(rejection)) if is_nothing(rejection) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether a refusal says that there is nothing to revoke; any other leaves a token alive.
+const fn is_nothing(rejection: Rejection) -> bool {
+    matches!(
+        rejection,
+        Rejection::CompanyNotFound | Rejection::AppNotFound | Rejection::TokenNotFound
+    )
 }
 
 fn parse(parameters: &Parameters) -> Result<Named, ApiError> {

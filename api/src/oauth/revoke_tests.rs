@@ -1,8 +1,13 @@
 //! Giving tokens back: an app's own, and nobody else's.
 
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::audit::Actor;
+use cardswitch_engine::domain::ids::AppId;
 use serde_json::json;
+use uuid::Uuid;
 
-use super::super::world::{OTHER_APP, World, id_of, secret_of};
+use super::super::world::{APP, OTHER_APP, Refused, World, id_of, secret_of};
+use super::is_nothing;
 use crate::routes::routes_tests::{COMPANY, OTHER_COMPANY};
 
 const REVOKE: &str = "/v1/oauth/token/revoke";
@@ -61,15 +66,12 @@ async fn what_is_anothers_stays_and_the_answer_does_not_tell() {
     assert!(world.opens(&own).await && world.opens("read").await);
 }
 
-/// The fields of a request, and the status and error of its answer.
-type RefusedRow<'a> = (&'a [(&'a str, &'a str)], (u16, &'a str));
-
 #[tokio::test]
 async fn one_of_the_two_is_named_by_a_known_app() {
     let world = World::new().await;
     let own = token(&world).await;
     let company = COMPANY.to_string();
-    let rows: [RefusedRow<'_>; 5] = [
+    let rows: [Refused<'_>; 5] = [
         (&[], (400, "invalid_request")),
         (&[("access_token", "")], (400, "invalid_request")),
         (&[("access_token", &own), ("company_id", &company)], (400, "invalid_request")),
@@ -80,4 +82,27 @@ async fn one_of_the_two_is_named_by_a_known_app() {
         assert_eq!(world.post(REVOKE, fields).await.error(), expected, "{fields:?}");
     }
     assert!(world.opens(&own).await);
+}
+
+#[test]
+fn only_where_nothing_is_there_nothing_needs_revoking() {
+    let rows = [
+        (Rejection::CompanyNotFound, true),
+        (Rejection::AppNotFound, true),
+        (Rejection::TokenNotFound, true),
+        (Rejection::TooMuchAtOnce, false),
+        (Rejection::TicketSpent, false),
+        (Rejection::IdTaken, false),
+    ];
+    for (rejection, expected) in rows {
+        assert_eq!(is_nothing(rejection), expected, "{rejection:?}");
+    }
+}
+
+#[tokio::test]
+async fn it_is_the_app_that_takes_back() {
+    let world = World::new().await;
+    let own = token(&world).await;
+    world.post(REVOKE, &[("access_token", &own)]).await;
+    assert_eq!(world.newest_actor(), Actor::App { id: AppId(Uuid::from_u128(APP)) });
 }

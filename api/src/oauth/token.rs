@@ -14,6 +14,7 @@ use super::address_of;
 use super::parameters::Parameters;
 use super::reply::{TokenBody, reply};
 use super::{client, code_grant, password_grant};
+use crate::auth::throttle::Source;
 use crate::error::ApiError;
 use crate::state::AppState;
 
@@ -88,14 +89,17 @@ async fn give_token(
     address: Option<IpAddr>,
 ) -> Result<(StatusCode, TokenBody), ApiError> {
     let grant_type = parameters.required("grant_type")?;
-    // Whoever guesses client secrets or codes is slowed by their address.
-    let attempt = state.throttle.admit(None, address).await?;
-    let app = client::find_client(state, headers, parameters)?;
-    let given = match grant_type {
-        "authorization_code" => code_grant::give(state, &app, parameters).await,
+    let app = client::prove_client(state, headers, parameters, address).await?;
+    // From here on it is the app's users who may be wrong, and its server asks for all of them.
+    let source = Source::App(app.id);
+    match grant_type {
+        "authorization_code" => {
+            let attempt = state.throttle.admit(None, Some(source)).await?;
+            let given = code_grant::give(state, &app, parameters).await;
+            attempt.judge(&given);
+            given
+        }
         "password" => password_grant::give(state, &app, parameters).await,
         _ => Err(ApiError::unsupported_grant_type()),
-    }?;
-    attempt.succeeded();
-    Ok(given)
+    }
 }

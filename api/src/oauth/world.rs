@@ -4,9 +4,11 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, header};
 use cardswitch_engine::command::admin::{AdminCommand, NewMember};
 use cardswitch_engine::command::identity::{AppChanges, NewApp, NewUser, UserChanges};
+use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use cardswitch_engine::domain::user::{SecurityQuestion, Totp, User};
+use cardswitch_engine::store::query::{AuditFilter, Page};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use tower::ServiceExt;
@@ -14,6 +16,7 @@ use url::form_urlencoded;
 use uuid::Uuid;
 
 use super::authorize::{AuthorizationRequest, Checked, check};
+use crate::auth::client_address::ClientAddress;
 use crate::auth::passwords;
 use crate::auth::second_factor::normal_answer;
 use crate::auth::totp::Seed;
@@ -42,6 +45,9 @@ async fn hashes() -> &'static [String; 2] {
         })
         .await
 }
+
+/// Fields of a form, and the status and the word that refuse them.
+pub(super) type Refused<'a> = (&'a [(&'a str, &'a str)], (u16, &'a str));
 
 pub(super) struct World {
     pub(super) bench: Bench,
@@ -171,6 +177,17 @@ impl World {
         self.change(name, UserChanges { security_question, ..UserChanges::default() }).await;
     }
 
+    /// Who has made the newest change of the company.
+    pub(super) fn newest_actor(&self) -> Actor {
+        let filter = AuditFilter::default();
+        let page = Page::first(1);
+        let found = self.bench.state.switch.read_at_once(|snapshot| {
+            let company = snapshot.company_by_id(CompanyId(COMPANY))?.unwrap();
+            snapshot.audit_events(Some(company.slot), &filter, &page)
+        });
+        found.unwrap().rows[0].actor
+    }
+
     pub(super) fn now(&self) -> Timestamp {
         self.bench.state.now()
     }
@@ -257,7 +274,30 @@ impl World {
         for (name, value) in headers {
             request = request.header(name, *value);
         }
-        let request = request.body(Body::from(body)).unwrap();
+        self.ask(request.body(Body::from(body)).unwrap()).await
+    }
+
+    /// Asks for a token for a password from somewhere, with a secret of app 1.
+    pub(super) async fn sign_in_from(
+        &self,
+        from: Option<ClientAddress>,
+        username: &str,
+        password: &str,
+        secret: &str,
+    ) -> Told {
+        let body = serde_json::json!({"grant_type": "password", "username": username,
+            "password": password, "client_id": id_of(APP), "client_secret": secret});
+        let mut request = Request::post("/v1/oauth/token")
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Body::from(body.to_string()))
+            .unwrap();
+        if let Some(from) = from {
+            request.extensions_mut().insert(from);
+        }
+        self.ask(request).await
+    }
+
+    async fn ask(&self, request: Request<Body>) -> Told {
         let response = self.bench.routes.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         assert!(parts.headers.contains_key("request-id"));

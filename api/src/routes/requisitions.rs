@@ -218,7 +218,7 @@ fn parse_new_requisition(
     NewRequisition {
         id: RequisitionId(Uuid::now_v7()),
         company: company.id,
-        // A token stands for no member, so it has to say for whom it asks.
+        // A purchase may be asked for in another's name, so it is always said in whose.
         member: MemberId(fields.required("member", fields::reference)),
         amount: fields.required("amount", |value| amount(value, company.currency)),
         description: fields.required("description", description),

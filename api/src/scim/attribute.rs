@@ -187,10 +187,11 @@ impl Target {
 }
 
 fn is_unkept(name: &str) -> bool {
-    UNKEPT.iter().any(|known| {
+    let is_within = |known: &&str| {
         let rest = name.strip_prefix(*known);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    })
+    };
+    UNKEPT.iter().any(is_within)
 }
 
 /// A name as the tables above have it: small letters, without the schema of users, and with a short

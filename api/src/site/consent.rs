@@ -41,17 +41,20 @@ impl FromRequestParts<AppState> for Question {
     /// or whoever has may not grant it.
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
         let query = parts.uri.query().unwrap_or_default();
-        let request = match check(state, query).map_err(IntoResponse::into_response)? {
-            Checked::Ask(request) => *request,
-            Checked::Page(fault) => return Err(fault_page(fault)),
-            Checked::Redirect(target) => return Err(tell(parts, "the app", &target)),
-        };
+        let checked = check(state, query).map_err(IntoResponse::into_response)?;
         let MaybeSignedIn(session) = MaybeSignedIn::from_request_parts(parts, state)
             .await
             .map_err(IntoResponse::into_response)?;
-        let Some(session) = session else {
-            let here = parts.uri.path_and_query().map_or("", |here| here.as_str());
-            return Err(Redirect::to(&login_path(here)).into_response());
+        let (request, session) = match (checked, session) {
+            (Checked::Page(fault), _) => return Err(fault_page(fault)),
+            // Also what is refused at the app's address is told there only of who has signed in:
+            // else a link to this site could lead anybody away. Source: RFC 9700, 4.11.2.
+            (_, None) => {
+                let here = parts.uri.path_and_query().map_or("", |here| here.as_str());
+                return Err(Redirect::to(&login_path(here)).into_response());
+            }
+            (Checked::Redirect(target), _) => return Err(tell(parts, "the app", &target)),
+            (Checked::Ask(request), Some(session)) => (*request, session),
         };
         match request.grantable(&session.memberships) {
             Ok(choices) => Ok(Self { request, session, choices }),

@@ -118,10 +118,12 @@ pub(super) async fn is_password_of(
     password: &str,
 ) -> Result<bool, ApiError> {
     let account = Account::Password(&user.email);
-    let attempt = state.throttle.admit(Some(account), Some(address)).await?;
+    let attempt = state.throttle.admit_on_page(Some(account), address).await?;
     let fits = verify(user.password_hash.clone(), password).await?;
     if fits {
         attempt.succeeded();
+    } else {
+        attempt.failed();
     }
     Ok(fits)
 }

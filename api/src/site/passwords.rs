@@ -91,7 +91,7 @@ pub(super) async fn forgot(
     SiteForm(form): SiteForm<ForgotForm>,
 ) -> Result<Response, ApiError> {
     // Every request counts, whatever becomes of it.
-    drop(state.throttle.admit(None, Some(address)).await?);
+    state.throttle.admit_on_page(None, address).await?.failed();
     let response = small_page(&state, "Look into your mail", session.as_ref(), SentContent);
     if let Ok(place) = LINKS.try_acquire() {
         // Another task, but for the same visitor.

@@ -19,7 +19,9 @@ use super::frame::small_page;
 use super::session::MaybeSignedIn;
 use super::sign_in::enter;
 use crate::auth::client_address::ClientAddress;
-use crate::auth::second_factor::{Answered, Challenge, Factor, Purpose, answer};
+use crate::auth::credentials::may_sign_in;
+use crate::auth::second_factor::{Answered, Challenge, Factor, Finishing, Purpose, answer};
+use crate::auth::throttle::{Beyond, Source};
 use crate::error::ApiError;
 use crate::secrets::token_digest;
 use crate::state::AppState;
@@ -86,16 +88,35 @@ pub(super) async fn answer_question(
 ) -> Result<Response, ApiError> {
     let Some(digest) = conversation_of(&state, &headers) else { return Ok(over(&state)) };
     let asked = state.second_factors.question(&digest, state.now());
-    match answer(&state, &digest, &form.answer, Some(address.0)).await? {
-        Answered::Done(user, Purpose::SignIn { next }) => {
-            let mut response = enter(&state, user, &headers, address, next.as_deref()).await?;
-            forget_conversation(&state, &mut response);
-            Ok(response)
-        }
+    let source = Source::Address(address.0);
+    match answer(&state, &digest, &form.answer, source, Beyond::Waits).await? {
+        Answered::Done(finishing) => finish(&state, &headers, address, finishing).await,
         Answered::Next(_) => Ok(Redirect::to(FACTOR_PATH).into_response()),
         Answered::Wrong => Ok(asked.map_or_else(|| over(&state), |asked| wrong(&state, &asked))),
-        Answered::Ended | Answered::Done(_, Purpose::Token(_)) => Ok(over(&state)),
+        Answered::Ended => Ok(over(&state)),
     }
+}
+
+/// Lets the user in, if they still may.
+/// Errors: the session could not be begun; the answer can be given again.
+async fn finish(
+    state: &AppState,
+    headers: &HeaderMap,
+    address: ClientAddress,
+    finishing: Finishing,
+) -> Result<Response, ApiError> {
+    let is_allowed = state.switch.read_at_once(|snapshot| {
+        let user = snapshot.user_by_id(finishing.user)?;
+        user.map_or(Ok(false), |user| may_sign_in(snapshot, &user))
+    })?;
+    let next = match &finishing.purpose {
+        Purpose::SignIn { next } if is_allowed => next.as_deref(),
+        _ => return Ok(over(state)),
+    };
+    let mut response = enter(state, finishing.user, headers, address, next).await?;
+    state.second_factors.finish(finishing);
+    forget_conversation(state, &mut response);
+    Ok(response)
 }
 
 fn wrong(state: &AppState, asked: &Challenge) -> Response {

@@ -18,10 +18,10 @@ use super::next::{START_PATH, local_path};
 use super::second_factor::{FACTOR_PATH, FACTOR_S};
 use super::session::{MaybeSignedIn, begin_session};
 use crate::auth::client_address::ClientAddress;
+use crate::auth::credentials::find_user;
 use crate::auth::drawn_secret::DrawnSecret;
-use crate::auth::passwords::verify;
 use crate::auth::second_factor::Purpose;
-use crate::auth::throttle::Account;
+use crate::auth::throttle::{Account, Source};
 use crate::error::ApiError;
 use crate::state::AppState;
 
@@ -86,11 +86,10 @@ pub(super) async fn sign_in(
 ) -> Result<Response, ApiError> {
     let email = form.email.trim();
     let next = local_path(&form.next);
-    let attempt = state.throttle.admit(Some(Account::Password(email)), Some(address.0)).await?;
-    let user = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
-    let hash = user.as_ref().and_then(|user| user.password_hash.clone());
-    let fits = verify(hash, &form.password).await?;
-    let Some(user) = user.filter(|_| fits) else {
+    let account = Account::Password(email);
+    let attempt = state.throttle.admit_on_page(Some(account), address.0).await?;
+    let Some(user) = find_user(&state, email, &form.password).await? else {
+        attempt.failed();
         let mut response = shown(&state, email, &next.unwrap_or_default(), WRONG);
         *response.status_mut() = StatusCode::UNAUTHORIZED;
         return Ok(response);
@@ -98,9 +97,9 @@ pub(super) async fn sign_in(
     attempt.succeeded();
     let conversation = DrawnSecret::draw()?;
     let purpose = Purpose::SignIn { next: next.clone() };
-    let asked =
-        state.second_factors.begin(conversation.digest, &user, purpose, state.now())?.is_some();
-    if !asked {
+    let (factors, source) = (&state.second_factors, Source::Address(address.0));
+    let asked = factors.begin(conversation.digest, &user, purpose, source, state.now())?;
+    if asked.is_none() {
         return enter(&state, user.id, &headers, address, next.as_deref()).await;
     }
     let is_secure = state.urls().is_behind_tls();

@@ -2,7 +2,8 @@
 //! what users decide for themselves, and everything that must not work.
 
 use std::fs;
-use std::time::Duration;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
 use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, MemberChanges, NewMember};
 use cardswitch_engine::command::identity::{
@@ -12,14 +13,17 @@ use cardswitch_engine::domain::audit::{Actor, AuditEvent};
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
 use cardswitch_engine::domain::member::{AccessScope, Member, MemberRole};
+use cardswitch_engine::domain::user::SecurityQuestion;
 use cardswitch_engine::store::query::{AuditFilter, Page as Rows};
 use uuid::Uuid;
 
 use super::password::change_user;
 use super::session::Session;
 use super::visitor_tests::{ORIGIN, Page, Visitor};
+use crate::auth::passwords::counted::verifications;
 use crate::auth::passwords::hash;
 use crate::auth::second_factor::{PendingToken, Purpose};
+use crate::auth::throttle::Source;
 use crate::auth::totp::Seed;
 use crate::invitation::Invitation;
 use crate::routes::routes_tests::{Bench, COMPANY, OTHER_COMPANY};
@@ -348,12 +352,152 @@ async fn whether_somebody_has_an_address_cannot_be_told_by_the_answers() {
     assert!(letters(&bench)[0].contains(&format!("To: {EMAIL}")));
 }
 
+/// A member of the company with this address.
+async fn add_member(bench: &Bench, email: &str) -> MemberId {
+    let member = NewMember {
+        id: MemberId(Uuid::now_v7()),
+        company: CompanyId(COMPANY),
+        first_name: "Eve".into(),
+        last_name: "Byron".into(),
+        email: email.into(),
+        role: MemberRole::Administrator,
+        code: None,
+        dimensions: Default::default(),
+        external_id: None,
+        is_active: true,
+        invite: None,
+    };
+    let id = member.id;
+    bench.state.carry_out(AdminCommand::CreateMember(member)).await.unwrap();
+    id
+}
+
+async fn deactivate(bench: &Bench, member: MemberId) {
+    let changes = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
+    let command = AdminCommand::UpdateMember(CompanyId(COMPANY), member, changes);
+    bench.state.carry_out(command).await.unwrap();
+}
+
+#[tokio::test]
+async fn inactive_members_cannot_sign_in_and_nobody_learns_who_they_are() {
+    let bench = bench().await;
+    sign_in(&bench, OTHER_EMAIL).await;
+    let member = add_member(&bench, OTHER_EMAIL).await;
+    sign_in(&bench, OTHER_EMAIL).await;
+    deactivate(&bench, member).await;
+    // What the page repeats of the form is the address.
+    let mut told = Vec::new();
+    for (email, password) in [
+        (OTHER_EMAIL, PASSWORD),
+        (OTHER_EMAIL, "difference engine no. 3"),
+        (EMAIL, "difference engine no. 3"),
+        ("nobody@example.com", PASSWORD),
+        ("", PASSWORD),
+    ] {
+        let mut visitor = Visitor::new(&bench);
+        visitor.get("/login").await;
+        let csrf = visitor.get("/login").await.csrf().unwrap();
+        let fields = [("email", email), ("password", password)];
+        let (page, verified) = verifications(visitor.post("/login", &fields)).await;
+        let page = page.expect(401);
+        assert_eq!((verified, visitor.session()), (1, None), "{email}");
+        let shown = page.body.replace(&csrf, "");
+        told.push(if email.is_empty() { shown } else { shown.replace(email, "") });
+    }
+    told.dedup();
+    assert_eq!(told.len(), 1, "{told:?}");
+
+    let developer_of = Some(vec![CompanyId(COMPANY)]);
+    let changes = UserChanges { developer_of, ..UserChanges::default() };
+    bench.state.carry_out(AdminCommand::UpdateUser(OTHER_USER, changes)).await.unwrap();
+    sign_in(&bench, OTHER_EMAIL).await;
+}
+
+#[tokio::test]
+async fn who_leaves_between_the_steps_does_not_get_in() {
+    let bench = bench().await;
+    let member = add_member(&bench, OTHER_EMAIL).await;
+    let answer_hash = hash("difference").await.unwrap();
+    let asked = SecurityQuestion { question: "First engine?".into(), answer_hash };
+    let changes = UserChanges { security_question: Some(Some(asked)), ..UserChanges::default() };
+    bench.state.carry_out(AdminCommand::UpdateUser(OTHER_USER, changes)).await.unwrap();
+    let mut visitor = Visitor::new(&bench);
+    let fields = [("email", OTHER_EMAIL), ("password", PASSWORD)];
+    visitor.fill("/login", &fields).await.expect(303);
+    visitor.get("/login/second-factor").await.expect(200);
+    deactivate(&bench, member).await;
+    visitor.post("/login/second-factor", &[("answer", "difference")]).await.expect(401);
+    assert_eq!(visitor.session(), None);
+}
+
+#[tokio::test]
+async fn one_password_is_verified_whatever_is_asked() {
+    let bench = bench().await;
+    let mut visitor = sign_in(&bench, EMAIL).await;
+    for (old, status) in [("wrong", 400), (PASSWORD, 303)] {
+        visitor.get("/account/password").await;
+        let fields = [("old", old), ("password", NEW_PASSWORD), ("repeated", NEW_PASSWORD)];
+        let (page, verified) = verifications(visitor.post("/account/password", &fields)).await;
+        page.expect(status);
+        assert_eq!(verified, 1, "{old}");
+    }
+    for email in [EMAIL, "nobody@example.com"] {
+        let asked = [("email", email)];
+        let mut visitor = Visitor::new(&bench);
+        let (page, verified) = verifications(visitor.fill("/password/forgot", &asked)).await;
+        page.expect(200);
+        assert_eq!(verified, 0, "{email}");
+    }
+}
+
+#[tokio::test]
+async fn an_app_is_told_nothing_of_people_who_have_not_signed_in() {
+    let bench = bench().await;
+    let app = NewApp {
+        id: AppId(Uuid::from_u128(101)),
+        company: CompanyId(COMPANY),
+        name: "Books".into(),
+        website: "https://books.example.com".into(),
+        secret_digest: [1; 32],
+        redirect_urls: vec!["https://books.example.com/callback".into()],
+        requested: AccessScope::default(),
+    };
+    let id = app.id.0;
+    bench.state.carry_out(AdminCommand::CreateApp(app)).await.unwrap();
+    for flaw in ["response_type=token", "response_type=code&scope=everything", "scope=admin"] {
+        let asked = format!("/v1/oauth/authorize?client_id={id}&{flaw}");
+        let mut stranger = Visitor::new(&bench);
+        let page = stranger.get(&asked).await.expect(303);
+        assert!(page.location().starts_with("/login?next="), "{flaw}: {}", page.location());
+        let mut known = sign_in(&bench, EMAIL).await;
+        let page = known.get(&asked).await.expect(303);
+        let told = "https://books.example.com/callback?error=";
+        assert!(page.location().starts_with(told), "{flaw}: {}", page.location());
+    }
+}
+
 #[tokio::test]
 async fn who_guesses_is_slowed_down() {
     let bench = bench().await;
-    let address = Some("203.0.113.7".parse().unwrap());
+    let address = Some(Source::Address("203.0.113.7".parse().unwrap()));
     while let Ok(attempt) = bench.state.throttle.admit(None, address).await {
-        drop(attempt);
+        attempt.failed();
+    }
+    let asked = Instant::now();
+    sign_in(&bench, EMAIL).await;
+    assert!(asked.elapsed() >= Duration::from_secs(5), "people wait");
+}
+
+#[tokio::test]
+async fn where_too_many_wait_the_next_is_refused() {
+    let bench = bench().await;
+    let address = Some(Source::Address("203.0.113.7".parse().unwrap()));
+    let mut under_way = Vec::new();
+    for _ in 0..100 {
+        let mut admitted = Box::pin(bench.state.throttle.admit(None, address));
+        // Begun is what counts.
+        let begun = admitted.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        under_way.push((admitted, begun));
     }
     for (path, fields) in [
         ("/login", &[("email", EMAIL), ("password", PASSWORD)][..]),
@@ -362,6 +506,8 @@ async fn who_guesses_is_slowed_down() {
         let page = Visitor::new(&bench).fill(path, fields).await.expect(429);
         assert!(page.body.contains("Too many tries") && !page.header("retry-after").is_empty());
     }
+    drop(under_way);
+    sign_in(&bench, EMAIL).await;
 }
 
 #[tokio::test]
@@ -603,7 +749,8 @@ async fn what_an_app_waits_for_never_becomes_a_session() {
         member: MemberId(Uuid::from_u128(3)),
     };
     let (factors, now) = (&bench.state.second_factors, bench.state.now());
-    factors.begin(token_digest(token), &user, Purpose::Token(pending), now).unwrap().unwrap();
+    let (purpose, source) = (Purpose::Token(pending.clone()), Source::App(pending.app));
+    factors.begin(token_digest(token), &user, purpose, source, now).unwrap().unwrap();
     let mut thief = Visitor::new(&bench);
     thief.cookies.insert("__Host-second-factor".into(), token.into());
     thief.get("/login").await;

@@ -241,10 +241,10 @@ fn audit_increments(pair: &Pair) {
     };
     let done: Vec<_> = decisions.iter().map(done).collect();
     assert_eq!(done, pair.model.increments, "seed {}", pair.seed);
-    for decision in decisions {
+    for decision in &decisions {
         let card = pair.driver.state.transaction(decision.transaction).unwrap().card.unwrap();
         let company = pair.model.cards[card.index()].company;
-        let explained = explain_increment(&decision, pair.model.companies[company].zone);
+        let explained = explain_increment(decision, pair.model.companies[company].zone);
         let is_approved = decision.failed_rules.is_empty();
         let context = format!("seed {} {decision:?}", pair.seed);
         assert_eq!(explained.remedies.is_empty(), is_approved, "{context}");

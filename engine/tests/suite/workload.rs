@@ -151,6 +151,8 @@ pub(crate) struct Workload {
     members: u64,
     requisitions: u64,
     people: PeopleDrawn,
+    /// How much people do yet, one thing soon after the other: what they are given ends soon.
+    people_left: u64,
     /// The mark of the last reversal whose purchase had not come.
     early_mark: u64,
     /// A card that is tried again and again in a short time, and how often still.
@@ -168,6 +170,7 @@ impl Workload {
             members: 0,
             requisitions: 0,
             people: PeopleDrawn::default(),
+            people_left: 0,
             early_mark: EARLY,
             burst: None,
             requests: Vec::new(),
@@ -200,7 +203,7 @@ impl Workload {
     /// Moves the clock: mostly a little, now and then over days, weeks and months.
     pub(crate) fn pass_time(&mut self) -> Timestamp {
         let jump = match self.rng.below(1_000) {
-            _ if self.burst.is_some() => self.rng.between(1, 15_000_000),
+            _ if self.burst.is_some() || self.people_left > 0 => self.rng.between(1, 15_000_000),
             0..300 => self.rng.between(1, 2_000_000),
             300..780 => self.rng.between(1, MINUTE),
             780..930 => self.rng.between(1, HOUR),
@@ -213,7 +216,11 @@ impl Workload {
     }
 
     pub(crate) fn draw(&mut self, model: &Model) -> Command {
-        if self.rng.chance(5) {
+        if self.people_left == 0 && self.rng.chance(1) {
+            self.people_left = self.rng.below(20);
+        }
+        if self.people_left > 0 {
+            self.people_left -= 1;
             let command = admin(self.people.draw(&mut self.rng, self.at));
             return self.draw_key(command);
         }

@@ -97,12 +97,12 @@ impl PeopleDrawn {
             72..86 => self.draw_exchange(rng),
             86..88 => AdminCommand::RevokeCode(digest(1, self.late_ticket(rng))),
             88..90 => self.draw_grant(rng),
-            90 => AdminCommand::RevokeToken(
+            90..92 => AdminCommand::RevokeToken(
                 company_id(rng.below(4)),
                 token_id(rng.below(self.tokens + 1)),
             ),
-            91 => AdminCommand::RevokeAppTokens(app_id(rng.below(APPS)), company_id(rng.below(4))),
-            92 => AdminCommand::CreateAccessToken(self.draw_token(rng, company_id(0))),
+            92 => AdminCommand::RevokeAppTokens(app_id(rng.below(APPS)), company_id(rng.below(4))),
+            93 => AdminCommand::CreateAccessToken(self.draw_token(rng, company_id(0))),
             _ => draw_app_command(rng),
         }
     }

@@ -56,6 +56,14 @@ impl Snapshot {
         Ok(memberships)
     }
 
+    /// Whether members, of whatever company, have this e-mail address, also such as were deactivated;
+    /// deleted ones have none any more.
+    pub fn is_of_members(&self, email: &str) -> Result<bool, StoreError> {
+        let key = email_key(email);
+        let of_address = (key.as_str(), 0)..=(key.as_str(), u32::MAX);
+        Ok(self.table(EMAIL_MEMBERS)?.range(of_address)?.next().transpose()?.is_some())
+    }
+
     /// Finds a ticket, also one that opens nothing any more, by the SHA-256 of its secret.
     pub fn ticket(&self, digest: &[u8; 32]) -> Result<Option<Ticket>, StoreError> {
         self.find(&TICKETS, *digest)
