@@ -207,8 +207,7 @@ impl SecondFactors {
         &self,
         digest: [u8; 32],
         user: &User,
-        purpose: Purpose,
-        source: Source,
+        (purpose, source): (Purpose, Source),
         now: Timestamp,
     ) -> Result<Option<Challenge>, TooMany> {
         let mut conversations = self.conversations.lock();
@@ -504,7 +503,7 @@ mod tests {
     fn begun(has_totp: bool, has_question: bool) -> SecondFactors {
         let factors = SecondFactors::default();
         let user = user(1, has_totp, has_question);
-        factors.begin(KEY, &user, purpose(), from("203.0.113.7"), NOW).unwrap();
+        factors.begin(KEY, &user, (purpose(), from("203.0.113.7")), NOW).unwrap();
         factors
     }
 
@@ -604,7 +603,9 @@ mod tests {
         let (owner, thief) = (from("2001:db8:1:2::1"), from("203.0.113.7"));
         let begin = |number: usize, source| {
             let at = Timestamp(NOW.0 + i64::try_from(number).unwrap());
-            factors.begin(token_key(number), &user(1, true, false), purpose(), source, at).unwrap()
+            factors
+                .begin(token_key(number), &user(1, true, false), (purpose(), source), at)
+                .unwrap()
         };
         begin(0, owner);
         for number in 1..=100 {
@@ -624,7 +625,7 @@ mod tests {
         let factors = SecondFactors::default();
         let begin = |number: usize, of: u128| {
             let source = Source::App(AppId(Uuid::from_u128(number as u128)));
-            factors.begin(token_key(number), &user(of, true, false), purpose(), source, NOW)
+            factors.begin(token_key(number), &user(of, true, false), (purpose(), source), NOW)
         };
         for number in 0..PER_USER_MAX {
             begin(number, 1).unwrap();
@@ -637,7 +638,7 @@ mod tests {
         assert_eq!(full.retry_after_s, FULL_RETRY_AFTER_S);
         assert_eq!(factors.conversations.lock().len(), CONVERSATIONS_MAX);
         let (later, source) = (NOW.plus(2 * CONVERSATION), from("203.0.113.7"));
-        let begun = factors.begin(KEY, &user(1, true, false), purpose(), source, later).unwrap();
+        let begun = factors.begin(KEY, &user(1, true, false), (purpose(), source), later).unwrap();
         assert!(begun.is_some() && factors.conversations.lock().len() == 1);
     }
 

@@ -478,7 +478,7 @@ mod tests {
         let other = throttle.admit(None, Some(address("203.0.113.8"))).await;
         assert!(other.is_ok(), "which is nothing to others");
         working.pop();
-        assert!(next.is_admitted().await);
+        assert!(next.admitted().await);
     }
 
     /// A try that may have to wait.
@@ -498,7 +498,7 @@ mod tests {
             self.0.as_mut().poll(&mut context).is_pending()
         }
 
-        async fn is_admitted(self) -> bool {
+        async fn admitted(self) -> bool {
             self.0.await.is_ok()
         }
     }

@@ -52,7 +52,7 @@ pub(super) async fn give(
     let pending = PendingToken { app: app.id, company: company.id, member: member.id };
     let purpose = Purpose::Token(pending.clone());
     let source = Source::App(app.id);
-    let begun = state.second_factors.begin(secret.digest, &user, purpose, source, state.now())?;
+    let begun = state.second_factors.begin(secret.digest, &user, (purpose, source), state.now())?;
     if let Some(challenge) = begun {
         let challenge = ChallengeBody::new(&challenge, state);
         let body = TokenBody::pending(&secret.text, challenge);

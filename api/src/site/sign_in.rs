@@ -98,7 +98,7 @@ pub(super) async fn sign_in(
     let conversation = DrawnSecret::draw()?;
     let purpose = Purpose::SignIn { next: next.clone() };
     let (factors, source) = (&state.second_factors, Source::Address(address.0));
-    let asked = factors.begin(conversation.digest, &user, purpose, source, state.now())?;
+    let asked = factors.begin(conversation.digest, &user, (purpose, source), state.now())?;
     if asked.is_none() {
         return enter(&state, user.id, &headers, address, next.as_deref()).await;
     }

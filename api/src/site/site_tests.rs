@@ -750,7 +750,7 @@ async fn what_an_app_waits_for_never_becomes_a_session() {
     };
     let (factors, now) = (&bench.state.second_factors, bench.state.now());
     let (purpose, source) = (Purpose::Token(pending.clone()), Source::App(pending.app));
-    factors.begin(token_digest(token), &user, purpose, source, now).unwrap().unwrap();
+    factors.begin(token_digest(token), &user, (purpose, source), now).unwrap().unwrap();
     let mut thief = Visitor::new(&bench);
     thief.cookies.insert("__Host-second-factor".into(), token.into());
     thief.get("/login").await;
