@@ -66,10 +66,13 @@ pub const KEYED_ANSWER_BYTES_MAX: usize = RECORD_BYTES_MAX - (16 << 10);
 pub const TICKETS_OF_USER_MAX: usize = 100;
 /// How many tickets are remembered of all users together.
 pub const TICKETS_MAX: usize = 1_000_000;
-/// How many tokens of a member open anything at most; one more revokes the oldest.
+/// How many used codes of a user are remembered at most; one more forgets the oldest.
+pub const USED_CODES_OF_USER_MAX: usize = 100;
+/// How many tokens of a member open anything at most; one more displaces one of the same app that
+/// was given for a password too, or is refused.
 pub const TOKENS_OF_MEMBER_MAX: usize = 100;
-/// How many tokens of an app open anything at most; one more revokes the oldest, and deleting the
-/// app revokes all, in one record.
+/// How many tokens of an app open anything at most, by the same rule; deleting the app revokes all,
+/// in one record.
 pub const TOKENS_OF_APP_MAX: usize = 5_000;
 /// How many levels a tree of categories, departments, labels or locations has at most.
 pub const DIMENSION_LEVELS_MAX: usize = 10;

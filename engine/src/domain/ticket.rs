@@ -2,7 +2,8 @@
 //! authorization codes.
 //!
 //! Only the SHA-256 of the secret is kept. A ticket is open until it is used, is ended or expires;
-//! nothing opens it again. An expired one is forgotten, by the shard and the tables alike.
+//! nothing opens it again. A spent one is forgotten at once, an expired one with the next record, by
+//! the shard and the tables alike; only used codes are remembered for a while, without their texts.
 
 use serde::{Deserialize, Serialize};
 
@@ -91,12 +92,20 @@ impl Ticket {
     /// From when on it is forgotten.
     #[must_use]
     pub const fn forgotten_at(&self) -> Timestamp {
-        match (&self.content, self.state) {
-            (TicketContent::AuthorizationCode(_), TicketState::Used) => {
+        match (self.state, &self.content) {
+            (TicketState::Open, _) => self.expires_at,
+            (TicketState::Used, TicketContent::AuthorizationCode(_)) => {
                 self.expires_at.plus(USED_CODE_MEMORY)
             }
-            _ => self.expires_at,
+            // At once: it opens nothing any more, and coming back with it does nothing.
+            (TicketState::Used | TicketState::Ended, _) => self.made_at,
         }
+    }
+
+    /// Whether it is remembered as it stands, until it is forgotten by time.
+    #[must_use]
+    pub fn is_remembered(&self) -> bool {
+        self.forgotten_at() > self.made_at
     }
 
     /// Which of the kinds of tickets it is.
@@ -150,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_used_code_outlives_its_end() {
+    fn a_used_code_outlives_its_end_and_whatever_else_is_spent_is_forgotten() {
         let code = || {
             TicketContent::AuthorizationCode(Box::new(AuthorizationCode {
                 app: AppSlot(0),
@@ -166,14 +175,15 @@ mod tests {
         let late = 10 + USED_CODE_MEMORY;
         let rows = [
             (ticket(TicketState::Open, session()), 10, true),
-            (ticket(TicketState::Ended, session()), 10, false),
-            (ticket(TicketState::Used, TicketContent::PasswordLink { is_invite: true }), 10, false),
+            (ticket(TicketState::Ended, session()), 5, false),
+            (ticket(TicketState::Used, TicketContent::PasswordLink { is_invite: true }), 5, false),
             (ticket(TicketState::Open, code()), 10, true),
-            (ticket(TicketState::Ended, code()), 10, false),
+            (ticket(TicketState::Ended, code()), 5, false),
             (ticket(TicketState::Used, code()), late, false),
         ];
         for (ticket, forgotten_at, is_open) in rows {
             assert_eq!(ticket.forgotten_at(), Timestamp(forgotten_at), "{ticket:?}");
+            assert_eq!(ticket.is_remembered(), forgotten_at > 5, "{ticket:?}");
             assert_eq!(ticket.is_open(Timestamp(9)), is_open, "{ticket:?}");
             assert!(!ticket.is_open(Timestamp(10)), "{ticket:?}");
         }

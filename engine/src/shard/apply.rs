@@ -117,7 +117,11 @@ impl ShardState {
             Effect::Member(member) => self.apply_member(member),
             Effect::AccessToken(token) => {
                 self.identity.apply_token(token);
-                self.tokens.insert(token.digest, (**token).clone());
+                if token.is_revoked {
+                    self.tokens.remove(&token.digest);
+                } else {
+                    self.tokens.insert(token.digest, (**token).clone());
+                }
             }
             Effect::NetworkKey(digest) => self.network_key = Some(*digest),
             Effect::CardIssued(card) => self.apply_card_issued(card),

@@ -15,7 +15,6 @@ use crate::command::reply::Rejection;
 use crate::domain::app::App;
 use crate::domain::ids::{AppId, AppSlot, CompanyId, CompanySlot};
 use crate::domain::member::AccessScope;
-use crate::domain::ticket::Ticket;
 
 pub(super) fn create_app(
     state: &ShardState,
@@ -89,10 +88,8 @@ pub(super) fn revoke_app_tokens(
 ) -> Result<(), Rejection> {
     let company = find_company(state, company)?;
     let app = find_any_app(state, id)?;
-    let is_of_company =
-        |ticket: &&Ticket| ticket.code().is_some_and(|code| code.company == company);
-    let codes = state.identity.tickets.open_codes_of_app(app, moment.at);
-    codes.filter(is_of_company).for_each(|ticket| end(ticket, effects));
+    let codes = state.identity.tickets.open_codes_of_app((app, company), moment.at);
+    codes.for_each(|ticket| end(ticket, effects));
     revoke_tokens(state, app, |of| of == company, effects);
     check_room_in_record(state, moment, effects)
 }

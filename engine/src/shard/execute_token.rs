@@ -1,7 +1,7 @@
 //! Access tokens: made, given for a code, revoked. Source: RFC 6749, 4.1; RFC 7009.
 //!
-//! So many of a member, and of an app, open anything at a time; one more revokes the oldest, so that
-//! whatever revokes all of them fits one record.
+//! So many of a member, and of an app, open anything at a time, so that whatever revokes all of them
+//! fits one record.
 
 use super::execute::Moment;
 use super::execute_admin::find_company;
@@ -13,7 +13,7 @@ use crate::command::admin::NewAccessToken;
 use crate::command::effect::Effect;
 use crate::command::identity::{CodeExchange, NewTokenGrant};
 use crate::command::reply::Rejection;
-use crate::domain::ids::{AccessTokenId, AppSlot, CompanyId, MemberSlot};
+use crate::domain::ids::{AccessTokenId, AppSlot, CompanyId, MemberSlot, UserSlot};
 use crate::domain::member::{AccessScope, AccessToken};
 use crate::domain::ticket::{AuthorizationCode, Ticket, TicketContent, TicketState};
 use crate::domain::token_grant::{TokenGrant, TokenOrigin};
@@ -60,8 +60,7 @@ pub(super) fn grant_token(
     let app = new.app.map(|id| find_any_app(state, id)).transpose()?;
     let member = new.member.map(|id| find_active_member(state, token.company, id)).transpose()?;
     let member = member.map(|member| member.slot);
-    push_grant(state, &token, (app, member), (new.origin, &new.label), effects);
-    Ok(())
+    push_grant(state, &token, (app, member), (new.origin, &new.label), effects)
 }
 
 /// Makes the token that a code is for; the code opens nothing afterwards.
@@ -83,14 +82,28 @@ pub(super) fn exchange_code(
         return Err(Rejection::CompanyNotFound);
     }
     let owners = (Some(code.app), Some(code.member));
-    push_grant(state, &token, owners, (TokenOrigin::Code, &exchange.label), effects);
-    let code = AuthorizationCode { token: Some(token.digest), ..code.clone() };
+    push_grant(state, &token, owners, (TokenOrigin::Code, &exchange.label), effects)?;
+    // What it was asked with is of no use any more.
+    let (redirect_uri, code_challenge, token) = (None, None, Some(token.digest));
+    let code = AuthorizationCode { redirect_uri, code_challenge, token, ..code.clone() };
+    forget_used_code(state, ticket.user, effects);
     effects.push(Effect::Ticket(Box::new(Ticket {
         state: TicketState::Used,
+        address: String::new(),
         content: TicketContent::AuthorizationCode(Box::new(code)),
         ..ticket.clone()
     })));
     Ok(())
+}
+
+/// Forgets the oldest of a user's used codes where there are so many.
+fn forget_used_code(state: &ShardState, user: UserSlot, effects: &mut Vec<Effect>) {
+    let mut used = state.identity.tickets.used_codes_of(user);
+    let Some(oldest) = used.next() else { return };
+    if used.count() + 1 >= limits::USED_CODES_OF_USER_MAX {
+        let ended = Ticket { state: TicketState::Ended, ..oldest.clone() };
+        effects.push(Effect::Ticket(Box::new(ended)));
+    }
 }
 
 /// Takes a code back, with the token it gave: somebody has come with it who should not have it.
@@ -113,7 +126,7 @@ pub(super) fn revoke_code(
     Ok(())
 }
 
-/// Revokes a token of a company; a second time changes nothing. Errors: no such token.
+/// Revokes a token of a company. Errors: no such token, or it is revoked.
 pub(super) fn revoke_token(
     state: &ShardState,
     (company, id): (CompanyId, AccessTokenId),
@@ -129,31 +142,22 @@ pub(super) fn revoke_token(
     Ok(())
 }
 
-/// Revokes a token, where it is not revoked.
+/// Revokes a token.
 pub(super) fn revoke(token: &AccessToken, effects: &mut Vec<Effect>) {
-    if !token.is_revoked {
-        let token = AccessToken { is_revoked: true, ..token.clone() };
-        effects.push(Effect::AccessToken(Box::new(token)));
-    }
+    assert!(!token.is_revoked, "a token is revoked once");
+    let token = AccessToken { is_revoked: true, ..token.clone() };
+    effects.push(Effect::AccessToken(Box::new(token)));
 }
 
-/// A token with what it is given for, in the room that its owners have.
+/// A token with what it is given for. Errors: `TooManyTokens`.
 fn push_grant(
     state: &ShardState,
     token: &AccessToken,
     (app, member): (Option<AppSlot>, Option<MemberSlot>),
     (origin, label): (TokenOrigin, &str),
     effects: &mut Vec<Effect>,
-) {
-    let identity = &state.identity;
-    let of_app =
-        app.and_then(|app| oldest_beyond(identity.tokens_of_app(app), limits::TOKENS_OF_APP_MAX));
-    let of_member = member.and_then(|member| {
-        oldest_beyond(identity.tokens_of_member(member), limits::TOKENS_OF_MEMBER_MAX)
-    });
-    for digest in of_app.into_iter().chain(of_member.filter(|found| Some(*found) != of_app)) {
-        revoke(&state.tokens[&digest], effects);
-    }
+) -> Result<(), Rejection> {
+    make_room(state, (app, member), origin, effects)?;
     effects.push(Effect::AccessToken(Box::new(token.clone())));
     effects.push(Effect::TokenGrant(Box::new(TokenGrant {
         token: token.id,
@@ -164,10 +168,32 @@ fn push_grant(
         origin,
         label: label.to_owned(),
     })));
+    Ok(())
 }
 
-/// The oldest of so many that there is no room for another one.
-fn oldest_beyond(mut tokens: impl Iterator<Item = [u8; 32]>, room: usize) -> Option<[u8; 32]> {
-    let oldest = tokens.next()?;
-    (tokens.count() + 1 >= room).then_some(oldest)
+/// Makes room for a token of these owners, where there is none. Who signs a member in to an app over
+/// and over displaces what that gave before, and nothing else: no app takes tokens from another, and
+/// nobody who may only sign in takes any from other people.
+/// Errors: `TooManyTokens`. Cost: O(tokens of the owners), which are bounded.
+fn make_room(
+    state: &ShardState,
+    (app, member): (Option<AppSlot>, Option<MemberSlot>),
+    origin: TokenOrigin,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let identity = &state.identity;
+    let of_app = app.map_or(0, |app| identity.tokens_of_app(app).count());
+    let of_member = member.map_or(0, |member| identity.tokens_of_member(member).count());
+    if of_app < limits::TOKENS_OF_APP_MAX && of_member < limits::TOKENS_OF_MEMBER_MAX {
+        return Ok(());
+    }
+    let is_of_same = |token: &&AccessToken| {
+        let grant = identity.grants.get(&token.id);
+        grant.is_some_and(|grant| grant.app == app && grant.origin == TokenOrigin::Password)
+    };
+    let tokens = member.into_iter().flat_map(|member| identity.tokens_of_member(member));
+    let oldest = tokens.map(|digest| &state.tokens[&digest]).find(|token| is_of_same(token));
+    let oldest = oldest.filter(|_| origin == TokenOrigin::Password);
+    revoke(oldest.ok_or(Rejection::TooManyTokens)?, effects);
+    Ok(())
 }

@@ -30,7 +30,6 @@ pub(super) struct Identity {
     pub(super) app_by_id: HashMap<AppId, AppSlot>,
     pub(super) grants: BTreeMap<AccessTokenId, TokenGrant>,
     pub(super) token_by_id: HashMap<AccessTokenId, [u8; 32]>,
-    /// Those that are not revoked.
     live_of_member: Live<MemberSlot>,
     live_of_app: Live<AppSlot>,
     /// What directories of identities call members that are not deleted.
@@ -71,7 +70,16 @@ impl Identity {
         put_at(&mut self.apps, app.slot.index(), app.clone());
     }
 
+    /// Takes in a token; a revoked one is let go of, with what it was given for: only the tables keep
+    /// those.
     pub(super) fn apply_token(&mut self, token: &AccessToken) {
+        if token.is_revoked {
+            self.token_by_id.remove(&token.id);
+            if let Some(grant) = self.grants.remove(&token.id) {
+                self.set_live((grant.member, grant.app), token);
+            }
+            return;
+        }
         self.token_by_id.insert(token.id, token.digest);
         if let Some(grant) = self.grants.get(&token.id) {
             let owners = (grant.member, grant.app);
@@ -82,6 +90,7 @@ impl Identity {
     /// Takes in what a token was given for; `token` is there before.
     pub(super) fn apply_grant(&mut self, grant: &TokenGrant, token: &AccessToken) {
         assert!(grant.token == token.id, "a grant is for its token");
+        assert!(!token.is_revoked, "a revoked token is not there");
         self.set_live((grant.member, grant.app), token);
         self.grants.insert(grant.token, grant.clone());
     }
@@ -136,7 +145,8 @@ pub(super) struct Tickets {
     /// Those that were neither used nor ended, in the order in which they were issued.
     open_of_user: BTreeSet<(UserSlot, TicketKind, Timestamp, [u8; 32])>,
     open_codes_of_member: BTreeSet<(MemberSlot, [u8; 32])>,
-    open_codes_of_app: BTreeSet<(AppSlot, [u8; 32])>,
+    open_codes_of_app: BTreeSet<(AppSlot, CompanySlot, [u8; 32])>,
+    used_codes_of_user: BTreeSet<(UserSlot, Timestamp, [u8; 32])>,
 }
 
 impl Default for Tickets {
@@ -148,6 +158,7 @@ impl Default for Tickets {
             open_of_user: BTreeSet::new(),
             open_codes_of_member: BTreeSet::new(),
             open_codes_of_app: BTreeSet::new(),
+            used_codes_of_user: BTreeSet::new(),
         }
     }
 }
@@ -196,14 +207,21 @@ impl Tickets {
         self.open(self.open_codes_of_member.range(all).map(|(_, digest)| digest), at)
     }
 
-    /// Codes that open something at `at`, which were given to an app.
+    /// Codes that open something of a company's at `at`, which were given to an app.
     pub(super) fn open_codes_of_app(
         &self,
-        app: AppSlot,
+        (app, company): (AppSlot, CompanySlot),
         at: Timestamp,
     ) -> impl Iterator<Item = &Ticket> {
-        let all = (app, [0; 32])..=(app, [u8::MAX; 32]);
-        self.open(self.open_codes_of_app.range(all).map(|(_, digest)| digest), at)
+        let all = (app, company, [0; 32])..=(app, company, [u8::MAX; 32]);
+        self.open(self.open_codes_of_app.range(all).map(|(_, _, digest)| digest), at)
+    }
+
+    /// A user's codes that were used, the oldest first.
+    pub(super) fn used_codes_of(&self, user: UserSlot) -> impl Iterator<Item = &Ticket> {
+        let all = (user, Timestamp::MIN, [0; 32])..=(user, Timestamp::MAX, [u8::MAX; 32]);
+        let digests = self.used_codes_of_user.range(all).map(|(_, _, digest)| digest);
+        digests.filter_map(|digest| self.by_digest.get(digest))
     }
 
     fn open<'a>(
@@ -221,12 +239,12 @@ impl Tickets {
             self.ends.remove(&(before.forgotten_at(), before.digest));
             self.unlist(&before);
         }
-        self.ends.insert((ticket.forgotten_at(), ticket.digest));
-        self.first_end = self.next_end();
-        if ticket.state == TicketState::Open {
+        if ticket.is_remembered() {
+            self.ends.insert((ticket.forgotten_at(), ticket.digest));
             self.list(ticket);
+            self.by_digest.insert(ticket.digest, ticket.clone());
         }
-        self.by_digest.insert(ticket.digest, ticket.clone());
+        self.first_end = self.next_end();
     }
 
     /// Lets go of what ended at or before `at`. Cost: O(1) where nothing has.
@@ -255,18 +273,23 @@ impl Tickets {
     }
 
     fn list(&mut self, ticket: &Ticket) {
+        if ticket.state != TicketState::Open {
+            self.used_codes_of_user.insert((ticket.user, ticket.made_at, ticket.digest));
+            return;
+        }
         self.open_of_user.insert((ticket.user, ticket.kind(), ticket.made_at, ticket.digest));
         if let Some(code) = ticket.code() {
             self.open_codes_of_member.insert((code.member, ticket.digest));
-            self.open_codes_of_app.insert((code.app, ticket.digest));
+            self.open_codes_of_app.insert((code.app, code.company, ticket.digest));
         }
     }
 
     fn unlist(&mut self, ticket: &Ticket) {
+        self.used_codes_of_user.remove(&(ticket.user, ticket.made_at, ticket.digest));
         self.open_of_user.remove(&(ticket.user, ticket.kind(), ticket.made_at, ticket.digest));
         if let Some(code) = ticket.code() {
             self.open_codes_of_member.remove(&(code.member, ticket.digest));
-            self.open_codes_of_app.remove(&(code.app, ticket.digest));
+            self.open_codes_of_app.remove(&(code.app, code.company, ticket.digest));
         }
     }
 
@@ -313,7 +336,7 @@ mod tests {
             open.map(|found| found.digest[0]).collect::<Vec<_>>()
         };
         assert_eq!((open(&tickets, 9), open(&tickets, 10)), (vec![1, 3], vec![3]));
-        assert_eq!((tickets.len(), tickets.first_end()), (3, Timestamp(10)));
+        assert_eq!((tickets.len(), tickets.first_end()), (2, Timestamp(10)), "one was ended");
         tickets.forget_expired(Timestamp(20));
         assert_eq!((tickets.len(), tickets.first_end()), (1, Timestamp(30)));
         assert_eq!(open(&tickets, 20), [3]);

@@ -3,18 +3,49 @@
 
 use std::collections::BTreeMap;
 
-use redb::{ReadableTable, ReadableTableMetadata};
+use redb::{Key, ReadableTable, ReadableTableMetadata, Value};
+use serde::de::DeserializeOwned;
 
 use super::audit::AuditFigure;
 use super::error::StoreError;
+use super::project::{MARK_ACTOR, MARK_OBJECT};
 use super::query::Snapshot;
 use super::rows;
 use super::sets;
 use super::tables::{
-    ACCESS_TOKENS, AUDIT_EVENTS, COMPANY_TOKENS, TAG_MOVES, TICKET_ENDS, TICKETS, TRANSACTION_TAGS,
-    USER_EMAILS, USER_IDS, USER_TICKETS, USERS,
+    ACCESS_TOKENS, APP_IDS, APPS, AUDIT_EVENTS, AUDIT_MARKS, COMPANY_APPS, COMPANY_TOKENS,
+    EMAIL_MEMBERS, EXTERNAL_IDS, MEMBER_EXTERNAL_IDS, MEMBERS, RowTable, TAG_MOVES, TICKET_ENDS,
+    TICKETS, TOKEN_IDS, TRANSACTION_TAGS, USER_EMAILS, USER_IDS, USER_TICKETS, USERS,
 };
+use crate::domain::app::App;
+use crate::domain::audit::AuditEvent;
+use crate::domain::ids::MemberSlot;
+use crate::domain::member::{AccessToken, Member, MemberState, email_key};
+use crate::domain::ticket::Ticket;
 use crate::domain::transaction_tags::TagChanges;
+use crate::domain::user::User;
+
+/// What a figure is called, what it should be and what it is.
+type Figure = (&'static str, u64, u64);
+
+/// Rows that are looked up in a list.
+#[derive(Default)]
+struct Found {
+    rows: u64,
+    right: u64,
+}
+
+impl Found {
+    fn look(&mut self, is_right: bool) {
+        self.rows += 1;
+        self.right += u64::from(is_right);
+    }
+
+    /// Where all are found, what the list has beyond them counts too.
+    fn figure(&self, name: &'static str, listed: u64) -> Figure {
+        (name, self.rows, if self.right == self.rows { listed } else { self.right })
+    }
+}
 
 impl Snapshot {
     /// Compares the lists that change with what stands in the rows.
@@ -32,29 +63,117 @@ impl Snapshot {
             found: i128::from(found),
         };
         let people = self.lists_of_people()?;
-        Ok(rows.into_iter().chain(people).map(figure).collect())
+        let programs = self.lists_of_programs()?;
+        Ok(rows.into_iter().chain(people).chain(programs).map(figure).collect())
     }
 
-    /// Rows of people and programs, and how many the lists lead to.
-    fn lists_of_people(&self) -> Result<[(&'static str, u64, u64); 4], StoreError> {
-        let users = self.table(USERS.definition())?.len()?;
-        let found_users = self.table(USER_IDS)?.len()? + self.table(USER_EMAILS)?.len()?;
-        let tickets = self.table(TICKETS.definition())?.len()?;
-        let found_tickets = self.table(TICKET_ENDS)?.len()? + self.table(USER_TICKETS)?.len()?;
-        let mut tokens = 0;
-        self.each(&ACCESS_TOKENS, |_, token| tokens += u64::from(!token.is_revoked))?;
-        let listed_tokens = self.table(COMPANY_TOKENS)?.len()?;
-        let events = self.table(AUDIT_EVENTS.definition())?;
-        let mut newest = BTreeMap::new();
-        for entry in events.iter()? {
-            let (owner, number) = entry?.0.value();
-            newest.insert(owner, number);
-        }
+    /// Members, apps, tokens and what they are called, and how many the lists lead to.
+    fn lists_of_programs(&self) -> Result<[Figure; 5], StoreError> {
+        let of_people = self.table(EMAIL_MEMBERS)?;
+        let mut members = Found::default();
+        self.look_at(&MEMBERS, |slot, member: Member| {
+            if member.state != MemberState::Deleted {
+                let key = email_key(&member.email);
+                members.look(of_people.get((key.as_str(), slot))?.is_some());
+            }
+            Ok(())
+        })?;
+        let (ids, of_company) = (self.table(APP_IDS)?, self.table(COMPANY_APPS)?);
+        let mut apps = Found::default();
+        self.look_at(&APPS, |slot, app: App| {
+            apps.look(ids.get(app.id.0.as_u128())?.is_some_and(|found| found.value() == slot));
+            if !app.is_deleted {
+                apps.look(of_company.get((app.company.0, slot))?.is_some());
+            }
+            Ok(())
+        })?;
+        let listed_apps = ids.len()? + of_company.len()?;
+        let (ids, of_company) = (self.table(TOKEN_IDS)?, self.table(COMPANY_TOKENS)?);
+        let (mut tokens, mut live) = (Found::default(), Found::default());
+        self.look_at(&ACCESS_TOKENS, |digest, token: AccessToken| {
+            tokens
+                .look(ids.get(token.id.0.as_u128())?.is_some_and(|found| found.value() == digest));
+            if !token.is_revoked {
+                let key = (token.company.0, token.created_at.0, digest);
+                live.look(of_company.get(key)?.is_some());
+            }
+            Ok(())
+        })?;
+        let by_external = self.table(EXTERNAL_IDS)?;
+        let mut external = Found::default();
+        self.look_at(&MEMBER_EXTERNAL_IDS, |slot, id: String| {
+            let company = self.member(MemberSlot(slot))?.map(|member| member.company.0);
+            let found = match company {
+                Some(company) => by_external.get((company, id.as_str()))?,
+                None => None,
+            };
+            external.look(found.is_some_and(|found| found.value() == slot));
+            Ok(())
+        })?;
         Ok([
-            ("users found by id and by address", 2 * users, found_users),
-            ("tickets found by their end and by their user", 2 * tickets, found_tickets),
-            ("access tokens found by their company", tokens, listed_tokens),
-            ("audit events, numbered without holes", newest.values().sum(), events.len()?),
+            members.figure("members found by their address", of_people.len()?),
+            apps.figure("apps found by id and by their company", listed_apps),
+            tokens.figure("access tokens found by id", ids.len()?),
+            live.figure("access tokens found by their company", of_company.len()?),
+            external.figure("members found by their external id", by_external.len()?),
+        ])
+    }
+
+    /// Hands every row of a table to `visit`, with its key.
+    fn look_at<K, T>(
+        &self,
+        table: &RowTable<K, T>,
+        mut visit: impl FnMut(K, T) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError>
+    where
+        K: Key + 'static,
+        for<'a> K: Value<SelfType<'a> = K>,
+        T: DeserializeOwned,
+    {
+        for entry in self.table(table.definition())?.iter()? {
+            let (key, row) = entry?;
+            visit(key.value(), rows::decode(table.name(), row.value())?)?;
+        }
+        Ok(())
+    }
+
+    /// Users, tickets and audit events, and how many the lists lead to.
+    fn lists_of_people(&self) -> Result<[Figure; 4], StoreError> {
+        let (ids, emails) = (self.table(USER_IDS)?, self.table(USER_EMAILS)?);
+        let mut users = Found::default();
+        self.look_at(&USERS, |slot, user: User| {
+            users.look(ids.get(user.id.0.as_u128())?.is_some_and(|found| found.value() == slot));
+            let found = emails.get(email_key(&user.email).as_str())?;
+            users.look(found.is_some_and(|found| found.value() == slot));
+            Ok(())
+        })?;
+        let listed_users = ids.len()? + emails.len()?;
+        let (ends, of_user) = (self.table(TICKET_ENDS)?, self.table(USER_TICKETS)?);
+        let mut tickets = Found::default();
+        self.look_at(&TICKETS, |digest, ticket: Ticket| {
+            tickets.look(ends.get((ticket.forgotten_at().0, digest))?.is_some());
+            tickets.look(of_user.get((ticket.user.0, ticket.made_at.0, digest))?.is_some());
+            Ok(())
+        })?;
+        let marks = self.table(AUDIT_MARKS)?;
+        let (mut newest, mut events, mut marked) = (BTreeMap::new(), 0, Found::default());
+        self.look_at(&AUDIT_EVENTS, |(owner, number), event: AuditEvent| {
+            newest.insert(owner, number);
+            events += 1;
+            let actors = event.actor.ids().into_iter().flatten().map(|id| (MARK_ACTOR, id));
+            for (kind, id) in actors.chain(event.object.map(|id| (MARK_OBJECT, id))) {
+                marked.look(marks.get((owner, kind, id.as_u128(), number))?.is_some());
+            }
+            Ok(())
+        })?;
+        Ok([
+            users.figure("users found by id and by address", listed_users),
+            tickets.figure(
+                "tickets found by their end and by their user",
+                ends.len()? + of_user.len()?,
+            ),
+            ("audit events, numbered without holes", newest.values().sum(), events),
+            marked.figure("audit events found by who and by what", marks.len()?),
         ])
     }
 

@@ -4,7 +4,7 @@
 //! checkpoint, is the shard that applied the whole journal; or, where only recent transactions were
 //! asked for, the part of it that they make up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redb::{ReadOnlyTable, ReadableTable};
 
@@ -109,8 +109,7 @@ fn restore_organization(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), Sto
         }
     }
     snapshot.each(&MEMBERS, |_, row| apply(Effect::Member(Box::new(row))))?;
-    snapshot.each(&ACCESS_TOKENS, |_, row| apply(Effect::AccessToken(Box::new(row))))?;
-    snapshot.each(&TOKEN_GRANTS, |_, row| apply(Effect::TokenGrant(Box::new(row))))?;
+    restore_tokens(snapshot, apply)?;
     snapshot.each(&MEMBER_EXTERNAL_IDS, |slot, id| {
         apply(Effect::MemberExternalId(MemberSlot(slot), Some(id)));
     })?;
@@ -122,6 +121,22 @@ fn restore_organization(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), Sto
     snapshot.each(&DIMENSIONS, |_, row| apply(Effect::Dimension(Box::new(row))))?;
     snapshot.each(&COMPANY_SSO, |slot, row| {
         apply(Effect::CompanySso(CompanySlot(slot), Some(Box::new(row))));
+    })
+}
+
+/// Tokens that are not revoked, with what they were given for.
+fn restore_tokens(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), StoreError> {
+    let mut live = BTreeSet::new();
+    snapshot.each(&ACCESS_TOKENS, |_, row| {
+        if !row.is_revoked {
+            live.insert(row.id);
+            apply(Effect::AccessToken(Box::new(row)));
+        }
+    })?;
+    snapshot.each(&TOKEN_GRANTS, |_, row| {
+        if live.contains(&row.token) {
+            apply(Effect::TokenGrant(Box::new(row)));
+        }
     })
 }
 

@@ -331,7 +331,7 @@ fn a_token_is_made_once() {
         (AdminCommand::GrantToken(Box::new(grant_of(2, 0, (None, None)))), Ok(())),
         (AdminCommand::RevokeToken(company_id(1), token_id(2)), Err(Rejection::TokenNotFound)),
         (AdminCommand::RevokeToken(company_id(0), token_id(2)), Ok(())),
-        (AdminCommand::RevokeToken(company_id(0), token_id(2)), Ok(())),
+        (AdminCommand::RevokeToken(company_id(0), token_id(2)), Err(Rejection::TokenNotFound)),
     ];
     for (command, expected) in rows {
         let told = format!("{command:?}");
@@ -747,6 +747,82 @@ fn one_more_token_than_there_may_be_revokes_the_oldest() {
     }
     assert_eq!(office.update(BOB, leaving()), Ok(()));
     assert_eq!(office.last_ends().1, vec![true; room as usize]);
+    assert_eq!((office.entries("access tokens"), office.entries("token grants")), (0, 0));
+    office.assert_replays();
+}
+
+/// Whoever may sign in somewhere must not take away what others are given.
+#[test]
+fn a_token_displaces_only_its_own_like() {
+    let room = limits::TOKENS_OF_MEMBER_MAX as u64;
+    let (code, password, own) = (TokenOrigin::Code, TokenOrigin::Password, TokenOrigin::OwnCompany);
+    let full = Err(Rejection::TooManyTokens);
+    // What the member's room is full of, and what comes: origin and app.
+    let rows = [
+        ((password, APP), (password, APP), Ok(())),
+        ((password, APP), (password, 2), full),
+        ((code, APP), (password, APP), full),
+        ((own, APP), (password, APP), full),
+        ((password, APP), (code, APP), full),
+        ((password, APP), (own, APP), full),
+        ((code, APP), (code, APP), full),
+    ];
+    for ((origin, app), (comes, to), expected) in rows {
+        let mut office = Office::with_people();
+        office.does(AdminCommand::CreateApp(new_app(2, 0)));
+        for number in 0..room {
+            office.grant(number, origin, (app, BOB));
+        }
+        let new = grant_of(room, 0, (Some(to), Some(BOB)));
+        let new = NewTokenGrant { origin: comes, ..new };
+        let got = office.asks(AdminCommand::GrantToken(Box::new(new)));
+        assert_eq!(got, expected, "{origin:?} {app}, then {comes:?} {to}");
+        office.grant(room + 1, password, (APP, ADA));
+        office.assert_replays();
+    }
+    // A code is not used up by a token that there is no room for.
+    let mut office = Office::with_people();
+    for number in 0..room {
+        office.grant(number, own, (APP, BOB));
+    }
+    office.issue(1, BOB, code_of(APP, 0, BOB)).unwrap();
+    assert_eq!(office.asks(exchange(1, 900, 0)), full);
+    office.does(AdminCommand::RevokeToken(company_id(0), token_id(0)));
+    assert_eq!(office.asks(exchange(1, 900, 0)), Ok(()));
+    office.assert_replays();
+}
+
+/// Nobody fills the switch by signing in and out.
+#[test]
+fn what_is_spent_is_forgotten_at_once() {
+    let mut office = Office::with_people();
+    for number in 0..20 {
+        office.issue(number, BOB, session()).unwrap();
+        office.does(AdminCommand::EndTicket(user_id(BOB), ticket_id(number)));
+        assert_eq!(office.entries("tickets"), 0);
+    }
+    office.issue(30, BOB, link()).unwrap();
+    office.issue(31, BOB, link()).unwrap();
+    office.does(use_link(30));
+    assert_eq!(office.entries("tickets"), 0, "one was used, the other ended");
+    office.issue(32, BOB, code_of(APP, 0, BOB)).unwrap();
+    office.does(AdminCommand::RevokeCode(digest(1, 32)));
+    assert_eq!(office.entries("tickets"), 0);
+    // Used codes are kept, so many of them, without texts.
+    let room = limits::USED_CODES_OF_USER_MAX as u64;
+    for number in 100..=100 + room {
+        office.issue(number, BOB, code_of(APP, 0, BOB)).unwrap();
+        office.does(exchange(number, number, 0));
+        assert!(!format!("{:?}", office.last_effects()).contains("app.example"));
+        office.does(AdminCommand::RevokeToken(company_id(0), token_id(number)));
+        let kept = (number - 99).min(room) as usize;
+        assert_eq!(office.entries("tickets"), kept, "{number}");
+    }
+    let forgotten = AdminCommand::RevokeCode(digest(1, 100));
+    assert_eq!(office.asks(forgotten), Err(Rejection::TicketNotFound));
+    assert_eq!(office.asks(AdminCommand::RevokeCode(digest(1, 101))), Ok(()));
+    assert_eq!(office.entries("access tokens"), 0);
+    office.assert_replays();
 }
 
 /// What an app may have at most goes in one record.

@@ -62,8 +62,11 @@ impl Ticket {
     }
 
     pub(crate) fn is_known(&self, at: i64) -> bool {
-        let is_used_code = self.code.is_some() && self.state == TicketState::Used;
-        at < self.expires_at + if is_used_code { DAY } else { 0 }
+        match self.state {
+            TicketState::Open => at < self.expires_at,
+            TicketState::Used => self.code.is_some() && at < self.expires_at + DAY,
+            TicketState::Ended => false,
+        }
     }
 }
 
@@ -128,14 +131,18 @@ impl Model {
                     ticket.state = TicketState::Ended;
                 }
                 if let Some(token) = ticket.code.and_then(|code| code.token) {
-                    self.tokens[token].is_revoked = true;
+                    // By its text, which nobody but a test gives out twice.
+                    let digest = self.tokens[token].digest;
+                    self.revoke_tokens(|token| token.digest == digest);
                 }
                 Ok(())
             }
             AdminCommand::GrantToken(new) => self.grant_token(new),
             AdminCommand::RevokeToken(company, id) => {
                 let company = self.company(*company)?;
-                let is_it = |token: &&mut Token| token.id == *id && token.company == company;
+                let is_it = |token: &&mut Token| {
+                    token.id == *id && token.company == company && !token.is_revoked
+                };
                 let token = self.tokens.iter_mut().find(is_it);
                 token.ok_or(Rejection::TokenNotFound)?.is_revoked = true;
                 Ok(())
@@ -307,7 +314,9 @@ impl Model {
         (app, member): (Option<usize>, Option<usize>),
     ) -> Result<usize, Rejection> {
         let company = self.company(new.company)?;
-        if self.tokens.iter().any(|known| known.id == new.id || known.digest == new.digest) {
+        let is_taken =
+            |known: &Token| !known.is_revoked && (known.id == new.id || known.digest == new.digest);
+        if self.tokens.iter().any(is_taken) {
             return Err(Rejection::IdTaken);
         }
         let (id, digest) = (new.id, new.digest);
