@@ -136,6 +136,9 @@ impl Model {
         self.lines.clear();
         self.tags.clear();
         self.events.clear();
+        let tokens = &mut self.tokens;
+        tokens.retain(|_, token| !token.is_revoked);
+        self.grants.retain(|_, grant| tokens.contains_key(&grant.digest));
         for row in self.transactions.values_mut() {
             row.tags = TagChanges::default();
         }
