@@ -360,7 +360,7 @@ async fn add_member(bench: &Bench, email: &str) -> MemberId {
         first_name: "Eve".into(),
         last_name: "Byron".into(),
         email: email.into(),
-        role: MemberRole::Administrator,
+        role: MemberRole::Member,
         code: None,
         dimensions: Default::default(),
         external_id: None,

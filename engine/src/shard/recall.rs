@@ -354,10 +354,13 @@ impl ShardState {
             let due = newer.map_or(*due, expiry_timer_of);
             self.timers.reschedule(TimerKind::HoldExpiry(*seq), Timestamp::MAX, due);
         }
-        let unseen =
-            self.transactions.newest_first().take_while(|(_, open)| open.changed_seq > as_of);
-        for (seq, open) in unseen {
-            let due = expiry_timer_of(&open.progress);
+        // What the tables have not seen is in memory, whatever its age: an increment moves the end of
+        // an old hold, from a time that they were asked for before to one that they are asked for now.
+        let unseen = self.transactions.iter().filter(|(_, open)| open.changed_seq > as_of);
+        let unseen = unseen.map(|(seq, open)| (seq, &open.progress));
+        let patched = patches.into_iter().flatten().map(|(seq, progress)| (*seq, progress));
+        for (seq, progress) in unseen.chain(patched) {
+            let due = expiry_timer_of(progress);
             self.timers.reschedule(TimerKind::HoldExpiry(seq), Timestamp::MAX, due);
         }
     }

@@ -375,13 +375,6 @@ impl Transactions {
         loaded.filter_map(|seq| Some((*seq, self.loaded.get(seq)?))).chain(ring)
     }
 
-    /// The ring's transactions, newest first.
-    pub(super) fn newest_first(&self) -> impl Iterator<Item = (TransactionSeq, &OpenTransaction)> {
-        let end = self.first + self.ring.len() as u64;
-        let entries = (self.first..end).rev().zip(self.ring.iter().rev());
-        entries.filter_map(|(seq, open)| Some((TransactionSeq(seq), open.as_ref()?)))
-    }
-
     /// Brings in a new transaction, or one of the newest at a restart.
     pub(super) fn push(&mut self, seq: TransactionSeq, open: OpenTransaction) {
         if self.ring.is_empty() {
