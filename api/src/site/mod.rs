@@ -115,6 +115,16 @@ fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
 }
 
 #[cfg(test)]
+mod password_tests;
+#[cfg(test)]
+mod people_tests;
+#[cfg(test)]
+mod second_factor_tests;
+#[cfg(test)]
+mod sign_in_tests;
+#[cfg(test)]
 mod site_tests;
+#[cfg(test)]
+mod site_world;
 #[cfg(test)]
 mod visitor_tests;

@@ -518,18 +518,21 @@ fn a_role_that_falls_takes_back_what_it_may_not_allow() {
     }
 }
 
+fn invite(office: &Office, number: u64) -> Option<NewInvite> {
+    let expires_at = Timestamp(office.now() + HOUR);
+    let (user, ticket) = (user_id(number), ticket_id(number));
+    Some(NewInvite { user, digest: digest(1, number), ticket, expires_at })
+}
+
+/// The names of what the newest record changed.
+fn told(office: &Office) -> Vec<String> {
+    let name = |effect: &Effect| format!("{effect:?}").split(['(', ' ']).next().unwrap().into();
+    office.last_effects().iter().map(name).collect()
+}
+
 #[test]
 fn who_takes_no_part_is_invited_on_coming_back() {
     let mut office = Office::open();
-    let invite = |office: &Office, number| {
-        let expires_at = Timestamp(office.now() + HOUR);
-        let (user, ticket) = (user_id(number), ticket_id(number));
-        Some(NewInvite { user, digest: digest(1, number), ticket, expires_at })
-    };
-    let told = |office: &Office| -> Vec<String> {
-        let name = |effect: &Effect| format!("{effect:?}").split(['(', ' ']).next().unwrap().into();
-        office.last_effects().iter().map(name).collect()
-    };
     let new = NewMember {
         is_active: false,
         role: MemberRole::Reviewer,
@@ -889,15 +892,6 @@ fn nothing_is_approved_that_an_app_does_not_wish_for() {
 #[test]
 fn an_invitation_makes_a_user_and_a_link_where_there_are_none() {
     let mut office = Office::with_people();
-    let invite = |office: &Office, number| {
-        let expires_at = Timestamp(office.now() + HOUR);
-        let (user, ticket) = (user_id(number), ticket_id(number));
-        Some(NewInvite { user, digest: digest(1, number), ticket, expires_at })
-    };
-    let told = |office: &Office| -> Vec<String> {
-        let name = |effect: &Effect| format!("{effect:?}").split(['(', ' ']).next().unwrap().into();
-        office.last_effects().iter().map(name).collect()
-    };
     let invited = |office: &mut Office, number: u64, company, email: &str| {
         let new = new_member(number, company, email);
         let new = NewMember { invite: invite(office, number), ..new };

@@ -1,0 +1,162 @@
+//! Codes and questions: set up, asked at sign-in, used once, turned off.
+
+use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
+use uuid::Uuid;
+
+use super::site_world::{EMAIL, PASSWORD, USER, bench, pass, sign_in};
+use super::visitor_tests::Visitor;
+use crate::auth::second_factor::{PendingToken, Purpose};
+use crate::auth::throttle::Source;
+use crate::auth::totp::Seed;
+use crate::routes::routes_tests::{Bench, COMPANY};
+use crate::secrets::token_digest;
+
+/// Sets up an authenticator app and gives its seed.
+async fn set_up_totp(bench: &Bench, visitor: &mut Visitor<'_>) -> Seed {
+    let page = visitor.get("/account/totp").await.expect(200);
+    assert!(page.body.contains("<svg") && page.body.contains("autocomplete=\"one-time-code\""));
+    let sealed = page.field("seed").unwrap();
+    let bytes: Vec<u8> = (0..sealed.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&sealed[at..at + 2], 16).unwrap())
+        .collect();
+    let seed = Seed::open(&bench.state.secrets, USER, &bytes).unwrap();
+    let typed = page.body.replace(' ', "");
+    assert!(typed.contains(&seed.base32()), "the key to type is the picture's");
+    let code = seed.code(bench.state.now());
+    let sent = |password, code, seed| {
+        [("action", "on"), ("password", password), ("code", code), ("seed", seed)]
+    };
+    visitor.post("/account/totp", &sent("wrong", &code, &sealed)).await.expect(400);
+    visitor.post("/account/totp", &sent(PASSWORD, "000000", &sealed)).await.expect(400);
+    let page = visitor.post("/account/totp", &sent(PASSWORD, &code, "00ff")).await.expect(303);
+    assert_eq!(page.location(), "/account/totp");
+    assert!(visitor.get("/account").await.body.contains("Set up"));
+    visitor.post("/account/totp", &sent(PASSWORD, &code, &sealed)).await.expect(303);
+    assert!(visitor.get("/account").await.body.contains("Your authenticator app is set up."));
+    seed
+}
+
+#[tokio::test]
+async fn a_code_is_asked_at_sign_in_and_works_once() {
+    let bench = bench().await;
+    let mut visitor = sign_in(&bench, EMAIL).await;
+    let seed = set_up_totp(&bench, &mut visitor).await;
+    let fields = [("email", EMAIL), ("password", PASSWORD), ("next", "/account/password")];
+
+    let mut again = Visitor::new(&bench);
+    let page = again.fill("/login", &fields).await.expect(303);
+    assert_eq!((page.location(), again.session()), ("/login/second-factor", None));
+    again.get("/account").await.expect(303);
+    // The code that set it up was used, and so is each that lets somebody in.
+    let used = seed.code(bench.state.now());
+    let path = "/login/second-factor";
+    again.fill(path, &[("answer", &used)]).await.expect(401);
+    pass(&bench, 30);
+    let code = seed.code(bench.state.now());
+    let page = again.fill(path, &[("answer", &code)]).await.expect(303);
+    assert_eq!(page.location(), "/account/password");
+    again.get("/account").await.expect(200);
+
+    let mut replay = Visitor::new(&bench);
+    replay.fill("/login", &fields).await.expect(303);
+    replay.fill(path, &[("answer", &code)]).await.expect(401);
+    assert_eq!(replay.session(), None);
+    // Turning it off asks for the password.
+    again.fill("/account/totp", &[("action", "off"), ("password", "wrong")]).await.expect(400);
+    again.fill("/account/totp", &[("action", "off"), ("password", PASSWORD)]).await.expect(303);
+    sign_in(&bench, EMAIL).await;
+}
+
+/// Asks for the first engine at each sign-in from now on.
+async fn set_question(visitor: &mut Visitor<'_>, answer: &str) {
+    let fields = [
+        ("action", "set"),
+        ("question", "First engine?"),
+        ("answer", answer),
+        ("password", PASSWORD),
+    ];
+    visitor.fill("/account/question", &fields).await.expect(303);
+}
+
+#[tokio::test]
+async fn the_fifth_wrong_answer_and_five_minutes_end_a_sign_in() {
+    let bench = bench().await;
+    let mut visitor = sign_in(&bench, EMAIL).await;
+    set_question(&mut visitor, " Difference ").await;
+    let (path, fields) = ("/login/second-factor", [("email", EMAIL), ("password", PASSWORD)]);
+    let mut guesser = Visitor::new(&bench);
+    guesser.fill("/login", &fields).await.expect(303);
+    for _ in 0..4 {
+        let page = guesser.fill(path, &[("answer", "wrong")]).await.expect(401);
+        assert!(page.body.contains("First engine?"));
+    }
+    let page = guesser.fill(path, &[("answer", "wrong")]).await.expect(401);
+    assert!(page.body.contains("This sign-in is over"));
+    guesser.get("/login").await;
+    guesser.post(path, &[("answer", "difference")]).await.expect(401);
+    assert_eq!(guesser.session(), None);
+
+    let mut late = Visitor::new(&bench);
+    late.fill("/login", &fields).await.expect(303);
+    late.get(path).await.expect(200);
+    pass(&bench, 300);
+    late.post(path, &[("answer", "difference")]).await.expect(401);
+    assert_eq!(late.get(path).await.expect(303).location(), "/login");
+
+    let mut right = Visitor::new(&bench);
+    right.fill("/login", &fields).await.expect(303);
+    right.fill(path, &[("answer", "DIFFERENCE")]).await.expect(303);
+    right.get("/account").await.expect(200);
+}
+
+#[tokio::test]
+async fn what_an_app_waits_for_never_becomes_a_session() {
+    let bench = bench().await;
+    let mut visitor = sign_in(&bench, EMAIL).await;
+    set_question(&mut visitor, "difference").await;
+    let user = bench.state.switch.read_at_once(|snapshot| snapshot.user_by_id(USER));
+    let user = user.unwrap().unwrap();
+    let token = "0123456789abcdef";
+    let pending = PendingToken {
+        app: AppId(Uuid::from_u128(1)),
+        company: CompanyId(COMPANY),
+        member: MemberId(Uuid::from_u128(3)),
+    };
+    let (factors, now) = (&bench.state.second_factors, bench.state.now());
+    let (purpose, source) = (Purpose::Token(pending.clone()), Source::App(pending.app));
+    factors.begin(token_digest(token), &user, (purpose, source), now).unwrap().unwrap();
+    let mut thief = Visitor::new(&bench);
+    thief.cookies.insert("__Host-second-factor".into(), token.into());
+    thief.get("/login").await;
+    assert_eq!(thief.get("/login/second-factor").await.expect(303).location(), "/login");
+    thief.cookies.insert("__Host-second-factor".into(), token.into());
+    thief.post("/login/second-factor", &[("answer", "difference")]).await.expect(401);
+    assert_eq!(thief.session(), None);
+    assert!(factors.question(&token_digest(token), now).is_some(), "the app's try is its own");
+}
+
+#[tokio::test]
+async fn setting_a_second_factor_ends_all_other_sessions() {
+    let bench = bench().await;
+    let mut visitor = sign_in(&bench, EMAIL).await;
+    let question = [
+        ("action", "set"),
+        ("question", "First pet?"),
+        ("answer", "Rex the dog"),
+        ("password", PASSWORD),
+    ];
+    let mut elsewhere = sign_in(&bench, EMAIL).await;
+    assert!(visitor.get("/account/question").await.body.contains("signs you out everywhere else"));
+    visitor.post("/account/question", &question).await.expect(303);
+    elsewhere.get("/account").await.expect(303);
+    assert!(visitor.get("/account").await.body.contains("You are signed out everywhere else."));
+
+    let removed = [("action", "remove"), ("password", PASSWORD)];
+    visitor.fill("/account/question", &removed).await.expect(303);
+    let mut elsewhere = sign_in(&bench, EMAIL).await;
+    assert!(visitor.get("/account/totp").await.body.contains("signs you out everywhere else"));
+    set_up_totp(&bench, &mut visitor).await;
+    elsewhere.get("/account").await.expect(303);
+    visitor.get("/account").await.expect(200);
+}
