@@ -1,6 +1,7 @@
 //! The command line: what each command takes, and where it is carried out.
 
 pub mod app;
+mod at_rest;
 pub mod company;
 pub mod demo;
 pub mod explain;
