@@ -62,7 +62,7 @@ fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use clap::ValueEnum;
+    use clap::{Parser, ValueEnum};
 
     use super::*;
 
@@ -80,5 +80,14 @@ mod tests {
                 assert!(String::from_utf8(script).unwrap().contains(name), "{shell}: {name}");
             }
         }
+    }
+
+    #[test]
+    fn the_service_of_systemd_starts_the_switch_as_it_takes_it() {
+        let unit = include_str!("../../../tools/packaging/cardswitch.service");
+        let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
+        let parsed = Cli::try_parse_from(start.split(' ')).map_err(|error| error.to_string());
+        let is_serve = parsed.map(|cli| matches!(cli.command, super::super::Command::Serve(_)));
+        assert_eq!(is_serve, Ok(true), "{start}");
     }
 }
