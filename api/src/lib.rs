@@ -17,9 +17,11 @@
 
 pub mod adoption;
 pub mod auth;
+pub mod backup;
 pub mod commands;
 pub mod compat;
 pub mod config;
+pub mod control;
 pub mod error;
 pub mod feed;
 pub mod http_server;

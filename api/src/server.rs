@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::adoption::adopt_old_passwords;
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
+use crate::control::Control;
 use crate::http_server;
 use crate::issuing::CardNumbers;
 use crate::mail::Outbox;
@@ -132,10 +133,12 @@ impl Server {
             tracing::error!(?error, "administrators of before there were users cannot sign in");
         }
         let (stop, stopped) = watch::channel(false);
-        let tasks = vec![
+        let control = listen_for_commands(&engine);
+        let mut tasks = vec![
             tokio::spawn(http_server::serve(http, state, stopped.clone())),
-            tokio::spawn(listener.run(stopped)),
+            tokio::spawn(listener.run(stopped.clone())),
         ];
+        tasks.extend(control.map(|control| tokio::spawn(control.run(stopped))));
         Ok(Self { engine, http: http_address, iso8583, stop, tasks })
     }
 
@@ -183,6 +186,12 @@ impl Server {
         let engine = self.engine;
         drop(tokio::task::spawn_blocking(move || engine.shut_down()).await);
     }
+}
+
+/// Without the socket everything works but what is asked by it.
+fn listen_for_commands(engine: &Arc<Engine>) -> Option<Control> {
+    let listening = Control::listen(Arc::clone(engine));
+    listening.map_err(|error| tracing::warn!(%error, "commands cannot reach this switch")).ok()
 }
 
 /// Removes the files of receipts that nothing names, beside everything else.

@@ -2,6 +2,7 @@
 
 pub mod app;
 mod at_rest;
+pub mod backup;
 pub mod company;
 pub mod demo;
 pub mod explain;
@@ -46,6 +47,10 @@ pub enum Command {
     Send(send::SendArgs),
     /// Prove a data directory offline: chain whole, replay equals tables, money adds up
     Verify(verify::VerifyArgs),
+    /// Copy a data directory, while its switch goes on
+    Backup(backup::BackupArgs),
+    /// Make a data directory out of a backup, also as of a moment after it
+    Restore(backup::RestoreArgs),
     /// Tell why a transaction was approved or declined, and what would have approved it
     Explain(explain::ExplainArgs),
     /// Add a company to a data directory, or change one
@@ -96,6 +101,8 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Feed(args) => feed::run(args).await,
         Command::Send(args) => send::run(args).await,
         Command::Verify(args) => verify::run(&args),
+        Command::Backup(args) => backup::back_up(args).await,
+        Command::Restore(args) => backup::restore(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Company(command) => company::run(command).await,
         Command::User(command) => user::run(command).await,
