@@ -125,6 +125,7 @@ impl Server {
             throttle: Arc::default(),
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(data, &app_url).map_err(StartError::Outbox)?),
+            overviews: Arc::default(),
         };
         remove_orphans(&state);
         if let Err(error) = adopt_old_passwords(&state).await {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 
-import { authorizeUrl, enterPassword, getApi, postToken, registerApp, signIn } from './harness/people.js';
+import { START, authorizeUrl, enterPassword, getApi, postToken, registerApp, signIn } from './harness/people.js';
 import { siteTest } from './harness/stage.js';
 
 async function registeredApp(stage) {
@@ -95,6 +95,8 @@ siteTest('pages work in the dark and for those who want no motion', async (stage
   await page.goto('/login');
   await stage.shot(page, 'sign-in-dark');
   await enterPassword(page, stage.installation.administrator);
-  await page.waitForURL('**/account');
+  await page.waitForURL(START);
+  await stage.shot(page, 'overview-dark');
+  await page.goto('/account');
   await stage.shot(page, 'account-dark');
 });

@@ -10,7 +10,7 @@
 //! | `words` | money, times and states as people read them |
 //! | `sign_in`, `second_factor`, `passwords` | the way in |
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
-//! | `cards` | cards, a room of its own |
+//! | `overview`, `cards` | figures that follow what happens, and cards; rooms of their own |
 //! | `consent`, `scope_words` | what apps ask of members |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
 //! | `tokens`, `audit`, `pager`, `local_time` | what has access to a company, and who changed what |
@@ -38,6 +38,7 @@ pub mod headers;
 mod local_time;
 pub mod next;
 pub mod notice;
+pub mod overview;
 mod pager;
 mod password;
 mod passwords;
@@ -78,6 +79,7 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .route("/password/set/{key}", get(passwords::show_set).post(passwords::set))
         .merge(account_routes())
         .merge(app_routes())
+        .merge(overview::overview_routes())
         .merge(cards::card_routes())
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))

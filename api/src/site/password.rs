@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::forms::SiteForm;
 use super::frame::page;
-use super::next::START_PATH;
+use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::session::{Session, SignedIn};
 use crate::auth::client_address::ClientAddress;
@@ -83,7 +83,7 @@ pub(super) async fn change(
         return Ok(signed_out);
     }
     state.outbox.post(Letter::password_was_set(&session.user.email)).await;
-    Ok(go_on(&state, START_PATH, Notice::PASSWORD_CHANGED))
+    Ok(go_on(&state, ACCOUNT_PATH, Notice::PASSWORD_CHANGED))
 }
 
 /// What came of a change: the way to sign-in where the session was ended on the way to it.
