@@ -42,6 +42,17 @@ notices! {
     APP_SAVED "app-saved" "The app is saved."
     APP_DELETED "app-deleted" "The app is deleted. Its tokens open nothing any more."
     TOKEN_REVOKED "token-revoked" "The token is revoked. It opens nothing any more."
+    REQUISITION_MADE "requisition-made" "You have asked for it. You see here what becomes of it."
+    REQUISITION_SAVED "requisition-saved" "The requisition is saved."
+    REQUISITION_CANCELED "requisition-canceled" "The requisition is taken back."
+    REQUISITION_APPROVED "requisition-approved" "The requisition is approved."
+    REQUISITION_DENIED "requisition-denied" "The requisition is denied."
+    MEMBER_INVITED "member-invited" "The member is invited. Whoever has no password yet gets a letter with a link to choose one."
+    MEMBER_SAVED "member-saved" "The member is saved."
+    MEMBER_DEACTIVATED "member-deactivated" "The member is deactivated."
+    MEMBER_DELETED "member-deleted" "The member is deleted."
+    MEMBER_REACTIVATED "member-reactivated" "The member takes part again."
+    LINK_SENT "link-sent" "A letter with a link to choose a password is on its way, unless several were sent just now."
     COMPANY_CHANGED "company-changed" "You are now acting for this company."
 }
 
