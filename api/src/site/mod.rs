@@ -11,6 +11,7 @@
 //! | `requisitions`, `members`, `dimension_choices` | what members ask for, who they are, and how both are sorted |
 //! | `sign_in`, `second_factor`, `passwords` | the way in |
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
+//! | `cards` | cards, a room of its own |
 //! | `consent`, `scope_words` | what apps ask of members |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
 //! | `tokens`, `audit`, `pager`, `local_time` | what has access to a company, and who changed what |
@@ -25,6 +26,7 @@ mod apps;
 pub mod assets;
 mod audit;
 mod browser;
+mod cards;
 mod choices;
 mod consent;
 mod cookies;
@@ -80,6 +82,7 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .route("/password/set/{key}", get(passwords::show_set).post(passwords::set))
         .merge(account_routes())
         .merge(app_routes())
+        .merge(cards::card_routes())
         .merge(requisitions::requisition_routes())
         .merge(members::member_routes())
         .route("/logout", post(session::sign_out))

@@ -54,6 +54,14 @@ notices! {
     MEMBER_REACTIVATED "member-reactivated" "The member takes part again."
     LINK_SENT "link-sent" "A letter with a link to choose a password is on its way, unless several were sent just now."
     COMPANY_CHANGED "company-changed" "You are now acting for this company."
+    CARD_MADE "card-made" "The card is made."
+    CARD_SAVED "card-saved" "The card is saved."
+    ALLOWANCE_SAVED "allowance-saved" "Budget and limits are saved."
+    CARD_SUSPENDED "card-suspended" "The card is suspended. It declines everything."
+    CARD_OPENED "card-opened" "The card is active."
+    CARD_CLOSED "card-closed" "The card is closed for good."
+    LINK_MADE "link-made" "The link is made. It is the first one below."
+    LINK_DELETED "link-deleted" "The link is deleted. It opens nothing any more."
 }
 
 impl Notice {
