@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 
 import { PASSWORD } from './harness/installation.js';
-import { mails } from './harness/outbox.js';
+import { linkSent } from './harness/outbox.js';
 import { START, enterPassword, setQuestion, setUpTotp, signIn, signOut } from './harness/people.js';
 import { siteTest } from './harness/stage.js';
 import { totpCode } from './harness/totp.js';
@@ -204,14 +204,4 @@ async function setPassword(page, password, repeated) {
   await page.getByLabel('New password', { exact: true }).fill(password);
   await page.getByLabel('New password again').fill(repeated);
   await page.getByRole('button', { name: 'Set the password' }).click();
-}
-
-/** The link in the last mail to somebody; mail is written after the answer. */
-async function linkSent(stage, email) {
-  for (;;) {
-    const sent = (await mails(stage.installation)).filter(({ headers }) => headers.to.includes(email));
-    const link = sent.at(-1)?.text.match(/https?:\/\/\S+\/password\/set\/\S+/)?.[0];
-    if (link) return link;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
 }

@@ -8,6 +8,7 @@
 //! | `forms`, `csrf` | forms, and whether they come from here |
 //! | `faults`, `choices`, `seen` | what is wrong with a form, what it offers, and whether somebody else was quicker |
 //! | `words` | money, times and states as people read them |
+//! | `requisitions`, `members`, `dimension_choices` | what members ask for, who they are, and how both are sorted |
 //! | `sign_in`, `second_factor`, `passwords` | the way in |
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
 //! | `overview`, `cards` | figures that follow what happens, and cards; rooms of their own |
@@ -30,12 +31,14 @@ mod choices;
 mod consent;
 mod cookies;
 pub mod csrf;
+mod dimension_choices;
 pub mod error_page;
 mod faults;
 pub mod forms;
 pub mod frame;
 pub mod headers;
 mod local_time;
+mod members;
 pub mod next;
 pub mod notice;
 pub mod overview;
@@ -43,6 +46,7 @@ mod pager;
 mod password;
 mod passwords;
 mod question;
+mod requisitions;
 mod rights;
 mod scope_words;
 mod second_factor;
@@ -81,6 +85,8 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .merge(app_routes())
         .merge(overview::overview_routes())
         .merge(cards::card_routes())
+        .merge(requisitions::requisition_routes())
+        .merge(members::member_routes())
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())
@@ -125,6 +131,8 @@ fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
     Ok(SystemRandom.id(state.now())?)
 }
 
+#[cfg(test)]
+mod company_world;
 #[cfg(test)]
 mod password_tests;
 #[cfg(test)]
