@@ -253,8 +253,9 @@ mod tests {
         assert_eq!(body(&reset), json!({"reset": true, "single_use": true}));
         let holder = CardFields { holder: "ada@example.com".into(), ..CardFields::default() };
         let id = Uuid::nil();
-        let profile =
-            |typed: &CardFields, shown| Value::Object(typed.changed_profile(shown, Some(id)));
+        let profile = |typed: &CardFields, shown: &CardFields| {
+            Value::Object(typed.changed_profile(shown, Some(id)))
+        };
         let expected = json!({"assigned_to": {"id": id}});
         assert_eq!(profile(&holder, &CardFields::default()), expected);
         assert_eq!(profile(&CardFields::default(), &holder), json!({"assigned_to": null}));
