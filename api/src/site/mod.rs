@@ -11,6 +11,7 @@
 //! | `consent`, `scope_words` | what apps ask of members |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
 //! | `tokens`, `audit`, `pager`, `local_time` | what has access to a company, and who changed what |
+//! | `shared_card` | the card that somebody sees who has a link to it |
 //! | `rights` | who may do what of this |
 //!
 //! INVARIANT: whatever a page shows went through a template, which escapes it.
@@ -40,6 +41,7 @@ mod rights;
 mod scope_words;
 mod second_factor;
 pub mod session;
+mod shared_card;
 mod sign_in;
 mod tokens;
 mod totp;
@@ -70,6 +72,7 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .route("/password/set/{key}", get(passwords::show_set).post(passwords::set))
         .merge(account_routes())
         .merge(app_routes())
+        .merge(shared_card::shared_card_routes())
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())
