@@ -62,14 +62,6 @@ pub fn policy_with_form_action(origin: &str) -> Option<HeaderValue> {
     HeaderValue::try_from(PAGE_POLICY.replace("form-action 'self';", &allowed)).ok()
 }
 
-/// The policy of a page that runs scripts of the site besides.
-#[must_use]
-pub(super) fn policy_with_scripts() -> HeaderValue {
-    let policy = PAGE_POLICY.replace("style-src 'self';", "style-src 'self'; script-src 'self';");
-    // INVARIANT: the policy is plain text.
-    HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static(PAGE_POLICY))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

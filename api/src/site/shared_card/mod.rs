@@ -19,7 +19,7 @@ use std::net::IpAddr;
 
 use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
+use axum::http::header::{REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -31,7 +31,6 @@ use self::opened::{Opened, gone};
 use self::shown::{Secret, ask_page, card_page};
 use super::csrf::csrf_of;
 use super::forms::SiteForm;
-use super::headers::policy_with_scripts;
 use super::session::MaybeSignedIn;
 use crate::auth::client_address::ClientAddress;
 use crate::auth::link_guesses::Tried;
@@ -44,7 +43,10 @@ const PASSED: &str = "Some time has passed. Please answer once more.";
 
 /// The pages of shared cards.
 pub(super) fn shared_card_routes() -> Router<AppState> {
-    Router::new().route("/s/{key}", get(show).post(act)).layer(map_response(keep_to_itself))
+    Router::new()
+        .route("/s/{key}", get(show).post(act))
+        .method_not_allowed_fallback(async || ApiError::method_not_allowed())
+        .layer(map_response(keep_to_itself))
 }
 
 /// The address of the page is what opens the card.
@@ -52,7 +54,6 @@ async fn keep_to_itself(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert("x-robots-tag", HeaderValue::from_static("noindex, nofollow, noarchive"));
-    headers.insert(CONTENT_SECURITY_POLICY, policy_with_scripts());
     response
 }
 

@@ -71,8 +71,8 @@ async fn open(state: &AppState, key: &str) -> Result<Option<Opened>, ApiError> {
     // A link that was taken away, or a card that was closed a moment ago, is gone.
     let found = state.switch.read(|snapshot| find_card(snapshot, digest)).await?;
     let Some((link, card, company)) = found else { return Ok(None) };
-    let is_gone = card.record.usage.state == CardState::Terminated
-        || company.state == CompanyState::Closed;
+    let is_gone =
+        card.record.usage.state == CardState::Terminated || company.state == CompanyState::Closed;
     if is_gone {
         return Ok(None);
     }

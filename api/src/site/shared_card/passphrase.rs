@@ -26,7 +26,9 @@ pub(super) fn are_right(fields: &[PassphraseField], answers: &[String]) -> bool 
 /// What is compared of an answer.
 fn normal(text: &str, kind: PassphraseKind) -> String {
     match kind {
-        PassphraseKind::Text => text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase(),
+        PassphraseKind::Text => {
+            text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+        }
         // What is no date is not equal to any: dates are kept in this form.
         PassphraseKind::Date => {
             parse_date(text.trim()).map_or_else(|| format!("not a date: {text}"), render_date)
