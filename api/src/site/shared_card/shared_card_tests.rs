@@ -239,7 +239,7 @@ async fn a_hidden_balance_hides_the_budget_with_it() {
     let (_, path) = share(&bench, &card, &json!({"hide_balance": true})).await;
     let mut visitor = Visitor::new(&bench);
     for page in [visitor.get(&path).await.expect(200), visitor.post(&path, &SHOW).await] {
-        for hidden in ["$", "1,234", "Left to spend", "month", "purchase at most"] {
+        for hidden in ["$", "1,234", "Left to spend", "month", "Per purchase"] {
             assert!(!page.body.contains(hidden), "{hidden} in {}", page.body);
         }
         assert!(page.body.contains("31 Dec 2026") && page.body.contains("estaurant"));

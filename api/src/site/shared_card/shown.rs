@@ -150,7 +150,7 @@ fn budget(opened: &Opened, today: BusinessDate) -> Budget {
     let usage = opened.card.record.usage.rolled(terms.interval, today);
     let mut limits = Vec::new();
     if let Some(next) = today.next_period_start(terms.interval) {
-        limits.push(("Starts anew", format!("{}, on {}", every(terms.interval), day_words(next))));
+        limits.push(("Renews", format!("{}, next on {}", every(terms.interval), day_words(next))));
     }
     if usage.day_room(terms) != Minor::UNLIMITED {
         let room = usage.day_room(terms).max(Minor::ZERO);
@@ -159,7 +159,7 @@ fn budget(opened: &Opened, today: BusinessDate) -> Budget {
         limits.push(("Left today", words));
     }
     if terms.transaction_limit != Minor::UNLIMITED {
-        limits.push(("A purchase at most", money(terms.transaction_limit, currency)));
+        limits.push(("Per purchase", format!("up to {}", money(terms.transaction_limit, currency))));
     }
     Budget {
         balance: money(usage.allowance_balance(terms), currency),
@@ -170,7 +170,7 @@ fn budget(opened: &Opened, today: BusinessDate) -> Budget {
 
 const fn every(interval: Interval) -> &'static str {
     match interval {
-        Interval::None => "never",
+        Interval::None => "not by itself",
         Interval::Daily => "every day",
         Interval::Weekly => "every week",
         Interval::Monthly => "every month",
