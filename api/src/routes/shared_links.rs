@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::{AdminCommand, NewSharedLink, SharedLinkChanges};
-use cardswitch_engine::domain::ids::{CardId, SharedLinkId};
+use cardswitch_engine::domain::ids::{CardId, CompanyId, SharedLinkId};
 use cardswitch_engine::domain::shared_link::{Recipient, SharedLink};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use super::input::{JsonBody, ListQuery, PathId};
 use super::no_store::NoStore;
-use super::view::{View, read_view};
+use super::view::{Reader, View, read_view};
 use crate::auth::{AdminAccess, Caller};
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
@@ -239,13 +239,13 @@ impl CreateSharedLinkRequest {
 
     /// The link with a key of its own.
     /// Errors: no randomness.
-    fn into_command(self, state: &AppState, caller: &Caller) -> Result<NewSharedLink, ApiError> {
+    fn into_command(self, state: &AppState, company: CompanyId) -> Result<NewSharedLink, ApiError> {
         let mut random = SystemRandom;
         let id = random.id(state.now()).map(SharedLinkId).map_err(no_randomness)?;
         let key = LinkKey::draw(&mut random).map_err(no_randomness)?;
         Ok(NewSharedLink {
             id,
-            company: caller.company.id,
+            company,
             card: self.card,
             key_digest: key.digest(&state.secrets),
             sealed_key: key.seal(&state.secrets, id).map_err(no_randomness)?,
@@ -332,18 +332,28 @@ pub async fn create_shared_link(
     AdminAccess(caller): AdminAccess,
     body: JsonBody,
 ) -> Result<(StatusCode, NoStore<Json<SharedLinkBody>>), ApiError> {
-    let mut fields = body.fields()?;
+    let id = share_card(&state, (&caller).into(), body.fields()?).await?;
+    Ok((StatusCode::CREATED, read_shared_link(&state, &caller, id).await?))
+}
+
+/// Makes the link that is asked for in `fields`.
+/// Errors: what is wrong with them, or the link was not made.
+pub(crate) async fn share_card(
+    state: &AppState,
+    reader: Reader<'_>,
+    mut fields: Fields<'_>,
+) -> Result<SharedLinkId, ApiError> {
     let request = CreateSharedLinkRequest::parse(&mut fields);
     let card = request.card;
-    let is_known = read_view(&state, &caller, |view| Ok(view.find_card(card)?.is_some())).await?;
+    let is_known = read_view(state, reader, |view| Ok(view.find_card(card)?.is_some())).await?;
     if !is_known && !fields.is_faulty("card") {
         fields.fault("card", Flaw::not_found("card"));
     }
     fields.finish()?;
-    let new = request.into_command(&state, &caller)?;
+    let new = request.into_command(state, reader.company.id)?;
     let id = new.id;
     state.carry_out(AdminCommand::CreateSharedLink(new)).await?;
-    Ok((StatusCode::CREATED, read_shared_link(&state, &caller, id).await?))
+    Ok(id)
 }
 
 /// Changes a shared link.

@@ -10,6 +10,7 @@
 //! | `words` | money, times and states as people read them |
 //! | `sign_in`, `second_factor`, `passwords` | the way in |
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
+//! | `cards` | cards, a room of its own |
 //! | `consent`, `scope_words` | what apps ask of members |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
 //! | `tokens`, `audit`, `pager`, `local_time` | what has access to a company, and who changed what |
@@ -25,6 +26,7 @@ mod apps;
 pub mod assets;
 mod audit;
 mod browser;
+mod cards;
 mod choices;
 mod consent;
 mod cookies;
@@ -79,6 +81,7 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .merge(account_routes())
         .merge(app_routes())
         .merge(shared_card::shared_card_routes())
+        .merge(cards::card_routes())
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())

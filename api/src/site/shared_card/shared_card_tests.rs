@@ -61,7 +61,7 @@ const WRONG: [(&str, &str); 3] =
 const SHOW: [(&str, &str); 1] = [("action", "show")];
 
 fn number_on(page: &Page) -> Option<String> {
-    let (_, rest) = page.body.split_once("data-value=\"")?;
+    let (_, rest) = page.body.split_once("data-copy-text=\"")?;
     Some(rest.split_once('"')?.0.to_owned())
 }
 

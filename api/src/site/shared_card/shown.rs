@@ -14,7 +14,7 @@ use super::Viewing;
 use super::opened::Opened;
 use crate::error::ApiError;
 use crate::link_secrets::PassphraseKind;
-use crate::site::assets::COPYING;
+use crate::site::assets::COPY;
 use crate::site::frame::{plain_page, plain_page_with_scripts};
 use crate::site::words::{Badge, card_badge, day_words, moment, money};
 use crate::state::AppState;
@@ -128,7 +128,7 @@ pub(super) fn card_page(viewing: &Viewing<'_>, error: &str, secret: Option<Secre
         rules: rules(opened),
         secret,
     };
-    plain_page_with_scripts(TITLE, &[&*COPYING], content)
+    plain_page_with_scripts(TITLE, &[&*COPY], content)
 }
 
 /// What the state means for who wants to pay.
