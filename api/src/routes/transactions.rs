@@ -229,7 +229,7 @@ pub const TRANSACTION_KINDS: [&str; 5] = [
     render_kind(TransactionKind::BankTransfer),
 ];
 
-const fn render_state(state: TransactionState) -> &'static str {
+pub(crate) const fn render_state(state: TransactionState) -> &'static str {
     match state {
         TransactionState::Pending => "pending",
         TransactionState::Completed => "completed",
@@ -346,7 +346,7 @@ fn parse_states(text: &str) -> Option<Vec<TransactionState>> {
     names.map(parse_state).collect()
 }
 
-fn parse_state(text: &str) -> Option<TransactionState> {
+pub(crate) fn parse_state(text: &str) -> Option<TransactionState> {
     let states = [
         TransactionState::Pending,
         TransactionState::Completed,
@@ -414,12 +414,12 @@ pub(super) async fn read_transaction(
 }
 
 /// The sequence number in an id. Errors: a forged id, told from a real one without a look-up.
-pub(super) fn sequence_of(state: &AppState, id: TransactionId) -> Result<TransactionSeq, ApiError> {
+pub(crate) fn sequence_of(state: &AppState, id: TransactionId) -> Result<TransactionSeq, ApiError> {
     state.switch.engine().ids().open_transaction_id(id).ok_or_else(ApiError::not_found)
 }
 
 /// Finds a transaction of the company by its id and what the id says.
-pub(super) fn find_transaction(
+pub(crate) fn find_transaction(
     view: &View<'_>,
     seq: TransactionSeq,
     id: TransactionId,
