@@ -6,6 +6,8 @@
 //! | `visit`, `headers`, `cookies` | what every request and every answer has |
 //! | `session`, `next` | who visits, and where they go on to |
 //! | `forms`, `csrf` | forms, and whether they come from here |
+//! | `faults`, `choices`, `seen` | what is wrong with a form, what it offers, and whether somebody else was quicker |
+//! | `words` | money, times and states as people read them |
 //! | `sign_in`, `second_factor`, `passwords` | the way in |
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
 //! | `consent`, `scope_words` | what apps ask of members |
@@ -22,10 +24,12 @@ mod apps;
 pub mod assets;
 mod audit;
 mod browser;
+mod choices;
 mod consent;
 mod cookies;
 pub mod csrf;
 pub mod error_page;
+mod faults;
 pub mod forms;
 pub mod frame;
 pub mod headers;
@@ -39,12 +43,14 @@ mod question;
 mod rights;
 mod scope_words;
 mod second_factor;
+mod seen;
 pub mod session;
 mod sign_in;
 mod tokens;
 mod totp;
 mod visit;
 pub mod when;
+mod words;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
