@@ -34,7 +34,7 @@ use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
 use crate::wire::time::render_time;
 
 /// The most characters a name has.
-pub(crate) const NAME_CHARS_MAX: usize = 200;
+const NAME_CHARS_MAX: usize = 200;
 const _: () = assert!(NAME_CHARS_MAX * 4 <= limits::DIMENSION_NAME_BYTES_MAX);
 
 /// A category, department, label or location as responses show it. Source: spec "Category,

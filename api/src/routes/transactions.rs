@@ -229,7 +229,7 @@ pub const TRANSACTION_KINDS: [&str; 5] = [
     render_kind(TransactionKind::BankTransfer),
 ];
 
-pub(crate) const fn render_state(state: TransactionState) -> &'static str {
+const fn render_state(state: TransactionState) -> &'static str {
     match state {
         TransactionState::Pending => "pending",
         TransactionState::Completed => "completed",
@@ -284,14 +284,15 @@ pub struct TransactionFilters {
 
 /// The filters of GET /v1/transactions, read; ids stay ids until the tables are at hand.
 #[derive(Debug)]
-struct ListTransactionsRequest {
+pub(crate) struct ListTransactionsRequest {
     card: Option<CardId>,
     member: Option<MemberId>,
     filter: TransactionFilter,
 }
 
 impl ListTransactionsRequest {
-    fn parse(query: &mut Query) -> Self {
+    /// Reads the filters; faults stay in the query.
+    pub(crate) fn parse(query: &mut Query) -> Self {
         Self {
             card: query.id("card").map(CardId),
             member: query.id("member").map(MemberId),
@@ -306,7 +307,8 @@ impl ListTransactionsRequest {
     }
 
     /// The filter as the tables take it; none where it names what is unknown.
-    fn resolve(&self, view: &View<'_>) -> Result<Option<TransactionFilter>, StoreError> {
+    /// Errors: the tables cannot be read.
+    pub(crate) fn resolve(&self, view: &View<'_>) -> Result<Option<TransactionFilter>, StoreError> {
         let mut filter = self.filter;
         if view.unknown_dimensions(&filter.dimensions)?.contains(&true) {
             return Ok(None);
@@ -346,7 +348,7 @@ fn parse_states(text: &str) -> Option<Vec<TransactionState>> {
     names.map(parse_state).collect()
 }
 
-pub(crate) fn parse_state(text: &str) -> Option<TransactionState> {
+fn parse_state(text: &str) -> Option<TransactionState> {
     let states = [
         TransactionState::Pending,
         TransactionState::Completed,

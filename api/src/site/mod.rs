@@ -11,6 +11,7 @@
 //! | `sign_in`, `second_factor`, `passwords` | the way in |
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
 //! | `consent`, `scope_words` | what apps ask of members |
+//! | `transactions`, `statements`, `dimensions` | what was bought, what was posted, what the books sort by |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
 //! | `tokens`, `audit`, `pager`, `local_time` | what has access to a company, and who changed what |
 //! | `rights` | who may do what of this |
@@ -28,6 +29,7 @@ mod choices;
 mod consent;
 mod cookies;
 pub mod csrf;
+mod dimensions;
 pub mod error_page;
 mod faults;
 pub mod forms;
@@ -46,8 +48,10 @@ mod second_factor;
 mod seen;
 pub mod session;
 mod sign_in;
+mod statements;
 mod tokens;
 mod totp;
+mod transactions;
 mod visit;
 pub mod when;
 mod words;
@@ -76,6 +80,9 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .route("/password/set/{key}", get(passwords::show_set).post(passwords::set))
         .merge(account_routes())
         .merge(app_routes())
+        .merge(transactions::transaction_routes())
+        .merge(statements::statement_routes())
+        .merge(dimensions::dimension_routes())
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())

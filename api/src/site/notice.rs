@@ -42,6 +42,13 @@ notices! {
     APP_SAVED "app-saved" "The app is saved."
     APP_DELETED "app-deleted" "The app is deleted. Its tokens open nothing any more."
     TOKEN_REVOKED "token-revoked" "The token is revoked. It opens nothing any more."
+    DIMENSION_MADE "dimension-made" "It is made, and can be set on cards and transactions."
+    DIMENSION_SAVED "dimension-saved" "It is saved."
+    DIMENSION_DELETED "dimension-deleted" "It is deleted, and removed from what carried it."
+    TRANSACTION_SAVED "transaction-saved" "The transaction is saved."
+    RECEIPT_KEPT "receipt-kept" "The receipt is kept."
+    RECEIPT_DELETED "receipt-deleted" "The receipt is deleted."
+    RECEIPT_LOST "receipt-lost" "The receipt is noted as lost."
     COMPANY_CHANGED "company-changed" "You are now acting for this company."
 }
 

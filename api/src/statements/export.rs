@@ -170,7 +170,7 @@ impl Background {
 }
 
 /// What a line is called that nothing else names.
-pub(super) const fn movement(kind: TransactionKind, amount: Minor) -> &'static str {
+pub(crate) const fn movement(kind: TransactionKind, amount: Minor) -> &'static str {
     match (kind.transfer_direction(), amount.0 < 0) {
         (Some(TransferDirection::Deposit), false) => "Deposit",
         (Some(TransferDirection::Deposit), true) => "Deposit returned",
