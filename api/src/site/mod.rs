@@ -12,6 +12,7 @@
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
 //! | `cards` | cards, a room of its own |
 //! | `consent`, `scope_words` | what apps ask of members |
+//! | `transactions`, `statements`, `dimensions` | what was bought, what was posted, what the books sort by |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
 //! | `tokens`, `audit`, `pager`, `local_time` | what has access to a company, and who changed what |
 //! | `shared_card` | the card that somebody sees who has a link to it |
@@ -31,6 +32,7 @@ mod choices;
 mod consent;
 mod cookies;
 pub mod csrf;
+mod dimensions;
 pub mod error_page;
 mod faults;
 pub mod forms;
@@ -50,8 +52,10 @@ mod seen;
 pub mod session;
 mod shared_card;
 mod sign_in;
+mod statements;
 mod tokens;
 mod totp;
+mod transactions;
 mod visit;
 pub mod when;
 mod words;
@@ -82,6 +86,9 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .merge(app_routes())
         .merge(shared_card::shared_card_routes())
         .merge(cards::card_routes())
+        .merge(transactions::transaction_routes())
+        .merge(statements::statement_routes())
+        .merge(dimensions::dimension_routes())
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())
