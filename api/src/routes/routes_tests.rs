@@ -104,7 +104,7 @@ impl Bench {
     }
 
     /// Asks with the token `admin`.
-    async fn ask(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
         let (status, text) = self.ask_as("Token admin", method, path, body).await;
         let value =
             if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() };

@@ -8,6 +8,7 @@
 //! | `forms`, `csrf` | forms, and whether they come from here |
 //! | `faults`, `choices`, `seen` | what is wrong with a form, what it offers, and whether somebody else was quicker |
 //! | `words` | money, times and states as people read them |
+//! | `requisitions`, `members`, `dimension_choices` | what members ask for, who they are, and how both are sorted |
 //! | `sign_in`, `second_factor`, `passwords` | the way in |
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
 //! | `cards` | cards, a room of its own |
@@ -33,18 +34,21 @@ mod consent;
 mod cookies;
 pub mod csrf;
 mod dimensions;
+mod dimension_choices;
 pub mod error_page;
 mod faults;
 pub mod forms;
 pub mod frame;
 pub mod headers;
 mod local_time;
+mod members;
 pub mod next;
 pub mod notice;
 mod pager;
 mod password;
 mod passwords;
 mod question;
+mod requisitions;
 mod rights;
 mod scope_words;
 mod second_factor;
@@ -89,6 +93,8 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .merge(transactions::transaction_routes())
         .merge(statements::statement_routes())
         .merge(dimensions::dimension_routes())
+        .merge(requisitions::requisition_routes())
+        .merge(members::member_routes())
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())
