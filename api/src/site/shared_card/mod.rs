@@ -24,6 +24,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::Timestamp;
 use serde::Deserialize;
 
@@ -157,6 +158,9 @@ impl Viewing<'_> {
             Err(refused) => return Ok(too_many(refused, |text| card_page(self, text, None))),
         }
         let secret = Secret::open(state, self.opened)?;
+        let noted =
+            AdminCommand::NoteCardShown(self.opened.company.id, self.opened.card.profile.id);
+        state.carry_out(noted).await?;
         tracing::info!(link = %link.id.0, "a card number was shown by a shared link");
         Ok(card_page(self, "", Some(secret)))
     }
@@ -166,8 +170,12 @@ impl Viewing<'_> {
     async fn note_view(&self) {
         let now = self.state.now();
         let last = self.opened.link.last_viewed_at;
-        if last.is_some_and(|last| now < last.plus(60 * Timestamp::SECOND)) {
+        if last.is_some_and(|last| now < last.plus(Timestamp::MINUTE)) {
             return;
+        }
+        let command = AdminCommand::ViewSharedLink(self.opened.link.id);
+        if let Err(error) = self.state.carry_out(command).await {
+            tracing::warn!(link = %self.opened.link.id.0, ?error, "a look at a shared link is not on record");
         }
     }
 }

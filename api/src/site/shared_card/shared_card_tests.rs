@@ -89,6 +89,44 @@ async fn whoever_has_the_link_sees_the_card_and_its_number_when_they_ask() {
 }
 
 #[tokio::test]
+async fn looks_are_on_record_and_asking_for_the_passphrase_is_no_look() {
+    let bench = bench().await;
+    let card = make_card(&bench, &json!({})).await;
+    let (id, path) = share(&bench, &card, &passphrase()).await;
+    let address = format!("/v1/shared-links/{id}");
+    let last_viewed = async || {
+        let link = api(&bench, "GET", &address, &Value::Null).await;
+        link["last_viewed_at"].as_str().map(str::to_owned)
+    };
+    let shown = async || {
+        let events = "/v1/audit-events?action=card.number_shown";
+        api(&bench, "GET", events, &Value::Null).await["results"].as_array().unwrap().clone()
+    };
+    let mut visitor = Visitor::new(&bench);
+    visitor.get(&path).await.expect(200);
+    visitor.post(&path, &WRONG).await.expect(401);
+    visitor.post(&path, &SHOW).await.expect(403);
+    assert_eq!((last_viewed().await, shown().await.len()), (None, 0));
+    visitor.post(&path, &RIGHT).await.expect(303);
+    assert_eq!(last_viewed().await, None);
+    visitor.get(&path).await.expect(200);
+    let first = last_viewed().await;
+    assert!(first.is_some());
+    pass(&bench, 59);
+    visitor.get(&path).await.expect(200);
+    assert_eq!(last_viewed().await, first, "once a minute is often enough");
+    pass(&bench, 2);
+    visitor.get(&path).await.expect(200);
+    assert!(last_viewed().await > first);
+    for count in 1..3 {
+        visitor.post(&path, &SHOW).await.expect(200);
+        let events = shown().await;
+        assert_eq!(events.len(), count, "each look at the number is on record");
+        assert!(events[0].to_string().contains(&card) && events[0].to_string().contains(ADDRESS));
+    }
+}
+
+#[tokio::test]
 async fn no_page_of_a_card_is_kept_found_or_named_to_others() {
     let bench = bench().await;
     let card = make_card(&bench, &json!({})).await;

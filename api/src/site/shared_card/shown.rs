@@ -159,7 +159,8 @@ fn budget(opened: &Opened, today: BusinessDate) -> Budget {
         limits.push(("Left today", words));
     }
     if terms.transaction_limit != Minor::UNLIMITED {
-        limits.push(("Per purchase", format!("up to {}", money(terms.transaction_limit, currency))));
+        limits
+            .push(("Per purchase", format!("up to {}", money(terms.transaction_limit, currency))));
     }
     Budget {
         balance: money(usage.allowance_balance(terms), currency),
