@@ -124,11 +124,23 @@ async fn roles_see_the_cards_that_are_theirs() {
         let may_act = email == ROOT || email == OUTSIDER;
         assert_eq!(page.body.contains("/allowance\""), may_manage, "{email}");
         for below in ["edit", "allowance", "close", "links/new"] {
-            let expected = if may_manage { 200 } else if may_act { 404 } else { 403 };
+            let expected = if may_manage {
+                200
+            } else if may_act {
+                404
+            } else {
+                403
+            };
             visitor.get(&format!("{}/{below}", path_of(&card))).await.expect(expected);
         }
         let number = visitor.get(&format!("{}/number", path_of(&card))).await;
-        let expected = if sees_number { 200 } else if sees_held { 403 } else { 404 };
+        let expected = if sees_number {
+            200
+        } else if sees_held {
+            403
+        } else {
+            404
+        };
         assert_eq!(number.status, expected, "{email}");
         visitor.get("/cards/new").await.expect(if may_act { 200 } else { 403 });
     }
@@ -159,7 +171,9 @@ async fn a_card_is_made_changed_and_closed() {
     let made = root.fill("/cards/new", &typed).await.expect(303);
     let path = made.location().to_owned();
     let page = root.get(&path).await.expect(200);
-    for words in ["Lunch", "The card is made.", "$1,250.50", "a week", "Lodging", "1 Jul 2026, 10:30"] {
+    for words in
+        ["Lunch", "The card is made.", "$1,250.50", "a week", "Lodging", "1 Jul 2026, 10:30"]
+    {
         assert!(page.body.contains(words), "{words}: {}", page.body);
     }
     let card = json!({"id": path.strip_prefix("/cards/").unwrap()});
@@ -226,9 +240,8 @@ async fn of_two_who_edit_one_card_the_second_is_told_what_changed() {
     let path = format!("{}/allowance", path_of(&card));
     let seen = one.get(&path).await.field("seen").unwrap();
     let mut other = one.copy();
-    let typed = |amount| {
-        [("amount", amount), ("interval", "monthly"), ("transaction_limit", "100.00")]
-    };
+    let typed =
+        |amount| [("amount", amount), ("interval", "monthly"), ("transaction_limit", "100.00")];
     let first = [&typed("600.00")[..], &[("seen", seen.as_str())]].concat();
     one.post(&path, &first).await.expect(303);
     let second = [&typed("700.00")[..], &[("seen", seen.as_str())]].concat();
@@ -311,7 +324,8 @@ async fn links_are_made_and_taken_away() {
     let page = root.fill(&format!("{path}/links/new"), &typed).await.expect(400);
     assert!(page.body.contains("ask-value-1-error") && page.body.contains("1990-13-01"));
     let typed = typed.map(|(name, value)| (name, value.trim_end_matches("3-01")));
-    let typed = typed.map(|(name, value)| (name, if value == "1990-1" { "1990-12-01" } else { value }));
+    let typed =
+        typed.map(|(name, value)| (name, if value == "1990-1" { "1990-12-01" } else { value }));
     root.post(&format!("{path}/links/new"), &typed).await.expect(303);
     let page = root.get(&path).await.expect(200);
     for words in ["Bob, bob@example.com", "asks for a passphrase", "hides the balance", "/s/"] {
@@ -319,7 +333,10 @@ async fn links_are_made_and_taken_away() {
     }
     let mut holder = visit(&bench, HOLDER).await;
     let seen = holder.get(&path).await.expect(200);
-    assert!(!seen.body.contains("/s/") && !seen.body.contains("Bob"), "links are of administrators");
+    assert!(
+        !seen.body.contains("/s/") && !seen.body.contains("Bob"),
+        "links are of administrators"
+    );
     let (_, links) = bench.ask("GET", "/v1/shared-links", Value::Null).await;
     let link = links["results"][0]["id"].as_str().unwrap().to_owned();
     holder.post(&format!("{path}/links/{link}/delete"), &[]).await.expect(403);
@@ -334,27 +351,49 @@ async fn whatever_is_typed_stays_text() {
     let (bench, card) = stage().await;
     let mut root = visit(&bench, ROOT).await;
     let all = [
-        "description", "kind", "holder", "billing_name", "category", "department", "label",
-        "location", "amount", "interval", "transaction_limit", "daily_limit", "start_time",
-        "end_time", "scope", "codes", "seen",
+        "description",
+        "kind",
+        "holder",
+        "billing_name",
+        "category",
+        "department",
+        "label",
+        "location",
+        "amount",
+        "interval",
+        "transaction_limit",
+        "daily_limit",
+        "start_time",
+        "end_time",
+        "scope",
+        "codes",
+        "seen",
     ];
     let typed = all.map(|name| (name, EVIL));
     let path = path_of(&card);
-    for (form, status) in [("/cards/new", 400), (&*format!("{path}/edit"), 409), (&*format!("{path}/allowance"), 409)] {
+    for (form, status) in
+        [("/cards/new", 400), (&*format!("{path}/edit"), 409), (&*format!("{path}/allowance"), 409)]
+    {
         let page = root.fill(form, &typed).await.expect(status);
         assert!(is_harmless(&page), "{form}: {}", page.body);
     }
     for text in ["a\0b", "a\r\nset-cookie: a=b"] {
-        let page = root.fill("/cards/new", &[("description", text), ("amount", "1")]).await.expect(400);
+        let page =
+            root.fill("/cards/new", &[("description", text), ("amount", "1")]).await.expect(400);
         assert!(page.body.contains("description-error"));
     }
     let made = root.fill("/cards/new", &[("description", EVIL), ("amount", "1")]).await.expect(303);
     let evil = made.location().to_owned();
     for below in ["", "/edit", "/allowance", "/close", "/number", "/links/new"] {
         let page = root.get(&format!("{evil}{below}")).await.expect(200);
-        assert!(is_harmless(&page) && page.body.contains("&#60;script&#62;"), "{below}: {}", page.body);
+        assert!(
+            is_harmless(&page) && page.body.contains("&#60;script&#62;"),
+            "{below}: {}",
+            page.body
+        );
     }
-    let link = ["name", "email", "message", "ask_name", "ask_kind", "ask_value"].map(|name| (name, EVIL));
+    let link =
+        ["name", "email", "message", "ask_name", "ask_kind", "ask_value"].map(|name| (name, EVIL));
     let page = root.fill(&format!("{evil}/links/new"), &link).await.expect(400);
     assert!(is_harmless(&page));
     let query = "/cards?text=%22%3E%3Cscript%3E&holder=%22%3E%3Cscript%3E&state=%22%3E%3Cscript%3E";

@@ -139,7 +139,7 @@ fn cards_of(view: &View<'_>, member: &Member) -> Result<Cards, StoreError> {
 }
 
 /// What a member holds and what is not closed.
-pub(super) fn held_by(member: &Member) -> CardFilter {
+fn held_by(member: &Member) -> CardFilter {
     CardFilter {
         assigned_to: Some(member.slot),
         states: vec![CardState::Unactivated, CardState::Active, CardState::Suspended],

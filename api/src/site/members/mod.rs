@@ -68,3 +68,6 @@ const fn member_badge(state: MemberState) -> Badge {
     };
     Badge { word, look }
 }
+
+#[cfg(test)]
+mod member_tests;

@@ -1,19 +1,11 @@
 //! What ends when a member leaves. Source: spec "States and transitions", Member.
 
-use cardswitch_engine::domain::member::{Member, MemberRole, email_key};
-use cardswitch_engine::domain::requisition::RequisitionStatus;
-use cardswitch_engine::domain::shared_link::SharedLink;
-use cardswitch_engine::domain::token_grant::TokenGrant;
+use cardswitch_engine::domain::member::{Member, MemberRole};
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{Page, RequisitionFilter};
 
 use crate::routes::view::View;
-use crate::site::members::member::held_by;
 use crate::site::seen::Seen;
 use crate::site::words::card_name;
-
-/// How many cards are called by their names.
-const CARDS_NAMED: usize = 100;
 
 /// What ends.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,44 +44,20 @@ impl Effects {
 }
 
 /// What ends when this member leaves.
-/// Cost: O(shared links and access tokens of the company).
+/// Cost: O(cards and requisitions of the member, links and tokens of the company).
 pub(super) fn effects_of(view: &View<'_>, member: &Member) -> Result<Effects, StoreError> {
-    let (snapshot, company) = (view.snapshot, view.company.slot);
-    let cards = snapshot.list_cards(company, &held_by(member), &Page::first(CARDS_NAMED))?;
-    let pending = RequisitionFilter {
-        member: Some(member.slot),
-        statuses: vec![RequisitionStatus::Pending],
-        ..RequisitionFilter::default()
-    };
-    let requisitions = snapshot.list_requisitions(company, &pending, &Page::first(1))?;
-    let memberships = snapshot.memberships(&member.email)?;
+    let ends = view.snapshot.effects_of_leaving(member.slot)?;
+    let mut cards = Vec::new();
+    for id in ends.cards {
+        cards.extend(view.find_card(id)?.map(|card| card_name(&card.profile)));
+    }
     Ok(Effects {
-        cards: cards.rows.iter().map(|card| card_name(&card.profile)).collect(),
-        card_count: cards.count,
-        requisitions: requisitions.count,
-        links: links_to(view, member)?,
-        tokens: tokens_of(view, member)?,
-        signs_out: memberships.iter().all(|(_, other)| other.slot == member.slot),
+        cards,
+        card_count: ends.card_count,
+        requisitions: ends.pending_requisitions,
+        links: ends.shared_links,
+        tokens: ends.tokens,
+        signs_out: ends.sessions_end,
         role_is_lost: member.role != MemberRole::Member,
     })
-}
-
-/// How many shared links were sent to a member.
-fn links_to(view: &View<'_>, member: &Member) -> Result<u64, StoreError> {
-    let address = email_key(&member.email);
-    let all = Page::first(usize::MAX);
-    let links = view.snapshot.list_shared_links(view.company.slot, None, &all)?.rows;
-    let is_theirs = |link: &&SharedLink| {
-        let recipient = link.recipient.as_ref();
-        recipient.is_some_and(|recipient| email_key(&recipient.email) == address)
-    };
-    Ok(links.iter().filter(is_theirs).count() as u64)
-}
-
-/// How many access tokens act for a member.
-fn tokens_of(view: &View<'_>, member: &Member) -> Result<u64, StoreError> {
-    let all = Page::first(usize::MAX);
-    let tokens = view.snapshot.access_tokens(view.company.slot, &all)?.rows;
-    let is_theirs = |grant: &TokenGrant| grant.member == Some(member.slot);
-    Ok(tokens.iter().filter(|(_, grant)| grant.as_ref().is_some_and(is_theirs)).count() as u64)
 }
