@@ -93,7 +93,6 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .merge(transactions::transaction_routes())
         .merge(statements::statement_routes())
         .merge(dimensions::dimension_routes())
-        .merge(cards::card_routes())
         .merge(requisitions::requisition_routes())
         .merge(members::member_routes())
         .route("/logout", post(session::sign_out))

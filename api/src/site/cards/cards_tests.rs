@@ -57,18 +57,6 @@ pub(in crate::site) async fn stage() -> (Bench, Value) {
         };
         bench.state.carry_out(AdminCommand::CreateMember(member)).await.unwrap();
     }
-    let holder = json!({"id": Uuid::from_u128(0x103)});
-    let card = order(
-        &bench,
-        json!({
-            "description": "Travel",
-            "is_virtual": true,
-            "allowance": {"amount": "500", "interval": "monthly", "transaction_limit": "100"},
-            "assigned_to": holder,
-        }),
-    );
-    let id = card.await["id"].as_str().unwrap().to_owned();
-    (bench, id)
     let card = json!({
         "description": "Travel",
         "is_virtual": true,
