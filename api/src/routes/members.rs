@@ -352,9 +352,9 @@ pub(crate) async fn invite_member(
     fields.finish()?;
     let id = new.id;
     let is_set = new.dimensions.map(|id| id.is_some());
-    let made = state.carry_out(AdminCommand::CreateMember(new)).await;
+    let (command, news) = (AdminCommand::CreateMember(new), invitation.news(company));
+    let made = state.carry_out_and_tell(command, Some(news)).await;
     made.map_err(|error| refused(error, is_set))?;
-    invitation.send(state, company);
     Ok(id)
 }
 
@@ -403,12 +403,10 @@ pub(crate) async fn change_member(
     }
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    let made = state.carry_out(AdminCommand::UpdateMember(company.id, id, changes)).await;
-    made.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))?;
-    if let Some(invitation) = invitation {
-        invitation.send(state, company);
-    }
-    Ok(())
+    let command = AdminCommand::UpdateMember(company.id, id, changes);
+    let news = invitation.map(|invitation| invitation.news(company));
+    let made = state.carry_out_and_tell(command, news).await;
+    made.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))
 }
 
 /// Removes a member, and closes their cards.

@@ -11,7 +11,7 @@
 //! | `requisitions`, `members`, `dimension_choices` | what members ask for, who they are, and how both are sorted |
 //! | `sign_in`, `second_factor`, `passwords` | the way in |
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
-//! | `cards` | cards, a room of its own |
+//! | `overview`, `cards` | figures that follow what happens, and cards; rooms of their own |
 //! | `consent`, `scope_words` | what apps ask of members |
 //! | `transactions`, `statements`, `dimensions` | what was bought, what was posted, what the books sort by |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
@@ -44,6 +44,7 @@ mod local_time;
 mod members;
 pub mod next;
 pub mod notice;
+pub mod overview;
 mod pager;
 mod password;
 mod passwords;
@@ -89,6 +90,7 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .merge(account_routes())
         .merge(app_routes())
         .merge(shared_card::shared_card_routes())
+        .merge(overview::overview_routes())
         .merge(cards::card_routes())
         .merge(transactions::transaction_routes())
         .merge(statements::statement_routes())

@@ -221,7 +221,7 @@ async fn the_last_administrator_stays() {
     let mut ada = visitor(&bench, EMAIL).await;
     for way in ["deactivate", "delete"] {
         let page = ada.get(&format!("{path}/{way}")).await.expect(200);
-        assert!(page.body.contains("This is you") && page.body.contains("for other companies"));
+        assert!(page.body.contains("This is you") && page.body.contains("other companies are not"));
         let seen = page.field("seen").unwrap();
         let yes = [("seen", seen.as_str()), ("is_confirmed", "true")];
         let page = ada.post(&format!("{path}/{way}"), &yes).await.expect(409);
