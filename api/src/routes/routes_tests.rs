@@ -44,8 +44,8 @@ use crate::wire::time::parse_time;
 use crate::wire::urls::Urls;
 
 pub(crate) const COMPANY: Uuid = Uuid::from_u128(1);
-const ACCOUNT: Uuid = Uuid::from_u128(2);
-const MEMBER: Uuid = Uuid::from_u128(3);
+pub(crate) const ACCOUNT: Uuid = Uuid::from_u128(2);
+pub(crate) const MEMBER: Uuid = Uuid::from_u128(3);
 pub(crate) const OTHER_COMPANY: Uuid = Uuid::from_u128(11);
 const OTHER_MEMBER: Uuid = Uuid::from_u128(13);
 const USD: CurrencyCode = CurrencyCode(840);
@@ -104,7 +104,7 @@ impl Bench {
     }
 
     /// Asks with the token `admin`.
-    async fn ask(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
         let (status, text) = self.ask_as("Token admin", method, path, body).await;
         let value =
             if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() };
@@ -134,21 +134,21 @@ impl Bench {
         (status, String::from_utf8(bytes.to_vec()).unwrap())
     }
 
-    async fn get(&self, path: &str) -> Value {
+    pub(crate) async fn get(&self, path: &str) -> Value {
         let (status, body) = self.ask("GET", path, Value::Null).await;
         assert_eq!(status, 200, "{path}: {body}");
         body
     }
 
     /// Orders a card and returns its body.
-    async fn order(&self, body: Value) -> Value {
+    pub(crate) async fn order(&self, body: Value) -> Value {
         let (status, body) = self.ask("POST", "/v1/cards", body).await;
         assert_eq!(status, 201, "{body}");
         body
     }
 
     /// Asks for an authorization and returns whether it was approved.
-    async fn authorize(&self, card: &Value, amounts: MessageAmounts) -> bool {
+    pub(crate) async fn authorize(&self, card: &Value, amounts: MessageAmounts) -> bool {
         let facts = PurchaseFacts {
             card: CardRef::Id(CardId(id_of(card).parse().unwrap())),
             amounts,
@@ -169,7 +169,7 @@ impl Bench {
         }
     }
 
-    fn advance(&self, time: &str) {
+    pub(crate) fn advance(&self, time: &str) {
         self.state.switch.engine().clock().advance_to(parse_time(time).unwrap());
     }
 }
@@ -247,11 +247,11 @@ fn merchant() -> Merchant {
     }
 }
 
-fn amount(minor: i64) -> MessageAmounts {
+pub(crate) fn amount(minor: i64) -> MessageAmounts {
     MessageAmounts { amount: Minor(minor), currency: None, billing: None }
 }
 
-fn id_of(body: &Value) -> &str {
+pub(crate) fn id_of(body: &Value) -> &str {
     body["id"].as_str().unwrap()
 }
 
@@ -259,7 +259,7 @@ fn code_of(body: &Value) -> &str {
     body["detail"]["code"].as_str().unwrap()
 }
 
-fn virtual_card() -> Value {
+pub(crate) fn virtual_card() -> Value {
     json!({"allowance": {"amount": 100}, "description": "Lunch", "is_virtual": true})
 }
 

@@ -128,6 +128,8 @@ fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
 }
 
 #[cfg(test)]
+mod books_world;
+#[cfg(test)]
 mod password_tests;
 #[cfg(test)]
 mod people_tests;
