@@ -17,7 +17,7 @@ use crate::adoption::adopt_old_passwords;
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
 use crate::http_server;
 use crate::issuing::CardNumbers;
-use crate::mail::Outbox;
+use crate::mail::{self, MailError, Outbox};
 use crate::network::listener::{Listener, ListenerOptions};
 use crate::network::peers::PeerNetwork;
 use crate::opening::{OpeningError, open_engine};
@@ -52,8 +52,8 @@ pub enum StartError {
     Tables(String),
     /// The directory of receipts.
     Receipts(io::Error),
-    /// The directory of mail.
-    Outbox(io::Error),
+    /// The directories of mail, or the mail server.
+    Outbox(MailError),
     /// An address cannot be listened at.
     Listen(&'static str, SocketAddr, io::Error),
 }
@@ -65,7 +65,7 @@ impl std::fmt::Display for StartError {
             Self::Opening(error) => error.fmt(formatter),
             Self::Tables(reason) => formatter.write_str(reason),
             Self::Receipts(error) => write!(formatter, "the receipts: {error}"),
-            Self::Outbox(error) => write!(formatter, "the outbox: {error}"),
+            Self::Outbox(error) => write!(formatter, "the mail: {error}"),
             Self::Listen(what, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(formatter, "{what} address {address} is in use")
             }
@@ -111,6 +111,7 @@ impl Server {
             }
         }
         let app_url = settings.app_url_for(http_address);
+        let outbox = Outbox::open_with(data, &app_url, Arc::clone(&secrets), &settings.mail);
         let state = AppState {
             switch,
             secrets,
@@ -124,7 +125,8 @@ impl Server {
             receipts: Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
             throttle: Arc::default(),
             second_factors: Arc::default(),
-            outbox: Arc::new(Outbox::open(data, &app_url).map_err(StartError::Outbox)?),
+            outbox: Arc::new(outbox.map_err(StartError::Outbox)?),
+            overviews: Arc::default(),
         };
         remove_orphans(&state);
         if let Err(error) = adopt_old_passwords(&state).await {
@@ -132,10 +134,9 @@ impl Server {
             tracing::error!(?error, "administrators of before there were users cannot sign in");
         }
         let (stop, stopped) = watch::channel(false);
-        let tasks = vec![
-            tokio::spawn(http_server::serve(http, state, stopped.clone())),
-            tokio::spawn(listener.run(stopped)),
-        ];
+        let mut tasks = mail::start(&state, &stopped);
+        tasks.push(tokio::spawn(http_server::serve(http, state, stopped.clone())));
+        tasks.push(tokio::spawn(listener.run(stopped)));
         Ok(Self { engine, http: http_address, iso8583, stop, tasks })
     }
 

@@ -20,6 +20,7 @@ use crate::mail::Outbox;
 use crate::network::peers::PeerNetwork;
 use crate::receipts::ReceiptFiles;
 use crate::secrets::Secrets;
+use crate::site::overview::LiveOverviews;
 use crate::switch::Switch;
 use crate::wire::urls::Urls;
 
@@ -40,6 +41,8 @@ pub struct AppState {
     pub second_factors: Arc<SecondFactors>,
     /// Where mail goes.
     pub outbox: Arc<Outbox>,
+    /// Overviews that follow what happens.
+    pub overviews: Arc<LiveOverviews>,
 }
 
 /// Settings of the API.

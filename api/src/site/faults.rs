@@ -5,7 +5,7 @@
 //! ask for the fault of a field by the name it has there: `faults.of("allowance.amount")`.
 
 use crate::error::ApiError;
-use crate::wire::fault::Fault;
+use crate::wire::fault::{Fault, Flaw};
 
 /// The faults of a form, and what is said above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,8 +17,7 @@ pub(super) struct Faults {
 impl Faults {
     /// Of what the reader found.
     pub(super) fn new(faults: &[Fault]) -> Self {
-        let by_param =
-            faults.iter().map(|fault| (fault.param.clone(), sentence(&fault.flaw.message)));
+        let by_param = faults.iter().map(|fault| (fault.param.clone(), words_of(&fault.flaw)));
         let alert = "Some of it cannot be right. Look below.".to_owned();
         Self { alert, by_param: by_param.collect() }
     }
@@ -48,6 +47,15 @@ impl Faults {
         self
     }
 
+    /// As those of an object within another.
+    #[must_use]
+    pub(super) fn below(mut self, outer: &str) -> Self {
+        for (param, _) in &mut self.by_param {
+            *param = format!("{outer}.{param}");
+        }
+        self
+    }
+
     /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.alert.is_empty() && self.by_param.is_empty()
@@ -68,6 +76,20 @@ impl Faults {
     pub(super) fn has_below(&self, prefix: &str) -> bool {
         self.by_param.iter().any(|(name, _)| name.starts_with(prefix))
     }
+}
+
+/// What is wrong with a value, for people: what programs have to know of its form is left out.
+fn words_of(flaw: &Flaw) -> String {
+    let known = match flaw.code {
+        "required" | "blank" => "Fill this in.",
+        "not_a_number" => "Write a number, such as 1250.00.",
+        "not_a_time" => "Is no date and time of your clock.",
+        "not_a_date" => "Is no date.",
+        "not_integers" => "Write numbers, with commas between them.",
+        "not_a_reference" => "Choose one of the list.",
+        _ => return sentence(&flaw.message),
+    };
+    known.to_owned()
 }
 
 /// What a message about a value says to people: a sentence, in which names are words and null is
@@ -96,12 +118,11 @@ fn sentence(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::fault::Flaw;
 
     #[test]
     fn messages_become_sentences() {
         let rows = [
-            ("is required", "Is required."),
+            ("must be above 0", "Must be above 0."),
             ("must not be after `end_time`", "Must not be after end time."),
             ("must be above 0, or null for no limit", "Must be above 0, or blank for no limit."),
             ("must be a date, `yyyy-mm-dd`", "Must be a date, yyyy-mm-dd."),
@@ -116,7 +137,7 @@ mod tests {
     fn faults_stand_at_their_fields() {
         let faults = [Fault::new("allowance.amount", Flaw::required())];
         let shown = Faults::of_refusal(ApiError::invalid(faults.to_vec())).unwrap();
-        assert_eq!(shown.of("allowance.amount"), "Is required.");
+        assert_eq!(shown.of("allowance.amount"), "Fill this in.");
         assert_eq!(shown.of("amount"), "");
         assert!(shown.has_below("allowance.") && !shown.alert().is_empty() && !shown.is_empty());
         let conflict = Faults::of_refusal(ApiError::card_not_virtual()).unwrap();

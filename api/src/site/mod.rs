@@ -8,8 +8,10 @@
 //! | `forms`, `csrf` | forms, and whether they come from here |
 //! | `faults`, `choices`, `seen` | what is wrong with a form, what it offers, and whether somebody else was quicker |
 //! | `words` | money, times and states as people read them |
+//! | `requisitions`, `members`, `dimension_choices` | what members ask for, who they are, and how both are sorted |
 //! | `sign_in`, `second_factor`, `passwords` | the way in |
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
+//! | `overview`, `cards` | figures that follow what happens, and cards; rooms of their own |
 //! | `consent`, `scope_words` | what apps ask of members |
 //! | `transactions`, `statements`, `dimensions` | what was bought, what was posted, what the books sort by |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
@@ -25,10 +27,12 @@ mod apps;
 pub mod assets;
 mod audit;
 mod browser;
+mod cards;
 mod choices;
 mod consent;
 mod cookies;
 pub mod csrf;
+mod dimension_choices;
 mod dimensions;
 pub mod error_page;
 mod faults;
@@ -36,12 +40,15 @@ pub mod forms;
 pub mod frame;
 pub mod headers;
 mod local_time;
+mod members;
 pub mod next;
 pub mod notice;
+pub mod overview;
 mod pager;
 mod password;
 mod passwords;
 mod question;
+mod requisitions;
 mod rights;
 mod scope_words;
 mod second_factor;
@@ -83,6 +90,10 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .merge(transactions::transaction_routes())
         .merge(statements::statement_routes())
         .merge(dimensions::dimension_routes())
+        .merge(overview::overview_routes())
+        .merge(cards::card_routes())
+        .merge(requisitions::requisition_routes())
+        .merge(members::member_routes())
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())
@@ -129,6 +140,8 @@ fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
 
 #[cfg(test)]
 mod books_world;
+#[cfg(test)]
+mod company_world;
 #[cfg(test)]
 mod password_tests;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use askama::Template;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, TransactionRow};
 
@@ -96,7 +97,7 @@ pub(super) async fn list_transactions(
 fn read_rows(
     view: &View<'_>,
     request: &ListTransactionsRequest,
-    (own, part): (Option<cardswitch_engine::domain::ids::MemberSlot>, Part),
+    (own, part): (Option<MemberSlot>, Part),
 ) -> Result<Option<Listed<Row>>, StoreError> {
     let Some(mut filter) = request.resolve(view)? else { return Ok(None) };
     // Whatever was asked for, who does not see the company sees what is theirs.

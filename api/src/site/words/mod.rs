@@ -15,8 +15,8 @@ mod times;
 
 pub(super) use self::badges::{Badge, card_badge, requisition_badge, transaction_badge};
 pub(super) use self::declines::outcome_words;
-pub(super) use self::money::money;
-pub(super) use self::times::{Moment, day_words, moment};
+pub(super) use self::money::{field_amount, money, typed_amount};
+pub(super) use self::times::{Moment, day_words, field_time, moment, parse_field_time};
 
 use cardswitch_engine::domain::card::CardProfile;
 

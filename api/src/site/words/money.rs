@@ -26,6 +26,33 @@ pub(in crate::site) fn money(amount: Minor, currency: CurrencyCode) -> String {
     format!("{sign}{unit}{}{point}{fraction}", in_thousands(whole))
 }
 
+/// An amount as a field shows it: digits and a point alone; blank for one without a limit.
+pub(in crate::site) fn field_amount(amount: Minor, currency: CurrencyCode) -> String {
+    let mut plain = String::new();
+    if amount != Minor::UNLIMITED {
+        write_amount(&mut plain, amount, currency);
+    }
+    plain
+}
+
+/// What somebody typed as an amount, as `/v1` takes it: without blanks around it, and without commas
+/// where they stand between thousands. Whether it is an amount is for its reader to say.
+pub(in crate::site) fn typed_amount(text: &str) -> String {
+    let text = text.trim();
+    let (whole, rest) =
+        text.split_once('.').map_or((text, None), |(whole, rest)| (whole, Some(rest)));
+    let mut groups = whole.split(',');
+    let first = groups.next().unwrap_or_default();
+    let is_apart = whole.contains(',')
+        && (1..=3).contains(&first.len())
+        && groups.all(|group| group.len() == 3 && group.bytes().all(|byte| byte.is_ascii_digit()));
+    match rest {
+        Some(rest) if is_apart => format!("{}.{rest}", whole.replace(',', "")),
+        None if is_apart => whole.replace(',', ""),
+        _ => text.to_owned(),
+    }
+}
+
 fn in_thousands(digits: &str) -> String {
     let mut apart = String::with_capacity(digits.len() * 4 / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -40,6 +67,27 @@ fn in_thousands(digits: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn commas_between_thousands_are_read_over_and_no_others() {
+        let rows = [
+            (" 12.50 ", "12.50"),
+            ("1,000", "1000"),
+            ("12,345,678.90", "12345678.90"),
+            // Where a comma could be a decimal point, nobody guesses.
+            ("1,5", "1,5"),
+            ("1,50", "1,50"),
+            ("1234,567", "1234,567"),
+            (",100", ",100"),
+            ("1,00a", "1,00a"),
+            ("", ""),
+        ];
+        for (typed, expected) in rows {
+            assert_eq!(typed_amount(typed), expected, "{typed}");
+        }
+        assert_eq!(field_amount(Minor(-5), CurrencyCode(840)), "-0.05");
+        assert_eq!(field_amount(Minor::UNLIMITED, CurrencyCode(840)), "");
+    }
 
     #[test]
     fn amounts_have_signs_thousands_and_the_decimals_of_their_currency() {
