@@ -18,7 +18,7 @@ use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::Acting;
 use crate::site::words::{
-    Badge, Moment, card_name, moment, outcome_words, person, transaction_badge,
+    Badge, Moment, last_four, moment, outcome_words, person, transaction_badge,
 };
 use crate::state::AppState;
 
@@ -42,7 +42,7 @@ struct Row {
     at: Moment,
     title: String,
     more: &'static str,
-    card: Option<String>,
+    card: Option<[String; 2]>,
     member: Option<String>,
     amount: String,
     badge: Badge,
@@ -123,7 +123,7 @@ impl Row {
             } else {
                 outcome_words(record.response_code)
             },
-            card: card.map(|card| card_name(&card.profile)),
+            card: card.map(|card| [card.profile.description, last_four(card.profile.last_four)]),
             member: member
                 .map(|member| person(&member.first_name, &member.last_name, &member.email)),
             amount: amount_words(row, view.company.currency),

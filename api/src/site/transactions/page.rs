@@ -266,10 +266,8 @@ impl Tags {
         let known = chosen_of(view, &row.dimensions())?;
         let seen = seen(row, &known);
         let sent = said.fields.as_ref().map(TagFields::dimensions).unwrap_or_default();
-        let choices = match may_sort {
-            true => dimension_choices(view, &DimensionKind::ALL, &again(sent, known))?,
-            false => Vec::new(),
-        };
+        let kinds = if may_sort { &DimensionKind::ALL[..] } else { &[] };
+        let choices = dimension_choices(view, kinds, &again(sent, known))?;
         let names = view.dimension_references(&row.dimensions())?;
         let named = DimensionKind::ALL.map(|kind| dimension_words(kind).label).into_iter();
         let typed = said.fields.and_then(|fields| fields.note);

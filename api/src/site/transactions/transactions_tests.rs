@@ -39,12 +39,24 @@ async fn a_purchase_is_shown_with_why_and_what_became_of_it() {
     let declined = purchase(&bench, &card, 20_000).await;
     let mut visitor = sign_in_as(&bench, MemberRole::Administrator).await;
     let list = visitor.get("/transactions").await.expect(200);
-    for text in ["Luigi", "Lunch ••••", "−$15.10", "−$200.00", "Pending", "Declined", "Ada Byron"]
-    {
+    for text in [
+        "Luigi",
+        "Lunch</bdi> <span class=\"soft nowrap\">••••",
+        "−$15.10",
+        "−$200.00",
+        "Pending",
+        "Declined",
+        "Ada Byron",
+    ] {
         assert!(list.body.contains(text), "{text}: {}", list.body);
     }
     let page = visitor.get(&format!("/transactions/{approved}")).await.expect(200);
-    for text in ["Approved.", "(5812)", "Oakland, CA, US", "Held now, until 11 Mar 2026"] {
+    for text in [
+        "Approved: every rule spoke for it.",
+        "(5812)",
+        "Oakland, CA, US",
+        "Held now, until 11 Mar 2026",
+    ] {
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }
     assert!(!page.body.contains("would have been approved"));
