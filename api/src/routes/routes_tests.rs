@@ -44,8 +44,8 @@ use crate::wire::time::parse_time;
 use crate::wire::urls::Urls;
 
 pub(crate) const COMPANY: Uuid = Uuid::from_u128(1);
-const ACCOUNT: Uuid = Uuid::from_u128(2);
-const MEMBER: Uuid = Uuid::from_u128(3);
+pub(crate) const ACCOUNT: Uuid = Uuid::from_u128(2);
+pub(crate) const MEMBER: Uuid = Uuid::from_u128(3);
 pub(crate) const OTHER_COMPANY: Uuid = Uuid::from_u128(11);
 const OTHER_MEMBER: Uuid = Uuid::from_u128(13);
 const USD: CurrencyCode = CurrencyCode(840);
@@ -135,7 +135,7 @@ impl Bench {
         (status, String::from_utf8(bytes.to_vec()).unwrap())
     }
 
-    async fn get(&self, path: &str) -> Value {
+    pub(crate) async fn get(&self, path: &str) -> Value {
         let (status, body) = self.ask("GET", path, Value::Null).await;
         assert_eq!(status, 200, "{path}: {body}");
         body
@@ -170,7 +170,7 @@ impl Bench {
         }
     }
 
-    fn advance(&self, time: &str) {
+    pub(crate) fn advance(&self, time: &str) {
         self.state.switch.engine().clock().advance_to(parse_time(time).unwrap());
     }
 }
@@ -252,7 +252,7 @@ pub(crate) fn amount(minor: i64) -> MessageAmounts {
     MessageAmounts { amount: Minor(minor), currency: None, billing: None }
 }
 
-fn id_of(body: &Value) -> &str {
+pub(crate) fn id_of(body: &Value) -> &str {
     body["id"].as_str().unwrap()
 }
 
@@ -260,7 +260,7 @@ fn code_of(body: &Value) -> &str {
     body["detail"]["code"].as_str().unwrap()
 }
 
-fn virtual_card() -> Value {
+pub(crate) fn virtual_card() -> Value {
     json!({"allowance": {"amount": 100}, "description": "Lunch", "is_virtual": true})
 }
 

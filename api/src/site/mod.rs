@@ -95,6 +95,11 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .merge(transactions::transaction_routes())
         .merge(statements::statement_routes())
         .merge(dimensions::dimension_routes())
+        .merge(transactions::transaction_routes())
+        .merge(statements::statement_routes())
+        .merge(dimensions::dimension_routes())
+        .merge(overview::overview_routes())
+        .merge(cards::card_routes())
         .merge(requisitions::requisition_routes())
         .merge(members::member_routes())
         .route("/logout", post(session::sign_out))
@@ -141,6 +146,8 @@ fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
     Ok(SystemRandom.id(state.now())?)
 }
 
+#[cfg(test)]
+mod books_world;
 #[cfg(test)]
 mod company_world;
 #[cfg(test)]
