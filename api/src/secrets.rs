@@ -15,6 +15,7 @@
 //! | `link seal` | 32 | ChaCha20-Poly1305 over what opens shared links, kind and link id as associated data |
 //! | `site forms` | 64 | HMAC-SHA-256 of what a form of the site is bound to, first 128 bits |
 //! | `link lookup` | 64 | HMAC-SHA-256 of the keys in shared links, first 128 bits |
+//! | `webhook seal` | 32 | ChaCha20-Poly1305 over secrets of webhook endpoints and places in the event log, kind and id as associated data |
 //! | `totp seal` | 32 | ChaCha20-Poly1305 over seeds of one-time codes, user id as associated data |
 //!
 //! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag.
@@ -24,7 +25,9 @@ use std::hash::Hasher;
 
 use cardswitch_engine::domain::card::{PanHash, SealedPan};
 use cardswitch_engine::domain::credential::PinVerifier;
-use cardswitch_engine::domain::ids::{CardId, SharedLinkId, UserId};
+use cardswitch_engine::domain::ids::{
+    CardId, CompanyId, SharedLinkId, UserId, WebhookEndpointId,
+};
 use chacha20poly1305::aead::{Aead, KeyInit as _, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, Nonce};
 use hkdf::Hkdf;
@@ -33,10 +36,12 @@ use sha2::block_api::compress256;
 use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use subtle::ConstantTimeEq;
+use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::idempotency::IdempotencyKeys;
 use crate::pan::Pan;
+use crate::webhooks::signature::WebhookSecret;
 
 const KEY_SALT: &[u8] = b"cardswitch keys 1";
 const SEAL_FORMAT: u8 = 1;
@@ -56,6 +61,7 @@ pub struct Secrets {
     link_lookup: KeyedHash,
     totp_seal: ChaCha20Poly1305,
     site_forms: KeyedHash,
+    webhook_seal: ChaCha20Poly1305,
 }
 
 impl fmt::Debug for Secrets {
@@ -122,6 +128,7 @@ impl Secrets {
             link_lookup: KeyedHash::new(&derived(&source, b"link lookup")),
             totp_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"totp seal")).into()),
             site_forms: KeyedHash::new(&derived(&source, b"site forms")),
+            webhook_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"webhook seal")).into()),
         }
     }
 
@@ -191,6 +198,45 @@ impl Secrets {
     #[must_use]
     pub fn open_totp(&self, sealed: &[u8], user: UserId) -> Option<Zeroizing<Vec<u8>>> {
         open(&self.totp_seal, sealed, user.0.as_bytes())
+    }
+
+    /// Seals what the webhooks of an endpoint are signed with, under a nonce of its own.
+    /// Errors: no randomness.
+    pub fn seal_webhook_secret(
+        &self,
+        secret: &WebhookSecret,
+        endpoint: WebhookEndpointId,
+    ) -> Result<Vec<u8>, SealError> {
+        let context = webhook_context(WebhookSeal::Secret, endpoint.0);
+        seal(&self.webhook_seal, fresh_nonce()?, secret.bytes(), &context)
+    }
+
+    /// Opens what webhooks are signed with; none where it was not sealed here for this endpoint.
+    #[must_use]
+    pub fn open_webhook_secret(
+        &self,
+        sealed: &[u8],
+        endpoint: WebhookEndpointId,
+    ) -> Option<WebhookSecret> {
+        let context = webhook_context(WebhookSeal::Secret, endpoint.0);
+        open(&self.webhook_seal, sealed, &context).map(WebhookSecret::from_bytes)
+    }
+
+    /// Seals a place in the event log for a company, under a nonce of its own.
+    /// Errors: no randomness.
+    pub fn seal_event_place(&self, place: &[u8], company: CompanyId) -> Result<Vec<u8>, SealError> {
+        let context = webhook_context(WebhookSeal::Place, company.0);
+        seal(&self.webhook_seal, fresh_nonce()?, place, &context)
+    }
+
+    /// Opens a place in the event log; none where it was not sealed here for this company.
+    #[must_use]
+    pub fn open_event_place(
+        &self,
+        sealed: &[u8],
+        company: CompanyId,
+    ) -> Option<Zeroizing<Vec<u8>>> {
+        open(&self.webhook_seal, sealed, &webhook_context(WebhookSeal::Place, company.0))
     }
 
     /// What a form of the site carries to show whose it is, as text.
@@ -267,6 +313,20 @@ fn open(cipher: &ChaCha20Poly1305, sealed: &[u8], context: &[u8]) -> Option<Zero
 fn link_context(kind: LinkSecret, link: SharedLinkId) -> [u8; 17] {
     let mut context = [kind as u8; 17];
     context[1..].copy_from_slice(link.0.as_bytes());
+    context
+}
+
+/// What is sealed for webhooks; one is never taken for the other.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum WebhookSeal {
+    Secret = 1,
+    Place = 2,
+}
+
+fn webhook_context(kind: WebhookSeal, id: Uuid) -> [u8; 17] {
+    let mut context = [kind as u8; 17];
+    context[1..].copy_from_slice(id.as_bytes());
     context
 }
 
