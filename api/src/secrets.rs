@@ -16,6 +16,7 @@
 //! | `site forms` | 64 | HMAC-SHA-256 of what a form of the site is bound to, first 128 bits |
 //! | `link lookup` | 64 | HMAC-SHA-256 of the keys in shared links, first 128 bits |
 //! | `webhook seal` | 32 | ChaCha20-Poly1305 over secrets of webhook endpoints and places in the event log, kind and id as associated data |
+//! | `event place` | 64 | HMAC-SHA-256 of places in the event log, first 96 bits: the nonce they are sealed under |
 //! | `totp seal` | 32 | ChaCha20-Poly1305 over seeds of one-time codes, user id as associated data |
 //!
 //! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag.
@@ -62,6 +63,7 @@ pub struct Secrets {
     totp_seal: ChaCha20Poly1305,
     site_forms: KeyedHash,
     webhook_seal: ChaCha20Poly1305,
+    event_place: KeyedHash,
 }
 
 impl fmt::Debug for Secrets {
@@ -129,6 +131,7 @@ impl Secrets {
             totp_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"totp seal")).into()),
             site_forms: KeyedHash::new(&derived(&source, b"site forms")),
             webhook_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"webhook seal")).into()),
+            event_place: KeyedHash::new(&derived(&source, b"event place")),
         }
     }
 
@@ -222,11 +225,14 @@ impl Secrets {
         open(&self.webhook_seal, sealed, &context).map(WebhookSecret::from_bytes)
     }
 
-    /// Seals a place in the event log for a company, under a nonce of its own.
-    /// Errors: no randomness.
+    /// Seals a place in the event log for a company: the same place always as the same bytes, so
+    /// that clients can compare them.
+    /// Errors: the cipher refuses.
     pub fn seal_event_place(&self, place: &[u8], company: CompanyId) -> Result<Vec<u8>, SealError> {
         let context = webhook_context(WebhookSeal::Place, company.0);
-        seal(&self.webhook_seal, fresh_nonce()?, place, &context)
+        let tag = self.event_place.half_tag(&[&context, place]);
+        let nonce = std::array::from_fn(|index| tag[index]);
+        seal(&self.webhook_seal, nonce, place, &context)
     }
 
     /// Opens a place in the event log; none where it was not sealed here for this company.

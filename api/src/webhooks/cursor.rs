@@ -12,7 +12,7 @@ use crate::secrets::{SealError, Secrets};
 const TEXT_BYTES_MAX: usize = 100;
 
 /// The text of the place behind an event.
-/// Errors: no randomness.
+/// Errors: the cipher refuses.
 pub fn render_cursor(
     secrets: &Secrets,
     company: CompanyId,
@@ -45,6 +45,8 @@ mod tests {
         let [own, other] = [1, 2].map(|id| CompanyId(Uuid::from_u128(id)));
         let text = render_cursor(&secrets, own, EventNumber(77)).unwrap();
         assert_eq!(parse_cursor(&secrets, own, &text), Some(EventNumber(77)));
+        assert_eq!(render_cursor(&secrets, own, EventNumber(77)).unwrap(), text);
+        assert_ne!(render_cursor(&secrets, own, EventNumber(78)).unwrap(), text);
         assert_eq!(parse_cursor(&secrets, other, &text), None);
         let other_switch = Secrets::from_master([4; 32]);
         assert_eq!(parse_cursor(&other_switch, own, &text), None);

@@ -106,8 +106,9 @@ pub(super) struct Dispatcher {
     reload_at: Instant,
     /// Not before this.
     reload_from: Instant,
-    /// Whether somebody has said that they changed.
+    /// Whether somebody has said that they changed, and who waits until that is seen.
     is_stale: bool,
+    reloads: Vec<oneshot::Sender<()>>,
     read_at: Instant,
     sending: usize,
     sending_failing: usize,
@@ -137,6 +138,7 @@ impl Dispatcher {
             reload_at: Instant::now(),
             reload_from: Instant::now(),
             is_stale: true,
+            reloads: Vec::new(),
             read_at: Instant::now(),
             sending: 0,
             sending_failing: 0,
@@ -343,9 +345,9 @@ impl Dispatcher {
             secrets: Arc::clone(&self.tools.secrets),
             sender: self.tools.sender.clone(),
             endpoint: Arc::clone(&desk.endpoint),
-            content: match kind {
-                AttemptKind::Example => Content::Example,
-                AttemptKind::Event | AttemptKind::Resent => Content::Events(events.clone()),
+            content: match events.as_slice() {
+                [] => Content::Example,
+                numbers => Content::Events(numbers.to_vec()),
             },
             message,
             tries,
@@ -443,17 +445,20 @@ impl Dispatcher {
             // Where it is not carried out, the next delivery asks for it once more.
             drop(switch.ask(Command::Noted(Box::new(command)).into()).await);
             if let Some(orders) = orders.upgrade() {
-                drop(orders.send(Order::Reload).await);
+                drop(orders.send(Order::Reload(None)).await);
             }
         });
     }
 
     fn obey(&mut self, order: Order) {
-        if !matches!(order, Order::Reload) && self.is_stale {
+        if !matches!(order, Order::Reload(_)) && self.is_stale {
             self.reload();
         }
         match order {
-            Order::Reload => self.is_stale = true,
+            Order::Reload(reply) => {
+                self.is_stale = true;
+                self.reloads.extend(reply);
+            }
             Order::Recover(id, after, reply) => {
                 let desk = self.desks.get_mut(&id).filter(|desk| !desk.lane.is_off());
                 let is_there = desk.map(|desk| desk.lane.recover(after)).is_some();
@@ -467,7 +472,7 @@ impl Dispatcher {
             }
             Order::Resend(id, attempt, reply) => {
                 let found = self.attempts(id).into_iter().find(|found| found.id == attempt);
-                let Some(found) = found.filter(|found| !found.events.is_empty()) else {
+                let Some(found) = found else {
                     drop(reply.send(None));
                     return;
                 };
@@ -526,6 +531,10 @@ impl Dispatcher {
         match self.tools.switch.read_at_once(read) {
             Ok((found, last)) => {
                 self.is_stale = false;
+                for reply in self.reloads.drain(..) {
+                    // Whoever waited may be gone.
+                    drop(reply.send(()));
+                }
                 self.take_endpoints(found, last);
                 self.reload_at = Instant::now() + RELOAD_INTERVAL;
             }

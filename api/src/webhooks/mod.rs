@@ -5,20 +5,23 @@
 //! | `addresses` | where they may be sent |
 //! | `signature`, `composing` | what is sent, and how its receiver knows that it is genuine |
 //! | `schedule`, `lane` | what one endpoint is still to be told, and when it is tried |
-//! | `deliveries` | what is kept of all that |
+//! | `deliveries`, `attempt_words` | what is kept of all that, and what came of it in words |
 //! | `sender` | one request |
 //! | `dispatcher`, `desk` | the task that follows the event log and has everything sent |
+//! | `endpoints` | endpoints as they are made and changed, on the site and through `/v1` |
 //! | `cursor` | a place in the log, as clients hold it |
 //!
 //! Events come from the journal by way of the tables, never from handlers, so a crash loses and invents
 //! none.
 
 pub mod addresses;
+pub mod attempt_words;
 pub mod composing;
 pub mod cursor;
 pub mod deliveries;
 mod desk;
 mod dispatcher;
+pub mod endpoints;
 pub mod lane;
 pub mod schedule;
 pub mod sender;
@@ -26,6 +29,7 @@ pub mod signature;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::event::EventNumber;
@@ -45,6 +49,9 @@ use crate::switch::Switch;
 
 /// How many orders wait for the dispatcher.
 const ORDERS_MAX: usize = 1_024;
+
+/// How long anybody waits until what they changed counts.
+const RELOAD_WAIT: Duration = Duration::from_secs(1);
 
 /// How deliveries do, all in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +76,7 @@ pub struct Figures {
 #[derive(Debug)]
 enum Order {
     /// Endpoints or rights have changed.
-    Reload,
+    Reload(Option<oneshot::Sender<()>>),
     /// Everything after this event is told again.
     Recover(WebhookEndpointId, EventNumber, oneshot::Sender<bool>),
     /// An example is sent.
@@ -92,7 +99,7 @@ pub struct Webhooks {
     orders: mpsc::Sender<Order>,
     figures: Arc<Mutex<Figures>>,
     reach: Reach,
-    stop: watch::Receiver<bool>,
+    streams_stop: watch::Receiver<bool>,
 }
 
 /// What the dispatcher works with.
@@ -108,13 +115,15 @@ pub struct Equipment<'a> {
     pub reach: Reach,
     /// Turns true when the switch stops.
     pub stop: watch::Receiver<bool>,
+    /// Turns true when answers that would never end by themselves are to end.
+    pub streams_stop: watch::Receiver<bool>,
 }
 
 impl Webhooks {
     /// Starts to deliver. The task ends when the switch stops, with everything written down.
     /// Errors: what is kept of deliveries cannot be read.
     pub fn start(equipment: Equipment<'_>) -> Result<(Arc<Self>, JoinHandle<()>), DeliveriesError> {
-        let Equipment { switch, secrets, data, reach, stop } = equipment;
+        let Equipment { switch, secrets, data, reach, stop, streams_stop } = equipment;
         let deliveries = Arc::new(Deliveries::open(data)?);
         let (orders, taken) = mpsc::channel(ORDERS_MAX);
         let figures = Arc::default();
@@ -127,8 +136,8 @@ impl Webhooks {
             figures: Arc::clone(&figures),
         };
         let dispatcher = Dispatcher::new(tools)?;
-        let task = tokio::spawn(dispatcher.run(taken, stop.clone()));
-        Ok((Arc::new(Self { orders, figures, reach, stop }), task))
+        let task = tokio::spawn(dispatcher.run(taken, stop));
+        Ok((Arc::new(Self { orders, figures, reach, streams_stop }), task))
     }
 
     /// How far webhooks may go.
@@ -143,16 +152,16 @@ impl Webhooks {
         *self.figures.lock()
     }
 
-    /// Turns true when the switch stops: for answers that would never end by themselves.
+    /// Turns true when answers that would never end by themselves are to end.
     #[must_use]
-    pub fn stopping(&self) -> watch::Receiver<bool> {
-        self.stop.clone()
+    pub fn streams_stop(&self) -> watch::Receiver<bool> {
+        self.streams_stop.clone()
     }
 
-    /// Endpoints, or what apps may be told, have changed.
-    pub fn reload(&self) {
-        // A full queue is worked off soon, and so is what this would say.
-        drop(self.orders.try_send(Order::Reload));
+    /// Endpoints, or what apps may be told, have changed. Waits, not for long, until that counts.
+    pub async fn reload(&self) {
+        let reloaded = self.ask(|reply| Order::Reload(Some(reply)));
+        drop(tokio::time::timeout(RELOAD_WAIT, reloaded).await);
     }
 
     /// Has everything after an event told again. Returns whether there is such an endpoint, and on.
