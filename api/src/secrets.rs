@@ -26,9 +26,7 @@ use std::hash::Hasher;
 
 use cardswitch_engine::domain::card::{PanHash, SealedPan};
 use cardswitch_engine::domain::credential::PinVerifier;
-use cardswitch_engine::domain::ids::{
-    CardId, CompanyId, SharedLinkId, UserId, WebhookEndpointId,
-};
+use cardswitch_engine::domain::ids::{CardId, CompanyId, SharedLinkId, UserId, WebhookEndpointId};
 use chacha20poly1305::aead::{Aead, KeyInit as _, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, Nonce};
 use hkdf::Hkdf;

@@ -24,6 +24,9 @@ use crate::opening::{OpeningError, open_engine};
 use crate::receipts::{ReceiptFiles, named_receipts};
 use crate::state::{ApiConfig, AppState};
 use crate::switch::Switch;
+use crate::webhooks::addresses::Reach;
+use crate::webhooks::deliveries::DeliveriesError;
+use crate::webhooks::{Equipment, Webhooks};
 use crate::wire::urls::Urls;
 
 use cardswitch_iso8583::{BitmapEncoding, Dialect, LengthPrefix};
@@ -54,6 +57,8 @@ pub enum StartError {
     Receipts(io::Error),
     /// The directory of mail.
     Outbox(io::Error),
+    /// What is kept of deliveries.
+    Deliveries(DeliveriesError),
     /// An address cannot be listened at.
     Listen(&'static str, SocketAddr, io::Error),
 }
@@ -66,6 +71,7 @@ impl std::fmt::Display for StartError {
             Self::Tables(reason) => formatter.write_str(reason),
             Self::Receipts(error) => write!(formatter, "the receipts: {error}"),
             Self::Outbox(error) => write!(formatter, "the outbox: {error}"),
+            Self::Deliveries(error) => error.fmt(formatter),
             Self::Listen(what, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(formatter, "{what} address {address} is in use")
             }
@@ -111,6 +117,16 @@ impl Server {
             }
         }
         let app_url = settings.app_url_for(http_address);
+        let (stop, stopped) = watch::channel(false);
+        let (webhooks, deliveries) = Webhooks::start(Equipment {
+            switch: switch.clone(),
+            secrets: Arc::clone(&secrets),
+            data,
+            reach: Reach::of_site(&app_url),
+            stop: stopped.clone(),
+            streams_stop: stopped.clone(),
+        })
+        .map_err(StartError::Deliveries)?;
         let state = AppState {
             switch,
             secrets,
@@ -125,16 +141,17 @@ impl Server {
             throttle: Arc::default(),
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(data, &app_url).map_err(StartError::Outbox)?),
+            webhooks,
         };
         remove_orphans(&state);
         if let Err(error) = adopt_old_passwords(&state).await {
             // Purchases are decided all the same.
             tracing::error!(?error, "administrators of before there were users cannot sign in");
         }
-        let (stop, stopped) = watch::channel(false);
         let tasks = vec![
             tokio::spawn(http_server::serve(http, state, stopped.clone())),
             tokio::spawn(listener.run(stopped)),
+            deliveries,
         ];
         Ok(Self { engine, http: http_address, iso8583, stop, tasks })
     }

@@ -137,7 +137,12 @@ pub struct WebhookEndpointGiven {
 #[derive(Debug, ToSchema)]
 pub struct WebhookEndpointUpdate {
     /// Where webhooks are sent: `https`, and on the public internet.
-    #[schema(nullable = false, max_length = 1000, pattern = r"\S", example = "https://hooks.example.com/cards")]
+    #[schema(
+        nullable = false,
+        max_length = 1000,
+        pattern = r"\S",
+        example = "https://hooks.example.com/cards"
+    )]
     pub delivery_url: Option<String>,
     /// What people tell it by.
     #[schema(nullable = false, max_length = 200)]

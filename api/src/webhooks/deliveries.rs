@@ -309,8 +309,12 @@ mod tests {
         let lanes = vec![(FIRST, kept(7))];
         let changes = Changes { lanes, attempts: attempts.collect(), ..Changes::default() };
         deliveries.save(&changes).unwrap();
-        let ids: std::collections::BTreeSet<_> =
-            deliveries.attempts(FIRST).unwrap().iter().map(|attempt| attempt.id.as_u128()).collect();
+        let ids: std::collections::BTreeSet<_> = deliveries
+            .attempts(FIRST)
+            .unwrap()
+            .iter()
+            .map(|attempt| attempt.id.as_u128())
+            .collect();
         let expected: Vec<_> = (30..130).collect();
         assert_eq!(ids.into_iter().collect::<Vec<_>>(), expected);
         deliveries.save(&Changes { removed: vec![FIRST], ..Changes::default() }).unwrap();

@@ -8,6 +8,7 @@
 //! While no endpoint is on, nothing is read at all.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,6 +77,9 @@ pub(super) struct Tools {
     pub(super) orders: mpsc::WeakSender<Order>,
     pub(super) figures: Arc<Mutex<Figures>>,
 }
+
+/// The wait for the next event.
+type News = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// A request that has ended.
 struct Done {
@@ -159,23 +163,26 @@ impl Dispatcher {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut save_at = Instant::now() + SAVE_INTERVAL;
+        // Waited for once until it comes: each wait is noted at the tables.
+        let mut news: Option<News> = None;
         loop {
             let has_more = self.advance();
             if Instant::now() >= save_at {
                 self.save().await;
                 save_at = Instant::now() + SAVE_INTERVAL;
             }
-            let switch = self.tools.switch.clone();
-            let (followed, is_following) = (self.followed, self.is_following());
-            let news = async {
-                if has_more {
-                    tokio::task::yield_now().await;
-                } else if is_following {
-                    switch.events_beyond(followed).await;
-                } else {
-                    std::future::pending::<()>().await;
+            if has_more {
+                while let Ok(order) = orders.try_recv() {
+                    self.obey(order);
                 }
-            };
+                if *stop.borrow() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let is_following = self.is_following();
+            let waiting = news.get_or_insert_with(|| self.news());
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => break,
                 order = orders.recv() => match order {
@@ -183,7 +190,12 @@ impl Dispatcher {
                     None => break,
                 },
                 Some(done) = self.ends.recv() => self.end(done),
-                () = news => {}
+                is_open = waiting, if is_following => {
+                    news = None;
+                    if !is_open {
+                        self.read_at = Instant::now() + READ_PAUSE;
+                    }
+                }
                 _ = tick.tick() => {}
             }
         }
@@ -212,6 +224,12 @@ impl Dispatcher {
         }
         self.start_due();
         has_more
+    }
+
+    /// Waits until there is something to read. Returns whether that can be.
+    fn news(&self) -> News {
+        let (switch, followed) = (self.tools.switch.clone(), self.followed);
+        Box::pin(async move { matches!(switch.events_beyond(followed).await, Ok(Some(_))) })
     }
 
     fn is_following(&self) -> bool {
@@ -300,8 +318,7 @@ impl Dispatcher {
         let last = (now, WebhookEndpointId(Uuid::max()));
         let ready: Vec<_> = self.due.range(first..=last).take(LOOKED_AT_MAX).copied().collect();
         for (_, id) in ready {
-            let is_full =
-                self.sending >= SENDS_MAX && self.sending_failing >= FAILING_SENDS_MAX;
+            let is_full = self.sending >= SENDS_MAX && self.sending_failing >= FAILING_SENDS_MAX;
             if is_full {
                 break;
             }
@@ -331,12 +348,7 @@ impl Dispatcher {
         self.refresh(id);
     }
 
-    fn send(
-        &self,
-        sent: Sent,
-        asked: Option<oneshot::Sender<Option<Attempt>>>,
-        was_failing: bool,
-    ) {
+    fn send(&self, sent: Sent, asked: Option<oneshot::Sender<Option<Attempt>>>, was_failing: bool) {
         let Some(desk) = self.desks.get(&sent.id) else { return };
         let Sent { id, kind, message, tries, events } = sent;
         let now = self.now();
@@ -390,8 +402,7 @@ impl Dispatcher {
         let Some(desk) = self.desks.get_mut(&id) else { return };
         let endpoint = Arc::clone(&desk.endpoint);
         if asked.is_none() {
-            let outcome =
-                if attempt.is_delivered() { Outcome::Delivered } else { Outcome::Failed };
+            let outcome = if attempt.is_delivered() { Outcome::Delivered } else { Outcome::Failed };
             match desk.lane.settle(outcome, now) {
                 Fate::Again(at) => attempt.again_at = Some(at),
                 Fate::GivenUp => attempt.is_last = true,
@@ -463,7 +474,7 @@ impl Dispatcher {
                 let desk = self.desks.get_mut(&id).filter(|desk| !desk.lane.is_off());
                 let is_there = desk.map(|desk| desk.lane.recover(after)).is_some();
                 self.refresh(id);
-                drop(reply.send(is_there));
+                let _ = reply.send(is_there);
             }
             Order::Example(id, reply) => {
                 let message = SystemRandom.id(self.now()).unwrap_or_default();
@@ -478,7 +489,10 @@ impl Dispatcher {
                 };
                 let tries = found.tries.saturating_add(1);
                 let Attempt { message, events, .. } = found;
-                self.send_asked(Sent { id, kind: AttemptKind::Resent, message, tries, events }, reply);
+                self.send_asked(
+                    Sent { id, kind: AttemptKind::Resent, message, tries, events },
+                    reply,
+                );
             }
             Order::Attempts(id, reply) => drop(reply.send(self.attempts(id))),
             Order::Health(ids, reply) => {
@@ -533,7 +547,7 @@ impl Dispatcher {
                 self.is_stale = false;
                 for reply in self.reloads.drain(..) {
                     // Whoever waited may be gone.
-                    drop(reply.send(()));
+                    let _ = reply.send(());
                 }
                 self.take_endpoints(found, last);
                 self.reload_at = Instant::now() + RELOAD_INTERVAL;
@@ -564,7 +578,8 @@ impl Dispatcher {
             }
             let is_new = !self.desks.contains_key(&id);
             let kept = self.kept.remove(&id);
-            let desk = self.desks.entry(id).or_insert_with(|| new_desk(&endpoint, kept, made_after));
+            let desk =
+                self.desks.entry(id).or_insert_with(|| new_desk(&endpoint, kept, made_after));
             desk.endpoint = Arc::new(endpoint);
             desk.companies = companies;
             let has_turned =

@@ -92,11 +92,7 @@ fn description(value: &RawValue) -> Result<String, Flaw> {
 
 /// Whether an app can have endpoints of this company's.
 /// Errors: the tables cannot be read.
-pub async fn is_own_app(
-    state: &AppState,
-    company: &Company,
-    app: AppId,
-) -> Result<bool, ApiError> {
+pub async fn is_own_app(state: &AppState, company: &Company, app: AppId) -> Result<bool, ApiError> {
     let found = state.switch.read(|snapshot| snapshot.app_by_id(app)).await?;
     Ok(found.is_some_and(|app| app.company == company.slot && !app.is_deleted))
 }
@@ -137,8 +133,12 @@ pub async fn update(
     given: GivenChanges,
 ) -> Result<(), ApiError> {
     let GivenChanges { address: url, description, is_enabled } = given;
-    let changes =
-        WebhookEndpointChanges { url, description, is_enabled, ..WebhookEndpointChanges::default() };
+    let changes = WebhookEndpointChanges {
+        url,
+        description,
+        is_enabled,
+        ..WebhookEndpointChanges::default()
+    };
     Ok(state.carry_out(AdminCommand::UpdateWebhookEndpoint(company, id, changes)).await?)
 }
 
@@ -151,16 +151,12 @@ pub async fn rotate_secret(
 ) -> Result<WebhookSecret, ApiError> {
     let (secret, sealed) = drawn(state, id)?;
     let new = NewSecret { sealed, overlap_until: overlap_until(state.now()) };
-    let changes =
-        WebhookEndpointChanges { secret: Some(new), ..WebhookEndpointChanges::default() };
+    let changes = WebhookEndpointChanges { secret: Some(new), ..WebhookEndpointChanges::default() };
     state.carry_out(AdminCommand::UpdateWebhookEndpoint(company, id, changes)).await?;
     Ok(secret)
 }
 
-fn drawn(
-    state: &AppState,
-    id: WebhookEndpointId,
-) -> Result<(WebhookSecret, Vec<u8>), ApiError> {
+fn drawn(state: &AppState, id: WebhookEndpointId) -> Result<(WebhookSecret, Vec<u8>), ApiError> {
     let secret = WebhookSecret::draw(&mut SystemRandom)?;
     let sealed = state.secrets.seal_webhook_secret(&secret, id);
     let sealed = sealed.map_err(|error| ApiError::internal(&error))?;

@@ -205,7 +205,11 @@ impl Lane {
 
     /// What is to be sent at `now`: what waits and is due, else what is fresh. `name` gives a message
     /// of these events its id.
-    pub fn start(&mut self, now: Timestamp, name: impl FnOnce(&[Entry]) -> Uuid) -> Option<Message> {
+    pub fn start(
+        &mut self,
+        now: Timestamp,
+        name: impl FnOnce(&[Entry]) -> Uuid,
+    ) -> Option<Message> {
         if self.is_off || self.sending.is_some() {
             return None;
         }

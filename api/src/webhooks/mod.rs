@@ -9,7 +9,7 @@
 //! | `sender` | one request |
 //! | `dispatcher`, `desk` | the task that follows the event log and has everything sent |
 //! | `endpoints` | endpoints as they are made and changed, on the site and through `/v1` |
-//! | `cursor` | a place in the log, as clients hold it |
+//! | `cursor`, `streams` | places in the log, as clients hold them; how many wait there |
 //!
 //! Events come from the journal by way of the tables, never from handlers, so a crash loses and invents
 //! none.
@@ -26,6 +26,7 @@ pub mod lane;
 pub mod schedule;
 pub mod sender;
 pub mod signature;
+mod streams;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ use std::time::Duration;
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::event::EventNumber;
-use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
+use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -44,6 +45,9 @@ use self::deliveries::{Attempt, Deliveries, DeliveriesError};
 use self::dispatcher::Dispatcher;
 use self::lane::Health;
 use self::sender::Sender;
+pub use self::streams::StreamPlace;
+use self::streams::Streams;
+use crate::auth::throttle::TooMany;
 use crate::secrets::Secrets;
 use crate::switch::Switch;
 
@@ -99,6 +103,7 @@ pub struct Webhooks {
     orders: mpsc::Sender<Order>,
     figures: Arc<Mutex<Figures>>,
     reach: Reach,
+    streams: Arc<Streams>,
     streams_stop: watch::Receiver<bool>,
 }
 
@@ -137,13 +142,34 @@ impl Webhooks {
         };
         let dispatcher = Dispatcher::new(tools)?;
         let task = tokio::spawn(dispatcher.run(taken, stop));
-        Ok((Arc::new(Self { orders, figures, reach, streams_stop }), task))
+        Ok((Arc::new(Self { orders, figures, reach, streams: Arc::default(), streams_stop }), task))
+    }
+
+    /// Deliveries for a test: to this machine, too, and without streams that would never end.
+    #[cfg(test)]
+    pub(crate) fn in_test(switch: &Switch, secrets: &Arc<Secrets>, data: &Path) -> Arc<Self> {
+        let (running, stop) = watch::channel(false);
+        let (_, streams_stop) = watch::channel(true);
+        let (switch, secrets, reach) = (switch.clone(), Arc::clone(secrets), Reach::Local);
+        let equipment = Equipment { switch, secrets, data, reach, stop, streams_stop };
+        let (webhooks, task) = Self::start(equipment).unwrap();
+        tokio::spawn(async move {
+            drop(task.await);
+            drop(running);
+        });
+        webhooks
     }
 
     /// How far webhooks may go.
     #[must_use]
     pub const fn reach(&self) -> Reach {
         self.reach
+    }
+
+    /// Takes a place among the answers that wait for events.
+    /// Errors: none is free.
+    pub fn take_stream_place(&self, company: CompanySlot) -> Result<StreamPlace, TooMany> {
+        self.streams.take(company)
     }
 
     /// How deliveries do, all in all; about a second old.

@@ -160,7 +160,7 @@ fn request_for(url: &Url, delivery: &Delivery) -> Option<Request<Full<Bytes>>> {
         .header("webhook-timestamp", delivery.timestamp_s)
         .header("webhook-signature", &delivery.signature)
         .header("webhook-sequence", &delivery.sequence)
-        .header("webhook-attempt", delivery.tries)
+        .header("webhook-attempt", u16::from(delivery.tries))
         .body(Full::new(delivery.body.clone()))
         .ok()
 }

@@ -156,7 +156,8 @@ async fn a_receiver_without_tls_is_not_spoken_to_in_clear() {
         let read = stream.read(&mut buffer).unwrap();
         buffer[..read].to_vec()
     });
-    let result = Sender::new(Reach::Local).send(&delivery(format!("https://127.0.0.1:{port}/"))).await;
+    let result =
+        Sender::new(Reach::Local).send(&delivery(format!("https://127.0.0.1:{port}/"))).await;
     assert_eq!(result, AttemptResult::Unanswered(Failure::Tls));
     let heard = heard.join().unwrap();
     assert!(!heard.windows(4).any(|part| part == b"POST"), "the request went in clear");
