@@ -130,6 +130,7 @@ impl Bench {
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
             webhooks,
+            overviews: Arc::default(),
         };
         let token = |text: &str, id: AccessTokenId, admin| {
             AdminCommand::CreateAccessToken(NewAccessToken {

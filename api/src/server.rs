@@ -17,7 +17,7 @@ use crate::adoption::adopt_old_passwords;
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
 use crate::http_server;
 use crate::issuing::CardNumbers;
-use crate::mail::Outbox;
+use crate::mail::{self, MailError, Outbox};
 use crate::network::listener::{Listener, ListenerOptions};
 use crate::network::peers::PeerNetwork;
 use crate::opening::{OpeningError, open_engine};
@@ -55,8 +55,8 @@ pub enum StartError {
     Tables(String),
     /// The directory of receipts.
     Receipts(io::Error),
-    /// The directory of mail.
-    Outbox(io::Error),
+    /// The directories of mail, or the mail server.
+    Outbox(MailError),
     /// What is kept of deliveries.
     Deliveries(DeliveriesError),
     /// An address cannot be listened at.
@@ -70,7 +70,7 @@ impl std::fmt::Display for StartError {
             Self::Opening(error) => error.fmt(formatter),
             Self::Tables(reason) => formatter.write_str(reason),
             Self::Receipts(error) => write!(formatter, "the receipts: {error}"),
-            Self::Outbox(error) => write!(formatter, "the outbox: {error}"),
+            Self::Outbox(error) => write!(formatter, "the mail: {error}"),
             Self::Deliveries(error) => error.fmt(formatter),
             Self::Listen(what, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(formatter, "{what} address {address} is in use")
@@ -127,6 +127,7 @@ impl Server {
             streams_stop: stopped.clone(),
         })
         .map_err(StartError::Deliveries)?;
+        let outbox = Outbox::open_with(data, &app_url, Arc::clone(&secrets), &settings.mail);
         let state = AppState {
             switch,
             secrets,
@@ -140,7 +141,8 @@ impl Server {
             receipts: Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
             throttle: Arc::default(),
             second_factors: Arc::default(),
-            outbox: Arc::new(Outbox::open(data, &app_url).map_err(StartError::Outbox)?),
+            outbox: Arc::new(outbox.map_err(StartError::Outbox)?),
+            overviews: Arc::default(),
             webhooks,
         };
         remove_orphans(&state);
@@ -148,11 +150,10 @@ impl Server {
             // Purchases are decided all the same.
             tracing::error!(?error, "administrators of before there were users cannot sign in");
         }
-        let tasks = vec![
-            tokio::spawn(http_server::serve(http, state, stopped.clone())),
-            tokio::spawn(listener.run(stopped)),
-            deliveries,
-        ];
+        let mut tasks = mail::start(&state, &stopped);
+        tasks.push(tokio::spawn(http_server::serve(http, state, stopped.clone())));
+        tasks.push(tokio::spawn(listener.run(stopped)));
+        tasks.push(deliveries);
         Ok(Self { engine, http: http_address, iso8583, stop, tasks })
     }
 

@@ -20,6 +20,7 @@ use crate::mail::Outbox;
 use crate::network::peers::PeerNetwork;
 use crate::receipts::ReceiptFiles;
 use crate::secrets::Secrets;
+use crate::site::overview::LiveOverviews;
 use crate::switch::Switch;
 use crate::webhooks::{Webhooks, is_concerned};
 use crate::wire::urls::Urls;
@@ -43,6 +44,8 @@ pub struct AppState {
     pub outbox: Arc<Outbox>,
     /// Tells companies and apps of events.
     pub webhooks: Arc<Webhooks>,
+    /// Overviews that follow what happens.
+    pub overviews: Arc<LiveOverviews>,
 }
 
 /// Settings of the API.

@@ -88,6 +88,7 @@ impl Bench {
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
             webhooks,
+            overviews: Arc::default(),
         };
         let scope = AccessScope { admin: true, ..AccessScope::default() };
         let token = NewAccessToken {
