@@ -15,6 +15,7 @@
 //! | `consent`, `scope_words` | what apps ask of members |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
 //! | `tokens`, `audit`, `pager`, `local_time` | what has access to a company, and who changed what |
+//! | `webhooks` | where events are sent to, and what was tried |
 //! | `rights` | who may do what of this |
 //!
 //! INVARIANT: whatever a page shows went through a template, which escapes it.
@@ -56,6 +57,7 @@ mod sign_in;
 mod tokens;
 mod totp;
 mod visit;
+mod webhooks;
 pub mod when;
 mod words;
 
@@ -87,6 +89,7 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .merge(cards::card_routes())
         .merge(requisitions::requisition_routes())
         .merge(members::member_routes())
+        .merge(webhooks::webhook_routes())
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())

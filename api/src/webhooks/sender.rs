@@ -4,6 +4,7 @@
 //! The address that was judged is the one that is connected to, so a name that leads elsewhere the
 //! next time it is asked for changes nothing. An answer that never ends is cut off.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use url::{Host, Url};
 
 use super::addresses::Reach;
@@ -72,18 +74,7 @@ impl Sender {
     /// One that trusts whom the system trusts.
     #[must_use]
     pub fn new(reach: Reach) -> Self {
-        let found = rustls_native_certs::load_native_certs();
-        let mut roots = RootCertStore::empty();
-        let (taken, _) = roots.add_parsable_certificates(found.certs);
-        if taken == 0 {
-            tracing::warn!("the system trusts no certificate: webhooks over https will fail");
-        }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let versions = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("the provider has the default versions of TLS");
-        let tls = versions.with_root_certificates(roots).with_no_client_auth();
-        Self { reach, tls: Arc::new(tls) }
+        Self { reach, tls: Arc::new(trusting_the_system()) }
     }
 
     /// Sends a webhook. A time-out is an outcome like any other.
@@ -101,10 +92,9 @@ impl Sender {
         let stream = self.connect(&url).await?;
         if url.scheme() == "https" {
             let host = url.host_str().ok_or(Failure::NotSent)?;
-            let name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-            let name = ServerName::try_from(name).map_err(|_| Failure::NotSent)?;
-            let connector = TlsConnector::from(Arc::clone(&self.tls));
-            let stream = connector.connect(name, stream).await.map_err(|_| Failure::Tls)?;
+            let name = host.trim_start_matches('[').trim_end_matches(']');
+            let stream = secure(Arc::clone(&self.tls), name, stream);
+            let stream = stream.await.map_err(|_| Failure::Tls)?;
             exchange(stream, request).await
         } else {
             exchange(stream, request).await
@@ -143,6 +133,36 @@ impl Sender {
         let is_allowed = found.iter().all(|address| self.reach.includes(address.ip()));
         if is_allowed { Ok(found) } else { Err(Failure::NotPublic) }
     }
+}
+
+/// TLS that trusts whom the system trusts.
+fn trusting_the_system() -> ClientConfig {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (taken, _) = roots.add_parsable_certificates(found.certs);
+    if taken == 0 {
+        tracing::warn!("the system trusts no certificate: https will fail");
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has the default versions of TLS");
+    versions.with_root_certificates(roots).with_no_client_auth()
+}
+
+/// Speaks TLS with the host `name` over a connection.
+/// Errors: it has no certificate for that name that the system trusts.
+pub async fn connect_securely(name: &str, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    secure(Arc::new(trusting_the_system()), name, stream).await
+}
+
+async fn secure(
+    tls: Arc<ClientConfig>,
+    name: &str,
+    stream: TcpStream,
+) -> io::Result<TlsStream<TcpStream>> {
+    let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
+    TlsConnector::from(tls).connect(name, stream).await
 }
 
 fn request_for(url: &Url, delivery: &Delivery) -> Option<Request<Full<Bytes>>> {
