@@ -40,6 +40,7 @@ use crate::router;
 use crate::secrets::{Secrets, token_digest};
 use crate::state::{ApiConfig, AppState};
 use crate::switch::Switch;
+use crate::webhooks::Webhooks;
 use crate::wire::time::parse_time;
 use crate::wire::urls::Urls;
 
@@ -73,8 +74,10 @@ impl Bench {
             pacing: Pacing::default(),
             caches: CacheLimits::default(),
         });
+        let switch = Switch::new(Arc::new(engine.unwrap()));
+        let webhooks = Webhooks::in_test(&switch, &secrets, directory.path());
         let state = AppState {
-            switch: Switch::new(Arc::new(engine.unwrap())),
+            switch,
             secrets,
             config: Arc::new(ApiConfig {
                 urls: Urls::new(BASE),
@@ -87,6 +90,7 @@ impl Bench {
             throttle: Arc::default(),
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), BASE).unwrap()),
+            webhooks,
             overviews: Arc::default(),
         };
         let bench = Self { routes: router::whole(state.clone()), state, _directory: directory };
