@@ -13,8 +13,11 @@
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
 //! | `overview`, `cards` | figures that follow what happens, and cards; rooms of their own |
 //! | `consent`, `scope_words` | what apps ask of members |
+//! | `transactions`, `statements`, `dimensions` | what was bought, what was posted, what the books sort by |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
 //! | `tokens`, `audit`, `pager`, `local_time` | what has access to a company, and who changed what |
+//! | `shared_card` | the card that somebody sees who has a link to it |
+//! | `webhooks` | where events are sent to, and what was tried |
 //! | `rights` | who may do what of this |
 //!
 //! INVARIANT: whatever a page shows went through a template, which escapes it.
@@ -32,6 +35,7 @@ mod consent;
 mod cookies;
 pub mod csrf;
 mod dimension_choices;
+mod dimensions;
 pub mod error_page;
 mod faults;
 pub mod forms;
@@ -52,10 +56,14 @@ mod scope_words;
 mod second_factor;
 mod seen;
 pub mod session;
+mod shared_card;
 mod sign_in;
+mod statements;
 mod tokens;
 mod totp;
+mod transactions;
 mod visit;
+mod webhooks;
 pub mod when;
 mod words;
 
@@ -83,10 +91,15 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .route("/password/set/{key}", get(passwords::show_set).post(passwords::set))
         .merge(account_routes())
         .merge(app_routes())
+        .merge(shared_card::shared_card_routes())
         .merge(overview::overview_routes())
         .merge(cards::card_routes())
+        .merge(transactions::transaction_routes())
+        .merge(statements::statement_routes())
+        .merge(dimensions::dimension_routes())
         .merge(requisitions::requisition_routes())
         .merge(members::member_routes())
+        .merge(webhooks::webhook_routes())
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())
@@ -131,6 +144,8 @@ fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
     Ok(SystemRandom.id(state.now())?)
 }
 
+#[cfg(test)]
+mod books_world;
 #[cfg(test)]
 mod company_world;
 #[cfg(test)]
