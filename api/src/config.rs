@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::mail::settings::MailSettings;
+
 /// The name of the configuration file inside a data directory.
 pub const CONFIG_FILE: &str = "cardswitch.toml";
 
@@ -45,6 +47,8 @@ pub struct Settings {
     pub iso8583_idle_timeout_s: u64,
     /// The log: `human` or `json`, on stderr.
     pub log: LogFormat,
+    /// How mail is sent.
+    pub mail: MailSettings,
 }
 
 impl Default for Settings {
@@ -65,6 +69,7 @@ impl Default for Settings {
             dialect: DialectSettings::default(),
             iso8583_idle_timeout_s: 900,
             log: LogFormat::Human,
+            mail: MailSettings::default(),
         }
     }
 }
@@ -264,6 +269,7 @@ impl Settings {
         if !is_bin {
             return Err(ConfigError::Value("bin (6 to 8 digits)", self.bin));
         }
+        self.mail.check()?;
         Ok(self)
     }
 

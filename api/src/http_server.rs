@@ -63,6 +63,7 @@ impl Site {
 
 /// Serves HTTP on `listener` until `stop` turns true; then finishes what is in flight.
 pub async fn serve(listener: TcpListener, state: AppState, mut stop: watch::Receiver<bool>) {
+    let overviews = Arc::clone(&state.overviews);
     let site = Site(Arc::new(Inner { router: router::whole(state.clone()), state }));
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let drain = GracefulShutdown::new();
@@ -84,6 +85,8 @@ pub async fn serve(listener: TcpListener, state: AppState, mut stop: watch::Rece
         });
     }
     drop(listener);
+    // Streams would have no end of their own.
+    overviews.close();
     drop(tokio::time::timeout(DRAIN_TIMEOUT, drain.shutdown()).await);
 }
 

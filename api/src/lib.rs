@@ -10,6 +10,7 @@
 //! | `openapi` | the published documents and the reference made from them |
 //! | `receipts` | the files of receipts |
 //! | `site`, `mail`, `invitation` | pages for people, and what is written to them |
+//! | `webhooks` | events on their way to companies and apps |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `link_secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
@@ -51,4 +52,5 @@ pub mod site;
 pub mod state;
 pub mod statements;
 pub mod switch;
+pub mod webhooks;
 pub mod wire;

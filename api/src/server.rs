@@ -18,13 +18,16 @@ use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSet
 use crate::control::Control;
 use crate::http_server;
 use crate::issuing::CardNumbers;
-use crate::mail::Outbox;
+use crate::mail::{self, MailError, Outbox};
 use crate::network::listener::{Listener, ListenerOptions};
 use crate::network::peers::PeerNetwork;
 use crate::opening::{OpeningError, open_engine};
 use crate::receipts::{ReceiptFiles, named_receipts};
 use crate::state::{ApiConfig, AppState};
 use crate::switch::Switch;
+use crate::webhooks::addresses::Reach;
+use crate::webhooks::deliveries::DeliveriesError;
+use crate::webhooks::{Equipment, Webhooks};
 use crate::wire::urls::Urls;
 
 use cardswitch_iso8583::{BitmapEncoding, Dialect, LengthPrefix};
@@ -53,8 +56,10 @@ pub enum StartError {
     Tables(String),
     /// The directory of receipts.
     Receipts(io::Error),
-    /// The directory of mail.
-    Outbox(io::Error),
+    /// The directories of mail, or the mail server.
+    Outbox(MailError),
+    /// What is kept of deliveries.
+    Deliveries(DeliveriesError),
     /// An address cannot be listened at.
     Listen(&'static str, SocketAddr, io::Error),
 }
@@ -66,7 +71,8 @@ impl std::fmt::Display for StartError {
             Self::Opening(error) => error.fmt(formatter),
             Self::Tables(reason) => formatter.write_str(reason),
             Self::Receipts(error) => write!(formatter, "the receipts: {error}"),
-            Self::Outbox(error) => write!(formatter, "the outbox: {error}"),
+            Self::Outbox(error) => write!(formatter, "the mail: {error}"),
+            Self::Deliveries(error) => error.fmt(formatter),
             Self::Listen(what, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(formatter, "{what} address {address} is in use")
             }
@@ -112,6 +118,17 @@ impl Server {
             }
         }
         let app_url = settings.app_url_for(http_address);
+        let (stop, stopped) = watch::channel(false);
+        let (webhooks, deliveries) = Webhooks::start(Equipment {
+            switch: switch.clone(),
+            secrets: Arc::clone(&secrets),
+            data,
+            reach: Reach::of_site(&app_url),
+            stop: stopped.clone(),
+            streams_stop: stopped.clone(),
+        })
+        .map_err(StartError::Deliveries)?;
+        let outbox = Outbox::open_with(data, &app_url, Arc::clone(&secrets), &settings.mail);
         let state = AppState {
             switch,
             secrets,
@@ -125,19 +142,20 @@ impl Server {
             receipts: Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
             throttle: Arc::default(),
             second_factors: Arc::default(),
-            outbox: Arc::new(Outbox::open(data, &app_url).map_err(StartError::Outbox)?),
+            outbox: Arc::new(outbox.map_err(StartError::Outbox)?),
+            overviews: Arc::default(),
+            webhooks,
         };
         remove_orphans(&state);
         if let Err(error) = adopt_old_passwords(&state).await {
             // Purchases are decided all the same.
             tracing::error!(?error, "administrators of before there were users cannot sign in");
         }
-        let (stop, stopped) = watch::channel(false);
         let control = listen_for_commands(&engine);
-        let mut tasks = vec![
-            tokio::spawn(http_server::serve(http, state, stopped.clone())),
-            tokio::spawn(listener.run(stopped.clone())),
-        ];
+        let mut tasks = mail::start(&state, &stopped);
+        tasks.push(tokio::spawn(http_server::serve(http, state, stopped.clone())));
+        tasks.push(tokio::spawn(listener.run(stopped.clone())));
+        tasks.push(deliveries);
         tasks.extend(control.map(|control| tokio::spawn(control.run(stopped))));
         Ok(Self { engine, http: http_address, iso8583, stop, tasks })
     }

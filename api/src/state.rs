@@ -20,7 +20,9 @@ use crate::mail::Outbox;
 use crate::network::peers::PeerNetwork;
 use crate::receipts::ReceiptFiles;
 use crate::secrets::Secrets;
+use crate::site::overview::LiveOverviews;
 use crate::switch::Switch;
+use crate::webhooks::{Webhooks, is_concerned};
 use crate::wire::urls::Urls;
 
 /// Shared by all requests; cheap to clone.
@@ -40,6 +42,10 @@ pub struct AppState {
     pub second_factors: Arc<SecondFactors>,
     /// Where mail goes.
     pub outbox: Arc<Outbox>,
+    /// Tells companies and apps of events.
+    pub webhooks: Arc<Webhooks>,
+    /// Overviews that follow what happens.
+    pub overviews: Arc<LiveOverviews>,
 }
 
 /// Settings of the API.
@@ -95,6 +101,7 @@ impl AppState {
     pub async fn carry_out(&self, command: AdminCommand) -> Result<(), WriteError> {
         let claim = Claim::at_hand();
         let note = note_at_hand();
+        let concerns_webhooks = is_concerned(&command);
         let command = match &claim {
             Some(claim) => claim.beside(command, note),
             None => Command::Noted(Box::new(NotedCommand { note, change: command })),
@@ -104,7 +111,12 @@ impl AppState {
             claim.note(&reply);
         }
         match reply {
-            Reply::Done(seq) if self.switch.visible(seq).await => Ok(()),
+            Reply::Done(seq) if self.switch.visible(seq).await => {
+                if concerns_webhooks {
+                    self.webhooks.reload().await;
+                }
+                Ok(())
+            }
             Reply::Done(_) => Err(WriteError::NotVisibleYet),
             Reply::Rejected(rejection) => Err(WriteError::Rejected(rejection)),
             // No other reply is ever given to an admin command.

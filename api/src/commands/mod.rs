@@ -8,6 +8,7 @@ pub mod demo;
 pub mod explain;
 pub mod feed;
 pub mod init;
+pub mod listen;
 mod live_screen;
 pub mod manual;
 pub mod send;
@@ -45,6 +46,8 @@ pub enum Command {
     Feed(feed::FeedArgs),
     /// Send one ISO 8583 message and print request and answer field by field
     Send(send::SendArgs),
+    /// Show events of a company as they happen, and send them on to a receiver under development
+    Listen(listen::ListenArgs),
     /// Prove a data directory offline: chain whole, replay equals tables, money adds up
     Verify(verify::VerifyArgs),
     /// Copy a data directory, while its switch goes on
@@ -100,6 +103,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(args).await,
         Command::Feed(args) => feed::run(args).await,
         Command::Send(args) => send::run(args).await,
+        Command::Listen(args) => listen::run(args).await,
         Command::Verify(args) => verify::run(&args),
         Command::Backup(args) => backup::back_up(args).await,
         Command::Restore(args) => backup::restore(&args),

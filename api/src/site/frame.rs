@@ -148,6 +148,18 @@ pub(super) fn plain_page(title: &str, content: impl Template) -> Response {
     frame(Frame { title, is_small: true, ..Frame::default() }, content)
 }
 
+/// As `plain_page`, with scripts of the site that make more of it.
+#[must_use]
+pub(super) fn plain_page_with_scripts(
+    title: &str,
+    scripts: &[&Asset],
+    content: impl Template,
+) -> Response {
+    let mut response = frame(Frame { title, is_small: true, scripts, ..Frame::default() }, content);
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, headers::policy_with_scripts());
+    response
+}
+
 /// A page from which the browser goes on to `target` by itself.
 #[must_use]
 pub(super) fn forwarding_page(title: &str, target: &str, content: impl Template) -> Response {

@@ -187,6 +187,8 @@ macro_rules! acting_with {
 }
 
 acting_with! {
+    /// Somebody who sees all of the company.
+    CompanyReader SeeCompany
     /// Somebody who manages cards.
     CardManager ManageCards
     /// Somebody who reviews requisitions.

@@ -11,36 +11,36 @@ use crate::site::words::{Badge, card_badge, last_four, money};
 
 /// A card as lists and heads of pages show it.
 #[derive(Clone, Debug)]
-pub(super) struct Face {
+pub(in crate::site) struct Face {
     /// Its id.
-    pub(super) id: String,
+    pub(in crate::site) id: String,
     /// Shown above it.
-    pub(super) description: String,
+    pub(in crate::site) description: String,
     /// What is shown of its number.
-    pub(super) last_four: String,
+    pub(in crate::site) last_four: String,
     /// Virtual or physical.
-    pub(super) kind: &'static str,
+    pub(in crate::site) kind: &'static str,
     /// How it stands.
-    pub(super) badge: Badge,
+    pub(in crate::site) badge: Badge,
     /// Month and year of its expiry.
-    pub(super) expires: String,
+    pub(in crate::site) expires: String,
     /// What is left to spend.
-    pub(super) left: String,
+    pub(in crate::site) left: String,
     /// Whether less than nothing is left.
-    pub(super) is_overspent: bool,
+    pub(in crate::site) is_overspent: bool,
     /// What there is in a period.
-    pub(super) budget: String,
+    pub(in crate::site) budget: String,
     /// What was spent in the period.
-    pub(super) spent: String,
+    pub(in crate::site) spent: String,
     /// How often the budget starts anew; blank for never.
-    pub(super) interval: &'static str,
+    pub(in crate::site) interval: &'static str,
     /// How much of the budget is spent. Units: percent, at most 100.
-    pub(super) spent_percent: u8,
+    pub(in crate::site) spent_percent: u8,
 }
 
 impl Face {
     /// The card as it stands at `now`.
-    pub(super) fn new(card: &CardRow, company: &Company, now: Timestamp) -> Self {
+    pub(in crate::site) fn new(card: &CardRow, company: &Company, now: Timestamp) -> Self {
         let (profile, terms) = (&card.profile, &card.record.terms);
         let usage = card.record.usage.rolled(terms.interval, date_at(company.zone, now));
         let left = usage.allowance_balance(terms);
@@ -68,7 +68,7 @@ pub(super) fn is_open(card: &CardRow) -> bool {
 }
 
 /// How often a budget starts anew, as it follows an amount; blank for never.
-pub(in crate::site) const fn interval_words(interval: Interval) -> &'static str {
+const fn interval_words(interval: Interval) -> &'static str {
     match interval {
         Interval::None => "",
         Interval::Daily => "a day",

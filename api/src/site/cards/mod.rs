@@ -18,7 +18,7 @@ mod card_fields;
 mod card_form;
 mod card_page;
 mod edit;
-mod face;
+pub(super) mod face;
 mod links;
 mod list;
 mod new_card;
@@ -35,8 +35,6 @@ use super::rights::Acting;
 use crate::error::ApiError;
 use crate::routes::view::read_view;
 use crate::state::AppState;
-
-pub(super) use self::face::interval_words;
 
 /// Cards.
 pub(super) fn card_routes() -> Router<AppState> {
@@ -63,4 +61,4 @@ async fn get_card(state: &AppState, acting: &Acting, id: CardId) -> Result<CardR
 }
 
 #[cfg(test)]
-mod cards_tests;
+pub(super) mod cards_tests;

@@ -8,6 +8,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
 use serde::Deserialize;
@@ -102,7 +103,8 @@ pub(super) async fn show(
         let page = ask_page(&state, &acting, &card, WRONG_PASSWORD);
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
-    // EVENTS-TODO
+    let noted = AdminCommand::NoteCardShown(acting.company.id, card.profile.id);
+    state.carry_out(noted).await?;
     let pan = open_number(&state, &card)?;
     let digits = pan.reveal();
     let content = NumberContent {
