@@ -161,10 +161,15 @@ const fn decided_by_words(decided_by: DecidedBy) -> &'static str {
     }
 }
 
-/// Names of fields become words, instants and dates such as people read, and the whole a sentence.
-fn sentence(text: &str) -> String {
+/// Names of fields become words, instants and dates such as people read.
+pub(in crate::site) fn plain_words(text: &str) -> String {
     let words: Vec<_> = text.replace('_', " ").split(' ').map(plain_word).collect();
-    let plain = words.join(" ");
+    words.join(" ")
+}
+
+/// Plain words as a sentence.
+pub(in crate::site) fn sentence(text: &str) -> String {
+    let plain = plain_words(text);
     let mut letters = plain.chars();
     let first: String =
         letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
