@@ -27,8 +27,8 @@ use uuid::Uuid;
 
 use super::composing::message_id;
 use super::deliveries::{
-    Attempt, AttemptKind, AttemptResult, Changes, Deliveries, DeliveriesError, KeptLane,
-    PlacedAttempt,
+    ATTEMPTS_MAX, Attempt, AttemptKind, AttemptResult, Changes, Deliveries, DeliveriesError,
+    KeptLane, PlacedAttempt,
 };
 use super::desk::{Content, Desk, Job, Told};
 use super::lane::{Entry, Fate, Lane, Message, Outcome};
@@ -523,7 +523,7 @@ impl Dispatcher {
         all.extend(unsaved.map(|(_, _, attempt)| attempt.clone()));
         all.sort_by_key(|attempt| std::cmp::Reverse((attempt.at, attempt.id)));
         all.dedup_by_key(|attempt| attempt.id);
-        all.truncate(super::deliveries::ATTEMPTS_MAX as usize);
+        all.truncate(usize::from(ATTEMPTS_MAX));
         all
     }
 
