@@ -530,6 +530,7 @@ impl Dispatcher {
     /// Looks at endpoints and rights as they are now.
     fn reload(&mut self) {
         let watch = Stopwatch::start();
+        let (desks, kept) = (&self.desks, &self.kept);
         let read = |snapshot: &Snapshot| {
             let endpoints = snapshot.all_webhook_endpoints()?;
             let told = endpoints.into_iter().map(|endpoint| {
@@ -537,7 +538,13 @@ impl Dispatcher {
                     Some(app) => snapshot.companies_of_app(app)?,
                     None => vec![endpoint.company],
                 };
-                let made_after = snapshot.first_event_at(endpoint.created_at)?;
+                let is_known = desks.contains_key(&endpoint.id) || kept.contains_key(&endpoint.id);
+                let made_after = if is_known {
+                    // It stands where it stood.
+                    EventNumber(0)
+                } else {
+                    snapshot.first_event_at(endpoint.created_at)?
+                };
                 Ok(Found { endpoint, companies, made_after })
             });
             Ok((told.collect::<Result<Vec<_>, StoreError>>()?, snapshot.last_event()?))
@@ -545,11 +552,11 @@ impl Dispatcher {
         match self.tools.switch.read_at_once(read) {
             Ok((found, last)) => {
                 self.is_stale = false;
+                self.take_endpoints(found, last);
                 for reply in self.reloads.drain(..) {
                     // Whoever waited may be gone.
                     let _ = reply.send(());
                 }
-                self.take_endpoints(found, last);
                 self.reload_at = Instant::now() + RELOAD_INTERVAL;
             }
             Err(error) => {
