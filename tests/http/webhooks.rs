@@ -219,7 +219,8 @@ fn nothing_is_lost_when_the_switch_is_killed() {
     // What came twice came as the same message, or with the same events.
     let mut by_id: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for hook in receiver.hooks() {
-        let known = by_id.entry(hook.header("webhook-id").to_owned()).or_insert(hook.events.clone());
+        let known =
+            by_id.entry(hook.header("webhook-id").to_owned()).or_insert(hook.events.clone());
         assert_eq!(*known, hook.events, "one id, two contents");
     }
     let api = switch.api();
@@ -247,7 +248,9 @@ fn examples_rotation_and_what_may_be_registered() {
     assert_eq!(hooks[0].header("webhook-id"), hooks[1].header("webhook-id"));
     assert_eq!(hooks[0].header("webhook-signature").split(' ').count(), 1);
     assert_eq!(hooks[1].header("webhook-signature").split(' ').count(), 2);
-    for address in ["http://10.0.0.1/", "https://192.168.0.1/", "https://[fd00::1]/", "http://a.example/"] {
+    for address in
+        ["http://10.0.0.1/", "https://192.168.0.1/", "https://[fd00::1]/", "http://a.example/"]
+    {
         let refused = api.post("/v1/webhook-endpoints", &json!({"delivery_url": address}));
         assert_eq!(refused.expect_error(400)["param"], "delivery_url", "{address}");
     }

@@ -33,16 +33,19 @@ const EXPECTED = {
     ...ACCOUNT, '/overview', '/cards', '/cards/new', '/cards/{id}', '/cards/{id}/edit', '/cards/{id}/allowance', '/cards/{id}/number',
     '/cards/{id}/links/new', '/cards/{id}/close', '/transactions', '/transactions/{id}', '/requisitions', '/requisitions/new',
     '/requisitions/{id}', '/members', '/members/new', '/members/{id}', '/members/{id}/deactivate', '/members/{id}/delete',
-    '/dimensions/categories', '/statements', '/apps', '/apps/new', '/apps/{id}', '/tokens', '/audit',
+    '/dimensions/{kind}', '/dimensions/{kind}/{id}', '/statements', '/apps', '/apps/new', '/apps/{id}', '/tokens', '/webhooks', '/webhooks/new',
+    '/webhooks/{id}', '/audit',
   ],
-  accountant: [...ACCOUNT, '/overview', '/cards', '/cards/{id}', '/transactions', '/transactions/{id}', '/requisitions', '/members', '/dimensions/categories', '/statements', '/tokens'],
+  accountant: [...ACCOUNT, '/overview', '/cards', '/cards/{id}', '/transactions', '/transactions/{id}', '/requisitions', '/members', '/dimensions/{kind}', '/statements', '/tokens'],
   reviewer: [...ACCOUNT, '/overview', '/requisitions', '/requisitions/{id}', '/members', '/members/{id}'],
   member: [...ACCOUNT, '/overview', '/cards', '/cards/{id}', '/cards/{id}/number', '/transactions', '/transactions/{id}', '/requisitions', '/requisitions/new'],
 };
 
 /** What pages of one kind have in common: ids are not among it, nor what is asked of lists. */
 function kindOf(url) {
-  return new URL(url).pathname.replace(/\/[0-9a-f]{8}-[0-9a-f-]{27}(?=\/|$)/g, '/{id}').replace(/\/[0-9a-f]{64}(?=\/|$)/g, '/{key}');
+  const { pathname } = new URL(url);
+  const withoutIds = pathname.replace(/\/[0-9a-f]{8}-[0-9a-f-]{27}(?=\/|$)/g, '/{id}').replace(/\/[0-9a-f]{64}(?=\/|$)/g, '/{key}');
+  return withoutIds.replace(/^\/dimensions\/[a-z]+/, '/dimensions/{kind}');
 }
 
 /** Every page that links lead to from `start`, a few of each kind. */

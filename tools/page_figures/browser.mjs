@@ -41,16 +41,16 @@ export class Browser {
     return times;
   }
 
-  /** What a load brings with its style and scripts, nothing being kept. Units: bytes. */
+  /** What a load brings with its style and scripts, heads of answers too, nothing being kept. Units: bytes. */
   async bytes(path) {
     const page = await this.#newPage();
+    const network = await page.context().newCDPSession(page);
+    await network.send('Network.enable');
     let bytes = 0;
-    page.on('response', async (response) => {
-      const isStream = (response.headers()['content-type'] ?? '').startsWith('text/event-stream');
-      if (!isStream) bytes += (await response.body().catch(() => Buffer.alloc(0))).length;
-    });
+    // A stream never ends and is not counted.
+    network.on('Network.loadingFinished', ({ encodedDataLength }) => { bytes += encodedDataLength; });
     await page.goto(`${this.#url}${path}`, { waitUntil: 'load' });
-    await page.waitForTimeout(100);
+    await page.waitForTimeout(300);
     await page.context().close();
     return bytes;
   }

@@ -29,6 +29,6 @@ export class Followers {
   /** Ends them and says what they were told. */
   close() {
     for (const stream of this.#streams) stream.destroy();
-    return { opened: this.#streams.length, messages: this.#messages };
+    return { opened: this.#streams.length, told: this.#messages };
   }
 }

@@ -1,4 +1,4 @@
-// A switch with a past: a data directory, transactions of its last thirty days from the feed, people who
+// A switch with a past: a data directory, transactions of its last months from the feed, people who
 // look at them, and the load that it is put under.
 
 import { spawn } from 'node:child_process';
@@ -11,7 +11,9 @@ import readline from 'node:readline';
 
 import { run, runJson, start } from '../../tests/site/harness/command.js';
 
-const DAYS = 30;
+/** How long purchases are made, and what they may take to be settled: virtual time ends before now. */
+const DAYS = 60;
+const SETTLING_DAYS = 18;
 const DAY_MS = 24 * 3600 * 1000;
 const PASSWORD = 'a heron walks at low tide';
 /** As many streams as one user may have. */
@@ -33,7 +35,7 @@ export class History {
     history.#load = path.join(binaries, 'load');
     history.data = path.join(history.#directory, 'data');
     history.cards = path.join(history.#directory, 'cards.jsonl');
-    const made = ['--cards', String(cards), '--cards-out', history.cards, '--time', timeOf(DAYS + 1)];
+    const made = ['--cards', String(cards), '--cards-out', history.cards, '--time', timeOf(DAYS + SETTLING_DAYS + 1)];
     const args = ['init', '--data', history.data, '--opening-balance', BALANCE, '--json', ...made];
     history.credentials = await runJson(args);
     await history.#addViewers(Math.ceil(overviews / OVERVIEWS_A_USER));
@@ -62,7 +64,7 @@ export class History {
   async #feed(transactions) {
     await this.#serve('manual');
     const rate = (transactions / ((DAYS * DAY_MS) / 1000)).toFixed(6);
-    const pace = ['--rate', rate, '--duration', `${DAYS}d`, '--speed', 'max', '--start', timeOf(DAYS)];
+    const pace = ['--rate', rate, '--duration', `${DAYS}d`, '--speed', 'max', '--start', timeOf(DAYS + SETTLING_DAYS)];
     await run(['feed', '--connect', this.iso8583, '--cards', this.cards, ...pace]);
     await this.#stop();
   }

@@ -122,10 +122,10 @@ function print({ transactions, pages, live }) {
   }
   console.log(`\n| authorizations at ${live.rate}/s | answered/s | p50 us | p99 us | p99.9 us | messages to overviews |`);
   console.log('|---|---:|---:|---:|---:|---:|');
-  const line = (name) => ({ achieved_rate: achieved, latency_us: latency, messages, opened }) => {
-    const told = messages === undefined ? '' : `${messages} to ${opened}`;
+  const line = (name) => ({ achieved_rate: achieved, latency_us: latency, told, opened }) => {
+    const heard = told === undefined ? '' : `${told} to ${opened}`;
     const [p50, p99, p999] = ['p50', 'p99', 'p99.9'].map((at) => latency[at].toFixed(0));
-    console.log(`| ${name} | ${achieved.toFixed(0)} | ${p50} | ${p99} | ${p999} | ${told} |`);
+    console.log(`| ${name} | ${achieved.toFixed(0)} | ${p50} | ${p99} | ${p999} | ${heard} |`);
   };
   live.without.forEach((run, round) => {
     line('no overview open')(run);

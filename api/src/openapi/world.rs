@@ -217,6 +217,15 @@ impl World {
         let path = "/v1/webhook-endpoints/{webhook_endpoint_id}/test";
         let Some(operation) = self.find("POST", path) else { return String::new() };
         let sent = self.ask((side, "admin"), "POST", &operation.at(ids), None).await;
+        // The receipt is an event, too: pictures are taken when that has been tried.
+        let path = format!("/v1/webhook-endpoints/{}", ids["webhook_endpoint_id"]);
+        for _ in 0..500 {
+            let shown = self.ask((side, "admin"), "GET", &path, None).await.json();
+            if !shown["delivery"]["failing_since"].is_null() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
         text(&sent.json()["id"])
     }
 

@@ -26,7 +26,7 @@ use super::lane::Lane;
 /// The file's name.
 pub const FILE: &str = "deliveries.redb";
 /// How many attempts are remembered of each endpoint.
-pub const ATTEMPTS_MAX: u64 = 100;
+pub const ATTEMPTS_MAX: u16 = 100;
 /// How much of the file is kept in memory. Units: bytes.
 const CACHE_BYTES: usize = 8 << 20;
 const FORMAT: u8 = 1;
@@ -237,7 +237,7 @@ impl Deliveries {
 
 /// Where the attempt counted `place` stands: it takes the place of the one `ATTEMPTS_MAX` before it.
 fn ring_place(place: u64) -> u16 {
-    u16::try_from(place % ATTEMPTS_MAX).unwrap_or_default()
+    u16::try_from(place % u64::from(ATTEMPTS_MAX)).unwrap_or_default()
 }
 
 fn render<T: Serialize>(value: &T) -> Result<Vec<u8>, DeliveriesError> {
@@ -305,7 +305,8 @@ mod tests {
     fn attempts_are_bounded_and_go_with_their_endpoint() {
         let directory = tempfile::tempdir().unwrap();
         let deliveries = Deliveries::open(directory.path()).unwrap();
-        let attempts = (0..ATTEMPTS_MAX + 30).map(|place| (FIRST, place, attempt(place)));
+        let attempts =
+            (0..u64::from(ATTEMPTS_MAX) + 30).map(|place| (FIRST, place, attempt(place)));
         let lanes = vec![(FIRST, kept(7))];
         let changes = Changes { lanes, attempts: attempts.collect(), ..Changes::default() };
         deliveries.save(&changes).unwrap();

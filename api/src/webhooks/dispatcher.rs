@@ -27,8 +27,8 @@ use uuid::Uuid;
 
 use super::composing::message_id;
 use super::deliveries::{
-    Attempt, AttemptKind, AttemptResult, Changes, Deliveries, DeliveriesError, KeptLane,
-    PlacedAttempt,
+    ATTEMPTS_MAX, Attempt, AttemptKind, AttemptResult, Changes, Deliveries, DeliveriesError,
+    KeptLane, PlacedAttempt,
 };
 use super::desk::{Content, Desk, Job, Told};
 use super::lane::{Entry, Fate, Lane, Message, Outcome};
@@ -523,13 +523,14 @@ impl Dispatcher {
         all.extend(unsaved.map(|(_, _, attempt)| attempt.clone()));
         all.sort_by_key(|attempt| std::cmp::Reverse((attempt.at, attempt.id)));
         all.dedup_by_key(|attempt| attempt.id);
-        all.truncate(super::deliveries::ATTEMPTS_MAX as usize);
+        all.truncate(usize::from(ATTEMPTS_MAX));
         all
     }
 
     /// Looks at endpoints and rights as they are now.
     fn reload(&mut self) {
         let watch = Stopwatch::start();
+        let (desks, kept) = (&self.desks, &self.kept);
         let read = |snapshot: &Snapshot| {
             let endpoints = snapshot.all_webhook_endpoints()?;
             let told = endpoints.into_iter().map(|endpoint| {
@@ -537,7 +538,13 @@ impl Dispatcher {
                     Some(app) => snapshot.companies_of_app(app)?,
                     None => vec![endpoint.company],
                 };
-                let made_after = snapshot.first_event_at(endpoint.created_at)?;
+                let is_known = desks.contains_key(&endpoint.id) || kept.contains_key(&endpoint.id);
+                let made_after = if is_known {
+                    // It stands where it stood.
+                    EventNumber(0)
+                } else {
+                    snapshot.first_event_at(endpoint.created_at)?
+                };
                 Ok(Found { endpoint, companies, made_after })
             });
             Ok((told.collect::<Result<Vec<_>, StoreError>>()?, snapshot.last_event()?))
@@ -545,11 +552,11 @@ impl Dispatcher {
         match self.tools.switch.read_at_once(read) {
             Ok((found, last)) => {
                 self.is_stale = false;
+                self.take_endpoints(found, last);
                 for reply in self.reloads.drain(..) {
                     // Whoever waited may be gone.
                     let _ = reply.send(());
                 }
-                self.take_endpoints(found, last);
                 self.reload_at = Instant::now() + RELOAD_INTERVAL;
             }
             Err(error) => {

@@ -16,10 +16,7 @@ async fn add(visitor: &mut Visitor<'_>, address: &str, description: &str) -> Str
     assert!(page.body.contains("whsec_"), "{}", page.body);
     assert!(page.header("cache-control").contains("no-store"));
     let (_, rest) = page.body.split_once("href=\"/webhooks/").unwrap();
-    let (id, _) = rest.split_once("\">Done").unwrap_or_else(|| {
-        let at = page.body.rfind("href=\"/webhooks/").unwrap();
-        page.body[at + "href=\"/webhooks/".len()..].split_once('"').unwrap()
-    });
+    let (id, _) = rest.split_once('"').unwrap();
     format!("/webhooks/{id}")
 }
 
