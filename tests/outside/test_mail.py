@@ -2,10 +2,10 @@
 is down, slow, put out, forgetful; the switch is killed in between; no letter is lost and nothing waits for it."""
 
 import asyncio
-import base64
 import contextlib
 import email
 import email.policy
+import ipaddress
 import json
 import os
 import pathlib
@@ -16,14 +16,14 @@ import ssl
 import subprocess
 import threading
 import time
-import urllib.error
+import urllib.parse
 import urllib.request
 from datetime import datetime, timedelta, timezone
 
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult
-from conftest import binary, parse_address, run_json
+from conftest import binary, run_json
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -309,8 +309,6 @@ def certificate(directory: pathlib.Path):
     """One for 127.0.0.1 that signs itself, and a server context with it."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "mail.test")])
-    import ipaddress
-
     now = datetime.now(timezone.utc)
     made = (
         x509.CertificateBuilder()
@@ -376,3 +374,79 @@ def test_a_server_that_cannot_be_meant_is_refused_at_the_start(tmp_path):
     )
     assert run.returncode != 0
     assert "a password needs TLS" in run.stderr and "Zanz" not in run.stderr
+
+
+def assign_card(switch: Switch, address: str) -> tuple[str, str]:
+    """A new card of a member with a limit of 20.00, and the member's path."""
+    member = switch.invite(address)
+    card = switch.ask("POST", "/v1/cards", {
+        "description": "Books " + EVIL, "is_virtual": True, "assigned_to": {"id": member["id"]},
+        "allowance": {"amount": 500, "transaction_limit": 20},
+    })
+    return card["id"], f"/v1/members/{member['id']}"
+
+
+def buy(switch: Switch, card: str, amount: str, **more) -> dict:
+    body = {
+        "card_id": card, "amount": amount,
+        "merchant": {"mid": "4711", "mcc": 5942, "name": "Shop " + EVIL[:20], "city": "Berlin", "country": "DE"},
+    }
+    request = urllib.request.Request(
+        f"http://{switch.http}/network/v1/authorizations", data=json.dumps(body | more).encode(),
+        headers={"Authorization": "Bearer " + switch.made["network_key"], "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        return json.loads(answer.read())
+
+
+def about(postbox: Postbox, address: str, start: str) -> list:
+    return [letter for letter in postbox.to(address) if letter["subject"].startswith(start)]
+
+
+def test_cardholders_are_told_of_declines_across_kill_9_and_not_without_end(switch, postbox, port):
+    switch.start()
+    card, _ = assign_card(switch, "grace@example.com")
+    assert buy(switch, card, "19.99")["approved"]
+    declined = buy(switch, card, "20.01")
+    assert declined["response_code"] == 1503
+    # Whether the letter is written by then or not, it is owed.
+    switch.end(signal.SIGKILL)
+    switch.start()
+    with mail_server(postbox, port):
+        wait_until(lambda: about(postbox, "grace@example.com", "Declined: "), "a letter about the decline")
+        [letter] = about(postbox, "grace@example.com", "Declined: ")
+        assert letter["subject"].startswith("Declined: 20.01 USD at Shop")
+        plain, html = parts_of(letter)
+        for part in ("more than the card may spend in one purchase", "20.01 USD", "Berlin, DE", declined["transaction_id"]):
+            assert part in plain.replace("\n", " ") and part in html, part
+        assert "<script" not in html and "500" not in plain
+        for _ in range(14):
+            buy(switch, card, "30")
+        wait_until(lambda: about(postbox, "grace@example.com", "More purchases"), "the last letter")
+        time.sleep(2)
+        counts = [len(about(postbox, "grace@example.com", start)) for start in ("Declined: ", "More purchases")]
+        # The restart forgets how many there were before it.
+        assert counts in ([11, 1], [10, 1]), counts
+        switch.end()
+
+
+def test_guessing_warns_the_cardholder_once_and_leavers_hear_nothing(switch, postbox, port):
+    with mail_server(postbox, port):
+        switch.start()
+        card, member = assign_card(switch, "grace@example.com")
+        codes = [buy(switch, card, "1", expiration="2020-01")["response_code"] for _ in range(7)]
+        assert codes[0] == 1301 and codes[-1] == 1701, codes
+        wait_until(lambda: about(postbox, "grace@example.com", "Suspicious"), "the warning")
+        time.sleep(2)
+        [warning] = about(postbox, "grace@example.com", "Suspicious")
+        plain, _ = parts_of(warning)
+        assert "PIN or password" in plain
+        assert len(about(postbox, "grace@example.com", "Declined: ")) < 7
+        before = len(postbox.taken)
+        switch.ask("PUT", member, {"is_active": False})
+        other, _ = assign_card(switch, "bob@example.com")
+        buy(switch, card, "1")
+        buy(switch, other, "30")
+        wait_until(lambda: about(postbox, "bob@example.com", "Declined: "), "the other's letter")
+        assert {receivers[0] for receivers, _ in postbox.taken[before:]} == {"bob@example.com"}
+        switch.end()
