@@ -76,7 +76,9 @@ impl Told {
         hour.wrong_credentials += u32::from(decline.response_number != RISK);
         let is_reason =
             decline.response_number == RISK || hour.wrong_credentials >= WRONG_CREDENTIALS_MAX;
-        is_reason && !std::mem::replace(&mut hour.is_alerted, hour.is_alerted || is_reason)
+        let is_first = is_reason && !hour.is_alerted;
+        hour.is_alerted |= is_reason;
+        is_first
     }
 
     fn notice_of_member(&mut self, decline: &DeclineRow) -> Option<Notice> {
