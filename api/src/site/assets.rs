@@ -45,9 +45,17 @@ pub(super) static MARK: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("mark", "svg", "image/svg+xml", include_str!("../../assets/mark.svg"))
 });
 
+/// Copies values; see there.
+pub(super) static COPY: LazyLock<Asset> =
+    LazyLock::new(|| script("copy", include_str!("../../assets/copy.js")));
+
+fn script(name: &str, content: &'static str) -> Asset {
+    Asset::new(name, "js", "text/javascript; charset=utf-8", content)
+}
+
 /// Serves them.
 pub(super) fn asset_routes() -> Router<AppState> {
-    [&*STYLE, &*MARK].into_iter().fold(Router::new(), |routes, asset| {
+    [&*STYLE, &*MARK, &*COPY].into_iter().fold(Router::new(), |routes, asset| {
         let serve = async || {
             let headers = [(CONTENT_TYPE, asset.media_type), (CACHE_CONTROL, KEPT)];
             (headers, asset.content).into_response()

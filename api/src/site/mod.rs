@@ -6,8 +6,11 @@
 //! | `visit`, `headers`, `cookies` | what every request and every answer has |
 //! | `session`, `next` | who visits, and where they go on to |
 //! | `forms`, `csrf` | forms, and whether they come from here |
+//! | `faults`, `choices`, `seen` | what is wrong with a form, what it offers, and whether somebody else was quicker |
+//! | `words` | money, times and states as people read them |
 //! | `sign_in`, `second_factor`, `passwords` | the way in |
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
+//! | `cards` | cards, a room of its own |
 //! | `consent`, `scope_words` | what apps ask of members |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
 //! | `tokens`, `audit`, `pager`, `local_time` | what has access to a company, and who changed what |
@@ -22,10 +25,13 @@ mod apps;
 pub mod assets;
 mod audit;
 mod browser;
+mod cards;
+mod choices;
 mod consent;
 mod cookies;
 pub mod csrf;
 pub mod error_page;
+mod faults;
 pub mod forms;
 pub mod frame;
 pub mod headers;
@@ -39,12 +45,14 @@ mod question;
 mod rights;
 mod scope_words;
 mod second_factor;
+mod seen;
 pub mod session;
 mod sign_in;
 mod tokens;
 mod totp;
 mod visit;
 pub mod when;
+mod words;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -70,6 +78,7 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .route("/password/set/{key}", get(passwords::show_set).post(passwords::set))
         .merge(account_routes())
         .merge(app_routes())
+        .merge(cards::card_routes())
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())

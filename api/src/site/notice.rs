@@ -43,6 +43,14 @@ notices! {
     APP_DELETED "app-deleted" "The app is deleted. Its tokens open nothing any more."
     TOKEN_REVOKED "token-revoked" "The token is revoked. It opens nothing any more."
     COMPANY_CHANGED "company-changed" "You are now acting for this company."
+    CARD_MADE "card-made" "The card is made."
+    CARD_SAVED "card-saved" "The card is saved."
+    ALLOWANCE_SAVED "allowance-saved" "Budget and limits are saved."
+    CARD_SUSPENDED "card-suspended" "The card is suspended. It declines everything."
+    CARD_OPENED "card-opened" "The card is active."
+    CARD_CLOSED "card-closed" "The card is closed for good."
+    LINK_MADE "link-made" "The link is made. It is the first one below."
+    LINK_DELETED "link-deleted" "The link is deleted. It opens nothing any more."
 }
 
 impl Notice {
