@@ -70,4 +70,10 @@ impl Stopwatch {
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
+
+    /// How long it had been when `later` started; zero where that was earlier.
+    #[must_use]
+    pub fn until(&self, later: Self) -> Duration {
+        later.0.saturating_duration_since(self.0)
+    }
 }
