@@ -126,6 +126,8 @@ impl Bench {
             throttle: Arc::default(),
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
+            telemetry: Arc::default(),
+            token_rate: Arc::default(),
         };
         let token = |text: &str, id: AccessTokenId, admin| {
             AdminCommand::CreateAccessToken(NewAccessToken {

@@ -3,13 +3,14 @@
 //! | room | what |
 //! |---|---|
 //! | `commands`, `config` | the command line |
-//! | `server`, `http_server`, `opening`, `install` | a switch at work; a directory made ready |
+//! | `server`, `http_server`, `http_stream`, `opening`, `install` | a switch at work; a directory made ready |
 //! | `router`, `routes`, `auth`, `error`, `wire`, `idempotency` | `/v1` |
 //! | `scim` | SCIM 2.0 |
 //! | `oauth` | how apps come by access tokens |
 //! | `openapi` | the published documents and the reference made from them |
 //! | `receipts` | the files of receipts |
 //! | `site`, `mail`, `invitation` | pages for people, and what is written to them |
+//! | `telemetry`, `token_rate` | figures, health and log for operators; what a token may ask in a second |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `link_secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
@@ -23,6 +24,7 @@ pub mod config;
 pub mod error;
 pub mod feed;
 pub mod http_server;
+mod http_stream;
 pub mod idempotency;
 pub mod install;
 pub mod invitation;
@@ -49,4 +51,6 @@ pub mod site;
 pub mod state;
 pub mod statements;
 pub mod switch;
+pub mod telemetry;
+pub mod token_rate;
 pub mod wire;

@@ -9,10 +9,11 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use cardswitch_engine::clock::Stopwatch;
 use tracing::Instrument;
 use uuid::{Builder, Uuid};
 
@@ -26,7 +27,13 @@ const KEYED_PATHS: [&str; 2] = ["/password/set/", "/s/"];
 /// Answers a request under a fresh id.
 pub async fn with_request_id(request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    under_fresh_id(&method, logged_path(uri.path()), next.run(request)).await
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let mut response = under_fresh_id(&method, logged_path(uri.path()), next.run(request)).await;
+    // Whoever counts requests stands around the router, where the route is not known yet.
+    if let Some(route) = route {
+        response.extensions_mut().insert(route);
+    }
+    response
 }
 
 /// What of a path the log may have: the keys of links are none of its business.
@@ -42,7 +49,12 @@ pub async fn under_fresh_id(
 ) -> Response {
     let id = fresh_id();
     let span = tracing::info_span!("request", %id, %method, path);
-    let mut response = answer_of(handler).instrument(span).await;
+    let since = Stopwatch::start();
+    let mut response = answer_of(handler).instrument(span.clone()).await;
+    span.in_scope(|| {
+        let (status, took) = (response.status().as_u16(), since.elapsed());
+        tracing::debug!(status, ?took, "answered");
+    });
     let mut text = Uuid::encode_buffer();
     if let Ok(value) = HeaderValue::from_str(id.hyphenated().encode_lower(&mut text)) {
         response.headers_mut().insert(REQUEST_ID.clone(), value);

@@ -21,6 +21,8 @@ use crate::network::peers::PeerNetwork;
 use crate::receipts::ReceiptFiles;
 use crate::secrets::Secrets;
 use crate::switch::Switch;
+use crate::telemetry::Telemetry;
+use crate::token_rate::TokenRate;
 use crate::wire::urls::Urls;
 
 /// Shared by all requests; cheap to clone.
@@ -40,6 +42,10 @@ pub struct AppState {
     pub second_factors: Arc<SecondFactors>,
     /// Where mail goes.
     pub outbox: Arc<Outbox>,
+    /// What is counted and known of the switch.
+    pub telemetry: Arc<Telemetry>,
+    /// How often each token may ask.
+    pub token_rate: Arc<TokenRate>,
 }
 
 /// Settings of the API.

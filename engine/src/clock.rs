@@ -55,7 +55,7 @@ impl Clock {
 
 /// Measures how long something takes, in real time whatever the clock says: for pacing and
 /// metrics, never for a decision.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {

@@ -22,6 +22,8 @@ pub struct Switch {
     pub http: SocketAddr,
     /// Where the ISO 8583 door answers.
     pub iso8583: SocketAddr,
+    /// Where figures and health are told.
+    pub metrics: SocketAddr,
 }
 
 impl Switch {
@@ -44,10 +46,10 @@ impl Switch {
             let log = fs::read_to_string(&log_path).unwrap_or_default();
             eprintln!("serve printed `{ready}` and ended with {status:?}; its log:\n{log}");
         }
-        let (http, iso8583) = doors.expect("serve prints its ready line first");
+        let [http, iso8583, metrics] = doors.expect("serve prints its ready line first");
         // Whatever else it prints must not fill the pipe and stop it.
         thread::spawn(move || lines.lines().map_while(Result::ok).for_each(drop));
-        Self { child, log_path, credentials, http, iso8583 }
+        Self { child, log_path, credentials, http, iso8583, metrics }
     }
 
     /// The process id.
@@ -82,6 +84,12 @@ impl Switch {
     #[must_use]
     pub fn anonymous(&self) -> HttpClient {
         HttpClient::anonymous(self.http)
+    }
+
+    /// A client of the address where figures and health are told.
+    #[must_use]
+    pub fn watcher(&self) -> HttpClient {
+        HttpClient::anonymous(self.metrics)
     }
 
     /// A new connection to the ISO 8583 door.
@@ -144,8 +152,9 @@ impl Drop for Switch {
     }
 }
 
-/// Reads `ready http=ADDR iso8583=ADDR`.
-fn parse_ready(line: &str) -> Option<(SocketAddr, SocketAddr)> {
-    let (http, iso8583) = line.strip_prefix("ready http=")?.split_once(" iso8583=")?;
-    Some((http.parse().ok()?, iso8583.parse().ok()?))
+/// Reads `ready http=ADDR iso8583=ADDR metrics=ADDR`.
+fn parse_ready(line: &str) -> Option<[SocketAddr; 3]> {
+    let (http, others) = line.strip_prefix("ready http=")?.split_once(" iso8583=")?;
+    let (iso8583, metrics) = others.split_once(" metrics=")?;
+    Some([http.parse().ok()?, iso8583.parse().ok()?, metrics.parse().ok()?])
 }

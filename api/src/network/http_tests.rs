@@ -84,6 +84,8 @@ impl Bench {
             throttle: Arc::default(),
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
+            telemetry: Arc::default(),
+            token_rate: Arc::default(),
         };
         let scope = AccessScope { admin: true, ..AccessScope::default() };
         let token = NewAccessToken {

@@ -87,6 +87,8 @@ impl Bench {
             throttle: Arc::default(),
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), BASE).unwrap()),
+            telemetry: Arc::default(),
+            token_rate: Arc::default(),
         };
         let bench = Self { routes: router::whole(state.clone()), state, _directory: directory };
         for command in [
