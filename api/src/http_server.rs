@@ -267,6 +267,63 @@ mod tests {
         assert!(places.of_addresses.lock().is_empty(), "who is gone is forgotten");
     }
 
+    async fn ask(address: std::net::SocketAddr, path: &str) -> String {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.to_ascii_lowercase()
+    }
+
+    #[tokio::test]
+    async fn before_the_recovery_is_done_health_is_told_and_nothing_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let telemetry = Arc::<Telemetry>::default();
+        let side = Arc::new(HttpSide::new(Arc::clone(&telemetry), Vec::new()));
+        let (stop, stopped) = watch::channel(false);
+        let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));
+        assert!(ask(address, "/healthz").await.starts_with("http/1.1 200"));
+        for path in ["/readyz", "/v1/company", "/login", "/network/v1/clock"] {
+            let answer = ask(address, path).await;
+            assert!(answer.starts_with("http/1.1 503"), "{path}: {answer}");
+            assert!(answer.contains("\r\nretry-after: 1\r\n"), "{path}: {answer}");
+            assert!(answer.contains("recovering"), "{path}: {answer}");
+        }
+        let bench = crate::routes::routes_tests::Bench::new().await;
+        telemetry.set_working(bench.state.switch.engine(), Arc::default());
+        side.open(bench.state.clone());
+        assert!(ask(address, "/readyz").await.starts_with("http/1.1 200"));
+        let answer = ask(address, "/v1/company").await;
+        assert!(answer.starts_with("http/1.1 401"), "{answer}");
+        telemetry.set_stopping();
+        assert!(ask(address, "/readyz").await.contains("\"stopping\""));
+        stop.send_replace(true);
+        served.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn so_many_requests_are_worked_on_and_no_more() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let side = Arc::new(HttpSide::new(Arc::default(), Vec::new()));
+        let bench = crate::routes::routes_tests::Bench::new().await;
+        side.open(bench.state.clone());
+        let (stop, stopped) = watch::channel(false);
+        let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));
+        let at_work = side.requests.try_acquire_many(u32::try_from(REQUESTS_MAX).unwrap()).unwrap();
+        let answer = ask(address, "/v1/company").await;
+        assert!(answer.starts_with("http/1.1 503") && answer.contains("\"busy\""), "{answer}");
+        assert!(answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
+        assert_eq!(side.telemetry.busy_refused.load(Ordering::Relaxed), 1);
+        drop(at_work);
+        assert!(ask(address, "/v1/company").await.starts_with("http/1.1 401"));
+        stop.send_replace(true);
+        served.await.unwrap();
+    }
+
     #[test]
     fn a_proxy_may_have_all_places() {
         let places = places(&["10.0.0.9"]);

@@ -36,9 +36,23 @@ pub async fn with_request_id(request: Request, next: Next) -> Response {
     response
 }
 
-/// What of a path the log may have: the keys of links are none of its business.
+/// How many digits in a row may be a card number.
+const PAN_DIGITS_MIN: usize = 13;
+
+/// What of a path the log may have: the keys of links are none of its business, nor is a card number,
+/// which belongs in no path, but a client may put one there.
 fn logged_path(path: &str) -> &str {
-    KEYED_PATHS.into_iter().find(|parent| path.starts_with(parent)).unwrap_or(path)
+    if let Some(parent) = KEYED_PATHS.into_iter().find(|parent| path.starts_with(parent)) {
+        return parent;
+    }
+    let mut digits = 0;
+    for byte in path.bytes() {
+        digits = if byte.is_ascii_digit() { digits + 1 } else { 0 };
+        if digits == PAN_DIGITS_MIN {
+            return "(digits)";
+        }
+    }
+    path
 }
 
 /// Answers a request to `path` under a fresh id.
@@ -102,6 +116,8 @@ mod tests {
             ("/s/0123abcd", "/s/"),
             ("/password/forgot", "/password/forgot"),
             ("/v1/cards", "/v1/cards"),
+            ("/v1/cards/4537110012345678", "(digits)"),
+            ("/v1/cards/019ab100-0000-7000-8000-123456789012", "/v1/cards/019ab100-0000-7000-8000-123456789012"),
         ];
         for (path, logged) in rows {
             assert_eq!(logged_path(path), logged);

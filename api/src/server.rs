@@ -117,6 +117,12 @@ impl std::fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
+impl StartError {
+    fn is_in_use(&self) -> bool {
+        matches!(self, Self::Listen(.., error) if error.kind() == io::ErrorKind::AddrInUse)
+    }
+}
+
 impl Server {
     /// Recovers the data directory and opens both doors; when this returns, both answer. Health is
     /// told from the beginning.
@@ -225,7 +231,14 @@ impl Server {
 impl Watched {
     async fn start(settings: &Settings, telemetry: &Arc<Telemetry>) -> Result<Self, StartError> {
         let address = listener::address_for(settings.metrics, settings.http);
-        let (socket, address) = bind("metrics", address).await?;
+        let (socket, address) = match bind("metrics", address).await {
+            // Nobody chose it, so it is no reason not to authorize.
+            Err(error) if error.is_in_use() && settings.metrics.is_none() => {
+                tracing::warn!(%address, "in use, so figures are told at another port");
+                bind("metrics", SocketAddr::new(address.ip(), 0)).await?
+            }
+            bound => bound?,
+        };
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
         tasks.spawn(listener::serve(socket, Arc::clone(telemetry), stopped));

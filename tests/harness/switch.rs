@@ -27,11 +27,18 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Starts `cardswitch serve` with `arguments` and waits until it says that both doors answer.
+    /// Starts `cardswitch serve` with `arguments`, at this level of log, and waits until it says that
+    /// both doors answer.
     #[track_caller]
-    pub(crate) fn start(arguments: &[&str], log_path: PathBuf, credentials: Credentials) -> Self {
+    pub(crate) fn start(
+        arguments: &[&str],
+        log_level: &str,
+        log_path: PathBuf,
+        credentials: Credentials,
+    ) -> Self {
         let log = File::create(&log_path).expect("a log file can be made");
         let mut child = cardswitch_command(arguments)
+            .env("RUST_LOG", log_level)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::from(log))
@@ -124,6 +131,21 @@ impl Switch {
         self.child.wait().expect("the switch can be waited for");
     }
 
+    /// Asks the process to end, with SIGTERM, and does not wait for it.
+    #[track_caller]
+    pub fn ask_to_stop(&self) {
+        let kill = format!("kill -TERM {}", self.pid());
+        let sent = Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
+        assert!(sent.success(), "the switch was no longer running");
+    }
+
+    /// Waits for a process that was asked to end, and asserts that it left cleanly.
+    #[track_caller]
+    pub fn wait(mut self) {
+        let status = self.child.wait().expect("the switch can be waited for");
+        assert!(status.success(), "serve left with {status} on SIGTERM");
+    }
+
     /// Ends the process with SIGTERM and asserts that it left cleanly.
     #[track_caller]
     pub fn stop(self) {
@@ -134,9 +156,7 @@ impl Switch {
     }
 
     fn terminate(mut self) -> ExitStatus {
-        let kill = format!("kill -TERM {}", self.pid());
-        let sent = Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
-        assert!(sent.success(), "the switch was no longer running");
+        self.ask_to_stop();
         self.child.wait().expect("the switch can be waited for")
     }
 }
