@@ -195,6 +195,7 @@ const fn kind_of(effect: &Effect) -> &'static str {
         Effect::MemberExternalId(..) => "member-external-id",
         Effect::Audit(_) => "audit",
         Effect::Increment(_) => "increment",
+        Effect::WebhookEndpoint(_) => "webhook-endpoint",
     }
 }
 
@@ -247,7 +248,8 @@ fn describe(effect: &Effect) -> String {
         | Effect::App(_)
         | Effect::TokenGrant(_)
         | Effect::MemberExternalId(..)
-        | Effect::Audit(_) => describe_identity(effect),
+        | Effect::Audit(_)
+        | Effect::WebhookEndpoint(_) => describe_identity(effect),
         _ => describe_movement(effect),
     }
 }
@@ -276,6 +278,10 @@ fn describe_identity(effect: &Effect) -> String {
             let object = row.object.map_or_else(String::new, |object| format!(" {object}"));
             format!("{}{object} by {:?}", row.action, row.actor)
         }
+        Effect::WebhookEndpoint(row) => format!(
+            "{} {} company {} {:?} deleted {}",
+            row.slot.0, row.id.0, row.company.0, row.state, row.is_deleted
+        ),
         _ => String::new(),
     }
 }

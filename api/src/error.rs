@@ -337,7 +337,8 @@ impl ApiError {
             | Rejection::UserNotFound
             | Rejection::TicketNotFound
             | Rejection::AppNotFound
-            | Rejection::TokenNotFound => Self::not_found(),
+            | Rejection::TokenNotFound
+            | Rejection::WebhookEndpointNotFound => Self::not_found(),
             Rejection::MemberNotFound => {
                 Self::invalid_field("assigned_to", Flaw::not_found("member"))
             }
@@ -363,6 +364,7 @@ impl ApiError {
             | Rejection::LastAdministrator
             | Rejection::TooManyCards
             | Rejection::TooManyTokens
+            | Rejection::TooManyWebhookEndpoints
             | Rejection::TooMuchAtOnce
             | Rejection::RequisitionDecided
             | Rejection::RequisitionEnded
@@ -444,6 +446,10 @@ const fn conflict_of(rejection: Rejection) -> (&'static str, &'static str) {
         Rejection::TooManyTokens => (
             "too_many_tokens",
             "so many access tokens are in use that one of them has to be revoked first",
+        ),
+        Rejection::TooManyWebhookEndpoints => (
+            "too_many_webhook_endpoints",
+            "the company has as many webhook endpoints as one may; delete one first",
         ),
         Rejection::TooMuchAtOnce => (
             "too_much_at_once",
@@ -644,6 +650,8 @@ mod tests {
             (Rejection::TicketNotFound, 404, "not_found", None),
             (Rejection::AppNotFound, 404, "not_found", None),
             (Rejection::TokenNotFound, 404, "not_found", None),
+            (Rejection::WebhookEndpointNotFound, 404, "not_found", None),
+            (Rejection::TooManyWebhookEndpoints, 409, "too_many_webhook_endpoints", None),
             (Rejection::TicketSpent, 409, "ticket_spent", None),
             (Rejection::StepUsed, 409, "step_used", None),
             (Rejection::ExternalIdTaken, 409, "external_id_taken", None),

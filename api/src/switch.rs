@@ -10,6 +10,7 @@ use std::time::Duration;
 use cardswitch_engine::command::TimedCommand;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::domain::card::PanHash;
+use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::RecordSeq;
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::engine::Engine;
@@ -102,6 +103,36 @@ impl Switch {
         );
         let _ = tokio::time::timeout(VISIBLE_WAIT, wait).await;
         watermark.applied() >= seq
+    }
+
+    /// Waits until reads show an event after `after`, and returns the number of the newest; none where
+    /// projection has stopped, so that none will come. Whoever waits looks at nothing meanwhile.
+    /// Errors: the tables cannot be read.
+    pub async fn events_beyond(
+        &self,
+        after: EventNumber,
+    ) -> Result<Option<EventNumber>, StoreError> {
+        let watermark = self.engine.watermark();
+        loop {
+            // In this order: what comes after it was read is news.
+            let applied = watermark.applied();
+            let newest = self.read_at_once(Snapshot::last_event)?;
+            if newest > after {
+                return Ok(Some(newest));
+            }
+            if watermark.is_closed() {
+                return Ok(None);
+            }
+            let (came, wait) = oneshot::channel();
+            watermark.on_news(
+                applied,
+                Box::new(move || {
+                    // Whoever waited may be gone.
+                    let _ = came.send(());
+                }),
+            );
+            let _ = wait.await;
+        }
     }
 
     /// Reads the tables once they show everything that was durable when this was called.

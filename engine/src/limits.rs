@@ -8,6 +8,15 @@ pub const CARDS_AT_ONCE_MAX: usize = 100;
 pub const CARDS_AT_ONCE_BYTES_MAX: usize = RECORD_BYTES_MAX / 4 * 3;
 /// How many shared links of one card there are at most, without those that were deleted.
 pub const SHARED_LINKS_OF_CARD_MAX: usize = 100;
+/// How much time lies between two views of a shared link that are noted. Units: microseconds.
+pub const LINK_VIEW_INTERVAL: i64 = 60 * 1_000_000;
+/// How many webhook endpoints a company has at most, those of its apps among them: deleting an app
+/// takes away its endpoints, in one record.
+pub const WEBHOOK_ENDPOINTS_OF_COMPANY_MAX: usize = 100;
+/// How many cards are named among what ends when a member leaves.
+pub const LEAVING_CARDS_NAMED_MAX: usize = 100;
+/// How long a value of the event log gets before the next one begins. Units: bytes.
+pub const EVENT_BLOCK_BYTES: usize = 1_000;
 /// How many commands may wait for the shard; beyond, submissions are refused at once.
 pub const QUEUED_COMMANDS_MAX: usize = 16_384;
 /// How many commands the shard takes at a time.

@@ -76,6 +76,7 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         AdminCommand::CreateDimension(new) => Some(new.id.0),
         AdminCommand::CreateUser(new) => Some(new.id.0),
         AdminCommand::CreateApp(new) => Some(new.id.0),
+        AdminCommand::CreateWebhookEndpoint(new) => Some(new.id.0),
         AdminCommand::GrantToken(new) => Some(new.token.id.0),
         // Named one by one, so that whoever adds a command says what it makes.
         AdminCommand::SetCompany(..)
@@ -106,7 +107,11 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         | AdminCommand::RevokeToken(..)
         | AdminCommand::RevokeAppTokens(..)
         | AdminCommand::UpdateApp(..)
-        | AdminCommand::DeleteApp(..) => None,
+        | AdminCommand::DeleteApp(..)
+        | AdminCommand::UpdateWebhookEndpoint(..)
+        | AdminCommand::DeleteWebhookEndpoint(..)
+        | AdminCommand::NoteCardShown(..)
+        | AdminCommand::ViewSharedLink(_) => None,
     }
 }
 

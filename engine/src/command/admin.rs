@@ -13,7 +13,7 @@ use crate::domain::company::{Address, CompanyState, SingleSignOn, VelocityLimits
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
     AccessTokenId, AccountId, AllowanceId, AppId, CardId, CompanyId, DimensionId, MemberId,
-    RequisitionId, SharedLinkId, TicketId, Timestamp, TransactionId, UserId,
+    RequisitionId, SharedLinkId, TicketId, Timestamp, TransactionId, UserId, WebhookEndpointId,
 };
 use crate::domain::member::{AccessScope, MemberRole};
 use crate::domain::money::{CurrencyCode, Minor};
@@ -24,6 +24,7 @@ use super::identity::{
     AppChanges, CodeExchange, NewApp, NewInvite, NewTicket, NewTokenGrant, NewUser,
     PasswordLinkUse, UserChanges,
 };
+use super::webhook_endpoint::{NewWebhookEndpoint, WebhookEndpointChanges};
 
 /// A change asked for by an API client or an operator.
 #[derive(Clone, Debug)]
@@ -105,8 +106,18 @@ pub enum AdminCommand {
     CreateApp(NewApp),
     /// Changes an app.
     UpdateApp(CompanyId, AppId, AppChanges),
-    /// Takes an app away, with its tokens and codes.
+    /// Takes an app away, with its tokens, codes and webhook endpoints.
     DeleteApp(CompanyId, AppId),
+    /// Makes a webhook endpoint.
+    CreateWebhookEndpoint(NewWebhookEndpoint),
+    /// Changes a webhook endpoint.
+    UpdateWebhookEndpoint(CompanyId, WebhookEndpointId, WebhookEndpointChanges),
+    /// Takes a webhook endpoint away.
+    DeleteWebhookEndpoint(CompanyId, WebhookEndpointId),
+    /// Somebody was shown the number of a card: changes nothing, and is audited where there is a note.
+    NoteCardShown(CompanyId, CardId),
+    /// Somebody looked at a card by a shared link.
+    ViewSharedLink(SharedLinkId),
 }
 
 /// A company to make.

@@ -10,6 +10,7 @@ use super::admin::{
     NewMember, RequisitionChanges, Review, SharedLinkChanges, Verdict,
 };
 use super::identity::{AppChanges, NewTicket, NewTicketContent, UserChanges};
+use super::webhook_endpoint::WebhookEndpointChanges;
 use crate::domain::card::DimensionKind;
 use crate::domain::ids::{CompanyId, DimensionId, UserId};
 use crate::domain::transaction_tags::TagChanges;
@@ -125,7 +126,9 @@ impl AdminCommand {
             | Admin::UpdateAllowance(..)
             | Admin::CreateSharedLink(_)
             | Admin::UpdateSharedLink(..)
-            | Admin::DeleteSharedLink(..) => self.audited_card(),
+            | Admin::DeleteSharedLink(..)
+            | Admin::NoteCardShown(..)
+            | Admin::ViewSharedLink(_) => self.audited_card(),
             Admin::CreateRequisition(_)
             | Admin::UpdateRequisition(..)
             | Admin::CancelRequisition(..)
@@ -147,6 +150,9 @@ impl AdminCommand {
             | Admin::CreateApp(_)
             | Admin::UpdateApp(..)
             | Admin::DeleteApp(..) => self.audited_app(),
+            Admin::CreateWebhookEndpoint(_)
+            | Admin::UpdateWebhookEndpoint(..)
+            | Admin::DeleteWebhookEndpoint(..) => self.audited_webhook_endpoint(),
         }
     }
 
@@ -181,6 +187,12 @@ impl AdminCommand {
             }
             Self::DeleteSharedLink(company, id) => {
                 of(*company, ("shared_link", "shared_link.deleted"), id.0)
+            }
+            Self::NoteCardShown(company, id) => of(*company, ("card", "card.number_shown"), id.0),
+            // Who has a link looks as often as they like, and nobody knows who that is.
+            Self::ViewSharedLink(id) => {
+                Audited::new(AuditedPlace::Switch, ("shared_link", "shared_link.viewed"), id.0)
+                    .about(AuditedObject::Each(Vec::new()))
             }
             _ => unreachable!("no command about cards"),
         }
@@ -265,6 +277,23 @@ impl AdminCommand {
             }
             Self::DeleteApp(company, id) => of(*company, ("app", "app.deleted"), id.0),
             _ => unreachable!("no command about apps"),
+        }
+    }
+
+    fn audited_webhook_endpoint(&self) -> Audited<'_> {
+        let of = Audited::of_company;
+        match self {
+            Self::CreateWebhookEndpoint(new) => {
+                of(new.company, ("webhook_endpoint", "webhook_endpoint.created"), new.id.0)
+            }
+            Self::UpdateWebhookEndpoint(company, id, changes) => {
+                of(*company, ("webhook_endpoint", "webhook_endpoint.updated"), id.0)
+                    .with(webhook_endpoint_fields(changes))
+            }
+            Self::DeleteWebhookEndpoint(company, id) => {
+                of(*company, ("webhook_endpoint", "webhook_endpoint.deleted"), id.0)
+            }
+            _ => unreachable!("no command about webhook endpoints"),
         }
     }
 }
@@ -469,5 +498,15 @@ fn app_fields(changes: &AppChanges) -> Vec<&'static str> {
         ("requested_scope", requested.is_some()),
         ("secret", secret_digest.is_some()),
         ("approved_scope", approved.is_some()),
+    ])
+}
+
+fn webhook_endpoint_fields(changes: &WebhookEndpointChanges) -> Vec<&'static str> {
+    let WebhookEndpointChanges { url, description, is_enabled, secret, is_gone } = changes;
+    named([
+        ("url", url.is_some()),
+        ("description", description.is_some()),
+        ("state", is_enabled.is_some() || *is_gone),
+        ("secret", secret.is_some()),
     ])
 }

@@ -31,6 +31,7 @@ use crate::domain::token_grant::TokenGrant;
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::domain::transaction_tags::TagChanges;
 use crate::domain::user::User;
+use crate::domain::webhook_endpoint::WebhookEndpoint;
 
 use super::reply::NetworkReply;
 
@@ -105,6 +106,8 @@ pub enum Effect {
     Audit(Box<AuditEvent>),
     /// An increment was decided so.
     Increment(Box<IncrementDecision>),
+    /// A webhook endpoint is so.
+    WebhookEndpoint(Box<WebhookEndpoint>),
 }
 
 /// A card as it is made.

@@ -9,6 +9,7 @@ pub mod keyed;
 pub mod network;
 pub mod record;
 pub mod reply;
+pub mod webhook_endpoint;
 
 pub use audited::{Audited, AuditedObject, AuditedPlace};
 pub use authorization_record::AuthorizationView;

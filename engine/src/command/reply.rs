@@ -264,4 +264,8 @@ pub enum Rejection {
     ExternalIdTaken,
     /// The allowance would end before it starts.
     StartsAfterEnd,
+    /// No such webhook endpoint in the caller's company.
+    WebhookEndpointNotFound,
+    /// The company has as many webhook endpoints as one may.
+    TooManyWebhookEndpoints,
 }

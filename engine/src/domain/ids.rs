@@ -56,6 +56,8 @@ public_id! {
     TicketId,
     /// The public id of an app: its `client_id`.
     AppId,
+    /// The public id of a webhook endpoint.
+    WebhookEndpointId,
 }
 
 number! {
@@ -77,12 +79,16 @@ number! {
     UserSlot(u32),
     /// Position of an app in the shard.
     AppSlot(u32),
+    /// Position of a webhook endpoint in the shard.
+    WebhookEndpointSlot(u32),
     /// Sequence number of a journal record within a partition; the first is 1.
     RecordSeq(u64),
     /// Sequence number of a transaction within a partition; the first is 1.
     TransactionSeq(u64),
     /// Sequence number of a statement line within a partition; the first is 1.
     LineSeq(u64),
+    /// Number of an event within a partition; the first is 1, and 0 stands before it.
+    EventNumber(u64),
     /// An instant. Units: microseconds since 1970-01-01T00:00:00Z.
     Timestamp(i64),
 }
@@ -113,7 +119,8 @@ slot_index!(
     SharedLinkSlot,
     RequisitionSlot,
     UserSlot,
-    AppSlot
+    AppSlot,
+    WebhookEndpointSlot
 );
 
 impl TransactionSeq {
@@ -134,6 +141,14 @@ impl RecordSeq {
 
 impl LineSeq {
     /// The sequence number after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl EventNumber {
+    /// The number after this one.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0 + 1)

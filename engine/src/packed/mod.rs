@@ -11,6 +11,7 @@ mod answer;
 mod append;
 mod card;
 mod cursor;
+mod event_log;
 mod facts;
 mod images;
 mod increment;
@@ -21,6 +22,7 @@ mod transaction;
 pub use answer::RowAnswer;
 pub use append::{append_row, append_row_with_progress};
 pub use card::{append_card, parse_card};
+pub use event_log::{EventBlock, EventEntries, LoggedEvents};
 pub(crate) use facts::{append_facts, take_facts};
 pub use images::{
     BALANCES_BYTES, POSTING_BYTES, USAGE_BYTES, pack_balances, pack_posting, pack_usage,
@@ -29,7 +31,7 @@ pub use images::{
 pub use increment::{append_increment, parse_increment};
 pub use progress::{append_progress, parse_progress};
 pub use statement_line::{append_line, parse_line};
-pub use transaction::TransactionView;
+pub use transaction::{TransactionView, response_code_of};
 
 #[cfg(test)]
 pub(crate) mod packed_tests;

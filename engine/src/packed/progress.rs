@@ -80,6 +80,12 @@ fn append_parts(bytes: &mut Vec<u8>, parts: &HoldParts) {
     }
 }
 
+/// The flags of a progress, of which these are the first bytes; none where they are too few.
+pub(super) fn flags_of(bytes: &[u8]) -> TransactionFlags {
+    let found = bytes.get(2..4).and_then(|flags| flags.try_into().ok());
+    TransactionFlags(found.map_or(0, u16::from_le_bytes))
+}
+
 /// Reads how a transaction stands from bytes that hold nothing else.
 /// Errors: bytes that `append_progress` did not write.
 pub fn parse_progress(bytes: &[u8]) -> Result<TransactionProgress, CodecError> {

@@ -31,7 +31,7 @@
 use super::answer::RowAnswer;
 use super::cursor::{Cursor, malformed};
 use super::facts::take_facts;
-use super::progress::{hold_end_of, parse_progress, state_of};
+use super::progress::{flags_of, hold_end_of, parse_progress, state_of};
 use crate::codec::CodecError;
 use crate::decision::RuleSet;
 use crate::domain::card::Dimensions;
@@ -46,7 +46,8 @@ use crate::domain::network_key::{
 };
 use crate::domain::response_code::{ResponseCode, SubReason};
 use crate::domain::transaction::{
-    BankAccount, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
+    BankAccount, TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord,
+    TransactionState,
 };
 use compact_str::CompactString;
 use uuid::Uuid;
@@ -131,6 +132,12 @@ const RESPONSE_CODES: [ResponseCode; 15] = [
     ResponseCode::Risk,
     ResponseCode::CashDenied,
 ];
+
+/// The response code with a number.
+#[must_use]
+pub fn response_code_of(number: u16) -> Option<ResponseCode> {
+    RESPONSE_CODES.into_iter().find(|code| code.number() == number)
+}
 
 /// A row, read in place: each getter decodes only what it gives.
 #[derive(Clone, Copy, Debug)]
@@ -228,6 +235,24 @@ impl<'a> TransactionView<'a> {
         Minor(i64::from_le_bytes(self.fixed(56)))
     }
 
+    /// The number of its response code.
+    #[must_use]
+    pub fn response_number(&self) -> u16 {
+        u16::from_le_bytes(self.fixed(2))
+    }
+
+    /// Facts reviewers look for.
+    #[must_use]
+    pub fn flags(&self) -> TransactionFlags {
+        flags_of(&self.bytes[self.progress_at()..])
+    }
+
+    /// Its public id. Errors: damaged bytes.
+    pub fn transaction_id(&self) -> Result<TransactionId, CodecError> {
+        let texts = self.bytes.get(self.texts_at()..).ok_or(CodecError::Cut)?;
+        self.id(&mut Cursor(texts))
+    }
+
     /// Its state.
     #[must_use]
     pub fn state(&self) -> TransactionState {
@@ -307,8 +332,7 @@ impl<'a> TransactionView<'a> {
     /// What never changes about it. Errors: damaged bytes.
     pub fn to_record(&self) -> Result<TransactionRecord, CodecError> {
         let mut cursor = Cursor(&self.bytes[self.texts_at()..self.progress_at()]);
-        let number = u16::from_le_bytes(self.fixed(2));
-        let response_code = RESPONSE_CODES.iter().find(|code| code.number() == number);
+        let response_code = response_code_of(self.response_number());
         let sub_reason = SUB_REASONS.get(usize::from(self.bytes[82]));
         let record = TransactionRecord {
             seq: self.seq(),
@@ -319,7 +343,7 @@ impl<'a> TransactionView<'a> {
             card: self.card(),
             member: self.member(),
             requested: self.requested(),
-            response_code: *response_code.ok_or_else(|| malformed("unknown response code"))?,
+            response_code: response_code.ok_or_else(|| malformed("unknown response code"))?,
             sub_reason: *sub_reason.ok_or_else(|| malformed("unknown sub-reason"))?,
             failed_rules: RuleSet::from_bits(u32::from_le_bytes(self.fixed(68))),
             // The order of what follows is that of the bytes.

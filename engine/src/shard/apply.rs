@@ -163,6 +163,7 @@ impl ShardState {
                 let company = self.members[slot.index()].company;
                 self.identity.apply_external_id((company, *slot), id.as_deref());
             }
+            Effect::WebhookEndpoint(row) => self.webhook_endpoints.apply(row),
             // Read from the tables only.
             Effect::Posting(_)
             | Effect::NetworkLog(_)

@@ -13,10 +13,15 @@ use super::execute_dimension::{
 };
 use super::execute_member::{create_member, delete_member, find_assignee, update_member};
 use super::execute_requisition::{cancel_requisition, create_requisition, update_requisition};
-use super::execute_shared_link::{create_shared_link, delete_shared_link, update_shared_link};
+use super::execute_shared_link::{
+    create_shared_link, delete_shared_link, update_shared_link, view_shared_link,
+};
 use super::execute_ticket::{end_sessions, end_ticket, issue_ticket};
 use super::execute_token::{create_token, exchange_code, grant_token, revoke_code, revoke_token};
 use super::execute_user::{create_user, update_user, use_password_link, use_totp_step};
+use super::execute_webhook_endpoint::{
+    create_webhook_endpoint, delete_webhook_endpoint, update_webhook_endpoint,
+};
 use super::state::ShardState;
 use crate::command::admin::{
     AdminCommand, AllowanceChanges, CardChanges, NewCard, SettableCardState,
@@ -69,6 +74,8 @@ pub(super) fn execute_admin(
         AdminCommand::DeleteSharedLink(company, id) => {
             delete_shared_link(state, *company, *id, effects)
         }
+        AdminCommand::ViewSharedLink(id) => view_shared_link(state, moment, *id, effects),
+        AdminCommand::NoteCardShown(company, id) => find_card(state, *company, *id).map(drop),
         AdminCommand::UpdateMember(company, id, changes) => {
             update_member(state, moment, (*company, *id), changes, effects)
         }
@@ -104,7 +111,12 @@ pub(super) fn execute_admin(
         | AdminCommand::RevokeAppTokens(..)
         | AdminCommand::CreateApp(_)
         | AdminCommand::UpdateApp(..)
-        | AdminCommand::DeleteApp(..) => execute_identity(state, moment, command, effects),
+        | AdminCommand::DeleteApp(..)
+        | AdminCommand::CreateWebhookEndpoint(_)
+        | AdminCommand::UpdateWebhookEndpoint(..)
+        | AdminCommand::DeleteWebhookEndpoint(..) => {
+            execute_identity(state, moment, command, effects)
+        }
     }
 }
 
@@ -113,7 +125,7 @@ fn set_network_key(digest: [u8; 32], effects: &mut Vec<Effect>) -> Result<(), Re
     Ok(())
 }
 
-/// Commands about users, tickets, tokens and apps.
+/// Commands about users, tickets, tokens, apps and webhook endpoints.
 fn execute_identity(
     state: &ShardState,
     moment: &Moment<'_>,
@@ -140,7 +152,16 @@ fn execute_identity(
             update_app(state, (*company, *id), changes, effects)
         }
         AdminCommand::DeleteApp(company, id) => delete_app(state, (*company, *id), effects),
-        _ => unreachable!("no command about users, tickets, tokens or apps"),
+        AdminCommand::CreateWebhookEndpoint(new) => {
+            create_webhook_endpoint(state, moment, new, effects)
+        }
+        AdminCommand::UpdateWebhookEndpoint(company, id, changes) => {
+            update_webhook_endpoint(state, moment, (*company, *id), changes, effects)
+        }
+        AdminCommand::DeleteWebhookEndpoint(company, id) => {
+            delete_webhook_endpoint(state, (*company, *id), effects)
+        }
+        _ => unreachable!("no command about people or programs"),
     }
 }
 

@@ -8,6 +8,7 @@ use super::execute_admin::{find_company, replace};
 use super::execute_member::check_room_in_record;
 use super::execute_ticket::end;
 use super::execute_token::revoke;
+use super::execute_webhook_endpoint::delete_endpoints_of;
 use super::state::ShardState;
 use crate::command::effect::Effect;
 use crate::command::identity::{AppChanges, NewApp};
@@ -65,7 +66,7 @@ pub(super) fn update_app(
     Ok(())
 }
 
-/// Takes an app away, with its tokens.
+/// Takes an app away, with its tokens and webhook endpoints.
 pub(super) fn delete_app(
     state: &ShardState,
     (company, id): (CompanyId, AppId),
@@ -75,6 +76,7 @@ pub(super) fn delete_app(
     effects.push(Effect::App(Box::new(App { is_deleted: true, ..known.clone() })));
     // Nobody exchanges its codes any more, so those may run out.
     revoke_tokens(state, known.slot, |_| true, effects);
+    delete_endpoints_of(state, known.slot, effects);
     Ok(())
 }
 
@@ -110,7 +112,11 @@ fn revoke_tokens(
 }
 
 /// A company's own app.
-fn find_app(state: &ShardState, company: CompanyId, id: AppId) -> Result<&App, Rejection> {
+pub(super) fn find_app(
+    state: &ShardState,
+    company: CompanyId,
+    id: AppId,
+) -> Result<&App, Rejection> {
     let company = find_company(state, company)?;
     let app = &state.identity.apps[find_any_app(state, id)?.index()];
     if app.company == company { Ok(app) } else { Err(Rejection::AppNotFound) }

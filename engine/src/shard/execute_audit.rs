@@ -1,5 +1,5 @@
 //! Writes down who changed what, in the record of the change. A command that changes nothing leaves
-//! nothing behind.
+//! nothing behind, but one that says that somebody was shown something.
 
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ pub(super) fn audit(
     (note, change): (&AuditNote, &AdminCommand),
     effects: &mut Vec<Effect>,
 ) {
-    if effects.is_empty() {
+    if effects.is_empty() && !matches!(change, AdminCommand::NoteCardShown(..)) {
         return;
     }
     let audited = change.audited();

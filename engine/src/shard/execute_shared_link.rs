@@ -87,6 +87,26 @@ pub(super) fn delete_shared_link(
     Ok(())
 }
 
+/// Notes that somebody looked at a card by a link, no more than once a minute: who has a link may look
+/// as often as they like. Errors: no such link.
+pub(super) fn view_shared_link(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    id: SharedLinkId,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let slot = state.organization.link_by_id.get(&id).ok_or(Rejection::SharedLinkNotFound)?;
+    let known = &state.organization.links[slot.index()];
+    if known.is_deleted {
+        return Err(Rejection::SharedLinkNotFound);
+    }
+    if known.last_viewed_at.is_none_or(|last| last.plus(limits::LINK_VIEW_INTERVAL) <= moment.at) {
+        let link = SharedLink { last_viewed_at: Some(moment.at), ..known.clone() };
+        effects.push(Effect::SharedLink(Box::new(link)));
+    }
+    Ok(())
+}
+
 /// The tombstone of a link: nothing of what was shared or with whom.
 pub(super) fn gone(link: &SharedLink) -> SharedLink {
     SharedLink {

@@ -29,6 +29,7 @@ mod execute_ticket;
 mod execute_token;
 mod execute_transfer;
 mod execute_user;
+mod execute_webhook_endpoint;
 mod held_cards;
 mod identity;
 pub mod index;
@@ -45,6 +46,7 @@ mod state_hash;
 mod texts;
 mod timers;
 mod transactions;
+mod webhook_endpoints;
 
 pub use duplicates::{AnswerPlace, MessageKeys};
 pub use execute::{Moment, execute};

@@ -13,6 +13,7 @@ use super::organization::Organization;
 use super::recall::Caching;
 use super::timers::Timers;
 use super::transactions::{OpenTransaction, PurchaseKey, Transactions};
+use super::webhook_endpoints::WebhookEndpoints;
 use crate::command::network::{CardRef, OriginalRef};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::authorization_id::{AUTHORIZATION_ID_COUNT, sequence_residue_of};
@@ -81,6 +82,7 @@ pub struct ShardState {
     pub(super) early_reversals: EarlyReversals,
     pub(super) organization: Organization,
     pub(super) identity: Identity,
+    pub(super) webhook_endpoints: WebhookEndpoints,
     pub(super) timers: Timers,
     /// For a shard that does not keep all of the past in memory.
     pub(super) caching: Option<Caching>,

@@ -126,6 +126,7 @@ impl ShardState {
             part("apps", &self.identity.apps),
             part("token grants", self.identity.grants.values()),
             part("external ids", &self.identity.external_ids),
+            part("webhook endpoints", &self.webhook_endpoints.rows),
         ]
     }
 

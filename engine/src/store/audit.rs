@@ -58,6 +58,7 @@ impl Snapshot {
         audit.add_transactions(self)?;
         let mut figures = self.audit_counts(&audit)?;
         figures.extend(self.audit_lists()?);
+        figures.extend(self.audit_events_log()?);
         for (slot, tally) in &audit.accounts {
             tally.report(*slot, &mut figures);
         }

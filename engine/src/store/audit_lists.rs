@@ -8,22 +8,26 @@ use serde::de::DeserializeOwned;
 
 use super::audit::AuditFigure;
 use super::error::StoreError;
+use super::figures;
 use super::project::{MARK_ACTOR, MARK_OBJECT};
 use super::query::Snapshot;
 use super::rows;
 use super::sets;
 use super::tables::{
-    ACCESS_TOKENS, APP_IDS, APPS, AUDIT_EVENTS, AUDIT_MARKS, COMPANY_APPS, COMPANY_TOKENS,
-    EMAIL_MEMBERS, EXTERNAL_IDS, MEMBER_EXTERNAL_IDS, MEMBERS, RowTable, TAG_MOVES, TICKET_ENDS,
-    TICKETS, TOKEN_IDS, TRANSACTION_TAGS, USER_EMAILS, USER_IDS, USER_TICKETS, USERS,
+    ACCESS_TOKENS, APP_IDS, APP_TOKENS, APPS, AUDIT_EVENTS, AUDIT_MARKS, COMPANY_APPS,
+    COMPANY_TOKENS, COMPANY_WEBHOOK_ENDPOINTS, EMAIL_MEMBERS, EXTERNAL_IDS, MEMBER_EXTERNAL_IDS,
+    MEMBERS, RowTable, TAG_MOVES, TICKET_ENDS, TICKETS, TOKEN_GRANTS, TOKEN_IDS, TRANSACTION_TAGS,
+    USER_EMAILS, USER_IDS, USER_TICKETS, USERS, WEBHOOK_ENDPOINT_IDS, WEBHOOK_ENDPOINTS,
 };
 use crate::domain::app::App;
 use crate::domain::audit::AuditEvent;
 use crate::domain::ids::MemberSlot;
 use crate::domain::member::{AccessToken, Member, MemberState, email_key};
 use crate::domain::ticket::Ticket;
+use crate::domain::token_grant::TokenGrant;
 use crate::domain::transaction_tags::TagChanges;
 use crate::domain::user::User;
+use crate::domain::webhook_endpoint::WebhookEndpoint;
 
 /// What a figure is called, what it should be and what it is.
 type Figure = (&'static str, u64, u64);
@@ -52,7 +56,10 @@ impl Snapshot {
     /// Errors: a page or a row that is not as it was written. Cost: reads every transaction and card.
     pub(super) fn audit_lists(&self) -> Result<Vec<AuditFigure>, StoreError> {
         let states = sets::compare(self)?;
+        let decisions = figures::compare(self)?;
         let rows = [
+            ("decisions counted by quarter of an hour", decisions.decisions, decisions.counted),
+            ("figures of decisions off their transactions", 0, decisions.differing),
             ("transactions and cards found by their state", states.rows, states.found),
             ("pages of states off their rows", 0, states.differing),
             ("tags set by hand off the lists of their dimensions", 0, self.differing_moves()?),
@@ -64,7 +71,9 @@ impl Snapshot {
         };
         let people = self.lists_of_people()?;
         let programs = self.lists_of_programs()?;
-        Ok(rows.into_iter().chain(people).chain(programs).map(figure).collect())
+        let webhooks = self.lists_for_webhooks()?;
+        let rows = rows.into_iter().chain(people).chain(programs).chain(webhooks);
+        Ok(rows.map(figure).collect())
     }
 
     /// Members, apps, tokens and what they are called, and how many the lists lead to.
@@ -116,6 +125,34 @@ impl Snapshot {
             tokens.figure("access tokens found by id", ids.len()?),
             live.figure("access tokens found by their company", of_company.len()?),
             external.figure("members found by their external id", by_external.len()?),
+        ])
+    }
+
+    /// Webhook endpoints and the tokens of apps, and how many the lists lead to.
+    fn lists_for_webhooks(&self) -> Result<[Figure; 2], StoreError> {
+        let (ids, of_company) =
+            (self.table(WEBHOOK_ENDPOINT_IDS)?, self.table(COMPANY_WEBHOOK_ENDPOINTS)?);
+        let mut endpoints = Found::default();
+        self.look_at(&WEBHOOK_ENDPOINTS, |slot, row: WebhookEndpoint| {
+            endpoints.look(ids.get(row.id.0.as_u128())?.is_some_and(|found| found.value() == slot));
+            if !row.is_deleted {
+                endpoints.look(of_company.get((row.company.0, slot))?.is_some());
+            }
+            Ok(())
+        })?;
+        let of_app = self.table(APP_TOKENS)?;
+        let mut tokens = Found::default();
+        self.look_at(&TOKEN_GRANTS, |id, grant: TokenGrant| {
+            let is_live = self.access_token(&grant.digest)?.is_some_and(|token| !token.is_revoked);
+            if let Some(app) = grant.app.filter(|_| is_live) {
+                tokens.look(of_app.get((app.0, grant.company.0, id))?.is_some());
+            }
+            Ok(())
+        })?;
+        let listed_endpoints = ids.len()? + of_company.len()?;
+        Ok([
+            endpoints.figure("webhook endpoints found by id and by company", listed_endpoints),
+            tokens.figure("access tokens found by their app", of_app.len()?),
         ])
     }
 

@@ -13,6 +13,8 @@ mod audit_lists;
 mod blocks;
 mod checkpoint;
 mod error;
+mod events;
+mod figures;
 mod numbers;
 mod project;
 mod projector;
@@ -54,8 +56,8 @@ pub use watermark::Watermark;
 use numbers::Numbers;
 use project::Written;
 use tables::{
-    META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT,
-    STORE_FORMAT_OLDEST, STORE_FORMAT_WITH_SETS,
+    META, META_COMMIT, META_DIRECTORY, META_EVENTS_SINCE, META_FORMAT, META_NUMBERS, STORE_FORMAT,
+    STORE_FORMAT_OLDEST, STORE_FORMAT_WITH_PEOPLE, STORE_FORMAT_WITH_SETS,
 };
 use writing_back::WritingBack;
 
@@ -184,13 +186,13 @@ impl Store {
             // Saves the allocator's state, so that opening after a crash need not walk the file.
             CommitKind::Checkpoint => write_txn.set_quick_repair(true),
         }
-        let Written { checkpoint, is_new } = projection.write(&write_txn, position)?;
+        let Written { checkpoint, is_new, figures } = projection.write(&write_txn, position)?;
         if let Some(first) = forgotten {
             first.forget_before(&write_txn)?;
         }
         let mut numbers = self.newest_numbers();
         if is_new {
-            numbers = numbers.with(projection);
+            numbers = numbers.with(projection, figures);
         }
         if kind == CommitKind::Checkpoint {
             numbers.write(&write_txn)?;
@@ -243,6 +245,7 @@ impl Store {
             meta.insert(META_DIRECTORY, directory_id.as_slice())?;
             meta.insert(META_NUMBERS, 0_u64.to_le_bytes().as_slice())?;
             meta.insert(META_COMMIT, 0_u64.to_le_bytes().as_slice())?;
+            meta.insert(META_EVENTS_SINCE, 1_u64.to_le_bytes().as_slice())?;
         }
         write_txn.commit()?;
         Ok(())
@@ -285,14 +288,21 @@ impl Store {
         write_txn.commit()?;
         let mut write_txn = self.database.begin_write()?;
         write_txn.set_quick_repair(true);
+        let read_txn = self.database.begin_read()?;
+        let commit = commit_of(&read_txn)?;
+        let rows = Snapshot::new(read_txn, Arc::new(Numbers::none_at(commit)));
         if found < STORE_FORMAT_WITH_SETS {
             project::list_all_members(&write_txn)?;
-            let read_txn = self.database.begin_read()?;
-            let commit = commit_of(&read_txn)?;
-            let rows = Snapshot::new(read_txn, Arc::new(Numbers::none_at(commit)));
             sets::rebuild(&write_txn, &rows)?;
         }
-        project::list_people(&write_txn)?;
+        if found < STORE_FORMAT_WITH_PEOPLE {
+            project::list_people(&write_txn)?;
+        }
+        project::list_all_app_tokens(&write_txn)?;
+        figures::rebuild(&write_txn, &rows)?;
+        // What happened before is not made up: the event log begins here.
+        let next = rows.checkpoint()?.last_transaction.next();
+        write_number(&write_txn, META_EVENTS_SINCE, next.0)?;
         let format = STORE_FORMAT.to_le_bytes();
         write_txn.open_table(META)?.insert(META_FORMAT, format.as_slice())?;
         write_txn.commit()?;

@@ -1,4 +1,5 @@
-//! Hot numbers: what cards have used and what accounts hold, as of the newest commit.
+//! Hot numbers: what cards have used, what accounts hold and what was decided (`figures`), as of the
+//! newest commit.
 //!
 //! Nearly every record changes one of each, so a visible commit does not write them: the
 //! after-images since the last checkpoint stand here, in memory, and the next checkpoint writes
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use redb::{ReadOnlyTable, ReadableTable, WriteTransaction};
 
 use super::error::StoreError;
+use super::figures::{AddedFigures, NewFigures};
 use super::project::Projection;
 use super::rows;
 use super::tables::{ACCOUNT_BALANCES, CARD_USAGES};
@@ -108,6 +110,7 @@ pub(super) struct Numbers {
     pub(super) commit: u64,
     usages: Layers<CardUsage>,
     balances: Layers<AccountBalances>,
+    figures: AddedFigures,
 }
 
 impl Numbers {
@@ -116,10 +119,11 @@ impl Numbers {
         Self { commit, ..Self::default() }
     }
 
-    /// These numbers with the images of one more run.
-    pub(super) fn with(mut self, run: &Projection) -> Self {
+    /// These numbers with the images of one more run, and what it adds to the figures.
+    pub(super) fn with(mut self, run: &Projection, figures: NewFigures) -> Self {
         self.usages.push(run.usages());
         self.balances.push(run.balances());
+        self.figures.push(figures);
         self
     }
 
@@ -135,12 +139,18 @@ impl Numbers {
 
     /// Whether nothing changed since the last checkpoint.
     pub(super) fn is_empty(&self) -> bool {
-        self.usages.0.is_empty() && self.balances.0.is_empty()
+        self.usages.0.is_empty() && self.balances.0.is_empty() && self.figures.is_empty()
+    }
+
+    /// What was added to the figures of decisions since the last checkpoint.
+    pub(super) fn figures(&self) -> &AddedFigures {
+        &self.figures
     }
 
     /// Writes everything to the tables. Cost: a page for every 500 slots with a change, at most one
     /// a change.
     pub(super) fn write(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
+        self.figures.write(write_txn)?;
         let mut balances = write_txn.open_table(ACCOUNT_BALANCES.definition())?;
         for (slot, row) in self.balances.newest() {
             balances.insert(slot, rows::encode(ACCOUNT_BALANCES.name(), &row)?.as_slice())?;

@@ -16,7 +16,7 @@ use super::rows;
 use super::tables::{
     ACCESS_TOKENS, ACCOUNTS, ANSWERS, APPS, CARD_ATTEMPTS, COMPANIES, COMPANY_SSO,
     CREDENTIAL_FAILURES, DIMENSIONS, EARLY_REVERSALS, KEYED_ANSWERS, MEMBER_EXTERNAL_IDS, MEMBERS,
-    REQUISITIONS, SHARED_LINKS, StoredAnswer, TICKETS, TOKEN_GRANTS, USERS,
+    REQUISITIONS, SHARED_LINKS, StoredAnswer, TICKETS, TOKEN_GRANTS, USERS, WEBHOOK_ENDPOINTS,
 };
 use crate::codec::CodecError;
 use crate::command::effect::{EarlyReversal, Effect, IssuedCard, RememberedAnswer};
@@ -115,6 +115,7 @@ fn restore_organization(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), Sto
     })?;
     snapshot.each(&USERS, |_, row| apply(Effect::User(Box::new(row))))?;
     snapshot.each(&APPS, |_, row| apply(Effect::App(Box::new(row))))?;
+    snapshot.each(&WEBHOOK_ENDPOINTS, |_, row| apply(Effect::WebhookEndpoint(Box::new(row))))?;
     if let Some(digest) = snapshot.network_key()? {
         apply(Effect::NetworkKey(digest));
     }

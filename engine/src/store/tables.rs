@@ -7,7 +7,7 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | meta | name | format, directory, checkpoint, numbers, commit, network key |
+//! | meta | name | format, directory, checkpoint, numbers, commit, network key, first transaction of the event log |
 //! | companies, accounts, account_balances, members | slot | row |
 //! | access_tokens | SHA-256 of the token | row |
 //! | cards | card slot | CRC32C, packed card |
@@ -57,6 +57,12 @@
 //! | email_members | lower-cased address, member slot | -; without deleted members |
 //! | audit_events | company, or 2^32 - 1 for none; number from 1 | row |
 //! | audit_marks | company, kind, id of an actor or object, number | - |
+//! | event_blocks | first event number | CRC32C, packed events: see `events` |
+//! | day_figures | account, quarter hours since 1970 | what was decided: see `figures` |
+//! | webhook_endpoints | slot | row |
+//! | webhook_endpoint_ids | id | slot |
+//! | company_webhook_endpoints | company, slot | -; without deleted ones |
+//! | app_tokens | app, company, id of an access token's record | -; without revoked ones |
 //! | tag_moves | dimension, transaction sequence | whether it was put on by hand, or taken off |
 //! | state_pages | company, class, level, number | transactions and cards by their state: see `sets` |
 //! | run_chunks, run_lists | | lists of transactions and lines, network keys: see `runs` |
@@ -92,9 +98,12 @@ use crate::domain::ticket::Ticket;
 use crate::domain::token_grant::TokenGrant;
 use crate::domain::transaction_tags::TagChanges;
 use crate::domain::user::User;
+use crate::domain::webhook_endpoint::WebhookEndpoint;
 
 /// The version of this page: key layouts and row types together.
-pub(super) const STORE_FORMAT: u32 = 4;
+pub(super) const STORE_FORMAT: u32 = 5;
+/// The first version with people and programs.
+pub(super) const STORE_FORMAT_WITH_PEOPLE: u32 = 4;
 /// The first version with lists of members, and of transactions and cards by their state.
 pub(super) const STORE_FORMAT_WITH_SETS: u32 = 3;
 /// The oldest version that is brought up to this one when it is opened.
@@ -134,6 +143,8 @@ pub(super) const META_NUMBERS: &str = "numbers";
 /// How many commits there were: what is in memory belongs to one of them.
 pub(super) const META_COMMIT: &str = "commit";
 pub(super) const META_NETWORK_KEY: &str = "network_key";
+/// The first transaction that the event log tells of.
+pub(super) const META_EVENTS_SINCE: &str = "events_since";
 
 /// Place of a log entry: the record that wrote it and which of its effects it is.
 pub(super) type RecordPlace = (u64, u32);
@@ -184,6 +195,9 @@ rows! {
     TOKEN_GRANTS: u128 => TokenGrant = "token_grants";
     MEMBER_EXTERNAL_IDS: u32 => String = "member_external_ids";
     AUDIT_EVENTS: (u32, u64) => AuditEvent = "audit_events";
+    EVENT_BLOCKS: u64 => Packed = "event_blocks";
+    DAY_FIGURES: (u32, u32) => Packed = "day_figures";
+    WEBHOOK_ENDPOINTS: u32 => WebhookEndpoint = "webhook_endpoints";
 }
 
 macro_rules! indexes {
@@ -234,6 +248,9 @@ indexes! {
     EMAIL_MEMBERS: (&str, u32) => () = "email_members";
     AUDIT_MARKS: AuditMarkKey => () = "audit_marks";
     STATE_PAGES: SetKey => &[u8] = "state_pages";
+    WEBHOOK_ENDPOINT_IDS: u128 => u32 = "webhook_endpoint_ids";
+    COMPANY_WEBHOOK_ENDPOINTS: (u32, u32) => () = "company_webhook_endpoints";
+    APP_TOKENS: (u32, u32, u128) => () = "app_tokens";
 }
 
 pub(super) const TRANSACTION_BLOCKS: BlockTable = TableDefinition::new("transaction_blocks");

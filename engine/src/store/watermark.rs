@@ -18,6 +18,8 @@ pub struct Watermark {
 #[derive(Default)]
 struct Waiting {
     wakes: BTreeMap<(RecordSeq, u64), Wake>,
+    /// Those who wait for whatever comes next.
+    followers: Vec<Wake>,
     taken: u64,
     is_closed: bool,
 }
@@ -56,6 +58,24 @@ impl Watermark {
         waiting.wakes.insert((seq, place), wake);
     }
 
+    /// Calls `wake` once reads see more than record `seq`, as `on_reached` does, but nobody hurries for
+    /// it: whoever follows the tables for good would keep the projector from gathering.
+    pub fn on_news(&self, seq: RecordSeq, wake: Wake) {
+        let mut waiting = self.waiting.lock();
+        // INVARIANT: `applied` rises under this lock, so no wake is filed after its turn.
+        if self.applied() > seq || waiting.is_closed {
+            drop(waiting);
+            return wake();
+        }
+        waiting.followers.push(wake);
+    }
+
+    /// Whether nothing will become visible any more: projection has stopped.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.waiting.lock().is_closed
+    }
+
     /// Whether anybody waits for a record that reads do not see yet.
     pub(super) fn is_awaited(&self) -> bool {
         !self.waiting.lock().wakes.is_empty()
@@ -63,23 +83,25 @@ impl Watermark {
 
     /// Makes record `applied` the newest that reads see and wakes who waited for it.
     pub(super) fn publish(&self, applied: RecordSeq) {
-        let reached = {
+        let (reached, followers) = {
             let mut waiting = self.waiting.lock();
-            self.applied.fetch_max(applied.0, Ordering::AcqRel);
+            let before = self.applied.fetch_max(applied.0, Ordering::AcqRel);
             let later = waiting.wakes.split_off(&(applied.next(), 0));
-            std::mem::replace(&mut waiting.wakes, later)
+            let reached = std::mem::replace(&mut waiting.wakes, later);
+            let is_news = applied.0 > before;
+            (reached, if is_news { std::mem::take(&mut waiting.followers) } else { Vec::new() })
         };
-        reached.into_values().for_each(|wake| wake());
+        reached.into_values().chain(followers).for_each(|wake| wake());
     }
 
     /// Wakes everybody: nothing will become visible any more.
     pub(super) fn close(&self) {
-        let wakes = {
+        let (wakes, followers) = {
             let mut waiting = self.waiting.lock();
             waiting.is_closed = true;
-            std::mem::take(&mut waiting.wakes)
+            (std::mem::take(&mut waiting.wakes), std::mem::take(&mut waiting.followers))
         };
-        wakes.into_values().for_each(|wake| wake());
+        wakes.into_values().chain(followers).for_each(|wake| wake());
     }
 }
 
@@ -110,5 +132,23 @@ mod tests {
         watermark.close();
         watermark.on_reached(RecordSeq(99), note(&log, 99));
         assert_eq!((watermark.applied(), &log.lock()[1..]), (RecordSeq(7), &[7, 70, 8, 99][..]));
+    }
+
+    #[test]
+    fn followers_are_woken_by_whatever_is_new_and_hurry_nobody() {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let watermark = Watermark::new(RecordSeq(5));
+        watermark.on_news(RecordSeq(4), note(&log, 4));
+        watermark.on_news(RecordSeq(5), note(&log, 5));
+        assert_eq!((&log.lock()[..], watermark.is_awaited()), (&[4][..], false));
+        watermark.publish(RecordSeq(5));
+        assert_eq!(*log.lock(), [4]);
+        watermark.publish(RecordSeq(6));
+        assert_eq!(*log.lock(), [4, 5]);
+        watermark.on_news(RecordSeq(6), note(&log, 6));
+        assert!(!watermark.is_closed());
+        watermark.close();
+        watermark.on_news(RecordSeq(6), note(&log, 60));
+        assert_eq!((&log.lock()[2..], watermark.is_closed()), (&[6, 60][..], true));
     }
 }

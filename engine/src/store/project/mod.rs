@@ -10,16 +10,19 @@
 mod audit_events;
 mod cards;
 mod changes;
+mod events;
 mod identity;
 mod indexes;
 mod organization;
 mod tags;
+mod webhook_endpoints;
 mod write;
 
 pub(in crate::store) use audit_events::{MARK_ACTOR, MARK_OBJECT, audit_owner};
 pub(in crate::store) use changes::no_such_transaction;
 pub(in crate::store) use identity::list_people;
 pub(in crate::store) use organization::{kind_number, list_all_members};
+pub(in crate::store) use webhook_endpoints::list_all_app_tokens;
 pub(in crate::store) use write::Written;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,8 +45,10 @@ use crate::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::member::{AccessToken, Member};
 use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
+use crate::domain::webhook_endpoint::WebhookEndpoint;
 use crate::packed::{RowAnswer, TransactionView, append_line, append_row};
 use cards::CardChanges;
+use events::{EventChanges, Touched};
 use identity::IdentityChanges;
 use organization::OrganizationChanges;
 
@@ -57,6 +62,7 @@ pub struct Projection {
     organization: OrganizationChanges,
     identity: IdentityChanges,
     audit_events: Vec<AuditEvent>,
+    webhook_endpoints: BTreeMap<u32, WebhookEndpoint>,
     network_key: Option<[u8; 32]>,
     cards: BTreeMap<u32, CardChanges>,
     card_attempts: BTreeMap<u32, Vec<Timestamp>>,
@@ -66,6 +72,8 @@ pub struct Projection {
     card_states: BTreeMap<u32, CardState>,
     balances: Vec<(u32, AccountBalances)>,
     transactions: PackedRows,
+    /// That transactions were made and changed.
+    events: EventChanges,
     progress: BTreeMap<u64, TransactionProgress>,
     increments: BTreeMap<IncrementKey, IncrementDecision>,
     lines: PackedRows,
@@ -146,10 +154,13 @@ impl Projection {
         self.begin_record(record.seq, record.at);
         let Record { seq, at, effects } = record;
         let mut parts = RecordParts::default();
+        let mut touched = Touched::default();
         for (place, effect) in (0..).zip(effects) {
+            touched.note(&effect);
             self.project_effect((seq.0, place), effect, &mut parts);
         }
         self.project_parts(seq, at, parts);
+        self.events.take(touched, at);
     }
 
     /// Takes a record as it is read from the journal; an authorization is copied, not decoded.
@@ -171,6 +182,7 @@ impl Projection {
         self.transactions.push(row.seq().0, is_marked, |bytes| {
             bytes.extend_from_slice(view.row());
         });
+        self.events.create(row.seq());
         self.note_new_hold(row.seq(), row.authorized_at(), row.hold_expires_at());
         if let (Some(card), Some(usage)) = (row.card(), view.usage()) {
             self.usages.push((card.0, usage));
@@ -259,6 +271,7 @@ impl Projection {
             | Effect::TokenGrant(_)
             | Effect::MemberExternalId(..) => self.identity.take(effect),
             Effect::Audit(row) => self.audit_events.push(*row),
+            Effect::WebhookEndpoint(row) => put(&mut self.webhook_endpoints, row.slot.0, *row),
         }
     }
 

@@ -7,15 +7,19 @@ use redb::{Key, ReadableTable, Value, WriteTransaction};
 use serde::Serialize;
 
 use super::changes::{append_changed, no_such_transaction, unreadable, write_changes};
-use super::{PackedRows, Projection, audit_events, cards, identity, indexes, tags};
+use super::{
+    PackedRows, Projection, audit_events, cards, identity, indexes, tags, webhook_endpoints,
+};
 use crate::decision::IncrementDecision;
-use crate::domain::ids::Timestamp;
+use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::journal::ChainPosition;
 use crate::limits;
 use crate::packed::{TransactionView, append_increment, pack_posting};
 use crate::store::blocks::{BlockRow, BlockTable, BlockWriter};
 use crate::store::checkpoint::{self, Checkpoint};
 use crate::store::error::StoreError;
+use crate::store::events::append_events;
+use crate::store::figures::NewFigures;
 use crate::store::rows;
 use crate::store::runs::{Entry, RunKind, RunWriter};
 use crate::store::sets::{Class, SetChanges};
@@ -31,6 +35,8 @@ pub(in crate::store) struct Written {
     pub(in crate::store) checkpoint: Checkpoint,
     /// Whether the run was not there before.
     pub(in crate::store) is_new: bool,
+    /// What it adds to the figures of decisions, which are written with the next checkpoint.
+    pub(in crate::store) figures: NewFigures,
 }
 
 impl Projection {
@@ -49,17 +55,19 @@ impl Projection {
             let what = format!("a run begins before record {}", checkpoint.applied_seq.0 + 1);
             return Err(StoreError::Inconsistent { what });
         }
+        let next_transaction = checkpoint.last_transaction.next();
         self.advance(&mut checkpoint);
         (checkpoint.epoch, checkpoint.batch) = (position.epoch.0, position.number.0);
         checkpoint.chain_hash = position.hash.0;
         assert!(checkpoint.position() == position, "a run ends with the last record of a batch");
+        let mut figures = NewFigures::default();
         if is_new {
             self.write_organization(write_txn, checkpoint.applied_at)?;
-            self.write_history(write_txn)?;
+            self.write_history(write_txn, next_transaction, &mut figures)?;
             self.write_memory(write_txn, checkpoint.applied_at)?;
         }
         checkpoint::write(write_txn, &checkpoint)?;
-        Ok(Written { checkpoint, is_new })
+        Ok(Written { checkpoint, is_new, figures })
     }
 
     /// What grows with the organization: companies, members, cards.
@@ -82,18 +90,26 @@ impl Projection {
         write_table(write_txn, &CARD_ATTEMPTS, &self.card_attempts)?;
         write_table(write_txn, &CREDENTIAL_FAILURES, &self.credential_failures)?;
         self.identity.write(write_txn, at)?;
+        webhook_endpoints::list_app_tokens(write_txn, self.access_tokens.values())?;
+        webhook_endpoints::write_endpoints(write_txn, &self.webhook_endpoints)?;
         audit_events::write_events(write_txn, &self.audit_events)?;
         self.organization.write(write_txn, at)
     }
 
     /// What grows with history: transactions, lines, postings, and what they are found by.
-    fn write_history(&self, write_txn: &WriteTransaction) -> Result<(), StoreError> {
+    fn write_history(
+        &self,
+        write_txn: &WriteTransaction,
+        next: TransactionSeq,
+        figures: &mut NewFigures,
+    ) -> Result<(), StoreError> {
         let earlier =
             self.progress.range(..self.first_made()).map(|(seq, row)| (*seq, row)).collect();
         let mut sets = SetChanges::default();
         cards::note_states(write_txn, &self.card_states, &mut sets)?;
         write_changes(write_txn, &earlier, &mut sets)?;
-        let mut entries = self.write_transactions(write_txn, &mut sets)?;
+        let mut entries = self.write_transactions(write_txn, &mut sets, figures)?;
+        append_events(write_txn, self.events.events(), next)?;
         sets.write(write_txn)?;
         tags::write_tags(write_txn, &self.organization.tags)?;
         append_rows(write_txn, LINE_BLOCKS, &self.lines)?;
@@ -115,6 +131,7 @@ impl Projection {
         &self,
         write_txn: &WriteTransaction,
         sets: &mut SetChanges,
+        figures: &mut NewFigures,
     ) -> Result<Entries, StoreError> {
         if self.transactions.rows.is_empty() {
             return Ok(Entries::default());
@@ -127,6 +144,7 @@ impl Projection {
             check_order(&blocks, &row)?;
             let view = TransactionView::parse(row.bytes).map_err(unreadable)?;
             entries.add_transaction(&view);
+            figures.count(&view).map_err(unreadable)?;
             let change = changes.next_if(|(seq, _)| **seq == row.number).map(|(_, row)| row);
             let state = change.map_or_else(|| view.state(), |progress| progress.state);
             sets.join(view.company(), Class::of(view.kind(), state), row.number);

@@ -9,8 +9,11 @@ mod account;
 mod audit_event;
 mod card;
 mod company;
+mod day_figures;
+mod event;
 mod hits;
 mod identity;
+mod leaving;
 mod list;
 mod member;
 mod organization;
@@ -18,6 +21,7 @@ mod recall;
 mod statement_line;
 mod transaction;
 mod transaction_list;
+mod webhook_endpoint;
 
 use std::sync::Arc;
 
@@ -29,6 +33,9 @@ use serde::de::DeserializeOwned;
 pub use account::AccountRow;
 pub use audit_event::AuditFilter;
 pub use card::{CardFilter, CardRow};
+pub use day_figures::QuarterFigures;
+pub use event::EventPage;
+pub use leaving::LeavingEffects;
 pub use list::{Listed, Order, Page};
 pub use organization::RequisitionFilter;
 pub use recall::{HoldsDue, PurchaseKey, Recalled};
@@ -40,6 +47,7 @@ pub use transaction_list::TransactionFilter;
 use super::blocks::{BlockReader, BlockTable};
 use super::checkpoint::{self, Checkpoint};
 use super::error::StoreError;
+use super::figures::AddedFigures;
 use super::numbers::Numbers;
 use super::rows;
 use super::runs::RunTables;
@@ -76,6 +84,11 @@ impl Snapshot {
             return Ok(None);
         }
         meta_bytes(&meta, META_NETWORK_KEY).map(Some)
+    }
+
+    /// What decisions of this view stand in no table yet.
+    pub(super) fn added_figures(&self) -> &AddedFigures {
+        self.numbers.figures()
     }
 
     /// Opens a table of blocks.

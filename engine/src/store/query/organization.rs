@@ -23,6 +23,7 @@ use crate::domain::member::Member;
 use crate::domain::requisition::{Requisition, RequisitionStatus};
 use crate::domain::shared_link::SharedLink;
 use crate::domain::transaction_tags::TagChanges;
+use crate::domain::webhook_endpoint::WebhookEndpoint;
 use crate::store::error::StoreError;
 use crate::store::project::kind_number;
 use crate::store::query::Snapshot;
@@ -256,4 +257,4 @@ macro_rules! made {
         }
     )*};
 }
-made!(App, Dimension, Member, SharedLink, Requisition);
+made!(App, Dimension, Member, SharedLink, Requisition, WebhookEndpoint);

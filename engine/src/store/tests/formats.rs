@@ -5,6 +5,23 @@ use redb::WriteTransaction;
 use super::world::journal;
 use super::*;
 
+/// Takes away what version 5 added.
+fn drop_events(write_txn: &WriteTransaction) {
+    macro_rules! drop_tables {
+        ($($name:expr),*) => { $(assert!(write_txn.delete_table($name).unwrap());)* };
+    }
+    drop_tables!(
+        EVENT_BLOCKS.definition(),
+        DAY_FIGURES.definition(),
+        WEBHOOK_ENDPOINTS.definition(),
+        WEBHOOK_ENDPOINT_IDS,
+        COMPANY_WEBHOOK_ENDPOINTS,
+        APP_TOKENS
+    );
+    let removed = write_txn.open_table(META).unwrap().remove(META_EVENTS_SINCE).unwrap().is_some();
+    assert!(removed);
+}
+
 /// Takes away what version 4 added.
 fn drop_people(write_txn: &WriteTransaction) {
     macro_rules! drop_tables {
@@ -64,7 +81,10 @@ fn drop_organization(write_txn: &WriteTransaction) {
 /// Makes tables those of an older version.
 fn make_older(store: &Store, format: u32) {
     let write_txn = store.database.begin_write().unwrap();
-    drop_people(&write_txn);
+    drop_events(&write_txn);
+    if format < STORE_FORMAT_WITH_PEOPLE {
+        drop_people(&write_txn);
+    }
     if format < STORE_FORMAT_WITH_SETS {
         drop_organization(&write_txn);
     }
@@ -82,7 +102,8 @@ fn is_known(effect: &Effect, format: u32) -> bool {
         | Effect::TokenGrant(_)
         | Effect::MemberExternalId(..)
         | Effect::Audit(_)
-        | Effect::Increment(_) => false,
+        | Effect::Increment(_) => format >= STORE_FORMAT_WITH_PEOPLE,
+        Effect::WebhookEndpoint(_) => false,
         Effect::Dimension(_)
         | Effect::SharedLink(_)
         | Effect::Requisition(_)

@@ -21,6 +21,7 @@ use crate::domain::token_grant::TokenGrant;
 use crate::domain::transaction::TransactionState;
 use crate::domain::transaction_tags::TagChanges;
 use crate::domain::user::User;
+use crate::domain::webhook_endpoint::WebhookEndpoint;
 use crate::store::query::{CardRow, Listed, Order, Page, TransactionRow};
 
 /// Everything as it stands after the records taken.
@@ -51,6 +52,7 @@ pub(super) struct Model {
     pub(super) grants: BTreeMap<AccessTokenId, TokenGrant>,
     pub(super) external_ids: BTreeMap<MemberSlot, String>,
     pub(super) events: Vec<AuditEvent>,
+    pub(super) endpoints: BTreeMap<WebhookEndpointSlot, WebhookEndpoint>,
 }
 
 impl Model {
@@ -122,6 +124,7 @@ impl Model {
             Effect::MemberExternalId(slot, Some(id)) => drop(self.external_ids.insert(slot, id)),
             Effect::MemberExternalId(slot, None) => drop(self.external_ids.remove(&slot)),
             Effect::Audit(row) => self.events.push(*row),
+            Effect::WebhookEndpoint(row) => drop(self.endpoints.insert(row.slot, *row)),
             Effect::Posting(_) | Effect::NetworkLog(_) | Effect::Increment(_) => {}
         }
     }

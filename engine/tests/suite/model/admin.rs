@@ -87,6 +87,12 @@ impl Model {
             | AdminCommand::CreateApp(_)
             | AdminCommand::UpdateApp(..)
             | AdminCommand::DeleteApp(..) => self.people(at, command),
+            // What no decision reads has tests of its own: `webhook_endpoints`, `shared_links`.
+            AdminCommand::CreateWebhookEndpoint(_)
+            | AdminCommand::UpdateWebhookEndpoint(..)
+            | AdminCommand::DeleteWebhookEndpoint(..)
+            | AdminCommand::NoteCardShown(..)
+            | AdminCommand::ViewSharedLink(_) => unreachable!("no program asks for it"),
         }
     }
 

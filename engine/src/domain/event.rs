@@ -1,0 +1,35 @@
+//! Events: that a transaction was made or changed, numbered over the whole switch in the order of
+//! the journal. Source: spec "Events".
+//!
+//! A record leaves at most one event for each transaction that it makes or changes. What changed is
+//! not said: whoever wants to know reads the transaction.
+
+pub use super::ids::EventNumber;
+use super::ids::{CompanySlot, Timestamp, TransactionId, TransactionSeq};
+
+/// What happened to a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventKind {
+    /// It was made.
+    Created,
+    /// It was changed.
+    Updated,
+}
+
+/// That something happened to a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its place among all events.
+    pub number: EventNumber,
+    /// When its record was accepted. Instants of records rise strictly, so this also tells the
+    /// events of one transaction apart and in order.
+    pub at: Timestamp,
+    /// What happened.
+    pub kind: EventKind,
+    /// To which transaction.
+    pub transaction: TransactionSeq,
+    /// The same by its public id.
+    pub transaction_id: TransactionId,
+    /// Whose that is.
+    pub company: CompanySlot,
+}

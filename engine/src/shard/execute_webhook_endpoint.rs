@@ -1,0 +1,122 @@
+//! Webhook endpoints: made, changed, taken away. What they are told of is not known here.
+//!
+//! An endpoint that is taken away stays as a tombstone without its secrets, since slots are given out
+//! once.
+
+use super::execute::Moment;
+use super::execute_admin::{find_company, replace};
+use super::execute_app::find_app;
+use super::state::ShardState;
+use crate::command::effect::Effect;
+use crate::command::reply::Rejection;
+use crate::command::webhook_endpoint::{NewWebhookEndpoint, WebhookEndpointChanges};
+use crate::domain::ids::{AppSlot, CompanyId, WebhookEndpointId, WebhookEndpointSlot};
+use crate::domain::webhook_endpoint::{DisabledBy, EndpointState, WebhookEndpoint};
+use crate::limits;
+
+/// Makes an endpoint, enabled.
+/// Errors: no such company or app, the id is in use, or the company has too many.
+pub(super) fn create_webhook_endpoint(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewWebhookEndpoint,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, new.company)?;
+    let app = new.app.map(|app| find_app(state, new.company, app)).transpose()?;
+    let known = &state.webhook_endpoints;
+    if known.by_id.contains_key(&new.id) {
+        return Err(Rejection::IdTaken);
+    }
+    if known.count_of(company) >= limits::WEBHOOK_ENDPOINTS_OF_COMPANY_MAX {
+        return Err(Rejection::TooManyWebhookEndpoints);
+    }
+    let slot = WebhookEndpointSlot::next_after(known.rows.len()).ok_or(Rejection::Full)?;
+    effects.push(Effect::WebhookEndpoint(Box::new(WebhookEndpoint {
+        slot,
+        id: new.id,
+        company,
+        app: app.map(|app| app.slot),
+        url: new.url.clone(),
+        description: new.description.clone(),
+        sealed_secret: new.sealed_secret.clone(),
+        previous_secret: None,
+        state: EndpointState::Enabled,
+        created_at: moment.at,
+        is_deleted: false,
+    })));
+    Ok(())
+}
+
+/// Changes an endpoint. Errors: no such endpoint.
+pub(super) fn update_webhook_endpoint(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (company, id): (CompanyId, WebhookEndpointId),
+    changes: &WebhookEndpointChanges,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_endpoint(state, company, id)?;
+    let mut endpoint = known.clone();
+    replace(&mut endpoint.url, &changes.url);
+    replace(&mut endpoint.description, &changes.description);
+    // Who disabled it before its receiver was gone has the say.
+    if changes.is_gone && endpoint.state == EndpointState::Enabled {
+        endpoint.state = EndpointState::Disabled(DisabledBy::Gone);
+    }
+    match changes.is_enabled {
+        Some(true) => endpoint.state = EndpointState::Enabled,
+        Some(false) => endpoint.state = EndpointState::Disabled(DisabledBy::Person),
+        None => {}
+    }
+    if let Some(secret) = &changes.secret {
+        let before = std::mem::replace(&mut endpoint.sealed_secret, secret.sealed.clone());
+        let overlaps = secret.overlap_until > moment.at;
+        endpoint.previous_secret = overlaps.then_some((before, secret.overlap_until));
+    }
+    if endpoint != *known {
+        effects.push(Effect::WebhookEndpoint(Box::new(endpoint)));
+    }
+    Ok(())
+}
+
+/// Takes an endpoint away. Errors: no such endpoint.
+pub(super) fn delete_webhook_endpoint(
+    state: &ShardState,
+    (company, id): (CompanyId, WebhookEndpointId),
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_endpoint(state, company, id)?;
+    effects.push(Effect::WebhookEndpoint(Box::new(gone(known))));
+    Ok(())
+}
+
+/// Takes away the endpoints of an app that goes.
+pub(super) fn delete_endpoints_of(state: &ShardState, app: AppSlot, effects: &mut Vec<Effect>) {
+    let endpoints = state.webhook_endpoints.of_app(app);
+    effects.extend(endpoints.map(|known| Effect::WebhookEndpoint(Box::new(gone(known)))));
+}
+
+/// The tombstone of an endpoint: nothing of what signed, nor where it was sent.
+fn gone(known: &WebhookEndpoint) -> WebhookEndpoint {
+    WebhookEndpoint {
+        url: String::new(),
+        description: String::new(),
+        sealed_secret: Vec::new(),
+        previous_secret: None,
+        is_deleted: true,
+        ..known.clone()
+    }
+}
+
+fn find_endpoint(
+    state: &ShardState,
+    company: CompanyId,
+    id: WebhookEndpointId,
+) -> Result<&WebhookEndpoint, Rejection> {
+    let company = find_company(state, company)?;
+    let slot = state.webhook_endpoints.by_id.get(&id);
+    let endpoint = slot.map(|slot| state.webhook_endpoints.get(*slot));
+    let is_theirs = |row: &&WebhookEndpoint| row.company == company && !row.is_deleted;
+    endpoint.filter(is_theirs).ok_or(Rejection::WebhookEndpointNotFound)
+}

@@ -1,0 +1,65 @@
+//! Which events a run of records leaves: at most one for a record and a transaction, by the order of
+//! the records and, within one, of the transactions.
+
+use crate::command::effect::Effect;
+use crate::domain::event::EventKind;
+use crate::domain::ids::{Timestamp, TransactionSeq};
+use crate::packed::LoggedEvents;
+
+/// The events of a run.
+#[derive(Debug, Default)]
+pub(super) struct EventChanges(Vec<LoggedEvents>);
+
+impl EventChanges {
+    /// The events, in order.
+    pub(super) fn events(&self) -> &[LoggedEvents] {
+        &self.0
+    }
+
+    /// A record made a transaction. Cost: O(1), no memory where the one before was just made.
+    #[inline]
+    pub(super) fn create(&mut self, seq: TransactionSeq) {
+        if let Some(LoggedEvents::Created { first, count }) = self.0.last_mut()
+            && first.0 + *count == seq.0
+        {
+            *count += 1;
+            return;
+        }
+        self.0.push(LoggedEvents::Created { first: seq, count: 1 });
+    }
+
+    /// Takes what one record does to transactions.
+    pub(super) fn take(&mut self, mut touched: Touched, at: Timestamp) {
+        touched.0.sort_unstable();
+        // What was made is told once, as made: that comes first of the same transaction.
+        touched.0.dedup_by_key(|(seq, _)| *seq);
+        for (transaction, kind) in touched.0 {
+            match kind {
+                EventKind::Created => self.create(transaction),
+                EventKind::Updated => self.0.push(LoggedEvents::Updated { transaction, at }),
+            }
+        }
+    }
+}
+
+/// What one record does to transactions.
+#[derive(Debug, Default)]
+pub(super) struct Touched(Vec<(TransactionSeq, EventKind)>);
+
+impl Touched {
+    /// Notes what an effect does to a transaction. A dimension that goes changes none: whoever reads
+    /// one does not see it any more. Nor does the decision on an increment, which comes with what it
+    /// added.
+    pub(super) fn note(&mut self, effect: &Effect) {
+        let found = match effect {
+            Effect::Transaction(row, _) => (row.seq, EventKind::Created),
+            Effect::TransactionProgress(seq, _) | Effect::TransactionTags(seq, _) => {
+                (*seq, EventKind::Updated)
+            }
+            Effect::Posting(row) => (row.transaction, EventKind::Updated),
+            Effect::StatementLine(row) => (row.transaction, EventKind::Updated),
+            _ => return,
+        };
+        self.0.push(found);
+    }
+}

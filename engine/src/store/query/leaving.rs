@@ -1,0 +1,88 @@
+//! What ends when a member leaves, before it does: for whoever is to confirm it.
+
+use super::organization::slots_of;
+use crate::domain::card::CardState;
+use crate::domain::ids::{CardId, CardSlot, MemberSlot, RequisitionSlot};
+use crate::domain::member::{Member, email_key};
+use crate::domain::requisition::RequisitionStatus;
+use crate::limits;
+use crate::store::error::StoreError;
+use crate::store::query::{Page, Snapshot};
+use crate::store::tables::{CARD_MARKS, COMPANY_TOKENS, CardMark, MEMBER_REQUISITIONS};
+
+/// What ends when a member is deactivated or deleted. INVARIANT: the same as the shard ends in the
+/// record of that, as far as nobody changes anything in between.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeavingEffects {
+    /// Cards that are closed for good: the first `limits::LEAVING_CARDS_NAMED_MAX` of them.
+    pub cards: Vec<CardId>,
+    /// How many that are in all.
+    pub card_count: u64,
+    /// How many requisitions are denied.
+    pub pending_requisitions: u64,
+    /// How many links that were sent to them are taken away.
+    pub shared_links: u64,
+    /// How many access tokens that act for them are revoked.
+    pub tokens: u64,
+    /// Whether their sessions end: they take part in no other company.
+    pub sessions_end: bool,
+}
+
+impl Snapshot {
+    /// What ends when a member leaves; nothing where there is no such member.
+    /// Cost: O(cards and requisitions of the member, links and tokens of the company).
+    pub fn effects_of_leaving(&self, slot: MemberSlot) -> Result<LeavingEffects, StoreError> {
+        let mut effects = LeavingEffects::default();
+        let Some(member) = self.member(slot)? else { return Ok(effects) };
+        self.add_cards_of(slot, &mut effects)?;
+        for entry in self.table(MEMBER_REQUISITIONS)?.range(slots_of(slot.0))? {
+            let row = self.requisition(RequisitionSlot(entry?.0.value().1))?;
+            let is_pending = row.is_some_and(|row| row.status == RequisitionStatus::Pending);
+            effects.pending_requisitions += u64::from(is_pending);
+        }
+        let email = email_key(&member.email);
+        let links = self.list_shared_links(member.company, None, &Page::first(usize::MAX))?;
+        let recipients = links.rows.iter().filter_map(|link| link.recipient.as_ref());
+        let is_theirs = |address: &&str| email_key(address) == email;
+        let addresses = recipients.map(|recipient| recipient.email.as_str());
+        effects.shared_links = addresses.filter(is_theirs).count() as u64;
+        effects.tokens = self.tokens_acting_for(&member)?;
+        let elsewhere = self.memberships(&member.email)?;
+        effects.sessions_end = self.user_by_email(&member.email)?.is_some()
+            && elsewhere.iter().all(|(_, other)| other.slot == slot);
+        Ok(effects)
+    }
+
+    fn add_cards_of(
+        &self,
+        member: MemberSlot,
+        effects: &mut LeavingEffects,
+    ) -> Result<(), StoreError> {
+        let mut cards = self.card_tables()?;
+        let CardMark { kind, owner } = CardMark::member(member);
+        let marks = self.table(CARD_MARKS)?;
+        for entry in marks.range((kind, owner, 0)..=(kind, owner, u32::MAX))? {
+            let card = cards.card(CardSlot(entry?.0.value().2))?;
+            if card.record.usage.state == CardState::Terminated {
+                continue;
+            }
+            effects.card_count += 1;
+            if effects.cards.len() < limits::LEAVING_CARDS_NAMED_MAX {
+                effects.cards.push(card.profile.id);
+            }
+        }
+        Ok(())
+    }
+
+    fn tokens_acting_for(&self, member: &Member) -> Result<u64, StoreError> {
+        let company = member.company.0;
+        let all = (company, i64::MIN, [0; 32])..=(company, i64::MAX, [u8::MAX; 32]);
+        let mut tokens = 0;
+        for entry in self.table(COMPANY_TOKENS)?.range(all)? {
+            let Some(token) = self.access_token(&entry?.0.value().2)? else { continue };
+            let grant = self.token_grant(token.id)?;
+            tokens += u64::from(grant.is_some_and(|grant| grant.member == Some(member.slot)));
+        }
+        Ok(tokens)
+    }
+}

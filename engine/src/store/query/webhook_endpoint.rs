@@ -1,0 +1,59 @@
+//! Webhook endpoints, and which companies an app may be told of.
+
+use super::list::{Listed, Page};
+use super::organization::slots_of;
+use crate::domain::ids::{AppSlot, CompanySlot, WebhookEndpointId};
+use crate::domain::webhook_endpoint::WebhookEndpoint;
+use crate::store::error::StoreError;
+use crate::store::query::Snapshot;
+use crate::store::tables::{
+    APP_TOKENS, COMPANY_WEBHOOK_ENDPOINTS, WEBHOOK_ENDPOINT_IDS, WEBHOOK_ENDPOINTS,
+};
+
+impl Snapshot {
+    /// Finds a webhook endpoint of a company by its id, not a deleted one.
+    pub fn webhook_endpoint_by_id(
+        &self,
+        company: CompanySlot,
+        id: WebhookEndpointId,
+    ) -> Result<Option<WebhookEndpoint>, StoreError> {
+        let row = self.find_by(WEBHOOK_ENDPOINT_IDS, id.0.as_u128(), &WEBHOOK_ENDPOINTS)?;
+        Ok(row.filter(|row| row.company == company && !row.is_deleted))
+    }
+
+    /// Lists a company's webhook endpoints, those of its apps among them, without deleted ones.
+    pub fn webhook_endpoints(
+        &self,
+        company: CompanySlot,
+        page: &Page,
+    ) -> Result<Listed<WebhookEndpoint>, StoreError> {
+        let list = (COMPANY_WEBHOOK_ENDPOINTS, slots_of(company.0));
+        self.list_rows(list, &WEBHOOK_ENDPOINTS, page, |_| true)
+    }
+
+    /// Every webhook endpoint of every company, in the order in which they were made, without deleted
+    /// ones. Cost: O(endpoints ever made).
+    pub fn all_webhook_endpoints(&self) -> Result<Vec<WebhookEndpoint>, StoreError> {
+        let mut endpoints = Vec::new();
+        self.each(&WEBHOOK_ENDPOINTS, |_, row| {
+            if !row.is_deleted {
+                endpoints.push(row);
+            }
+        })?;
+        Ok(endpoints)
+    }
+
+    /// The companies of which an app holds an access token that is not revoked.
+    /// Cost: O(tokens of the app that are not revoked), which are bounded.
+    pub fn companies_of_app(&self, app: AppSlot) -> Result<Vec<CompanySlot>, StoreError> {
+        let mut companies = Vec::new();
+        let all = (app.0, 0, 0)..=(app.0, u32::MAX, u128::MAX);
+        for entry in self.table(APP_TOKENS)?.range(all)? {
+            let company = CompanySlot(entry?.0.value().1);
+            if companies.last() != Some(&company) {
+                companies.push(company);
+            }
+        }
+        Ok(companies)
+    }
+}
