@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::mail::settings::MailSettings;
+
 /// The name of the configuration file inside a data directory.
 pub const CONFIG_FILE: &str = "cardswitch.toml";
 
@@ -51,6 +53,8 @@ pub struct Settings {
     pub token_requests_per_s: u32,
     /// How long the switch goes on taking requests once it has said that it stops. Units: seconds.
     pub stop_delay_s: u64,
+    /// How mail is sent.
+    pub mail: MailSettings,
 }
 
 impl Default for Settings {
@@ -74,6 +78,7 @@ impl Default for Settings {
             metrics: None,
             token_requests_per_s: 500,
             stop_delay_s: 0,
+            mail: MailSettings::default(),
         }
     }
 }
@@ -273,6 +278,7 @@ impl Settings {
         if !is_bin {
             return Err(ConfigError::Value("bin (6 to 8 digits)", self.bin));
         }
+        self.mail.check()?;
         Ok(self)
     }
 

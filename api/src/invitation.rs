@@ -1,23 +1,19 @@
 //! The invitation of a new member: a link by mail to set a password with.
 //!
 //! User and link are made in the record of the member itself, and only where nobody with the address
-//! has a password yet; the letter follows. One that is lost is as good as a forgotten password, and
-//! so is one too many for its address or its company, which is not sent.
+//! has a password yet; the letter follows. One too many for its address or its company is not sent,
+//! which is as good as a forgotten password.
 //!
 //! INVARIANT: whether somebody has one cannot be told by who invites them: nobody waits for letters.
-
-use std::time::Instant;
 
 use cardswitch_engine::command::identity::NewInvite;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{TicketId, UserId};
-use cardswitch_engine::domain::user::User;
-use cardswitch_engine::store::{Snapshot, StoreError};
 
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
-use crate::mail::Letter;
+use crate::mail::News;
 use crate::state::AppState;
 
 /// How long an invitation opens something. Units: microseconds.
@@ -52,29 +48,9 @@ impl Invitation {
         is_active.filter(|is_active| *is_active).map(|_| Self::draw(state)).transpose()
     }
 
-    /// Has the letter sent for a member that was made or takes part again, unless it needs none.
-    pub fn send(self, state: &AppState, company: &Company) {
-        let (state, company) = (state.clone(), company.clone());
-        tokio::spawn(async move {
-            let user = match state.switch.read_at_once(|snapshot| self.invited(snapshot)) {
-                Ok(Some(user)) => user,
-                Ok(None) => return,
-                Err(error) => return tracing::error!(%error, "an invitation was not sent"),
-            };
-            if !state.outbox.may_be_invited(company.id, &user.email, Instant::now()) {
-                return tracing::warn!(company = %company.id.0, "too many invitations at once");
-            }
-            let link = state.urls().password_link(&self.key.text);
-            state.outbox.post(Letter::invitation(&user.email, &company.name, &link)).await;
-        });
-    }
-
-    /// Whose link it became, if one was issued. Another spelling of the address, as the company may
-    /// have it, can be the address of somebody else.
-    fn invited(&self, snapshot: &Snapshot) -> Result<Option<User>, StoreError> {
-        match snapshot.ticket(&self.invite.digest)? {
-            Some(ticket) => snapshot.user(ticket.user),
-            None => Ok(None),
-        }
+    /// What whoever is invited is told, once it is made by `AppState::carry_out_and_tell`.
+    #[must_use]
+    pub fn news(&self, company: &Company) -> News {
+        News::Invitation { company: company.id.0, key: self.key.text.clone() }
     }
 }

@@ -117,7 +117,10 @@ mod tests {
             ("/password/forgot", "/password/forgot"),
             ("/v1/cards", "/v1/cards"),
             ("/v1/cards/4537110012345678", "(digits)"),
-            ("/v1/cards/019ab100-0000-7000-8000-123456789012", "/v1/cards/019ab100-0000-7000-8000-123456789012"),
+            (
+                "/v1/cards/019ab100-0000-7000-8000-123456789012",
+                "/v1/cards/019ab100-0000-7000-8000-123456789012",
+            ),
         ];
         for (path, logged) in rows {
             assert_eq!(logged_path(path), logged);

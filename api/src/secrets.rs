@@ -15,6 +15,7 @@
 //! | `link seal` | 32 | ChaCha20-Poly1305 over what opens shared links, kind and link id as associated data |
 //! | `site forms` | 64 | HMAC-SHA-256 of what a form of the site is bound to, first 128 bits |
 //! | `link lookup` | 64 | HMAC-SHA-256 of the keys in shared links, first 128 bits |
+//! | `mail seal` | 32 | ChaCha20-Poly1305 over letters that wait, kind and id of their file as associated data |
 //! | `totp seal` | 32 | ChaCha20-Poly1305 over seeds of one-time codes, user id as associated data |
 //!
 //! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag.
@@ -33,6 +34,7 @@ use sha2::block_api::compress256;
 use sha2::{Digest, Sha256};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use subtle::ConstantTimeEq;
+use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use crate::idempotency::IdempotencyKeys;
@@ -55,6 +57,7 @@ pub struct Secrets {
     link_seal: ChaCha20Poly1305,
     link_lookup: KeyedHash,
     totp_seal: ChaCha20Poly1305,
+    mail_seal: ChaCha20Poly1305,
     site_forms: KeyedHash,
 }
 
@@ -72,6 +75,16 @@ pub enum LinkSecret {
     Key = 1,
     /// What has to be known to see the card.
     Passphrase = 2,
+}
+
+/// What waits in a file of the mail queue; one is never taken for the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum MailFile {
+    /// News of a change whose outcome is not known yet.
+    Held = 1,
+    /// A letter.
+    Due = 2,
 }
 
 /// What a form of the site is bound to; one is never taken for the other.
@@ -121,6 +134,7 @@ impl Secrets {
             link_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"link seal")).into()),
             link_lookup: KeyedHash::new(&derived(&source, b"link lookup")),
             totp_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"totp seal")).into()),
+            mail_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"mail seal")).into()),
             site_forms: KeyedHash::new(&derived(&source, b"site forms")),
         }
     }
@@ -191,6 +205,19 @@ impl Secrets {
     #[must_use]
     pub fn open_totp(&self, sealed: &[u8], user: UserId) -> Option<Zeroizing<Vec<u8>>> {
         open(&self.totp_seal, sealed, user.0.as_bytes())
+    }
+
+    /// Seals what waits in a file of the mail queue, under a nonce of its own.
+    /// Errors: no randomness.
+    pub fn seal_mail(&self, kind: MailFile, plain: &[u8], id: Uuid) -> Result<Vec<u8>, SealError> {
+        seal(&self.mail_seal, fresh_nonce()?, plain, &context_of(kind as u8, id))
+    }
+
+    /// Opens what waits in a file of the mail queue; none where it was not sealed here under this
+    /// name.
+    #[must_use]
+    pub fn open_mail(&self, kind: MailFile, sealed: &[u8], id: Uuid) -> Option<Zeroizing<Vec<u8>>> {
+        open(&self.mail_seal, sealed, &context_of(kind as u8, id))
     }
 
     /// What a form of the site carries to show whose it is, as text.
@@ -265,8 +292,12 @@ fn open(cipher: &ChaCha20Poly1305, sealed: &[u8], context: &[u8]) -> Option<Zero
 }
 
 fn link_context(kind: LinkSecret, link: SharedLinkId) -> [u8; 17] {
-    let mut context = [kind as u8; 17];
-    context[1..].copy_from_slice(link.0.as_bytes());
+    context_of(kind as u8, link.0)
+}
+
+fn context_of(kind: u8, id: Uuid) -> [u8; 17] {
+    let mut context = [kind; 17];
+    context[1..].copy_from_slice(id.as_bytes());
     context
 }
 
@@ -500,7 +531,6 @@ fn ascii_digit(value: u64) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uuid::Uuid;
 
     fn secrets() -> Secrets {
         Secrets::from_master(std::array::from_fn(|index| u8::try_from(index).unwrap()))

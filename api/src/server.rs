@@ -20,7 +20,7 @@ use crate::adoption::adopt_old_passwords;
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
 use crate::http_server::{self, HttpSide};
 use crate::issuing::CardNumbers;
-use crate::mail::Outbox;
+use crate::mail::{self, MailError, Outbox};
 use crate::network::listener::{Listener, ListenerOptions};
 use crate::network::peers::PeerNetwork;
 use crate::opening::{OpeningError, open_engine_watched};
@@ -88,8 +88,8 @@ pub enum StartError {
     Tables(String),
     /// The directory of receipts.
     Receipts(io::Error),
-    /// The directory of mail.
-    Outbox(io::Error),
+    /// The directories of mail, or the mail server.
+    Outbox(MailError),
     /// An address cannot be listened at.
     Listen(&'static str, SocketAddr, io::Error),
     /// The system starts no more threads.
@@ -103,7 +103,7 @@ impl std::fmt::Display for StartError {
             Self::Opening(error) => error.fmt(formatter),
             Self::Tables(reason) => formatter.write_str(reason),
             Self::Receipts(error) => write!(formatter, "the receipts: {error}"),
-            Self::Outbox(error) => write!(formatter, "the outbox: {error}"),
+            Self::Outbox(error) => write!(formatter, "the mail: {error}"),
             Self::Threads(error) => write!(formatter, "cannot start threads: {error}"),
             Self::Listen(what, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(formatter, "{what} address {address} is in use")
@@ -153,6 +153,10 @@ impl Server {
             tracing::error!(?error, "administrators of before there were users cannot sign in");
         }
         telemetry.set_working(&engine, listener.counters());
+        for task in mail::start(&state, &stopped) {
+            // A task that panicked has printed why.
+            doors.spawn(async move { drop(task.await) });
+        }
         side.open(state);
         threads.run(listener, stopped, &mut doors);
         let stop_delay = Duration::from_secs(settings.stop_delay_s);
@@ -337,11 +341,15 @@ async fn state_of(
         if let Some(reason) = engine.failure().or_else(|| engine.projection_failure()) {
             return Err(StartError::Tables(reason));
         }
+        let records = engine.projection_lag().records;
+        tracing::info!(records, "the tables catch up with what the last run left");
     }
     let app_url = settings.app_url_for(http);
+    let secrets = parts.secrets;
+    let outbox = Outbox::open_with(data, &app_url, Arc::clone(&secrets), &settings.mail);
     Ok(AppState {
         switch,
-        secrets: parts.secrets,
+        secrets,
         config: Arc::new(ApiConfig {
             urls: Urls::with_app(&settings.base_url_for(http), &app_url),
             card_numbers,
@@ -352,7 +360,7 @@ async fn state_of(
         receipts: Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
         throttle: Arc::default(),
         second_factors: Arc::default(),
-        outbox: Arc::new(Outbox::open(data, &app_url).map_err(StartError::Outbox)?),
+        outbox: Arc::new(outbox.map_err(StartError::Outbox)?),
         telemetry: parts.telemetry,
         token_rate: Arc::new(TokenRate::per_second(settings.token_requests_per_s)),
     })

@@ -117,7 +117,8 @@ fn figures_agree_with_what_was_sent() {
         assert_eq!(figure(&figures, name), expected, "{name}");
     }
     for stage in ["queue", "decide", "journal"] {
-        let count = figure(&figures, &format!("cardswitch_stage_seconds_count{{stage=\"{stage}\"}}"));
+        let count =
+            figure(&figures, &format!("cardswitch_stage_seconds_count{{stage=\"{stage}\"}}"));
         assert!(count >= 10.0, "{stage}: {count}");
         let sum = figure(&figures, &format!("cardswitch_stage_seconds_sum{{stage=\"{stage}\"}}"));
         assert!(sum > 0.0, "{stage} took no time");

@@ -103,8 +103,10 @@ fn slow_clients_hold_up_nobody_and_are_let_go_of() {
         installation.credentials.access_token
     );
     let starts = ["", "GET /v1/cards HTTP/1.1\r\nhost: a\r\nx-slow: ", &body];
-    let slow: Vec<(&str, TcpStream)> =
-        (0..300).map(|number| starts[number % 3]).map(|start| (start, connect(switch.http, start))).collect();
+    let slow: Vec<(&str, TcpStream)> = (0..300)
+        .map(|number| starts[number % 3])
+        .map(|start| (start, connect(switch.http, start)))
+        .collect();
     while figure(&switch, "cardswitch_http_connections") < 300 {
         std::thread::yield_now();
     }

@@ -7,6 +7,7 @@ use super::{Failure, StopSignal, parse_address};
 use crate::config::{
     ClockSetting, Compat, ConfigError, LogFormat, RetentionSetting, Settings, read_settings,
 };
+use crate::mail::settings::SmtpUrl;
 use crate::server::Server;
 use crate::telemetry::log::start_log;
 
@@ -42,6 +43,16 @@ pub struct ServeArgs {
     /// Follow the habits of older clients of such an API, too
     #[arg(long, env = "CARDSWITCH_COMPAT", value_name = "CLIENT")]
     compat: Option<Compat>,
+    /// Mail server, such as smtps://user@mail.example.com; the password is better in the file or in
+    /// the environment [default: none, letters are files in `outbox`]
+    #[arg(long, env = "CARDSWITCH_SMTP_URL", value_name = "URL", hide_env_values = true)]
+    smtp_url: Option<SmtpUrl>,
+    /// File with the password of the mail server
+    #[arg(long, env = "CARDSWITCH_SMTP_PASSWORD_FILE", value_name = "FILE")]
+    smtp_password_file: Option<PathBuf>,
+    /// Whom letters are from, such as "Cards <no-reply@example.com>" [default: no-reply at the site]
+    #[arg(long, env = "CARDSWITCH_MAIL_FROM", value_name = "ADDRESS")]
+    mail_from: Option<String>,
     /// Clock: the system's, or one that simulations move [default: system]
     #[arg(long, env = "CARDSWITCH_CLOCK", value_name = "CLOCK")]
     clock: Option<ClockSetting>,
@@ -107,6 +118,10 @@ fn settings(args: &ServeArgs) -> Result<Settings, ConfigError> {
     settings.app_url = args.app_url.clone().or(settings.app_url);
     settings.trusted_proxies = args.trusted_proxies.clone().unwrap_or(settings.trusted_proxies);
     settings.compat = args.compat.or(settings.compat);
+    let mail = &mut settings.mail;
+    mail.smtp_url = args.smtp_url.clone().or(mail.smtp_url.take());
+    mail.smtp_password_file = args.smtp_password_file.clone().or(mail.smtp_password_file.take());
+    mail.from = args.mail_from.clone().or(mail.from.take());
     settings.clock = args.clock.unwrap_or(settings.clock);
     settings.retention = args.retention.unwrap_or(settings.retention);
     settings.log = args.log.unwrap_or(settings.log);

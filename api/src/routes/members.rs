@@ -339,9 +339,9 @@ pub async fn create_member(
     fields.finish()?;
     let id = new.id;
     let is_set = new.dimensions.map(|id| id.is_some());
-    let made = state.carry_out(AdminCommand::CreateMember(new)).await;
+    let (command, news) = (AdminCommand::CreateMember(new), invitation.news(&caller.company));
+    let made = state.carry_out_and_tell(command, Some(news)).await;
     made.map_err(|error| refused(error, is_set))?;
-    invitation.send(&state, &caller.company);
     Ok((StatusCode::CREATED, Json(read_member(&state, &caller, id).await?)))
 }
 
@@ -378,11 +378,10 @@ pub async fn update_member(
     }
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    let made = state.carry_out(AdminCommand::UpdateMember(caller.company.id, id, changes)).await;
+    let command = AdminCommand::UpdateMember(caller.company.id, id, changes);
+    let news = invitation.map(|invitation| invitation.news(&caller.company));
+    let made = state.carry_out_and_tell(command, news).await;
     made.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))?;
-    if let Some(invitation) = invitation {
-        invitation.send(&state, &caller.company);
-    }
     read_member(&state, &caller, id).await.map(Json)
 }
 

@@ -1,7 +1,7 @@
 //! Shared links: making, listing, changing and taking them away. Source: spec "Shared links".
 //!
-//! Keys and passphrase values are sealed before they leave this file; a message to the recipient is
-//! checked and not kept.
+//! Keys and passphrase values are sealed before they leave this file; a message to the recipient goes
+//! into the letter that brings the link, and is kept nowhere else.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::{AdminCommand, NewSharedLink, SharedLinkChanges};
-use cardswitch_engine::domain::ids::{CardId, SharedLinkId};
+use cardswitch_engine::domain::ids::{CardId, CompanyId, SharedLinkId};
 use cardswitch_engine::domain::shared_link::{Recipient, SharedLink};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
@@ -25,6 +25,7 @@ use crate::auth::{AdminAccess, Caller};
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphrase};
+use crate::mail::News;
 use crate::openapi::words;
 use crate::state::{AppState, WriteError};
 use crate::wire::email::email;
@@ -222,7 +223,7 @@ async fn read_shared_link(
 #[derive(Debug)]
 struct CreateSharedLinkRequest {
     card: CardId,
-    recipient: Option<Recipient>,
+    recipient: Option<Addressee>,
     passphrase: Option<Vec<PassphraseField>>,
     hide_balance: bool,
 }
@@ -237,22 +238,28 @@ impl CreateSharedLinkRequest {
         }
     }
 
-    /// The link with a key of its own.
+    /// The link with a key of its own, and the letter that brings it.
     /// Errors: no randomness.
-    fn into_command(self, state: &AppState, caller: &Caller) -> Result<NewSharedLink, ApiError> {
+    fn into_command(
+        self,
+        state: &AppState,
+        company: CompanyId,
+    ) -> Result<(NewSharedLink, Option<News>), ApiError> {
         let mut random = SystemRandom;
         let id = random.id(state.now()).map(SharedLinkId).map_err(no_randomness)?;
         let key = LinkKey::draw(&mut random).map_err(no_randomness)?;
-        Ok(NewSharedLink {
+        let news = self.recipient.as_ref().and_then(|addressee| addressee.news(company, id));
+        let link = NewSharedLink {
             id,
-            company: caller.company.id,
+            company,
             card: self.card,
             key_digest: key.digest(&state.secrets),
             sealed_key: key.seal(&state.secrets, id).map_err(no_randomness)?,
-            recipient: self.recipient,
+            recipient: self.recipient.map(|addressee| addressee.recipient),
             sealed_passphrase: seal(state, id, self.passphrase.as_deref())?,
             hide_balance: self.hide_balance,
-        })
+        };
+        Ok((link, news))
     }
 }
 
@@ -269,17 +276,37 @@ fn no_randomness(error: impl std::fmt::Display) -> ApiError {
     ApiError::internal(&error)
 }
 
+/// Whom a link is for, and whether and how they are told.
+#[derive(Debug)]
+struct Addressee {
+    recipient: Recipient,
+    message: Option<String>,
+    is_told: bool,
+}
+
+impl Addressee {
+    /// The letter that brings the link, where one is wanted. Source: spec "Shared links", notify.
+    fn news(&self, company: CompanyId, link: SharedLinkId) -> Option<News> {
+        self.is_told.then(|| News::SharedLink {
+            company: company.0,
+            link: link.0,
+            recipient: self.recipient.clone(),
+            message: self.message.clone(),
+        })
+    }
+}
+
 /// Whoever the link is for: absent, nobody or somebody.
-fn parse_recipient(fields: &mut Fields<'_>) -> Option<Option<Recipient>> {
-    fields.nullable_object("recipient", |inner| {
-        let recipient = Recipient {
+fn parse_recipient(fields: &mut Fields<'_>) -> Option<Option<Addressee>> {
+    fields.nullable_object("recipient", |inner| Addressee {
+        recipient: Recipient {
             name: inner.required("name", |value| fields::line(value, NAME_CHARS_MAX)),
             email: inner.required("email", email),
-        };
-        // Mail is not sent here yet: what would be in it is checked all the same.
-        inner.nullable("message", |value| fields::lines(value, MESSAGE_CHARS_MAX));
-        inner.nullable("notify", fields::boolean);
-        recipient
+        },
+        message: inner
+            .nullable("message", |value| fields::lines(value, MESSAGE_CHARS_MAX))
+            .flatten(),
+        is_told: inner.nullable("notify", fields::boolean).flatten().unwrap_or(true),
     })
 }
 
@@ -340,9 +367,9 @@ pub async fn create_shared_link(
         fields.fault("card", Flaw::not_found("card"));
     }
     fields.finish()?;
-    let new = request.into_command(&state, &caller)?;
+    let (new, news) = request.into_command(&state, caller.company.id)?;
     let id = new.id;
-    state.carry_out(AdminCommand::CreateSharedLink(new)).await?;
+    state.carry_out_and_tell(AdminCommand::CreateSharedLink(new), news).await?;
     Ok((StatusCode::CREATED, read_shared_link(&state, &caller, id).await?))
 }
 
@@ -371,9 +398,13 @@ pub async fn update_shared_link(
     }
     fields.finish()?;
     let passphrase = passphrase.map(|passphrase| seal(&state, id, passphrase.as_deref()));
+    let company = caller.company.id;
+    let news = recipient.as_ref().and_then(Option::as_ref).and_then(|to| to.news(company, id));
+    let recipient = recipient.map(|to| to.map(|addressee| addressee.recipient));
     let changes =
         SharedLinkChanges { recipient, sealed_passphrase: passphrase.transpose()?, hide_balance };
-    state.carry_out(AdminCommand::UpdateSharedLink(caller.company.id, id, changes)).await?;
+    let command = AdminCommand::UpdateSharedLink(company, id, changes);
+    state.carry_out_and_tell(command, news).await?;
     read_shared_link(&state, &caller, id).await
 }
 

@@ -159,8 +159,8 @@ pub(super) async fn create_user(
         ..new_member(&draft, &caller, department?)?
     };
     let id = new.id;
-    state.carry_out(AdminCommand::CreateMember(new)).await.map_err(refused)?;
-    invitation.send(&state, &caller.company);
+    let (command, news) = (AdminCommand::CreateMember(new), invitation.news(&caller.company));
+    state.carry_out_and_tell(command, Some(news)).await.map_err(refused)?;
     let ScimJson(body) = show(&state, &caller, id, &shown).await?;
     let location = state.urls().path(&format!("/scim/v2/Users/{}", id.0));
     let mut response = (StatusCode::CREATED, ScimJson(body)).into_response();
@@ -285,11 +285,8 @@ async fn settle(
         invite: invitation.as_ref().map(|invitation| invitation.invite.clone()),
     };
     let command = AdminCommand::UpdateMember(caller.company.id, user.member.id, changes);
-    state.carry_out(command).await.map_err(refused)?;
-    if let Some(invitation) = invitation {
-        invitation.send(state, &caller.company);
-    }
-    Ok(())
+    let news = invitation.map(|invitation| invitation.news(&caller.company));
+    state.carry_out_and_tell(command, news).await.map_err(refused)
 }
 
 /// Removes a user.

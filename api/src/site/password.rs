@@ -19,7 +19,7 @@ use crate::auth::client_address::ClientAddress;
 use crate::auth::passwords::{check_new, hash, verify};
 use crate::auth::throttle::Account;
 use crate::error::ApiError;
-use crate::mail::Letter;
+use crate::mail::News;
 use crate::state::{AppState, WriteError};
 
 /// What is said of a password that is not the user's.
@@ -82,7 +82,6 @@ pub(super) async fn change(
     if let Err(signed_out) = change_user(&state, &session, changes).await? {
         return Ok(signed_out);
     }
-    state.outbox.post(Letter::password_was_set(&session.user.email)).await;
     Ok(go_on(&state, START_PATH, Notice::PASSWORD_CHANGED))
 }
 
@@ -91,15 +90,17 @@ pub(super) type Changed = Result<(), Response>;
 
 /// Changes what a user signs in with, within a session and ending all others. Between the question
 /// for the password and the change, a link by mail may have set another: that ended the session,
-/// and the change is then not made.
+/// and the change is then not made. Of a new password its user is told by mail.
 /// Errors: the change was not made, or may not have been.
 pub(super) async fn change_user(
     state: &AppState,
     session: &Session,
     changes: UserChanges,
 ) -> Result<Changed, ApiError> {
+    let user = session.user.id;
+    let news = changes.password_hash.as_ref().map(|hash| News::password_was_set(user, hash));
     let changes = UserChanges { keep_session: Some(session.ticket.digest), ..changes };
-    match state.carry_out(AdminCommand::UpdateUser(session.user.id, changes)).await {
+    match state.carry_out_and_tell(AdminCommand::UpdateUser(user, changes), news).await {
         Ok(()) => Ok(Ok(())),
         Err(WriteError::Rejected(Rejection::TicketSpent)) => {
             Ok(Err(Redirect::to("/login").into_response()))

@@ -30,7 +30,7 @@ use crate::auth::client_address::ClientAddress;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::passwords::{check_new, hash};
 use crate::error::ApiError;
-use crate::mail::Letter;
+use crate::mail::News;
 use crate::secrets::token_digest;
 use crate::state::{AppState, WriteError};
 
@@ -123,9 +123,8 @@ async fn send_link(state: &AppState, email: &str, address: &str) -> Result<(), A
         address: address.to_owned(),
         content: NewTicketContent::PasswordLink { is_invite: false },
     };
-    state.carry_out(AdminCommand::IssueTicket(ticket)).await?;
-    let link = state.urls().password_link(&key.text);
-    state.outbox.post(Letter::new_password(&user.email, &link)).await;
+    let news = News::NewPassword { key: key.text };
+    state.carry_out_and_tell(AdminCommand::IssueTicket(ticket), Some(news)).await?;
     Ok(())
 }
 
@@ -163,14 +162,14 @@ pub(super) async fn set(
     }
     let password_hash = hash(&form.password).await?;
     act_as(Actor::User { id: link.user.id, member: None });
+    let news = News::password_was_set(link.user.id, &password_hash);
     let link_use = PasswordLinkUse { digest: link.ticket.digest, password_hash };
-    match state.carry_out(AdminCommand::UsePasswordLink(link_use)).await {
+    match state.carry_out_and_tell(AdminCommand::UsePasswordLink(link_use), Some(news)).await {
         Ok(()) => {}
         // Somebody was quicker.
         Err(WriteError::Rejected(Rejection::TicketSpent)) => return Ok(dead_link()),
         Err(error) => return Err(error.into()),
     }
-    state.outbox.post(Letter::password_was_set(&link.user.email)).await;
     Ok(go_on(&state, "/login", Notice::PASSWORD_SET))
 }
 

@@ -138,8 +138,8 @@ async fn invite(bench: &Bench, id: u128, company: Uuid, email: &str) {
         is_active: true,
         invite: Some(invitation.invite.clone()),
     };
-    bench.state.carry_out(AdminCommand::CreateMember(new)).await.unwrap();
-    invitation.send(&bench.state, &company);
+    let (command, news) = (AdminCommand::CreateMember(new), invitation.news(&company));
+    bench.state.carry_out_and_tell(command, Some(news)).await.unwrap();
 }
 
 #[tokio::test]

@@ -10,7 +10,10 @@ type Read = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// Figures that rules and dashboard know, until the room that has them adds them.
 const EXPECTED: [(&str, &str); 2] = [
-    ("cardswitch_webhook_pending_deliveries", "Deliveries that are due or wait for their next try."),
+    (
+        "cardswitch_webhook_pending_deliveries",
+        "Deliveries that are due or wait for their next try.",
+    ),
     ("cardswitch_webhook_oldest_pending_seconds", "How long the oldest of them has waited."),
 ];
 

@@ -1,0 +1,287 @@
+//! What each letter says: the same words in plain text and in HTML.
+//!
+//! Names and messages in letters come from strangers. They are shown as what they are, somebody's
+//! words, and never become markup, headers or links.
+
+use std::fmt;
+
+use askama::Template;
+
+use super::limits::{SUBJECT_NAME_CHARS_MAX, TEXT_LINE_CHARS_MAX};
+
+/// A message to one person.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Letter {
+    /// Whom it is for: an e-mail address.
+    pub to: String,
+    /// What it is about.
+    pub subject: String,
+    /// What it says.
+    pub text: String,
+    /// The same as a page.
+    pub html: String,
+}
+
+impl fmt::Debug for Letter {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What it says opens things.
+        write!(formatter, "Letter({})", self.subject)
+    }
+}
+
+/// One part of what a letter says.
+#[derive(Clone, Debug)]
+pub(super) enum Block {
+    /// Sentences.
+    Words(String),
+    /// Something to open.
+    Link {
+        /// What opening it does.
+        label: &'static str,
+        /// Where it leads.
+        address: String,
+    },
+    /// What somebody wrote, line by line.
+    Quote {
+        /// Who.
+        from: String,
+        /// Their words.
+        lines: Vec<String>,
+    },
+    /// What is known, each with its name.
+    Facts(Vec<(&'static str, String)>),
+}
+
+#[derive(Template)]
+#[template(path = "mail/letter.html")]
+struct HtmlPart<'a> {
+    title: &'a str,
+    blocks: &'a [Block],
+    reason: &'a str,
+}
+
+#[derive(Template)]
+#[template(path = "mail/letter.txt")]
+struct TextPart<'a> {
+    blocks: &'a [Block],
+    reason: &'a str,
+}
+
+/// A letter before it is written out.
+#[derive(Debug)]
+pub(super) struct Draft<'a> {
+    /// Whom it is for.
+    pub(super) to: &'a str,
+    /// What it is about, for the subject.
+    pub(super) subject: String,
+    /// The same, above the page.
+    pub(super) title: &'a str,
+    /// What it says.
+    pub(super) blocks: Vec<Block>,
+    /// Why its reader gets it.
+    pub(super) reason: &'a str,
+}
+
+impl Draft<'_> {
+    pub(super) fn written(self) -> Letter {
+        let (blocks, reason) = (self.blocks.as_slice(), self.reason);
+        // Writing into memory does not fail, and neither template calls anything that does.
+        let text = TextPart { blocks, reason }.render().unwrap_or_default();
+        let html = HtmlPart { title: self.title, blocks, reason }.render().unwrap_or_default();
+        debug_assert!(!text.is_empty() && !html.is_empty());
+        Letter { to: self.to.to_owned(), subject: self.subject, text, html }
+    }
+}
+
+fn words(text: impl Into<String>) -> Block {
+    Block::Words(text.into())
+}
+
+/// A name as it may stand in a subject.
+pub(super) fn subject_name(name: &str) -> String {
+    name.chars().take(SUBJECT_NAME_CHARS_MAX).collect()
+}
+
+impl Letter {
+    /// Tells how to set a new password.
+    #[must_use]
+    pub fn new_password(to: &str, link: &str) -> Self {
+        let blocks = vec![
+            words(format!(
+                "Somebody, probably you, has asked to set a new password for {to} at cardswitch."
+            )),
+            words("Open this link within one hour to do so. It works once:"),
+            Block::Link { label: "Set a new password", address: link.to_owned() },
+            words("If it was not you, do nothing: your password stays as it is."),
+        ];
+        let reason = "You get this letter because somebody asked for it with your address.";
+        let subject = "Set a new password".to_owned();
+        Draft { to, subject, title: "Set a new password", blocks, reason }.written()
+    }
+
+    /// Invites a new member of `company`.
+    #[must_use]
+    pub fn invitation(to: &str, company: &str, link: &str) -> Self {
+        let blocks = vec![
+            words(format!("{company} has made you a member of its card program at cardswitch.")),
+            words("Open this link within seven days to choose a password. It works once:"),
+            Block::Link { label: "Choose a password", address: link.to_owned() },
+            words(format!("After that you sign in with {to}.")),
+        ];
+        let reason = "You get this letter because an administrator entered your address. If you \
+                      do not know the company, do nothing.";
+        let subject = format!("Your invitation to {}", subject_name(company));
+        Draft { to, subject, title: "You are invited", blocks, reason }.written()
+    }
+
+    /// Tells that the password was changed.
+    #[must_use]
+    pub fn password_was_set(to: &str) -> Self {
+        let blocks = vec![
+            words(format!("The password of {to} at cardswitch was just set.")),
+            words(
+                "If it was not you, set a new one at once and tell the administrator of your \
+                 company.",
+            ),
+        ];
+        let reason = "You get this letter whenever your password is set.";
+        let subject = "Your password was set".to_owned();
+        Draft { to, subject, title: "Your password was set", blocks, reason }.written()
+    }
+
+    /// Brings somebody the link to a card that `company` shares with them.
+    #[must_use]
+    pub fn shared_link(to: &str, share: &SharedCard<'_>) -> Self {
+        let SharedCard { name, company, message, link, asks_passphrase } = share;
+        let mut blocks = vec![
+            words(format!("Hello {name},")),
+            words(format!("{company} shares a payment card with you.")),
+        ];
+        if let Some(message) = message.filter(|message| !message.trim().is_empty()) {
+            let lines = message.lines().map(str::to_owned).collect();
+            blocks.push(Block::Quote { from: format!("Message from {company}"), lines });
+        }
+        blocks.push(words("Open this link to see its number and what may be spent with it:"));
+        blocks.push(Block::Link { label: "See the card", address: (*link).to_owned() });
+        if *asks_passphrase {
+            blocks.push(words(
+                "The page asks you for something that only you and the sender know. cardswitch \
+                 never asks for passwords of other accounts.",
+            ));
+        }
+        blocks.push(words(
+            "Whoever has the link sees the card: do not pass it on. It works until the company \
+             takes it back.",
+        ));
+        let reason = "You get this letter because somebody of the company entered your address. \
+                      If you do not know the company, do nothing.";
+        let subject = format!("{} shares a card with you", subject_name(company));
+        Draft { to, subject, title: "A card for you", blocks, reason }.written()
+    }
+}
+
+/// A card that is shared.
+#[derive(Clone, Copy)]
+pub struct SharedCard<'a> {
+    /// Whom it is shared with.
+    pub name: &'a str,
+    /// Whose card it is.
+    pub company: &'a str,
+    /// What its administrator writes.
+    pub message: Option<&'a str>,
+    /// What opens it.
+    pub link: &'a str,
+    /// Whether a passphrase is asked for.
+    pub asks_passphrase: bool,
+}
+
+impl fmt::Debug for SharedCard<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("SharedCard(..)")
+    }
+}
+
+/// A text in lines of plain mail, each begun with `start`. Words are not cut, however long.
+fn lines_of(text: &str, start: &str) -> String {
+    let mut lines = String::new();
+    let mut length = 0;
+    for word in text.split_whitespace() {
+        let word_chars = word.chars().count();
+        if length > 0 && length + 1 + word_chars > TEXT_LINE_CHARS_MAX {
+            lines.push('\n');
+            length = 0;
+        }
+        let before = if length == 0 { start } else { " " };
+        lines.push_str(before);
+        lines.push_str(word);
+        length += before.chars().count() + word_chars;
+    }
+    // An empty line of somebody's words is one of theirs, too.
+    if lines.is_empty() { start.trim_end().to_owned() } else { lines }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVIL: &str = "<script>alert(1)</script>\"'&\u{202e}\u{1f4a3}\r\nBcc: eve@example.com";
+
+    fn shared(company: &str, message: Option<&str>) -> Letter {
+        let share = SharedCard {
+            name: "Grace",
+            company,
+            message,
+            link: "https://cards.example.com/s/k",
+            asks_passphrase: true,
+        };
+        Letter::shared_link("grace@example.com", &share)
+    }
+
+    #[test]
+    fn both_parts_say_the_same() {
+        let link = "https://cards.example.com/password/set/0123";
+        let letters = [
+            (Letter::new_password("ada@example.com", link), vec!["ada@example.com", link]),
+            (Letter::invitation("ada@example.com", "Acme", link), vec!["Acme has made", link]),
+            (Letter::password_was_set("ada@example.com"), vec!["tell the administrator"]),
+            (shared("Acme", Some("Hi\nthere")), vec!["Hello Grace,", "/s/k", "Hi", "there"]),
+        ];
+        for (letter, parts) in letters {
+            let unbroken = letter.text.replace('\n', " ");
+            for part in parts {
+                assert!(unbroken.contains(part), "{part} in {}", letter.text);
+                assert!(letter.html.contains(part), "{part} in {}", letter.html);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_that_somebody_wrote_becomes_markup() {
+        for letter in [
+            shared(EVIL, Some(EVIL)),
+            Letter::invitation("ada@example.com", EVIL, "l"),
+            Letter::new_password("<b>@example.com", "javascript:\"><script>"),
+        ] {
+            for part in ["<script", "<b>", "\"><"] {
+                assert!(!letter.html.contains(part), "{part} in {}", letter.html);
+            }
+        }
+    }
+
+    #[test]
+    fn words_of_others_are_quoted_line_by_line() {
+        let letter = shared("Acme", Some("Pay here:\n\nhttps://evil.example.com/pay"));
+        assert!(letter.text.contains("> Pay here:\n>\n> https://evil.example.com/pay\n"));
+        assert!(!letter.html.contains("href=\"https://evil"), "{}", letter.html);
+        assert!(!shared("Acme", Some(" \n ")).text.contains("Message from"));
+    }
+
+    #[test]
+    fn lines_are_short_unless_a_word_is_long() {
+        let text = lines_of(&"word ".repeat(100), "> ");
+        assert!(text.lines().all(|line| line.starts_with("> ") && line.len() <= 78), "{text}");
+        let long = "x".repeat(200);
+        assert_eq!(lines_of(&format!("a {long} b"), ""), format!("a\n{long}\nb"));
+        assert_eq!((lines_of("", ""), lines_of(" ", "> ")), (String::new(), ">".to_owned()));
+    }
+}

@@ -1,0 +1,56 @@
+//! Every bound of mail in one place.
+
+use std::time::Duration;
+
+/// In what time letters to one address are counted.
+pub(super) const WINDOW: Duration = Duration::from_secs(15 * 60);
+/// How many of them there may be that anybody can ask for.
+pub(super) const ASKED_FOR_MAX: usize = 3;
+/// How many invitations one company may have sent in that time; whoever gets none can still ask for
+/// a link to set a password.
+pub(super) const INVITATIONS_MAX: usize = 500;
+/// How many shared links one company may have sent to one address in that time.
+pub(super) const LINKS_TO_ADDRESS_MAX: usize = 20;
+/// How many shared links one company may have sent in that time.
+pub(super) const LINKS_MAX: usize = 500;
+/// How many letters of one sort are remembered.
+pub(super) const REMEMBERED_MAX: usize = 10_000;
+
+/// How much of a name a subject shows: one word of any length would be one line of a header.
+/// Units: characters.
+pub(super) const SUBJECT_NAME_CHARS_MAX: usize = 60;
+/// The longest line that mail servers take. Units: bytes. Source: RFC 5322, 2.1.1.
+pub(super) const LINE_BYTES_MAX: usize = 998;
+/// Where lines of plain text are broken. Units: characters. Source: RFC 5322, 2.1.1.
+pub(super) const TEXT_LINE_CHARS_MAX: usize = 76;
+
+/// How many letters wait at most; beyond, further ones are not taken.
+pub(super) const QUEUE_LETTERS_MAX: usize = 50_000;
+/// Beyond so many, notices of declines wait where they come from: links are worth more.
+pub(super) const QUEUE_NOTICES_MAX: usize = QUEUE_LETTERS_MAX / 2;
+const _: () = assert!(QUEUE_NOTICES_MAX < QUEUE_LETTERS_MAX);
+/// The longest file of the queue. Units: bytes.
+pub(super) const FILE_BYTES_MAX: u64 = 256 << 10;
+
+/// How long a letter is tried for.
+pub(super) const AGE_MAX: Duration = Duration::from_secs(3 * 24 * 60 * 60);
+/// The longest wait between two tries of one letter.
+pub(super) const RETRY_WAIT_MAX: Duration = Duration::from_secs(4 * 60 * 60);
+/// How often a letter is refused for good before that is believed: a server that is set up wrong
+/// says so of every letter.
+pub(super) const REFUSALS_MAX: u32 = 3;
+/// The first wait after a server was not reached; each further one is twice as long.
+pub(super) const SERVER_WAIT_MIN: Duration = Duration::from_secs(1);
+/// The longest wait for a server that is not reached.
+pub(super) const SERVER_WAIT_MAX: Duration = Duration::from_secs(2 * 60);
+
+/// How long one step of a conversation with a server may take: connecting, greeting, signing in.
+pub(super) const STEP_WAIT: Duration = Duration::from_secs(20);
+/// How long a server may take for one letter.
+pub(super) const LETTER_WAIT: Duration = Duration::from_secs(60);
+/// After so long without a letter a connection is closed.
+pub(super) const IDLE_WAIT: Duration = Duration::from_secs(15);
+/// After so many letters a connection is made anew: servers dislike endless ones.
+pub(super) const LETTERS_PER_CONNECTION: u32 = 100;
+/// How long a letter that is on its way may still take when the switch stops.
+pub(super) const STOP_WAIT: Duration = Duration::from_secs(5);

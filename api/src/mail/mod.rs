@@ -1,0 +1,51 @@
+//! Mail to people: letters in plain text and HTML, which wait on disk until a mail server has taken
+//! them, or are written to the directory `outbox` where none is configured.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | `letter` | what each letter says |
+//! | `news` | changes that somebody is told of, and the letters they become |
+//! | `message` | letters as MIME messages |
+//! | `outbox` | where letters are handed in |
+//! | `queue` | the files of letters that wait |
+//! | `smtp` | the conversation with a mail server |
+//! | `sender` | takes letters from the queue to the server |
+//! | `settings` | which server |
+//! | `recent` | how many letters are too many |
+//!
+//! INVARIANT: news is on disk before the change it tells of is asked for, and becomes a letter only
+//! where the tables show that change: no change goes untold by a crash, and none is told of that was
+//! not made. A letter leaves the disk once a server has taken it, so a crash in between sends it
+//! twice, under the same Message-ID.
+
+pub mod letter;
+mod limits;
+mod message;
+pub mod news;
+pub mod outbox;
+mod queue;
+mod recent;
+mod sender;
+pub mod settings;
+mod smtp;
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub use letter::Letter;
+pub use news::News;
+pub use outbox::{MailError, Outbox};
+
+use crate::state::AppState;
+
+/// Begins to send what waits and what comes, until the switch stops.
+#[must_use]
+pub fn start(state: &AppState, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+    // Not waited for at the end: what is not told of by then is after the next start.
+    drop(tokio::spawn(news::tell_held(state.clone())));
+    let Some(server) = state.outbox.server() else { return Vec::new() };
+    let sending = sender::run(Arc::clone(&state.outbox), Arc::clone(server), stopped.clone());
+    vec![tokio::spawn(sending)]
+}

@@ -1,0 +1,369 @@
+//! The files of letters that wait, in `mail/` among the data:
+//!
+//! | name | content |
+//! |---|---|
+//! | `<id>.held` | news of a change that was asked for, until its outcome is known |
+//! | `<id>.due` | a letter, until a server has taken it |
+//!
+//! Each is sealed, for links in letters open things, and bound to its name. A file never changes:
+//! how often a letter was tried is forgotten by a restart, when it was handed in is in its id.
+//!
+//! INVARIANT: a file is durable, itself and its entry in the directory, before anybody is told that
+//! it waits. Of an id there is a held file or a due one; where a crash left both, the due one counts.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use super::limits::{FILE_BYTES_MAX, QUEUE_LETTERS_MAX};
+use super::news::News;
+use super::outbox::MailError;
+use crate::secrets::{MailFile, Secrets};
+
+/// The directory's name.
+const DIRECTORY: &str = "mail";
+
+/// A letter that is ready to go.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Parcel {
+    /// Whom it is for.
+    pub(super) to: String,
+    /// The whole message.
+    pub(super) message: String,
+}
+
+/// How often a letter was tried in vain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tries {
+    /// For whatever reason.
+    pub(super) all: u32,
+    /// Those of them that a server called final.
+    pub(super) refusals: u32,
+}
+
+/// What is to be done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// This letter is due, and has been tried so often.
+    Letter(Uuid, Tries),
+    /// The next one is due then.
+    Wait(Instant),
+    /// None waits.
+    Nothing,
+}
+
+/// Letters that wait.
+#[derive(Debug)]
+pub(super) struct Queue {
+    directory: PathBuf,
+    secrets: Arc<Secrets>,
+    waiting: Mutex<Waiting>,
+    /// Says that a letter came.
+    pub(super) came: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    due: BTreeMap<(Instant, Uuid), Tries>,
+    /// How many files there are, held ones and the one on its way among them.
+    files: usize,
+}
+
+impl Queue {
+    /// Opens the queue of a data directory. Returns it with what is held since before.
+    /// Errors: the directory cannot be made or read.
+    /// Cost: O(letters), without reading any.
+    pub(super) fn open(data: &Path, secrets: Arc<Secrets>) -> io::Result<(Self, Vec<Uuid>)> {
+        let directory = data.join(DIRECTORY);
+        DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        // Also where it was there: whoever made it may have been killed before this.
+        File::open(data)?.sync_all()?;
+        let [mut held, mut due] = [Vec::new(), Vec::new()];
+        for entry in fs::read_dir(&directory)? {
+            let path = entry?.path();
+            match parse_name(&path) {
+                Some((id, MailFile::Held)) => held.push(id),
+                Some((id, MailFile::Due)) => due.push(id),
+                // One that a crash cut short; nobody was told of it.
+                None if is_unfinished(&path) => fs::remove_file(&path)?,
+                None => {}
+            }
+        }
+        due.sort_unstable();
+        held.retain(|id| due.binary_search(id).is_err());
+        held.sort_unstable();
+        let (now, files) = (Instant::now(), held.len() + due.len());
+        let due = due.into_iter().map(|id| ((now, id), Tries::default())).collect();
+        let waiting = Mutex::new(Waiting { due, files });
+        Ok((Self { directory, secrets, waiting, came: Notify::new() }, held))
+    }
+
+    /// How many letters wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.lock().files
+    }
+
+    /// Keeps news until it is known whether it is true.
+    /// Errors: too many wait, or the file cannot be written.
+    /// Cost: blocks for two syncs.
+    pub(super) fn hold(&self, id: Uuid, news: &News) -> Result<(), MailError> {
+        self.add(id, MailFile::Held, news)
+    }
+
+    /// News that is held.
+    /// Errors: the file cannot be read, or was not written here.
+    pub(super) fn read_news(&self, id: Uuid) -> Result<News, MailError> {
+        self.read(id, MailFile::Held)
+    }
+
+    /// Forgets news that is held.
+    pub(super) fn withdraw(&self, id: Uuid) {
+        self.remove(id, MailFile::Held);
+    }
+
+    /// Keeps a letter until a server takes it; what was held under its id has become it.
+    /// Errors: too many wait, or the file cannot be written.
+    /// Cost: blocks for two syncs.
+    pub(super) fn add_letter(&self, id: Uuid, parcel: &Parcel) -> Result<(), MailError> {
+        self.add(id, MailFile::Due, parcel)?;
+        // Before anybody sends it: gone from here first, it would be told of again.
+        if self.path(id, MailFile::Held).exists() {
+            self.remove(id, MailFile::Held);
+        }
+        self.again(id, Tries::default(), Duration::ZERO);
+        self.came.notify_one();
+        Ok(())
+    }
+
+    /// Takes the next letter, if one is due at the instant `now`.
+    pub(super) fn next(&self, now: Instant) -> Next {
+        let mut waiting = self.waiting.lock();
+        let Some(first) = waiting.due.first_entry() else { return Next::Nothing };
+        let (at, id) = *first.key();
+        if at > now {
+            return Next::Wait(at);
+        }
+        Next::Letter(id, first.remove())
+    }
+
+    /// A letter that was taken.
+    /// Errors: the file cannot be read, or was not written here.
+    pub(super) fn read_letter(&self, id: Uuid) -> Result<Parcel, MailError> {
+        self.read(id, MailFile::Due)
+    }
+
+    /// Puts a letter back that was taken, for later.
+    pub(super) fn again(&self, id: Uuid, tries: Tries, wait: Duration) {
+        self.waiting.lock().due.insert((Instant::now() + wait, id), tries);
+    }
+
+    /// Forgets a letter that was taken.
+    pub(super) fn finish(&self, id: Uuid) {
+        self.remove(id, MailFile::Due);
+    }
+
+    fn add(&self, id: Uuid, kind: MailFile, content: &impl Serialize) -> Result<(), MailError> {
+        {
+            let mut waiting = self.waiting.lock();
+            if waiting.files >= QUEUE_LETTERS_MAX {
+                return Err(MailError::Full);
+            }
+            waiting.files += 1;
+        }
+        self.write(id, kind, content).inspect_err(|_| self.count_out())
+    }
+
+    fn write(&self, id: Uuid, kind: MailFile, content: &impl Serialize) -> Result<(), MailError> {
+        let plain = serde_json::to_vec(content).map(Zeroizing::new);
+        let plain = plain.map_err(|error| MailError::Write(error.into()))?;
+        let sealed = self.secrets.seal_mail(kind, &plain, id).map_err(MailError::Seal)?;
+        let unfinished = self.directory.join(format!(".{id}"));
+        write_durably(&unfinished, &self.path(id, kind), &sealed)
+            .inspect_err(|_| drop(fs::remove_file(&unfinished)))
+            .map_err(MailError::Write)
+    }
+
+    fn read<T: DeserializeOwned>(&self, id: Uuid, kind: MailFile) -> Result<T, MailError> {
+        let mut sealed = Vec::new();
+        File::open(self.path(id, kind))
+            .and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut sealed))
+            .map_err(MailError::Read)?;
+        let plain = self.secrets.open_mail(kind, &sealed, id).ok_or(MailError::Foreign)?;
+        serde_json::from_slice(&plain).map_err(|_| MailError::Foreign)
+    }
+
+    fn remove(&self, id: Uuid, kind: MailFile) {
+        if let Err(error) = fs::remove_file(self.path(id, kind)) {
+            tracing::warn!(letter = %id, %error, "a file of the mail queue stays");
+        }
+        self.count_out();
+    }
+
+    fn count_out(&self) {
+        let files = &mut self.waiting.lock().files;
+        *files = files.saturating_sub(1);
+    }
+
+    fn path(&self, id: Uuid, kind: MailFile) -> PathBuf {
+        self.directory.join(format!("{id}.{}", extension(kind)))
+    }
+}
+
+const fn extension(kind: MailFile) -> &'static str {
+    match kind {
+        MailFile::Held => "held",
+        MailFile::Due => "due",
+    }
+}
+
+fn parse_name(path: &Path) -> Option<(Uuid, MailFile)> {
+    let (stem, found) = (path.file_stem()?.to_str()?, path.extension()?.to_str()?);
+    let kind = [MailFile::Held, MailFile::Due].into_iter().find(|kind| extension(*kind) == found);
+    Some((stem.parse().ok()?, kind?))
+}
+
+fn is_unfinished(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let id = name.and_then(|name| name.strip_prefix('.'));
+    id.is_some_and(|id| id.parse::<Uuid>().is_ok())
+}
+
+fn write_durably(unfinished: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(unfinished)?;
+    file.write_all(content)?;
+    file.sync_data()?;
+    fs::rename(unfinished, path)?;
+    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+}
+
+/// How long ago a letter was handed in, by its id.
+pub(super) fn age(id: Uuid) -> Duration {
+    let handed_in = id.get_timestamp().map_or(UNIX_EPOCH, |at| {
+        let (seconds, nanos) = at.to_unix();
+        UNIX_EPOCH + Duration::new(seconds, nanos)
+    });
+    SystemTime::now().duration_since(handed_in).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const KEY: &str = "7f3a-key-of-a-link";
+
+    fn secrets() -> Arc<Secrets> {
+        Arc::new(Secrets::from_master([5; 32]))
+    }
+
+    fn parcel(to: &str) -> Parcel {
+        Parcel { to: to.to_owned(), message: format!("To: {to}\r\n\r\n{KEY}\r\n") }
+    }
+
+    fn news() -> News {
+        News::NewPassword { key: KEY.to_owned() }
+    }
+
+    fn names(data: &Path) -> Vec<String> {
+        let entries = fs::read_dir(data.join(DIRECTORY)).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn letters_outlive_the_process_in_their_order_and_news_beside_them() {
+        let data = tempfile::tempdir().unwrap();
+        let (queue, held) = Queue::open(data.path(), secrets()).unwrap();
+        assert!(held.is_empty() && queue.next(Instant::now()) == Next::Nothing);
+        let ids: Vec<_> = (0..5).map(|_| Uuid::now_v7()).collect();
+        for id in &ids[..3] {
+            queue.add_letter(*id, &parcel(&format!("{id}@example.com"))).unwrap();
+        }
+        queue.hold(ids[3], &news()).unwrap();
+        queue.hold(ids[4], &news()).unwrap();
+        queue.withdraw(ids[4]);
+        assert_eq!(queue.len(), 4);
+        drop(queue);
+
+        let (queue, held) = Queue::open(data.path(), secrets()).unwrap();
+        assert_eq!((held.as_slice(), queue.len()), (&ids[3..4], 4));
+        assert!(
+            matches!(queue.read_news(ids[3]).unwrap(), News::NewPassword { key } if key == KEY)
+        );
+        for id in &ids[..3] {
+            assert_eq!(queue.next(Instant::now()), Next::Letter(*id, Tries::default()));
+            assert_eq!(queue.read_letter(*id).unwrap().to, format!("{id}@example.com"));
+            queue.finish(*id);
+        }
+        assert_eq!((queue.next(Instant::now()), queue.len()), (Next::Nothing, 1));
+    }
+
+    #[test]
+    fn news_becomes_a_letter_once_whatever_a_crash_leaves() {
+        let data = tempfile::tempdir().unwrap();
+        let (queue, _) = Queue::open(data.path(), secrets()).unwrap();
+        let id = Uuid::now_v7();
+        queue.hold(id, &news()).unwrap();
+        let before = fs::read(data.path().join(DIRECTORY).join(format!("{id}.held"))).unwrap();
+        queue.add_letter(id, &parcel("ada@example.com")).unwrap();
+        assert_eq!((names(data.path()), queue.len()), (vec![format!("{id}.due")], 1));
+        // As if it had been killed before the held file was removed, and within another letter.
+        fs::write(data.path().join(DIRECTORY).join(format!("{id}.held")), before).unwrap();
+        fs::write(data.path().join(DIRECTORY).join(format!(".{}", Uuid::now_v7())), b"x").unwrap();
+        let (queue, held) = Queue::open(data.path(), secrets()).unwrap();
+        assert!(held.is_empty());
+        assert_eq!(names(data.path()).iter().filter(|name| name.starts_with('.')).count(), 0);
+        assert!(matches!(queue.next(Instant::now()), Next::Letter(found, _) if found == id));
+    }
+
+    #[test]
+    fn files_are_sealed_private_and_bound_to_their_names() {
+        let data = tempfile::tempdir().unwrap();
+        let (queue, _) = Queue::open(data.path(), secrets()).unwrap();
+        let [id, other] = [Uuid::now_v7(), Uuid::now_v7()];
+        queue.add_letter(id, &parcel("ada@example.com")).unwrap();
+        let path = queue.path(id, MailFile::Due);
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(queue.directory.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        let bytes = fs::read(&path).unwrap();
+        for clear in [KEY, "ada@example.com"] {
+            assert!(!bytes.windows(clear.len()).any(|part| part == clear.as_bytes()), "{clear}");
+        }
+        for copy in [queue.path(other, MailFile::Due), queue.path(id, MailFile::Held)] {
+            fs::write(&copy, &bytes).unwrap();
+        }
+        assert!(matches!(queue.read_letter(other), Err(MailError::Foreign)));
+        assert!(matches!(queue.read_news(id), Err(MailError::Foreign)));
+        let (foreign, _) =
+            Queue::open(data.path(), Arc::new(Secrets::from_master([6; 32]))).unwrap();
+        assert!(matches!(foreign.read_letter(id), Err(MailError::Foreign)));
+    }
+
+    #[test]
+    fn a_letter_that_was_put_off_waits_behind_others() {
+        let data = tempfile::tempdir().unwrap();
+        let (queue, _) = Queue::open(data.path(), secrets()).unwrap();
+        let [first, second] = [Uuid::now_v7(), Uuid::now_v7()];
+        queue.add_letter(first, &parcel("ada@example.com")).unwrap();
+        queue.add_letter(second, &parcel("bob@example.com")).unwrap();
+        let tries = Tries { all: 1, refusals: 0 };
+        assert!(matches!(queue.next(Instant::now()), Next::Letter(id, _) if id == first));
+        queue.again(first, tries, Duration::from_secs(60));
+        assert!(matches!(queue.next(Instant::now()), Next::Letter(id, _) if id == second));
+        let Next::Wait(at) = queue.next(Instant::now()) else { panic!("it waits") };
+        assert_eq!(queue.next(at), Next::Letter(first, tries));
+        assert!(age(first) < Duration::from_secs(3_600), "{:?}", age(first));
+    }
+}
