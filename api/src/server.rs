@@ -28,6 +28,7 @@ use crate::receipts::{ReceiptFiles, named_receipts};
 use crate::secrets::Secrets;
 use crate::state::{ApiConfig, AppState};
 use crate::switch::Switch;
+use crate::telemetry::gauges::Kind;
 use crate::telemetry::{Telemetry, listener};
 use crate::token_rate::TokenRate;
 use crate::wire::urls::Urls;
@@ -153,6 +154,7 @@ impl Server {
             tracing::error!(?error, "administrators of before there were users cannot sign in");
         }
         telemetry.set_working(&engine, listener.counters());
+        show_mail(&telemetry, &state);
         for task in mail::start(&state, &stopped) {
             // A task that panicked has printed why.
             doors.spawn(async move { drop(task.await) });
@@ -317,6 +319,15 @@ async fn recover(
             }
         }
     }
+}
+
+/// Shows how much mail waits.
+fn show_mail(telemetry: &Telemetry, state: &AppState) {
+    let outbox = Arc::clone(&state.outbox);
+    let help = "Letters that wait to be sent, or for what they tell of.";
+    telemetry.gauges.add("cardswitch_mail_waiting_letters", Kind::Gauge, help, move || {
+        outbox.waiting() as u64
+    });
 }
 
 /// What the state of the API is made of besides settings.
