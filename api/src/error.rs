@@ -558,6 +558,12 @@ impl ApiError {
         &self.message
     }
 
+    /// The fields at fault.
+    #[must_use]
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults
+    }
+
     /// The body of the answer: the shape of every failure.
     #[must_use]
     pub fn body(&self) -> serde_json::Value {

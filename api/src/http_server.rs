@@ -161,6 +161,10 @@ pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::
         });
     }
     drop(listener);
+    // Streams would have no end of their own.
+    if let Some(whole) = side.whole.get() {
+        whole.state.overviews.close();
+    }
     drop(tokio::time::timeout(DRAIN_TIMEOUT, drain.shutdown()).await);
 }
 

@@ -128,6 +128,7 @@ impl Bench {
             outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
             telemetry: Arc::default(),
             token_rate: Arc::default(),
+            overviews: Arc::default(),
         };
         let token = |text: &str, id: AccessTokenId, admin| {
             AdminCommand::CreateAccessToken(NewAccessToken {

@@ -37,6 +37,20 @@ impl LinkKey {
         Ok(key)
     }
 
+    /// Reads the key in an address; none where the text cannot be one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if text.len() != 64 || !text.bytes().all(is_digit) {
+            return None;
+        }
+        let mut key = Self([0; 32]);
+        for (place, byte) in key.0.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * place..][..2], 16).ok()?;
+        }
+        Some(key)
+    }
+
     /// The key as it stands in an address.
     #[must_use]
     pub fn text(&self) -> String {
@@ -138,6 +152,12 @@ mod tests {
         let other = LinkKey::draw(&mut SystemRandom).unwrap();
         assert_eq!(key.text().len(), 64);
         assert_ne!(key.text(), other.text());
+        assert_eq!(LinkKey::parse(&key.text()).unwrap().text(), key.text());
+        let shout = format!("{}A", &key.text()[1..]);
+        for text in ["", "00", &key.text()[1..], &format!("{}0", key.text()), &shout] {
+            assert!(LinkKey::parse(text).is_none(), "{text}");
+        }
+        assert!(LinkKey::parse(&"\u{e9}".repeat(32)).is_none());
         assert_ne!(key.digest(&secrets), other.digest(&secrets));
         let sealed = key.seal(&secrets, LINK).unwrap();
         assert_eq!(LinkKey::open(&secrets, LINK, &sealed).unwrap().text(), key.text());

@@ -95,6 +95,8 @@ pub enum FormBond {
     Session = 1,
     /// A visitor who has none.
     Visitor = 2,
+    /// A shared link whose passphrase its viewer knows.
+    SharedLink = 3,
 }
 
 /// A secret could not be sealed.

@@ -325,9 +325,9 @@ async fn recover(
 fn show_mail(telemetry: &Telemetry, state: &AppState) {
     let outbox = Arc::clone(&state.outbox);
     let help = "Letters that wait to be sent, or for what they tell of.";
-    telemetry.gauges.add("cardswitch_mail_waiting_letters", Kind::Gauge, help, move || {
-        outbox.waiting() as u64
-    });
+    telemetry
+        .gauges
+        .add("cardswitch_mail_waiting_letters", Kind::Gauge, help, move || outbox.waiting() as u64);
 }
 
 /// What the state of the API is made of besides settings.
@@ -372,6 +372,7 @@ async fn state_of(
         throttle: Arc::default(),
         second_factors: Arc::default(),
         outbox: Arc::new(outbox.map_err(StartError::Outbox)?),
+        overviews: Arc::default(),
         telemetry: parts.telemetry,
         token_rate: Arc::new(TokenRate::per_second(settings.token_requests_per_s)),
     })

@@ -20,6 +20,7 @@ use crate::mail::Outbox;
 use crate::network::peers::PeerNetwork;
 use crate::receipts::ReceiptFiles;
 use crate::secrets::Secrets;
+use crate::site::overview::LiveOverviews;
 use crate::switch::Switch;
 use crate::telemetry::Telemetry;
 use crate::token_rate::TokenRate;
@@ -46,6 +47,8 @@ pub struct AppState {
     pub telemetry: Arc<Telemetry>,
     /// How often each token may ask.
     pub token_rate: Arc<TokenRate>,
+    /// Overviews that follow what happens.
+    pub overviews: Arc<LiveOverviews>,
 }
 
 /// Settings of the API.

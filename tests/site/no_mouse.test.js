@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 
-import { authorizeUrl, enterPassword, getApi, postToken, registerApp, signIn } from './harness/people.js';
+import { tabTo } from './harness/keyboard.js';
+import { START, authorizeUrl, enterPassword, getApi, postToken, registerApp, signIn } from './harness/people.js';
 import { siteTest } from './harness/stage.js';
 
 async function registeredApp(stage) {
@@ -18,25 +19,6 @@ async function exchange(stage, app, query) {
   const given = await postToken(stage.url, { grant_type: 'authorization_code', code: query.code, ...client });
   assert.equal(given.status, 201, JSON.stringify(given.body));
   return given.body.access_token;
-}
-
-/** Presses Tab until what has the focus is called `name`; everything must be within reach. */
-async function tabTo(page, name) {
-  const focused = () => page.evaluate(() => {
-    const element = document.activeElement;
-    const label = element.labels?.[0]?.textContent ?? element.textContent;
-    const { outlineStyle, outlineWidth } = getComputedStyle(element);
-    return { name: label.trim(), isShown: outlineStyle !== 'none' && outlineWidth !== '0px' };
-  });
-  for (let presses = 0; presses < 40; presses += 1) {
-    const { name: here, isShown } = await focused();
-    if (here === name) {
-      assert.ok(isShown, `it can be seen that ${name} has the focus`);
-      return;
-    }
-    await page.keyboard.press('Tab');
-  }
-  assert.fail(`${name} is out of reach of the keyboard at ${page.url()}`);
 }
 
 siteTest('signing in, allowing, revoking and signing out by keyboard alone', async (stage) => {
@@ -95,6 +77,8 @@ siteTest('pages work in the dark and for those who want no motion', async (stage
   await page.goto('/login');
   await stage.shot(page, 'sign-in-dark');
   await enterPassword(page, stage.installation.administrator);
-  await page.waitForURL('**/account');
+  await page.waitForURL(START);
+  await stage.shot(page, 'overview-dark');
+  await page.goto('/account');
   await stage.shot(page, 'account-dark');
 });

@@ -1,4 +1,4 @@
-//! Slowing down who guesses passwords, one-time codes and client secrets.
+//! Slowing down who guesses passwords, one-time codes, client secrets and what opens shared links.
 //!
 //! | of | after wrong tries | because |
 //! |---|---|---|
@@ -18,11 +18,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cardswitch_engine::domain::ids::{AppId, UserId};
+use cardswitch_engine::domain::ids::{AppId, SharedLinkId, UserId};
 use cardswitch_engine::domain::member::email_key;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::link_guesses::LinkGuesses;
 use crate::error::ApiError;
 use crate::secrets::token_digest;
 
@@ -56,6 +57,8 @@ pub enum Account<'a> {
     Password(&'a str),
     /// The second factor of this user.
     SecondFactor(UserId),
+    /// The passphrase of this shared link.
+    SharedLink(SharedLinkId),
 }
 
 impl Account<'_> {
@@ -64,6 +67,7 @@ impl Account<'_> {
         match self {
             Self::Password(email) => token_digest(&format!("password {}", email_key(email))),
             Self::SecondFactor(user) => token_digest(&format!("second factor {}", user.0)),
+            Self::SharedLink(link) => token_digest(&format!("shared link {}", link.0)),
         }
     }
 }
@@ -122,6 +126,8 @@ pub struct TooMany {
 pub struct Throttle {
     accounts: Mutex<Halves<[u8; 32], Tries>>,
     sources: Mutex<Halves<Source, Window>>,
+    /// What is tried at shared links.
+    pub links: LinkGuesses,
 }
 
 /// A try under way. It counts as wrong until it ends; from then on only where it was judged so.
@@ -292,12 +298,12 @@ fn delay_after(wrong: u32) -> Duration {
     DELAY_FIRST.saturating_mul(factor).min(DELAY_MAX)
 }
 
-fn too_many(wait: Duration) -> TooMany {
+pub(super) fn too_many(wait: Duration) -> TooMany {
     let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
     TooMany { retry_after_s: seconds.saturating_add(1) }
 }
 
-fn network_of(address: IpAddr) -> IpAddr {
+pub(super) fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
@@ -334,7 +340,7 @@ impl Window {
 
 /// A map of bounded size: when its young half is full, the old half is forgotten.
 #[derive(Debug)]
-struct Halves<K, V> {
+pub(super) struct Halves<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
 }
@@ -346,7 +352,7 @@ impl<K, V> Default for Halves<K, V> {
 }
 
 impl<K: Copy + Eq + std::hash::Hash, V> Halves<K, V> {
-    fn entry(&mut self, key: K, fresh: impl FnOnce() -> V) -> &mut V {
+    pub(super) fn entry(&mut self, key: K, fresh: impl FnOnce() -> V) -> &mut V {
         let known = self.old.remove(&key);
         if !self.young.contains_key(&key) && self.young.len() >= REMEMBERED_MAX {
             self.old = std::mem::take(&mut self.young);

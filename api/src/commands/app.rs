@@ -1,7 +1,5 @@
 //! `cardswitch app add`, `app approve` and `app list`: on a data directory at rest.
 
-use std::path::PathBuf;
-
 use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
 use cardswitch_engine::command::identity::{AppChanges, NewApp, NewTokenGrant};
 use cardswitch_engine::domain::app::App;
@@ -14,7 +12,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::Failure;
-use super::company::{carry_out, find_company, open, parse_id};
+use super::at_rest::{CompanyDataArgs, DataArgs, carry_out, open, parse_id};
 use super::token::{Scope, access_scope};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::issuing::{RandomSource, SystemRandom};
@@ -39,12 +37,8 @@ pub enum AppCommand {
 /// What `app add` takes.
 #[derive(Debug, clap::Args)]
 pub struct AddArgs {
-    /// Data directory, not in use by a running switch
-    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
-    data: PathBuf,
-    /// Who registers it
-    #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
-    company: Uuid,
+    #[command(flatten)]
+    of: CompanyDataArgs,
     /// Its name, as people see it who let it in
     #[arg(long, value_name = "NAME")]
     name: String,
@@ -60,40 +54,26 @@ pub struct AddArgs {
     /// Also make an access token of all that, to the company's own data; prints it, this once
     #[arg(long)]
     token: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 /// What `app approve` takes.
 #[derive(Debug, clap::Args)]
 pub struct ApproveArgs {
-    /// Data directory, not in use by a running switch
-    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
-    data: PathBuf,
+    #[command(flatten)]
+    at: DataArgs,
     /// Which app
     #[arg(long, value_name = "CLIENT_ID", value_parser = parse_id)]
     app: Uuid,
     /// Which of the scopes that it asks for, with commas between several [default: all of them]
     #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
     scope: Vec<Scope>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 /// What `app list` takes.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// Data directory, not in use by a running switch
-    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
-    data: PathBuf,
-    /// Whose apps
-    #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
-    company: Uuid,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    of: CompanyDataArgs,
 }
 
 /// Carries out one of them.
@@ -107,8 +87,7 @@ pub async fn run(command: AppCommand) -> Result<(), Failure> {
 
 async fn add(args: AddArgs) -> Result<(), Failure> {
     check(&args)?;
-    let switch = open(&args.data)?;
-    let company = find_company(&switch, args.company).await?;
+    let (switch, company) = args.of.open().await?;
     if args.token && company.state != CompanyState::Active {
         let what = format!("{} is closed or not approved: no app can be let in", company.name);
         return Err(Failure::new(what));
@@ -129,13 +108,13 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
     };
     carry_out(&switch, AdminCommand::CreateApp(new)).await?;
     // From here on there is an app: whatever becomes of the rest, its secret is told.
-    if !args.json {
+    if !args.of.data.json {
         println!("client id      {}", id.0);
         println!("client secret  {secret} (shown this once)");
     }
     let access_token = approve_new(&switch, &company, (id, name), scope, args.token).await;
     switch.engine().shut_down();
-    if args.json {
+    if args.of.data.json {
         let mut made = json!({"client_id": id.0, "client_secret": secret});
         if let Ok(Some(access_token)) = &access_token {
             made["access_token"] = access_token.as_str().into();
@@ -199,7 +178,7 @@ fn check(args: &AddArgs) -> Result<(), Failure> {
 }
 
 async fn approve(args: ApproveArgs) -> Result<(), Failure> {
-    let switch = open(&args.data)?;
+    let switch = open(&args.at.directory)?;
     let (app, company) = find_app(&switch, AppId(args.app)).await?;
     let named = access_scope(&args.scope);
     if named.common(app.requested) != named {
@@ -210,7 +189,7 @@ async fn approve(args: ApproveArgs) -> Result<(), Failure> {
     let changes = AppChanges { approved: Some(approved), ..AppChanges::default() };
     carry_out(&switch, AdminCommand::UpdateApp(company.id, app.id, changes)).await?;
     switch.engine().shut_down();
-    if args.json {
+    if args.at.json {
         println!("{}", json!({"client_id": app.id.0, "approved": scope::names(approved)}));
     } else {
         println!("{} may ask for {}", app.name, in_words(approved));
@@ -229,13 +208,12 @@ async fn find_app(switch: &Switch, id: AppId) -> Result<(App, Company), Failure>
 }
 
 async fn list(args: ListArgs) -> Result<(), Failure> {
-    let switch = open(&args.data)?;
-    let company = find_company(&switch, args.company).await?;
+    let (switch, company) = args.of.open().await?;
     let page = Page { order: Order::OldestFirst, ..Page::first(usize::MAX) };
     let apps = switch.read(|snapshot| snapshot.apps(company.slot, &page)).await;
     let apps = apps.map_err(Failure::new)?.rows;
     switch.engine().shut_down();
-    if args.json {
+    if args.of.data.json {
         let shown: Vec<_> = apps.iter().map(shown).collect();
         println!("{}", json!({"apps": shown}));
         return Ok(());

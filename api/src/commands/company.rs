@@ -1,26 +1,22 @@
 //! `cardswitch company add` and `cardswitch company set`: on a data directory at rest.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use cardswitch_engine::command::admin::{
     AdminCommand, CardChanges, CompanyChanges, NewAccessToken,
 };
-use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Address, Company, CompanyState, VelocityLimits};
-use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
+use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Order, Page};
 use serde_json::json;
 
 use super::Failure;
+use super::at_rest::{CompanyDataArgs, DataArgs, carry_out, done, open};
 use super::init::CompanyArgs;
-use crate::config::{ClockSetting, read_settings};
+use crate::config::read_settings;
 use crate::install::{by_operator, new_company};
 use crate::issuing::{RandomSource, SystemRandom};
-use crate::opening::open_engine;
 use crate::secrets::token_digest;
 use crate::switch::Switch;
 use crate::wire::address::read_address;
@@ -43,25 +39,17 @@ pub enum CompanyCommand {
 /// What `company add` takes.
 #[derive(Debug, clap::Args)]
 pub struct AddArgs {
-    /// Data directory, not in use by a running switch
-    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
-    data: PathBuf,
+    #[command(flatten)]
+    at: DataArgs,
     #[command(flatten)]
     company: CompanyArgs,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 /// What `company set` takes.
 #[derive(Debug, clap::Args)]
 pub struct SetArgs {
-    /// Data directory, not in use by a running switch
-    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
-    data: PathBuf,
-    /// Which company
-    #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
-    company: uuid::Uuid,
+    #[command(flatten)]
+    of: CompanyDataArgs,
     /// Its name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -96,9 +84,6 @@ pub struct SetArgs {
     /// Whether that bank account was verified
     #[arg(long, value_name = "BOOL")]
     funding_verified: Option<bool>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 /// Carries out `company add` or `company set`.
@@ -110,8 +95,8 @@ pub async fn run(command: CompanyCommand) -> Result<(), Failure> {
 }
 
 async fn add(args: AddArgs) -> Result<(), Failure> {
-    let settings = read_settings(None, Some(&args.data)).map_err(Failure::new)?;
-    let switch = open(&args.data)?;
+    let settings = read_settings(None, Some(&args.at.directory)).map_err(Failure::new)?;
+    let switch = open(&args.at.directory)?;
     let mut random = SystemRandom;
     let at = switch.engine().clock().now();
     let company = new_company(args.company.order()?, &settings.network, at, &mut random)
@@ -129,7 +114,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
     carry_out(&switch, AdminCommand::CreateCompany(company)).await?;
     carry_out(&switch, AdminCommand::CreateAccessToken(token)).await?;
     switch.engine().shut_down();
-    if args.json {
+    if args.at.json {
         let made = json!({
             "company_id": company_id,
             "account_id": account_id,
@@ -143,13 +128,8 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn parse_id(text: &str) -> Result<uuid::Uuid, String> {
-    text.parse().map_err(|_| "not an id: `init` and `company add` print them".to_owned())
-}
-
 async fn set(args: SetArgs) -> Result<(), Failure> {
-    let switch = open(&args.data)?;
-    let company = find_company(&switch, args.company).await?;
+    let (switch, company) = args.of.open().await?;
     let id = company.id;
     let credit_limit = args.credit_limit.as_deref().map(|text| {
         parse_amount(text, company.currency)
@@ -181,10 +161,10 @@ async fn set(args: SetArgs) -> Result<(), Failure> {
         follow_billing_address(&switch, &company).await?;
     }
     switch.engine().shut_down();
-    if args.json {
-        println!("{}", json!({"company_id": args.company}));
+    if args.of.data.json {
+        println!("{}", json!({"company_id": args.of.company}));
     } else {
-        println!("changed company {}", args.company);
+        println!("changed company {}", args.of.company);
     }
     Ok(())
 }
@@ -248,30 +228,5 @@ async fn follow_billing_address(switch: &Switch, company: &Company) -> Result<()
             return Ok(());
         }
         page.offset += CARDS_AT_A_TIME;
-    }
-}
-
-/// Errors: there is no such company.
-pub(super) async fn find_company(switch: &Switch, id: uuid::Uuid) -> Result<Company, Failure> {
-    let found = switch.read(|snapshot| snapshot.company_by_id(CompanyId(id))).await;
-    found.map_err(Failure::new)?.ok_or_else(|| Failure::new(format!("no company `{id}`")))
-}
-
-pub(super) fn open(data: &std::path::Path) -> Result<Switch, Failure> {
-    let settings = read_settings(None, Some(data)).map_err(Failure::new)?;
-    let (engine, _secrets) =
-        open_engine(data, ClockSetting::System, settings.retention).map_err(Failure::new)?;
-    Ok(Switch::new(Arc::new(engine)))
-}
-
-pub(super) async fn carry_out(switch: &Switch, command: AdminCommand) -> Result<(), Failure> {
-    done(switch.ask(by_operator(command)).await.map_err(Failure::new)?)
-}
-
-fn done(reply: Reply) -> Result<(), Failure> {
-    match reply {
-        Reply::Done(_) => Ok(()),
-        Reply::Rejected(rejection) => Err(Failure::new(format!("refused: {rejection:?}"))),
-        _ => Err(Failure::new("the journal failed; the outcome is unknown")),
     }
 }

@@ -1,12 +1,14 @@
 //! The command line: what each command takes, and where it is carried out.
 
 pub mod app;
+mod at_rest;
 pub mod company;
 pub mod demo;
 pub mod explain;
 pub mod feed;
 pub mod init;
 mod live_screen;
+pub mod manual;
 pub mod send;
 pub mod serve;
 pub mod token;
@@ -58,6 +60,10 @@ pub enum Command {
     /// Add access tokens to a data directory, list and revoke them
     #[command(subcommand)]
     Token(token::TokenCommand),
+    /// Print a script that completes commands and flags in a shell
+    Completions(manual::CompletionsArgs),
+    /// Print the manual page, or write those of all commands
+    Man(manual::ManArgs),
 }
 
 /// Why a command failed: one line for the user, and the exit code.
@@ -95,6 +101,8 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::User(command) => user::run(command).await,
         Command::App(command) => app::run(command).await,
         Command::Token(command) => token::run(command).await,
+        Command::Completions(args) => manual::print_completions(&args),
+        Command::Man(args) => manual::print_manual(&args),
     }
 }
 

@@ -1,7 +1,5 @@
 //! `cardswitch token add`, `token list` and `token revoke`: on a data directory at rest.
 
-use std::path::PathBuf;
-
 use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::AccessScope;
@@ -9,7 +7,7 @@ use cardswitch_engine::store::query::{Order, Page};
 use serde_json::json;
 
 use super::Failure;
-use super::company::{carry_out, find_company, open, parse_id};
+use super::at_rest::{CompanyDataArgs, carry_out, parse_id};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::oauth::scope;
@@ -29,49 +27,28 @@ pub enum TokenCommand {
 /// What `token add` takes.
 #[derive(Debug, clap::Args)]
 pub struct AddArgs {
-    /// Data directory, not in use by a running switch
-    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
-    data: PathBuf,
-    /// Whose data it opens
-    #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
-    company: uuid::Uuid,
+    #[command(flatten)]
+    of: CompanyDataArgs,
     /// What it may do, with commas between several [default: read]
     #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
     scope: Vec<Scope>,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 /// What `token list` takes.
 #[derive(Debug, clap::Args)]
 pub struct ListArgs {
-    /// Data directory, not in use by a running switch
-    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
-    data: PathBuf,
-    /// Whose tokens
-    #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
-    company: uuid::Uuid,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    of: CompanyDataArgs,
 }
 
 /// What `token revoke` takes.
 #[derive(Debug, clap::Args)]
 pub struct RevokeArgs {
-    /// Data directory, not in use by a running switch
-    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
-    data: PathBuf,
-    /// Whose token
-    #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
-    company: uuid::Uuid,
+    #[command(flatten)]
+    of: CompanyDataArgs,
     /// Which one, as `token list` shows it
     #[arg(long, value_name = "TOKEN_ID", value_parser = parse_id)]
     token: uuid::Uuid,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 /// A scope by its name. Source: spec "Authentication", scopes.
@@ -97,8 +74,7 @@ pub async fn run(command: TokenCommand) -> Result<(), Failure> {
 }
 
 async fn add(args: AddArgs) -> Result<(), Failure> {
-    let switch = open(&args.data)?;
-    let company = find_company(&switch, args.company).await?;
+    let (switch, company) = args.of.open().await?;
     let DrawnSecret { text: access_token, digest } = DrawnSecret::draw().map_err(Failure::new)?;
     let at = switch.engine().clock().now();
     let token = NewAccessToken {
@@ -110,7 +86,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
     let token_id = token.id.0;
     carry_out(&switch, AdminCommand::CreateAccessToken(token)).await?;
     switch.engine().shut_down();
-    if args.json {
+    if args.of.data.json {
         println!("{}", json!({"token_id": token_id, "access_token": access_token}));
     } else {
         println!("access token {access_token} (shown this once)");
@@ -119,8 +95,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
 }
 
 async fn list(args: ListArgs) -> Result<(), Failure> {
-    let switch = open(&args.data)?;
-    let company = find_company(&switch, args.company).await?;
+    let (switch, company) = args.of.open().await?;
     let page = Page { order: Order::OldestFirst, ..Page::first(usize::MAX) };
     let tokens = switch.read(|snapshot| snapshot.access_tokens(company.slot, &page)).await;
     let tokens = tokens.map_err(Failure::new)?.rows;
@@ -129,7 +104,7 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
         let label = grant.as_ref().map_or("", |grant| grant.label.as_str());
         (token.id.0, scope::names(token.scope), render_time(token.created_at), label)
     });
-    if args.json {
+    if args.of.data.json {
         let shown: Vec<_> = rows
             .map(|(id, scope, created_at, label)| {
                 json!({"token_id": id, "scope": scope, "created_at": created_at, "label": label})
@@ -146,8 +121,7 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
 }
 
 async fn revoke(args: RevokeArgs) -> Result<(), Failure> {
-    let switch = open(&args.data)?;
-    let company = find_company(&switch, args.company).await?;
+    let (switch, company) = args.of.open().await?;
     let id = AccessTokenId(args.token);
     let known = switch.read(|snapshot| snapshot.access_token_by_id(company.slot, id)).await;
     if known.map_err(Failure::new)?.is_none() {
@@ -155,7 +129,7 @@ async fn revoke(args: RevokeArgs) -> Result<(), Failure> {
     }
     carry_out(&switch, AdminCommand::RevokeToken(company.id, id)).await?;
     switch.engine().shut_down();
-    if args.json {
+    if args.of.data.json {
         println!("{}", json!({"token_id": args.token}));
     } else {
         println!("revoked token {}", args.token);

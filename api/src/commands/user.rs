@@ -4,7 +4,6 @@
 //! another role, another company, or a new password.
 
 use std::io::Read;
-use std::path::PathBuf;
 
 use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
 use cardswitch_engine::command::identity::{NewTicket, NewTicketContent, NewUser, UserChanges};
@@ -18,7 +17,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::Failure;
-use super::company::{carry_out, find_company, open, parse_id};
+use super::at_rest::{DataArgs, carry_out, find_company, open, parse_id};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
 use crate::config::read_settings;
@@ -44,9 +43,8 @@ pub enum UserCommand {
 /// What `user add` takes.
 #[derive(Debug, clap::Args)]
 pub struct AddArgs {
-    /// Data directory, not in use by a running switch
-    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
-    data: PathBuf,
+    #[command(flatten)]
+    at: DataArgs,
     /// E-mail address to sign in with
     #[arg(long, value_name = "EMAIL")]
     email: String,
@@ -68,23 +66,16 @@ pub struct AddArgs {
     /// Read the password from the standard input
     #[arg(long)]
     password_stdin: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 /// What `user reset-second-factor` takes.
 #[derive(Debug, clap::Args)]
 pub struct ResetArgs {
-    /// Data directory, not in use by a running switch
-    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
-    data: PathBuf,
+    #[command(flatten)]
+    at: DataArgs,
     /// E-mail address they sign in with
     #[arg(long, value_name = "EMAIL")]
     email: String,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
 }
 
 /// A role by its name. Source: spec "Member", role.
@@ -120,14 +111,14 @@ pub async fn run(command: UserCommand) -> Result<(), Failure> {
 }
 
 async fn reset_second_factor(args: ResetArgs) -> Result<(), Failure> {
-    let switch = open(&args.data)?;
+    let switch = open(&args.at.directory)?;
     let known = find_user(&switch, &args.email).await?;
     let user = known.ok_or_else(|| Failure::new(format!("no user `{}`", args.email)))?;
     let changes =
         UserChanges { totp: Some(None), security_question: Some(None), ..UserChanges::default() };
     carry_out(&switch, AdminCommand::UpdateUser(user.id, changes)).await?;
     switch.engine().shut_down();
-    if args.json {
+    if args.at.json {
         println!("{}", json!({"user_id": user.id.0, "email": user.email}));
     } else {
         println!("{} is signed out, and signs in with the password alone", user.email);
@@ -142,7 +133,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
         Some(password) => Some(hash(password).await.map_err(Failure::new)?),
         None => None,
     };
-    let switch = open(&args.data)?;
+    let switch = open(&args.at.directory)?;
     let known = find_user(&switch, &args.email).await?;
     let (first_name, last_name) = names(&args, known.as_ref())?;
     if let Some(company) = args.company {
@@ -274,7 +265,7 @@ async fn issue_link(switch: &Switch, user: UserId, args: &AddArgs) -> Result<Str
         content: NewTicketContent::PasswordLink { is_invite: true },
     };
     carry_out(switch, AdminCommand::IssueTicket(ticket)).await?;
-    let settings = read_settings(None, Some(&args.data)).map_err(Failure::new)?;
+    let settings = read_settings(None, Some(&args.at.directory)).map_err(Failure::new)?;
     let base = settings.base_url_for(settings.http);
     Ok(Urls::with_app(&base, &settings.app_url_for(settings.http)).password_link(&key.text))
 }
@@ -284,7 +275,7 @@ fn new_id(switch: &Switch) -> Result<Uuid, Failure> {
 }
 
 fn report(args: &AddArgs, user: UserId, link: Option<&str>) {
-    if args.json {
+    if args.at.json {
         println!("{}", json!({"user_id": user.0, "email": args.email, "password_link": link}));
         return;
     }

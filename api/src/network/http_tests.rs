@@ -86,6 +86,7 @@ impl Bench {
             outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
             telemetry: Arc::default(),
             token_rate: Arc::default(),
+            overviews: Arc::default(),
         };
         let scope = AccessScope { admin: true, ..AccessScope::default() };
         let token = NewAccessToken {

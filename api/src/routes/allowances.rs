@@ -5,6 +5,7 @@ use axum::extract::State;
 use cardswitch_engine::command::admin::{AdminCommand, AllowanceChanges};
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::business_date::{Interval, date_at, start_of_date};
+use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AllowanceId, Timestamp};
 use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
@@ -308,11 +309,21 @@ pub async fn update_allowance(
 ) -> Result<Json<AllowanceBody>, ApiError> {
     let id = AllowanceId(id);
     read_allowance(&state, &caller, id).await?;
-    let mut fields = body.fields()?;
-    let changes = parse_allowance_changes(&mut fields, caller.company.currency);
-    fields.finish()?;
-    state.carry_out(AdminCommand::UpdateAllowance(caller.company.id, id, changes)).await?;
+    change_allowance(&state, &caller.company, id, body.fields()?).await?;
     read_allowance(&state, &caller, id).await.map(Json)
+}
+
+/// Changes what `fields` name of an allowance.
+/// Errors: what is wrong with them, or it was not changed.
+pub(crate) async fn change_allowance(
+    state: &AppState,
+    company: &Company,
+    id: AllowanceId,
+    mut fields: Fields<'_>,
+) -> Result<(), ApiError> {
+    let changes = parse_allowance_changes(&mut fields, company.currency);
+    fields.finish()?;
+    Ok(state.carry_out(AdminCommand::UpdateAllowance(company.id, id, changes)).await?)
 }
 
 async fn read_allowance(

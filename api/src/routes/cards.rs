@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
 use super::input::{JsonBody, ListQuery, PathId};
-use super::view::{View, read_view};
+use super::view::{Reader, View, read_view};
 use crate::auth::{AdminAccess, Caller, ReadAccess};
 use crate::error::ApiError;
 use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
@@ -397,10 +397,21 @@ pub async fn create_card(
     AdminAccess(caller): AdminAccess,
     body: JsonBody,
 ) -> Result<(StatusCode, Json<CardBody>), ApiError> {
-    let mut fields = body.fields()?;
-    let request = CreateCardRequest::parse(&mut fields, &caller.company);
+    let id = make_card(&state, (&caller).into(), body.fields()?).await?;
+    let card = read_card(&state, &caller, id).await?.ok_or_else(ApiError::not_found)?;
+    Ok((StatusCode::CREATED, Json(card)))
+}
+
+/// Makes the card that is asked for in `fields`.
+/// Errors: what is wrong with them, or the card was not made.
+pub(crate) async fn make_card(
+    state: &AppState,
+    reader: Reader<'_>,
+    mut fields: Fields<'_>,
+) -> Result<CardId, ApiError> {
+    let request = CreateCardRequest::parse(&mut fields, reader.company);
     let (assigned_to, dimensions) = (request.assigned_to, request.dimensions);
-    let (is_assignable, unknown) = read_view(&state, &caller, |view| {
+    let (is_assignable, unknown) = read_view(state, reader, |view| {
         Ok((view.is_assignable(assigned_to)?, view.unknown_dimensions(&dimensions)?))
     })
     .await?;
@@ -409,9 +420,7 @@ pub async fn create_card(
     }
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    let id = issue_card(&state, &request.into_order(&caller.company)).await?;
-    let card = read_card(&state, &caller, id).await?.ok_or_else(ApiError::not_found)?;
-    Ok((StatusCode::CREATED, Json(card)))
+    issue_card(state, &request.into_order(reader.company)).await
 }
 
 /// Draws numbers until one is free.
@@ -445,11 +454,22 @@ pub async fn update_card(
     body: JsonBody,
 ) -> Result<Json<CardBody>, ApiError> {
     let id = CardId(id);
-    let mut fields = body.fields()?;
+    change_card(&state, (&caller).into(), id, body.fields()?).await?;
+    read_card(&state, &caller, id).await?.map(Json).ok_or_else(ApiError::not_found)
+}
+
+/// Changes what `fields` name of a card.
+/// Errors: what is wrong with them, there is no such card, or it was not changed.
+pub(crate) async fn change_card(
+    state: &AppState,
+    reader: Reader<'_>,
+    id: CardId,
+    mut fields: Fields<'_>,
+) -> Result<(), ApiError> {
     let changes = parse_card_changes(&mut fields);
     let assigned_to = changes.assigned_to.flatten();
     let dimensions = changes.dimensions.map(Option::flatten);
-    let (exists, is_assignable, unknown) = read_view(&state, &caller, |view| {
+    let (exists, is_assignable, unknown) = read_view(state, reader, |view| {
         let unknown = view.unknown_dimensions(&dimensions)?;
         Ok((view.find_card(id)?.is_some(), view.can_hold(assigned_to, id)?, unknown))
     })
@@ -463,9 +483,8 @@ pub async fn update_card(
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
     let is_set = dimensions.map(|id| id.is_some());
-    let command = AdminCommand::UpdateCard(caller.company.id, id, changes);
-    state.carry_out(command).await.map_err(|error| refused(error, is_set))?;
-    read_card(&state, &caller, id).await?.map(Json).ok_or_else(ApiError::not_found)
+    let command = AdminCommand::UpdateCard(reader.company.id, id, changes);
+    state.carry_out(command).await.map_err(|error| refused(error, is_set))
 }
 
 /// Closes a card for ever.

@@ -22,7 +22,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::input::{JsonBody, ListQuery, PathId};
-use super::view::{View, read_view};
+use super::view::{Reader, View, read_view};
 use crate::auth::{AccountantAccess, Caller, ReadAccess};
 use crate::error::ApiError;
 use crate::openapi::words;
@@ -245,16 +245,27 @@ pub async fn create_dimension(
     OfKind(kind): OfKind,
     body: JsonBody,
 ) -> Result<(StatusCode, Json<DimensionBody>), ApiError> {
-    let mut fields = body.fields()?;
-    let new = parse_new(&mut fields, caller.company.id, kind);
+    let id = make(&state, Reader::from(&caller), kind, body.fields()?).await?;
+    let body = read_dimension(&state, &caller, kind, id).await?;
+    Ok((StatusCode::CREATED, Json(body)))
+}
+
+/// Makes one dimension of a company as the fields of a body say.
+/// Errors: fields are at fault, or it was not made.
+pub(crate) async fn make(
+    state: &AppState,
+    reader: Reader<'_>,
+    kind: DimensionKind,
+    mut fields: Fields<'_>,
+) -> Result<DimensionId, ApiError> {
+    let new = parse_new(&mut fields, reader.company.id, kind);
     let parent = new.parent;
-    let is_known = read_view(&state, &caller, |view| has_parent(view, kind, parent)).await?;
+    let is_known = read_view(state, reader, |view| has_parent(view, kind, parent)).await?;
     fault_parent(&mut fields, is_known);
     fields.finish()?;
     let id = new.id;
     state.carry_out(AdminCommand::CreateDimension(new)).await?;
-    let body = read_dimension(&state, &caller, kind, id).await?;
-    Ok((StatusCode::CREATED, Json(body)))
+    Ok(id)
 }
 
 /// Whether the parent is there; none always is.
@@ -292,10 +303,21 @@ pub async fn update_dimension(
     body: JsonBody,
 ) -> Result<Json<DimensionBody>, ApiError> {
     let id = DimensionId(id);
-    let mut fields = body.fields()?;
+    change(&state, Reader::from(&caller), (kind, id), body.fields()?).await?;
+    read_dimension(&state, &caller, kind, id).await.map(Json)
+}
+
+/// Changes one dimension of a company as the fields of a body say.
+/// Errors: there is none, fields are at fault, or the change was not made.
+pub(crate) async fn change(
+    state: &AppState,
+    reader: Reader<'_>,
+    (kind, id): (DimensionKind, DimensionId),
+    mut fields: Fields<'_>,
+) -> Result<(), ApiError> {
     let changes = parse_changes(&mut fields);
     let parent = changes.parent.flatten();
-    let (exists, is_known) = read_view(&state, &caller, |view| {
+    let (exists, is_known) = read_view(state, reader, |view| {
         Ok((view.find_dimension(kind, id)?.is_some(), has_parent(view, kind, parent)?))
     })
     .await?;
@@ -304,9 +326,9 @@ pub async fn update_dimension(
     }
     fault_parent(&mut fields, is_known);
     fields.finish()?;
-    let named = NamedDimension { company: caller.company.id, kind, id };
+    let named = NamedDimension { company: reader.company.id, kind, id };
     state.carry_out(AdminCommand::UpdateDimension(named, changes)).await?;
-    read_dimension(&state, &caller, kind, id).await.map(Json)
+    Ok(())
 }
 
 /// Removes one dimension, also from cards and transactions that carry it.

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, DimensionId, MemberId};
 use cardswitch_engine::domain::member::{Member, MemberRole, MemberState};
 use cardswitch_engine::store::StoreError;
@@ -16,7 +17,7 @@ use uuid::Uuid;
 
 use super::dimensions::{fault_dimensions, refused};
 use super::input::{JsonBody, ListQuery, PathId};
-use super::view::{View, read_view};
+use super::view::{Reader, View, read_view};
 use crate::auth::{AdminAccess, Caller, ReadAccess};
 use crate::error::ApiError;
 use crate::invitation::Invitation;
@@ -328,21 +329,33 @@ pub async fn create_member(
     AdminAccess(caller): AdminAccess,
     body: JsonBody,
 ) -> Result<(StatusCode, Json<MemberBody>), ApiError> {
-    let mut fields = body.fields()?;
-    let invitation = Invitation::draw(&state)?;
+    let id = invite_member(&state, (&caller).into(), body.fields()?).await?;
+    Ok((StatusCode::CREATED, Json(read_member(&state, &caller, id).await?)))
+}
+
+/// Makes the member that `fields` describe, and has the invitation sent.
+/// Errors: what is wrong with the fields, or why there can be no such member.
+pub(crate) async fn invite_member(
+    state: &AppState,
+    reader: Reader<'_>,
+    mut fields: Fields<'_>,
+) -> Result<MemberId, ApiError> {
+    let company = reader.company;
+    let invitation = Invitation::draw(state)?;
     let new = NewMember {
         invite: Some(invitation.invite.clone()),
-        ..parse_new_member(&mut fields, caller.company.id)
+        ..parse_new_member(&mut fields, company.id)
     };
-    let unknown = read_view(&state, &caller, |view| view.unknown_dimensions(&new.dimensions));
-    fault_dimensions(&mut fields, unknown.await?);
+    let read = |view: &View<'_>| view.unknown_dimensions(&new.dimensions);
+    let unknown = read_view(state, reader, read).await?;
+    fault_dimensions(&mut fields, unknown);
     fields.finish()?;
     let id = new.id;
     let is_set = new.dimensions.map(|id| id.is_some());
-    let (command, news) = (AdminCommand::CreateMember(new), invitation.news(&caller.company));
+    let (command, news) = (AdminCommand::CreateMember(new), invitation.news(company));
     let made = state.carry_out_and_tell(command, Some(news)).await;
     made.map_err(|error| refused(error, is_set))?;
-    Ok((StatusCode::CREATED, Json(read_member(&state, &caller, id).await?)))
+    Ok(id)
 }
 
 /// Changes a member.
@@ -360,12 +373,24 @@ pub async fn update_member(
     body: JsonBody,
 ) -> Result<Json<MemberBody>, ApiError> {
     let id = MemberId(id);
-    let mut fields = body.fields()?;
+    change_member(&state, (&caller).into(), id, body.fields()?).await?;
+    read_member(&state, &caller, id).await.map(Json)
+}
+
+/// Changes a member as `fields` say.
+/// Errors: what is wrong with the fields, or why it cannot be so; the company has no such member.
+pub(crate) async fn change_member(
+    state: &AppState,
+    reader: Reader<'_>,
+    id: MemberId,
+    mut fields: Fields<'_>,
+) -> Result<(), ApiError> {
+    let company = reader.company;
     let mut changes = parse_member_changes(&mut fields);
-    let invitation = Invitation::of_change(&state, changes.is_active)?;
+    let invitation = Invitation::of_change(state, changes.is_active)?;
     changes.invite = invitation.as_ref().map(|invitation| invitation.invite.clone());
     let dimensions = changes.dimensions.map(Option::flatten);
-    let (known, unknown) = read_view(&state, &caller, |view| {
+    let (known, unknown) = read_view(state, reader, |view| {
         Ok((view.find_member(id)?, view.unknown_dimensions(&dimensions)?))
     })
     .await?;
@@ -378,11 +403,10 @@ pub async fn update_member(
     }
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    let command = AdminCommand::UpdateMember(caller.company.id, id, changes);
-    let news = invitation.map(|invitation| invitation.news(&caller.company));
+    let command = AdminCommand::UpdateMember(company.id, id, changes);
+    let news = invitation.map(|invitation| invitation.news(company));
     let made = state.carry_out_and_tell(command, news).await;
-    made.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))?;
-    read_member(&state, &caller, id).await.map(Json)
+    made.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))
 }
 
 /// Removes a member, and closes their cards.
@@ -397,10 +421,20 @@ pub async fn delete_member(
     AdminAccess(caller): AdminAccess,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
-    let command = AdminCommand::DeleteMember(caller.company.id, MemberId(id));
-    match state.carry_out(command).await {
+    remove_member(&state, &caller.company, MemberId(id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Removes a member.
+/// Errors: the company has no such member, or cannot be without.
+pub(crate) async fn remove_member(
+    state: &AppState,
+    company: &Company,
+    id: MemberId,
+) -> Result<(), ApiError> {
+    match state.carry_out(AdminCommand::DeleteMember(company.id, id)).await {
         // The answer shows nothing, so it need not wait for late tables.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
+        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(()),
         Err(WriteError::Rejected(Rejection::MemberNotFound)) => Err(ApiError::not_found()),
         Err(error) => Err(error.into()),
     }

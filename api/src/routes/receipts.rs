@@ -11,7 +11,7 @@ use axum::http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::{ReceiptId, TransactionId};
@@ -22,8 +22,8 @@ use uuid::Uuid;
 
 use super::input::{JsonBody, PathId};
 use super::transactions::{find_transaction, sequence_of};
-use super::view::read_view;
-use crate::auth::{AccountantAccess, Caller, ReadAccess};
+use super::view::{Reader, read_view};
+use crate::auth::{AccountantAccess, ReadAccess};
 use crate::error::ApiError;
 use crate::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
 use crate::request_body::read_upload;
@@ -35,7 +35,7 @@ use crate::wire::time::render_time;
 use crate::wire::urls::Urls;
 
 /// How much longer than a receipt the form around it may make the body. Units: bytes.
-const FORM_BYTES_MAX: usize = 64 * 1024;
+pub(crate) const FORM_BYTES_MAX: usize = 64 * 1024;
 
 /// A receipt as responses show it. Of a lost one nothing but that is known.
 #[derive(Debug, Serialize, ToSchema)]
@@ -94,9 +94,12 @@ pub struct ReceiptUpdate {
 }
 
 /// A file as it was handed in.
-struct Upload {
-    filename: Option<String>,
-    content: Bytes,
+#[derive(Debug)]
+pub(crate) struct Upload {
+    /// What its sender calls it.
+    pub(crate) filename: Option<String>,
+    /// What is in it.
+    pub(crate) content: Bytes,
 }
 
 /// Hands in the receipt of a transaction; it takes the place of one that is there.
@@ -122,24 +125,34 @@ pub async fn upload_receipt(
 ) -> Result<(StatusCode, Json<ReceiptBody>), ApiError> {
     let id = TransactionId(id);
     let _turn = state.receipts.turn().await;
-    let found = find_receipt_of(&state, &caller, id).await;
+    let found = find_receipt_of(&state, Reader::from(&caller), id).await;
     // Also for a transaction that is not there: who is still sending would not see the answer.
     let upload = read_file(request).await;
     found?;
-    let Upload { filename: given, content } = upload?;
+    let receipt = hand_in(&state, Reader::from(&caller), id, upload?).await?;
+    Ok((StatusCode::CREATED, Json(ReceiptBody::new(&receipt, id, state.urls()))))
+}
+
+/// Makes a file the receipt of a transaction of a company.
+/// Errors: it is no receipt, cannot be kept, or the change was not made.
+pub(crate) async fn hand_in(
+    state: &AppState,
+    reader: Reader<'_>,
+    id: TransactionId,
+    Upload { filename: given, content }: Upload,
+) -> Result<Receipt, ApiError> {
     let kind = sniff(&content).ok_or_else(ApiError::not_a_receipt)?;
     let receipt = Receipt {
         id: ReceiptId(Uuid::now_v7()),
         filename: filename(given.as_deref(), kind),
         content_type: kind,
         size: u32::try_from(content.len()).unwrap_or(u32::MAX),
-        digest: keep(&state, content).await?,
+        digest: keep(state, content).await?,
         is_lost: false,
         created_at: state.now(),
     };
-    let body = ReceiptBody::new(&receipt, id, state.urls());
-    set_receipt(&state, &caller, id, Some(receipt)).await?;
-    Ok((StatusCode::CREATED, Json(body)))
+    set_receipt(state, reader, id, Some(receipt.clone())).await?;
+    Ok(receipt)
 }
 
 async fn keep(state: &AppState, content: Bytes) -> Result<[u8; 32], ApiError> {
@@ -194,23 +207,24 @@ async fn read_form(form: Bytes, boundary: String) -> Result<Upload, ApiError> {
 /// Errors: the company has no such transaction.
 async fn find_receipt_of(
     state: &AppState,
-    caller: &Caller,
+    reader: Reader<'_>,
     id: TransactionId,
 ) -> Result<Option<Receipt>, ApiError> {
     let seq = sequence_of(state, id)?;
-    let row = read_view(state, caller, |view| find_transaction(view, seq, id)).await?;
+    let row = read_view(state, reader, |view| find_transaction(view, seq, id)).await?;
     let row = row.ok_or_else(ApiError::not_found)?;
     Ok(row.receipt().cloned())
 }
 
-async fn set_receipt(
+/// Sets the receipt of a transaction of a company, or takes it away.
+pub(crate) async fn set_receipt(
     state: &AppState,
-    caller: &Caller,
+    reader: Reader<'_>,
     id: TransactionId,
     receipt: Option<Receipt>,
 ) -> Result<(), WriteError> {
     let changes = TagChanges { receipt: Some(receipt), ..TagChanges::default() };
-    state.carry_out(AdminCommand::TagTransaction(caller.company.id, id, changes)).await
+    state.carry_out(AdminCommand::TagTransaction(reader.company.id, id, changes)).await
 }
 
 /// Fetches the file of a receipt, as it was handed in.
@@ -228,8 +242,17 @@ pub async fn get_receipt(
     State(state): State<AppState>,
     ReadAccess(caller): ReadAccess,
     PathId(id): PathId,
-) -> Result<impl IntoResponse, ApiError> {
-    let receipt = find_receipt_of(&state, &caller, TransactionId(id)).await?;
+) -> Result<Response, ApiError> {
+    let receipt = find_receipt_of(&state, Reader::from(&caller), TransactionId(id)).await?;
+    receipt_file(&state, receipt.as_ref()).await
+}
+
+/// The file of a receipt, as it was handed in.
+/// Errors: there is none, or it cannot be read.
+pub(crate) async fn receipt_file(
+    state: &AppState,
+    receipt: Option<&Receipt>,
+) -> Result<Response, ApiError> {
     let receipt = receipt.filter(|receipt| !receipt.is_lost).ok_or_else(ApiError::not_found)?;
     let (files, digest) = (state.receipts.clone(), receipt.digest);
     let content = tokio::task::spawn_blocking(move || files.read(&digest)).await;
@@ -244,7 +267,7 @@ pub async fn get_receipt(
         (CONTENT_SECURITY_POLICY, "sandbox; default-src 'none'".to_owned()),
         (CACHE_CONTROL, "private, no-store".to_owned()),
     ];
-    Ok((headers, content))
+    Ok((headers, content).into_response())
 }
 
 /// Says that a receipt was lost; one that is there is let go of.
@@ -267,20 +290,21 @@ pub async fn lose_receipt(
         let flaw = Flaw::new("not_settable", "can only be set; upload the receipt, or delete it");
         fields.fault("is_lost", flaw);
     }
-    let known = find_receipt_of(&state, &caller, id).await?;
+    let known = find_receipt_of(&state, Reader::from(&caller), id).await?;
     fields.finish()?;
     let receipt = match known {
         Some(receipt) if receipt.is_lost => receipt,
         _ => {
             let receipt = lost(&state);
-            set_receipt(&state, &caller, id, Some(receipt.clone())).await?;
+            set_receipt(&state, Reader::from(&caller), id, Some(receipt.clone())).await?;
             receipt
         }
     };
     Ok(Json(ReceiptBody::new(&receipt, id, state.urls())))
 }
 
-fn lost(state: &AppState) -> Receipt {
+/// What stands where a receipt was lost.
+pub(crate) fn lost(state: &AppState) -> Receipt {
     Receipt {
         id: ReceiptId(Uuid::now_v7()),
         filename: String::new(),
@@ -305,11 +329,11 @@ pub async fn delete_receipt(
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     let id = TransactionId(id);
-    let receipt = find_receipt_of(&state, &caller, id).await?;
+    let receipt = find_receipt_of(&state, Reader::from(&caller), id).await?;
     if receipt.is_none() {
         return Err(ApiError::not_found());
     }
-    match set_receipt(&state, &caller, id, None).await {
+    match set_receipt(&state, Reader::from(&caller), id, None).await {
         // The answer shows nothing, so it need not wait for late tables.
         Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
         Err(error) => Err(error.into()),

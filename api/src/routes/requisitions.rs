@@ -27,7 +27,7 @@ use uuid::Uuid;
 use super::cards::default_billing_name;
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
 use super::input::{JsonBody, ListQuery, PathId};
-use super::view::{View, read_view};
+use super::view::{Reader, View, read_view};
 use crate::auth::{AdminAccess, Caller, ReadAccess};
 use crate::error::ApiError;
 use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
@@ -128,11 +128,11 @@ pub const STATUSES: [(&str, RequisitionStatus); 4] = [
     ("canceled", RequisitionStatus::Canceled),
 ];
 
-fn render_status(status: RequisitionStatus) -> &'static str {
+pub(crate) fn render_status(status: RequisitionStatus) -> &'static str {
     STATUSES.iter().find(|(_, known)| *known == status).map_or("pending", |(name, _)| *name)
 }
 
-fn parse_status(text: &str) -> Option<RequisitionStatus> {
+pub(crate) fn parse_status(text: &str) -> Option<RequisitionStatus> {
     STATUSES.iter().find(|(name, _)| *name == text).map(|(_, status)| *status)
 }
 
@@ -316,8 +316,8 @@ impl Unknown {
 }
 
 /// The member that a token acts for, where that one may review.
-fn reviewer_of(view: &View<'_>, caller: &Caller) -> Result<Option<MemberId>, StoreError> {
-    let Some(id) = caller.member else { return Ok(None) };
+fn reviewer_of(view: &View<'_>, by: Option<MemberId>) -> Result<Option<MemberId>, StoreError> {
+    let Some(id) = by else { return Ok(None) };
     Ok(may_review(view, id)?.then_some(id))
 }
 
@@ -450,9 +450,20 @@ pub async fn create_requisition(
     AdminAccess(caller): AdminAccess,
     body: JsonBody,
 ) -> Result<(StatusCode, Json<RequisitionBody>), ApiError> {
-    let mut fields = body.fields()?;
-    let new = parse_new_requisition(&mut fields, &caller.company, state.now());
-    let (is_member, unknown) = read_view(&state, &caller, |view| {
+    let id = ask_for(&state, (&caller).into(), body.fields()?).await?;
+    Ok((StatusCode::CREATED, Json(read_requisition(&state, &caller, id).await?)))
+}
+
+/// Makes the requisition that `fields` describe.
+/// Errors: what is wrong with the fields, or why it cannot be asked for.
+pub(crate) async fn ask_for(
+    state: &AppState,
+    reader: Reader<'_>,
+    mut fields: Fields<'_>,
+) -> Result<RequisitionId, ApiError> {
+    let company = reader.company;
+    let new = parse_new_requisition(&mut fields, company, state.now());
+    let (is_member, unknown) = read_view(state, reader, |view| {
         Ok((view.is_assignable(Some(new.member))?, view.unknown_dimensions(&new.dimensions)?))
     })
     .await?;
@@ -461,10 +472,10 @@ pub async fn create_requisition(
     }
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    check_network(&state, &caller.company)?;
+    check_network(state, company)?;
     let (id, is_set) = (new.id, new.dimensions.map(|id| id.is_some()));
     match state.carry_out(AdminCommand::CreateRequisition(new)).await {
-        Ok(()) => Ok((StatusCode::CREATED, Json(read_requisition(&state, &caller, id).await?))),
+        Ok(()) => Ok(id),
         Err(WriteError::Rejected(Rejection::MemberNotFound)) => {
             Err(ApiError::invalid_field("member", Flaw::not_found("active member")))
         }
@@ -474,7 +485,7 @@ pub async fn create_requisition(
 
 /// Errors: the company's cards are of another network than the one requisitions are for.
 /// Source: spec "Requisition".
-fn check_network(state: &AppState, company: &Company) -> Result<(), ApiError> {
+pub(crate) fn check_network(state: &AppState, company: &Company) -> Result<(), ApiError> {
     let wanted = &state.config.requisition_network;
     if company.network.eq_ignore_ascii_case(wanted) {
         return Ok(());
@@ -497,12 +508,25 @@ pub async fn update_requisition(
     body: JsonBody,
 ) -> Result<Json<RequisitionBody>, ApiError> {
     let id = RequisitionId(id);
-    let mut fields = body.fields()?;
-    let mut request =
-        UpdateRequisitionRequest::parse(&mut fields, caller.company.currency, state.now());
-    let (known, unknown, own) = read_view(&state, &caller, |view| {
+    let whom = ((&caller).into(), caller.member);
+    change_requisition(&state, whom, id, body.fields()?).await?;
+    read_requisition(&state, &caller, id).await.map(Json)
+}
+
+/// Changes, approves or denies a requisition as `fields` say; `by` whom, where it is known.
+/// Errors: what is wrong with the fields, or why it cannot be so; the company has no such
+/// requisition.
+pub(crate) async fn change_requisition(
+    state: &AppState,
+    (reader, by): (Reader<'_>, Option<MemberId>),
+    id: RequisitionId,
+    mut fields: Fields<'_>,
+) -> Result<(), ApiError> {
+    let company = reader.company;
+    let mut request = UpdateRequisitionRequest::parse(&mut fields, company.currency, state.now());
+    let (known, unknown, own) = read_view(state, reader, |view| {
         let known = view.snapshot.requisition_by_id(view.company.slot, id)?;
-        Ok((known, request.check(view)?, reviewer_of(view, &caller)?))
+        Ok((known, request.check(view)?, reviewer_of(view, by)?))
     })
     .await?;
     request.reviewed_by = request.reviewed_by.or(own);
@@ -510,26 +534,25 @@ pub async fn update_requisition(
     unknown.fault(&mut fields);
     fields.finish()?;
     let is_set = request.dimensions().map(|id| id.is_some());
-    let outcome = carry_out(&state, &caller, &known, request).await?;
-    outcome.map_err(|error| refused(error, is_set))?;
-    read_requisition(&state, &caller, id).await.map(Json)
+    let outcome = carry_out(state, company, &known, request).await?;
+    outcome.map_err(|error| refused(error, is_set))
 }
 
 /// Has the change made; numbers for a card are drawn until one is free.
 /// Errors: no number can be drawn; within: the change was not made.
 async fn carry_out(
     state: &AppState,
-    caller: &Caller,
+    owner: &Company,
     known: &Requisition,
     request: UpdateRequisitionRequest,
 ) -> Result<Result<(), WriteError>, ApiError> {
-    let company = caller.company.id;
+    let company = owner.id;
     let UpdateRequisitionRequest { changes, status, card, reviewed_by } = request;
     let verdict = match (status, card) {
         (Some(RequisitionStatus::Denied), _) => Verdict::Deny,
         (Some(RequisitionStatus::Approved), Some(card)) => Verdict::ApproveWithCard(card),
         (Some(RequisitionStatus::Approved), None) => {
-            let order = order_for(known, &changes, &caller.company);
+            let order = order_for(known, &changes, owner);
             return approve_with_new_card(
                 state,
                 (company, known.id),
@@ -604,10 +627,20 @@ pub async fn delete_requisition(
     AdminAccess(caller): AdminAccess,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
-    let command = AdminCommand::CancelRequisition(caller.company.id, RequisitionId(id));
-    match state.carry_out(command).await {
+    take_back(&state, &caller.company, RequisitionId(id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Cancels a pending requisition.
+/// Errors: the company has no such requisition, or it was decided.
+pub(crate) async fn take_back(
+    state: &AppState,
+    company: &Company,
+    id: RequisitionId,
+) -> Result<(), ApiError> {
+    match state.carry_out(AdminCommand::CancelRequisition(company.id, id)).await {
         // The answer shows nothing, so it need not wait for late tables.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
+        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

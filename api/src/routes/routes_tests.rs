@@ -89,6 +89,7 @@ impl Bench {
             outbox: Arc::new(Outbox::open(directory.path(), BASE).unwrap()),
             telemetry: Arc::default(),
             token_rate: Arc::default(),
+            overviews: Arc::default(),
         };
         let bench = Self { routes: router::whole(state.clone()), state, _directory: directory };
         for command in [
@@ -106,7 +107,7 @@ impl Bench {
     }
 
     /// Asks with the token `admin`.
-    async fn ask(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
         let (status, text) = self.ask_as("Token admin", method, path, body).await;
         let value =
             if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() };
@@ -143,14 +144,14 @@ impl Bench {
     }
 
     /// Orders a card and returns its body.
-    async fn order(&self, body: Value) -> Value {
+    pub(crate) async fn order(&self, body: Value) -> Value {
         let (status, body) = self.ask("POST", "/v1/cards", body).await;
         assert_eq!(status, 201, "{body}");
         body
     }
 
     /// Asks for an authorization and returns whether it was approved.
-    async fn authorize(&self, card: &Value, amounts: MessageAmounts) -> bool {
+    pub(crate) async fn authorize(&self, card: &Value, amounts: MessageAmounts) -> bool {
         let facts = PurchaseFacts {
             card: CardRef::Id(CardId(id_of(card).parse().unwrap())),
             amounts,
@@ -249,7 +250,7 @@ fn merchant() -> Merchant {
     }
 }
 
-fn amount(minor: i64) -> MessageAmounts {
+pub(crate) fn amount(minor: i64) -> MessageAmounts {
     MessageAmounts { amount: Minor(minor), currency: None, billing: None }
 }
 

@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use super::input::{JsonBody, ListQuery, PathId};
 use super::no_store::NoStore;
-use super::view::{View, read_view};
+use super::view::{Reader, View, read_view};
 use crate::auth::{AdminAccess, Caller};
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
@@ -359,18 +359,28 @@ pub async fn create_shared_link(
     AdminAccess(caller): AdminAccess,
     body: JsonBody,
 ) -> Result<(StatusCode, NoStore<Json<SharedLinkBody>>), ApiError> {
-    let mut fields = body.fields()?;
+    let id = share_card(&state, (&caller).into(), body.fields()?).await?;
+    Ok((StatusCode::CREATED, read_shared_link(&state, &caller, id).await?))
+}
+
+/// Makes the link that is asked for in `fields`.
+/// Errors: what is wrong with them, or the link was not made.
+pub(crate) async fn share_card(
+    state: &AppState,
+    reader: Reader<'_>,
+    mut fields: Fields<'_>,
+) -> Result<SharedLinkId, ApiError> {
     let request = CreateSharedLinkRequest::parse(&mut fields);
     let card = request.card;
-    let is_known = read_view(&state, &caller, |view| Ok(view.find_card(card)?.is_some())).await?;
+    let is_known = read_view(state, reader, |view| Ok(view.find_card(card)?.is_some())).await?;
     if !is_known && !fields.is_faulty("card") {
         fields.fault("card", Flaw::not_found("card"));
     }
     fields.finish()?;
-    let (new, news) = request.into_command(&state, caller.company.id)?;
+    let (new, news) = request.into_command(state, reader.company.id)?;
     let id = new.id;
     state.carry_out_and_tell(AdminCommand::CreateSharedLink(new), news).await?;
-    Ok((StatusCode::CREATED, read_shared_link(&state, &caller, id).await?))
+    Ok(id)
 }
 
 /// Changes a shared link.

@@ -8,6 +8,7 @@ use cardswitch_engine::domain::ids::AccountId;
 use utoipa::IntoParams;
 
 use super::input::{ListQuery, PathId};
+use super::view::Reader;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
@@ -17,15 +18,22 @@ use crate::statements::{
 use crate::wire::time::render_date;
 
 /// What a statement can be had as.
-#[derive(Clone, Copy, Debug)]
-enum Format {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// A row a line.
     Csv,
+    /// For accounting programs.
     Ofx,
+    /// For people.
     Pdf,
 }
 
 impl Format {
-    const fn extension(self) -> &'static str {
+    /// Every one.
+    pub(crate) const ALL: [Self; 3] = [Self::Csv, Self::Ofx, Self::Pdf];
+
+    /// How the names of its files end.
+    pub(crate) const fn extension(self) -> &'static str {
         match self {
             Self::Csv => "csv",
             Self::Ofx => "ofx",
@@ -112,8 +120,19 @@ async fn get_statement(
 ) -> Result<Response, ApiError> {
     let dates = DateRange::parse(&mut query);
     query.finish()?;
-    let period = dates.of_statement(state.today(&caller.company))?;
-    let export = Export::prepare(state, caller, AccountId(account), period).await?;
+    statement_file(state, Reader::from(caller), AccountId(account), (dates, format)).await
+}
+
+/// The statement of an account of a company over these days, as a file to be saved.
+/// Errors: the days are no period, there is no such account, or it cannot be written.
+pub(crate) async fn statement_file(
+    state: &AppState,
+    reader: Reader<'_>,
+    account: AccountId,
+    (dates, format): (DateRange, Format),
+) -> Result<Response, ApiError> {
+    let period = dates.of_statement(state.today(reader.company))?;
+    let export = Export::prepare(state, reader, account, period).await?;
     let export = export.ok_or_else(ApiError::not_found)?;
     let disposition = disposition(&export, format);
     let body = match format {

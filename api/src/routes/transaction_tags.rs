@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
 use super::input::{JsonBody, PathId};
 use super::transactions::{TransactionBody, find_transaction, read_transaction, sequence_of};
-use super::view::read_view;
+use super::view::{Reader, read_view};
 use crate::auth::AccountantAccess;
 use crate::error::ApiError;
 use crate::openapi::words;
@@ -21,7 +21,7 @@ use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 
 /// The most characters a note has. Source: spec "Limits".
-const NOTE_CHARS_MAX: usize = 1_000;
+pub(crate) const NOTE_CHARS_MAX: usize = 1_000;
 
 /// What is to change about a transaction; what is absent stays, null clears.
 #[derive(Debug, ToSchema)]
@@ -67,11 +67,23 @@ pub async fn tag_transaction(
     body: JsonBody,
 ) -> Result<Json<TransactionBody>, ApiError> {
     let id = TransactionId(id);
-    let seq = sequence_of(&state, id)?;
-    let mut fields = body.fields()?;
+    sequence_of(&state, id)?;
+    tag(&state, Reader::from(&caller), id, body.fields()?).await?;
+    read_transaction(&state, &caller, id).await.map(Json)
+}
+
+/// Tags a transaction of a company as the fields of a body say.
+/// Errors: there is no such transaction, fields are at fault, or the change was not made.
+pub(crate) async fn tag(
+    state: &AppState,
+    reader: Reader<'_>,
+    id: TransactionId,
+    mut fields: Fields<'_>,
+) -> Result<(), ApiError> {
+    let seq = sequence_of(state, id)?;
     let changes = parse_tags(&mut fields);
     let dimensions = changes.dimensions.map(Option::flatten);
-    let (exists, unknown) = read_view(&state, &caller, |view| {
+    let (exists, unknown) = read_view(state, reader, |view| {
         let exists = find_transaction(view, seq, id)?.is_some();
         Ok((exists, view.unknown_dimensions(&dimensions)?))
     })
@@ -82,7 +94,6 @@ pub async fn tag_transaction(
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
     let is_set = dimensions.map(|id| id.is_some());
-    let command = AdminCommand::TagTransaction(caller.company.id, id, changes);
-    state.carry_out(command).await.map_err(|error| refused(error, is_set))?;
-    read_transaction(&state, &caller, id).await.map(Json)
+    let command = AdminCommand::TagTransaction(reader.company.id, id, changes);
+    state.carry_out(command).await.map_err(|error| refused(error, is_set))
 }

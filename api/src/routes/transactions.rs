@@ -284,14 +284,15 @@ pub struct TransactionFilters {
 
 /// The filters of GET /v1/transactions, read; ids stay ids until the tables are at hand.
 #[derive(Debug)]
-struct ListTransactionsRequest {
+pub(crate) struct ListTransactionsRequest {
     card: Option<CardId>,
     member: Option<MemberId>,
     filter: TransactionFilter,
 }
 
 impl ListTransactionsRequest {
-    fn parse(query: &mut Query) -> Self {
+    /// Reads the filters; faults stay in the query.
+    pub(crate) fn parse(query: &mut Query) -> Self {
         Self {
             card: query.id("card").map(CardId),
             member: query.id("member").map(MemberId),
@@ -306,7 +307,8 @@ impl ListTransactionsRequest {
     }
 
     /// The filter as the tables take it; none where it names what is unknown.
-    fn resolve(&self, view: &View<'_>) -> Result<Option<TransactionFilter>, StoreError> {
+    /// Errors: the tables cannot be read.
+    pub(crate) fn resolve(&self, view: &View<'_>) -> Result<Option<TransactionFilter>, StoreError> {
         let mut filter = self.filter;
         if view.unknown_dimensions(&filter.dimensions)?.contains(&true) {
             return Ok(None);
@@ -414,12 +416,12 @@ pub(super) async fn read_transaction(
 }
 
 /// The sequence number in an id. Errors: a forged id, told from a real one without a look-up.
-pub(super) fn sequence_of(state: &AppState, id: TransactionId) -> Result<TransactionSeq, ApiError> {
+pub(crate) fn sequence_of(state: &AppState, id: TransactionId) -> Result<TransactionSeq, ApiError> {
     state.switch.engine().ids().open_transaction_id(id).ok_or_else(ApiError::not_found)
 }
 
 /// Finds a transaction of the company by its id and what the id says.
-pub(super) fn find_transaction(
+pub(crate) fn find_transaction(
     view: &View<'_>,
     seq: TransactionSeq,
     id: TransactionId,

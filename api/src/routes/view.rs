@@ -39,21 +39,37 @@ pub struct View<'a> {
     pub now: Timestamp,
 }
 
-/// Reads the caller's data.
+/// Whose data is read, and how much of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    /// Whose objects are shown.
+    pub company: &'a Company,
+    /// Whether shared links are.
+    pub shows_links: bool,
+}
+
+impl<'a> From<&'a Caller> for Reader<'a> {
+    fn from(caller: &'a Caller) -> Self {
+        Self { company: &caller.company, shows_links: caller.scope.admin }
+    }
+}
+
+/// Reads a company's data, for whoever asks.
 /// Errors: the tables cannot be read.
-pub async fn read_view<T: Send>(
+pub async fn read_view<'a, T: Send>(
     state: &AppState,
-    caller: &Caller,
+    reader: impl Into<Reader<'a>>,
     read: impl FnOnce(&View<'_>) -> Result<T, StoreError> + Send,
 ) -> Result<T, ApiError> {
     let now = state.now();
+    let reader = reader.into();
     let view = |snapshot: &Snapshot| {
         read(&View {
             snapshot,
-            company: &caller.company,
+            company: reader.company,
             urls: state.urls(),
             secrets: &state.secrets,
-            shows_links: caller.scope.admin,
+            shows_links: reader.shows_links,
             now,
         })
     };

@@ -18,7 +18,7 @@ use super::browser::browser_of;
 use super::error_page::failure_page;
 use super::forms::SiteForm;
 use super::frame::page;
-use super::next::START_PATH;
+use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::session::{Session, SignedIn, end_ticket};
 use super::when::shown_time;
@@ -96,7 +96,7 @@ pub(super) async fn save_profile(
         ..UserChanges::default()
     };
     state.carry_out(AdminCommand::UpdateUser(session.user.id, changes)).await?;
-    Ok(go_on(&state, START_PATH, Notice::PROFILE_SAVED))
+    Ok(go_on(&state, ACCOUNT_PATH, Notice::PROFILE_SAVED))
 }
 
 fn name_error(name: &str) -> &'static str {
@@ -188,7 +188,7 @@ pub(super) async fn end_session(
         return Ok(failure_page(StatusCode::NOT_FOUND).into_response());
     }
     end_ticket(&state, user.id, TicketId(id)).await?;
-    Ok(go_on(&state, START_PATH, Notice::SESSION_ENDED))
+    Ok(go_on(&state, ACCOUNT_PATH, Notice::SESSION_ENDED))
 }
 
 /// Ends every session of the user's but the visitor's own. POST /account/sessions/end-others.
@@ -205,5 +205,5 @@ pub(super) async fn end_other_sessions(
             end_ticket(&state, user.id, ticket.id).await?;
         }
     }
-    Ok(go_on(&state, START_PATH, Notice::SESSIONS_ENDED))
+    Ok(go_on(&state, ACCOUNT_PATH, Notice::SESSIONS_ENDED))
 }

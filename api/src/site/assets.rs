@@ -33,6 +33,11 @@ impl Asset {
     pub(super) fn path(&self) -> &str {
         &self.path
     }
+
+    /// Whether it is a stylesheet.
+    pub(super) fn is_style(&self) -> bool {
+        self.media_type.starts_with("text/css")
+    }
 }
 
 /// How pages look.
@@ -45,13 +50,38 @@ pub(super) static MARK: LazyLock<Asset> = LazyLock::new(|| {
     Asset::new("mark", "svg", "image/svg+xml", include_str!("../../assets/mark.svg"))
 });
 
+/// Copies values; see there.
+pub(super) static COPY: LazyLock<Asset> =
+    LazyLock::new(|| script("copy", include_str!("../../assets/copy.js")));
+
+/// Plots; a file of others, see `assets/vendor`.
+pub(super) static PLOT: LazyLock<Asset> =
+    LazyLock::new(|| script("uplot", include_str!("../../assets/vendor/uplot.js")));
+
+/// How plots look; a file of others.
+pub(super) static PLOT_STYLE: LazyLock<Asset> = LazyLock::new(|| {
+    let content = include_str!("../../assets/vendor/uplot.css");
+    Asset::new("uplot", "css", "text/css; charset=utf-8", content)
+});
+
+/// Follows the overview; see there.
+pub(super) static OVERVIEW: LazyLock<Asset> =
+    LazyLock::new(|| script("overview", include_str!("../../assets/overview.js")));
+
+fn script(name: &str, content: &'static str) -> Asset {
+    Asset::new(name, "js", "text/javascript; charset=utf-8", content)
+}
+
 /// Serves them.
 pub(super) fn asset_routes() -> Router<AppState> {
-    [&*STYLE, &*MARK].into_iter().fold(Router::new(), |routes, asset| {
-        let serve = async || {
-            let headers = [(CONTENT_TYPE, asset.media_type), (CACHE_CONTROL, KEPT)];
-            (headers, asset.content).into_response()
-        };
-        routes.route(asset.path(), get(serve))
-    })
+    [&*STYLE, &*MARK, &*COPY, &*PLOT, &*PLOT_STYLE, &*OVERVIEW].into_iter().fold(
+        Router::new(),
+        |routes, asset| {
+            let serve = async || {
+                let headers = [(CONTENT_TYPE, asset.media_type), (CACHE_CONTROL, KEPT)];
+                (headers, asset.content).into_response()
+            };
+            routes.route(asset.path(), get(serve))
+        },
+    )
 }

@@ -44,14 +44,7 @@ impl SiteCookie {
 
     /// Its value among the headers of a request.
     pub(super) fn find(self, headers: &HeaderMap, is_secure: bool) -> Option<String> {
-        let name = self.name(is_secure);
-        let sent = headers.get_all(COOKIE).into_iter().filter_map(|value| value.to_str().ok());
-        let mut cookies = sent.flat_map(Cookie::split_parse).flatten();
-        let found = cookies.find(|cookie| cookie.name() == name)?;
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-        let value = found.value();
-        let is_ours = value.len() <= VALUE_BYTES_MAX && value.bytes().all(is_plain);
-        (is_ours && !value.is_empty()).then(|| value.to_owned())
+        find_cookie(headers, self.name(is_secure))
     }
 
     /// The header that sets it for `seconds`.
@@ -70,6 +63,17 @@ impl SiteCookie {
     pub(super) fn clear(self, is_secure: bool) -> HeaderValue {
         self.set("", 0, is_secure)
     }
+}
+
+/// The value of a cookie among the headers of a request, where it can be of our own making.
+pub(super) fn find_cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+    let sent = headers.get_all(COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+    let mut cookies = sent.flat_map(Cookie::split_parse).flatten();
+    let found = cookies.find(|cookie| cookie.name() == name)?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let value = found.value();
+    let is_ours = value.len() <= VALUE_BYTES_MAX && value.bytes().all(is_plain);
+    (is_ours && !value.is_empty()).then(|| value.to_owned())
 }
 
 #[cfg(test)]

@@ -48,7 +48,8 @@ pub(super) fn is_own(state: &AppState, session: Option<&Session>, sent: &str) ->
 /// Whether the browser says nothing against the form coming from the site at `app_url`.
 pub(super) fn is_from_here(headers: &HeaderMap, app_url: &str) -> bool {
     let text = |value: &HeaderValue| value.to_str().unwrap_or("?").to_owned();
-    if let Some(site) = headers.get("sec-fetch-site").map(text)
+    let site = headers.get("sec-fetch-site").map(text);
+    if let Some(site) = &site
         && site != "same-origin"
         && site != "none"
     {
@@ -56,6 +57,11 @@ pub(super) fn is_from_here(headers: &HeaderMap, app_url: &str) -> bool {
     }
     // A browser too old to say is left to the form's value.
     let Some(origin) = headers.get(ORIGIN).map(text) else { return true };
+    // Pages that tell nobody where their visitors come from do not tell the site either; of those of
+    // others, which can be made to say the same, the browser says that they are.
+    if origin == "null" {
+        return site.as_deref() == Some("same-origin");
+    }
     let Ok(origin) = Url::parse(&origin) else { return false };
     let is_configured = Url::parse(app_url).is_ok_and(|app| app.origin() == origin.origin());
     // The switch has names it does not know of: whichever the browser asked, it asked this one.
@@ -87,6 +93,9 @@ mod tests {
             (Some("https://evil.example"), None, false),
             (Some("https://cards.example.com@evil.example"), None, false),
             (Some("null"), None, false),
+            (Some("null"), Some("same-origin"), true),
+            (Some("null"), Some("cross-site"), false),
+            (Some("null"), Some("none"), false),
             (Some(""), None, false),
             (Some("https://cards.example.com"), Some("cross-site"), false),
             (Some("https://cards.example.com"), Some("same-site"), false),

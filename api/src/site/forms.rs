@@ -56,12 +56,14 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
     }
 }
 
-fn foreign_form() -> Response {
+/// The refusal of a form that another site has sent.
+pub(super) fn foreign_form() -> Response {
     let text = "The form was sent from another site. If you meant to do this, do it from here.";
     error_page(StatusCode::FORBIDDEN, "This form came from elsewhere", text)
 }
 
-fn stale_form() -> Response {
+/// The refusal of a form that was not made for the visitor.
+pub(super) fn stale_form() -> Response {
     let text = "Go back, load the page again and send the form once more. If that does not help, \
                 your browser may be refusing cookies of this site.";
     error_page(StatusCode::FORBIDDEN, "This form is out of date", text)

@@ -1,5 +1,5 @@
 //! What every page says to the browser besides itself: that it loads nothing from elsewhere, runs
-//! nothing, stands in no frame, tells nobody where its visitors come from, and is not to be kept.
+//! nothing unless it has scripts of the site, stands in no frame, tells nobody where its visitors come from, and is not to be kept.
 //!
 //! A handler that needs something else sets that header itself; what is set stays.
 
@@ -12,6 +12,10 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 /// What a page may load and where its forms may lead.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; \
                            form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+/// As that, for pages whose scripts, files of the site all of them, make more of what is there.
+const SCRIPTED_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
+                               connect-src 'self'; img-src 'self' data:; form-action 'self'; \
+                               frame-ancestors 'none'; base-uri 'none'";
 
 /// What every page has unless it says otherwise itself.
 static OF_EVERY_PAGE: [(HeaderName, &str); 8] = [
@@ -39,6 +43,11 @@ pub fn secure(headers: &mut HeaderMap) {
 /// Adds what pages of a site behind TLS have.
 pub(super) fn demand_tls(headers: &mut HeaderMap) {
     headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(TLS_ONLY));
+}
+
+/// The policy of a page with scripts.
+pub(super) const fn policy_with_scripts() -> HeaderValue {
+    HeaderValue::from_static(SCRIPTED_POLICY)
 }
 
 /// The policy of a page whose form may end at `origin`, too: browsers hold a form's redirects to
@@ -70,6 +79,9 @@ mod tests {
     #[test]
     fn the_policy_allows_nothing_inline_and_no_frames() {
         assert!(!PAGE_POLICY.contains("unsafe") && !PAGE_POLICY.contains('*'));
+        assert!(!SCRIPTED_POLICY.contains("unsafe") && !SCRIPTED_POLICY.contains('*'));
+        let more = "script-src 'self'; connect-src 'self'; ";
+        assert_eq!(SCRIPTED_POLICY.replace(more, ""), PAGE_POLICY);
         for part in ["default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'"] {
             assert!(PAGE_POLICY.split("; ").any(|known| known == part), "{part}");
         }

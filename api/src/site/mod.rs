@@ -6,11 +6,17 @@
 //! | `visit`, `headers`, `cookies` | what every request and every answer has |
 //! | `session`, `next` | who visits, and where they go on to |
 //! | `forms`, `csrf` | forms, and whether they come from here |
+//! | `faults`, `choices`, `seen` | what is wrong with a form, what it offers, and whether somebody else was quicker |
+//! | `words` | money, times and states as people read them |
+//! | `requisitions`, `members`, `dimension_choices` | what members ask for, who they are, and how both are sorted |
 //! | `sign_in`, `second_factor`, `passwords` | the way in |
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
+//! | `overview`, `cards` | figures that follow what happens, and cards; rooms of their own |
 //! | `consent`, `scope_words` | what apps ask of members |
+//! | `transactions`, `statements`, `dimensions` | what was bought, what was posted, what the books sort by |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
 //! | `tokens`, `audit`, `pager`, `local_time` | what has access to a company, and who changed what |
+//! | `shared_card` | the card that somebody sees who has a link to it |
 //! | `rights` | who may do what of this |
 //!
 //! INVARIANT: whatever a page shows went through a template, which escapes it.
@@ -22,29 +28,42 @@ mod apps;
 pub mod assets;
 mod audit;
 mod browser;
+mod cards;
+mod choices;
 mod consent;
 mod cookies;
 pub mod csrf;
+mod dimension_choices;
+mod dimensions;
 pub mod error_page;
+mod faults;
 pub mod forms;
 pub mod frame;
 pub mod headers;
 mod local_time;
+mod members;
 pub mod next;
 pub mod notice;
+pub mod overview;
 mod pager;
 mod password;
 mod passwords;
 mod question;
+mod requisitions;
 mod rights;
 mod scope_words;
 mod second_factor;
+mod seen;
 pub mod session;
+mod shared_card;
 mod sign_in;
+mod statements;
 mod tokens;
 mod totp;
+mod transactions;
 mod visit;
 pub mod when;
+mod words;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -70,6 +89,14 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .route("/password/set/{key}", get(passwords::show_set).post(passwords::set))
         .merge(account_routes())
         .merge(app_routes())
+        .merge(shared_card::shared_card_routes())
+        .merge(overview::overview_routes())
+        .merge(cards::card_routes())
+        .merge(transactions::transaction_routes())
+        .merge(statements::statement_routes())
+        .merge(dimensions::dimension_routes())
+        .merge(requisitions::requisition_routes())
+        .merge(members::member_routes())
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())
@@ -114,6 +141,8 @@ fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
     Ok(SystemRandom.id(state.now())?)
 }
 
+#[cfg(test)]
+mod company_world;
 #[cfg(test)]
 mod password_tests;
 #[cfg(test)]

@@ -4,7 +4,9 @@ use url::Url;
 use url::form_urlencoded::byte_serialize;
 
 /// Where signed-in visitors begin.
-pub(super) const START_PATH: &str = "/account";
+pub(super) const START_PATH: &str = "/overview";
+/// What users decide for themselves.
+pub(super) const ACCOUNT_PATH: &str = "/account";
 /// The longest path that is gone on to. Units: bytes.
 const NEXT_BYTES_MAX: usize = 8 * 1024;
 /// An address that nothing has, against which paths are read as a browser reads them.
@@ -86,6 +88,6 @@ mod tests {
     fn the_way_back_survives_the_sign_in_page() {
         assert_eq!(login_path("/apps?a=b&c=d"), "/login?next=%2Fapps%3Fa%3Db%26c%3Dd");
         assert_eq!(login_path("//evil.example"), "/login");
-        assert_eq!(login_path("/account"), "/login");
+        assert_eq!(login_path("/overview"), "/login");
     }
 }

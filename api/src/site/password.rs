@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::forms::SiteForm;
 use super::frame::page;
-use super::next::START_PATH;
+use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::session::{Session, SignedIn};
 use crate::auth::client_address::ClientAddress;
@@ -82,7 +82,7 @@ pub(super) async fn change(
     if let Err(signed_out) = change_user(&state, &session, changes).await? {
         return Ok(signed_out);
     }
-    Ok(go_on(&state, START_PATH, Notice::PASSWORD_CHANGED))
+    Ok(go_on(&state, ACCOUNT_PATH, Notice::PASSWORD_CHANGED))
 }
 
 /// What came of a change: the way to sign-in where the session was ended on the way to it.

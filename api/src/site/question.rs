@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::forms::SiteForm;
 use super::frame::page;
-use super::next::START_PATH;
+use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
@@ -109,7 +109,7 @@ pub(super) async fn change(
     };
     let changes = UserChanges { security_question: Some(asked), ..UserChanges::default() };
     let changed = change_user(&state, &session, changes).await?;
-    Ok(changed.err().unwrap_or_else(|| go_on(&state, START_PATH, notice)))
+    Ok(changed.err().unwrap_or_else(|| go_on(&state, ACCOUNT_PATH, notice)))
 }
 
 fn question_error(question: &str) -> &'static str {

@@ -1,30 +1,61 @@
-//! Who may do what on the site with apps, tokens and the audit log: by the role of the membership,
-//! and by whether the user is a developer. Handlers take whoever has a right by extractor; others
-//! get the page of a refusal.
+//! Who may do what on the site: by the role of the membership, and by whether the user is a
+//! developer. Handlers take whoever has a right by extractor; others get the page of a refusal.
 //!
-//! | right | administrator | accountant | reviewer, member | developer, whatever the role |
-//! |---|---|---|---|---|
-//! | manage apps | yes | no | no | yes |
-//! | see tokens | yes | yes | no | no |
-//! | revoke tokens | yes | no | no | no |
-//! | read the audit log | yes | no | no | no |
+//! | right | administrator | accountant | reviewer | member | developer, whatever the role |
+//! |---|---|---|---|---|---|
+//! | see all of the company | yes | yes | no | no | |
+//! | manage cards | yes | no | no | no | |
+//! | tag transactions | yes | yes | no | no | |
+//! | review requisitions | yes | no | yes | no | |
+//! | see members | yes | yes | yes | no | |
+//! | manage members | yes | no | no | no | |
+//! | manage dimensions | yes | yes | no | no | |
+//! | see statements | yes | yes | no | no | |
+//! | manage webhooks | yes | no | no | no | yes |
+//! | manage apps | yes | no | no | no | yes |
+//! | see tokens | yes | yes | no | no | |
+//! | revoke tokens | yes | no | no | no | |
+//! | read the audit log | yes | no | no | no | |
 //!
-//! Who may let apps at a company's data is said in `oauth::scope`.
+//! What needs no right is one's own: cards, transactions and requisitions of the member that one is.
+//! Another's are not there: their pages are the one of what nobody has. Who may let apps at a
+//! company's data is said in `oauth::scope`.
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
 use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::domain::member::{Member, MemberRole};
 
 use super::error_page::error_page;
 use super::session::{Session, SignedIn};
+use crate::error::ApiError;
+use crate::routes::view::Reader;
 use crate::state::AppState;
 
 /// Something that not everybody may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Right {
+    /// See all cards and transactions, and the overview of them.
+    SeeCompany,
+    /// Make, change, close and share cards.
+    ManageCards,
+    /// Sort transactions of others into the books.
+    TagTransactions,
+    /// Approve and deny what members ask for.
+    ReviewRequisitions,
+    /// See who the members are.
+    SeeMembers,
+    /// Invite, change and deactivate members.
+    ManageMembers,
+    /// Make, change and delete categories, departments, labels and locations.
+    ManageDimensions,
+    /// See balances and statements.
+    SeeStatements,
+    /// Say where events are sent to.
+    ManageWebhooks,
     /// Register, change and delete apps. Source: spec "Authentication", developer permissions.
     ManageApps,
     /// See what has access to the company's data.
@@ -39,10 +70,20 @@ impl Right {
     /// Whether it belongs to members of this role.
     pub(super) const fn is_of(self, role: MemberRole, is_developer: bool) -> bool {
         let is_administrator = matches!(role, MemberRole::Administrator);
+        let keeps_books = is_administrator || matches!(role, MemberRole::Accountant);
+        let reviews = is_administrator || matches!(role, MemberRole::Reviewer);
         match self {
-            Self::ManageApps => is_administrator || is_developer,
-            Self::SeeTokens => is_administrator || matches!(role, MemberRole::Accountant),
-            Self::RevokeTokens | Self::ReadAudit => is_administrator,
+            Self::ManageCards | Self::ManageMembers | Self::RevokeTokens | Self::ReadAudit => {
+                is_administrator
+            }
+            Self::SeeCompany
+            | Self::TagTransactions
+            | Self::ManageDimensions
+            | Self::SeeStatements
+            | Self::SeeTokens => keeps_books,
+            Self::ReviewRequisitions => reviews,
+            Self::SeeMembers => keeps_books || reviews,
+            Self::ManageWebhooks | Self::ManageApps => is_administrator || is_developer,
         }
     }
 
@@ -54,7 +95,8 @@ impl Right {
     }
 }
 
-/// Somebody who signed in, and the company they act for.
+/// Somebody who signed in, and the company they act for. As an extractor it takes every member:
+/// what they see is theirs unless they have a right to more.
 #[derive(Debug)]
 pub(super) struct Acting {
     /// Who.
@@ -72,13 +114,44 @@ impl Acting {
         state: &AppState,
         right: Right,
     ) -> Result<Self, Response> {
-        let SignedIn(session) = SignedIn::from_request_parts(parts, state).await?;
-        let is_allowed = right.is_with(&session);
-        match session.current.clone() {
-            Some((company, member)) if is_allowed => Ok(Self { session, company, member }),
-            Some((company, _)) => Err(not_allowed(&company)),
-            None => Err(no_company()),
+        let acting = Self::from_request_parts(parts, state).await?;
+        if acting.may(right) { Ok(acting) } else { Err(not_allowed(&acting.company)) }
+    }
+
+    /// Whether they have a right.
+    pub(super) fn may(&self, right: Right) -> bool {
+        right.is_with(&self.session)
+    }
+
+    /// Who of the company sees only what is theirs: that member; none where all is seen.
+    pub(super) fn limited_to(&self) -> Option<MemberSlot> {
+        (!self.may(Right::SeeCompany)).then_some(self.member.slot)
+    }
+
+    /// What belongs to `owner`, unless it is not theirs to see.
+    /// Errors: it is another's, which is as if it were not there.
+    pub(super) fn check_owner(&self, owner: Option<MemberSlot>) -> Result<(), ApiError> {
+        match self.limited_to() {
+            Some(own) if owner != Some(own) => Err(ApiError::not_found()),
+            _ => Ok(()),
         }
+    }
+}
+
+impl FromRequestParts<AppState> for Acting {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Response> {
+        let SignedIn(session) = SignedIn::from_request_parts(parts, state).await?;
+        let (company, member) = session.current.clone().ok_or_else(no_company)?;
+        Ok(Self { session, company, member })
+    }
+}
+
+/// Members read as `/v1` does.
+impl<'a> From<&'a Acting> for Reader<'a> {
+    fn from(acting: &'a Acting) -> Self {
+        Self { company: &acting.company, shows_links: acting.may(Right::ManageCards) }
     }
 }
 
@@ -114,6 +187,22 @@ macro_rules! acting_with {
 }
 
 acting_with! {
+    /// Somebody who sees all of the company.
+    CompanyReader SeeCompany
+    /// Somebody who manages cards.
+    CardManager ManageCards
+    /// Somebody who reviews requisitions.
+    RequisitionReviewer ReviewRequisitions
+    /// Somebody who sees members.
+    MemberReader SeeMembers
+    /// Somebody who manages members.
+    MemberManager ManageMembers
+    /// Somebody who manages dimensions.
+    DimensionManager ManageDimensions
+    /// Somebody who sees statements.
+    StatementReader SeeStatements
+    /// Somebody who manages webhooks.
+    WebhookManager ManageWebhooks
     /// Somebody who manages apps.
     AppManager ManageApps
     /// Somebody who sees tokens.
@@ -126,13 +215,22 @@ acting_with! {
 
 #[cfg(test)]
 mod tests {
-    use super::Right::{ManageApps, ReadAudit, RevokeTokens, SeeTokens};
+    use super::Right::*;
     use super::*;
     use MemberRole::{Accountant, Administrator, Member, Reviewer};
 
     #[test]
     fn rights_are_those_of_the_table() {
         let rows = [
+            (SeeCompany, [true, true, false, false], false),
+            (ManageCards, [true, false, false, false], false),
+            (TagTransactions, [true, true, false, false], false),
+            (ReviewRequisitions, [true, false, true, false], false),
+            (SeeMembers, [true, true, true, false], false),
+            (ManageMembers, [true, false, false, false], false),
+            (ManageDimensions, [true, true, false, false], false),
+            (SeeStatements, [true, true, false, false], false),
+            (ManageWebhooks, [true, false, false, false], true),
             (ManageApps, [true, false, false, false], true),
             (SeeTokens, [true, true, false, false], false),
             (RevokeTokens, [true, false, false, false], false),

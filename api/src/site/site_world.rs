@@ -43,7 +43,7 @@ pub(super) async fn sign_in<'a>(bench: &'a Bench, email: &str) -> Visitor<'a> {
     let mut visitor = Visitor::new(bench);
     let fields = [("email", email), ("password", PASSWORD)];
     let page = visitor.fill("/login", &fields).await.expect(303);
-    assert_eq!(page.location(), "/account");
+    assert_eq!(page.location(), "/overview");
     visitor.get("/account").await.expect(200);
     visitor
 }

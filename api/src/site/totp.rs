@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::forms::SiteForm;
 use super::frame::page;
-use super::next::START_PATH;
+use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
@@ -169,7 +169,7 @@ pub(super) async fn change(
     let notice = if totp.is_some() { Notice::TOTP_ON } else { Notice::TOTP_OFF };
     let changes = UserChanges { totp: Some(totp), ..UserChanges::default() };
     let changed = change_user(&state, &session, changes).await?;
-    Ok(changed.err().unwrap_or_else(|| go_on(&state, START_PATH, notice)))
+    Ok(changed.err().unwrap_or_else(|| go_on(&state, ACCOUNT_PATH, notice)))
 }
 
 /// The seed that a page was made with, where it was made for this user.

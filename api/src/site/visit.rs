@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
-use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, SET_COOKIE};
+use axum::http::header::{ALLOW, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -126,7 +126,8 @@ fn as_page(response: Response) -> Response {
         return response;
     }
     let mut page = failure_page(response.status());
-    for name in [ALLOW, RETRY_AFTER] {
+    // What keeps the address of a page from others holds for its failures, too.
+    for name in [ALLOW, RETRY_AFTER, REFERRER_POLICY] {
         if let Some(value) = response.headers().get(&name) {
             page.headers_mut().insert(name, value.clone());
         }

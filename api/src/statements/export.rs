@@ -16,9 +16,8 @@ use cardswitch_engine::store::query::{LineFilter, LineSpan, TransactionRow};
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::dates::Period;
-use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::routes::view::read_view;
+use crate::routes::view::{Reader, read_view};
 use crate::state::AppState;
 use crate::switch::Switch;
 
@@ -79,18 +78,18 @@ struct Found {
 }
 
 impl Export {
-    /// The lines of an account of the caller's over these days, none where there is no such account.
+    /// The lines of a company's account over these days, none where there is no such account.
     /// Errors: the tables cannot be read.
     /// Cost: reads the lines before the first or from the first on, whichever are fewer.
     pub async fn prepare(
         state: &AppState,
-        caller: &Caller,
+        reader: Reader<'_>,
         account: AccountId,
         period: Period,
     ) -> Result<Option<Self>, ApiError> {
         let filter =
             LineFilter { from: Some(period.start), to: Some(period.end), ..LineFilter::default() };
-        let found = read_view(state, caller, |view| {
+        let found = read_view(state, reader, |view| {
             let row = view.snapshot.account_by_id(view.company.slot, account)?;
             let Some(row) = row else { return Ok(None) };
             let span = view.snapshot.line_span(row.account.slot, &filter)?;
@@ -105,7 +104,7 @@ impl Export {
         let Some(found) = found.await? else { return Ok(None) };
         let opening = balance_before(&state.switch, &found).await?;
         Ok(Some(Self {
-            company: caller.company.clone(),
+            company: reader.company.clone(),
             account: found.account,
             available_balance: found.available_balance,
             period,
@@ -171,7 +170,7 @@ impl Background {
 }
 
 /// What a line is called that nothing else names.
-pub(super) const fn movement(kind: TransactionKind, amount: Minor) -> &'static str {
+pub(crate) const fn movement(kind: TransactionKind, amount: Minor) -> &'static str {
     match (kind.transfer_direction(), amount.0 < 0) {
         (Some(TransferDirection::Deposit), false) => "Deposit",
         (Some(TransferDirection::Deposit), true) => "Deposit returned",

@@ -17,6 +17,7 @@ mod pdf;
 pub use body::StatementBody;
 pub use csv::CsvStatement;
 pub use dates::{DAYS_APART_MAX, DateRange, Period};
+pub(crate) use export::movement;
 pub use export::{Entry, Export};
 pub use ofx::OfxStatement;
 pub use pdf::{PDF_LINES_MAX, PdfStatement};

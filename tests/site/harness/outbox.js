@@ -34,3 +34,13 @@ function decode(body, encoding = '7bit') {
       return Buffer.from(body, 'latin1').toString('utf8');
   }
 }
+
+/** The link to choose a password in the last mail to somebody; mail is written after the answer. */
+export async function linkSent(stage, email) {
+  for (;;) {
+    const sent = (await mails(stage.installation)).filter(({ headers }) => headers.to.includes(email));
+    const link = sent.at(-1)?.text.match(/https?:\/\/\S+\/password\/set\/\S+/)?.[0];
+    if (link) return link;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}

@@ -4,6 +4,9 @@ import assert from 'node:assert/strict';
 
 import { totpCode } from './totp.js';
 
+/** Where people are once they have signed in; who is a member of nothing has an account only. */
+export const START = /\/(overview|account)$/;
+
 /** Fills in the sign-in form where the page shows it. */
 export async function enterPassword(page, { email, password }) {
   await page.getByLabel('E-mail').fill(email);
@@ -15,7 +18,7 @@ export async function enterPassword(page, { email, password }) {
 export async function signIn(page, person) {
   await page.goto('/login');
   await enterPassword(page, person);
-  await page.waitForURL('**/account');
+  await page.waitForURL(START);
 }
 
 /** Signs out by the menu. */

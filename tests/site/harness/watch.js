@@ -80,7 +80,9 @@ function pageFaults() {
   for (const control of all('button, a')) {
     say(control.textContent.trim() !== '', `a ${control.localName} says nothing`);
   }
-  for (const element of all('[style], script, style')) faults.push(`inline ${element.localName}`);
+  // A plot draws itself by script, which the policy allows; nothing that came with the page is inline.
+  const inline = all('[style]:not(.plot *), script:not([src^="/assets/"]), style');
+  for (const element of inline) faults.push(`inline ${element.localName}`);
   const ids = all('[id]').map((element) => element.id);
   say(new Set(ids).size === ids.length, `ids are not unique: ${ids}`);
   const { scrollWidth, clientWidth } = document.documentElement;

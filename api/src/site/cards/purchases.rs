@@ -1,0 +1,110 @@
+//! Transactions as lists show them, with what came of each in words: which rules failed, and what
+//! would have approved it.
+
+use cardswitch_engine::decision::{DecidedBy, Explanation, explain};
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::transaction::{
+    TransactionFlags, TransactionKind, TransactionRecord, TransactionState,
+};
+use cardswitch_engine::store::query::TransactionRow;
+
+use crate::site::words::{Badge, Moment, moment, money, outcome_words, transaction_badge};
+use crate::wire::explanation::Words;
+
+/// A transaction in a list.
+#[derive(Clone, Debug)]
+pub(in crate::site) struct Purchase {
+    /// Its id.
+    pub(in crate::site) id: String,
+    /// When it was authorized.
+    pub(in crate::site) at: Moment,
+    /// Where, or what.
+    pub(in crate::site) title: String,
+    /// The merchant's city, state and country.
+    pub(in crate::site) place: String,
+    /// What it amounts to; below zero where money is spent.
+    pub(in crate::site) amount: String,
+    /// How it stands.
+    pub(in crate::site) badge: Badge,
+    /// What came of it, in a few words.
+    pub(in crate::site) outcome: String,
+    /// Rules that failed, the deciding one first.
+    pub(in crate::site) failed: Vec<String>,
+    /// What together would have approved it.
+    pub(in crate::site) remedies: Vec<String>,
+}
+
+impl Purchase {
+    /// The transaction as it stands.
+    pub(in crate::site) fn new(row: &TransactionRow, company: &Company) -> Self {
+        let (record, progress) = (&row.record, &row.progress);
+        let explanation = explain(record, progress, company.zone);
+        let words = Words { currency: company.currency, zone: company.zone };
+        let scope = record.facts.map(|facts| facts.terms.scope).unwrap_or_default();
+        let failed = explanation.rules.iter().filter(|found| !found.passed);
+        let remedies = explanation.remedies.iter().map(|remedy| words.remedy(remedy, &scope));
+        // What is shown is what the cardholder spends: the engine counts from the merchant's side.
+        let amount = -progress.amount(record.kind, record.requested);
+        Self {
+            id: record.id.0.to_string(),
+            at: moment(record.authorized_at, company.zone),
+            title: title(record),
+            place: place(record),
+            amount: money(amount, company.currency),
+            badge: transaction_badge(progress.state),
+            outcome: outcome(row, &explanation, company),
+            failed: failed.map(|found| words.finding(found)).collect(),
+            remedies: remedies.collect(),
+        }
+    }
+}
+
+fn title(record: &TransactionRecord) -> String {
+    let merchant = record.merchant.as_ref().map(|merchant| merchant.name.trim());
+    let bank = record.bank_account.as_ref().map(|account| account.name.trim());
+    let name = merchant.or(bank).filter(|name| !name.is_empty());
+    name.map_or_else(|| kind_words(record.kind).to_owned(), str::to_owned)
+}
+
+const fn kind_words(kind: TransactionKind) -> &'static str {
+    match kind {
+        TransactionKind::Purchase | TransactionKind::SingleMessagePurchase => "Purchase",
+        TransactionKind::Verification => "Check of the card",
+        TransactionKind::Cash => "Cash withdrawal",
+        TransactionKind::Refund => "Refund",
+        TransactionKind::BankTransfer => "Deposit",
+        TransactionKind::BankWithdrawal => "Withdrawal",
+    }
+}
+
+fn place(record: &TransactionRecord) -> String {
+    let Some(merchant) = &record.merchant else { return String::new() };
+    let parts = [&merchant.city, &merchant.state, &merchant.country];
+    let parts = parts.into_iter().map(|part| part.trim()).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+fn outcome(row: &TransactionRow, explanation: &Explanation, company: &Company) -> String {
+    let (record, progress) = (&row.record, &row.progress);
+    let is_partial = progress.flags.contains(TransactionFlags::PARTIALLY_APPROVED);
+    match explanation.decided_by {
+        _ if progress.state == TransactionState::Declined => {
+            outcome_words(record.response_code).to_owned()
+        }
+        DecidedBy::Rules if is_partial => {
+            format!("Approved in part: {} was asked for", money(record.requested, company.currency))
+        }
+        DecidedBy::Rules if record.kind == TransactionKind::Verification => {
+            "The card was checked, nothing was spent".to_owned()
+        }
+        DecidedBy::Rules if progress.state == TransactionState::Canceled => {
+            "Approved, then given back whole".to_owned()
+        }
+        DecidedBy::Rules => "Approved: every rule passed".to_owned(),
+        DecidedBy::Network => match record.kind {
+            TransactionKind::Refund => "Money back from the merchant".to_owned(),
+            _ => "Decided by the card network".to_owned(),
+        },
+        DecidedBy::Transfer => "Bank transfer".to_owned(),
+    }
+}

@@ -1,0 +1,1 @@
+//! Categories and their like on the site.

@@ -1,0 +1,134 @@
+//! The verdict on a requisition. POST /requisitions/{id}/review.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_engine::domain::ids::RequisitionId;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::form::unix_lines;
+use super::may_review;
+use super::requisition::{Said, again, changed_since, get_requisition};
+use crate::error::ApiError;
+use crate::routes::input::PathId;
+use crate::routes::requisitions::change_requisition;
+use crate::site::error_page::error_page;
+use crate::site::faults::Faults;
+use crate::site::forms::SiteForm;
+use crate::site::notice::{Notice, go_on};
+use crate::site::rights::RequisitionReviewer;
+use crate::state::AppState;
+use crate::wire::fields::Fields;
+
+/// What is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Approve,
+    Deny,
+}
+
+/// What was sent.
+#[derive(Debug, Deserialize)]
+pub(super) struct ReviewForm {
+    verdict: Verdict,
+    /// The card that fulfils it; blank for a new one.
+    #[serde(default)]
+    card: String,
+    #[serde(default)]
+    note: String,
+    #[serde(default)]
+    seen: String,
+}
+
+impl ReviewForm {
+    /// The body that the API would take.
+    fn body(&self) -> Map<String, Value> {
+        let mut body = Map::new();
+        let note = unix_lines(&self.note);
+        let note = if note.trim().is_empty() { Value::Null } else { json!(note.trim()) };
+        body.insert("note".to_owned(), note);
+        let (status, card) = match self.verdict {
+            Verdict::Approve => ("approved", self.card.trim()),
+            Verdict::Deny => ("denied", ""),
+        };
+        body.insert("status".to_owned(), json!(status));
+        if !card.is_empty() {
+            body.insert("card".to_owned(), json!({ "id": card }));
+        }
+        body
+    }
+}
+
+/// POST /requisitions/{id}/review.
+pub(super) async fn review(
+    State(state): State<AppState>,
+    RequisitionReviewer(acting): RequisitionReviewer,
+    PathId(id): PathId,
+    SiteForm(form): SiteForm<ReviewForm>,
+) -> Result<Response, ApiError> {
+    let known = get_requisition(&state, &acting, RequisitionId(id)).await?;
+    if !may_review(&acting, &known) {
+        let text = "Another reviewer or an administrator decides about what you ask for.";
+        return Ok(error_page(StatusCode::FORBIDDEN, "This is not for you", text));
+    }
+    // INVARIANT: nobody approves what they have not seen.
+    if let Some(alert) = changed_since(&known, &acting.company, &form.seen) {
+        let said = Said { faults: Faults::alert_only(alert), ..Said::default() };
+        return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
+    }
+    let text = Value::Object(form.body()).to_string();
+    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    let whom = ((&acting).into(), Some(acting.member.id));
+    match change_requisition(&state, whom, known.id, fields).await {
+        Ok(()) => {
+            let notice = match form.verdict {
+                Verdict::Approve => Notice::REQUISITION_APPROVED,
+                Verdict::Deny => Notice::REQUISITION_DENIED,
+            };
+            Ok(go_on(&state, &format!("/requisitions/{id}"), notice))
+        }
+        Err(error) => {
+            let status = error.status();
+            let faults = Faults::of_refusal(error)?;
+            let flaw = [faults.of("card"), faults.of("note"), faults.alert()];
+            let flaw = flaw.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+            let said = Said {
+                review_alert: flaw.to_owned(),
+                review_note: Some(form.note),
+                review_card: form.card,
+                ..Said::default()
+            };
+            let known = get_requisition(&state, &acting, known.id).await?;
+            again(&state, &acting, &known, (said, status)).await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_becomes_the_body_of_the_api() {
+        let form = |verdict, card: &str, note: &str| ReviewForm {
+            verdict,
+            card: card.to_owned(),
+            note: note.to_owned(),
+            seen: String::new(),
+        };
+        let rows = [
+            (form(Verdict::Approve, "", ""), json!({"status": "approved", "note": null})),
+            (
+                form(Verdict::Approve, "x", " fine\r\nby me "),
+                json!({"status": "approved", "note": "fine\nby me", "card": {"id": "x"}}),
+            ),
+            // A card is what approving gives.
+            (form(Verdict::Deny, "x", "no"), json!({"status": "denied", "note": "no"})),
+        ];
+        for (form, expected) in rows {
+            assert_eq!(Value::Object(form.body()), expected);
+        }
+    }
+}

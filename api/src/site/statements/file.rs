@@ -1,0 +1,64 @@
+//! A statement as a file. GET /statements/file.
+//!
+//! The file is what `/v1` gives for the same days; what is wrong with them is told on the page.
+
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+
+use super::page::{Days, account_of, month_page};
+use crate::error::ApiError;
+use crate::routes::statements::{Format, statement_file};
+use crate::routes::view::{Reader, read_view};
+use crate::site::faults::Faults;
+use crate::site::pager::Part;
+use crate::site::rights::StatementReader;
+use crate::state::AppState;
+use crate::statements::DateRange;
+use crate::wire::query;
+
+/// What is asked for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct FileQuery {
+    start_date: String,
+    end_date: String,
+    format: String,
+}
+
+/// GET /statements/file.
+pub(super) async fn get_file(
+    State(state): State<AppState>,
+    StatementReader(acting): StatementReader,
+    Query(asked): Query<FileQuery>,
+) -> Result<Response, ApiError> {
+    let format = Format::ALL.into_iter().find(|format| format.extension() == asked.format);
+    let format = format.ok_or_else(ApiError::not_found)?;
+    let error = match parse_days(&asked) {
+        Ok(dates) => {
+            let account = read_view(&state, &acting, account_of).await?.account.id;
+            let file = statement_file(&state, Reader::from(&acting), account, (dates, format));
+            match file.await {
+                Ok(file) => return Ok(file),
+                Err(error) => error,
+            }
+        }
+        Err(error) => error,
+    };
+    let faults = Faults::of_refusal(error)?;
+    let days = Days { start_date: asked.start_date, end_date: asked.end_date };
+    let shown = (None, Part::default());
+    let mut page = month_page(&state, &acting, shown, (Some(days), &faults)).await?;
+    *page.status_mut() = StatusCode::BAD_REQUEST;
+    Ok(page)
+}
+
+fn parse_days(asked: &FileQuery) -> Result<DateRange, ApiError> {
+    let days = [("start_date", &asked.start_date), ("end_date", &asked.end_date)];
+    let pairs = days.map(|(name, text)| (name.to_owned(), text.trim().to_owned()));
+    let mut query = query::Query::new(pairs.into());
+    let dates = DateRange::parse(&mut query);
+    query.finish()?;
+    Ok(dates)
+}

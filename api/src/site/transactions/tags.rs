@@ -1,0 +1,127 @@
+//! Where a transaction is booked, and what is noted about it. POST /transactions/{id}.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cardswitch_engine::domain::ids::TransactionId;
+use cardswitch_engine::store::query::TransactionRow;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::find_own;
+use super::page::{Said, refused_page, seen};
+use crate::error::ApiError;
+use crate::routes::input::PathId;
+use crate::routes::transaction_tags::tag;
+use crate::routes::view::{Reader, read_view};
+use crate::site::faults::Faults;
+use crate::site::forms::SiteForm;
+use crate::site::notice::{Notice, go_on};
+use crate::site::rights::{Acting, Right};
+use crate::site::seen::changed_meanwhile;
+use crate::state::AppState;
+use crate::wire::fields::Fields;
+use crate::wire::reference::DIMENSION_FIELDS;
+
+/// What was sent; a field that the form did not have stays as it is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct TagFields {
+    category: Option<String>,
+    department: Option<String>,
+    label: Option<String>,
+    location: Option<String>,
+    /// The note.
+    pub(super) note: Option<String>,
+    seen: String,
+}
+
+/// Whether the sender may sort transactions, or only note something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    All,
+    NoteAlone,
+}
+
+impl TagFields {
+    /// What was chosen of the dimension at a place of `DIMENSION_FIELDS`.
+    pub(super) fn dimension(&self, place: usize) -> Option<&String> {
+        let all = [&self.category, &self.department, &self.label, &self.location];
+        all.get(place).and_then(|chosen| chosen.as_ref())
+    }
+
+    /// As `/v1` takes it.
+    fn body(&self, extent: Extent) -> Value {
+        let mut body = Map::new();
+        if extent == Extent::All {
+            for (place, name) in DIMENSION_FIELDS.into_iter().enumerate() {
+                let Some(id) = self.dimension(place) else { continue };
+                let value = if id.is_empty() { Value::Null } else { json!({"id": id}) };
+                body.insert(name.to_owned(), value);
+            }
+        }
+        if let Some(note) = &self.note {
+            // Browsers end lines with two characters and count them as one.
+            body.insert("note".to_owned(), Value::String(note.replace("\r\n", "\n")));
+        }
+        Value::Object(body)
+    }
+}
+
+/// Sorts a transaction and notes something about it. POST /transactions/{id}.
+pub(super) async fn tag_transaction(
+    State(state): State<AppState>,
+    acting: Acting,
+    PathId(id): PathId,
+    SiteForm(sent): SiteForm<TagFields>,
+) -> Result<Response, ApiError> {
+    let row = find_own(&state, &acting, id).await?;
+    let changed = changed_since(&state, &acting, (&row, &sent)).await?;
+    if !changed.is_empty() {
+        let faults = Faults::alert_only(changed_meanwhile(&changed));
+        let said = Said { faults, ..Said::default() };
+        return refused_page(&state, &acting, &row, (StatusCode::CONFLICT, said)).await;
+    }
+    let may_sort = acting.may(Right::TagTransactions);
+    let extent = if may_sort { Extent::All } else { Extent::NoteAlone };
+    let body = sent.body(extent).to_string();
+    let fields = Fields::parse(body.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    let Err(error) = tag(&state, Reader::from(&acting), TransactionId(id), fields).await else {
+        return Ok(go_on(&state, &format!("/transactions/{id}"), Notice::TRANSACTION_SAVED));
+    };
+    let status = error.status();
+    let faults = Faults::of_refusal(error)?;
+    let said = Said { fields: Some(sent), faults, ..Said::default() };
+    refused_page(&state, &acting, &row, (status, said)).await
+}
+
+/// What of the transaction is not as the form showed it.
+async fn changed_since(
+    state: &AppState,
+    acting: &Acting,
+    (row, sent): (&TransactionRow, &TagFields),
+) -> Result<Vec<&'static str>, ApiError> {
+    let known = read_view(state, acting, |view| view.dimension_references(&row.dimensions()));
+    let known = known.await?.map(|known| known.map(|known| known.id.to_string()));
+    Ok(seen(row, known).changed_since(&sent.seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_form_did_not_have_stays() {
+        let some = |text: &str| Some(text.to_owned());
+        let fields = TagFields {
+            category: some("x"),
+            label: some(""),
+            note: some("one\r\ntwo\n"),
+            ..TagFields::default()
+        };
+        let whole = json!({"category": {"id": "x"}, "label": null, "note": "one\ntwo\n"});
+        assert_eq!(fields.body(Extent::All), whole);
+        assert_eq!(fields.body(Extent::NoteAlone), json!({"note": "one\ntwo\n"}));
+        assert_eq!(TagFields::default().body(Extent::All), json!({}));
+    }
+}

@@ -1,0 +1,103 @@
+//! What transactions are called on pages.
+
+use cardswitch_engine::domain::merchant::Merchant;
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::transaction::{TransactionKind, TransactionRecord};
+use cardswitch_engine::store::query::TransactionRow;
+
+use crate::site::words::money;
+
+/// What kind of movement it is.
+pub(super) const fn kind_words(kind: TransactionKind) -> &'static str {
+    match kind {
+        TransactionKind::Purchase => "Purchase",
+        TransactionKind::SingleMessagePurchase => "Purchase, settled at once",
+        TransactionKind::Verification => "Check of the card",
+        TransactionKind::Cash => "Cash withdrawal",
+        TransactionKind::Refund => "Refund",
+        TransactionKind::BankTransfer => "Deposit",
+        TransactionKind::BankWithdrawal => "Withdrawal",
+    }
+}
+
+/// What it is called: by the merchant or the bank account, where there is one.
+pub(super) fn title(record: &TransactionRecord) -> String {
+    let merchant = record.merchant.as_ref().map(|merchant| merchant.name.trim());
+    let bank = record.bank_account.as_ref().map(|bank| bank.name.trim());
+    let name = merchant.into_iter().chain(bank).find(|name| !name.is_empty());
+    name.unwrap_or_else(|| kind_words(record.kind)).to_owned()
+}
+
+/// Where a merchant is.
+pub(super) fn place(merchant: &Merchant) -> String {
+    let parts = [merchant.city.trim(), merchant.state.trim(), merchant.country.trim()];
+    let named: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    named.join(", ")
+}
+
+/// Its amount as the account sees it: purchases below zero.
+/// Source: spec "Transaction", amount.
+pub(super) fn amount_words(row: &TransactionRow, currency: CurrencyCode) -> String {
+    let TransactionRow { record, progress, .. } = row;
+    money(-progress.amount(record.kind, record.requested), currency)
+}
+
+/// A number of bytes.
+pub(super) fn size_words(bytes: u32) -> String {
+    match bytes {
+        0..1_024 => format!("{bytes} bytes"),
+        1_024..1_048_576 => format!("{} KiB", bytes.div_ceil(1_024)),
+        _ => format!("{}.{} MiB", bytes >> 20, (bytes & 0xf_ffff) * 10 >> 20),
+    }
+}
+
+/// What reviewers look for, in words. Source: `TransactionFlags`, names.
+pub(super) fn flag_words(name: &str) -> &str {
+    match name {
+        "advice" => "The network decided on the issuer’s behalf and told so by an advice.",
+        "forced" => "It was settled without an open hold.",
+        "over_cleared" => "It was settled for more than was held.",
+        "after_final" => "Something was posted after its final presentment.",
+        "consumed_single_use" => "It used up its single-use card.",
+        "hold_expired" => "Its hold ended by time.",
+        "over_refunded" => "More was refunded than was paid.",
+        "partially_approved" => "It was approved for less than was asked.",
+        "returned" => "The transfer came back.",
+        other => other,
+    }
+}
+
+/// The other direction.
+pub(super) fn positive(amount: Minor) -> Minor {
+    if amount.0 < 0 { -amount } else { amount }
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_engine::domain::transaction::TransactionFlags;
+
+    use super::*;
+
+    #[test]
+    fn sizes_are_told_in_few_digits() {
+        let rows = [
+            (0, "0 bytes"),
+            (1_023, "1023 bytes"),
+            (1_024, "1 KiB"),
+            (1_025, "2 KiB"),
+            (1_048_576, "1.0 MiB"),
+            (10_485_760, "10.0 MiB"),
+            (1_600_000, "1.5 MiB"),
+        ];
+        for (bytes, expected) in rows {
+            assert_eq!(size_words(bytes), expected);
+        }
+    }
+
+    #[test]
+    fn every_flag_has_words_of_its_own() {
+        for name in TransactionFlags(u16::MAX).names() {
+            assert_ne!(flag_words(name), name, "{name}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Instants and days as people read them: by the wall clock of a company.
+
+use cardswitch_engine::domain::business_date::BusinessDate;
+use cardswitch_engine::domain::ids::Timestamp;
+use chrono::{DateTime, Datelike, NaiveDateTime, TimeZone};
+use chrono_tz::Tz;
+
+use crate::wire::time::render_time;
+
+/// An instant as a page shows it: `<time datetime="{{ exact }}">{{ words }}</time>`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::site) struct Moment {
+    /// For programs.
+    pub(in crate::site) exact: String,
+    /// For people.
+    pub(in crate::site) words: String,
+}
+
+/// An instant by the clock of a zone, such as `4 Mar 2026, 12:00`.
+pub(in crate::site) fn moment(at: Timestamp, zone: Tz) -> Moment {
+    let utc = DateTime::from_timestamp_micros(at.0).unwrap_or_default();
+    let words = utc.with_timezone(&zone).format("%-d %b %Y, %H:%M").to_string();
+    Moment { exact: render_time(at), words }
+}
+
+/// A day, such as `4 Mar 2026`.
+pub(in crate::site) fn day_words(day: BusinessDate) -> String {
+    day.to_naive().format("%-d %b %Y").to_string()
+}
+
+/// How a field of type `datetime-local` writes an instant.
+const FIELD_FORM: &str = "%Y-%m-%dT%H:%M";
+
+/// An instant as a field of type `datetime-local` shows it, by the clock of a zone.
+pub(in crate::site) fn field_time(at: Timestamp, zone: Tz) -> String {
+    let utc = DateTime::from_timestamp_micros(at.0).unwrap_or_default();
+    utc.with_timezone(&zone).format(FIELD_FORM).to_string()
+}
+
+/// The instant that such a field names, as `/v1` takes it; of an hour that comes twice the first.
+/// None where the text is none, or the clock skips it.
+pub(in crate::site) fn parse_field_time(text: &str, zone: Tz) -> Option<String> {
+    let local = NaiveDateTime::parse_from_str(text, FIELD_FORM)
+        .or_else(|_| NaiveDateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S"))
+        .ok()?;
+    let instant = zone.from_local_datetime(&local).earliest()?;
+    let is_written = (0..=9_999).contains(&instant.naive_utc().year());
+    is_written.then(|| render_time(Timestamp(instant.timestamp_micros())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::time::{parse_date, parse_time};
+
+    #[test]
+    fn instants_and_days_are_those_of_the_companys_wall() {
+        let shown = moment(parse_time("2026-07-01T06:59:59.5Z").unwrap(), Tz::America__Los_Angeles);
+        assert_eq!(shown.words, "30 Jun 2026, 23:59");
+        assert_eq!(shown.exact, "2026-07-01T06:59:59.500000Z");
+        assert_eq!(day_words(parse_date("2028-02-29").unwrap()), "29 Feb 2028");
+    }
+
+    #[test]
+    fn fields_name_instants_of_the_zone() {
+        let zone = Tz::America__Los_Angeles;
+        let rows = [
+            ("2026-07-01T10:30", Some("2026-07-01T17:30:00.000000Z")),
+            ("2026-07-01T10:30:15", Some("2026-07-01T17:30:15.000000Z")),
+            // Skipped in March, twice in November.
+            ("2026-03-08T02:30", None),
+            ("2026-11-01T01:30", Some("2026-11-01T08:30:00.000000Z")),
+            ("9999-12-31T23:59", None),
+            ("2026-07-01", None),
+            ("tomorrow", None),
+            ("", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(parse_field_time(text, zone).as_deref(), expected, "{text}");
+        }
+        let at = parse_time("2026-07-01T17:30:15Z").unwrap();
+        assert_eq!(field_time(at, zone), "2026-07-01T10:30");
+    }
+}
