@@ -160,11 +160,11 @@ impl Session {
         let mut arrived = std::mem::take(&mut self.arrived);
         let taken = self.port.poll_take(context, &mut arrived);
         let mut together = Together::default();
+        let (counters, peer) = (Arc::clone(&self.shared.counters), self.peer);
         for (tag, reply) in arrived.drain(..) {
             if reply == Reply::OutcomeUnknown {
-                self.shared.counters.add_outcome_unknown();
+                counters.add_outcome_unknown();
             }
-            let (counters, peer) = (Arc::clone(&self.shared.counters), self.peer);
             self.answer_pending(tag, |request| {
                 together.note(request.received, &counters);
                 log_answer(peer, request, &reply);
@@ -172,7 +172,7 @@ impl Session {
             });
         }
         self.arrived = arrived;
-        let count = together.finish(&self.shared.counters);
+        let count = together.finish(&counters);
         if let Poll::Ready(Some(since)) = taken {
             let (since, before) = self.unwritten.unwrap_or((since, 0));
             self.unwritten = Some((since, before + count));
