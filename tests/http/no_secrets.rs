@@ -64,7 +64,7 @@ fn post_form(switch: &Switch, fields: &[(&str, &str)]) -> HttpResponse {
 /// Purchases through both doors, with everything that cardholders know, right and wrong.
 fn buy(switch: &Switch, card: &TestCard, pin: &str) {
     let mut acquirer = switch.acquirer();
-    let mut purchase = Purchase::new(card, 100);
+    let mut purchase = Purchase::of(card, 100);
     purchase.expiry_yymm = Some(card.expiry_yymm());
     purchase.cvv = Some(card.cvv.clone());
     purchase.zip = Some(card.zip.clone());

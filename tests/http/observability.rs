@@ -70,11 +70,11 @@ fn figures_agree_with_what_was_sent() {
     let card = installation.cards.ordinary();
     let mut acquirer = switch.acquirer();
     for _ in 0..7 {
-        let _ = acquirer.ask(&Purchase::new(card, 100).request()).expect_approved();
+        let _ = acquirer.ask(&Purchase::of(card, 100).request()).expect_approved();
     }
     let unactivated = installation.cards.first("unactivated");
-    acquirer.ask(&Purchase::new(unactivated, 100).request()).expect_declined(1201);
-    let purchase = Purchase::new(card, 100);
+    acquirer.ask(&Purchase::of(unactivated, 100).request()).expect_declined(1201);
+    let purchase = Purchase::of(card, 100);
     let id = acquirer.ask(&purchase.request()).expect_approved();
     assert_eq!(acquirer.ask(&purchase.reversal(&id)).response(), "00");
     acquirer.send_frame(b"nonsense").expect("the door is open");
@@ -256,17 +256,17 @@ fn a_switch_that_stops_says_so_goes_on_and_loses_nothing() {
     let switch = installation.serve_with(&["--stop-delay-s", "3"]);
     let card = installation.cards.ordinary();
     let mut acquirer = switch.acquirer();
-    let _ = acquirer.ask(&Purchase::new(card, 100).request()).expect_approved();
+    let _ = acquirer.ask(&Purchase::of(card, 100).request()).expect_approved();
     switch.ask_to_stop();
     until_stopping(&switch.watcher());
     until_stopping(&switch.anonymous());
     // Who has not heard of it yet is served: new connections, purchases, requests.
     let mut late = switch.acquirer();
-    let _ = late.ask(&Purchase::new(card, 100).request()).expect_approved();
+    let _ = late.ask(&Purchase::of(card, 100).request()).expect_approved();
     assert_eq!(switch.api().get("/v1/company").status, 200);
     // What is in flight when the doors close is answered.
     let mut answered = 2;
-    while late.send(&Purchase::new(card, 100).request()).is_ok() {
+    while late.send(&Purchase::of(card, 100).request()).is_ok() {
         let Ok(answer) = late.receive() else { break };
         let _ = answer.expect_approved();
         answered += 1;
@@ -304,7 +304,7 @@ fn the_log_is_json_with_ids_of_requests_and_transactions() {
     let switch = installation.serve_logging("debug", &["--log", "json"]);
     let card = installation.cards.ordinary();
     let mut acquirer = switch.acquirer();
-    let _ = acquirer.ask(&Purchase::new(card, 100).request()).expect_approved();
+    let _ = acquirer.ask(&Purchase::of(card, 100).request()).expect_approved();
     let found = switch.api().get("/v1/transactions").expect(200);
     let transaction = found["results"][0]["id"].as_str().expect("an id").to_owned();
     let answer = switch.api().get(&format!("/v1/transactions/{transaction}"));

@@ -12,7 +12,7 @@ const PURCHASES: usize = 300;
 
 fn buy(acquirer: &mut Acquirer, card: &TestCard, count: usize) {
     for _ in 0..count {
-        let _ = acquirer.ask(&Purchase::new(card, 1).request()).expect_approved();
+        let _ = acquirer.ask(&Purchase::of(card, 1).request()).expect_approved();
     }
 }
 
