@@ -9,6 +9,7 @@
 //! ```
 //! Recovery is the same fold: the tables' rows, then the journal after their checkpoint.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use crossbeam_channel::{TrySendError, bounded};
 use parking_lot::{Mutex, RwLock};
 
+use crate::backup::{Copied, CopyError, copy_running};
 use crate::clock::Clock;
 use crate::codec::CodecError;
 use crate::directory::DataDirectory;
@@ -28,7 +30,7 @@ use crate::journal::redb::Expectation;
 use crate::journal::{
     BatchFeed, BatchNumber, ChainHash, ChainPosition, CommitDesk, CommitterWiring, DirectoryId,
     DurablePosition, Epoch, Journal, JournalError, JournalHealth, JournalIdentity, JournalReader,
-    MeteredJournal, RedbJournal, TrimControl, spawn_committer,
+    MeteredJournal, RedbJournal, RedbReader, TrimControl, spawn_committer,
 };
 use crate::limits;
 use crate::loader::{RecallSource, spawn_loader};
@@ -189,6 +191,8 @@ pub struct Engine {
     watermark: Arc<Watermark>,
     feed: Arc<BatchFeed>,
     meters: Arc<Meters>,
+    journal: RedbReader,
+    trim: Arc<TrimControl>,
     store: Arc<Store>,
     clock: Arc<Clock>,
     ids: IdMint,
@@ -248,7 +252,8 @@ impl Engine {
         journal.keep_bytes(retention.keep_bytes());
         clock.advance_to(state.last_at());
 
-        let reader: Arc<dyn JournalReader> = Arc::new(journal.reader());
+        let from_file = journal.reader();
+        let reader: Arc<dyn JournalReader> = Arc::new(from_file.clone());
         let (ids, clock) = (IdMint::new(id_key, 0), Arc::new(clock));
         let durable = Arc::new(DurablePosition::new(state.last_seq().0));
         let health = Arc::new(JournalHealth::default());
@@ -274,7 +279,7 @@ impl Engine {
             inbox: from_shard,
             position: Arc::clone(&durable),
             health: Arc::clone(&health),
-            trim,
+            trim: Arc::clone(&trim),
             feed: Arc::clone(&feed),
             spent_payloads: Some(spent),
         };
@@ -297,20 +302,18 @@ impl Engine {
         };
         let shard = spawn_shard(state, wiring).map_err(OpenError::Thread)?;
 
+        let threads = Threads { shard, loader, committer: committer.thread, projector };
         Ok(Self {
             inbox: RwLock::new(Some(to_shard)),
             queued,
-            threads: Mutex::new(Some(Threads {
-                shard,
-                loader,
-                committer: committer.thread,
-                projector,
-            })),
+            threads: Mutex::new(Some(threads)),
             health,
             durable,
             watermark,
             feed,
             meters,
+            journal: from_file,
+            trim,
             store,
             clock,
             ids,
@@ -432,6 +435,15 @@ impl Engine {
         let threads = self.threads.lock();
         let why = threads.as_ref()?.projector.health().failure()?;
         Some(format!("query tables: {why}"))
+    }
+
+    /// Makes a backup at `to`, a new directory, as of now, while everything goes on.
+    /// Errors: something is there, or a file cannot be read or written; nothing is left there then.
+    /// Cost: reads and writes everything once, on the caller's thread.
+    pub fn back_up(&self, to: &Path) -> Result<Copied, CopyError> {
+        // Before the view is taken: what it needs of the journal must not go.
+        let _hold = self.trim.hold();
+        copy_running(&self.directory, self.store.read()?, &self.journal, to)
     }
 
     /// Finishes what was taken, writes a last checkpoint, stops every thread. Idempotent.

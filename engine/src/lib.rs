@@ -3,6 +3,7 @@
 //! Start at `engine.rs`, which wires every thread on one page; `DESIGN.md` beside this crate gives
 //! layouts, invariants and the crash matrix. Nothing here knows of sockets, JSON or decimals.
 
+pub mod backup;
 pub mod clock;
 pub mod codec;
 pub mod command;

@@ -204,6 +204,14 @@ pub struct RecordViews<'a> {
     rest: &'a [u8],
 }
 
+impl<'a> RecordViews<'a> {
+    /// The records that were not looked at yet, as they are stored.
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
 impl<'a> Iterator for RecordViews<'a> {
     type Item = Result<RecordView<'a>, CodecError>;
 

@@ -114,6 +114,8 @@ impl JournalHealth {
 #[derive(Debug, Default)]
 pub struct TrimControl {
     before: AtomicU64,
+    /// How many want nothing to be let go of.
+    holds: AtomicU64,
     committer: Arc<Doorbell>,
 }
 
@@ -121,7 +123,8 @@ impl TrimControl {
     /// Wakes the committer with the bell of its inbox.
     #[must_use]
     pub fn ringing(committer: &Arc<Doorbell>) -> Self {
-        Self { before: AtomicU64::new(0), committer: Arc::clone(committer) }
+        let (before, holds) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { before, holds, committer: Arc::clone(committer) }
     }
 
     /// Lets go of all batches before `number`, with the next commits or when idle.
@@ -131,8 +134,29 @@ impl TrimControl {
         self.committer.ring();
     }
 
-    /// Returns what was asked for.
+    /// Returns what was asked for; nothing while it is held.
     pub fn requested(&self) -> BatchNumber {
-        BatchNumber(self.before.load(Ordering::Acquire))
+        let is_held = self.holds.load(Ordering::Acquire) > 0;
+        BatchNumber(if is_held { 0 } else { self.before.load(Ordering::Acquire) })
+    }
+
+    /// Keeps every batch from being let go of for as long as the value lives. A commit that is under
+    /// way may still let go of what was asked for before.
+    pub fn hold(self: &Arc<Self>) -> TrimHold {
+        self.holds.fetch_add(1, Ordering::AcqRel);
+        TrimHold { control: Arc::clone(self) }
+    }
+}
+
+/// Keeps the batches of a journal; made by `TrimControl::hold`.
+#[derive(Debug)]
+pub struct TrimHold {
+    control: Arc<TrimControl>,
+}
+
+impl Drop for TrimHold {
+    fn drop(&mut self) {
+        self.control.holds.fetch_sub(1, Ordering::AcqRel);
+        self.control.committer.ring();
     }
 }

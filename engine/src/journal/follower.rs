@@ -18,6 +18,11 @@ pub struct ProvenBatch {
 }
 
 impl ProvenBatch {
+    /// Returns the batch as it is stored.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Returns the records, empty for a barrier.
     pub fn payload(&self) -> &[u8] {
         &self.bytes[BATCH_HEADER_BYTES..]

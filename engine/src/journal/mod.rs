@@ -31,7 +31,7 @@ pub use committer::{
     CommitDesk, CommitOutcome, CommitRequest, CommitterWiring, InPlace, Release, RunningCommitter,
     spawn_committer,
 };
-pub use durable::{DurablePosition, JournalHealth, TrimControl};
+pub use durable::{DurablePosition, JournalHealth, TrimControl, TrimHold};
 pub use error::{ChainFault, ChainFaultKind, JournalError};
 pub use feed::{BatchFeed, Fed};
 pub use follower::{JournalFollower, ProvenBatch};

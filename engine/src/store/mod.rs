@@ -12,6 +12,7 @@ mod audit;
 mod audit_lists;
 mod blocks;
 mod checkpoint;
+mod copy;
 mod error;
 mod events;
 mod figures;

@@ -75,7 +75,7 @@
 
 use std::marker::PhantomData;
 
-use redb::{Key, TableDefinition};
+use redb::{Key, ReadableTable, TableDefinition};
 
 use super::blocks::BlockTable;
 use super::error::StoreError;
@@ -282,6 +282,50 @@ pub(super) fn create_all(write_txn: &redb::WriteTransaction) -> Result<(), Store
         write_txn.open_table(blocks)?;
     }
     runs::create_tables(write_txn)
+}
+
+/// Copies every table of `from` into `to`, a database without any, one commit a table.
+/// Cost: reads and writes all of them.
+pub(super) fn copy_all(
+    from: &redb::ReadTransaction,
+    to: &redb::Database,
+) -> Result<(), StoreError> {
+    macro_rules! copy_rows {
+        ($name:ident) => {
+            copy(from, to, $name.definition())?;
+        };
+    }
+    macro_rules! copy_index {
+        ($name:ident) => {
+            copy(from, to, $name)?;
+        };
+    }
+    copy(from, to, META)?;
+    each_row_table!(copy_rows);
+    each_index!(copy_index);
+    for blocks in BLOCKS {
+        copy(from, to, blocks)?;
+    }
+    copy(from, to, runs::RUN_CHUNKS)?;
+    copy(from, to, runs::RUN_LISTS)
+}
+
+fn copy<K: Key + 'static, V: redb::Value + 'static>(
+    from: &redb::ReadTransaction,
+    to: &redb::Database,
+    table: TableDefinition<'_, K, V>,
+) -> Result<(), StoreError> {
+    let rows = from.open_table(table)?;
+    let write_txn = to.begin_write()?;
+    {
+        let mut copied = write_txn.open_table(table)?;
+        for row in rows.iter()? {
+            let (key, value) = row?;
+            copied.insert(key.value(), value.value())?;
+        }
+    }
+    write_txn.commit()?;
+    Ok(())
 }
 
 /// What a card is found by besides its company, and whose cards those are.

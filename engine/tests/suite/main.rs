@@ -13,6 +13,7 @@
 #![expect(clippy::cast_sign_loss, reason = "numbers here are not negative")]
 
 mod audited;
+mod backups;
 mod bounded;
 mod calendar;
 mod cards_at_once;

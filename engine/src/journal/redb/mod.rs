@@ -15,6 +15,7 @@
 //!
 //! INVARIANT: batches are appended and trimmed, never changed; the last one is never trimmed.
 
+mod copy;
 mod inspect;
 mod kept;
 mod meta;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use ::redb::backends::FileBackend;
 use ::redb::{Database, ReadableTable, StorageBackend, TableDefinition};
 
+pub use self::copy::JournalCopy;
 use self::inspect::{Inspection, Proof, inspect};
 use self::kept::KeptBatches;
 pub use self::reader::RedbReader;

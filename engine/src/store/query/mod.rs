@@ -92,6 +92,11 @@ impl Snapshot {
     }
 
     /// Opens a table of blocks.
+    /// The view itself, and the numbers that belong to it.
+    pub(super) fn parts(&self) -> (&ReadTransaction, &Numbers) {
+        (&self.read_txn, &self.numbers)
+    }
+
     pub(super) fn blocks(&self, table: BlockTable) -> Result<BlockReader, StoreError> {
         BlockReader::open(&self.read_txn, table)
     }

@@ -1,0 +1,342 @@
+//! Backups: a data directory made of one view of the tables and the journal after it, while the switch
+//! goes on; and how a directory comes out of one again, as of any moment the journal reaches.
+//!
+//! A backup is a data directory itself: `verify` proves it like any other. What the engine does not
+//! know of (keys, receipts, settings) is the edge's.
+//!
+//! INVARIANT: the tables of a backup are those of one commit, and its journal continues them in the
+//! same chain. It stands at its place only when it is whole and durable.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::codec::CodecError;
+use crate::command::record::record_views;
+use crate::directory::{DataDirectory, DirectoryError};
+use crate::domain::ids::{RecordSeq, Timestamp};
+use crate::engine::{OpenError, PARTITION, chain_position, journal_identity};
+use crate::journal::chain::BatchBuilder;
+use crate::journal::redb::{JournalCopy, open_read_only};
+use crate::journal::{
+    BatchNumber, ChainPosition, JournalError, JournalFollower, JournalReader, ProvenBatch,
+};
+use crate::limits;
+use crate::store::{Checkpoint, Snapshot, StoreError};
+use crate::verify::open_store_overlaid;
+
+/// What a backup or a restored directory holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copied {
+    /// The newest record.
+    pub last_seq: RecordSeq,
+    /// When its command was accepted.
+    pub last_at: Timestamp,
+    /// What tables and journal take on the disk. Units: bytes.
+    pub bytes: u64,
+}
+
+/// Why there is no copy.
+#[derive(Debug)]
+pub enum CopyError {
+    /// A data directory.
+    Directory(DirectoryError),
+    /// Something is at the place already.
+    Exists(PathBuf),
+    /// Tables.
+    Store(StoreError),
+    /// A journal.
+    Journal(JournalError),
+    /// A record cannot be read.
+    Record(u64, CodecError),
+    /// The tables are of a later moment than the one asked for.
+    TooLate {
+        /// Of when they are.
+        tables_at: Timestamp,
+    },
+    /// The further journal begins after the end of the backup's.
+    Gap {
+        /// The batch that had to follow.
+        needed: u64,
+        /// The first one there is.
+        first: u64,
+    },
+    /// The system refused.
+    Io(PathBuf, io::Error),
+}
+
+impl std::fmt::Display for CopyError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Directory(error) => error.fmt(formatter),
+            Self::Exists(path) => write!(formatter, "`{}` exists already", path.display()),
+            Self::Store(error) => write!(formatter, "query tables: {error}"),
+            Self::Journal(error) => write!(formatter, "journal: {error}"),
+            Self::Record(seq, error) => write!(formatter, "record {seq} cannot be read: {error}"),
+            Self::TooLate { .. } => formatter
+                .write_str("the backup is of a later moment; take one that was made before it"),
+            Self::Gap { needed, first } => write!(
+                formatter,
+                "the journal begins with batch {first}, but the backup has to go on with batch \
+                 {needed}: take a later backup, or a journal that was kept longer"
+            ),
+            Self::Io(path, error) => write!(formatter, "`{}`: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for CopyError {}
+
+impl From<DirectoryError> for CopyError {
+    fn from(error: DirectoryError) -> Self {
+        Self::Directory(error)
+    }
+}
+
+impl From<StoreError> for CopyError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<JournalError> for CopyError {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
+    }
+}
+
+impl From<OpenError> for CopyError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Journal(error) => Self::Journal(error),
+            OpenError::Store(error) => Self::Store(error),
+            OpenError::Record { batch, source } => Self::Record(batch, source),
+            OpenError::Thread(error) => Self::Io(PathBuf::new(), error),
+        }
+    }
+}
+
+/// Makes a backup at `to` of tables and journal that go on being written. The caller keeps the
+/// journal from being trimmed from before it took the view until this returns.
+/// Errors: something is at `to`, or cannot be read or written; nothing is left at `to` then.
+/// Cost: reads and writes everything once.
+pub(crate) fn copy_running(
+    directory: &DataDirectory,
+    tables: Snapshot,
+    journal: &dyn JournalReader,
+    to: &Path,
+) -> Result<Copied, CopyError> {
+    let copy = NewDirectory::make(to, directory.id())?;
+    let checkpoint = tables.copy_to(&copy.directory.store_path())?;
+    // The view is let go of first: while it lives, the file of the tables grows.
+    drop(tables);
+    let mut tail = Tail::begin(&copy, journal, &checkpoint)?;
+    // What comes later than this has no end.
+    let last = journal.last()?;
+    tail.copy(journal, &Until { batch: Some(last), time: None })?;
+    copy.finish(tail)
+}
+
+/// Makes a backup at `to` of a directory that nobody writes to, also after kill -9.
+/// Errors: as for a running one; the directory is in use.
+pub fn copy_at_rest(from: &Path, to: &Path) -> Result<Copied, CopyError> {
+    restore(from, to, &Wanted::default())
+}
+
+/// What a restored directory is to hold beyond the tables of a backup.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// A directory whose journal goes on where the backup's ends: the one that the backup was made
+    /// of, or a later backup.
+    pub further_journal: Option<&'a Path>,
+    /// Records of commands that were accepted later are left out.
+    pub until: Option<Timestamp>,
+}
+
+/// Makes the directory `to` out of the backup `from`.
+/// Errors: something is at `to`, a file is damaged or foreign, the journals do not meet, or the
+/// backup is of a later moment than the one wanted; nothing is left at `to` then.
+pub fn restore(from: &Path, to: &Path, wanted: &Wanted<'_>) -> Result<Copied, CopyError> {
+    let source = DataDirectory::open_read_only(from)?;
+    let tables = open_store_overlaid(&source)?;
+    let checkpoint = tables.checkpoint()?;
+    if wanted.until.is_some_and(|until| until < checkpoint.applied_at) {
+        return Err(CopyError::TooLate { tables_at: checkpoint.applied_at });
+    }
+    let copy = NewDirectory::make(to, source.id())?;
+    tables.read()?.copy_to(&copy.directory.store_path())?;
+    let identity = journal_identity(&source);
+    let position = chain_position(&checkpoint);
+    let own = open_read_only(&source.journal_path(), Some(&identity), Some(position))?;
+    let until = Until { batch: None, time: wanted.until };
+    let mut tail = Tail::begin(&copy, &own.reader, &checkpoint)?;
+    tail.copy(&own.reader, &until)?;
+    if let Some(further) = wanted.further_journal {
+        let further = DataDirectory::open_read_only(further)?;
+        let journal = open_read_only(&further.journal_path(), Some(&identity), None)?;
+        tail.copy(&journal.reader, &until)?;
+    }
+    copy.finish(tail)
+}
+
+/// A directory on its way: beside its place until it is whole.
+struct NewDirectory {
+    directory: DataDirectory,
+    unfinished: PathBuf,
+    place: PathBuf,
+}
+
+impl NewDirectory {
+    fn make(place: &Path, id: [u8; 16]) -> Result<Self, CopyError> {
+        if fs::symlink_metadata(place).is_ok() {
+            return Err(CopyError::Exists(place.to_path_buf()));
+        }
+        let mut name = place.file_name().unwrap_or_default().to_owned();
+        name.push(".unfinished");
+        let unfinished = place.with_file_name(name);
+        match fs::remove_dir_all(&unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(CopyError::Io(unfinished, error));
+            }
+            // One that was cut short is of no use.
+            _ => {}
+        }
+        let directory = DataDirectory::create(&unfinished, id)?;
+        Ok(Self { directory, unfinished, place: place.to_path_buf() })
+    }
+
+    /// Puts it at its place.
+    fn finish(self, tail: Tail) -> Result<Copied, CopyError> {
+        let (last_seq, last_at) = (RecordSeq(tail.position.last_seq), tail.last_at);
+        tail.journal.finish()?;
+        let size = |path: PathBuf| match fs::metadata(&path) {
+            Ok(found) => Ok(found.len()),
+            Err(error) => Err(CopyError::Io(path, error)),
+        };
+        let bytes = size(self.directory.store_path())? + size(self.directory.journal_path())?;
+        let placed = fs::rename(&self.unfinished, &self.place).and_then(|()| {
+            let above = self.place.parent().filter(|above| !above.as_os_str().is_empty());
+            File::open(above.unwrap_or_else(|| Path::new(".")))?.sync_all()
+        });
+        placed.map_err(|error| CopyError::Io(self.place.clone(), error))?;
+        Ok(Copied { last_seq, last_at, bytes })
+    }
+}
+
+impl Drop for NewDirectory {
+    fn drop(&mut self) {
+        // Gone already where it was finished; else half a copy is of no use to anybody.
+        drop(fs::remove_dir_all(&self.unfinished));
+    }
+}
+
+/// Where copying ends; with the journal where nothing is said.
+struct Until {
+    batch: Option<BatchNumber>,
+    time: Option<Timestamp>,
+}
+
+/// The journal of a copy on its way.
+struct Tail {
+    journal: JournalCopy,
+    position: ChainPosition,
+    last_at: Timestamp,
+    is_cut: bool,
+}
+
+impl Tail {
+    /// Begins with the batch at the end of the tables, by which the chain is recognized.
+    fn begin(
+        copy: &NewDirectory,
+        reader: &dyn JournalReader,
+        checkpoint: &Checkpoint,
+    ) -> Result<Self, CopyError> {
+        let identity = journal_identity(&copy.directory);
+        let mut journal = JournalCopy::create(&copy.directory.journal_path(), identity)?;
+        let position = chain_position(checkpoint);
+        if position != ChainPosition::GENESIS {
+            let stored = reader.read_from(position.number, 1)?;
+            let first = stored.first().filter(|first| first.number == position.number);
+            journal.append(first.map(|first| (first.number, first.bytes.as_slice())))?;
+        }
+        Ok(Self { journal, position, last_at: checkpoint.applied_at, is_cut: false })
+    }
+
+    /// Goes on with what `reader` has beyond the end so far.
+    fn copy(&mut self, reader: &dyn JournalReader, until: &Until) -> Result<(), CopyError> {
+        let needed = self.position.number.0 + 1;
+        let (first, last) = (reader.first()?.0, reader.last()?.0);
+        if self.is_cut || last < needed {
+            return Ok(());
+        }
+        if first > needed {
+            return Err(CopyError::Gap { needed, first });
+        }
+        let mut follower = JournalFollower::after(reader, PARTITION, self.position);
+        loop {
+            let mut batches = follower.read_next(limits::PROJECTION_BYTES_MAX)?;
+            if let Some(last) = until.batch {
+                batches.retain(|batch| batch.header.number <= last);
+            }
+            if batches.is_empty() || self.is_cut {
+                return Ok(());
+            }
+            self.append(&batches, until.time)?;
+        }
+    }
+
+    fn append(
+        &mut self,
+        batches: &[ProvenBatch],
+        until: Option<Timestamp>,
+    ) -> Result<(), CopyError> {
+        let mut whole = 0;
+        let mut cut = None;
+        for batch in batches {
+            let kept = kept_until(batch, until)?;
+            self.last_at = kept.last_at.unwrap_or(self.last_at);
+            if kept.bytes < batch.payload().len() {
+                self.is_cut = true;
+                cut = (kept.records > 0).then_some((batch, kept));
+                break;
+            }
+            whole += 1;
+            self.position = batch.position();
+        }
+        let whole = &batches[..whole];
+        self.journal.append(whole.iter().map(|batch| (batch.header.number, batch.bytes())))?;
+        if let Some((batch, kept)) = cut {
+            // Part of a batch is another batch: its own sum, its own hash.
+            let mut part = BatchBuilder::start(Vec::new());
+            part.push(kept.records, &batch.payload()[..kept.bytes]);
+            let part = part.seal(PARTITION, &self.position);
+            self.position = part.position();
+            self.journal.append([(part.header.number, part.bytes.as_slice())])?;
+        }
+        Ok(())
+    }
+}
+
+/// How much of a batch is kept.
+struct Kept {
+    records: u32,
+    bytes: usize,
+    last_at: Option<Timestamp>,
+}
+
+/// The records of commands that were accepted by then: records come in the order of time.
+fn kept_until(batch: &ProvenBatch, until: Option<Timestamp>) -> Result<Kept, CopyError> {
+    let mut views = record_views(batch.payload());
+    let mut kept = Kept { records: 0, bytes: 0, last_at: None };
+    while let Some(view) = views.next() {
+        let seq = batch.header.first_seq + u64::from(kept.records);
+        let at = view.map_err(|error| CopyError::Record(seq, error))?.at();
+        if until.is_some_and(|until| at > until) {
+            break;
+        }
+        kept.records += 1;
+        kept.bytes = batch.payload().len() - views.rest().len();
+        kept.last_at = Some(at);
+    }
+    Ok(kept)
+}

@@ -1,0 +1,154 @@
+//! Backups of an engine at work, and directories that come out of them, as of any moment.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cardswitch_engine::backup::{CopyError, Wanted, copy_at_rest, restore};
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::verify::{Verification, verify};
+
+use crate::desk::{Desk, authorization, purchase};
+use crate::workload::START;
+
+/// A second of the manual clock. Units: microseconds.
+const SECOND: i64 = 1_000_000;
+
+fn proven(path: &Path) -> Verification {
+    let found = verify(path).unwrap();
+    let wrong: Vec<_> = found.figures.iter().filter(|figure| !figure.is_right()).collect();
+    assert!(wrong.is_empty(), "{}: {wrong:?}", path.display());
+    found
+}
+
+fn spend(desk: &Desk, marks: std::ops::Range<u64>) {
+    for mark in marks {
+        let at = START + mark as i64 * SECOND;
+        assert!(authorization(desk.ask_at(at, purchase(1, mark))).response_code.is_approved());
+    }
+}
+
+#[test]
+fn a_backup_holds_what_was_answered_before_it_and_is_proven_like_any_directory() {
+    let parent = tempfile::tempdir().unwrap();
+    let (data, backup) = (parent.path().join("data"), parent.path().join("backup"));
+    let desk = Desk::create(&data);
+    desk.set_up_budget(1_000_000);
+    spend(&desk, 1..200);
+    let copied = desk.engine.back_up(&backup).unwrap();
+    assert_eq!(copied.last_seq, desk.engine.durable_seq());
+    desk.engine.shut_down();
+    drop(desk);
+    let (original, copy) = (proven(&data), proven(&backup));
+    assert_eq!((original.state_hash, original.records), (copy.state_hash, copy.records));
+    // It is one that an engine goes on with.
+    let desk = Desk::open(&backup);
+    spend(&desk, 200..210);
+    desk.engine.shut_down();
+    drop(desk);
+    assert_eq!(proven(&backup).records, copy.records + 10);
+}
+
+#[test]
+fn backups_under_load_are_whole_each_one() {
+    let parent = tempfile::tempdir().unwrap();
+    let desk = Desk::create(&parent.path().join("data"));
+    desk.set_up_budget(1_000_000_000);
+    let is_over = AtomicBool::new(false);
+    let engine = Arc::clone(&desk.engine);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut mark = 1;
+            while !is_over.load(Ordering::Relaxed) {
+                spend(&desk, mark..mark + 100);
+                mark += 100;
+            }
+        });
+        let mut seen = 0;
+        for number in 0..5 {
+            let before = engine.durable_seq();
+            let path = parent.path().join(format!("backup-{number}"));
+            let copied = engine.back_up(&path).unwrap();
+            assert!(copied.last_seq >= before && copied.last_seq.0 >= seen);
+            seen = copied.last_seq.0;
+            assert_eq!(proven(&path).records, seen);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_directory_comes_back_as_of_any_moment_the_journal_reaches() {
+    let parent = tempfile::tempdir().unwrap();
+    let (data, backup) = (parent.path().join("data"), parent.path().join("backup"));
+    let desk = Desk::create(&data);
+    desk.set_up_budget(1_000_000);
+    spend(&desk, 1..50);
+    let copied = desk.engine.back_up(&backup).unwrap();
+    spend(&desk, 50..120);
+    desk.engine.shut_down();
+    drop(desk);
+    let whole = proven(&data);
+    let at = |mark: i64| Timestamp(START + mark * SECOND);
+    // By the backup alone; with the journal of the lost directory; as of moments in between.
+    let rows = [
+        (None, None, copied.last_seq.0),
+        (Some(&data), None, whole.records),
+        (Some(&data), Some(at(119)), whole.records),
+        (Some(&data), Some(at(80)), copied.last_seq.0 + 31),
+        (Some(&data), Some(Timestamp(at(80).0 - 1)), copied.last_seq.0 + 30),
+        (Some(&data), Some(at(49)), copied.last_seq.0),
+    ];
+    for (number, (journal, until, records)) in rows.into_iter().enumerate() {
+        let to = parent.path().join(format!("restored-{number}"));
+        let wanted = Wanted { further_journal: journal.map(|path| path.as_path()), until };
+        let restored = restore(&backup, &to, &wanted).unwrap();
+        assert_eq!((restored.last_seq.0, proven(&to).records), (records, records), "{wanted:?}");
+        let desk = Desk::open(&to);
+        let mark = 1_000 + number as u64;
+        spend(&desk, mark..mark + 1);
+        desk.engine.shut_down();
+        drop(desk);
+        proven(&to);
+    }
+    let to = parent.path().join("restored-1");
+    assert_eq!(proven(&data).state_hash, whole.state_hash, "the source is only read");
+    assert!(matches!(restore(&backup, &to, &Wanted::default()), Err(CopyError::Exists(_))));
+    let early = Wanted { until: Some(at(1)), ..Wanted::default() };
+    let to = parent.path().join("early");
+    assert!(matches!(restore(&backup, &to, &early), Err(CopyError::TooLate { .. })));
+    assert!(!to.exists());
+}
+
+#[test]
+fn what_cannot_be_copied_leaves_nothing_behind() {
+    let parent = tempfile::tempdir().unwrap();
+    let (data, to) = (parent.path().join("data"), parent.path().join("copy"));
+    let desk = Desk::create(&data);
+    desk.set_up_budget(1_000);
+    spend(&desk, 1..20);
+    // In use by the engine.
+    assert!(matches!(copy_at_rest(&data, &to), Err(CopyError::Directory(_))));
+    assert!(matches!(desk.engine.back_up(&data), Err(CopyError::Exists(_))));
+    desk.engine.shut_down();
+    drop(desk);
+    copy_at_rest(&data, &to).unwrap();
+    assert_eq!(proven(&to).state_hash, proven(&data).state_hash);
+    fs::remove_dir_all(&to).unwrap();
+    // Another directory's journal, and damage in the middle of one.
+    let other = parent.path().join("other");
+    let foreign = cardswitch_engine::directory::DataDirectory::create(&other, [9; 16]).unwrap();
+    let options = crate::desk::options(foreign, crate::desk::manual());
+    drop(cardswitch_engine::engine::Engine::open(options).unwrap());
+    let wanted = Wanted { further_journal: Some(&other), until: None };
+    assert!(matches!(restore(&data, &to, &wanted), Err(CopyError::Journal(_))));
+    let journal = data.join("journal.redb");
+    let mut bytes = fs::read(&journal).unwrap();
+    let place = bytes.windows(4).position(|window| window == b"CSWJ").unwrap() + 200;
+    bytes[place] ^= 1;
+    fs::write(&journal, bytes).unwrap();
+    assert!(copy_at_rest(&data, &to).is_err());
+    let left: Vec<_> = fs::read_dir(parent.path()).unwrap().map(|entry| entry.unwrap()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
