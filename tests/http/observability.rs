@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::net::TcpListener;
 use std::path::Path;
 
-use cardswitch_harness::{HttpClient, Installation, Purchase, Switch};
+use cardswitch_harness::{HttpClient, Installation, Purchase, Switch, run_cardswitch};
 use serde_json::Value;
 
 /// A figure: its name with its labels, as they are shown, and its value.
@@ -282,20 +283,21 @@ fn a_switch_that_stops_says_so_goes_on_and_loses_nothing() {
 }
 
 #[test]
-fn a_switch_whose_metrics_port_is_taken_serves_all_the_same_unless_it_was_asked_for() {
+fn a_port_for_metrics_that_was_asked_for_and_is_taken_is_told_in_one_line() {
     let installation = Installation::init(1, 886);
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let taken = taken.local_addr().expect("its address").to_string();
+    let holder = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let taken = holder.local_addr().expect("its address").to_string();
     let data = installation.data();
     let data = data.to_str().expect("temporary paths are UTF-8");
     let free = "127.0.0.1:0";
-    let arguments = ["serve", "--data", data, "--http", free, "--iso8583", free, "--metrics"];
-    let arguments: Vec<&str> = arguments.into_iter().chain([taken.as_str()]).collect();
-    // The listener was dropped with its address; a switch holds it now.
-    let other = installation.serve_with(&["--metrics", &taken]);
-    let told = cardswitch_harness::run_cardswitch(&arguments).expect_one_line_error();
-    assert!(told.contains("metrics") && told.contains("in use"), "{told}");
-    other.stop();
+    let arguments = ["serve", "--data", data, "--http", free, "--iso8583", free];
+    let told = run_cardswitch(&[&arguments[..], &["--metrics", &taken]].concat());
+    let told = told.expect_one_line_error();
+    assert!(told.contains(&format!("metrics address {taken} is in use")), "{told}");
+    drop(holder);
+    let switch = installation.serve_with(&["--metrics", &taken]);
+    assert_eq!(switch.metrics.to_string(), taken);
+    switch.stop();
 }
 
 #[test]
