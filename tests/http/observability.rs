@@ -46,7 +46,9 @@ fn family_of(figure: &str) -> &str {
 
 #[track_caller]
 fn figure(figures: &Figures, name: &str) -> f64 {
-    *figures.get(name).unwrap_or_else(|| panic!("no figure `{name}`"))
+    let found = figures.get(name).copied();
+    assert!(found.is_some(), "no figure `{name}`");
+    found.unwrap_or_default()
 }
 
 /// A client that is answered knows that its records are counted only once they are visible; figures

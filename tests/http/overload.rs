@@ -21,7 +21,8 @@ fn buy(acquirer: &mut Acquirer, card: &TestCard, count: usize) {
 fn figure(switch: &Switch, name: &str) -> u64 {
     let text = switch.watcher().get("/metrics").text();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value.unwrap_or_else(|| panic!("no figure `{name}`")).parse().expect("a number")
+    assert!(value.is_some(), "no figure `{name}`");
+    value.unwrap_or_default().parse().expect("a number")
 }
 
 #[test]
