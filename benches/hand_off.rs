@@ -22,7 +22,7 @@ use cardswitch_engine::journal::{CommitDesk, CommitOutcome, Release};
 use cardswitch_engine::limits;
 use cardswitch_engine::shard::ShardState;
 use cardswitch_engine::shard::run::{ShardWiring, spawn_shard};
-use cardswitch_engine::submission::{Envelope, ReplyPort};
+use cardswitch_engine::submission::{Envelope, ReplyPort, Submission};
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 const BATCH_LENS: [usize; 3] = [1, 64, 512];
@@ -52,7 +52,7 @@ pub(crate) fn ask(bench: &mut Bench) {
 
 /// A caller, the shard, and a committer that waits for no disk.
 struct ShardLine {
-    inbox: InboxSender<Vec<Envelope>>,
+    inbox: InboxSender<Submission>,
     queued: Arc<AtomicUsize>,
     answers: Arc<Lane<Reply>>,
     shard: JoinHandle<ShardState>,
@@ -73,6 +73,7 @@ impl ShardLine {
             clock: Arc::new(Clock::System),
             ids: IdMint::new([7; 16], 0),
             recall: None,
+            meters: Arc::default(),
         };
         let shard = spawn_shard(ShardState::default(), wiring).must("start the shard");
         let committer = std::thread::spawn(move || {
@@ -91,7 +92,8 @@ impl ShardLine {
             port: Arc::clone(&self.answers) as Arc<dyn ReplyPort>,
         };
         self.queued.fetch_add(len, Ordering::AcqRel);
-        self.inbox.send((0..len as u64).map(envelope).collect()).must("reach the shard");
+        let envelopes = (0..len as u64).map(envelope).collect();
+        self.inbox.send(Submission::now(envelopes)).must("reach the shard");
         let mut received = 0;
         while received < len {
             received += self.answers.take().len();

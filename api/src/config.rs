@@ -47,6 +47,12 @@ pub struct Settings {
     pub iso8583_idle_timeout_s: u64,
     /// The log: `human` or `json`, on stderr.
     pub log: LogFormat,
+    /// Where `/metrics`, `/healthz` and `/readyz` are served; port 9464 of the loopback where absent.
+    pub metrics: Option<SocketAddr>,
+    /// How many requests an access token may make on average; 0 for any number. Units: a second.
+    pub token_requests_per_s: u32,
+    /// How long the switch goes on taking requests once it has said that it stops. Units: seconds.
+    pub stop_delay_s: u64,
     /// How mail is sent.
     pub mail: MailSettings,
 }
@@ -69,6 +75,9 @@ impl Default for Settings {
             dialect: DialectSettings::default(),
             iso8583_idle_timeout_s: 900,
             log: LogFormat::Human,
+            metrics: None,
+            token_requests_per_s: 500,
+            stop_delay_s: 0,
             mail: MailSettings::default(),
         }
     }

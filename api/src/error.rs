@@ -285,6 +285,18 @@ impl ApiError {
         }
     }
 
+    /// The data directory is still being opened.
+    #[must_use]
+    pub fn recovering() -> Self {
+        Self::unavailable("recovering", "the switch is starting")
+    }
+
+    /// So many requests are being answered that this one was not begun.
+    #[must_use]
+    pub fn busy() -> Self {
+        Self::unavailable("busy", "too many requests are being answered")
+    }
+
     /// Something of the switch's own failed; `cause` goes to the log, not to the client.
     #[must_use]
     pub fn internal(cause: &dyn std::fmt::Display) -> Self {

@@ -1,114 +1,338 @@
 //! The accept loop of the HTTP side: hyper with limits of our own.
 //!
-//! `axum::serve` has no time-outs at all; here the time for a header, the number of connections and
-//! the way a connection ends are bounded. What the card network asks most often goes past the router.
+//! `axum::serve` has no time-outs at all; here the time for a header, the time a client may take
+//! nothing of its answer, the number of connections, of those from one address and of requests at
+//! work, and the way a connection ends are bounded. What the card network asks most often goes past
+//! the router.
+//!
+//! The port is open before the data directory is: until then health is told, and everything else is
+//! answered 503 with `Retry-After`.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::response::Response;
+use axum::extract::MatchedPath;
+use axum::response::{IntoResponse, Response};
+use cardswitch_engine::clock::Stopwatch;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
 
 use crate::auth::client_address::ClientAddress;
+use crate::error::ApiError;
+use crate::http_stream::PatientStream;
 use crate::network::http::{answer_directly, is_direct};
+use crate::network::peers::PeerNetwork;
 use crate::router;
 use crate::state::AppState;
+use crate::telemetry::api_meter::NO_ROUTE;
+use crate::telemetry::listener::health_answer;
+use crate::telemetry::{LevelGuard, Telemetry};
 
 /// How many HTTP connections there may be; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 10_000;
-/// How long the head of a request may take.
+/// How many of them one address may have; further ones are closed at once. Proxies may have all.
+const CONNECTIONS_PER_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
+/// How many requests are worked on at once; further ones are answered 503. The card network's do not
+/// count: the engine's queue bounds them.
+const REQUESTS_MAX: usize = 1_024;
+/// How long the head of a request may take, and how long a connection may rest between two.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may take nothing of its answer.
+const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// How long requests in flight may take once the server is asked to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long to wait after a failed accept (no file descriptors left) before the next.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Everything that is served over HTTP, as hyper asks for it.
-#[derive(Clone)]
-struct Site(Arc<Inner>);
+#[derive(Debug)]
+pub struct HttpSide {
+    telemetry: Arc<Telemetry>,
+    trusted_proxies: Vec<PeerNetwork>,
+    requests: Semaphore,
+    /// There once the switch has recovered.
+    whole: OnceLock<Whole>,
+}
 
-struct Inner {
+struct Whole {
     state: AppState,
     router: Router,
 }
 
-impl Site {
+impl std::fmt::Debug for Whole {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Whole").finish_non_exhaustive()
+    }
+}
+
+impl HttpSide {
+    /// A side that tells its health, and nothing else until it is opened.
+    #[must_use]
+    pub fn new(telemetry: Arc<Telemetry>, trusted_proxies: Vec<PeerNetwork>) -> Self {
+        let requests = Semaphore::new(REQUESTS_MAX);
+        Self { telemetry, trusted_proxies, requests, whole: OnceLock::new() }
+    }
+
+    /// From now on everything is answered.
+    pub fn open(&self, state: AppState) {
+        let router = router::whole(state.clone());
+        // Whoever starts a switch opens it once.
+        drop(self.whole.set(Whole { state, router }));
+    }
+
     async fn answer(
-        self,
+        self: Arc<Self>,
+        peer: IpAddr,
+        request: Request<Incoming>,
+    ) -> Result<Response, Infallible> {
+        if let Some(response) = health_answer(request.uri().path(), || self.telemetry.health()) {
+            return Ok(response);
+        }
+        let (since, method) = (Stopwatch::start(), request.method().clone());
+        let path = is_direct(&request).then(|| request.uri().path().to_owned());
+        let response = self.answer_whole(peer, request, path.is_some()).await;
+        let status = response.status().as_u16();
+        let matched = response.extensions().get::<MatchedPath>();
+        let route = path.as_deref().or_else(|| matched.map(MatchedPath::as_str));
+        let api = &self.telemetry.api;
+        api.record(&method, route.unwrap_or(NO_ROUTE), status, since.elapsed());
+        Ok(response)
+    }
+
+    async fn answer_whole(
+        &self,
         peer: IpAddr,
         mut request: Request<Incoming>,
-    ) -> Result<Response, Infallible> {
-        let Inner { state, router } = &*self.0;
-        if is_direct(&request) {
-            return Ok(answer_directly(state, request).await);
+        is_direct: bool,
+    ) -> Response {
+        let Some(Whole { state, router }) = self.whole.get() else {
+            return ApiError::recovering().into_response();
+        };
+        if is_direct {
+            return answer_directly(state, request).await;
         }
-        let trusted = &state.config.trusted_proxies;
-        let address = ClientAddress::behind(peer, request.headers(), trusted);
+        let Ok(_place) = self.requests.try_acquire() else {
+            self.telemetry.busy_refused.fetch_add(1, Ordering::Relaxed);
+            return ApiError::busy().into_response();
+        };
+        let address = ClientAddress::behind(peer, request.headers(), &self.trusted_proxies);
         request.extensions_mut().insert(address);
-        router.clone().oneshot(request.map(Body::new)).await
+        match router.clone().oneshot(request.map(Body::new)).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
     }
 }
 
 /// Serves HTTP on `listener` until `stop` turns true; then finishes what is in flight.
-pub async fn serve(listener: TcpListener, state: AppState, mut stop: watch::Receiver<bool>) {
-    let overviews = Arc::clone(&state.overviews);
-    let site = Site(Arc::new(Inner { router: router::whole(state.clone()), state }));
-    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::Receiver<bool>) {
+    let places = Places::new(Arc::clone(&side));
     let drain = GracefulShutdown::new();
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT);
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&listener, &connections) => accepted,
+            accepted = places.accept(&listener) => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
-        let Some(Accepted { stream, peer, permit }) = accepted else { continue };
-        let site = site.clone();
-        let service = service_fn(move |request| site.clone().answer(peer, request));
-        let watched = drain.watch(server.serve_connection(TokioIo::new(stream), service));
+        let Some((stream, peer, place)) = accepted else { continue };
+        let side = Arc::clone(&side);
+        let service = service_fn(move |request| Arc::clone(&side).answer(peer, request));
+        let stream = TokioIo::new(PatientStream::new(stream, WRITE_PATIENCE));
+        let watched = drain.watch(server.serve_connection(stream, service));
         tokio::spawn(async move {
             // A connection that breaks is the client's business; the handlers have answered.
             drop(watched.await);
-            drop(permit);
+            drop(place);
         });
     }
     drop(listener);
     // Streams would have no end of their own.
-    overviews.close();
+    if let Some(whole) = side.whole.get() {
+        whole.state.overviews.close();
+    }
     drop(tokio::time::timeout(DRAIN_TIMEOUT, drain.shutdown()).await);
 }
 
-/// A new connection.
-struct Accepted {
-    stream: TcpStream,
-    peer: IpAddr,
-    permit: OwnedSemaphorePermit,
+/// Where connections have their places.
+struct Places {
+    side: Arc<HttpSide>,
+    all: Arc<Semaphore>,
+    of_addresses: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
-async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> Option<Accepted> {
-    let permit = Arc::clone(connections).acquire_owned().await.ok()?;
-    match listener.accept().await {
-        Ok((stream, peer)) => {
-            // Answers are written whole: waiting to fill a segment only delays them.
-            drop(stream.set_nodelay(true));
-            Some(Accepted { stream, peer: peer.ip(), permit })
+/// The place of one connection.
+struct Place {
+    _permit: OwnedSemaphorePermit,
+    _counted: LevelGuard,
+    address: IpAddr,
+    of_addresses: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl Places {
+    fn new(side: Arc<HttpSide>) -> Self {
+        Self { side, all: Arc::new(Semaphore::new(CONNECTIONS_MAX)), of_addresses: Arc::default() }
+    }
+
+    async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, IpAddr, Place)> {
+        let permit = Arc::clone(&self.all).acquire_owned().await.ok()?;
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                // Answers are written whole: waiting to fill a segment only delays them.
+                drop(stream.set_nodelay(true));
+                let place = self.place(peer.ip().to_canonical(), permit)?;
+                Some((stream, peer.ip(), place))
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept an HTTP connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                None
+            }
         }
-        Err(error) => {
-            tracing::warn!(%error, "cannot accept an HTTP connection");
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            None
+    }
+
+    /// A place for a connection from `address`, where that does not have too many.
+    fn place(&self, address: IpAddr, permit: OwnedSemaphorePermit) -> Option<Place> {
+        let is_proxy = self.side.trusted_proxies.iter().any(|proxy| proxy.contains(address));
+        let mut of_addresses = self.of_addresses.lock();
+        let count = of_addresses.entry(address).or_default();
+        if *count >= CONNECTIONS_PER_ADDRESS_MAX && !is_proxy {
+            let refused = self.side.telemetry.http_refused.fetch_add(1, Ordering::Relaxed) + 1;
+            if refused.is_power_of_two() {
+                tracing::warn!(%address, refused, "too many HTTP connections of one address");
+            }
+            return None;
         }
+        *count += 1;
+        drop(of_addresses);
+        let counted = self.side.telemetry.http_connections.enter();
+        let of_addresses = Arc::clone(&self.of_addresses);
+        Some(Place { _permit: permit, _counted: counted, address, of_addresses })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut of_addresses = self.of_addresses.lock();
+        if let Some(count) = of_addresses.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                of_addresses.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    fn places(proxies: &[&str]) -> Places {
+        let proxies = proxies.iter().map(|text| text.parse().unwrap()).collect();
+        Places::new(Arc::new(HttpSide::new(Arc::default(), proxies)))
+    }
+
+    fn place(places: &Places, address: IpAddr) -> Option<Place> {
+        let permit = Arc::clone(&places.all).try_acquire_owned().unwrap();
+        places.place(address, permit)
+    }
+
+    #[test]
+    fn one_address_leaves_places_for_others() {
+        let places = places(&["10.0.0.9"]);
+        let held: Vec<_> =
+            (0..CONNECTIONS_PER_ADDRESS_MAX).map(|_| place(&places, address(1)).unwrap()).collect();
+        assert!(place(&places, address(1)).is_none());
+        assert_eq!(places.side.telemetry.http_refused.load(Ordering::Relaxed), 1);
+        assert!(place(&places, address(2)).is_some());
+        let connections = &places.side.telemetry.http_connections;
+        assert_eq!(connections.now(), i64::try_from(held.len()).unwrap());
+        drop(held);
+        assert_eq!(connections.now(), 0);
+        assert!(place(&places, address(1)).is_some(), "places come back");
+        assert!(places.of_addresses.lock().is_empty(), "who is gone is forgotten");
+    }
+
+    async fn ask(address: std::net::SocketAddr, path: &str) -> String {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer.to_ascii_lowercase()
+    }
+
+    #[tokio::test]
+    async fn before_the_recovery_is_done_health_is_told_and_nothing_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let telemetry = Arc::<Telemetry>::default();
+        let side = Arc::new(HttpSide::new(Arc::clone(&telemetry), Vec::new()));
+        let (stop, stopped) = watch::channel(false);
+        let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));
+        assert!(ask(address, "/healthz").await.starts_with("http/1.1 200"));
+        for path in ["/readyz", "/v1/company", "/login", "/network/v1/clock"] {
+            let answer = ask(address, path).await;
+            assert!(answer.starts_with("http/1.1 503"), "{path}: {answer}");
+            assert!(answer.contains("\r\nretry-after: 1\r\n"), "{path}: {answer}");
+            assert!(answer.contains("recovering"), "{path}: {answer}");
+        }
+        let bench = crate::routes::routes_tests::Bench::new().await;
+        telemetry.set_working(bench.state.switch.engine(), Arc::default());
+        side.open(bench.state.clone());
+        assert!(ask(address, "/readyz").await.starts_with("http/1.1 200"));
+        let answer = ask(address, "/v1/company").await;
+        assert!(answer.starts_with("http/1.1 401"), "{answer}");
+        telemetry.set_stopping();
+        assert!(ask(address, "/readyz").await.contains("\"stopping\""));
+        stop.send_replace(true);
+        served.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn so_many_requests_are_worked_on_and_no_more() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let side = Arc::new(HttpSide::new(Arc::default(), Vec::new()));
+        let bench = crate::routes::routes_tests::Bench::new().await;
+        side.open(bench.state.clone());
+        let (stop, stopped) = watch::channel(false);
+        let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));
+        let at_work = side.requests.try_acquire_many(u32::try_from(REQUESTS_MAX).unwrap()).unwrap();
+        let answer = ask(address, "/v1/company").await;
+        assert!(answer.starts_with("http/1.1 503") && answer.contains("\"busy\""), "{answer}");
+        assert!(answer.contains("\r\nretry-after: 1\r\n"), "{answer}");
+        assert_eq!(side.telemetry.busy_refused.load(Ordering::Relaxed), 1);
+        drop(at_work);
+        assert!(ask(address, "/v1/company").await.starts_with("http/1.1 401"));
+        stop.send_replace(true);
+        served.await.unwrap();
+    }
+
+    #[test]
+    fn a_proxy_may_have_all_places() {
+        let places = places(&["10.0.0.9"]);
+        let beyond = CONNECTIONS_PER_ADDRESS_MAX + 1;
+        let held: Vec<_> = (0..beyond).map(|_| place(&places, address(9))).collect();
+        assert!(held.iter().all(Option::is_some));
     }
 }

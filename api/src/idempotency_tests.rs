@@ -130,6 +130,8 @@ impl Bench {
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
             webhooks,
+            telemetry: Arc::default(),
+            token_rate: Arc::default(),
             overviews: Arc::default(),
         };
         let token = |text: &str, id: AccessTokenId, admin| {

@@ -3,7 +3,7 @@
 //! | room | what |
 //! |---|---|
 //! | `commands`, `config` | the command line |
-//! | `server`, `http_server`, `opening`, `install` | a switch at work; a directory made ready |
+//! | `server`, `http_server`, `http_stream`, `opening`, `install` | a switch at work; a directory made ready |
 //! | `router`, `routes`, `auth`, `error`, `wire`, `idempotency` | `/v1` |
 //! | `scim` | SCIM 2.0 |
 //! | `oauth` | how apps come by access tokens |
@@ -11,6 +11,7 @@
 //! | `receipts` | the files of receipts |
 //! | `site`, `mail`, `invitation` | pages for people, and what is written to them |
 //! | `webhooks` | events on their way to companies and apps |
+//! | `telemetry`, `token_rate` | figures, health and log for operators; what a token may ask in a second |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `link_secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
@@ -26,6 +27,7 @@ pub mod control;
 pub mod error;
 pub mod feed;
 pub mod http_server;
+mod http_stream;
 pub mod idempotency;
 pub mod install;
 pub mod invitation;
@@ -52,5 +54,7 @@ pub mod site;
 pub mod state;
 pub mod statements;
 pub mod switch;
+pub mod telemetry;
+pub mod token_rate;
 pub mod webhooks;
 pub mod wire;

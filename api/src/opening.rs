@@ -6,6 +6,7 @@ use cardswitch_engine::clock::Clock;
 use cardswitch_engine::directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::{CardSlot, Timestamp};
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
+use cardswitch_engine::recovery_progress::RecoveryProgress;
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::{Pacing, StoreError};
 
@@ -48,6 +49,17 @@ pub fn open_engine(
     clock: ClockSetting,
     retention: RetentionSetting,
 ) -> Result<(Engine, Secrets), OpeningError> {
+    open_engine_watched(data, clock, retention, &RecoveryProgress::default())
+}
+
+/// As `open_engine`, telling how far it has come.
+/// Errors: as `open_engine`.
+pub fn open_engine_watched(
+    data: &Path,
+    clock: ClockSetting,
+    retention: RetentionSetting,
+    progress: &RecoveryProgress,
+) -> Result<(Engine, Secrets), OpeningError> {
     let directory = DataDirectory::open(data).map_err(OpeningError::Directory)?;
     let master = read_master_key(data).map_err(OpeningError::MasterKey)?;
     let secrets = Secrets::from_master(master);
@@ -67,7 +79,7 @@ pub fn open_engine(
         pacing: Pacing::default(),
         caches: CacheLimits::default(),
     };
-    let engine = Engine::open(options).map_err(OpeningError::Engine)?;
+    let engine = Engine::open_watched(options, progress).map_err(OpeningError::Engine)?;
     if opens_first_card(&engine, &secrets)
         .map_err(OpenError::Store)
         .map_err(OpeningError::Engine)?

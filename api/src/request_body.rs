@@ -9,11 +9,14 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
 use axum::http::{HeaderMap, Request};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use tokio::sync::Semaphore;
 
 use crate::error::ApiError;
 
 /// How long a body may take to come.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
+/// How many files may come at once; further ones wait, as long as a file may take.
+const UPLOADS_MAX: usize = 64;
 /// How long a file may take to come.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// How much of a body that is too long is read for its sender's sake. Units: bytes.
@@ -53,12 +56,15 @@ pub async fn read_body(
 }
 
 /// Reads a file that came with `headers`.
-/// Errors: longer than `bytes_max`, too slow, broken off.
+/// Errors: longer than `bytes_max`, too slow, broken off, too many others.
 pub async fn read_upload(
     headers: &HeaderMap,
     body: impl ReadableBody,
     bytes_max: usize,
 ) -> Result<Bytes, ApiError> {
+    static PLACES: Semaphore = Semaphore::const_new(UPLOADS_MAX);
+    let place = tokio::time::timeout(UPLOAD_TIMEOUT, PLACES.acquire()).await;
+    let Ok(Ok(_place)) = place else { return Err(ApiError::busy()) };
     read_within(UPLOAD_TIMEOUT, headers, body, bytes_max).await
 }
 

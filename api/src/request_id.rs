@@ -9,10 +9,11 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use cardswitch_engine::clock::Stopwatch;
 use tracing::Instrument;
 use uuid::{Builder, Uuid};
 
@@ -26,12 +27,32 @@ const KEYED_PATHS: [&str; 2] = ["/password/set/", "/s/"];
 /// Answers a request under a fresh id.
 pub async fn with_request_id(request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
-    under_fresh_id(&method, logged_path(uri.path()), next.run(request)).await
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let mut response = under_fresh_id(&method, logged_path(uri.path()), next.run(request)).await;
+    // Whoever counts requests stands around the router, where the route is not known yet.
+    if let Some(route) = route {
+        response.extensions_mut().insert(route);
+    }
+    response
 }
 
-/// What of a path the log may have: the keys of links are none of its business.
+/// How many digits in a row may be a card number.
+const PAN_DIGITS_MIN: usize = 13;
+
+/// What of a path the log may have: the keys of links are none of its business, nor is a card number,
+/// which belongs in no path, but a client may put one there.
 fn logged_path(path: &str) -> &str {
-    KEYED_PATHS.into_iter().find(|parent| path.starts_with(parent)).unwrap_or(path)
+    if let Some(parent) = KEYED_PATHS.into_iter().find(|parent| path.starts_with(parent)) {
+        return parent;
+    }
+    let mut digits = 0;
+    for byte in path.bytes() {
+        digits = if byte.is_ascii_digit() { digits + 1 } else { 0 };
+        if digits == PAN_DIGITS_MIN {
+            return "(digits)";
+        }
+    }
+    path
 }
 
 /// Answers a request to `path` under a fresh id.
@@ -42,7 +63,12 @@ pub async fn under_fresh_id(
 ) -> Response {
     let id = fresh_id();
     let span = tracing::info_span!("request", %id, %method, path);
-    let mut response = answer_of(handler).instrument(span).await;
+    let since = Stopwatch::start();
+    let mut response = answer_of(handler).instrument(span.clone()).await;
+    span.in_scope(|| {
+        let (status, took) = (response.status().as_u16(), since.elapsed());
+        tracing::debug!(status, ?took, "answered");
+    });
     let mut text = Uuid::encode_buffer();
     if let Ok(value) = HeaderValue::from_str(id.hyphenated().encode_lower(&mut text)) {
         response.headers_mut().insert(REQUEST_ID.clone(), value);
@@ -90,6 +116,11 @@ mod tests {
             ("/s/0123abcd", "/s/"),
             ("/password/forgot", "/password/forgot"),
             ("/v1/cards", "/v1/cards"),
+            ("/v1/cards/4537110012345678", "(digits)"),
+            (
+                "/v1/cards/019ab100-0000-7000-8000-123456789012",
+                "/v1/cards/019ab100-0000-7000-8000-123456789012",
+            ),
         ];
         for (path, logged) in rows {
             assert_eq!(logged_path(path), logged);

@@ -1,4 +1,5 @@
-//! A switch at work in this process: the engine, the HTTP side and the ISO 8583 door.
+//! A switch at work in this process: the engine, the HTTP side, the ISO 8583 door and the address for
+//! operators.
 //!
 //! Starting and stopping are in one place, so that `serve` and `demo` run the very same switch.
 
@@ -8,23 +9,29 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::engine::Engine;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::adoption::adopt_old_passwords;
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
 use crate::control::Control;
-use crate::http_server;
+use crate::http_server::{self, HttpSide};
 use crate::issuing::CardNumbers;
 use crate::mail::{self, MailError, Outbox};
 use crate::network::listener::{Listener, ListenerOptions};
 use crate::network::peers::PeerNetwork;
-use crate::opening::{OpeningError, open_engine};
+use crate::opening::{OpeningError, open_engine_watched};
 use crate::receipts::{ReceiptFiles, named_receipts};
+use crate::secrets::Secrets;
 use crate::state::{ApiConfig, AppState};
 use crate::switch::Switch;
+use crate::telemetry::gauges::Kind;
+use crate::telemetry::{Telemetry, listener};
+use crate::token_rate::TokenRate;
 use crate::webhooks::addresses::Reach;
 use crate::webhooks::deliveries::DeliveriesError;
 use crate::webhooks::{Equipment, Webhooks};
@@ -35,14 +42,44 @@ use cardswitch_iso8583::{BitmapEncoding, Dialect, LengthPrefix};
 /// How often the engine's health is looked at.
 const HEALTH_INTERVAL: Duration = Duration::from_millis(200);
 
+/// How often a long recovery tells how far it has come.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+
 /// A running switch.
 #[derive(Debug)]
 pub struct Server {
     engine: Arc<Engine>,
+    telemetry: Arc<Telemetry>,
     http: SocketAddr,
     iso8583: SocketAddr,
+    metrics: SocketAddr,
+    stop_delay: Duration,
     stop: watch::Sender<bool>,
-    tasks: Vec<JoinHandle<()>>,
+    /// They end with this value, at the latest.
+    doors: JoinSet<()>,
+    watched: Watched,
+    _iso8583_threads: DoorThreads,
+}
+
+/// The listener for operators, which outlives the doors.
+#[derive(Debug)]
+struct Watched {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+}
+
+/// Threads of its own for the ISO 8583 door: whatever the API is asked, authorizations find a thread.
+#[derive(Debug)]
+struct DoorThreads(Option<Runtime>);
+
+impl Drop for DoorThreads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            // What ran there has ended, or nobody waits for it; a runtime must not be waited for here.
+            runtime.shutdown_background();
+        }
+    }
 }
 
 /// Why a switch cannot be started.
@@ -62,6 +99,8 @@ pub enum StartError {
     Deliveries(DeliveriesError),
     /// An address cannot be listened at.
     Listen(&'static str, SocketAddr, io::Error),
+    /// The system starts no more threads.
+    Threads(io::Error),
 }
 
 impl std::fmt::Display for StartError {
@@ -73,6 +112,7 @@ impl std::fmt::Display for StartError {
             Self::Receipts(error) => write!(formatter, "the receipts: {error}"),
             Self::Outbox(error) => write!(formatter, "the mail: {error}"),
             Self::Deliveries(error) => error.fmt(formatter),
+            Self::Threads(error) => write!(formatter, "cannot start threads: {error}"),
             Self::Listen(what, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(formatter, "{what} address {address} is in use")
             }
@@ -85,79 +125,72 @@ impl std::fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
+impl StartError {
+    fn is_in_use(&self) -> bool {
+        matches!(self, Self::Listen(.., error) if error.kind() == io::ErrorKind::AddrInUse)
+    }
+}
+
 impl Server {
-    /// Recovers the data directory and opens both doors; when this returns, both answer.
+    /// Recovers the data directory and opens both doors; when this returns, both answer. Health is
+    /// told from the beginning.
     pub async fn start(data: &Path, settings: &Settings) -> Result<Self, StartError> {
         let settings = settings.clone().checked().map_err(StartError::Config)?;
         let options = listener_options(&settings).map_err(StartError::Config)?;
         let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)
             .map_err(StartError::Config)?;
         // Addresses first: recovering a large directory for a port that is taken helps nobody.
-        let http = TcpListener::bind(settings.http)
-            .await
-            .map_err(|error| StartError::Listen("HTTP", settings.http, error))?;
-        let http_address =
-            http.local_addr().map_err(|error| StartError::Listen("HTTP", settings.http, error))?;
-        let (engine, secrets) =
-            open_engine(data, settings.clock, settings.retention).map_err(StartError::Opening)?;
-        let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
-        let not_listening = |error| StartError::Listen("ISO 8583", settings.iso8583, error);
-        let listener = Listener::bind(options, Arc::clone(&engine) as _, Arc::clone(&secrets))
-            .await
-            .map_err(not_listening)?;
-        let iso8583 = listener.local_addr().map_err(not_listening)?;
-
-        let card_numbers = CardNumbers::new(&settings.bin)
-            .ok_or_else(|| StartError::Config(ConfigError::Value("bin", settings.bin.clone())))?;
-        let switch = Switch::new(Arc::clone(&engine));
-        // Reads that do not wait for the tables, access tokens first of all, must find what a
-        // crash took from them.
-        while !switch.visible(engine.durable_seq()).await {
-            if let Some(reason) = engine.failure().or_else(|| engine.projection_failure()) {
-                return Err(StartError::Tables(reason));
-            }
-        }
-        let app_url = settings.app_url_for(http_address);
+        let (http, http_address) = bind("HTTP", settings.http).await?;
+        let telemetry = Arc::<Telemetry>::default();
+        let watched = Watched::start(&settings, &telemetry).await?;
         let (stop, stopped) = watch::channel(false);
-        let (webhooks, deliveries) = Webhooks::start(Equipment {
-            switch: switch.clone(),
-            secrets: Arc::clone(&secrets),
-            data,
-            reach: Reach::of_site(&app_url),
-            stop: stopped.clone(),
-            streams_stop: stopped.clone(),
-        })
-        .map_err(StartError::Deliveries)?;
-        let outbox = Outbox::open_with(data, &app_url, Arc::clone(&secrets), &settings.mail);
-        let state = AppState {
-            switch,
+        let mut doors = JoinSet::new();
+        let side = Arc::new(HttpSide::new(Arc::clone(&telemetry), trusted_proxies.clone()));
+        doors.spawn(http_server::serve(http, Arc::clone(&side), stopped.clone()));
+
+        let (engine, secrets) = recover(data, &settings, &telemetry).await?;
+        let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
+        let threads = DoorThreads::start()?;
+        let door = (Arc::clone(&engine), Arc::clone(&secrets));
+        let (listener, iso8583) = threads.bind(options, door).await?;
+        let parts = StateParts {
             secrets,
-            config: Arc::new(ApiConfig {
-                urls: Urls::with_app(&settings.base_url_for(http_address), &app_url),
-                card_numbers,
-                compat: settings.compat,
-                requisition_network: settings.requisition_network().to_owned(),
-                trusted_proxies,
-            }),
-            receipts: Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
-            throttle: Arc::default(),
-            second_factors: Arc::default(),
-            outbox: Arc::new(outbox.map_err(StartError::Outbox)?),
-            overviews: Arc::default(),
-            webhooks,
+            trusted_proxies,
+            telemetry: Arc::clone(&telemetry),
+            stopped: stopped.clone(),
         };
+        let (state, deliveries) = state_of(data, &settings, http_address, (&engine, parts)).await?;
         remove_orphans(&state);
         if let Err(error) = adopt_old_passwords(&state).await {
             // Purchases are decided all the same.
             tracing::error!(?error, "administrators of before there were users cannot sign in");
         }
-        let control = listen_for_commands(&engine);
+        telemetry.set_working(&engine, listener.counters());
+        show_mail(&telemetry, &state);
+        show_webhooks(&telemetry, &state);
         let mut tasks = mail::start(&state, &stopped);
-        tasks.push(tokio::spawn(http_server::serve(http, state, stopped.clone())));
-        tasks.push(tokio::spawn(listener.run(stopped.clone())));
         tasks.push(deliveries);
-        tasks.extend(control.map(|control| tokio::spawn(control.run(stopped))));
-        Ok(Self { engine, http: http_address, iso8583, stop, tasks })
+        let control = listen_for_commands(&engine);
+        tasks.extend(control.map(|control| tokio::spawn(control.run(stopped.clone()))));
+        for task in tasks {
+            // A task that panicked has printed why.
+            doors.spawn(async move { drop(task.await) });
+        }
+        side.open(state);
+        threads.run(listener, stopped, &mut doors);
+        let stop_delay = Duration::from_secs(settings.stop_delay_s);
+        Ok(Self {
+            engine,
+            telemetry,
+            http: http_address,
+            iso8583,
+            metrics: watched.address,
+            stop_delay,
+            stop,
+            doors,
+            watched,
+            _iso8583_threads: threads,
+        })
     }
 
     /// Where HTTP is served.
@@ -170,6 +203,12 @@ impl Server {
     #[must_use]
     pub const fn iso8583(&self) -> SocketAddr {
         self.iso8583
+    }
+
+    /// Where figures and health are told.
+    #[must_use]
+    pub const fn metrics(&self) -> SocketAddr {
+        self.metrics
     }
 
     /// Resolves when the engine has failed, with the reason. Tables that stand still are no
@@ -194,15 +233,21 @@ impl Server {
         self.engine.failure()
     }
 
-    /// Stops reading, answers what is in flight, writes the last checkpoint.
-    pub async fn stop(self) {
-        self.stop.send_replace(true);
-        for task in self.tasks {
-            // A task that panicked has printed why; the engine is still to be shut down.
-            drop(task.await);
+    /// Says that it stops, goes on for as long as it was told to, then stops reading, answers what is
+    /// in flight and writes the last checkpoint.
+    pub async fn stop(mut self) {
+        self.telemetry.set_stopping();
+        if self.engine.failure().is_none() {
+            // Whoever spreads requests over several switches learns of it and sends no more.
+            tokio::time::sleep(self.stop_delay).await;
         }
+        self.stop.send_replace(true);
+        // A task that panicked has printed why; the engine is still to be shut down.
+        while self.doors.join_next().await.is_some() {}
         let engine = self.engine;
         drop(tokio::task::spawn_blocking(move || engine.shut_down()).await);
+        self.watched.stop.send_replace(true);
+        while self.watched.tasks.join_next().await.is_some() {}
     }
 }
 
@@ -210,6 +255,183 @@ impl Server {
 fn listen_for_commands(engine: &Arc<Engine>) -> Option<Control> {
     let listening = Control::listen(Arc::clone(engine));
     listening.map_err(|error| tracing::warn!(%error, "commands cannot reach this switch")).ok()
+}
+
+impl Watched {
+    async fn start(settings: &Settings, telemetry: &Arc<Telemetry>) -> Result<Self, StartError> {
+        let address = listener::address_for(settings.metrics, settings.http);
+        let (socket, address) = match bind("metrics", address).await {
+            // Nobody chose it, so it is no reason not to authorize.
+            Err(error) if error.is_in_use() && settings.metrics.is_none() => {
+                tracing::warn!(%address, "in use, so figures are told at another port");
+                bind("metrics", SocketAddr::new(address.ip(), 0)).await?
+            }
+            bound => bound?,
+        };
+        let (stop, stopped) = watch::channel(false);
+        let mut tasks = JoinSet::new();
+        tasks.spawn(listener::serve(socket, Arc::clone(telemetry), stopped));
+        Ok(Self { address, stop, tasks })
+    }
+}
+
+impl DoorThreads {
+    fn start() -> Result<Self, StartError> {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.thread_name("iso8583").enable_all().build();
+        runtime.map(|runtime| Self(Some(runtime))).map_err(StartError::Threads)
+    }
+
+    /// Takes the address of the door, on its threads.
+    async fn bind(
+        &self,
+        options: ListenerOptions,
+        door: (Arc<Engine>, Arc<Secrets>),
+    ) -> Result<(Listener, SocketAddr), StartError> {
+        let (address, (engine, secrets)) = (options.address, door);
+        let refused = |error| StartError::Listen("ISO 8583", address, error);
+        let Some(runtime) = &self.0 else {
+            return Err(refused(io::ErrorKind::NotConnected.into()));
+        };
+        let bound = runtime.spawn(Listener::bind(options, engine as _, secrets)).await;
+        let listener = bound.map_err(|error| refused(error.into()))?.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        Ok((listener, address))
+    }
+
+    /// Serves the door on its threads.
+    fn run(&self, listener: Listener, stopped: watch::Receiver<bool>, doors: &mut JoinSet<()>) {
+        if let Some(runtime) = &self.0 {
+            doors.spawn_on(listener.run(stopped), runtime.handle());
+        }
+    }
+}
+
+async fn bind(
+    what: &'static str,
+    address: SocketAddr,
+) -> Result<(TcpListener, SocketAddr), StartError> {
+    let refused = |error| StartError::Listen(what, address, error);
+    let socket = TcpListener::bind(address).await.map_err(refused)?;
+    let address = socket.local_addr().map_err(refused)?;
+    Ok((socket, address))
+}
+
+/// Opens the data directory beside everything else, and tells now and then how far it has come.
+async fn recover(
+    data: &Path,
+    settings: &Settings,
+    telemetry: &Telemetry,
+) -> Result<(Engine, Secrets), StartError> {
+    let (data, clock, retention) = (data.to_owned(), settings.clock, settings.retention);
+    let progress = Arc::clone(&telemetry.recovery);
+    let opening = tokio::task::spawn_blocking(move || {
+        open_engine_watched(&data, clock, retention, &progress)
+    });
+    let since = Stopwatch::start();
+    tokio::pin!(opening);
+    loop {
+        match tokio::time::timeout(PROGRESS_INTERVAL, &mut opening).await {
+            Ok(Ok(opened)) => return opened.map_err(StartError::Opening),
+            Ok(Err(panicked)) => return Err(StartError::Tables(panicked.to_string())),
+            Err(_) => {
+                let now = telemetry.recovery.now();
+                let (stage, took_s) = (now.stage.word(), since.elapsed().as_secs());
+                let (replayed, to_replay) = (now.replayed, now.to_replay);
+                tracing::info!(stage, replayed, to_replay, took_s, "recovering");
+            }
+        }
+    }
+}
+
+/// Shows how much mail waits.
+fn show_mail(telemetry: &Telemetry, state: &AppState) {
+    let outbox = Arc::clone(&state.outbox);
+    let help = "Letters that wait to be sent, or for what they tell of.";
+    telemetry
+        .gauges
+        .add("cardswitch_mail_waiting_letters", Kind::Gauge, help, move || outbox.waiting() as u64);
+}
+
+/// Shows how deliveries do.
+fn show_webhooks(telemetry: &Telemetry, state: &AppState) {
+    let (webhooks, clock) = (Arc::clone(&state.webhooks), state.switch.clone());
+    let help = "Deliveries that are due or wait for their next try.";
+    telemetry.gauges.add("cardswitch_webhook_pending_deliveries", Kind::Gauge, help, move || {
+        webhooks.figures().pending as u64
+    });
+    let webhooks = Arc::clone(&state.webhooks);
+    let help = "How long the oldest of them has waited.";
+    telemetry.gauges.add(
+        "cardswitch_webhook_oldest_pending_seconds",
+        Kind::Gauge,
+        help,
+        move || {
+            let now = clock.engine().clock().now();
+            let waited_us = webhooks.figures().oldest_at.map_or(0, |oldest| now.0 - oldest.0);
+            u64::try_from(waited_us / 1_000_000).unwrap_or(0)
+        },
+    );
+}
+
+/// What the state of the API is made of besides settings.
+struct StateParts {
+    secrets: Arc<Secrets>,
+    trusted_proxies: Vec<PeerNetwork>,
+    telemetry: Arc<Telemetry>,
+    stopped: watch::Receiver<bool>,
+}
+
+async fn state_of(
+    data: &Path,
+    settings: &Settings,
+    http: SocketAddr,
+    (engine, parts): (&Arc<Engine>, StateParts),
+) -> Result<(AppState, JoinHandle<()>), StartError> {
+    let card_numbers = CardNumbers::new(&settings.bin)
+        .ok_or_else(|| StartError::Config(ConfigError::Value("bin", settings.bin.clone())))?;
+    let switch = Switch::new(Arc::clone(engine));
+    // Reads that do not wait for the tables, access tokens first of all, must find what a
+    // crash took from them.
+    while !switch.visible(engine.durable_seq()).await {
+        if let Some(reason) = engine.failure().or_else(|| engine.projection_failure()) {
+            return Err(StartError::Tables(reason));
+        }
+        let records = engine.projection_lag().records;
+        tracing::info!(records, "the tables catch up with what the last run left");
+    }
+    let app_url = settings.app_url_for(http);
+    let secrets = parts.secrets;
+    let (webhooks, deliveries) = Webhooks::start(Equipment {
+        switch: switch.clone(),
+        secrets: Arc::clone(&secrets),
+        data,
+        reach: Reach::of_site(&app_url),
+        stop: parts.stopped.clone(),
+        streams_stop: parts.stopped,
+    })
+    .map_err(StartError::Deliveries)?;
+    let outbox = Outbox::open_with(data, &app_url, Arc::clone(&secrets), &settings.mail);
+    let state = AppState {
+        switch,
+        secrets,
+        config: Arc::new(ApiConfig {
+            urls: Urls::with_app(&settings.base_url_for(http), &app_url),
+            card_numbers,
+            compat: settings.compat,
+            requisition_network: settings.requisition_network().to_owned(),
+            trusted_proxies: parts.trusted_proxies,
+        }),
+        receipts: Arc::new(ReceiptFiles::open(data).map_err(StartError::Receipts)?),
+        throttle: Arc::default(),
+        second_factors: Arc::default(),
+        outbox: Arc::new(outbox.map_err(StartError::Outbox)?),
+        overviews: Arc::default(),
+        webhooks,
+        telemetry: parts.telemetry,
+        token_rate: Arc::new(TokenRate::per_second(settings.token_requests_per_s)),
+    };
+    Ok((state, deliveries))
 }
 
 /// Removes the files of receipts that nothing names, beside everything else.

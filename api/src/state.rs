@@ -22,6 +22,8 @@ use crate::receipts::ReceiptFiles;
 use crate::secrets::Secrets;
 use crate::site::overview::LiveOverviews;
 use crate::switch::Switch;
+use crate::telemetry::Telemetry;
+use crate::token_rate::TokenRate;
 use crate::webhooks::{Webhooks, is_concerned};
 use crate::wire::urls::Urls;
 
@@ -44,6 +46,10 @@ pub struct AppState {
     pub outbox: Arc<Outbox>,
     /// Tells companies and apps of events.
     pub webhooks: Arc<Webhooks>,
+    /// What is counted and known of the switch.
+    pub telemetry: Arc<Telemetry>,
+    /// How often each token may ask.
+    pub token_rate: Arc<TokenRate>,
     /// Overviews that follow what happens.
     pub overviews: Arc<LiveOverviews>,
 }

@@ -30,7 +30,12 @@ impl Served {
     /// Starts it; when this returns it answers.
     pub async fn start(data: &Path) -> Self {
         let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
-        let settings = Settings { http: any_port, iso8583: any_port, ..Settings::default() };
+        let settings = Settings {
+            http: any_port,
+            iso8583: any_port,
+            token_requests_per_s: 0,
+            ..Settings::default()
+        };
         Self(Server::start(data, &settings).await.must("start a switch"))
     }
 

@@ -55,7 +55,7 @@ impl Clock {
 
 /// Measures how long something takes, in real time whatever the clock says: for pacing and
 /// metrics, never for a decision.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
@@ -69,5 +69,11 @@ impl Stopwatch {
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
+    }
+
+    /// How long it had been when `later` started; zero where that was earlier.
+    #[must_use]
+    pub fn until(&self, later: Self) -> Duration {
+        later.0.saturating_duration_since(self.0)
     }
 }

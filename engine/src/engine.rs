@@ -30,16 +30,18 @@ use crate::journal::redb::Expectation;
 use crate::journal::{
     BatchFeed, BatchNumber, ChainHash, ChainPosition, CommitDesk, CommitterWiring, DirectoryId,
     DurablePosition, Epoch, Journal, JournalError, JournalHealth, JournalIdentity, JournalReader,
-    RedbJournal, RedbReader, TrimControl, spawn_committer,
+    MeteredJournal, RedbJournal, RedbReader, TrimControl, spawn_committer,
 };
 use crate::limits;
 use crate::loader::{RecallSource, spawn_loader};
+use crate::meters::{HistogramNow, Meters};
 use crate::recovery::recover;
+use crate::recovery_progress::RecoveryProgress;
 use crate::shard::run::{RecallWiring, ShardWiring, spawn_shard};
 use crate::shard::{CacheLimits, ShardState};
 use crate::store::{Checkpoint, Pacing, Store, StoreError, Watermark};
 use crate::store::{Projector, ProjectorOptions, spawn_projector};
-use crate::submission::{Envelope, SubmitError};
+use crate::submission::{Envelope, Submission, SubmitError};
 
 /// The partition of the one shard.
 pub const PARTITION: u16 = 0;
@@ -181,13 +183,14 @@ pub struct ProjectionLag {
 /// A running engine.
 #[derive(Debug)]
 pub struct Engine {
-    inbox: RwLock<Option<InboxSender<Vec<Envelope>>>>,
+    inbox: RwLock<Option<InboxSender<Submission>>>,
     queued: Arc<AtomicUsize>,
     threads: Mutex<Option<Threads>>,
     health: Arc<JournalHealth>,
     durable: Arc<DurablePosition>,
     watermark: Arc<Watermark>,
     feed: Arc<BatchFeed>,
+    meters: Arc<Meters>,
     journal: RedbReader,
     trim: Arc<TrimControl>,
     store: Arc<Store>,
@@ -208,9 +211,19 @@ impl Engine {
     /// Opens the engine of a data directory: recovers the state, then starts the threads.
     /// Errors: a file that is damaged, foreign, newer or in use; nothing is skipped in silence.
     pub fn open(options: EngineOptions) -> Result<Self, OpenError> {
+        Self::open_watched(options, &RecoveryProgress::default())
+    }
+
+    /// As `open`, telling how far it has come.
+    /// Errors: as `open`.
+    pub fn open_watched(
+        options: EngineOptions,
+        progress: &RecoveryProgress,
+    ) -> Result<Self, OpenError> {
         let store = open_store(&options.directory)?;
         let journal_path = options.directory.journal_path();
-        Self::start(options, store, |expected| RedbJournal::open(&journal_path, expected))
+        let open = |expected: &Expectation| RedbJournal::open(&journal_path, expected);
+        Self::start(options, store, open, progress)
     }
 
     /// Opens the engine on other storage than the directory's files, which tests make fail.
@@ -218,13 +231,15 @@ impl Engine {
     pub fn open_on(options: EngineOptions, storage: EngineStorage) -> Result<Self, OpenError> {
         let EngineStorage { store, journal, mark } = storage;
         let store = Store::open_with_backend(store, options.directory.id())?;
-        Self::start(options, store, |expected| RedbJournal::open_on(journal, mark, expected))
+        let open = |expected: &Expectation| RedbJournal::open_on(journal, mark, expected);
+        Self::start(options, store, open, &RecoveryProgress::default())
     }
 
     fn start(
         options: EngineOptions,
         store: Store,
         open_journal: impl FnOnce(&Expectation) -> Result<RedbJournal, JournalError>,
+        progress: &RecoveryProgress,
     ) -> Result<Self, OpenError> {
         let EngineOptions { directory, id_key, clock, retention, pacing, caches } = options;
         let store = Arc::new(store);
@@ -232,19 +247,19 @@ impl Engine {
         let position = chain_position(&checkpoint);
         let expected =
             Expectation { identity: journal_identity(&directory), checkpoint: Some(position) };
-        let (mut journal, state) = recover(&store, caches, position, || open_journal(&expected))?;
+        let (mut journal, state) =
+            recover(&store, caches, position, || open_journal(&expected), progress)?;
         journal.keep_bytes(retention.keep_bytes());
         clock.advance_to(state.last_at());
 
         let from_file = journal.reader();
         let reader: Arc<dyn JournalReader> = Arc::new(from_file.clone());
-        let ids = IdMint::new(id_key, 0);
-        let clock = Arc::new(clock);
+        let (ids, clock) = (IdMint::new(id_key, 0), Arc::new(clock));
         let durable = Arc::new(DurablePosition::new(state.last_seq().0));
         let health = Arc::new(JournalHealth::default());
         let watermark = Arc::new(Watermark::new(checkpoint.applied_seq));
         let feed = Arc::new(BatchFeed::after(journal.tip().number, state.last_seq().0));
-        let queued = Arc::new(AtomicUsize::new(0));
+        let (queued, meters) = (Arc::new(AtomicUsize::new(0)), Arc::<Meters>::default());
 
         // (1) edges -> shard. Commands are counted, so the channel itself is never the bound.
         let (to_shard, from_edges) = inbox(limits::QUEUED_COMMANDS_MAX);
@@ -268,6 +283,7 @@ impl Engine {
             feed: Arc::clone(&feed),
             spent_payloads: Some(spent),
         };
+        let journal = MeteredJournal::new(journal, Arc::clone(&meters));
         let committer = spawn_committer(journal, PARTITION, wiring).map_err(OpenError::Thread)?;
         let desk = CommitDesk::new(to_committer, committer.in_place);
         // What the shard does not keep in memory is read for it.
@@ -282,22 +298,20 @@ impl Engine {
             clock: Arc::clone(&clock),
             ids: ids.clone(),
             recall: Some(RecallWiring { loader: loader_ends, watermark: Arc::clone(&watermark) }),
+            meters: Arc::clone(&meters),
         };
         let shard = spawn_shard(state, wiring).map_err(OpenError::Thread)?;
 
+        let threads = Threads { shard, loader, committer: committer.thread, projector };
         Ok(Self {
             inbox: RwLock::new(Some(to_shard)),
             queued,
-            threads: Mutex::new(Some(Threads {
-                shard,
-                loader,
-                committer: committer.thread,
-                projector,
-            })),
+            threads: Mutex::new(Some(threads)),
             health,
             durable,
             watermark,
             feed,
+            meters,
             journal: from_file,
             trim,
             store,
@@ -321,13 +335,16 @@ impl Engine {
         // A batch larger than the bound passes when nothing waits, or it could never pass.
         if waiting > 0 && waiting + count > limits::QUEUED_COMMANDS_MAX {
             self.queued.fetch_sub(count, Ordering::AcqRel);
+            self.meters.overloaded.fetch_add(count as u64, Ordering::Relaxed);
             return Err(SubmitError::Overloaded);
         }
         let sent = match self.inbox.read().as_ref() {
-            Some(inbox) => inbox.try_send(envelopes).map_err(|error| match error {
-                TrySendError::Full(_) => SubmitError::Overloaded,
-                TrySendError::Disconnected(_) => SubmitError::Stopped,
-            }),
+            Some(inbox) => {
+                inbox.try_send(Submission::now(envelopes)).map_err(|error| match error {
+                    TrySendError::Full(_) => SubmitError::Overloaded,
+                    TrySendError::Disconnected(_) => SubmitError::Stopped,
+                })
+            }
             None => Err(SubmitError::Stopped),
         };
         if sent.is_err() {
@@ -340,6 +357,18 @@ impl Engine {
     #[must_use]
     pub fn queued(&self) -> usize {
         self.queued.load(Ordering::Acquire)
+    }
+
+    /// What it counts and times of itself.
+    #[must_use]
+    pub const fn meters(&self) -> &Arc<Meters> {
+        &self.meters
+    }
+
+    /// How far the query tables were behind each time that they had taken something in.
+    #[must_use]
+    pub fn projection_lags(&self) -> HistogramNow {
+        self.feed.lag()
     }
 
     /// The query tables.

@@ -17,6 +17,7 @@ use crate::journal::{
     BatchNumber, ChainPosition, JournalError, JournalFollower, JournalReader, RedbJournal,
 };
 use crate::limits;
+use crate::recovery_progress::RecoveryProgress;
 use crate::shard::{CacheLimits, MessageKeys, ReplayedRecord, ShardState, TransactionRoom};
 use crate::store::{AnswerPlace, Checkpoint, RestoreScope, Restored, Store, StoreError};
 
@@ -30,6 +31,7 @@ pub(crate) fn recover(
     caches: CacheLimits,
     position: ChainPosition,
     open_journal: impl FnOnce() -> Result<RedbJournal, JournalError>,
+    progress: &RecoveryProgress,
 ) -> Result<(RedbJournal, ShardState), OpenError> {
     // The tables are read while the journal is proven; neither looks at the other.
     let (prepared, restored) = std::thread::scope(|scope| {
@@ -46,8 +48,9 @@ pub(crate) fn recover(
     let mut state = restored.unwrap_or_else(|panic| resume_unwind(panic))?;
     state.take_in_keys(keys);
     state.move_into(room);
-    replay_tail(&mut state, &journal, position)?;
+    replay_tail(&mut state, &journal, position, progress)?;
     state.go_live();
+    progress.finish();
     Ok((journal, state))
 }
 
@@ -76,7 +79,9 @@ fn replay_tail(
     state: &mut ShardState,
     journal: &RedbJournal,
     position: ChainPosition,
+    progress: &RecoveryProgress,
 ) -> Result<(), OpenError> {
+    progress.begin_replay(journal.recovered().last_seq.saturating_sub(position.last_seq));
     let (decoded, batches) = bounded::<Vec<ReplayedRecord>>(limits::DECODED_BATCHES_MAX);
     std::thread::scope(|scope| {
         let reading = scope.spawn(move || {
@@ -88,7 +93,9 @@ fn replay_tail(
         });
         // Dropped here, whatever happens: the other thread waits for room in it.
         for records in batches {
+            let count = records.len() as u64;
             state.replay(records);
+            progress.add_replayed(count);
         }
         reading.join().unwrap_or_else(|panic| resume_unwind(panic))
     })

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::clock::Stopwatch;
 use crate::command::TimedCommand;
 use crate::command::reply::Reply;
 
@@ -36,6 +37,22 @@ pub struct Envelope {
     pub tag: u64,
     /// Where the answer goes.
     pub port: Arc<dyn ReplyPort>,
+}
+
+/// Commands that were handed over together.
+pub struct Submission {
+    /// The commands.
+    pub envelopes: Vec<Envelope>,
+    /// Since when they wait.
+    pub since: Stopwatch,
+}
+
+impl Submission {
+    /// Commands that wait from now on.
+    #[must_use]
+    pub fn now(envelopes: Vec<Envelope>) -> Self {
+        Self { envelopes, since: Stopwatch::start() }
+    }
 }
 
 /// Why commands were not taken. They never entered the engine: nothing of them will happen.

@@ -108,18 +108,30 @@ impl Installation {
     #[track_caller]
     #[must_use]
     pub fn serve_with(&self, further: &[&str]) -> Switch {
-        self.serve_directory(&self.data(), further)
+        self.serve_logging("info", further)
+    }
+
+    /// As `serve_with`, logging from this level on.
+    #[track_caller]
+    #[must_use]
+    pub fn serve_logging(&self, level: &str, further: &[&str]) -> Switch {
+        self.start(&self.data(), level, further)
     }
 
     /// As `serve_with`, on a directory that came out of this one.
     #[track_caller]
     #[must_use]
     pub fn serve_directory(&self, data: &Path, further: &[&str]) -> Switch {
+        self.start(data, "info", further)
+    }
+
+    #[track_caller]
+    fn start(&self, data: &Path, level: &str, further: &[&str]) -> Switch {
         let start = self.starts.fetch_add(1, Ordering::Relaxed);
         let log_path = self.directory.path().join(format!("serve-{start}.log"));
         let mut arguments = serve_arguments(text_of(data), "127.0.0.1:0", "127.0.0.1:0");
         arguments.extend_from_slice(further);
-        Switch::start(&arguments, log_path, self.credentials.clone())
+        Switch::start(&arguments, level, log_path, self.credentials.clone())
     }
 
     /// Runs `serve` where it is expected to refuse, to its end.
@@ -158,6 +170,12 @@ impl Installation {
     #[must_use]
     pub fn data(&self) -> PathBuf {
         self.directory.path().join("data")
+    }
+
+    /// Where everything of this installation is: data directory, cards file, logs.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        self.directory.path()
     }
 
     /// The cards file, as `feed --cards` takes it.

@@ -22,14 +22,23 @@ pub struct Switch {
     pub http: SocketAddr,
     /// Where the ISO 8583 door answers.
     pub iso8583: SocketAddr,
+    /// Where figures and health are told.
+    pub metrics: SocketAddr,
 }
 
 impl Switch {
-    /// Starts `cardswitch serve` with `arguments` and waits until it says that both doors answer.
+    /// Starts `cardswitch serve` with `arguments`, at this level of log, and waits until it says that
+    /// both doors answer.
     #[track_caller]
-    pub(crate) fn start(arguments: &[&str], log_path: PathBuf, credentials: Credentials) -> Self {
+    pub(crate) fn start(
+        arguments: &[&str],
+        log_level: &str,
+        log_path: PathBuf,
+        credentials: Credentials,
+    ) -> Self {
         let log = File::create(&log_path).expect("a log file can be made");
         let mut child = cardswitch_command(arguments)
+            .env("RUST_LOG", log_level)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::from(log))
@@ -44,10 +53,10 @@ impl Switch {
             let log = fs::read_to_string(&log_path).unwrap_or_default();
             eprintln!("serve printed `{ready}` and ended with {status:?}; its log:\n{log}");
         }
-        let (http, iso8583) = doors.expect("serve prints its ready line first");
+        let [http, iso8583, metrics] = doors.expect("serve prints its ready line first");
         // Whatever else it prints must not fill the pipe and stop it.
         thread::spawn(move || lines.lines().map_while(Result::ok).for_each(drop));
-        Self { child, log_path, credentials, http, iso8583 }
+        Self { child, log_path, credentials, http, iso8583, metrics }
     }
 
     /// The process id.
@@ -84,6 +93,12 @@ impl Switch {
         HttpClient::anonymous(self.http)
     }
 
+    /// A client of the address where figures and health are told.
+    #[must_use]
+    pub fn watcher(&self) -> HttpClient {
+        HttpClient::anonymous(self.metrics)
+    }
+
     /// A new connection to the ISO 8583 door.
     #[track_caller]
     #[must_use]
@@ -116,6 +131,21 @@ impl Switch {
         self.child.wait().expect("the switch can be waited for");
     }
 
+    /// Asks the process to end, with SIGTERM, and does not wait for it.
+    #[track_caller]
+    pub fn ask_to_stop(&self) {
+        let kill = format!("kill -TERM {}", self.pid());
+        let sent = Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
+        assert!(sent.success(), "the switch was no longer running");
+    }
+
+    /// Waits for a process that was asked to end, and asserts that it left cleanly.
+    #[track_caller]
+    pub fn wait(mut self) {
+        let status = self.child.wait().expect("the switch can be waited for");
+        assert!(status.success(), "serve left with {status} on SIGTERM");
+    }
+
     /// Ends the process with SIGTERM and asserts that it left cleanly.
     #[track_caller]
     pub fn stop(self) {
@@ -126,9 +156,7 @@ impl Switch {
     }
 
     fn terminate(mut self) -> ExitStatus {
-        let kill = format!("kill -TERM {}", self.pid());
-        let sent = Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
-        assert!(sent.success(), "the switch was no longer running");
+        self.ask_to_stop();
         self.child.wait().expect("the switch can be waited for")
     }
 }
@@ -144,8 +172,9 @@ impl Drop for Switch {
     }
 }
 
-/// Reads `ready http=ADDR iso8583=ADDR`.
-fn parse_ready(line: &str) -> Option<(SocketAddr, SocketAddr)> {
-    let (http, iso8583) = line.strip_prefix("ready http=")?.split_once(" iso8583=")?;
-    Some((http.parse().ok()?, iso8583.parse().ok()?))
+/// Reads `ready http=ADDR iso8583=ADDR metrics=ADDR`.
+fn parse_ready(line: &str) -> Option<[SocketAddr; 3]> {
+    let (http, others) = line.strip_prefix("ready http=")?.split_once(" iso8583=")?;
+    let (iso8583, metrics) = others.split_once(" metrics=")?;
+    Some([http.parse().ok()?, iso8583.parse().ok()?, metrics.parse().ok()?])
 }

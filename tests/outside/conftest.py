@@ -27,6 +27,7 @@ class Switch:
         self.added_token = added_token
         self.address = parse_address(doors["iso8583"])
         self.http = doors["http"]
+        self.metrics = doors["metrics"]
         self.process = process
 
     def card(self, profile: str) -> dict:

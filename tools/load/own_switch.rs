@@ -131,9 +131,10 @@ fn serve(
     Ok((child, http, iso8583))
 }
 
-/// Reads `ready http=ADDR iso8583=ADDR`.
+/// Reads `ready http=ADDR iso8583=ADDR` and what may follow.
 fn parse_ready(line: &str) -> Option<(SocketAddr, SocketAddr)> {
     let (http, iso8583) = line.strip_prefix("ready http=")?.split_once(" iso8583=")?;
+    let iso8583 = iso8583.split_whitespace().next()?;
     Some((http.parse().ok()?, iso8583.parse().ok()?))
 }
 
@@ -156,7 +157,8 @@ mod tests {
     #[test]
     fn the_ready_line_is_read() {
         let (http, iso8583) =
-            parse_ready("ready http=127.0.0.1:80 iso8583=127.0.0.1:8583").unwrap();
+            parse_ready("ready http=127.0.0.1:80 iso8583=127.0.0.1:8583 metrics=127.0.0.1:9464")
+                .unwrap();
         assert_eq!((http.port(), iso8583.port()), (80, 8583));
         assert_eq!(parse_ready("ready http=127.0.0.1:80"), None);
     }

@@ -14,6 +14,8 @@ pub mod second_factor;
 pub mod throttle;
 pub mod totp;
 
+use std::sync::atomic::Ordering;
+
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::{ALLOW, AUTHORIZATION};
 use axum::http::request::Parts;
@@ -69,12 +71,26 @@ fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Response>> {
     let refused = |error: ApiError| Box::new(error.into_response());
     let needed = needed_for(parts).ok_or_else(|| Box::new(not_served(parts)))?;
     let caller = find_caller(&parts.headers, state).map_err(refused)?;
+    check_rate(&caller, state).map_err(refused)?;
     match needed.scopes() {
         [first, ..] if !needed.is_met_by(caller.scope) => {
             Err(refused(ApiError::scope_too_small(first)))
         }
         _ => Ok(caller),
     }
+}
+
+/// Lets a caller through who does not ask too often.
+/// Errors: the token has asked too often; when to come back.
+pub(crate) fn check_rate(caller: &Caller, state: &AppState) -> Result<(), ApiError> {
+    state.token_rate.take(caller.token).map_err(|retry_after_s| {
+        let refused = &state.telemetry.token_refused;
+        let refused = refused.fetch_add(1, Ordering::Relaxed) + 1;
+        if refused.is_power_of_two() {
+            tracing::warn!(token = %caller.token.0, refused, "a token asks too often");
+        }
+        ApiError::too_many_requests(retry_after_s)
+    })
 }
 
 fn needed_for(parts: &Parts) -> Option<Needed> {

@@ -1,6 +1,5 @@
 //! `cardswitch serve`.
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -10,6 +9,7 @@ use crate::config::{
 };
 use crate::mail::settings::SmtpUrl;
 use crate::server::Server;
+use crate::telemetry::log::start_log;
 
 /// What `serve` takes; each flag overrides the environment, which overrides the file.
 #[derive(Debug, clap::Args)]
@@ -62,6 +62,15 @@ pub struct ServeArgs {
     /// Log format, on stderr; RUST_LOG sets the level [default: human]
     #[arg(long, env = "CARDSWITCH_LOG", value_name = "FORMAT")]
     log: Option<LogFormat>,
+    /// Address for /metrics, /healthz and /readyz [default: 127.0.0.1:9464]
+    #[arg(long, env = "CARDSWITCH_METRICS", value_name = "ADDR", value_parser = parse_address)]
+    metrics: Option<SocketAddr>,
+    /// Requests a second that an access token may make, 0 for any number [default: 500]
+    #[arg(long, env = "CARDSWITCH_TOKEN_REQUESTS_PER_S", value_name = "N")]
+    token_requests_per_s: Option<u32>,
+    /// Seconds to go on taking requests after /readyz has said `stopping` [default: 0]
+    #[arg(long, env = "CARDSWITCH_STOP_DELAY_S", value_name = "SECONDS")]
+    stop_delay_s: Option<u64>,
     /// Print the configuration that results, as TOML, and exit
     #[arg(long)]
     print_config: bool,
@@ -76,8 +85,18 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     }
     start_log(settings.log);
     let mut stop = StopSignal::listen()?;
-    let server = Server::start(&args.data, &settings).await.map_err(Failure::new)?;
-    println!("ready http={} iso8583={}", server.http(), server.iso8583());
+    let server = tokio::select! {
+        started = Server::start(&args.data, &settings) => started.map_err(Failure::new)?,
+        // Nothing was taken yet, and the files are such that a start may break off anywhere. The
+        // thread that reads them would be waited for at any other end.
+        () = stop.received() => std::process::exit(0),
+    };
+    println!(
+        "ready http={} iso8583={} metrics={}",
+        server.http(),
+        server.iso8583(),
+        server.metrics()
+    );
     let failure = tokio::select! {
         () = stop.received() => None,
         reason = server.failed() => Some(reason),
@@ -106,19 +125,9 @@ fn settings(args: &ServeArgs) -> Result<Settings, ConfigError> {
     settings.clock = args.clock.unwrap_or(settings.clock);
     settings.retention = args.retention.unwrap_or(settings.retention);
     settings.log = args.log.unwrap_or(settings.log);
+    settings.metrics = args.metrics.or(settings.metrics);
+    settings.token_requests_per_s =
+        args.token_requests_per_s.unwrap_or(settings.token_requests_per_s);
+    settings.stop_delay_s = args.stop_delay_s.unwrap_or(settings.stop_delay_s);
     settings.checked()
-}
-
-/// Starts the log on stderr.
-fn start_log(format: LogFormat) {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    match format {
-        LogFormat::Human => log.init(),
-        LogFormat::Json => log.json().init(),
-    }
 }

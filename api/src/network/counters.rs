@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts that only rise.
+use cardswitch_engine::meters::Histogram;
+
+/// Counts that only rise, and how long things took.
 #[derive(Debug, Default)]
 pub struct Counters {
     messages: AtomicU64,
@@ -11,6 +13,13 @@ pub struct Counters {
     outcome_unknown: AtomicU64,
     connections: AtomicU64,
     connections_refused: AtomicU64,
+    connections_closed: AtomicU64,
+    /// How long messages took from bytes to commands, with all that came together.
+    pub decode: Histogram,
+    /// How long answers took from the engine to the peer's socket.
+    pub reply: Histogram,
+    /// How long messages took from their bytes to those of their answers.
+    pub answered: Histogram,
 }
 
 /// The counts at one moment.
@@ -28,6 +37,8 @@ pub struct CountersNow {
     pub connections: u64,
     /// Connections closed at once: of a peer not allowed, or one too many.
     pub connections_refused: u64,
+    /// Connections that are open.
+    pub connections_open: u64,
 }
 
 impl Counters {
@@ -35,13 +46,15 @@ impl Counters {
     #[must_use]
     pub fn now(&self) -> CountersNow {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let connections = read(&self.connections);
         CountersNow {
             messages: read(&self.messages),
             bad_messages: read(&self.bad_messages),
             not_taken: read(&self.not_taken),
             outcome_unknown: read(&self.outcome_unknown),
-            connections: read(&self.connections),
+            connections,
             connections_refused: read(&self.connections_refused),
+            connections_open: connections.saturating_sub(read(&self.connections_closed)),
         }
     }
 
@@ -63,6 +76,10 @@ impl Counters {
 
     pub(super) fn add_connection(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn end_connection(&self) {
+        self.connections_closed.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns how many have been refused, this one among them.

@@ -88,6 +88,8 @@ impl Bench {
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
             webhooks,
+            telemetry: Arc::default(),
+            token_rate: Arc::default(),
             overviews: Arc::default(),
         };
         let scope = AccessScope { admin: true, ..AccessScope::default() };

@@ -8,6 +8,7 @@
 use std::mem;
 use std::task::{Context, Poll, Waker};
 
+use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::submission::ReplyPort;
 use cardswitch_iso8583::{Echo, Message, Tpdu};
@@ -23,13 +24,15 @@ pub(super) struct Pending {
     pub(super) echo: Echo,
     /// The header before the request.
     pub(super) tpdu: Option<Tpdu>,
+    /// When its bytes were taken.
+    pub(super) received: Option<Stopwatch>,
     is_waiting: bool,
 }
 
 impl Pending {
     /// A request that is answered without waiting.
     pub(super) fn of(request: &Message<'_>, tpdu: Option<Tpdu>) -> Self {
-        Self { echo: Echo::of(request), tpdu, is_waiting: false }
+        Self { echo: Echo::of(request), tpdu, received: None, is_waiting: false }
     }
 }
 
@@ -57,8 +60,14 @@ impl InFlight {
         self.waiting == 0
     }
 
-    /// Keeps a request until its answer comes. Returns its tag.
-    pub(super) fn insert(&mut self, request: &Message<'_>, tpdu: Option<Tpdu>) -> u64 {
+    /// Keeps a request, whose bytes were taken at `received`, until its answer comes. Returns its
+    /// tag.
+    pub(super) fn insert(
+        &mut self,
+        request: &Message<'_>,
+        tpdu: Option<Tpdu>,
+        received: Stopwatch,
+    ) -> u64 {
         if self.free.is_empty() {
             self.add_group();
         }
@@ -67,7 +76,7 @@ impl InFlight {
         if let Some(place) = self.place(u64::from(tag)) {
             debug_assert!(!place.is_waiting, "a place is used twice");
             place.echo.copy(request);
-            (place.tpdu, place.is_waiting) = (tpdu, true);
+            (place.tpdu, place.received, place.is_waiting) = (tpdu, Some(received), true);
         }
         self.waiting += 1;
         u64::from(tag)
@@ -114,17 +123,20 @@ pub(super) struct ConnectionPort {
 #[derive(Debug, Default)]
 struct Arrived {
     replies: Vec<(u64, Reply)>,
+    /// When the first of them came.
+    since: Option<Stopwatch>,
     /// Who waits for them.
     waker: Option<Waker>,
 }
 
 impl ConnectionPort {
-    /// Changes the empty `replies` for the answers that have come; pending where there are none.
+    /// Changes the empty `replies` for the answers that have come, and tells when the first of them
+    /// did; pending where there are none.
     pub(super) fn poll_take(
         &self,
         context: &mut Context<'_>,
         replies: &mut Vec<(u64, Reply)>,
-    ) -> Poll<()> {
+    ) -> Poll<Option<Stopwatch>> {
         debug_assert!(replies.is_empty(), "answers would be lost");
         let mut arrived = self.arrived.lock();
         if arrived.replies.is_empty() {
@@ -135,7 +147,7 @@ impl ConnectionPort {
             return Poll::Pending;
         }
         mem::swap(&mut arrived.replies, replies);
-        Poll::Ready(())
+        Poll::Ready(arrived.since.take())
     }
 
     /// Gives memory back; for when no answers are to come.
@@ -149,7 +161,9 @@ impl ConnectionPort {
 
 impl ReplyPort for ConnectionPort {
     fn deliver(&self, tag: u64, reply: Reply) {
-        self.arrived.lock().replies.push((tag, reply));
+        let mut arrived = self.arrived.lock();
+        arrived.since.get_or_insert_with(Stopwatch::start);
+        arrived.replies.push((tag, reply));
     }
 
     fn flush(&self) {
@@ -159,6 +173,7 @@ impl ReplyPort for ConnectionPort {
     fn deliver_all(&self, replies: &mut Vec<(u64, Reply)>) {
         let mut arrived = self.arrived.lock();
         // Not changed for each other: buffers as long as the longest batch would gather here.
+        arrived.since.get_or_insert_with(Stopwatch::start);
         arrived.replies.append(replies);
         let waker = arrived.waker.take();
         drop(arrived);
@@ -187,7 +202,8 @@ mod tests {
         let mut frame = Vec::new();
         let built = MessageBuilder::new(Mti::AUTHORIZATION_REQUEST).set_number(11, stan);
         built.set(2, b"4111111111111111").encode(&mut frame, &Dialect::default()).unwrap();
-        in_flight.insert(&decode(&frame, &Dialect::default()).unwrap(), None)
+        let message = decode(&frame, &Dialect::default()).unwrap();
+        in_flight.insert(&message, None, Stopwatch::start())
     }
 
     fn finish(in_flight: &mut InFlight, tag: u64) -> Option<u64> {

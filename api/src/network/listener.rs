@@ -110,9 +110,11 @@ impl Listener {
                     };
                     let connection = Connection::new(stream, peer, Arc::clone(&self.shared));
                     let stop = stop.clone();
-                    self.shared.counters.add_connection();
+                    let counters = self.counters();
+                    counters.add_connection();
                     connections.spawn(async move {
                         connection.serve(stop).await;
+                        counters.end_connection();
                         drop(place);
                     });
                 }

@@ -4,10 +4,12 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::Context;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::clock::Stopwatch;
+use cardswitch_engine::command::reply::{NetworkReply, Reply};
+use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
 use cardswitch_iso8583::frame::{Tpdu, write_frame};
 use cardswitch_iso8583::{Dialect, decode};
@@ -39,6 +41,10 @@ pub(super) struct Session {
     arrived: Vec<(u64, Reply)>,
     outbox: Vec<u8>,
     bad_messages: u64,
+    /// Since when messages are decoded that have not gone to the engine.
+    decoding: Option<Stopwatch>,
+    /// When the first of the answers in the outbox came from the engine, and how many these are.
+    unwritten: Option<(Stopwatch, u64)>,
 }
 
 impl Session {
@@ -51,6 +57,8 @@ impl Session {
             arrived: Vec::new(),
             outbox: Vec::new(),
             bad_messages: 0,
+            decoding: None,
+            unwritten: None,
         }
     }
 
@@ -82,6 +90,9 @@ impl Session {
         self.outbox.drain(..bytes);
         if self.outbox.is_empty() {
             buffers::give_back(std::mem::take(&mut self.outbox));
+            if let Some((since, count)) = self.unwritten.take() {
+                self.shared.counters.reply.record_many(since.elapsed(), count);
+            }
         }
     }
 
@@ -92,6 +103,7 @@ impl Session {
         tpdu: Option<Tpdu>,
         envelopes: &mut Vec<Envelope>,
     ) {
+        let received = *self.decoding.get_or_insert_with(Stopwatch::start);
         let message = match decode(frame, &self.shared.dialect) {
             Ok(message) => message,
             Err(error) => {
@@ -105,7 +117,7 @@ impl Session {
         };
         match map_message(&message, &self.shared.secrets) {
             Mapped::Ask(command) => {
-                let tag = self.in_flight.insert(&message, tpdu);
+                let tag = self.in_flight.insert(&message, tpdu, received);
                 let port = Arc::clone(&self.port) as Arc<dyn ReplyPort>;
                 envelopes.push(Envelope { command, tag, port });
             }
@@ -124,11 +136,15 @@ impl Session {
 
     /// Hands a batch to the engine, or answers all of it that it was not taken.
     pub(super) fn submit(&mut self, envelopes: Vec<Envelope>) {
+        let decoding = self.decoding.take();
         if envelopes.is_empty() {
             return;
         }
         let tags: Vec<u64> = envelopes.iter().map(|envelope| envelope.tag).collect();
         self.shared.counters.add_messages(tags.len());
+        if let Some(since) = decoding {
+            self.shared.counters.decode.record_many(since.elapsed(), tags.len() as u64);
+        }
         if let Err(error) = self.shared.engine.submit(envelopes) {
             self.shared.counters.add_not_taken(tags.len());
             tracing::debug!(peer = %self.peer, %error, messages = tags.len(), "not taken");
@@ -142,15 +158,26 @@ impl Session {
     /// when some come.
     pub(super) fn take_answers(&mut self, context: &mut Context<'_>) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
-        let any = self.port.poll_take(context, &mut arrived).is_ready();
+        let taken = self.port.poll_take(context, &mut arrived);
+        let mut together = Together::default();
+        let (counters, peer) = (Arc::clone(&self.shared.counters), self.peer);
         for (tag, reply) in arrived.drain(..) {
             if reply == Reply::OutcomeUnknown {
-                self.shared.counters.add_outcome_unknown();
+                counters.add_outcome_unknown();
             }
-            self.answer_pending(tag, |request| AnswerElements::of_reply(&request.echo, &reply));
+            self.answer_pending(tag, |request| {
+                together.note(request.received, &counters);
+                log_answer(peer, request, &reply);
+                AnswerElements::of_reply(&request.echo, &reply)
+            });
         }
         self.arrived = arrived;
-        any
+        let count = together.finish(&counters);
+        if let Poll::Ready(Some(since)) = taken {
+            let (since, before) = self.unwritten.unwrap_or((since, 0));
+            self.unwritten = Some((since, before + count));
+        }
+        taken.is_ready()
     }
 
     /// Gives memory back where nothing is in flight.
@@ -180,6 +207,65 @@ impl Session {
         if self.bad_messages.is_power_of_two() {
             tracing::warn!(peer = %self.peer, bad_messages = self.bad_messages, %fault, "bad message");
         }
+    }
+}
+
+/// Answers to messages that came together, which have taken equally long: they are timed once.
+#[derive(Default)]
+struct Together {
+    received: Option<Stopwatch>,
+    count: u64,
+    earlier: u64,
+}
+
+impl Together {
+    fn note(&mut self, received: Option<Stopwatch>, counters: &Counters) {
+        if self.received != received {
+            self.record(counters);
+            self.received = received;
+        }
+        self.count += 1;
+    }
+
+    /// Returns how many there were.
+    fn finish(mut self, counters: &Counters) -> u64 {
+        self.record(counters);
+        self.earlier
+    }
+
+    fn record(&mut self, counters: &Counters) {
+        if let Some(received) = self.received {
+            counters.answered.record_many(received.elapsed(), self.count);
+        }
+        self.earlier += std::mem::take(&mut self.count);
+    }
+}
+
+/// Tells an answer in the log where that is asked for: what it was about, never with which card.
+fn log_answer(peer: SocketAddr, request: &Pending, reply: &Reply) {
+    tracing::debug!(
+        %peer,
+        mti = %request.echo.mti(),
+        stan = request.echo.get_number(11),
+        transaction = transaction_of(reply).map(|id| tracing::field::display(id.0)),
+        response_code = response_code_of(reply),
+        "answered"
+    );
+}
+
+const fn transaction_of(reply: &Reply) -> Option<TransactionId> {
+    match reply {
+        Reply::Network(NetworkReply::Authorization(reply)) => reply.transaction,
+        Reply::Network(NetworkReply::Reversal(reply)) => reply.transaction,
+        Reply::Network(NetworkReply::Posting(reply)) => reply.transaction,
+        _ => None,
+    }
+}
+
+const fn response_code_of(reply: &Reply) -> Option<u16> {
+    match reply {
+        Reply::Network(NetworkReply::Authorization(reply)) => Some(reply.response_code.number()),
+        _ => None,
     }
 }
 

@@ -91,6 +91,8 @@ impl Bench {
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), BASE).unwrap()),
             webhooks,
+            telemetry: Arc::default(),
+            token_rate: Arc::default(),
             overviews: Arc::default(),
         };
         let bench = Self { routes: router::whole(state.clone()), state, _directory: directory };

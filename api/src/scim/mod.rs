@@ -34,7 +34,7 @@ use serde_json::{Value, json};
 
 use self::error::SCIM_JSON;
 use self::error::ScimError;
-use crate::auth::{answer_to, find_caller};
+use crate::auth::{answer_to, check_rate, find_caller};
 use crate::error::ApiError;
 use crate::state::AppState;
 
@@ -68,7 +68,8 @@ pub fn scim_routes(state: &AppState) -> Router<AppState> {
 
 /// Lets a request through where its token has the scope; handlers find the caller with it.
 async fn check_scope(State(state): State<AppState>, request: Request, next: Next) -> Response {
-    match find_caller(request.headers(), &state) {
+    let caller = find_caller(request.headers(), &state);
+    match caller.and_then(|caller| check_rate(&caller, &state).map(|()| caller)) {
         Ok(caller) if caller.scope.scim => answer_to(caller, request, next).await,
         Ok(_) => ScimError::from(ApiError::scope_too_small("scim")).into_response(),
         Err(error) => ScimError::from(error).into_response(),

@@ -17,6 +17,7 @@ use super::limits::{
     BATCH_BYTES_TARGET, COMMIT_BYTES_TARGET, FEED_BYTES_MAX, FEED_TIME_STEP, FEED_TIMES_MAX,
 };
 use crate::clock::Stopwatch;
+use crate::meters::{Histogram, HistogramNow};
 
 /// The spent buffers kept for new batches.
 const SPENT_LEN_MAX: usize = COMMIT_BYTES_TARGET / BATCH_BYTES_TARGET;
@@ -26,6 +27,8 @@ const SPENT_LEN_MAX: usize = COMMIT_BYTES_TARGET / BATCH_BYTES_TARGET;
 pub struct BatchFeed {
     state: Mutex<State>,
     news: Condvar,
+    /// How old the oldest record was, each time that the follower had dealt with some.
+    lag: Histogram,
 }
 
 /// What a follower finds.
@@ -145,9 +148,16 @@ impl BatchFeed {
     /// Gives batches back that are dealt with, up to record `last_seq`.
     pub fn finish(&self, batches: Vec<SealedBatch>, last_seq: u64) {
         let mut state = self.state.lock();
+        self.lag.record(state.durable_since.age_of_oldest());
         state.durable_since.forget_until(last_seq);
         let room = SPENT_LEN_MAX.saturating_sub(state.spent.len());
         state.spent.extend(batches.into_iter().take(room).map(|batch| batch.bytes));
+    }
+
+    /// How far the follower was behind each time that it had dealt with some records.
+    #[must_use]
+    pub fn lag(&self) -> HistogramNow {
+        self.lag.now()
     }
 
     /// For how long the oldest record that is not dealt with has been durable; zero if there is none.

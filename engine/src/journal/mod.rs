@@ -18,6 +18,7 @@ mod error;
 mod feed;
 mod follower;
 pub mod limits;
+mod metered;
 pub mod overlay;
 pub mod redb;
 #[doc(hidden)]
@@ -34,6 +35,7 @@ pub use durable::{DurablePosition, JournalHealth, TrimControl, TrimHold};
 pub use error::{ChainFault, ChainFaultKind, JournalError};
 pub use feed::{BatchFeed, Fed};
 pub use follower::{JournalFollower, ProvenBatch};
+pub(crate) use metered::MeteredJournal;
 pub use redb::{RedbJournal, RedbReader};
 
 /// Identifies the data directory that a journal belongs to.

@@ -23,7 +23,7 @@ use super::questions::Questions;
 pub use super::questions::RecallWiring;
 use super::recall::Loaded;
 use super::state::ShardState;
-use crate::clock::Clock;
+use crate::clock::{Clock, Stopwatch};
 use crate::command::TimedCommand;
 use crate::command::effect::Effect;
 use crate::command::record::append_record;
@@ -35,7 +35,8 @@ use crate::journal::limits::BATCH_BYTES_MAX;
 use crate::journal::{CommitDesk, CommitOutcome, CommitRequest, Release};
 use crate::limits;
 use crate::loader::{Answer, Question, RecallError};
-use crate::submission::{Envelope, ReplyPort};
+use crate::meters::{Meters, Tally};
+use crate::submission::{Envelope, ReplyPort, Submission};
 
 const _: () = assert!(limits::HAND_OVER_BYTES + limits::RECORD_BYTES_MAX < BATCH_BYTES_MAX / 2);
 
@@ -43,7 +44,7 @@ const _: () = assert!(limits::HAND_OVER_BYTES + limits::RECORD_BYTES_MAX < BATCH
 #[derive(Debug)]
 pub struct ShardWiring {
     /// Where commands come in; the shard ends when all senders are gone.
-    pub inbox: Inbox<Vec<Envelope>>,
+    pub inbox: Inbox<Submission>,
     /// How many commands wait in it.
     pub queued: Arc<AtomicUsize>,
     /// Where records and replies go.
@@ -56,6 +57,8 @@ pub struct ShardWiring {
     pub ids: IdMint,
     /// The tables, for a state that does not keep everything in memory.
     pub recall: Option<RecallWiring>,
+    /// Where it notes how long things take.
+    pub meters: Arc<Meters>,
 }
 
 /// Starts the shard on a thread of its own; it returns its state when it ends.
@@ -70,7 +73,17 @@ pub fn spawn_shard(
 
 /// The replies of one shard batch.
 #[derive(Default)]
-pub struct ReplyBatch(Vec<(Arc<dyn ReplyPort>, u64, Reply)>);
+pub struct ReplyBatch {
+    replies: Vec<(Arc<dyn ReplyPort>, u64, Reply)>,
+    /// When they were handed over, and where it is noted how long they took from there.
+    handed_over: Option<(Stopwatch, Arc<Meters>)>,
+}
+
+impl ReplyBatch {
+    fn with_capacity(len: usize) -> Self {
+        Self { replies: Vec::with_capacity(len), handed_over: None }
+    }
+}
 
 impl Release for ReplyBatch {
     fn release(self, outcome: CommitOutcome) {
@@ -81,19 +94,32 @@ impl Release for ReplyBatch {
     fn release_all(batches: impl Iterator<Item = Self>, outcome: CommitOutcome) {
         let mut run: Vec<(u64, Reply)> = Vec::new();
         let mut previous: Option<Arc<dyn ReplyPort>> = None;
-        for (port, tag, reply) in batches.flat_map(|batch| batch.0) {
+        let (mut tally, mut meters) = (Tally::default(), None);
+        let replies = batches.flat_map(|batch| {
+            if let Some((since, noted_in)) = batch.handed_over {
+                noted_in.journal.record_many(since.elapsed(), batch.replies.len() as u64);
+                meters = Some(noted_in);
+            }
+            batch.replies
+        });
+        for (port, tag, reply) in replies {
             if let Some(previous) = previous.take_if(|previous| !Arc::ptr_eq(previous, &port)) {
                 previous.deliver_all(&mut run);
                 assert!(run.is_empty(), "a port takes all of its answers");
             }
-            run.push(match outcome {
-                CommitOutcome::Durable => (tag, reply),
-                CommitOutcome::Failed => (tag, Reply::OutcomeUnknown),
-            });
+            let reply = match outcome {
+                CommitOutcome::Durable => reply,
+                CommitOutcome::Failed => Reply::OutcomeUnknown,
+            };
+            tally.note(&reply);
+            run.push((tag, reply));
             previous.get_or_insert(port);
         }
         if let Some(last) = previous {
             last.deliver_all(&mut run);
+        }
+        if let Some(meters) = meters {
+            tally.add_to(&meters);
         }
     }
 }
@@ -108,11 +134,13 @@ struct Shard {
     /// The records not yet handed over.
     payload: Vec<u8>,
     record_count: u32,
+    /// When the batch at hand was taken.
+    taken: Stopwatch,
 }
 
 /// What the shard wakes up for.
 enum Found {
-    Commands(Vec<Envelope>),
+    Commands(Submission),
     /// A timer, or an answer of the tables.
     Due,
     /// No more commands will come.
@@ -132,13 +160,14 @@ impl Shard {
         let last_accepted = state.last_at();
         let questions = Questions::new(wiring.recall.take());
         let (effects, payload) = (Vec::new(), Vec::new());
-        Self { state, wiring, questions, last_accepted, effects, payload, record_count: 0 }
+        let taken = Stopwatch::start();
+        Self { state, wiring, questions, last_accepted, effects, payload, record_count: 0, taken }
     }
 
     fn run(mut self) -> ShardState {
         let mut batch = Vec::with_capacity(limits::SHARD_BATCH_LEN_MAX);
         while self.gather(&mut batch) {
-            let mut replies = ReplyBatch(Vec::with_capacity(batch.len()));
+            let mut replies = ReplyBatch::with_capacity(batch.len());
             let now = self.wiring.clock.now();
             self.take_answered(now, &mut replies);
             self.take_batch(now, &mut batch, &mut replies);
@@ -166,7 +195,7 @@ impl Shard {
         }
         for (envelope, taken) in batch.drain(..).zip(taken) {
             match taken {
-                Taken::Done(reply) => replies.0.push((envelope.port, envelope.tag, reply)),
+                Taken::Done(reply) => replies.replies.push((envelope.port, envelope.tag, reply)),
                 Taken::Aside => self.questions.put_aside(envelope),
             }
         }
@@ -177,13 +206,17 @@ impl Shard {
         while let Some((envelope, answer)) = self.questions.next_answered() {
             let Envelope { command, tag, port } = envelope;
             let reply = self.take_with(now, &command, answer);
-            replies.0.push((port, tag, reply));
+            replies.replies.push((port, tag, reply));
         }
     }
 
     /// (3) Hands what was recorded to the committer, with the replies that wait for it or for what
     /// went before. Returns whether the committer is still there.
-    fn hand_over(&mut self, replies: ReplyBatch) -> bool {
+    fn hand_over(&mut self, mut replies: ReplyBatch) -> bool {
+        let meters = Arc::clone(&self.wiring.meters);
+        let handed_over = Stopwatch::start();
+        meters.decide.record_many(self.taken.until(handed_over), replies.replies.len() as u64);
+        replies.handed_over = Some((handed_over, meters));
         let record_count = std::mem::take(&mut self.record_count);
         let last_seq = self.state.last_seq().0;
         let request = CommitRequest {
@@ -210,10 +243,13 @@ impl Shard {
     fn gather(&mut self, batch: &mut Vec<Envelope>) -> bool {
         if self.questions.are_too_many() {
             self.questions.wait();
+            self.taken = Stopwatch::start();
             return true;
         }
-        match self.wait_for_first() {
-            Found::Commands(envelopes) => batch.extend(envelopes),
+        let found = self.wait_for_first();
+        self.taken = Stopwatch::start();
+        match found {
+            Found::Commands(submission) => self.add(submission, batch),
             Found::Due => return true,
             // What was put aside is still answered.
             Found::End if self.questions.is_any_aside() => {
@@ -223,20 +259,28 @@ impl Shard {
             Found::End => return false,
         }
         while batch.len() < limits::SHARD_BATCH_LEN_MAX
-            && let Ok(envelopes) = self.wiring.inbox.try_take()
+            && let Ok(submission) = self.wiring.inbox.try_take()
         {
-            batch.extend(envelopes);
+            self.add(submission, batch);
         }
         self.wiring.queued.fetch_sub(batch.len(), Ordering::AcqRel);
         true
     }
 
+    /// Adds what was handed over together to the batch.
+    fn add(&self, submission: Submission, batch: &mut Vec<Envelope>) {
+        let Submission { envelopes, since } = submission;
+        let waited = since.until(self.taken);
+        self.wiring.meters.queue.record_many(waited, envelopes.len() as u64);
+        batch.extend(envelopes);
+    }
+
     fn wait_for_first(&mut self) -> Found {
         loop {
             match self.wiring.inbox.try_take() {
-                Ok(envelopes) => {
+                Ok(submission) => {
                     self.questions.take_answers();
-                    return Found::Commands(envelopes);
+                    return Found::Commands(submission);
                 }
                 Err(TryRecvError::Disconnected) => return Found::End,
                 Err(TryRecvError::Empty) => {}

@@ -103,6 +103,7 @@ fn shard_on(state: ShardState, clock: Clock) -> (Shard, Inbox<CommitRequest<Repl
         clock: Arc::new(clock),
         ids: IdMint::new([7; 16], 0),
         recall: None,
+        meters: Arc::default(),
     };
     (Shard::new(state, wiring), committed)
 }

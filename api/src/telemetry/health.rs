@@ -1,0 +1,177 @@
+//! Whether the switch can work, in one word.
+//!
+//! | word | `/healthz` | `/readyz` | means |
+//! |---|---|---|---|
+//! | `recovering` | 200 | 503 | the data directory is being opened |
+//! | `ready` | 200 | 200 | purchases are decided, requests answered |
+//! | `overloaded` | 200 | 503 | so many commands wait that new ones will soon be refused |
+//! | `stopping` | 200 | 503 | what is in flight is finished, nothing new is taken |
+//! | `failed` | 503 | 503 | nothing can be kept any more: only a restart helps |
+//!
+//! Tables that stand still are told beside the word (`"tables": "standing still"`): purchases are
+//! decided all the same.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use axum::http::StatusCode;
+use cardswitch_engine::engine::Engine;
+use cardswitch_engine::limits::QUEUED_COMMANDS_MAX;
+use cardswitch_engine::recovery_progress::{RecoveryNow, RecoveryProgress, RecoveryStage};
+use serde_json::{Value, json};
+
+/// From how many waiting commands on the switch is overloaded: new ones are refused at the bound.
+const OVERLOADED_FROM: usize = QUEUED_COMMANDS_MAX / 4 * 3;
+
+/// How far the life of the switch has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Phase {
+    /// The data directory is being opened.
+    #[default]
+    Recovering,
+    /// Both doors answer.
+    Working,
+    /// It was asked to stop.
+    Stopping,
+}
+
+/// A phase that others look at meanwhile.
+#[derive(Debug, Default)]
+pub(super) struct PhaseCell(AtomicU8);
+
+impl PhaseCell {
+    pub(super) fn set(&self, phase: Phase) {
+        self.0.fetch_max(phase as u8, Ordering::AcqRel);
+    }
+
+    pub(super) fn get(&self) -> Phase {
+        match self.0.load(Ordering::Acquire) {
+            0 => Phase::Recovering,
+            1 => Phase::Working,
+            _ => Phase::Stopping,
+        }
+    }
+}
+
+/// Whether the switch can work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    state: HealthState,
+    /// Whether reads are old until a restart.
+    are_tables_still: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum HealthState {
+    Recovering(RecoveryNow),
+    Ready,
+    Overloaded,
+    Stopping,
+    Failed,
+}
+
+impl Health {
+    pub(super) fn of(phase: Phase, recovery: &RecoveryProgress, engine: Option<&Engine>) -> Self {
+        let are_tables_still = engine.is_some_and(|engine| engine.projection_failure().is_some());
+        let state = match (phase, engine) {
+            (Phase::Recovering, _) => HealthState::Recovering(recovery.now()),
+            (Phase::Stopping, _) => HealthState::Stopping,
+            (Phase::Working, None) => HealthState::Failed,
+            (Phase::Working, Some(engine)) if engine.failure().is_some() => HealthState::Failed,
+            (Phase::Working, Some(engine)) if engine.queued() >= OVERLOADED_FROM => {
+                HealthState::Overloaded
+            }
+            (Phase::Working, Some(_)) => HealthState::Ready,
+        };
+        Self { state, are_tables_still }
+    }
+
+    /// Whether purchases are decided now.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.state == HealthState::Ready
+    }
+
+    /// The state in one word.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self.state {
+            HealthState::Recovering(_) => "recovering",
+            HealthState::Ready => "ready",
+            HealthState::Overloaded => "overloaded",
+            HealthState::Stopping => "stopping",
+            HealthState::Failed => "failed",
+        }
+    }
+
+    /// The status of `/healthz`: whether the process is of any use, now or soon.
+    #[must_use]
+    pub fn liveness(&self) -> StatusCode {
+        match self.state {
+            HealthState::Failed => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::OK,
+        }
+    }
+
+    /// The status of `/readyz`: whether it should be sent work.
+    #[must_use]
+    pub fn readiness(&self) -> StatusCode {
+        if self.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+    }
+
+    /// The body of both. Nothing in it is a secret, for nobody is asked who they are.
+    #[must_use]
+    pub fn body(&self) -> Value {
+        let mut body = json!({ "status": self.word() });
+        if let HealthState::Recovering(now) = &self.state {
+            body["stage"] = json!(now.stage.word());
+            if now.stage == RecoveryStage::Replaying {
+                body["replayed"] = json!(now.replayed);
+                body["to_replay"] = json!(now.to_replay);
+            }
+        }
+        if self.are_tables_still {
+            body["tables"] = json!("standing still");
+        }
+        body
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_state_has_its_word_and_statuses() {
+        let recovery = RecoveryProgress::default();
+        let rows = [
+            (Phase::Recovering, "recovering", 200),
+            (Phase::Stopping, "stopping", 200),
+            // An engine that is gone while the switch works can keep nothing.
+            (Phase::Working, "failed", 503),
+        ];
+        for (phase, word, liveness) in rows {
+            let health = Health::of(phase, &recovery, None);
+            assert_eq!((health.word(), health.liveness().as_u16()), (word, liveness));
+            assert_eq!(health.readiness().as_u16(), 503);
+        }
+        let rows =
+            [(HealthState::Ready, "ready", 200), (HealthState::Overloaded, "overloaded", 503)];
+        for (state, word, readiness) in rows {
+            let health = Health { state, are_tables_still: true };
+            assert_eq!((health.word(), health.readiness().as_u16()), (word, readiness));
+            assert_eq!(health.liveness().as_u16(), 200);
+            assert_eq!(health.body(), json!({"status": word, "tables": "standing still"}));
+        }
+        let body = Health::of(Phase::Recovering, &recovery, None).body();
+        assert_eq!(body, json!({"status": "recovering", "stage": "reading"}));
+    }
+
+    #[test]
+    fn a_switch_that_stops_never_works_again() {
+        let cell = PhaseCell::default();
+        assert_eq!(cell.get(), Phase::Recovering);
+        cell.set(Phase::Stopping);
+        cell.set(Phase::Working);
+        assert_eq!(cell.get(), Phase::Stopping);
+    }
+}

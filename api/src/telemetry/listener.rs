@@ -1,0 +1,189 @@
+//! The address for operators: `/metrics`, `/healthz`, `/readyz`.
+//!
+//! It has a listener of its own, because who may look at figures is somebody else than who may use
+//! the API, and it answers from before the recovery until after the last request. A handful of
+//! connections is all that watchers need; what they may ask is a word, so their limits are tight.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+
+use super::Telemetry;
+use super::exposition::CONTENT_TYPE as EXPOSITION;
+use super::health::Health;
+
+/// How many connections there may be; further ones wait.
+const CONNECTIONS_MAX: usize = 64;
+/// How long the head of a request may take.
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a connection lives: a watcher comes again.
+const CONNECTION_LIFE_MAX: Duration = Duration::from_secs(600);
+/// How long to wait after a failed accept before the next.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// When to ask again after a refusal. Units: seconds.
+const RETRY_AFTER_S: u32 = 1;
+
+/// Serves figures and health on `socket` until `stop` turns true.
+pub async fn serve(
+    socket: TcpListener,
+    telemetry: Arc<Telemetry>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut server = http1::Builder::new();
+    server.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT);
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&socket, &places) => accepted,
+            _ = stop.wait_for(|stop| *stop) => return,
+        };
+        let Some((stream, place)) = accepted else { continue };
+        let telemetry = Arc::clone(&telemetry);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let answer = answer(&telemetry, request.method(), request.uri().path());
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        let connection = server.serve_connection(TokioIo::new(stream), service);
+        let mut stop = stop.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                // A connection that breaks is the watcher's business.
+                _ = connection => {}
+                () = tokio::time::sleep(CONNECTION_LIFE_MAX) => {}
+                _ = stop.wait_for(|stop| *stop) => {}
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn accept(
+    socket: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned().await.ok()?;
+    match socket.accept().await {
+        Ok((stream, _)) => Some((stream, place)),
+        Err(error) => {
+            tracing::warn!(%error, "cannot accept a connection for metrics");
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            None
+        }
+    }
+}
+
+fn answer(telemetry: &Telemetry, method: &Method, path: &str) -> Response {
+    if method != Method::GET && method != Method::HEAD {
+        let mut response = StatusCode::METHOD_NOT_ALLOWED.into_response();
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    if path == "/metrics" {
+        let content_type = HeaderValue::from_static(EXPOSITION);
+        return ([(CONTENT_TYPE, content_type)], Body::from(telemetry.exposition()))
+            .into_response();
+    }
+    health_answer(path, || telemetry.health()).unwrap_or_else(|| {
+        let paths = "/metrics, /healthz and /readyz are here\n";
+        (StatusCode::NOT_FOUND, paths).into_response()
+    })
+}
+
+/// The answer to a question about health, where `path` is one.
+pub fn health_answer(path: &str, health: impl FnOnce() -> Health) -> Option<Response> {
+    let (status, health) = match path {
+        "/healthz" => {
+            let health = health();
+            (health.liveness(), health)
+        }
+        "/readyz" => {
+            let health = health();
+            (health.readiness(), health)
+        }
+        _ => return None,
+    };
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    let mut response = (status, headers, health.body().to_string()).into_response();
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
+    }
+    Some(response)
+}
+
+/// Where it is to listen: as told; else at its own port, or at a free one where HTTP takes a free
+/// one too, so that several switches on one machine need no more words.
+#[must_use]
+pub fn address_for(told: Option<SocketAddr>, http: SocketAddr) -> SocketAddr {
+    const PORT: u16 = 9464;
+    let port = if http.port() == 0 { 0 } else { PORT };
+    told.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn text_of(response: Response) -> String {
+        let bytes = axum::body::to_bytes(response.into_body(), 1_000_000).await.unwrap();
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_switch_that_recovers_is_alive_but_not_ready() {
+        let telemetry = Telemetry::default();
+        let ask = |path: &str| answer(&telemetry, &Method::GET, path);
+        assert_eq!(ask("/healthz").status(), 200);
+        let response = ask("/readyz");
+        assert_eq!(response.status(), 503);
+        assert_eq!(response.headers()[RETRY_AFTER], "1");
+        assert_eq!(text_of(response).await, r#"{"status":"recovering","stage":"reading"}"#);
+        let figures = text_of(ask("/metrics")).await;
+        assert!(figures.contains("\ncardswitch_ready 0\n"), "{figures}");
+        assert!(figures.contains("\ncardswitch_state{state=\"recovering\"} 1\n"), "{figures}");
+    }
+
+    #[test]
+    fn nothing_else_is_answered() {
+        let telemetry = Telemetry::default();
+        let rows = [
+            (Method::GET, "/", 404),
+            (Method::GET, "/v1/cards", 404),
+            (Method::POST, "/metrics", 405),
+            (Method::DELETE, "/readyz", 405),
+            (Method::HEAD, "/healthz", 200),
+        ];
+        for (method, path, status) in rows {
+            assert_eq!(answer(&telemetry, &method, path).status(), status, "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn several_switches_on_one_machine_have_free_ports() {
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let rows = [
+            (None, "127.0.0.1:8080", "127.0.0.1:9464"),
+            (None, "0.0.0.0:8080", "127.0.0.1:9464"),
+            (None, "127.0.0.1:0", "127.0.0.1:0"),
+            (Some("10.0.0.1:9000"), "127.0.0.1:0", "10.0.0.1:9000"),
+        ];
+        for (told, http, expected) in rows {
+            assert_eq!(address_for(told.map(address), address(http)), address(expected));
+        }
+    }
+}

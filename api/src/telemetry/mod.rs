@@ -1,0 +1,126 @@
+//! What operators see of a switch at work: figures, health, the log.
+//!
+//! | file | what |
+//! |---|---|
+//! | `exposition` | figures as the text that Prometheus reads |
+//! | `collect`, `process` | which figures there are, and where each comes from |
+//! | `api_meter` | requests by route and status |
+//! | `gauges` | figures that other rooms add |
+//! | `health` | whether the switch can work, in one word |
+//! | `listener` | the address at which all of this is asked |
+//! | `log` | how the log is written |
+//!
+//! INVARIANT: nothing here holds up what it looks at: figures are read without locks that anybody
+//! authorizing waits for, and no label comes from what a client sent.
+
+pub mod api_meter;
+mod collect;
+mod exposition;
+pub mod gauges;
+pub mod health;
+pub mod listener;
+pub mod log;
+mod process;
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use cardswitch_engine::engine::Engine;
+use cardswitch_engine::recovery_progress::RecoveryProgress;
+
+use self::api_meter::ApiMeter;
+use self::gauges::Gauges;
+use self::health::{Health, Phase};
+use crate::network::counters::Counters;
+
+/// What is counted and known of one switch.
+#[derive(Debug, Default)]
+pub struct Telemetry {
+    /// How far the start has come.
+    pub recovery: Arc<RecoveryProgress>,
+    /// Requests over HTTP.
+    pub api: ApiMeter,
+    /// What other rooms add.
+    pub gauges: Gauges,
+    /// Connections of HTTP that are open.
+    pub http_connections: Level,
+    /// Connections of HTTP that were closed at once, of one address that has too many.
+    pub http_refused: AtomicU64,
+    /// Requests that were refused because their token had too many.
+    pub token_refused: AtomicU64,
+    /// Requests that were refused because too many were being answered.
+    pub busy_refused: AtomicU64,
+    phase: health::PhaseCell,
+    working: OnceLock<Working>,
+}
+
+/// What is there once the switch works.
+#[derive(Debug)]
+struct Working {
+    /// Not held: who stops the switch waits for its last owner.
+    engine: Weak<Engine>,
+    iso8583: Arc<Counters>,
+}
+
+impl Telemetry {
+    /// Notes that the switch has recovered and works.
+    pub fn set_working(&self, engine: &Arc<Engine>, iso8583: Arc<Counters>) {
+        let working = Working { engine: Arc::downgrade(engine), iso8583 };
+        // Whoever starts a switch does it once.
+        drop(self.working.set(working));
+        self.phase.set(Phase::Working);
+    }
+
+    /// Notes that the switch stops.
+    pub fn set_stopping(&self) {
+        self.phase.set(Phase::Stopping);
+    }
+
+    /// Whether the switch can work.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        Health::of(self.phase.get(), &self.recovery, self.engine().as_deref())
+    }
+
+    /// All figures, as the text that Prometheus reads.
+    #[must_use]
+    pub fn exposition(&self) -> String {
+        collect::exposition_of(self)
+    }
+
+    fn engine(&self) -> Option<Arc<Engine>> {
+        self.working.get()?.engine.upgrade()
+    }
+
+    fn iso8583(&self) -> Option<&Counters> {
+        self.working.get().map(|working| &*working.iso8583)
+    }
+}
+
+/// How many there are of something now.
+#[derive(Debug, Default)]
+pub struct Level(Arc<AtomicI64>);
+
+impl Level {
+    /// One more, until the guard is dropped.
+    pub fn enter(&self) -> LevelGuard {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        LevelGuard(Arc::clone(&self.0))
+    }
+
+    /// How many there are.
+    pub fn now(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One of those that a level counts.
+#[derive(Debug)]
+#[must_use = "it counts while it is held"]
+pub struct LevelGuard(Arc<AtomicI64>);
+
+impl Drop for LevelGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

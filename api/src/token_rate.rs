@@ -1,0 +1,127 @@
+//! How often each access token may ask: one program in a loop must not take the time of all others.
+//!
+//! A token may ask so many times a second on average, and twice as many at once after a rest. What
+//! is beyond is refused with 429 before anything is read for it, and told when to come back.
+//!
+//! INVARIANT: memory is bounded: tokens at rest are forgotten, which changes nothing for them.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use cardswitch_engine::domain::ids::AccessTokenId;
+use parking_lot::Mutex;
+
+/// How many seconds' worth may come at once.
+const BURST: Duration = Duration::from_secs(2);
+/// From how many tokens on those at rest are looked for.
+const TOKENS_SWEPT_FROM: usize = 10_000;
+/// How many tokens are remembered at most; beyond, new ones are not counted until others rest.
+const TOKENS_MAX: usize = 100_000;
+
+/// Counts what tokens ask. Without a rate everything is allowed.
+#[derive(Debug, Default)]
+pub struct TokenRate {
+    /// The time that each request takes of what a token has.
+    interval: Option<Duration>,
+    /// When each token will have rested from all it has asked.
+    rested_at: Mutex<Tokens>,
+}
+
+#[derive(Debug, Default)]
+struct Tokens {
+    rested_at: HashMap<AccessTokenId, Instant>,
+    sweep_from: usize,
+}
+
+impl TokenRate {
+    /// So many requests a second; 0 for any number.
+    #[must_use]
+    pub fn per_second(requests: u32) -> Self {
+        let interval = Duration::from_secs(1).checked_div(requests);
+        Self { interval, rested_at: Mutex::default() }
+    }
+
+    /// Lets a request of a token through, or tells when to come back. Units: seconds.
+    pub fn take(&self, token: AccessTokenId) -> Result<(), u32> {
+        self.take_at(token, Instant::now())
+    }
+
+    fn take_at(&self, token: AccessTokenId, now: Instant) -> Result<(), u32> {
+        let Some(interval) = self.interval else { return Ok(()) };
+        let mut tokens = self.rested_at.lock();
+        tokens.forget_rested(now);
+        let rested_at = tokens.rested_at.get(&token).copied().unwrap_or(now).max(now);
+        let next = rested_at + interval;
+        let beyond = next.saturating_duration_since(now).saturating_sub(BURST);
+        if beyond.is_zero() {
+            if tokens.rested_at.len() < TOKENS_MAX || tokens.rested_at.contains_key(&token) {
+                tokens.rested_at.insert(token, next);
+            }
+            return Ok(());
+        }
+        Err(u32::try_from(beyond.as_secs()).unwrap_or(u32::MAX).saturating_add(1))
+    }
+}
+
+impl Tokens {
+    fn forget_rested(&mut self, now: Instant) {
+        if self.rested_at.len() < self.sweep_from.max(TOKENS_SWEPT_FROM) {
+            return;
+        }
+        self.rested_at.retain(|_, rested_at| *rested_at > now);
+        // So that a sweep that finds little is not begun with each request.
+        self.sweep_from = self.rested_at.len() * 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn token(number: u128) -> AccessTokenId {
+        AccessTokenId(Uuid::from_u128(number))
+    }
+
+    #[test]
+    fn a_token_has_its_rate_and_a_burst_and_others_have_theirs() {
+        let (rate, start) = (TokenRate::per_second(10), Instant::now());
+        let taken = (0..100).filter(|_| rate.take_at(token(1), start).is_ok()).count();
+        assert_eq!(taken, 20, "two seconds' worth at once");
+        assert_eq!(rate.take_at(token(1), start), Err(1));
+        assert_eq!(rate.take_at(token(2), start), Ok(()));
+        let later = start + Duration::from_millis(500);
+        let taken = (0..100).filter(|_| rate.take_at(token(1), later).is_ok()).count();
+        assert_eq!(taken, 5, "half a second's worth");
+        let rested = later + Duration::from_secs(60);
+        let taken = (0..100).filter(|_| rate.take_at(token(1), rested).is_ok()).count();
+        assert_eq!(taken, 20, "a rest gives no more than the burst");
+    }
+
+    #[test]
+    fn refusals_cost_nothing() {
+        let (rate, start) = (TokenRate::per_second(1), Instant::now());
+        for _ in 0..10_000 {
+            let _ = rate.take_at(token(1), start);
+        }
+        assert_eq!(rate.take_at(token(1), start + Duration::from_secs(1)), Ok(()));
+    }
+
+    #[test]
+    fn without_a_rate_everything_is_allowed() {
+        for rate in [TokenRate::default(), TokenRate::per_second(0)] {
+            assert!((0..10_000).all(|_| rate.take(token(1)).is_ok()));
+        }
+    }
+
+    #[test]
+    fn tokens_at_rest_are_forgotten() {
+        let (rate, start) = (TokenRate::per_second(10), Instant::now());
+        let many = u128::try_from(TOKENS_SWEPT_FROM).unwrap();
+        (0..many).for_each(|number| assert_eq!(rate.take_at(token(number), start), Ok(())));
+        let later = start + Duration::from_secs(1);
+        assert_eq!(rate.take_at(token(many), later), Ok(()));
+        assert_eq!(rate.rested_at.lock().rested_at.len(), 1);
+    }
+}

@@ -1,0 +1,50 @@
+//! A journal whose commits are timed.
+
+use std::sync::Arc;
+
+use super::chain::{BatchNumber, ChainPosition, SealedBatch};
+use super::{Journal, JournalError};
+use crate::clock::Stopwatch;
+use crate::meters::Meters;
+
+/// Passes everything on, and notes how long each commit took.
+pub(crate) struct MeteredJournal<J> {
+    journal: J,
+    meters: Arc<Meters>,
+}
+
+impl<J> MeteredJournal<J> {
+    /// Times the commits of `journal`.
+    pub(crate) const fn new(journal: J, meters: Arc<Meters>) -> Self {
+        Self { journal, meters }
+    }
+}
+
+impl<J: Journal> Journal for MeteredJournal<J> {
+    fn tip(&self) -> ChainPosition {
+        self.journal.tip()
+    }
+
+    fn first(&self) -> BatchNumber {
+        self.journal.first()
+    }
+
+    fn append(
+        &mut self,
+        batches: &[SealedBatch],
+        trim_before: BatchNumber,
+    ) -> Result<(), JournalError> {
+        let since = Stopwatch::start();
+        let appended = self.journal.append(batches, trim_before);
+        self.meters.commit.record(since.elapsed());
+        appended
+    }
+
+    fn can_trim(&self, before: BatchNumber) -> bool {
+        self.journal.can_trim(before)
+    }
+
+    fn trim(&mut self, before: BatchNumber) -> Result<(), JournalError> {
+        self.journal.trim(before)
+    }
+}

@@ -1,0 +1,317 @@
+//! What the engine counts and times of itself, for operators: never looked at by a decision.
+//!
+//! Stages are timed once for each batch that passes them and counted for each command in it, so
+//! that a busy engine spends a few clock readings on hundreds of commands. Readers see each figure
+//! as it is at that moment; figures of one moment need not fit each other to the last command.
+//!
+//! INVARIANT: counts only rise while the process lives.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::command::reply::{NetworkReply, PostingOutcome, Reply, ReversalOutcome};
+use crate::domain::response_code::ResponseCode;
+
+/// The upper bound of the first bucket is 2 to this power: about a microsecond. Units: nanoseconds.
+const FIRST_BOUND_LOG2: u32 = 10;
+/// How many buckets have a bound, each twice the one before it: the last is about 17 seconds.
+pub const BOUNDED_BUCKETS: usize = 25;
+
+/// How long something took, of many.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    /// The last one takes what is beyond all bounds.
+    buckets: [AtomicU64; BOUNDED_BUCKETS + 1],
+    sum_ns: AtomicU64,
+}
+
+/// A histogram at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistogramNow {
+    /// How many fell into each bucket and no earlier one.
+    pub buckets: [u64; BOUNDED_BUCKETS + 1],
+    /// What all of them took together. Units: nanoseconds.
+    pub sum_ns: u64,
+}
+
+impl Histogram {
+    /// The upper bound of a bucket, itself included. Units: nanoseconds.
+    #[must_use]
+    pub const fn bound_ns(bucket: usize) -> u64 {
+        1 << (bucket + FIRST_BOUND_LOG2 as usize)
+    }
+
+    /// Counts one.
+    pub fn record(&self, took: Duration) {
+        self.record_many(took, 1);
+    }
+
+    /// Counts several that took equally long.
+    /// Cost: two atomic additions.
+    pub fn record_many(&self, took: Duration, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.buckets[bucket_of(took_ns)].fetch_add(count, Ordering::Relaxed);
+        self.sum_ns.fetch_add(took_ns.saturating_mul(count), Ordering::Relaxed);
+    }
+
+    /// The figures now.
+    #[must_use]
+    pub fn now(&self) -> HistogramNow {
+        let mut buckets = [0; BOUNDED_BUCKETS + 1];
+        for (figure, bucket) in buckets.iter_mut().zip(&self.buckets) {
+            *figure = bucket.load(Ordering::Relaxed);
+        }
+        HistogramNow { buckets, sum_ns: self.sum_ns.load(Ordering::Relaxed) }
+    }
+}
+
+impl HistogramNow {
+    /// How many there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+fn bucket_of(took_ns: u64) -> usize {
+    // The power of two that is not less; a bound belongs to the bucket below it.
+    let log2 = u64::BITS - took_ns.saturating_sub(1).leading_zeros();
+    let bucket = log2.saturating_sub(FIRST_BOUND_LOG2);
+    usize::try_from(bucket).unwrap_or(BOUNDED_BUCKETS).min(BOUNDED_BUCKETS)
+}
+
+/// Everything the engine counts and times.
+#[derive(Debug, Default)]
+pub struct Meters {
+    /// How long commands waited for the shard.
+    pub queue: Histogram,
+    /// How long the shard took for the batch that a command was in: rules, changes, records.
+    pub decide: Histogram,
+    /// How long answers waited from there until they were durable and let go.
+    pub journal: Histogram,
+    /// How long each durable commit of the journal took.
+    pub commit: Histogram,
+    /// What was answered.
+    pub answers: AnswerCounts,
+    /// Commands that were refused because too many were waiting.
+    pub overloaded: AtomicU64,
+}
+
+/// The response codes, in the order of their counts.
+pub const RESPONSE_CODES: [ResponseCode; 15] = [
+    ResponseCode::Approved,
+    ResponseCode::Declined,
+    ResponseCode::InsufficientFunds,
+    ResponseCode::CardUnactivated,
+    ResponseCode::CardSuspended,
+    ResponseCode::CardExpired,
+    ResponseCode::InvalidExpiration,
+    ResponseCode::InvalidPin,
+    ResponseCode::InvalidCvv,
+    ResponseCode::InvalidZip,
+    ResponseCode::AllowanceConstraints,
+    ResponseCode::AllowanceExceeded,
+    ResponseCode::TransactionLimitExceeded,
+    ResponseCode::Risk,
+    ResponseCode::CashDenied,
+];
+
+/// Answers that are no decisions about a purchase: kind and outcome, in the order of their counts.
+pub const OTHER_ANSWERS: [(&str, &str); 17] = [
+    ("reversal", "reversed"),
+    ("reversal", "not_found"),
+    ("reversal", "nothing_held"),
+    ("reversal", "amount_out_of_range"),
+    ("posting", "posted"),
+    ("posting", "unknown_card"),
+    ("posting", "not_found"),
+    ("posting", "out_of_bounds"),
+    ("balance", "approved"),
+    ("balance", "declined"),
+    ("transfer", "answered"),
+    ("any", "conflict"),
+    ("any", "format_error"),
+    ("change", "done"),
+    ("change", "rejected"),
+    ("clock", "moved"),
+    ("any", "outcome_unknown"),
+];
+
+/// How often each answer was given, repeats included.
+#[derive(Debug, Default)]
+pub struct AnswerCounts {
+    decisions: [AtomicU64; RESPONSE_CODES.len()],
+    others: [AtomicU64; OTHER_ANSWERS.len()],
+}
+
+impl AnswerCounts {
+    /// How often purchases and advices were answered with each response code.
+    pub fn decisions(&self) -> impl Iterator<Item = (ResponseCode, u64)> {
+        let counts = self.decisions.iter().map(|count| count.load(Ordering::Relaxed));
+        RESPONSE_CODES.into_iter().zip(counts)
+    }
+
+    /// How often anything else was answered: kind, outcome, count.
+    pub fn others(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let counts = self.others.iter().map(|count| count.load(Ordering::Relaxed));
+        OTHER_ANSWERS.into_iter().zip(counts).map(|((kind, outcome), count)| (kind, outcome, count))
+    }
+
+    fn add(&self, tally: &Tally) {
+        for (total, more) in self.decisions.iter().zip(tally.decisions) {
+            add_some(total, more);
+        }
+        for (total, more) in self.others.iter().zip(tally.others) {
+            add_some(total, more);
+        }
+    }
+}
+
+fn add_some(total: &AtomicU64, more: u64) {
+    if more > 0 {
+        total.fetch_add(more, Ordering::Relaxed);
+    }
+}
+
+/// The answers of one commit, counted apart so that each total is touched once.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    decisions: [u64; RESPONSE_CODES.len()],
+    others: [u64; OTHER_ANSWERS.len()],
+}
+
+impl Tally {
+    /// Counts an answer.
+    pub(crate) fn note(&mut self, reply: &Reply) {
+        match place_of(reply) {
+            Place::Decision(place) => self.decisions[place] += 1,
+            Place::Other(place) => self.others[place] += 1,
+        }
+    }
+
+    /// Adds what was counted to the totals.
+    pub(crate) fn add_to(&self, meters: &Meters) {
+        meters.answers.add(self);
+    }
+}
+
+enum Place {
+    Decision(usize),
+    Other(usize),
+}
+
+fn place_of(reply: &Reply) -> Place {
+    Place::Other(match reply {
+        Reply::Network(reply) => match reply {
+            NetworkReply::Authorization(reply) => {
+                return Place::Decision(decision_place(reply.response_code));
+            }
+            NetworkReply::Reversal(reply) => match reply.outcome {
+                ReversalOutcome::Reversed => 0,
+                ReversalOutcome::NotFound => 1,
+                ReversalOutcome::NothingHeld => 2,
+                ReversalOutcome::AmountOutOfRange => 3,
+            },
+            NetworkReply::Posting(reply) => match reply.outcome {
+                PostingOutcome::Posted => 4,
+                PostingOutcome::UnknownCard => 5,
+                PostingOutcome::NotFound => 6,
+                PostingOutcome::OutOfBounds => 7,
+            },
+            NetworkReply::Balance(reply) if reply.response_code.is_approved() => 8,
+            NetworkReply::Balance(_) => 9,
+            NetworkReply::Transfer(_) => 10,
+            NetworkReply::Conflict => 11,
+            NetworkReply::FormatError(_) => 12,
+        },
+        Reply::Done(_) => 13,
+        Reply::Rejected(_) => 14,
+        Reply::Ticked => 15,
+        Reply::OutcomeUnknown => 16,
+    })
+}
+
+const fn decision_place(code: ResponseCode) -> usize {
+    match code {
+        ResponseCode::Approved => 0,
+        ResponseCode::Declined => 1,
+        ResponseCode::InsufficientFunds => 2,
+        ResponseCode::CardUnactivated => 3,
+        ResponseCode::CardSuspended => 4,
+        ResponseCode::CardExpired => 5,
+        ResponseCode::InvalidExpiration => 6,
+        ResponseCode::InvalidPin => 7,
+        ResponseCode::InvalidCvv => 8,
+        ResponseCode::InvalidZip => 9,
+        ResponseCode::AllowanceConstraints => 10,
+        ResponseCode::AllowanceExceeded => 11,
+        ResponseCode::TransactionLimitExceeded => 12,
+        ResponseCode::Risk => 13,
+        ResponseCode::CashDenied => 14,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::RecordSeq;
+    use crate::domain::response_code::SubReason;
+
+    #[test]
+    fn each_bound_belongs_to_its_own_bucket_and_what_is_beyond_to_the_next() {
+        for bucket in 0..BOUNDED_BUCKETS {
+            let bound = Histogram::bound_ns(bucket);
+            assert_eq!(bucket_of(bound), bucket, "{bound} ns");
+            assert_eq!(bucket_of(bound + 1), bucket + 1, "{bound} ns and one");
+        }
+        assert_eq!((bucket_of(0), bucket_of(1), bucket_of(u64::MAX)), (0, 0, BOUNDED_BUCKETS));
+    }
+
+    #[test]
+    fn a_histogram_counts_each_and_sums_all() {
+        let histogram = Histogram::default();
+        histogram.record(Duration::from_nanos(3_000));
+        histogram.record_many(Duration::from_nanos(500), 4);
+        histogram.record_many(Duration::from_secs(3_600), 0);
+        histogram.record(Duration::from_secs(3_600));
+        let now = histogram.now();
+        assert_eq!((now.count(), now.sum_ns), (6, 5_000 + 3_600_000_000_000));
+        let filled: Vec<_> =
+            now.buckets.iter().enumerate().filter(|(_, count)| **count > 0).collect();
+        assert_eq!(filled, [(0, &4), (2, &1), (BOUNDED_BUCKETS, &1)]);
+    }
+
+    #[test]
+    fn each_response_code_has_its_own_count() {
+        for (place, code) in RESPONSE_CODES.into_iter().enumerate() {
+            assert_eq!(decision_place(code), place, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn answers_are_counted_by_kind_and_outcome() {
+        let meters = Meters::default();
+        let mut tally = Tally::default();
+        let replies = [
+            Reply::Done(RecordSeq(1)),
+            Reply::Done(RecordSeq(2)),
+            Reply::Network(NetworkReply::Conflict),
+            Reply::Network(NetworkReply::FormatError(SubReason::None)),
+            Reply::OutcomeUnknown,
+        ];
+        replies.iter().for_each(|reply| tally.note(reply));
+        tally.add_to(&meters);
+        let counted: Vec<_> = meters.answers.others().filter(|(.., count)| *count > 0).collect();
+        let expected = [
+            ("any", "conflict", 1),
+            ("any", "format_error", 1),
+            ("change", "done", 2),
+            ("any", "outcome_unknown", 1),
+        ];
+        assert_eq!(counted, expected);
+        assert_eq!(meters.answers.decisions().map(|(_, count)| count).sum::<u64>(), 0);
+    }
+}
