@@ -206,7 +206,7 @@ fn everything_arrives_in_order_however_the_receiver_fails() {
         let transactions: Vec<u64> = (0..400).map(|_| draw(40)).collect();
         let read = |after: u64, upto: u64| -> Vec<Entry> {
             (after + 1..=upto)
-                .map(|number| entry(number, transactions[number as usize - 1]))
+                .map(|number| entry(number, transactions[usize::try_from(number - 1).unwrap()]))
                 .collect()
         };
         let (mut lane, mut now, mut followed) = (abreast(), T0, 0_u64);
