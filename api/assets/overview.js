@@ -30,7 +30,7 @@
       height: 240,
       cursor: { y: false, drag: { x: false, y: false } },
       legend: { show: true },
-      scales: { x: { time: true }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+      scales: { x: { time: true, range: (_, min, max) => [min - 43200, max + 43200] }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'UTC'),
       axes: [
         { ...axis, grid: { show: false }, values: (_, days) => days.map((at) => day.format(at * 1000)) },
@@ -40,6 +40,7 @@
         { label: 'Day', value: (_, at) => (at === null ? '–' : day.format(at * 1000)) },
         {
           label: `Spent (${holder.dataset.plot})`,
+          width: 0,
           stroke: colour('--accent'),
           fill: colour('--accent'),
           paths: uPlot.paths.bars({ size: [0.65, 28], radius: 0.15 }),

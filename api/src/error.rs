@@ -305,6 +305,18 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
 
+    /// Nothing is sent to a webhook endpoint that is off.
+    #[must_use]
+    pub fn webhook_endpoint_disabled() -> Self {
+        Self::conflict("webhook_endpoint_disabled", "the webhook endpoint is off: enable it first")
+    }
+
+    /// What would answer has too much to do.
+    #[must_use]
+    pub fn overloaded() -> Self {
+        Self::unavailable("overloaded", "too many requests are waiting")
+    }
+
     /// A physical card keeps its number to itself.
     #[must_use]
     pub fn card_not_virtual() -> Self {

@@ -33,6 +33,7 @@ use crate::router;
 use crate::secrets::{Secrets, token_digest};
 use crate::state::ApiConfig;
 use crate::switch::Switch;
+use crate::webhooks::Webhooks;
 use crate::wire::urls::Urls;
 
 const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
@@ -112,8 +113,10 @@ impl Bench {
             pacing: Pacing::default(),
             caches: CacheLimits::default(),
         });
+        let switch = Switch::new(Arc::new(engine.unwrap()));
+        let webhooks = Webhooks::in_test(&switch, &secrets, directory.path());
         let state = AppState {
-            switch: Switch::new(Arc::new(engine.unwrap())),
+            switch,
             secrets,
             config: Arc::new(ApiConfig {
                 urls: Urls::new("https://cards.example.com"),
@@ -128,6 +131,7 @@ impl Bench {
             outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
             telemetry: Arc::default(),
             token_rate: Arc::default(),
+            webhooks,
             overviews: Arc::default(),
         };
         let token = |text: &str, id: AccessTokenId, admin| {

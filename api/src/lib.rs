@@ -11,6 +11,7 @@
 //! | `receipts` | the files of receipts |
 //! | `site`, `mail`, `invitation` | pages for people, and what is written to them |
 //! | `telemetry`, `token_rate` | figures, health and log for operators; what a token may ask in a second |
+//! | `webhooks` | events on their way to companies and apps |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `link_secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
@@ -18,9 +19,11 @@
 
 pub mod adoption;
 pub mod auth;
+pub mod backup;
 pub mod commands;
 pub mod compat;
 pub mod config;
+pub mod control;
 pub mod error;
 pub mod feed;
 pub mod http_server;
@@ -53,4 +56,5 @@ pub mod statements;
 pub mod switch;
 pub mod telemetry;
 pub mod token_rate;
+pub mod webhooks;
 pub mod wire;

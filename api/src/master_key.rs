@@ -60,9 +60,14 @@ pub fn create_private(path: &Path) -> io::Result<File> {
 
 /// Reads a directory's master key.
 pub fn read_master_key(directory: &Path) -> Result<[u8; KEY_BYTES], MasterKeyError> {
-    let path = directory.join(MASTER_KEY_FILE);
+    read_key_file(&directory.join(MASTER_KEY_FILE))
+}
+
+/// Reads a master key that stands somewhere else.
+pub fn read_key_file(path: &Path) -> Result<[u8; KEY_BYTES], MasterKeyError> {
     let mut text = Zeroizing::new(String::new());
-    let read = File::open(&path).and_then(|file| file.take(1024).read_to_string(&mut text));
+    let read = File::open(path).and_then(|file| file.take(1024).read_to_string(&mut text));
+    let path = path.to_path_buf();
     match read {
         Ok(_) => parse_key(text.trim()).ok_or(MasterKeyError::Malformed(path)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(MasterKeyError::Missing(path)),

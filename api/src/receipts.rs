@@ -20,6 +20,8 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+/// The name of their directory among the data.
+pub const RECEIPTS_DIRECTORY: &str = "receipts";
 /// The longest receipt. Units: bytes.
 pub const RECEIPT_BYTES_MAX: usize = 10 << 20;
 /// How many uploads are in memory at a time; others wait.
@@ -46,7 +48,7 @@ pub struct ReceiptFiles {
 impl ReceiptFiles {
     /// Opens the receipts of a data directory; makes their directory where it is missing.
     pub fn open(data: &Path) -> io::Result<Self> {
-        let directory = data.join("receipts");
+        let directory = data.join(RECEIPTS_DIRECTORY);
         match DirBuilder::new().mode(0o700).create(&directory) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -23,8 +23,9 @@ use crate::openapi::document_routes;
 use crate::request_id::with_request_id;
 use crate::routes::{
     access_tokens, accounts, allowances, audit_events, card_secrets, cards, cards_at_once, company,
-    decision, dimensions, members, merchant_categories, receipts, requisitions, shared_links,
-    shipping_addresses, statement_lines, statements, transaction_tags, transactions,
+    decision, dimensions, events, members, merchant_categories, receipts, requisitions,
+    shared_links, shipping_addresses, statement_lines, statements, transaction_tags, transactions,
+    webhook_attempts, webhook_endpoints,
 };
 use crate::scim::scim_routes;
 use crate::site::error_page::unknown_path;
@@ -123,6 +124,7 @@ pub fn v1_routes() -> Router<AppState> {
             get(access_tokens::get_access_token).delete(access_tokens::revoke_access_token),
         )
         .route("/v1/audit-events", get(audit_events::list_audit_events))
+        .merge(webhook_routes())
 }
 
 /// Accounts, and what was posted to them.
@@ -141,6 +143,33 @@ fn account_routes() -> Router<AppState> {
         .route("/v1/accounts/{account_id}/statement.csv", get(statements::get_csv_statement))
         .route("/v1/accounts/{account_id}/statement.ofx", get(statements::get_ofx_statement))
         .route("/v1/accounts/{account_id}/statement.pdf", get(statements::get_pdf_statement))
+}
+
+/// Events, and where they are sent.
+fn webhook_routes() -> Router<AppState> {
+    let one = "/v1/webhook-endpoints/{webhook_endpoint_id}";
+    Router::new()
+        .route("/v1/events", get(events::list_events))
+        .route("/v1/events/stream", get(events::stream_events))
+        .route(
+            "/v1/webhook-endpoints",
+            get(webhook_endpoints::list_webhook_endpoints)
+                .post(webhook_endpoints::create_webhook_endpoint),
+        )
+        .route(
+            one,
+            get(webhook_endpoints::get_webhook_endpoint)
+                .put(webhook_endpoints::update_webhook_endpoint)
+                .delete(webhook_endpoints::delete_webhook_endpoint),
+        )
+        .route(&format!("{one}/rotate-secret"), post(webhook_endpoints::rotate_webhook_secret))
+        .route(&format!("{one}/recover"), post(webhook_endpoints::recover_webhook_endpoint))
+        .route(&format!("{one}/test"), post(webhook_attempts::send_webhook_example))
+        .route(&format!("{one}/attempts"), get(webhook_attempts::list_webhook_attempts))
+        .route(
+            &format!("{one}/attempts/{{attempt_id}}/resend"),
+            post(webhook_attempts::resend_webhook),
+        )
 }
 
 /// Four resources of one shape.

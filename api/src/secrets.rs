@@ -15,6 +15,8 @@
 //! | `link seal` | 32 | ChaCha20-Poly1305 over what opens shared links, kind and link id as associated data |
 //! | `site forms` | 64 | HMAC-SHA-256 of what a form of the site is bound to, first 128 bits |
 //! | `link lookup` | 64 | HMAC-SHA-256 of the keys in shared links, first 128 bits |
+//! | `webhook seal` | 32 | ChaCha20-Poly1305 over secrets of webhook endpoints and places in the event log, kind and id as associated data |
+//! | `event place` | 64 | HMAC-SHA-256 of places in the event log, first 96 bits: the nonce they are sealed under |
 //! | `mail seal` | 32 | ChaCha20-Poly1305 over letters that wait, kind and id of their file as associated data |
 //! | `totp seal` | 32 | ChaCha20-Poly1305 over seeds of one-time codes, user id as associated data |
 //!
@@ -25,7 +27,7 @@ use std::hash::Hasher;
 
 use cardswitch_engine::domain::card::{PanHash, SealedPan};
 use cardswitch_engine::domain::credential::PinVerifier;
-use cardswitch_engine::domain::ids::{CardId, SharedLinkId, UserId};
+use cardswitch_engine::domain::ids::{CardId, CompanyId, SharedLinkId, UserId, WebhookEndpointId};
 use chacha20poly1305::aead::{Aead, KeyInit as _, Payload};
 use chacha20poly1305::{ChaCha20Poly1305, Nonce};
 use hkdf::Hkdf;
@@ -39,6 +41,7 @@ use zeroize::Zeroizing;
 
 use crate::idempotency::IdempotencyKeys;
 use crate::pan::Pan;
+use crate::webhooks::signature::WebhookSecret;
 
 const KEY_SALT: &[u8] = b"cardswitch keys 1";
 const SEAL_FORMAT: u8 = 1;
@@ -59,6 +62,8 @@ pub struct Secrets {
     totp_seal: ChaCha20Poly1305,
     mail_seal: ChaCha20Poly1305,
     site_forms: KeyedHash,
+    webhook_seal: ChaCha20Poly1305,
+    event_place: KeyedHash,
 }
 
 impl fmt::Debug for Secrets {
@@ -138,6 +143,8 @@ impl Secrets {
             totp_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"totp seal")).into()),
             mail_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"mail seal")).into()),
             site_forms: KeyedHash::new(&derived(&source, b"site forms")),
+            webhook_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"webhook seal")).into()),
+            event_place: KeyedHash::new(&derived(&source, b"event place")),
         }
     }
 
@@ -207,6 +214,48 @@ impl Secrets {
     #[must_use]
     pub fn open_totp(&self, sealed: &[u8], user: UserId) -> Option<Zeroizing<Vec<u8>>> {
         open(&self.totp_seal, sealed, user.0.as_bytes())
+    }
+
+    /// Seals what the webhooks of an endpoint are signed with, under a nonce of its own.
+    /// Errors: no randomness.
+    pub fn seal_webhook_secret(
+        &self,
+        secret: &WebhookSecret,
+        endpoint: WebhookEndpointId,
+    ) -> Result<Vec<u8>, SealError> {
+        let context = webhook_context(WebhookSeal::Secret, endpoint.0);
+        seal(&self.webhook_seal, fresh_nonce()?, secret.bytes(), &context)
+    }
+
+    /// Opens what webhooks are signed with; none where it was not sealed here for this endpoint.
+    #[must_use]
+    pub fn open_webhook_secret(
+        &self,
+        sealed: &[u8],
+        endpoint: WebhookEndpointId,
+    ) -> Option<WebhookSecret> {
+        let context = webhook_context(WebhookSeal::Secret, endpoint.0);
+        open(&self.webhook_seal, sealed, &context).map(WebhookSecret::from_bytes)
+    }
+
+    /// Seals a place in the event log for a company: the same place always as the same bytes, so
+    /// that clients can compare them.
+    /// Errors: the cipher refuses.
+    pub fn seal_event_place(&self, place: &[u8], company: CompanyId) -> Result<Vec<u8>, SealError> {
+        let context = webhook_context(WebhookSeal::Place, company.0);
+        let tag = self.event_place.half_tag(&[&context, place]);
+        let nonce = std::array::from_fn(|index| tag[index]);
+        seal(&self.webhook_seal, nonce, place, &context)
+    }
+
+    /// Opens a place in the event log; none where it was not sealed here for this company.
+    #[must_use]
+    pub fn open_event_place(
+        &self,
+        sealed: &[u8],
+        company: CompanyId,
+    ) -> Option<Zeroizing<Vec<u8>>> {
+        open(&self.webhook_seal, sealed, &webhook_context(WebhookSeal::Place, company.0))
     }
 
     /// Seals what waits in a file of the mail queue, under a nonce of its own.
@@ -299,6 +348,20 @@ fn link_context(kind: LinkSecret, link: SharedLinkId) -> [u8; 17] {
 
 fn context_of(kind: u8, id: Uuid) -> [u8; 17] {
     let mut context = [kind; 17];
+    context[1..].copy_from_slice(id.as_bytes());
+    context
+}
+
+/// What is sealed for webhooks; one is never taken for the other.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+enum WebhookSeal {
+    Secret = 1,
+    Place = 2,
+}
+
+fn webhook_context(kind: WebhookSeal, id: Uuid) -> [u8; 17] {
+    let mut context = [kind as u8; 17];
     context[1..].copy_from_slice(id.as_bytes());
     context
 }

@@ -14,10 +14,11 @@ use cardswitch_engine::engine::Engine;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::adoption::adopt_old_passwords;
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
+use crate::control::Control;
 use crate::http_server::{self, HttpSide};
 use crate::issuing::CardNumbers;
 use crate::mail::{self, MailError, Outbox};
@@ -31,6 +32,9 @@ use crate::switch::Switch;
 use crate::telemetry::gauges::Kind;
 use crate::telemetry::{Telemetry, listener};
 use crate::token_rate::TokenRate;
+use crate::webhooks::addresses::Reach;
+use crate::webhooks::deliveries::DeliveriesError;
+use crate::webhooks::{Equipment, Webhooks};
 use crate::wire::urls::Urls;
 
 use cardswitch_iso8583::{BitmapEncoding, Dialect, LengthPrefix};
@@ -91,6 +95,8 @@ pub enum StartError {
     Receipts(io::Error),
     /// The directories of mail, or the mail server.
     Outbox(MailError),
+    /// What is kept of deliveries.
+    Deliveries(DeliveriesError),
     /// An address cannot be listened at.
     Listen(&'static str, SocketAddr, io::Error),
     /// The system starts no more threads.
@@ -106,6 +112,7 @@ impl std::fmt::Display for StartError {
             Self::Receipts(error) => write!(formatter, "the receipts: {error}"),
             Self::Outbox(error) => write!(formatter, "the mail: {error}"),
             Self::Threads(error) => write!(formatter, "cannot start threads: {error}"),
+            Self::Deliveries(error) => error.fmt(formatter),
             Self::Listen(what, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(formatter, "{what} address {address} is in use")
             }
@@ -146,8 +153,14 @@ impl Server {
         let threads = DoorThreads::start()?;
         let door = (Arc::clone(&engine), Arc::clone(&secrets));
         let (listener, iso8583) = threads.bind(options, door).await?;
-        let parts = StateParts { secrets, trusted_proxies, telemetry: Arc::clone(&telemetry) };
-        let state = state_of(data, &settings, http_address, (&engine, parts)).await?;
+        let parts = StateParts {
+            secrets,
+            trusted_proxies,
+            telemetry: Arc::clone(&telemetry),
+            stopped: stopped.clone(),
+        };
+        let (state, deliveries) =
+            state_of(data, &settings, http_address, (&engine, parts)).await?;
         remove_orphans(&state);
         if let Err(error) = adopt_old_passwords(&state).await {
             // Purchases are decided all the same.
@@ -155,9 +168,12 @@ impl Server {
         }
         telemetry.set_working(&engine, listener.counters());
         show_mail(&telemetry, &state);
-        for task in mail::start(&state, &stopped) {
+        for task in mail::start(&state, &stopped).into_iter().chain([deliveries]) {
             // A task that panicked has printed why.
             doors.spawn(async move { drop(task.await) });
+        }
+        if let Some(control) = listen_for_commands(&engine) {
+            doors.spawn(control.run(stopped.clone()));
         }
         side.open(state);
         threads.run(listener, stopped, &mut doors);
@@ -335,14 +351,16 @@ struct StateParts {
     secrets: Arc<Secrets>,
     trusted_proxies: Vec<PeerNetwork>,
     telemetry: Arc<Telemetry>,
+    stopped: watch::Receiver<bool>,
 }
 
+/// The state of the API, and the task that delivers webhooks.
 async fn state_of(
     data: &Path,
     settings: &Settings,
     http: SocketAddr,
     (engine, parts): (&Arc<Engine>, StateParts),
-) -> Result<AppState, StartError> {
+) -> Result<(AppState, JoinHandle<()>), StartError> {
     let card_numbers = CardNumbers::new(&settings.bin)
         .ok_or_else(|| StartError::Config(ConfigError::Value("bin", settings.bin.clone())))?;
     let switch = Switch::new(Arc::clone(engine));
@@ -357,8 +375,17 @@ async fn state_of(
     }
     let app_url = settings.app_url_for(http);
     let secrets = parts.secrets;
+    let (webhooks, deliveries) = Webhooks::start(Equipment {
+        switch: switch.clone(),
+        secrets: Arc::clone(&secrets),
+        data,
+        reach: Reach::of_site(&app_url),
+        stop: parts.stopped.clone(),
+        streams_stop: parts.stopped,
+    })
+    .map_err(StartError::Deliveries)?;
     let outbox = Outbox::open_with(data, &app_url, Arc::clone(&secrets), &settings.mail);
-    Ok(AppState {
+    let state = AppState {
         switch,
         secrets,
         config: Arc::new(ApiConfig {
@@ -375,7 +402,13 @@ async fn state_of(
         overviews: Arc::default(),
         telemetry: parts.telemetry,
         token_rate: Arc::new(TokenRate::per_second(settings.token_requests_per_s)),
-    })
+        webhooks,
+    };
+    Ok((state, deliveries))
+/// Without the socket everything works but what is asked by it.
+fn listen_for_commands(engine: &Arc<Engine>) -> Option<Control> {
+    let listening = Control::listen(Arc::clone(engine));
+    listening.map_err(|error| tracing::warn!(%error, "commands cannot reach this switch")).ok()
 }
 
 /// Removes the files of receipts that nothing names, beside everything else.

@@ -24,6 +24,7 @@ use crate::site::overview::LiveOverviews;
 use crate::switch::Switch;
 use crate::telemetry::Telemetry;
 use crate::token_rate::TokenRate;
+use crate::webhooks::{Webhooks, is_concerned};
 use crate::wire::urls::Urls;
 
 /// Shared by all requests; cheap to clone.
@@ -47,6 +48,8 @@ pub struct AppState {
     pub telemetry: Arc<Telemetry>,
     /// How often each token may ask.
     pub token_rate: Arc<TokenRate>,
+    /// Tells companies and apps of events.
+    pub webhooks: Arc<Webhooks>,
     /// Overviews that follow what happens.
     pub overviews: Arc<LiveOverviews>,
 }
@@ -104,6 +107,7 @@ impl AppState {
     pub async fn carry_out(&self, command: AdminCommand) -> Result<(), WriteError> {
         let claim = Claim::at_hand();
         let note = note_at_hand();
+        let concerns_webhooks = is_concerned(&command);
         let command = match &claim {
             Some(claim) => claim.beside(command, note),
             None => Command::Noted(Box::new(NotedCommand { note, change: command })),
@@ -113,7 +117,12 @@ impl AppState {
             claim.note(&reply);
         }
         match reply {
-            Reply::Done(seq) if self.switch.visible(seq).await => Ok(()),
+            Reply::Done(seq) if self.switch.visible(seq).await => {
+                if concerns_webhooks {
+                    self.webhooks.reload().await;
+                }
+                Ok(())
+            }
             Reply::Done(_) => Err(WriteError::NotVisibleYet),
             Reply::Rejected(rejection) => Err(WriteError::Rejected(rejection)),
             // No other reply is ever given to an admin command.

@@ -116,17 +116,24 @@ impl From<OpenError> for CopyError {
     }
 }
 
+/// Copies what the engine does not know of into the directory it is given: once before the tables
+/// are copied and once after, since what they name may come and go meanwhile.
+pub type CopyBeside<'a> = &'a mut dyn FnMut(&Path) -> io::Result<()>;
+
 /// Makes a backup at `to` of tables and journal that go on being written. The caller keeps the
 /// journal from being trimmed from before it took the view until this returns.
 /// Errors: something is at `to`, or cannot be read or written; nothing is left at `to` then.
 /// Cost: reads and writes everything once.
 pub(crate) fn copy_running(
     directory: &DataDirectory,
-    tables: Snapshot,
+    tables: impl FnOnce() -> Result<Snapshot, StoreError>,
     journal: &dyn JournalReader,
     to: &Path,
+    beside: CopyBeside<'_>,
 ) -> Result<Copied, CopyError> {
     let copy = NewDirectory::make(to, directory.id())?;
+    copy.add(beside)?;
+    let tables = tables()?;
     let checkpoint = tables.copy_to(&copy.directory.store_path())?;
     // The view is let go of first: while it lives, the file of the tables grows.
     drop(tables);
@@ -134,13 +141,14 @@ pub(crate) fn copy_running(
     // What comes later than this has no end.
     let last = journal.last()?;
     tail.copy(journal, &Until { batch: Some(last), time: None })?;
+    copy.add(beside)?;
     copy.finish(tail)
 }
 
 /// Makes a backup at `to` of a directory that nobody writes to, also after kill -9.
 /// Errors: as for a running one; the directory is in use.
-pub fn copy_at_rest(from: &Path, to: &Path) -> Result<Copied, CopyError> {
-    restore(from, to, &Wanted::default())
+pub fn copy_at_rest(from: &Path, to: &Path, beside: CopyBeside<'_>) -> Result<Copied, CopyError> {
+    restore(from, to, &Wanted::default(), beside)
 }
 
 /// What a restored directory is to hold beyond the tables of a backup.
@@ -156,7 +164,12 @@ pub struct Wanted<'a> {
 /// Makes the directory `to` out of the backup `from`.
 /// Errors: something is at `to`, a file is damaged or foreign, the journals do not meet, or the
 /// backup is of a later moment than the one wanted; nothing is left at `to` then.
-pub fn restore(from: &Path, to: &Path, wanted: &Wanted<'_>) -> Result<Copied, CopyError> {
+pub fn restore(
+    from: &Path,
+    to: &Path,
+    wanted: &Wanted<'_>,
+    beside: CopyBeside<'_>,
+) -> Result<Copied, CopyError> {
     let source = DataDirectory::open_read_only(from)?;
     let tables = open_store_overlaid(&source)?;
     let checkpoint = tables.checkpoint()?;
@@ -176,6 +189,7 @@ pub fn restore(from: &Path, to: &Path, wanted: &Wanted<'_>) -> Result<Copied, Co
         let journal = open_read_only(&further.journal_path(), Some(&identity), None)?;
         tail.copy(&journal.reader, &until)?;
     }
+    copy.add(beside)?;
     copy.finish(tail)
 }
 
@@ -203,6 +217,11 @@ impl NewDirectory {
         }
         let directory = DataDirectory::create(&unfinished, id)?;
         Ok(Self { directory, unfinished, place: place.to_path_buf() })
+    }
+
+    /// Has the files copied that stand beside the engine's.
+    fn add(&self, beside: CopyBeside<'_>) -> Result<(), CopyError> {
+        beside(&self.unfinished).map_err(|error| CopyError::Io(self.unfinished.clone(), error))
     }
 
     /// Puts it at its place.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use crossbeam_channel::{TrySendError, bounded};
 use parking_lot::{Mutex, RwLock};
 
-use crate::backup::{Copied, CopyError, copy_running};
+use crate::backup::{Copied, CopyBeside, CopyError, copy_running};
 use crate::clock::Clock;
 use crate::codec::CodecError;
 use crate::directory::DataDirectory;
@@ -440,10 +440,10 @@ impl Engine {
     /// Makes a backup at `to`, a new directory, as of now, while everything goes on.
     /// Errors: something is there, or a file cannot be read or written; nothing is left there then.
     /// Cost: reads and writes everything once, on the caller's thread.
-    pub fn back_up(&self, to: &Path) -> Result<Copied, CopyError> {
+    pub fn back_up(&self, to: &Path, beside: CopyBeside<'_>) -> Result<Copied, CopyError> {
         // Before the view is taken: what it needs of the journal must not go.
         let _hold = self.trim.hold();
-        copy_running(&self.directory, self.store.read()?, &self.journal, to)
+        copy_running(&self.directory, || self.store.read(), &self.journal, to, beside)
     }
 
     /// Finishes what was taken, writes a last checkpoint, stops every thread. Idempotent.

@@ -115,10 +115,21 @@ impl Installation {
     #[track_caller]
     #[must_use]
     pub fn serve_logging(&self, level: &str, further: &[&str]) -> Switch {
+        self.start(&self.data(), level, further)
+    }
+
+    /// As `serve_with`, on a directory that came out of this one.
+    #[track_caller]
+    #[must_use]
+    pub fn serve_directory(&self, data: &Path, further: &[&str]) -> Switch {
+        self.start(data, "info", further)
+    }
+
+    #[track_caller]
+    fn start(&self, data: &Path, level: &str, further: &[&str]) -> Switch {
         let start = self.starts.fetch_add(1, Ordering::Relaxed);
         let log_path = self.directory.path().join(format!("serve-{start}.log"));
-        let data = self.data();
-        let mut arguments = serve_arguments(text_of(&data), "127.0.0.1:0", "127.0.0.1:0");
+        let mut arguments = serve_arguments(text_of(data), "127.0.0.1:0", "127.0.0.1:0");
         arguments.extend_from_slice(further);
         Switch::start(&arguments, level, log_path, self.credentials.clone())
     }

@@ -9,6 +9,7 @@ mod acquirer;
 mod browser;
 mod cards;
 mod command;
+mod hook_receiver;
 mod http_client;
 mod installation;
 mod ledger;
@@ -23,6 +24,7 @@ pub use cards::{Portfolio, TestCard};
 pub use command::{
     CommandOutput, last_json_line, run_cardswitch, run_cardswitch_reading, run_cardswitch_with,
 };
+pub use hook_receiver::{Hook, HookReceiver, Manner};
 pub use http_client::{HttpClient, HttpRequest, HttpResponse};
 pub use installation::{Credentials, Installation};
 pub use ledger::{NetworkTransaction, minor, transactions_of_card};

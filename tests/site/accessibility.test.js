@@ -29,15 +29,23 @@ const OF_ONE_KIND = 3;
 const ACCOUNT = ['/account', '/account/password', '/account/totp', '/account/question'];
 /** Pages that each role must come by. */
 const EXPECTED = {
-  administrator: [...ACCOUNT, '/apps', '/apps/new', '/apps/{id}', '/tokens', '/audit'],
-  accountant: [...ACCOUNT, '/tokens'],
-  reviewer: ACCOUNT,
-  member: ACCOUNT,
+  administrator: [
+    ...ACCOUNT, '/overview', '/cards', '/cards/new', '/cards/{id}', '/cards/{id}/edit', '/cards/{id}/allowance', '/cards/{id}/number',
+    '/cards/{id}/links/new', '/cards/{id}/close', '/transactions', '/transactions/{id}', '/requisitions', '/requisitions/new',
+    '/requisitions/{id}', '/members', '/members/new', '/members/{id}', '/members/{id}/deactivate', '/members/{id}/delete',
+    '/dimensions/{kind}', '/dimensions/{kind}/{id}', '/statements', '/apps', '/apps/new', '/apps/{id}', '/tokens', '/webhooks', '/webhooks/new',
+    '/webhooks/{id}', '/audit',
+  ],
+  accountant: [...ACCOUNT, '/overview', '/cards', '/cards/{id}', '/transactions', '/transactions/{id}', '/requisitions', '/members', '/dimensions/{kind}', '/statements', '/tokens'],
+  reviewer: [...ACCOUNT, '/overview', '/requisitions', '/requisitions/{id}', '/members', '/members/{id}'],
+  member: [...ACCOUNT, '/overview', '/cards', '/cards/{id}', '/cards/{id}/number', '/transactions', '/transactions/{id}', '/requisitions', '/requisitions/new'],
 };
 
 /** What pages of one kind have in common: ids are not among it, nor what is asked of lists. */
 function kindOf(url) {
-  return new URL(url).pathname.replace(/\/[0-9a-f]{8}-[0-9a-f-]{27}(?=\/|$)/g, '/{id}').replace(/\/[0-9a-f]{64}(?=\/|$)/g, '/{key}');
+  const { pathname } = new URL(url);
+  const withoutIds = pathname.replace(/\/[0-9a-f]{8}-[0-9a-f-]{27}(?=\/|$)/g, '/{id}').replace(/\/[0-9a-f]{64}(?=\/|$)/g, '/{key}');
+  return withoutIds.replace(/^\/dimensions\/[a-z]+/, '/dimensions/{kind}');
 }
 
 /** Every page that links lead to from `start`, a few of each kind. */
@@ -46,14 +54,16 @@ async function crawl(page, start, extra = []) {
   const seen = new Set();
   const waiting = [start, ...extra];
   while (waiting.length > 0) {
-    const next = waiting.shift();
-    const kind = kindOf(new URL(next, page.url()));
-    const known = found.get(kind) ?? [];
-    if (seen.has(next) || known.length >= OF_ONE_KIND) continue;
-    seen.add(next);
-    if (!(await isPage(page, next))) continue;
-    await page.goto(next);
-    found.set(kind, [...known, next]);
+    const link = waiting.shift();
+    const isKnown = (target) => seen.has(target) || (found.get(kindOf(new URL(target, page.url()))) ?? []).length >= OF_ONE_KIND;
+    if (isKnown(link)) continue;
+    seen.add(link);
+    const target = await pageAt(page, link);
+    if (target === null || (target !== link && isKnown(target))) continue;
+    seen.add(target);
+    await page.goto(target);
+    const kind = kindOf(new URL(target, page.url()));
+    found.set(kind, [...(found.get(kind) ?? []), target]);
     waiting.push(...(await page.evaluate(linksOf)));
   }
   return found;
@@ -66,10 +76,12 @@ function linksOf() {
   return own.map(({ pathname, search }) => `${pathname}${search}`);
 }
 
-/** Statements and receipts are files. */
-async function isPage(page, target) {
-  const answer = await page.request.get(target, { maxRedirects: 0 });
-  return answer.status() === 200 && (answer.headers()['content-type'] ?? '').startsWith('text/html');
+/** Where a link ends; null where that is no page: statements and receipts are files. */
+async function pageAt(page, link) {
+  const answer = await page.request.get(link);
+  const isPage = answer.status() === 200 && (answer.headers()['content-type'] ?? '').startsWith('text/html');
+  const { pathname, search } = new URL(answer.url());
+  return isPage ? `${pathname}${search}` : null;
 }
 
 /** Looks at pages in some of the looks; returns what axe found. */

@@ -84,8 +84,8 @@ siteTest('a card is made, used, limited, shown, shared and closed', async (stage
   await page.getByRole('link', { name: 'Done' }).click();
 
   await page.getByRole('link', { name: 'Share the card' }).click();
-  await page.getByLabel('Name').fill('Grace Hopper');
-  await page.getByLabel('E-mail').fill('grace@example.com');
+  await page.getByRole('textbox', { name: 'Name' }).first().fill('Grace Hopper');
+  await page.getByRole('textbox', { name: 'E-mail' }).fill('grace@example.com');
   await page.getByLabel('Ask for').first().fill('First ship');
   await page.getByLabel('Answer').first().fill('Mark I');
   await stage.shot(page, 'card-share');

@@ -2,11 +2,13 @@
 
 pub mod app;
 mod at_rest;
+pub mod backup;
 pub mod company;
 pub mod demo;
 pub mod explain;
 pub mod feed;
 pub mod init;
+pub mod listen;
 mod live_screen;
 pub mod manual;
 pub mod send;
@@ -44,8 +46,14 @@ pub enum Command {
     Feed(feed::FeedArgs),
     /// Send one ISO 8583 message and print request and answer field by field
     Send(send::SendArgs),
+    /// Show events of a company as they happen, and send them on to a receiver under development
+    Listen(listen::ListenArgs),
     /// Prove a data directory offline: chain whole, replay equals tables, money adds up
     Verify(verify::VerifyArgs),
+    /// Copy a data directory, while its switch goes on
+    Backup(backup::BackupArgs),
+    /// Make a data directory out of a backup, also as of a moment after it
+    Restore(backup::RestoreArgs),
     /// Tell why a transaction was approved or declined, and what would have approved it
     Explain(explain::ExplainArgs),
     /// Add a company to a data directory, or change one
@@ -95,7 +103,10 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Serve(args) => serve::run(args).await,
         Command::Feed(args) => feed::run(args).await,
         Command::Send(args) => send::run(args).await,
+        Command::Listen(args) => listen::run(args).await,
         Command::Verify(args) => verify::run(&args),
+        Command::Backup(args) => backup::back_up(args).await,
+        Command::Restore(args) => backup::restore(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Company(command) => company::run(command).await,
         Command::User(command) => user::run(command).await,

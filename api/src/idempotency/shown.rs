@@ -52,6 +52,10 @@ pub(super) fn shown_at(
     if let Some(transaction) = path.strip_suffix("/receipt") {
         return (status, format!("{transaction}#receipt"));
     }
+    // The secret is in the answer that was never given: whoever wants one asks for another.
+    if let Some(endpoint) = path.strip_suffix("/rotate-secret") {
+        return (StatusCode::OK, endpoint.to_owned());
+    }
     let shown = match command {
         AdminCommand::SetPin(_, card, _) => format!("/v1/cards/{}", card.0),
         AdminCommand::IssueCards(cards) => {

@@ -178,6 +178,104 @@ impl Letter {
         let subject = format!("{} shares a card with you", subject_name(company));
         Draft { to, subject, title: "A card for you", blocks, reason }.written()
     }
+
+    /// Tells whoever holds a card that a purchase with it was declined.
+    #[must_use]
+    pub fn decline(to: &str, purchase: &DeclinedPurchase<'_>) -> Self {
+        let DeclinedPurchase { why: (cause, help), last_four, link, .. } = purchase;
+        let blocks = vec![
+            words(format!("A purchase with the card that ends in {last_four} was declined.")),
+            words(format!("{cause} {help}")),
+            purchase.facts(),
+            Block::Link { label: "See the transaction", address: (*link).to_owned() },
+        ];
+        let subject = format!("Declined: {} at {}", purchase.amount, purchase.place());
+        let reason = CARDHOLDER;
+        Draft { to, subject, title: "A purchase was declined", blocks, reason }.written()
+    }
+
+    /// Tells whoever holds cards that further purchases are declined without a letter each.
+    #[must_use]
+    pub fn more_declined(to: &str, link: &str) -> Self {
+        let blocks = vec![
+            words(
+                "More purchases with your cards were declined. So as not to fill your mailbox, \
+                 there are no more letters about declined purchases for up to an hour.",
+            ),
+            words("All of them are on the site:"),
+            Block::Link { label: "See your transactions", address: link.to_owned() },
+        ];
+        let subject = "More purchases were declined".to_owned();
+        let reason = CARDHOLDER;
+        Draft { to, subject, title: "More purchases were declined", blocks, reason }.written()
+    }
+
+    /// Warns whoever holds a card of what may be somebody else's doing.
+    #[must_use]
+    pub fn alert(to: &str, purchase: &DeclinedPurchase<'_>) -> Self {
+        let DeclinedPurchase { why: (cause, _), last_four, link, .. } = purchase;
+        let blocks = vec![
+            words(format!(
+                "Somebody may be trying out the card that ends in {last_four}. Purchases were \
+                 declined; the last of them is this one."
+            )),
+            purchase.facts(),
+            words(*cause),
+            words(
+                "If these were you, there is nothing to do. If not, tell the administrator of \
+                 your company at once: the card can be suspended or closed on the site.",
+            ),
+            Block::Link { label: "See the transaction", address: (*link).to_owned() },
+            words("Nobody from cardswitch ever asks for your card number, PIN or password."),
+        ];
+        let subject = format!("Suspicious activity on the card that ends in {last_four}");
+        let reason = CARDHOLDER;
+        Draft { to, subject, title: "Is this you?", blocks, reason }.written()
+    }
+}
+
+/// Why cardholders get letters.
+const CARDHOLDER: &str = "You get this letter because the card is assigned to you.";
+
+/// A purchase that was declined.
+#[derive(Clone, Debug)]
+pub struct DeclinedPurchase<'a> {
+    /// The cause, and what helps.
+    pub why: (&'static str, &'static str),
+    /// The last four digits of the card.
+    pub last_four: String,
+    /// What the card is for.
+    pub card: &'a str,
+    /// The merchant's name; may be blank.
+    pub merchant: &'a str,
+    /// Where that is; may be blank.
+    pub town: String,
+    /// What was asked for.
+    pub amount: String,
+    /// When, by the company's clock.
+    pub time: String,
+    /// Where more is shown.
+    pub link: &'a str,
+}
+
+impl DeclinedPurchase<'_> {
+    fn place(&self) -> String {
+        let merchant = self.merchant.trim();
+        if merchant.is_empty() { "a merchant".to_owned() } else { subject_name(merchant) }
+    }
+
+    fn facts(&self) -> Block {
+        let facts = [
+            ("Merchant", self.merchant.to_owned()),
+            ("Place", self.town.clone()),
+            ("Amount", self.amount.clone()),
+            ("Time", self.time.clone()),
+            ("Card", format!("ends in {}", self.last_four)),
+            ("Used for", self.card.to_owned()),
+        ];
+        let known = facts.into_iter().filter(|(_, value)| !value.trim().is_empty());
+        Block::Facts(known.collect())
+    }
 }
 
 /// A card that is shared.

@@ -54,3 +54,16 @@ pub(super) const IDLE_WAIT: Duration = Duration::from_secs(15);
 pub(super) const LETTERS_PER_CONNECTION: u32 = 100;
 /// How long a letter that is on its way may still take when the switch stops.
 pub(super) const STOP_WAIT: Duration = Duration::from_secs(5);
+
+/// How many letters about declines a cardholder gets in an hour, before one that there are more.
+pub(super) const DECLINES_PER_HOUR_MAX: u32 = 10;
+/// So many wrong credentials of one card in an hour are suspicious.
+pub(super) const WRONG_CREDENTIALS_MAX: u32 = 3;
+/// How many cardholders, and how many cards, are remembered.
+pub(super) const CARDHOLDERS_MAX: usize = 10_000;
+/// How often new declines are looked for.
+pub(super) const DECLINES_INTERVAL: Duration = Duration::from_secs(1);
+/// How many transactions are looked at before other work may go on.
+pub(super) const DECLINES_SCAN_MAX: u64 = 20_000;
+/// How often it is written down how far that has come, while there is nothing to tell.
+pub(super) const CURSOR_INTERVAL: Duration = Duration::from_secs(60);

@@ -10,6 +10,8 @@
 //! | `queue` | the files of letters that wait |
 //! | `smtp` | the conversation with a mail server |
 //! | `sender` | takes letters from the queue to the server |
+//! | `declines`, `why` | what cardholders are told of purchases, and in which words |
+//! | `often` | how often |
 //! | `settings` | which server |
 //! | `recent` | how many letters are too many |
 //!
@@ -18,16 +20,19 @@
 //! not made. A letter leaves the disk once a server has taken it, so a crash in between sends it
 //! twice, under the same Message-ID.
 
+mod declines;
 pub mod letter;
 mod limits;
 mod message;
 pub mod news;
+mod often;
 pub mod outbox;
 mod queue;
 mod recent;
 mod sender;
 pub mod settings;
 mod smtp;
+mod why;
 
 use std::sync::Arc;
 
@@ -45,7 +50,13 @@ use crate::state::AppState;
 pub fn start(state: &AppState, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
     // Not waited for at the end: what is not told of by then is after the next start.
     drop(tokio::spawn(news::tell_held(state.clone())));
-    let Some(server) = state.outbox.server() else { return Vec::new() };
-    let sending = sender::run(Arc::clone(&state.outbox), Arc::clone(server), stopped.clone());
-    vec![tokio::spawn(sending)]
+    let mut tasks = Vec::new();
+    if let Some(server) = state.outbox.server() {
+        let sending = sender::run(Arc::clone(&state.outbox), Arc::clone(server), stopped.clone());
+        tasks.push(tokio::spawn(sending));
+    }
+    if state.outbox.tells_declines() {
+        tasks.push(tokio::spawn(declines::run(state.clone(), stopped.clone())));
+    }
+    tasks
 }

@@ -77,6 +77,7 @@ pub struct Outbox {
     queue: Queue,
     /// The server that letters wait for, where one is configured.
     server: Option<Arc<SmtpServer>>,
+    tells_declines: bool,
     /// What was held before the start, until it was looked at.
     held: Mutex<Vec<Uuid>>,
     asked_for: Mutex<Recent<1>>,
@@ -126,6 +127,7 @@ impl Outbox {
             directory,
             queue,
             server: server.transpose()?.map(Arc::new),
+            tells_declines: settings.declines,
             held: Mutex::new(held),
             asked_for: Mutex::default(),
             invitations: Mutex::default(),
@@ -151,6 +153,11 @@ impl Outbox {
 
     pub(super) const fn server(&self) -> Option<&Arc<SmtpServer>> {
         self.server.as_ref()
+    }
+
+    /// Whether cardholders are told of declines.
+    pub(super) const fn tells_declines(&self) -> bool {
+        self.tells_declines
     }
 
     pub(super) const fn letterhead(&self) -> &Letterhead {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `<id>.held` | news of a change that was asked for, until its outcome is known |
 //! | `<id>.due` | a letter, until a server has taken it |
+//! | `cursor` | see `declines` |
 //!
 //! Each is sealed, for links in letters open things, and bound to its name. A file never changes:
 //! how often a letter was tried is forgotten by a restart, when it was handed in is in its id.
@@ -109,6 +110,11 @@ impl Queue {
         Ok((Self { directory, secrets, waiting, came: Notify::new() }, held))
     }
 
+    /// Where the files are.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// How many letters wait.
     pub(super) fn len(&self) -> usize {
         self.waiting.lock().files
@@ -136,6 +142,10 @@ impl Queue {
     /// Errors: too many wait, or the file cannot be written.
     /// Cost: blocks for two syncs.
     pub(super) fn add_letter(&self, id: Uuid, parcel: &Parcel) -> Result<(), MailError> {
+        // Told of again after a crash.
+        if self.path(id, MailFile::Due).exists() {
+            return Ok(());
+        }
         self.add(id, MailFile::Due, parcel)?;
         // Before anybody sends it: gone from here first, it would be told of again.
         if self.path(id, MailFile::Held).exists() {

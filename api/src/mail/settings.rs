@@ -40,11 +40,19 @@ pub struct MailSettings {
     /// How long a letter waits that the server puts off; each further time twice as long.
     /// Units: seconds.
     pub retry_after_s: u64,
+    /// Whether cardholders are told of declined purchases and warned of suspicious ones.
+    pub declines: bool,
 }
 
 impl Default for MailSettings {
     fn default() -> Self {
-        Self { smtp_url: None, smtp_password_file: None, from: None, retry_after_s: 60 }
+        Self {
+            smtp_url: None,
+            smtp_password_file: None,
+            from: None,
+            retry_after_s: 60,
+            declines: true,
+        }
     }
 }
 

@@ -33,6 +33,7 @@ use crate::router;
 use crate::secrets::{Secrets, token_digest};
 use crate::state::ApiConfig;
 use crate::switch::Switch;
+use crate::webhooks::Webhooks;
 use crate::wire::time::parse_time;
 use crate::wire::urls::Urls;
 
@@ -70,8 +71,10 @@ impl Bench {
             pacing: Pacing::default(),
             caches: CacheLimits::default(),
         });
+        let switch = Switch::new(Arc::new(engine.unwrap()));
+        let webhooks = Webhooks::in_test(&switch, &secrets, directory.path());
         let state = AppState {
-            switch: Switch::new(Arc::new(engine.unwrap())),
+            switch,
             secrets,
             config: Arc::new(ApiConfig {
                 urls: Urls::new("https://cards.example.com"),
@@ -86,6 +89,7 @@ impl Bench {
             outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
             telemetry: Arc::default(),
             token_rate: Arc::default(),
+            webhooks,
             overviews: Arc::default(),
         };
         let scope = AccessScope { admin: true, ..AccessScope::default() };

@@ -6,8 +6,9 @@ use utoipa::OpenApi;
 use crate::oauth;
 use crate::routes::{
     access_tokens, accounts, allowances, audit_events, card_secrets, cards, cards_at_once, company,
-    decision, dimensions, members, merchant_categories, receipts, requisitions, shared_links,
-    shipping_addresses, statement_lines, statements, transaction_tags, transactions,
+    decision, dimensions, events, members, merchant_categories, receipts, requisitions,
+    shared_links, shipping_addresses, statement_lines, statements, transaction_tags, transactions,
+    webhook_attempts, webhook_endpoints,
 };
 
 /// The operations of `/v1`.
@@ -33,6 +34,8 @@ use crate::routes::{
         (name = "Merchant categories"),
         (name = "Access tokens"),
         (name = "Audit log"),
+        (name = "Events"),
+        (name = "Webhooks"),
         (name = "OAuth"),
     ),
     paths(
@@ -89,6 +92,18 @@ use crate::routes::{
         access_tokens::get_access_token,
         access_tokens::revoke_access_token,
         audit_events::list_audit_events,
+        events::list_events,
+        events::stream_events,
+        webhook_endpoints::list_webhook_endpoints,
+        webhook_endpoints::create_webhook_endpoint,
+        webhook_endpoints::get_webhook_endpoint,
+        webhook_endpoints::update_webhook_endpoint,
+        webhook_endpoints::delete_webhook_endpoint,
+        webhook_endpoints::rotate_webhook_secret,
+        webhook_endpoints::recover_webhook_endpoint,
+        webhook_attempts::send_webhook_example,
+        webhook_attempts::list_webhook_attempts,
+        webhook_attempts::resend_webhook,
         oauth::create_token,
         oauth::get_challenge,
         oauth::answer_challenge,

@@ -20,6 +20,9 @@ use crate::routes::decision::render_decided_by;
 use crate::routes::members::ROLES;
 use crate::routes::requisitions::STATUSES;
 use crate::routes::transactions::{TRANSACTION_KINDS, TRANSACTION_STATES};
+use crate::webhooks::attempt_words::{FAILURES, KINDS};
+use crate::webhooks::composing::EVENT_NAMES;
+use crate::webhooks::endpoints::STATES;
 use crate::wire::reference::{render_card_state, render_suspension};
 
 /// The schema of a text that is one of `words`.
@@ -85,6 +88,14 @@ words! {
     RequisitionVerdict: ["approved", "denied"];
     /// What kind of file a receipt is.
     ReceiptMediaType: [ReceiptType::Png, ReceiptType::Jpeg, ReceiptType::Pdf].map(media_type);
+    /// What happened to a transaction.
+    EventName: EVENT_NAMES;
+    /// Whether a webhook endpoint is told of events; one is gone if its receiver has said so.
+    WebhookEndpointState: STATES;
+    /// Why a webhook was sent.
+    WebhookAttemptKind: KINDS;
+    /// Why a webhook got no answer.
+    WebhookFailure: FAILURES;
     /// What kind of value a viewer is asked for.
     PassphraseType: ["text", "date"];
     /// A scope of an access token.

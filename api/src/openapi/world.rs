@@ -31,7 +31,7 @@ pub(super) enum Side {
 }
 
 /// Resources that can be made by POST, those that others refer to first.
-const MADE: [&str; 8] = [
+const MADE: [&str; 9] = [
     "categories",
     "departments",
     "labels",
@@ -40,6 +40,7 @@ const MADE: [&str; 8] = [
     "cards",
     "shared-links",
     "requisitions",
+    "webhook-endpoints",
 ];
 
 /// The ids of objects by the names that paths have for them.
@@ -207,7 +208,25 @@ impl World {
         }
         self.add_receipt(side, &ids).await;
         ids.insert("access_token_id".into(), self.add_token(side).await);
+        ids.insert("attempt_id".into(), self.add_attempt(side, &ids).await);
         ids
+    }
+
+    /// A try to send a webhook, to where nobody is.
+    async fn add_attempt(&self, side: Side, ids: &Ids) -> String {
+        let path = "/v1/webhook-endpoints/{webhook_endpoint_id}/test";
+        let Some(operation) = self.find("POST", path) else { return String::new() };
+        let sent = self.ask((side, "admin"), "POST", &operation.at(ids), None).await;
+        // The receipt is an event, too: pictures are taken when that has been tried.
+        let path = format!("/v1/webhook-endpoints/{}", ids["webhook_endpoint_id"]);
+        for _ in 0..500 {
+            let shown = self.ask((side, "admin"), "GET", &path, None).await.json();
+            if !shown["delivery"]["failing_since"].is_null() {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        text(&sent.json()["id"])
     }
 
     /// An access token that nobody asks with.

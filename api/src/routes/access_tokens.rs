@@ -50,9 +50,9 @@ pub struct AccessTokenBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct AppReference {
     /// Its `client_id`.
-    id: Uuid,
+    pub id: Uuid,
     /// Its name.
-    name: String,
+    pub name: String,
 }
 
 impl AccessTokenBody {

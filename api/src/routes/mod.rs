@@ -12,6 +12,7 @@ pub mod cards_at_once;
 pub mod company;
 pub mod decision;
 pub mod dimensions;
+pub mod events;
 pub mod input;
 pub mod members;
 pub mod merchant_categories;
@@ -25,6 +26,8 @@ pub mod statements;
 pub mod transaction_tags;
 pub mod transactions;
 pub mod view;
+pub mod webhook_attempts;
+pub mod webhook_endpoints;
 
 #[cfg(test)]
 pub(crate) mod routes_tests;

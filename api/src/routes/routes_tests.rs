@@ -40,12 +40,13 @@ use crate::router;
 use crate::secrets::{Secrets, token_digest};
 use crate::state::{ApiConfig, AppState};
 use crate::switch::Switch;
+use crate::webhooks::Webhooks;
 use crate::wire::time::parse_time;
 use crate::wire::urls::Urls;
 
 pub(crate) const COMPANY: Uuid = Uuid::from_u128(1);
-const ACCOUNT: Uuid = Uuid::from_u128(2);
-const MEMBER: Uuid = Uuid::from_u128(3);
+pub(crate) const ACCOUNT: Uuid = Uuid::from_u128(2);
+pub(crate) const MEMBER: Uuid = Uuid::from_u128(3);
 pub(crate) const OTHER_COMPANY: Uuid = Uuid::from_u128(11);
 const OTHER_MEMBER: Uuid = Uuid::from_u128(13);
 const USD: CurrencyCode = CurrencyCode(840);
@@ -73,8 +74,10 @@ impl Bench {
             pacing: Pacing::default(),
             caches: CacheLimits::default(),
         });
+        let switch = Switch::new(Arc::new(engine.unwrap()));
+        let webhooks = Webhooks::in_test(&switch, &secrets, directory.path());
         let state = AppState {
-            switch: Switch::new(Arc::new(engine.unwrap())),
+            switch,
             secrets,
             config: Arc::new(ApiConfig {
                 urls: Urls::new(BASE),
@@ -89,6 +92,7 @@ impl Bench {
             outbox: Arc::new(Outbox::open(directory.path(), BASE).unwrap()),
             telemetry: Arc::default(),
             token_rate: Arc::default(),
+            webhooks,
             overviews: Arc::default(),
         };
         let bench = Self { routes: router::whole(state.clone()), state, _directory: directory };
@@ -137,7 +141,7 @@ impl Bench {
         (status, String::from_utf8(bytes.to_vec()).unwrap())
     }
 
-    async fn get(&self, path: &str) -> Value {
+    pub(crate) async fn get(&self, path: &str) -> Value {
         let (status, body) = self.ask("GET", path, Value::Null).await;
         assert_eq!(status, 200, "{path}: {body}");
         body
@@ -172,7 +176,7 @@ impl Bench {
         }
     }
 
-    fn advance(&self, time: &str) {
+    pub(crate) fn advance(&self, time: &str) {
         self.state.switch.engine().clock().advance_to(parse_time(time).unwrap());
     }
 }
@@ -254,7 +258,7 @@ pub(crate) fn amount(minor: i64) -> MessageAmounts {
     MessageAmounts { amount: Minor(minor), currency: None, billing: None }
 }
 
-fn id_of(body: &Value) -> &str {
+pub(crate) fn id_of(body: &Value) -> &str {
     body["id"].as_str().unwrap()
 }
 
@@ -262,7 +266,7 @@ fn code_of(body: &Value) -> &str {
     body["detail"]["code"].as_str().unwrap()
 }
 
-fn virtual_card() -> Value {
+pub(crate) fn virtual_card() -> Value {
     json!({"allowance": {"amount": 100}, "description": "Lunch", "is_virtual": true})
 }
 

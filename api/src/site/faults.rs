@@ -71,11 +71,6 @@ impl Faults {
         let found = self.by_param.iter().find(|(name, _)| name == param);
         found.map_or("", |(_, text)| text)
     }
-
-    /// Whether any of the fields below `prefix` is at fault.
-    pub(super) fn has_below(&self, prefix: &str) -> bool {
-        self.by_param.iter().any(|(name, _)| name.starts_with(prefix))
-    }
 }
 
 /// What is wrong with a value, for people: what programs have to know of its form is left out.
@@ -139,7 +134,7 @@ mod tests {
         let shown = Faults::of_refusal(ApiError::invalid(faults.to_vec())).unwrap();
         assert_eq!(shown.of("allowance.amount"), "Fill this in.");
         assert_eq!(shown.of("amount"), "");
-        assert!(shown.has_below("allowance.") && !shown.alert().is_empty() && !shown.is_empty());
+        assert!(!shown.alert().is_empty() && !shown.is_empty());
         let conflict = Faults::of_refusal(ApiError::card_not_virtual()).unwrap();
         assert!(!conflict.alert().is_empty());
         assert!(Faults::of_refusal(ApiError::not_found()).is_err());

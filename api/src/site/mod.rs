@@ -17,6 +17,7 @@
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
 //! | `tokens`, `audit`, `pager`, `local_time` | what has access to a company, and who changed what |
 //! | `shared_card` | the card that somebody sees who has a link to it |
+//! | `webhooks` | where events are sent to, and what was tried |
 //! | `rights` | who may do what of this |
 //!
 //! INVARIANT: whatever a page shows went through a template, which escapes it.
@@ -62,6 +63,7 @@ mod tokens;
 mod totp;
 mod transactions;
 mod visit;
+mod webhooks;
 pub mod when;
 mod words;
 
@@ -97,6 +99,7 @@ pub fn site_routes(state: &AppState) -> Router<AppState> {
         .merge(dimensions::dimension_routes())
         .merge(requisitions::requisition_routes())
         .merge(members::member_routes())
+        .merge(webhooks::webhook_routes())
         .route("/logout", post(session::sign_out))
         .route("/company", post(session::choose_company))
         .merge(assets::asset_routes())
@@ -141,6 +144,8 @@ fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
     Ok(SystemRandom.id(state.now())?)
 }
 
+#[cfg(test)]
+mod books_world;
 #[cfg(test)]
 mod company_world;
 #[cfg(test)]

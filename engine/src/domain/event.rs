@@ -21,8 +21,8 @@ pub enum EventKind {
 pub struct Event {
     /// Its place among all events.
     pub number: EventNumber,
-    /// When its record was accepted. Instants of records rise strictly, so this also tells the
-    /// events of one transaction apart and in order.
+    /// When its record was accepted. It rises strictly from one event of a transaction to the next: it
+    /// is their sequence number, too. Events of different transactions may share an instant.
     pub at: Timestamp,
     /// What happened.
     pub kind: EventKind,

@@ -67,27 +67,21 @@ pub(super) fn execute_admin(
         }
         AdminCommand::IssueCards(cards) => issue_cards(state, moment, cards, effects),
         AdminCommand::SetCompanySso(id, sso) => set_sso(state, *id, sso.as_ref(), effects),
-        AdminCommand::CreateSharedLink(new) => create_shared_link(state, moment, new, effects),
-        AdminCommand::UpdateSharedLink(company, id, changes) => {
-            update_shared_link(state, *company, *id, changes, effects)
+        AdminCommand::CreateSharedLink(_)
+        | AdminCommand::UpdateSharedLink(..)
+        | AdminCommand::DeleteSharedLink(..)
+        | AdminCommand::ViewSharedLink(_)
+        | AdminCommand::CreateRequisition(_)
+        | AdminCommand::UpdateRequisition(..)
+        | AdminCommand::CancelRequisition(..) => {
+            execute_around_cards(state, moment, command, effects)
         }
-        AdminCommand::DeleteSharedLink(company, id) => {
-            delete_shared_link(state, *company, *id, effects)
-        }
-        AdminCommand::ViewSharedLink(id) => view_shared_link(state, moment, *id, effects),
         AdminCommand::NoteCardShown(company, id) => find_card(state, *company, *id).map(drop),
         AdminCommand::UpdateMember(company, id, changes) => {
             update_member(state, moment, (*company, *id), changes, effects)
         }
         AdminCommand::DeleteMember(company, id) => {
             delete_member(state, moment, (*company, *id), effects)
-        }
-        AdminCommand::CreateRequisition(new) => create_requisition(state, moment, new, effects),
-        AdminCommand::UpdateRequisition(company, id, changes) => {
-            update_requisition(state, moment, (*company, *id), changes, effects)
-        }
-        AdminCommand::CancelRequisition(company, id) => {
-            cancel_requisition(state, (*company, *id), effects)
         }
         AdminCommand::CreateDimension(new) => create_dimension(state, moment, new, effects),
         AdminCommand::UpdateDimension(named, changes) => {
@@ -123,6 +117,33 @@ pub(super) fn execute_admin(
 fn set_network_key(digest: [u8; 32], effects: &mut Vec<Effect>) -> Result<(), Rejection> {
     effects.push(Effect::NetworkKey(digest));
     Ok(())
+}
+
+/// Commands about shared links and requisitions.
+fn execute_around_cards(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &AdminCommand,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    match command {
+        AdminCommand::CreateSharedLink(new) => create_shared_link(state, moment, new, effects),
+        AdminCommand::UpdateSharedLink(company, id, changes) => {
+            update_shared_link(state, *company, *id, changes, effects)
+        }
+        AdminCommand::DeleteSharedLink(company, id) => {
+            delete_shared_link(state, *company, *id, effects)
+        }
+        AdminCommand::ViewSharedLink(id) => view_shared_link(state, moment, *id, effects),
+        AdminCommand::CreateRequisition(new) => create_requisition(state, moment, new, effects),
+        AdminCommand::UpdateRequisition(company, id, changes) => {
+            update_requisition(state, moment, (*company, *id), changes, effects)
+        }
+        AdminCommand::CancelRequisition(company, id) => {
+            cancel_requisition(state, (*company, *id), effects)
+        }
+        _ => unreachable!("no command about shared links or requisitions"),
+    }
 }
 
 /// Commands about users, tickets, tokens, apps and webhook endpoints.

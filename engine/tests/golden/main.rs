@@ -6,6 +6,7 @@
 
 mod increments;
 mod people;
+mod webhooks;
 
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCard, NewCompany};

@@ -33,7 +33,10 @@ fn note() -> AuditNote {
 }
 
 /// The events of a noted change.
-fn events_of(office: &mut Office, change: AdminCommand) -> Result<Vec<AuditEvent>, Rejection> {
+pub(crate) fn events_of(
+    office: &mut Office,
+    change: AdminCommand,
+) -> Result<Vec<AuditEvent>, Rejection> {
     events_by(office, bob(), change)
 }
 

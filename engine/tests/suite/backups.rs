@@ -1,6 +1,7 @@
 //! Backups of an engine at work, and directories that come out of them, as of any moment.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +23,11 @@ fn proven(path: &Path) -> Verification {
     found
 }
 
+/// No files stand beside those of the engine.
+fn nothing(_copy: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 fn spend(desk: &Desk, marks: std::ops::Range<u64>) {
     for mark in marks {
         let at = START + mark as i64 * SECOND;
@@ -36,7 +42,7 @@ fn a_backup_holds_what_was_answered_before_it_and_is_proven_like_any_directory()
     let desk = Desk::create(&data);
     desk.set_up_budget(1_000_000);
     spend(&desk, 1..200);
-    let copied = desk.engine.back_up(&backup).unwrap();
+    let copied = desk.engine.back_up(&backup, &mut nothing).unwrap();
     assert_eq!(copied.last_seq, desk.engine.durable_seq());
     desk.engine.shut_down();
     drop(desk);
@@ -69,7 +75,7 @@ fn backups_under_load_are_whole_each_one() {
         for number in 0..5 {
             let before = engine.durable_seq();
             let path = parent.path().join(format!("backup-{number}"));
-            let copied = engine.back_up(&path).unwrap();
+            let copied = engine.back_up(&path, &mut nothing).unwrap();
             assert!(copied.last_seq >= before && copied.last_seq.0 >= seen);
             seen = copied.last_seq.0;
             assert_eq!(proven(&path).records, seen);
@@ -85,7 +91,7 @@ fn a_directory_comes_back_as_of_any_moment_the_journal_reaches() {
     let desk = Desk::create(&data);
     desk.set_up_budget(1_000_000);
     spend(&desk, 1..50);
-    let copied = desk.engine.back_up(&backup).unwrap();
+    let copied = desk.engine.back_up(&backup, &mut nothing).unwrap();
     spend(&desk, 50..120);
     desk.engine.shut_down();
     drop(desk);
@@ -103,7 +109,7 @@ fn a_directory_comes_back_as_of_any_moment_the_journal_reaches() {
     for (number, (journal, until, records)) in rows.into_iter().enumerate() {
         let to = parent.path().join(format!("restored-{number}"));
         let wanted = Wanted { further_journal: journal.map(|path| path.as_path()), until };
-        let restored = restore(&backup, &to, &wanted).unwrap();
+        let restored = restore(&backup, &to, &wanted, &mut nothing).unwrap();
         assert_eq!((restored.last_seq.0, proven(&to).records), (records, records), "{wanted:?}");
         let desk = Desk::open(&to);
         let mark = 1_000 + number as u64;
@@ -114,10 +120,13 @@ fn a_directory_comes_back_as_of_any_moment_the_journal_reaches() {
     }
     let to = parent.path().join("restored-1");
     assert_eq!(proven(&data).state_hash, whole.state_hash, "the source is only read");
-    assert!(matches!(restore(&backup, &to, &Wanted::default()), Err(CopyError::Exists(_))));
+    assert!(matches!(
+        restore(&backup, &to, &Wanted::default(), &mut nothing),
+        Err(CopyError::Exists(_))
+    ));
     let early = Wanted { until: Some(at(1)), ..Wanted::default() };
     let to = parent.path().join("early");
-    assert!(matches!(restore(&backup, &to, &early), Err(CopyError::TooLate { .. })));
+    assert!(matches!(restore(&backup, &to, &early, &mut nothing), Err(CopyError::TooLate { .. })));
     assert!(!to.exists());
 }
 
@@ -129,11 +138,11 @@ fn what_cannot_be_copied_leaves_nothing_behind() {
     desk.set_up_budget(1_000);
     spend(&desk, 1..20);
     // In use by the engine.
-    assert!(matches!(copy_at_rest(&data, &to), Err(CopyError::Directory(_))));
-    assert!(matches!(desk.engine.back_up(&data), Err(CopyError::Exists(_))));
+    assert!(matches!(copy_at_rest(&data, &to, &mut nothing), Err(CopyError::Directory(_))));
+    assert!(matches!(desk.engine.back_up(&data, &mut nothing), Err(CopyError::Exists(_))));
     desk.engine.shut_down();
     drop(desk);
-    copy_at_rest(&data, &to).unwrap();
+    copy_at_rest(&data, &to, &mut nothing).unwrap();
     assert_eq!(proven(&to).state_hash, proven(&data).state_hash);
     fs::remove_dir_all(&to).unwrap();
     // Another directory's journal, and damage in the middle of one.
@@ -142,13 +151,13 @@ fn what_cannot_be_copied_leaves_nothing_behind() {
     let options = crate::desk::options(foreign, crate::desk::manual());
     drop(cardswitch_engine::engine::Engine::open(options).unwrap());
     let wanted = Wanted { further_journal: Some(&other), until: None };
-    assert!(matches!(restore(&data, &to, &wanted), Err(CopyError::Journal(_))));
+    assert!(matches!(restore(&data, &to, &wanted, &mut nothing), Err(CopyError::Journal(_))));
     let journal = data.join("journal.redb");
     let mut bytes = fs::read(&journal).unwrap();
     let place = bytes.windows(4).position(|window| window == b"CSWJ").unwrap() + 200;
     bytes[place] ^= 1;
     fs::write(&journal, bytes).unwrap();
-    assert!(copy_at_rest(&data, &to).is_err());
+    assert!(copy_at_rest(&data, &to, &mut nothing).is_err());
     let left: Vec<_> = fs::read_dir(parent.path()).unwrap().map(|entry| entry.unwrap()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
 }

@@ -28,7 +28,7 @@ const HOUR: i64 = 3_600_000_000;
 const APP: u64 = 1;
 const BOOKS: AccessScope = AccessScope { accountant: true, admin: false, scim: false, iam: false };
 
-fn new_user(number: u64, email: &str) -> NewUser {
+pub(crate) fn new_user(number: u64, email: &str) -> NewUser {
     NewUser {
         id: user_id(number),
         email: email.to_owned(),
@@ -58,7 +58,7 @@ fn code_of(app: u64, company: u64, member: u64) -> NewTicketContent {
     }))
 }
 
-fn new_app(number: u64, company: u64) -> NewApp {
+pub(crate) fn new_app(number: u64, company: u64) -> NewApp {
     NewApp {
         id: app_id(number),
         company: company_id(company),
@@ -76,7 +76,11 @@ fn new_token(number: u64, company: u64) -> NewAccessToken {
     NewAccessToken { id, digest, company: company_id(company), scope }
 }
 
-fn grant_of(number: u64, company: u64, owners: (Option<u64>, Option<u64>)) -> NewTokenGrant {
+pub(crate) fn grant_of(
+    number: u64,
+    company: u64,
+    owners: (Option<u64>, Option<u64>),
+) -> NewTokenGrant {
     NewTokenGrant {
         token: new_token(number, company),
         app: owners.0.map(app_id),
@@ -107,7 +111,7 @@ fn leaving() -> MemberChanges {
 
 impl Office {
     /// With Ada's (1) and Bob's (2) users, and an app (1) of the first company.
-    fn with_people() -> Self {
+    pub(crate) fn with_people() -> Self {
         let mut office = Self::open();
         office.does(AdminCommand::CreateUser(new_user(ADA, "ada@example.com")));
         office.does(AdminCommand::CreateUser(new_user(BOB, "Bob@Example.com")));
@@ -174,7 +178,7 @@ impl Office {
     }
 
     /// The journal, folded again, is the state.
-    fn assert_replays(&self) {
+    pub(crate) fn assert_replays(&self) {
         let mut replayed = ShardState::default();
         for record in records(&self.driver.payload) {
             let record = record.unwrap();

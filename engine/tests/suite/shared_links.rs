@@ -30,11 +30,11 @@ fn set_up(desk: &Desk) {
     }
 }
 
-fn card_id(number: u64) -> CardId {
+pub(crate) fn card_id(number: u64) -> CardId {
     new_card(number, 0, AllowanceTerms::budget(Minor(0))).id
 }
 
-fn link_id(number: u64) -> SharedLinkId {
+pub(crate) fn link_id(number: u64) -> SharedLinkId {
     SharedLinkId(Uuid::from_u64_pair(9, number))
 }
 
@@ -42,7 +42,7 @@ fn digest(number: u64) -> [u8; 16] {
     u128::from(number).to_le_bytes()
 }
 
-fn new_link(number: u64, card: u64) -> NewSharedLink {
+pub(crate) fn new_link(number: u64, card: u64) -> NewSharedLink {
     NewSharedLink {
         id: link_id(number),
         company: company_id(0),

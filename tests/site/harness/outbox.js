@@ -3,7 +3,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 
-/** The text of every mail, in the order of the files' names. */
+/** Every mail, in the order of the files' names: its headers, plain text and HTML. */
 export async function mails(installation) {
   const directory = path.join(installation.data, 'outbox');
   const names = (await readdir(directory).catch(() => [])).filter((name) => name.endsWith('.eml'));
@@ -11,6 +11,17 @@ export async function mails(installation) {
 }
 
 function parseMail(raw) {
+  const { headers, body } = parsePart(raw);
+  const boundary = headers['content-type'].match(/boundary="([^"]+)"/)[1];
+  const parts = body.split(`--${boundary}`).slice(1, -1).map((part) => parsePart(part.trimStart()));
+  const [text, html] = ['text/plain', 'text/html'].map((kind) => {
+    const part = parts.find(({ headers: own }) => own['content-type'].startsWith(kind));
+    return decode(part.body, part.headers['content-transfer-encoding']);
+  });
+  return { headers, text, html };
+}
+
+function parsePart(raw) {
   const [head, ...rest] = raw.split('\r\n\r\n');
   const headers = Object.fromEntries(
     head.replace(/\r\n[ \t]+/g, ' ').split('\r\n').map((line) => {
@@ -18,8 +29,7 @@ function parseMail(raw) {
       return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()];
     }),
   );
-  const body = rest.join('\r\n\r\n');
-  return { headers, text: decode(body, headers['content-transfer-encoding']) };
+  return { headers, body: rest.join('\r\n\r\n') };
 }
 
 function decode(body, encoding = '7bit') {

@@ -9,7 +9,9 @@ use cardswitch_engine::domain::business_date::date_at;
 use cardswitch_engine::domain::card::{CardState, DimensionKind};
 use cardswitch_engine::domain::ids::{CardId, Timestamp};
 use cardswitch_engine::domain::merchant_category;
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::shared_link::SharedLink;
+use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardRow, Page};
 
@@ -143,12 +145,8 @@ fn limits(card: &CardRow, view: &View<'_>) -> Vec<(&'static str, String)> {
     limits
 }
 
-fn limited(
-    limit: cardswitch_engine::domain::money::Minor,
-    currency: cardswitch_engine::domain::money::CurrencyCode,
-) -> Option<String> {
-    let is_set = limit != cardswitch_engine::domain::money::Minor::UNLIMITED;
-    is_set.then(|| money(limit, currency))
+fn limited(limit: Minor, currency: CurrencyCode) -> Option<String> {
+    (limit != Minor::UNLIMITED).then(|| money(limit, currency))
 }
 
 fn window(terms: &AllowanceTerms, view: &View<'_>) -> Vec<(&'static str, String)> {
@@ -192,7 +190,7 @@ pub(super) const fn kind_words(kind: DimensionKind) -> &'static str {
 
 fn links(card: &CardRow, view: &View<'_>) -> Result<Vec<LinkRow>, StoreError> {
     // A card has room for as many as one page of them takes.
-    let page = Page::first(cardswitch_engine::limits::PAGE_LEN_MAX);
+    let page = Page::first(PAGE_LEN_MAX);
     let listed =
         view.snapshot.list_shared_links(view.company.slot, Some(card.profile.slot), &page)?;
     listed.rows.iter().map(|link| link_row(link, view)).collect()

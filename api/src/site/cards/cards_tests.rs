@@ -85,7 +85,7 @@ async fn card_now(bench: &Bench, card: &Value) -> Value {
 }
 
 fn is_harmless(page: &Page) -> bool {
-    !page.body.contains("<script>") && !page.body.contains("\"><")
+    !page.body.contains("<script>") && !page.body.contains("\"><script")
 }
 
 #[tokio::test]
@@ -264,8 +264,8 @@ async fn decisions_are_told_in_words() {
         "−$20.50",
         "Approved: every rule passed",
         "Over the limit for one purchase",
-        "the amount is over transaction_limit (100.01 against 100.00)",
-        "It would have been approved with 0.01 more on transaction_limit",
+        "The amount is over transaction limit (100.01 against 100.00).",
+        "It would have been approved with 0.01 more on transaction limit.",
         "$479.50",
     ] {
         assert!(page.body.contains(words), "{words}: {}", page.body);

@@ -8,6 +8,7 @@ use cardswitch_engine::domain::transaction::{
 };
 use cardswitch_engine::store::query::TransactionRow;
 
+use crate::site::transactions::decision::{plain_words, sentence};
 use crate::site::words::{Badge, Moment, moment, money, outcome_words, transaction_badge};
 use crate::wire::explanation::Words;
 
@@ -42,7 +43,8 @@ impl Purchase {
         let words = Words { currency: company.currency, zone: company.zone };
         let scope = record.facts.map(|facts| facts.terms.scope).unwrap_or_default();
         let failed = explanation.rules.iter().filter(|found| !found.passed);
-        let remedies = explanation.remedies.iter().map(|remedy| words.remedy(remedy, &scope));
+        let remedies = explanation.remedies.iter();
+        let remedies = remedies.map(|remedy| plain_words(&words.remedy(remedy, &scope)));
         // What is shown is what the cardholder spends: the engine counts from the merchant's side.
         let amount = -progress.amount(record.kind, record.requested);
         Self {
@@ -53,7 +55,7 @@ impl Purchase {
             amount: money(amount, company.currency),
             badge: transaction_badge(progress.state),
             outcome: outcome(row, &explanation, company),
-            failed: failed.map(|found| words.finding(found)).collect(),
+            failed: failed.map(|found| sentence(&words.finding(found))).collect(),
             remedies: remedies.collect(),
         }
     }

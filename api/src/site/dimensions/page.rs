@@ -13,7 +13,7 @@ use cardswitch_engine::store::query::{CardFilter, Page, TransactionFilter};
 use serde::Deserialize;
 
 use super::form::{DimensionFields, parent_choices};
-use super::tree::{Branch, is_within, tree};
+use super::tree::{Branch, below_and_itself, tree};
 use super::{KindWords, OfKind, kind_words};
 use crate::error::ApiError;
 use crate::routes::dimensions::change;
@@ -166,7 +166,7 @@ fn dimension_page(state: &AppState, acting: &Acting, found: &Found, shown: &Show
     let branch = found.branch();
     let words = kind_words(branch.dimension.kind);
     // Nothing stands below itself, or below what stands below it.
-    let own = is_within(&found.branches, found.place);
+    let own = below_and_itself(&found.branches, found.place);
     let content = PageContent {
         csrf: acting.session.csrf(state),
         words,

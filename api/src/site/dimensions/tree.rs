@@ -2,7 +2,7 @@
 //! part of, by name, with the whole way to it.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::dimension::Dimension;
@@ -49,11 +49,11 @@ pub(in crate::site) fn tree(
 }
 
 fn grow(all: Vec<Dimension>) -> Vec<Branch> {
-    let known: HashMap<u32, ()> = all.iter().map(|dimension| (dimension.slot.0, ())).collect();
+    let known: HashSet<u32> = all.iter().map(|dimension| dimension.slot.0).collect();
     let mut below: HashMap<Option<u32>, Vec<Dimension>> = HashMap::new();
     for dimension in all {
         // One whose parent is not shown stands on its own.
-        let parent = dimension.parent.map(|slot| slot.0).filter(|slot| known.contains_key(slot));
+        let parent = dimension.parent.map(|slot| slot.0).filter(|slot| known.contains(slot));
         below.entry(parent).or_default().push(dimension);
     }
     let mut waiting = Vec::new();
@@ -90,8 +90,8 @@ impl Branch {
     }
 }
 
-/// Which of the branches stand below that at `place`, itself among them.
-pub(super) fn is_within(branches: &[Branch], place: usize) -> std::ops::Range<usize> {
+/// Where the branch at `place` stands, and all that stand below it.
+pub(super) fn below_and_itself(branches: &[Branch], place: usize) -> std::ops::Range<usize> {
     let level = branches.get(place).map_or(0, |branch| branch.level);
     let rest = branches.iter().enumerate().skip(place.saturating_add(1));
     let end = rest.filter(|(_, branch)| branch.level <= level).map(|(next, _)| next).next();
@@ -153,7 +153,7 @@ mod tests {
         let branches = sample();
         let rows = [(0, 0..1), (3, 3..7), (4, 4..6), (6, 6..7), (9, 9..7)];
         for (place, expected) in rows {
-            assert_eq!(is_within(&branches, place), expected, "{place}");
+            assert_eq!(below_and_itself(&branches, place), expected, "{place}");
         }
     }
 }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{CompanySlot, UserId};
@@ -14,7 +15,7 @@ use cardswitch_engine::store::{Snapshot, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::figures::Figures;
+use super::figures::{Days, Figures};
 use super::shown::Shown;
 use crate::error::ApiError;
 use crate::state::AppState;
@@ -130,7 +131,7 @@ impl LiveOverviews {
 /// The figures of one company.
 struct Feed {
     company: Company,
-    past: Option<(cardswitch_engine::domain::business_date::BusinessDate, super::figures::Days)>,
+    past: Option<(BusinessDate, Days)>,
 }
 
 impl Feed {

@@ -17,8 +17,9 @@ use crate::site::dimension_choices::{
 };
 use crate::site::faults::Faults;
 use crate::site::seen::Seen;
-use crate::site::words::requisition_badge;
+use crate::site::words::{Moment, day_words, moment, requisition_badge};
 use crate::wire::amount::write_amount;
+use crate::wire::fault::{Fault, Flaw};
 use crate::wire::time::{parse_date, render_date, render_time};
 
 /// What was sent.
@@ -120,16 +121,24 @@ fn last_day(at: Option<Timestamp>, zone: Tz) -> String {
     at.map_or_else(String::new, |at| render_date(date_at(zone, at)))
 }
 
+/// Until when something is to be bought: a day where that is all of it.
+pub(super) fn deadline(at: Timestamp, zone: Tz) -> Moment {
+    let day = date_at(zone, at);
+    let words = moment(at, zone);
+    let is_last = start_of_date(zone, BusinessDate(day.0.saturating_add(1))).0 - 1 == at.0;
+    if is_last { Moment { words: day_words(day), ..words } } else { words }
+}
+
 /// What is wrong with the form, of what the reader says. Errors: failures with pages of their own.
 pub(super) fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
-    let is_day = |flaw: &str| flaw == "not_a_time" || flaw == "past";
     let mut faults = error.faults().to_vec();
-    for fault in faults.iter_mut().filter(|fault| is_day(fault.flaw.code)) {
-        let words = match fault.flaw.code {
-            "past" => "must be today or later",
-            _ => "must be a date, such as 2030-03-31",
+    for Fault { flaw, .. } in &mut faults {
+        // The form has days where the API has instants.
+        *flaw = match flaw.code {
+            "past" => Flaw::new("past_day", "must be today or later"),
+            "not_a_time" => Flaw::new("not_a_day", "must be a date, such as 2030-03-31"),
+            _ => continue,
         };
-        words.clone_into(&mut fault.flaw.message);
     }
     if faults.is_empty() { Faults::of_refusal(error) } else { Ok(Faults::new(&faults)) }
 }
@@ -153,7 +162,7 @@ pub(super) fn seen(requisition: &Requisition, company: &Company) -> Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::fault::{Fault, Flaw};
+    use crate::wire::time::parse_time;
 
     const ZONE: Tz = Tz::America__Los_Angeles;
 
@@ -170,8 +179,10 @@ mod tests {
         for (day, expected) in rows {
             assert_eq!(end_of_day(day, ZONE), expected, "{day}");
         }
-        let at = crate::wire::time::parse_time("2026-03-09T06:59:59.999999Z");
-        assert_eq!(last_day(at, ZONE), "2026-03-08");
+        let at = parse_time("2026-03-09T06:59:59.999999Z").unwrap();
+        assert_eq!(last_day(Some(at), ZONE), "2026-03-08");
+        assert_eq!(deadline(at, ZONE).words, "8 Mar 2026");
+        assert_eq!(deadline(Timestamp(at.0 - 1), ZONE).words, "8 Mar 2026, 23:59");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use cardswitch_engine::store::query::{Listed, RequisitionFilter};
 use serde::Deserialize;
 use url::form_urlencoded::Serializer;
 
+use super::form::deadline;
 use super::sees_all;
 use crate::error::ApiError;
 use crate::routes::requisitions::{check_network, parse_status};
@@ -129,7 +130,7 @@ fn row(view: &View<'_>, requisition: &Requisition) -> Result<Row, StoreError> {
         amount: money(requisition.amount, view.company.currency),
         asked_by: member.map_or_else(String::new, name),
         asked_at: moment(requisition.created_at, zone),
-        buy_by: requisition.end_time.map(|at| moment(at, zone)),
+        buy_by: requisition.end_time.map(|at| deadline(at, zone)),
         badge: requisition_badge(requisition.status),
     })
 }

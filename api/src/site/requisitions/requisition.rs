@@ -14,7 +14,7 @@ use cardswitch_engine::store::query::{CardFilter, Page};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::form::{RequisitionForm, faults_of, seen};
+use super::form::{RequisitionForm, deadline, faults_of, seen};
 use super::{may_change, may_review, may_see};
 use crate::error::ApiError;
 use crate::routes::input::PathId;
@@ -179,7 +179,7 @@ fn facts_of(
         member_path: member_path.map(|known| format!("/members/{}", known.id)),
         asked_by: asker.as_ref().map(name).unwrap_or_default(),
         asked_at: moment(requisition.created_at, zone),
-        buy_by: requisition.end_time.map(|at| moment(at, zone)),
+        buy_by: requisition.end_time.map(|at| deadline(at, zone)),
         note: note.lines().map(str::to_owned).collect(),
         tags: tags_of(view, requisition)?,
         reviewed_by: reviewer.as_ref().map(name),

@@ -154,9 +154,8 @@ fn budget(opened: &Opened, today: BusinessDate) -> Budget {
     }
     if usage.day_room(terms) != Minor::UNLIMITED {
         let room = usage.day_room(terms).max(Minor::ZERO);
-        let words =
-            format!("{} of {} a day", money(room, currency), money(terms.daily_limit, currency));
-        limits.push(("Left today", words));
+        let words = format!("{} of {}", money(room, currency), money(terms.daily_limit, currency));
+        limits.push(("Today", words));
     }
     if terms.transaction_limit != Minor::UNLIMITED {
         limits

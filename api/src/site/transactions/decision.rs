@@ -8,10 +8,13 @@ use cardswitch_engine::decision::{
 use cardswitch_engine::domain::allowance::Scope;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::response_code::ResponseCode;
 use cardswitch_engine::store::query::TransactionRow;
+use chrono::DateTime;
 
-use crate::site::words::{Moment, moment, money, outcome_words};
+use crate::site::words::{Moment, day_words, moment, money, outcome_words};
 use crate::wire::explanation::Words;
+use crate::wire::time::parse_date;
 
 /// Whether figures of the account may be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,11 +84,7 @@ impl Teller<'_> {
         let explanation = explain(record, &row.progress, self.company.zone);
         let scope = record.facts.as_ref().map(|facts| facts.terms.scope).unwrap_or_default();
         let code = record.response_code;
-        let verdict = if code.is_approved() {
-            "Approved.".to_owned()
-        } else {
-            format!("Declined: {} (code {}).", outcome_words(code), code.number())
-        };
+        let verdict = verdict(code, &explanation);
         let told = self.told(&explanation, &scope);
         DecisionWords { verdict, is_approved: code.is_approved(), ..told }
     }
@@ -94,11 +93,7 @@ impl Teller<'_> {
     pub(super) fn increment(&self, decision: &IncrementDecision) -> IncrementWords {
         let explanation = explain_increment(decision, self.company.zone);
         let code = decision.failed_rules.response_code();
-        let verdict = if code.is_approved() {
-            "Approved.".to_owned()
-        } else {
-            format!("Declined: {} (code {}).", outcome_words(code), code.number())
-        };
+        let verdict = verdict(code, &explanation);
         let told = self.told(&explanation, &decision.facts.terms.scope);
         IncrementWords {
             at: moment(decision.decided_at, self.company.zone),
@@ -135,10 +130,8 @@ impl Teller<'_> {
     }
 
     fn rule(&self, finding: &RuleFinding) -> RuleWords {
-        let finding = match self.keeps(finding.rule) {
-            true => RuleFinding { compared: None, ..*finding },
-            false => *finding,
-        };
+        let compared = finding.compared.filter(|_| !self.keeps(finding.rule));
+        let finding = RuleFinding { compared, ..*finding };
         RuleWords { text: sentence(&self.words().finding(&finding)), is_passed: finding.passed }
     }
 
@@ -150,6 +143,16 @@ impl Teller<'_> {
     }
 }
 
+fn verdict(code: ResponseCode, explanation: &Explanation) -> String {
+    let is_unanimous = explanation.decided_by == DecidedBy::Rules
+        && explanation.rules.iter().all(|found| found.passed);
+    match code {
+        ResponseCode::Approved if is_unanimous => "Approved: every rule spoke for it.".to_owned(),
+        ResponseCode::Approved => "Approved.".to_owned(),
+        _ => format!("Declined: {} (code {}).", outcome_words(code), code.number()),
+    }
+}
+
 const fn decided_by_words(decided_by: DecidedBy) -> &'static str {
     match decided_by {
         DecidedBy::Rules => "",
@@ -158,13 +161,37 @@ const fn decided_by_words(decided_by: DecidedBy) -> &'static str {
     }
 }
 
-/// Names of fields become words, and the whole a sentence.
-fn sentence(text: &str) -> String {
-    let plain = text.replace('_', " ");
+/// Names of fields become words, instants and dates such as people read.
+pub(in crate::site) fn plain_words(text: &str) -> String {
+    let words: Vec<_> = text.replace('_', " ").split(' ').map(plain_word).collect();
+    words.join(" ")
+}
+
+/// Plain words as a sentence.
+pub(in crate::site) fn sentence(text: &str) -> String {
+    let plain = plain_words(text);
     let mut letters = plain.chars();
     let first: String =
         letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
     format!("{first}{}.", letters.as_str())
+}
+
+/// A word, which may be an instant or a date with marks around it.
+fn plain_word(word: &str) -> String {
+    let is_mark = |letter| matches!(letter, '(' | ')' | ',' | ';' | ':');
+    let bare = word.trim_matches(is_mark);
+    let known = match parse_date(bare) {
+        Some(date) => Some(day_words(date)),
+        None => local_words(bare),
+    };
+    known.map_or_else(|| word.to_owned(), |known| word.replacen(bare, &known, 1))
+}
+
+/// An instant as `Words` writes it, by the wall clock it names.
+fn local_words(text: &str) -> Option<String> {
+    let forms = ["%Y-%m-%dT%H:%M%:z", "%Y-%m-%dT%H:%M:%S%.f%:z"];
+    let at = forms.iter().find_map(|form| DateTime::parse_from_str(text, form).ok())?;
+    Some(at.format("%-d %b %Y, %H:%M").to_string())
 }
 
 #[cfg(test)]
@@ -178,5 +205,14 @@ mod tests {
             "The amount is over transaction limit (0.02 against 0.01)."
         );
         assert_eq!(sentence("an active card"), "An active card.");
+        assert_eq!(
+            sentence("5.10 more on daily_limit, or after 2026-03-08T00:00-08:00"),
+            "5.10 more on daily limit, or after 8 Mar 2026, 00:00."
+        );
+        assert_eq!(
+            sentence("the card has expired (2026-03-08 against 2026-02-28)"),
+            "The card has expired (8 Mar 2026 against 28 Feb 2026)."
+        );
+        assert_eq!(sentence("(2026-03-08T01:02:03.5-08:00)"), "(8 Mar 2026, 01:02).");
     }
 }

@@ -5,6 +5,7 @@
 
 use cardswitch_engine::domain::business_date::{BusinessDate, start_of_date};
 use cardswitch_engine::domain::card::DimensionKind;
+use cardswitch_engine::domain::ids::{CardId, MemberId, MemberSlot};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, Page};
 use chrono_tz::Tz;
@@ -13,8 +14,7 @@ use serde::Deserialize;
 use crate::routes::transactions::ListTransactionsRequest;
 use crate::routes::view::View;
 use crate::site::choices::{Choice, choices};
-use crate::site::dimensions::kind_words;
-use crate::site::dimensions::tree::tree;
+use crate::site::dimension_choices::{DimensionChoice, dimension_choices};
 use crate::site::faults::Faults;
 use crate::site::words::{card_name, person};
 use crate::wire::fields::parse_id;
@@ -119,9 +119,8 @@ pub(super) struct Offered {
     pub(super) cards: Vec<Choice>,
     /// Members; none where only one's own transactions are seen.
     pub(super) members: Vec<Choice>,
-    /// Categories, departments, labels and locations, with their fields and names; those that the
-    /// company has none of are left out.
-    pub(super) dimensions: Vec<(&'static str, &'static str, Vec<Choice>)>,
+    /// Categories, departments, labels and locations.
+    pub(super) dimensions: Vec<DimensionChoice>,
 }
 
 impl Offered {
@@ -134,14 +133,14 @@ impl Offered {
         let (company, page) = (view.company.slot, Page::first(OFFERED_MAX));
         let cards = view.snapshot.list_cards(company, &CardFilter::default(), &page)?;
         let chosen = match parse_id(asked.card.trim()) {
-            Some(id) => view.find_card(cardswitch_engine::domain::ids::CardId(id))?,
+            Some(id) => view.find_card(CardId(id))?,
             None => None,
         };
         let cards = cards.rows.into_iter().chain(chosen);
         let cards = cards.map(|card| (card.profile.id.0.to_string(), card_name(&card.profile)));
         let members = view.snapshot.list_members(company, &page, |_| true)?;
         let chosen = match parse_id(asked.member.trim()) {
-            Some(id) => view.find_member(cardswitch_engine::domain::ids::MemberId(id))?,
+            Some(id) => view.find_member(MemberId(id))?,
             None => None,
         };
         let members = members.rows.into_iter().chain(chosen).map(|member| {
@@ -161,7 +160,7 @@ impl Offered {
     pub(super) fn of_member(
         view: &View<'_>,
         asked: &TransactionQuery,
-        own: cardswitch_engine::domain::ids::MemberSlot,
+        own: MemberSlot,
     ) -> Result<Self, StoreError> {
         let filter = CardFilter { assigned_to: Some(own), ..CardFilter::default() };
         let page = Page::first(OFFERED_MAX);
@@ -198,33 +197,15 @@ fn with_any(any: &str, mut known: Vec<(String, String)>, chosen: &str) -> Vec<Ch
 fn dimensions(
     view: &View<'_>,
     asked: &TransactionQuery,
-) -> Result<Vec<(&'static str, &'static str, Vec<Choice>)>, StoreError> {
-    let mut offered = Vec::new();
-    for ((kind, field), chosen) in
-        DimensionKind::ALL.into_iter().zip(DIMENSION_FIELDS).zip(asked.dimensions())
-    {
-        let found = dimension_choices(view, kind, ("Any", chosen))?;
-        if found.len() > 1 {
-            offered.push((field, kind_words(kind).label, found));
+) -> Result<Vec<DimensionChoice>, StoreError> {
+    let chosen = asked.dimensions().map(str::to_owned);
+    let mut fields = dimension_choices(view, &DimensionKind::ALL, &chosen)?;
+    for field in &mut fields {
+        if let Some(blank) = field.options.first_mut() {
+            "Any".clone_into(&mut blank.label);
         }
     }
-    Ok(offered)
-}
-
-/// All dimensions of a kind, behind a choice of none of them.
-/// Errors: the tables cannot be read.
-pub(super) fn dimension_choices(
-    view: &View<'_>,
-    kind: DimensionKind,
-    (none, chosen): (&str, &str),
-) -> Result<Vec<Choice>, StoreError> {
-    let branches = tree(view, kind)?;
-    let known: Vec<_> = branches
-        .iter()
-        .map(|branch| (branch.dimension.id.0.to_string(), branch.choice_words()))
-        .collect();
-    let known = known.iter().map(|(value, label)| (value.as_str(), label.as_str()));
-    Ok(choices(std::iter::once(("", none)).chain(known), chosen))
+    Ok(fields)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use askama::Template;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, TransactionRow};
 
@@ -17,7 +18,7 @@ use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::Acting;
 use crate::site::words::{
-    Badge, Moment, card_name, moment, outcome_words, person, transaction_badge,
+    Badge, Moment, last_four, moment, outcome_words, person, transaction_badge,
 };
 use crate::state::AppState;
 
@@ -41,7 +42,7 @@ struct Row {
     at: Moment,
     title: String,
     more: &'static str,
-    card: Option<String>,
+    card: Option<[String; 2]>,
     member: Option<String>,
     amount: String,
     badge: Badge,
@@ -96,7 +97,7 @@ pub(super) async fn list_transactions(
 fn read_rows(
     view: &View<'_>,
     request: &ListTransactionsRequest,
-    (own, part): (Option<cardswitch_engine::domain::ids::MemberSlot>, Part),
+    (own, part): (Option<MemberSlot>, Part),
 ) -> Result<Option<Listed<Row>>, StoreError> {
     let Some(mut filter) = request.resolve(view)? else { return Ok(None) };
     // Whatever was asked for, who does not see the company sees what is theirs.
@@ -122,7 +123,7 @@ impl Row {
             } else {
                 outcome_words(record.response_code)
             },
-            card: card.map(|card| card_name(&card.profile)),
+            card: card.map(|card| [card.profile.description, last_four(card.profile.last_four)]),
             member: member
                 .map(|member| person(&member.first_name, &member.last_name, &member.email)),
             amount: amount_words(row, view.company.currency),

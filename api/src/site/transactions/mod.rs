@@ -12,7 +12,7 @@
 //! | `tags` | where it is booked, and a note |
 //! | `receipt`, `upload` | its receipt |
 
-mod decision;
+pub(super) mod decision;
 mod filter;
 mod list;
 mod page;

@@ -14,7 +14,6 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::TransactionRow;
 
 use super::decision::{AccountFigures, DecisionWords, IncrementWords, Teller};
-use super::filter::dimension_choices;
 use super::story::{Step, story};
 use super::tags::TagFields;
 use super::words::{amount_words, flag_words, kind_words, place, size_words, title};
@@ -24,8 +23,8 @@ use crate::routes::decision::INCREMENTS_MAX;
 use crate::routes::input::PathId;
 use crate::routes::transaction_tags::NOTE_CHARS_MAX;
 use crate::routes::view::{View, read_view};
-use crate::site::choices::Choice;
-use crate::site::dimensions::{KindWords, kind_words as dimension_words};
+use crate::site::dimension_choices::{DimensionChoice, again, chosen_of, dimension_choices};
+use crate::site::dimensions::kind_words as dimension_words;
 use crate::site::faults::Faults;
 use crate::site::frame;
 use crate::site::rights::{Acting, Right};
@@ -89,22 +88,15 @@ struct MerchantWords {
     number: String,
 }
 
-/// The books' side.
+/// The books' side: what can be chosen for those who sort, else what is.
 struct Tags {
     may_sort: bool,
     seen: Seen,
-    dimensions: Vec<Sorted>,
+    choices: Vec<DimensionChoice>,
+    sorted: Vec<(&'static str, Option<String>)>,
     note: String,
     note_max: usize,
     faults: Faults,
-}
-
-/// A dimension of the transaction: as it is, and what could be instead.
-struct Sorted {
-    words: KindWords,
-    field: &'static str,
-    name: Option<String>,
-    choices: Vec<Choice>,
 }
 
 struct ReceiptWords {
@@ -271,27 +263,19 @@ impl Tags {
     fn read(shown: &Shown<'_>, said: Said) -> Result<Self, StoreError> {
         let Shown { view, acting, row } = shown;
         let may_sort = acting.may(Right::TagTransactions);
-        let known = view.dimension_references(&row.dimensions())?;
-        let mut dimensions = Vec::new();
-        for (place, (kind, field)) in
-            DimensionKind::ALL.into_iter().zip(DIMENSION_FIELDS).enumerate()
-        {
-            let reference = known[place].as_ref();
-            let id = reference.map(|known| known.id.to_string()).unwrap_or_default();
-            let typed = said.fields.as_ref().and_then(|fields| fields.dimension(place));
-            let chosen = typed.unwrap_or(&id);
-            let choices = match may_sort {
-                true => dimension_choices(view, kind, ("None", chosen))?,
-                false => Vec::new(),
-            };
-            let name = reference.map(|known| known.name.clone());
-            dimensions.push(Sorted { words: dimension_words(kind), field, name, choices });
-        }
+        let known = chosen_of(view, &row.dimensions())?;
+        let seen = seen(row, &known);
+        let sent = said.fields.as_ref().map(TagFields::dimensions).unwrap_or_default();
+        let kinds = if may_sort { &DimensionKind::ALL[..] } else { &[] };
+        let choices = dimension_choices(view, kinds, &again(sent, known))?;
+        let names = view.dimension_references(&row.dimensions())?;
+        let named = DimensionKind::ALL.map(|kind| dimension_words(kind).label).into_iter();
         let typed = said.fields.and_then(|fields| fields.note);
         Ok(Self {
             may_sort,
-            seen: seen(row, known.map(|known| known.map(|known| known.id.to_string()))),
-            dimensions,
+            seen,
+            choices,
+            sorted: named.zip(names.map(|known| known.map(|known| known.name))).collect(),
             note: typed.unwrap_or_else(|| row.note().to_owned()),
             note_max: NOTE_CHARS_MAX,
             faults: said.faults,
@@ -299,11 +283,11 @@ impl Tags {
     }
 }
 
-/// What the form shows of a transaction: its dimensions, without deleted ones, and its note.
-pub(super) fn seen(row: &TransactionRow, dimensions: [Option<String>; 4]) -> Seen {
+/// What the form shows of a transaction: its note, and its dimensions without deleted ones.
+pub(super) fn seen(row: &TransactionRow, dimensions: &[String; 4]) -> Seen {
     let named = DIMENSION_FIELDS.into_iter().zip(dimensions);
     let seen = Seen::default().field("note", row.note());
-    named.fold(seen, |seen, (name, id)| seen.field(name, id.unwrap_or_default()))
+    named.fold(seen, |seen, (name, id)| seen.field(name, id))
 }
 
 /// Which receipt the page shows; blank where there is none.

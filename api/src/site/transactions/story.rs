@@ -148,7 +148,7 @@ fn posted_lines(view: &View<'_>, row: &TransactionRow) -> Result<Posted, StoreEr
             sum += line.amount;
             lines.push(line);
         }
-        let is_whole = is_last || -sum == row.progress.posted && !lines.is_empty();
+        let is_whole = is_last || (-sum == row.progress.posted && !lines.is_empty());
         if is_whole {
             return Ok(Posted { lines, is_whole });
         }

@@ -6,7 +6,7 @@ use axum::response::Response;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::store::query::TransactionRow;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::find_own;
 use super::page::{Said, refused_page, seen};
@@ -14,6 +14,7 @@ use crate::error::ApiError;
 use crate::routes::input::PathId;
 use crate::routes::transaction_tags::tag;
 use crate::routes::view::{Reader, read_view};
+use crate::site::dimension_choices::{Sent, chosen_of, put_dimensions};
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
@@ -21,7 +22,6 @@ use crate::site::rights::{Acting, Right};
 use crate::site::seen::changed_meanwhile;
 use crate::state::AppState;
 use crate::wire::fields::Fields;
-use crate::wire::reference::DIMENSION_FIELDS;
 
 /// What was sent; a field that the form did not have stays as it is.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -44,21 +44,16 @@ enum Extent {
 }
 
 impl TagFields {
-    /// What was chosen of the dimension at a place of `DIMENSION_FIELDS`.
-    pub(super) fn dimension(&self, place: usize) -> Option<&String> {
-        let all = [&self.category, &self.department, &self.label, &self.location];
-        all.get(place).and_then(|chosen| chosen.as_ref())
+    /// What was chosen of each kind.
+    pub(super) fn dimensions(&self) -> Sent<'_> {
+        [&self.category, &self.department, &self.label, &self.location].map(Option::as_deref)
     }
 
     /// As `/v1` takes it.
     fn body(&self, extent: Extent) -> Value {
         let mut body = Map::new();
         if extent == Extent::All {
-            for (place, name) in DIMENSION_FIELDS.into_iter().enumerate() {
-                let Some(id) = self.dimension(place) else { continue };
-                let value = if id.is_empty() { Value::Null } else { json!({"id": id}) };
-                body.insert(name.to_owned(), value);
-            }
+            put_dimensions(&mut body, self.dimensions());
         }
         if let Some(note) = &self.note {
             // Browsers end lines with two characters and count them as one.
@@ -101,13 +96,14 @@ async fn changed_since(
     acting: &Acting,
     (row, sent): (&TransactionRow, &TagFields),
 ) -> Result<Vec<&'static str>, ApiError> {
-    let known = read_view(state, acting, |view| view.dimension_references(&row.dimensions()));
-    let known = known.await?.map(|known| known.map(|known| known.id.to_string()));
-    Ok(seen(row, known).changed_since(&sent.seen))
+    let known = read_view(state, acting, |view| chosen_of(view, &row.dimensions())).await?;
+    Ok(seen(row, &known).changed_since(&sent.seen))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -15,11 +15,11 @@ fn figures(records: &[Record]) -> Vec<AuditFigure> {
 fn sound_books_agree_in_every_figure() {
     for seed in 0..6 {
         let figures = figures(&journal(seed, 400));
-        let expected = 2 + 12 + 2 * 15 + 2;
+        let expected = 2 + 14 + 2 + 3 + 2 * 15 + 2;
         assert_eq!(
             figures.len(),
             expected,
-            "both counts, the lists, each account with its cards, all accounts"
+            "both counts, the lists, decisions, events, each account with its cards, all accounts"
         );
         for figure in &figures {
             assert!(figure.agrees(), "seed {seed}: {figure:?}");
@@ -107,7 +107,8 @@ fn a_declined_transaction_that_is_gone_is_missed() {
         }
         _ => false,
     });
-    assert_eq!(differing, ["transactions, numbered without holes"]);
+    let events = "transactions made since the event log began";
+    assert_eq!(differing, ["transactions, numbered without holes", events]);
 }
 
 /// The figures that differ once a table was changed behind the store's back.
@@ -159,4 +160,46 @@ fn moves_that_are_off_the_tags_are_named() {
         write_txn.open_table(TAG_MOVES).unwrap().insert((7, 7), true).unwrap();
     });
     assert_eq!(too_many, [tags]);
+}
+
+#[test]
+fn figures_that_are_off_the_decisions_are_named() {
+    let counted = "decisions counted by quarter of an hour";
+    let off = "figures of decisions off their transactions";
+    let gone = differing_behind(|write_txn| {
+        let mut table = write_txn.open_table(DAY_FIGURES.definition()).unwrap();
+        table.pop_first().unwrap().unwrap();
+    });
+    assert_eq!(gone, [counted, off]);
+    let moved = differing_behind(|write_txn| {
+        let mut table = write_txn.open_table(DAY_FIGURES.definition()).unwrap();
+        let (key, value) = {
+            let (key, value) = table.pop_first().unwrap().unwrap();
+            (key.value(), value.value().to_vec())
+        };
+        table.insert((key.0, key.1 - 1), value.as_slice()).unwrap();
+    });
+    assert_eq!(moved, [off]);
+}
+
+#[test]
+fn lists_for_webhooks_that_are_off_their_rows_are_named() {
+    let endpoints = "webhook endpoints found by id and by company";
+    let gone = differing_behind(|write_txn| {
+        write_txn.open_table(COMPANY_WEBHOOK_ENDPOINTS).unwrap().pop_first().unwrap().unwrap();
+    });
+    assert_eq!(gone, [endpoints]);
+    let too_many = differing_behind(|write_txn| {
+        write_txn.open_table(WEBHOOK_ENDPOINT_IDS).unwrap().insert(7, 7).unwrap();
+    });
+    assert_eq!(too_many, [endpoints]);
+    let tokens = "access tokens found by their app";
+    let gone = differing_behind(|write_txn| {
+        write_txn.open_table(APP_TOKENS).unwrap().pop_first().unwrap().unwrap();
+    });
+    assert_eq!(gone, [tokens]);
+    let too_many = differing_behind(|write_txn| {
+        write_txn.open_table(APP_TOKENS).unwrap().insert((9, 0, 9), ()).unwrap();
+    });
+    assert_eq!(too_many, [tokens]);
 }

@@ -202,7 +202,8 @@ fn full_journal() -> Vec<Record> {
             TICKETS,
             APPS,
             TOKEN_GRANTS,
-            MEMBER_EXTERNAL_IDS
+            MEMBER_EXTERNAL_IDS,
+            WEBHOOK_ENDPOINTS
         )
     };
     (51..).map(|seed| journal(seed, 400)).find(is_full).unwrap()
@@ -237,7 +238,7 @@ fn an_older_format_is_refused_by_its_number() {
         meta.insert(META_FORMAT, 1_u32.to_le_bytes().as_slice()).unwrap();
     });
     let text = outcome.unwrap_err();
-    assert!(text.contains("format 1") && text.contains("reads format 4"), "{text}");
+    assert!(text.contains("format 1") && text.contains("reads format 5"), "{text}");
 }
 
 /// Flips one byte of the first value of a table.
@@ -279,12 +280,19 @@ fn a_flipped_byte_is_found_by_whoever_reads_it() {
     refused!(APPS.definition(), "apps");
     refused!(TOKEN_GRANTS.definition(), "token_grants");
     refused!(MEMBER_EXTERNAL_IDS.definition(), "member_external_ids");
+    refused!(WEBHOOK_ENDPOINTS.definition(), "webhook_endpoints");
     refused!(TRANSACTION_BLOCKS, "transaction_blocks");
     for table in [LINE_BLOCKS, POSTING_BLOCKS] {
         let store = reopen_changed(|write_txn| flip(write_txn, table)).unwrap();
         let error = store.read().unwrap().audit().unwrap_err().to_string();
         assert!(error.contains("blocks, key"), "{error}");
     }
+    let store = reopen_changed(|write_txn| flip(write_txn, EVENT_BLOCKS.definition())).unwrap();
+    let error = store.read().unwrap().audit().unwrap_err().to_string();
+    assert!(error.contains("event_blocks"), "{error}");
+    let store = reopen_changed(|write_txn| flip(write_txn, DAY_FIGURES.definition())).unwrap();
+    let error = store.read().unwrap().audit().unwrap_err().to_string();
+    assert!(error.contains("day_figures"), "{error}");
     let store = reopen_changed(|write_txn| flip(write_txn, STATE_PAGES)).unwrap();
     let error = store.read().unwrap().audit().unwrap_err().to_string();
     assert!(error.contains("table state_pages, company 0, class 0, page 0: its sum is"), "{error}");
@@ -293,7 +301,8 @@ fn a_flipped_byte_is_found_by_whoever_reads_it() {
 #[test]
 fn a_change_of_a_transaction_that_was_never_made_is_refused() {
     use crate::domain::transaction::{TransactionProgress, TransactionState};
-    let records = journal(43, 100);
+    let mut records = journal(43, 100);
+    records.truncate(100);
     let progress = Box::new(TransactionProgress::empty(TransactionState::Canceled));
     let change = |seq, transaction| Record {
         seq: RecordSeq(seq),

@@ -5,6 +5,7 @@
 
 mod audit;
 mod crash;
+mod events;
 mod formats;
 mod history;
 mod increments;
@@ -20,12 +21,13 @@ mod world;
 use redb::{Key, ReadableDatabase, ReadableTable, Value};
 
 use super::checkpoint::Checkpoint;
+use super::rows;
 use super::runs::RunKind;
 use super::tables::*;
 use super::{CommitKind, Projection, RestoreScope, Restored, Snapshot, Store};
 use crate::command::effect::Effect;
 use crate::command::record::Record;
-use crate::domain::ids::{AccountSlot, RecordSeq};
+use crate::domain::ids::{AccountSlot, EventNumber, RecordSeq, Timestamp};
 use crate::journal::testing::FaultyBackend;
 use crate::journal::{BatchNumber, ChainHash, ChainPosition, Epoch};
 
@@ -91,10 +93,18 @@ fn dump(store: &Store) -> Vec<(String, Vec<(String, String)>)> {
     }
     each_row_table!(dump_rows);
     each_index!(dump_index);
-    let written_late = [ACCOUNT_BALANCES.name(), CARD_USAGES.name(), TRANSACTION_CHANGES.name()];
+    let written_late = [
+        ACCOUNT_BALANCES.name(),
+        CARD_USAGES.name(),
+        TRANSACTION_CHANGES.name(),
+        DAY_FIGURES.name(),
+        EVENT_BLOCKS.name(),
+    ];
     tables.retain(|(name, _)| !written_late.contains(&name.as_str()));
     drop(read_txn);
     tables.extend(dump_history(&store.read().unwrap()));
+    tables.push(dump_events(&store.read().unwrap()));
+    tables.push(dump_figures(&store.read().unwrap()));
     tables
 }
 
@@ -148,6 +158,25 @@ fn dump_history(snapshot: &Snapshot) -> Vec<(String, Vec<(String, String)>)> {
         tables.push((format!("{kind:?}"), entries.collect()));
     }
     tables
+}
+
+fn dump_events(snapshot: &Snapshot) -> (String, Vec<(String, String)>) {
+    let events = snapshot.events_after(EventNumber(0), usize::MAX).unwrap();
+    let rows = events.iter().map(|event| (event.number.0.to_string(), format!("{event:?}")));
+    (EVENT_BLOCKS.name().to_owned(), rows.collect())
+}
+
+fn dump_figures(snapshot: &Snapshot) -> (String, Vec<(String, String)>) {
+    let mut rows = Vec::new();
+    for company in snapshot.companies().unwrap() {
+        for figures in
+            snapshot.day_figures(company.slot, Timestamp(0), Timestamp::CALENDAR_MAX).unwrap()
+        {
+            let key = format!("company {} from {}", company.slot.0, figures.from.0);
+            rows.push((key, format!("{:?}", figures.outcomes)));
+        }
+    }
+    (DAY_FIGURES.name().to_owned(), rows)
 }
 
 fn dump_table<K: Key + 'static, V: Value + 'static>(

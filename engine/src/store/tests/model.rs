@@ -10,15 +10,18 @@ use crate::domain::audit::AuditEvent;
 use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::CredentialFailures;
 use crate::domain::dimension::Dimension;
+use crate::domain::event::EventKind;
 use crate::domain::ids::*;
 use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::member::{AccessToken, Member};
+use crate::domain::money::Minor;
 use crate::domain::posting::StatementLine;
 use crate::domain::requisition::Requisition;
+use crate::domain::response_code::ResponseCode;
 use crate::domain::shared_link::SharedLink;
 use crate::domain::ticket::Ticket;
 use crate::domain::token_grant::TokenGrant;
-use crate::domain::transaction::TransactionState;
+use crate::domain::transaction::{TransactionKind, TransactionState};
 use crate::domain::transaction_tags::TagChanges;
 use crate::domain::user::User;
 use crate::domain::webhook_endpoint::WebhookEndpoint;
@@ -53,6 +56,10 @@ pub(super) struct Model {
     pub(super) external_ids: BTreeMap<MemberSlot, String>,
     pub(super) events: Vec<AuditEvent>,
     pub(super) endpoints: BTreeMap<WebhookEndpointSlot, WebhookEndpoint>,
+    /// What each record did to transactions, a record and a transaction once.
+    pub(super) log: Vec<(EventKind, TransactionSeq, Timestamp)>,
+    /// How many decisions, and over how much, by company, first instant of the quarter and code.
+    pub(super) decisions: BTreeMap<(CompanySlot, Timestamp, ResponseCode), (u64, Minor)>,
 }
 
 impl Model {
@@ -62,13 +69,55 @@ impl Model {
         for record in records {
             for effect in &record.effects {
                 model.apply(effect.clone());
+                model.count(effect);
             }
+            model.log(record);
             model.answers.retain(|_, answer| answer.expires_at > record.at);
             model.early.retain(|(expires_at, ..)| *expires_at > record.at);
             model.keyed_answers.retain(|_, answer| answer.expires_at > record.at);
             model.tickets.retain(|_, ticket| ticket.forgotten_at() > record.at);
         }
         model
+    }
+
+    /// What a record did to transactions: those it made first of all, also where it changed them too.
+    fn log(&mut self, record: &Record) {
+        let mut touched = BTreeMap::new();
+        for effect in &record.effects {
+            let seq = match effect {
+                Effect::Transaction(row, _) => row.seq,
+                Effect::TransactionProgress(seq, _) | Effect::TransactionTags(seq, _) => *seq,
+                Effect::Posting(row) => row.transaction,
+                Effect::StatementLine(row) => row.transaction,
+                _ => continue,
+            };
+            let is_made = matches!(effect, Effect::Transaction(..));
+            *touched.entry(seq).or_insert(false) |= is_made;
+        }
+        self.log.extend(touched.into_iter().map(|(seq, is_made)| {
+            (if is_made { EventKind::Created } else { EventKind::Updated }, seq, record.at)
+        }));
+    }
+
+    fn count(&mut self, effect: &Effect) {
+        use TransactionKind::{BankTransfer, BankWithdrawal, Refund, Verification};
+        let Effect::Transaction(row, progress) = effect else { return };
+        if matches!(row.kind, Refund | BankTransfer | BankWithdrawal) {
+            return;
+        }
+        let quarter = 15 * Timestamp::MINUTE;
+        let from = Timestamp(row.authorized_at.0 / quarter * quarter);
+        let sum = match row.kind {
+            Verification => Minor::ZERO,
+            _ if row.response_code.is_approved() && progress.state == TransactionState::Pending => {
+                progress.held.total()
+            }
+            _ => row.requested,
+        };
+        let counted = self.decisions.entry((row.company, from, row.response_code));
+        let (count, total) = counted.or_insert((0, Minor::ZERO));
+        *count += 1;
+        *total += sum;
     }
 
     pub(super) fn apply(&mut self, effect: Effect) {
@@ -139,6 +188,8 @@ impl Model {
         self.lines.clear();
         self.tags.clear();
         self.events.clear();
+        self.log.clear();
+        self.decisions.clear();
         let tokens = &mut self.tokens;
         tokens.retain(|_, token| !token.is_revoked);
         self.grants.retain(|_, grant| tokens.contains_key(&grant.digest));

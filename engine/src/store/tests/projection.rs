@@ -22,7 +22,7 @@ fn a_world_has_every_kind_of_effect() {
         .collect();
     kinds.sort();
     kinds.dedup();
-    assert_eq!(kinds.len(), 33, "{kinds:?}");
+    assert_eq!(kinds.len(), 34, "{kinds:?}");
 }
 
 proptest! {
@@ -186,7 +186,7 @@ fn a_newer_format_is_refused_by_its_number() {
     drop(store);
     let outcome = Store::open_with_backend(disk, DIRECTORY).map(drop);
     let text = outcome.unwrap_err().to_string();
-    assert!(text.contains("format 5") && text.contains("reads (4)"), "{text}");
+    assert!(text.contains("format 6") && text.contains("reads (5)"), "{text}");
 }
 
 #[test]

@@ -347,8 +347,14 @@ impl World {
     fn authorize(&mut self) {
         let Some(card) = self.pick(self.cards.len()) else { return };
         let (company, amount) = (self.cards[card].0.company, self.amount());
-        let record = self.new_record(company, TransactionKind::Purchase, Some(card), amount);
+        // Now and then a part of what was asked for.
+        let beyond = if self.below(8) == 0 { self.amount() } else { Minor::ZERO };
+        let requested = amount + beyond;
+        let record = self.new_record(company, TransactionKind::Purchase, Some(card), requested);
         let mut progress = TransactionProgress::empty(TransactionState::Pending);
+        if !beyond.is_zero() {
+            progress.flags.insert(TransactionFlags::PARTIALLY_APPROVED);
+        }
         let usage = &mut self.cards[card].1;
         *usage = usage.rolled(crate::domain::business_date::Interval::None, self.day);
         usage.take(amount);

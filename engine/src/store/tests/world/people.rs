@@ -12,6 +12,7 @@ use crate::domain::member::{AccessScope, AccessToken};
 use crate::domain::ticket::{AuthorizationCode, Ticket, TicketContent, TicketState};
 use crate::domain::token_grant::{TokenGrant, TokenOrigin};
 use crate::domain::user::{Totp, User};
+use crate::domain::webhook_endpoint::{DisabledBy, EndpointState, WebhookEndpoint};
 
 /// Whoever is known so far.
 #[derive(Default)]
@@ -20,18 +21,20 @@ pub(super) struct People {
     tickets: Vec<Ticket>,
     apps: Vec<App>,
     tokens: Vec<AccessToken>,
+    endpoints: Vec<WebhookEndpoint>,
     /// How many external ids were given out: none twice.
     external_ids: u32,
 }
 
 impl World {
     pub(super) fn change_people(&mut self) {
-        match self.below(7) {
+        match self.below(8) {
             0 => self.change_user(),
             1 | 2 => self.change_ticket(),
             3 => self.change_app(),
             4 => self.change_token(),
             5 => self.change_external_id(),
+            6 => self.change_endpoint(),
             _ => self.note_event(),
         }
     }
@@ -151,6 +154,42 @@ impl World {
         app.requested.admin = number == 1;
         let app = app.clone();
         self.record(vec![Effect::App(Box::new(app))]);
+    }
+
+    /// Makes an endpoint, of a company or of an app, or changes one.
+    fn change_endpoint(&mut self) {
+        let known = self.pick(self.people.endpoints.len()).filter(|_| self.below(2) == 0);
+        let place = known.unwrap_or(self.people.endpoints.len());
+        if known.is_none() {
+            let slot = u32::try_from(place).unwrap();
+            let app = self.pick(self.people.apps.len()).filter(|_| self.below(2) == 0);
+            let app = app.map(|app| self.people.apps[app].clone());
+            let endpoint = WebhookEndpoint {
+                slot: WebhookEndpointSlot(slot),
+                id: WebhookEndpointId(id(13, slot)),
+                company: app.as_ref().map_or_else(|| self.company_slot(), |app| app.company),
+                app: app.map(|app| app.slot),
+                url: format!("https://app.test/hooks/{slot}"),
+                description: String::new(),
+                sealed_secret: vec![9; 40],
+                previous_secret: None,
+                state: EndpointState::Enabled,
+                created_at: self.at,
+                is_deleted: false,
+            };
+            self.people.endpoints.push(endpoint);
+        }
+        let number = self.below(5);
+        let endpoint = &mut self.people.endpoints[place];
+        endpoint.is_deleted |= number == 0;
+        endpoint.state = match number {
+            1 => EndpointState::Disabled(DisabledBy::Gone),
+            2 => EndpointState::Disabled(DisabledBy::Person),
+            _ => EndpointState::Enabled,
+        };
+        endpoint.previous_secret = (number == 3).then(|| (vec![8; 40], self.at));
+        let endpoint = endpoint.clone();
+        self.record(vec![Effect::WebhookEndpoint(Box::new(endpoint))]);
     }
 
     /// Makes a token, mostly for somebody, or revokes one.

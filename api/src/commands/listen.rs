@@ -1,0 +1,326 @@
+//! `cardswitch listen`: events of a company as they happen, on a developer's terminal, and handed on
+//! to a receiver under development as the webhooks it will get.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use cardswitch_engine::clock::{Clock, Stopwatch};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, AUTHORIZATION, HOST};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use url::Url;
+
+use super::{Failure, StopSignal};
+use crate::issuing::{RandomSource, SystemRandom};
+use crate::webhooks::addresses::Reach;
+use crate::webhooks::deliveries::AttemptResult;
+use crate::webhooks::sender::{Delivery, Sender, connect_securely};
+use crate::webhooks::signature::{SignedMessage, WebhookSecret, message_text};
+
+/// How long to wait before a stream that broke is asked for again.
+const RECONNECT_WAIT: Duration = Duration::from_secs(1);
+/// After how long without a sign of life a stream counts as broken.
+const SILENCE_MAX: Duration = Duration::from_secs(45);
+/// The longest line of a stream. Units: bytes.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// What `listen` takes.
+#[derive(Debug, clap::Args)]
+pub struct ListenArgs {
+    /// Where the switch is
+    #[arg(
+        long,
+        env = "CARDSWITCH_URL",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:8080"
+    )]
+    url: String,
+    /// Access token of the company
+    #[arg(long, env = "CARDSWITCH_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    token: String,
+    /// Send each event on to this address, as the webhook it would be
+    #[arg(long, value_name = "URL")]
+    forward_to: Option<String>,
+    /// Begin with what has happened since this time (RFC 3339) [default: now]
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+}
+
+/// An event of the stream, as far as it is looked at.
+#[derive(Debug, Deserialize)]
+struct StreamedEvent<'a> {
+    event: String,
+    #[serde(borrow)]
+    transaction: &'a RawValue,
+    #[serde(borrow)]
+    company: &'a RawValue,
+    sequence: i64,
+    created_at: String,
+}
+
+/// Carries out `listen`: runs until Ctrl-C, or until the switch refuses.
+pub async fn run(args: ListenArgs) -> Result<(), Failure> {
+    let mut stop = StopSignal::listen()?;
+    let listener = Listener::new(&args)?;
+    if let Some(forward) = &listener.forward {
+        println!("events go to {}, signed with {}", forward.address, forward.secret.text());
+    }
+    tokio::select! {
+        () = stop.received() => Ok(()),
+        failure = listener.listen() => Err(failure),
+    }
+}
+
+struct Listener {
+    stream: Url,
+    token: String,
+    forward: Option<Forward>,
+}
+
+/// Where events are handed on to.
+struct Forward {
+    address: String,
+    secret: WebhookSecret,
+    sender: Sender,
+}
+
+/// Why a stream ended.
+enum Ended {
+    /// It can be asked for again.
+    Broken(String),
+    /// It cannot.
+    Refused(Failure),
+}
+
+impl Listener {
+    fn new(args: &ListenArgs) -> Result<Self, Failure> {
+        let base = args.url.trim_end_matches('/');
+        let mut stream = Url::parse(&format!("{base}/v1/events/stream"))
+            .map_err(|error| Failure::usage(format!("`{base}` is no address: {error}")))?;
+        if let Some(since) = &args.since {
+            stream.query_pairs_mut().append_pair("since", since);
+        }
+        let forward = args.forward_to.as_ref().map(|address| {
+            Url::parse(address)
+                .map_err(|error| Failure::usage(format!("`{address}` is no address: {error}")))?;
+            let secret = WebhookSecret::draw(&mut SystemRandom).map_err(Failure::new)?;
+            Ok(Forward { address: address.clone(), secret, sender: Sender::new(Reach::Local) })
+        });
+        Ok(Self { stream, token: args.token.clone(), forward: forward.transpose()? })
+    }
+
+    /// Follows the stream, and asks for it again where it broke, behind the last event.
+    async fn listen(&self) -> Failure {
+        let mut last = None;
+        loop {
+            let why = match self.follow(&mut last).await {
+                Ended::Refused(failure) => return failure,
+                Ended::Broken(why) => why,
+            };
+            eprintln!("the stream broke ({why}): asking for it again");
+            tokio::time::sleep(RECONNECT_WAIT).await;
+        }
+    }
+
+    async fn follow(&self, last: &mut Option<String>) -> Ended {
+        let broken = |error: std::io::Error| Ended::Broken(error.to_string());
+        let (Some(host), Some(port)) =
+            (self.stream.host_str(), self.stream.port_or_known_default())
+        else {
+            return Ended::Refused(Failure::usage("the address of the switch has no host"));
+        };
+        let name = host.trim_start_matches('[').trim_end_matches(']');
+        let stream = match TcpStream::connect((name, port)).await {
+            Ok(stream) => stream,
+            Err(error) => return broken(error),
+        };
+        if self.stream.scheme() == "https" {
+            match connect_securely(name, stream).await {
+                Ok(stream) => self.read(stream, last).await,
+                Err(error) => broken(error),
+            }
+        } else {
+            self.read(stream, last).await
+        }
+    }
+
+    async fn read<S>(&self, stream: S, last: &mut Option<String>) -> Ended
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let broken = |error: hyper::Error| Ended::Broken(error.to_string());
+        let (mut client, connection) = match http1::handshake(TokioIo::new(stream)).await {
+            Ok(made) => made,
+            Err(error) => return broken(error),
+        };
+        let connection = tokio::spawn(connection);
+        let Some(request) = self.request(last.as_deref()) else {
+            return Ended::Refused(Failure::usage("the access token has characters none can have"));
+        };
+        let ended = match client.send_request(request).await {
+            Ok(response) if response.status() == StatusCode::OK => {
+                self.read_lines(response, last).await
+            }
+            Ok(response) if response.status().is_server_error() => {
+                Ended::Broken(format!("the switch answered {}", response.status()))
+            }
+            Ok(response) => Ended::Refused(Failure::new(refusal(response).await)),
+            Err(error) => broken(error),
+        };
+        connection.abort();
+        ended
+    }
+
+    fn request(&self, last: Option<&str>) -> Option<Request<Empty<Bytes>>> {
+        let target = &self.stream[url::Position::BeforePath..url::Position::AfterQuery];
+        let host = &self.stream[url::Position::BeforeHost..url::Position::AfterPort];
+        let request = Request::get(target)
+            .header(HOST, host)
+            .header(ACCEPT, "text/event-stream")
+            .header(AUTHORIZATION, format!("Token {}", self.token));
+        let request = match last {
+            Some(last) => request.header("last-event-id", last),
+            None => request,
+        };
+        request.body(Empty::new()).ok()
+    }
+
+    async fn read_lines(
+        &self,
+        mut response: Response<Incoming>,
+        last: &mut Option<String>,
+    ) -> Ended {
+        let mut lines = Lines::default();
+        loop {
+            let frame = match tokio::time::timeout(SILENCE_MAX, response.frame()).await {
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) => return Ended::Broken(error.to_string()),
+                Ok(None) => return Ended::Broken("the switch ended it".to_owned()),
+                Err(_) => return Ended::Broken("it fell silent".to_owned()),
+            };
+            let Some(bytes) = frame.data_ref() else { continue };
+            for told in lines.take(bytes) {
+                self.tell(&told.data).await;
+                *last = Some(told.id);
+            }
+        }
+    }
+
+    /// Prints an event, and hands it on.
+    async fn tell(&self, data: &str) {
+        let Ok(event) = serde_json::from_str::<StreamedEvent<'_>>(data) else { return };
+        let outcome = match &self.forward {
+            Some(forward) => forward.send(&event).await,
+            None => String::new(),
+        };
+        let StreamedEvent { event, transaction, created_at, .. } = event;
+        println!("{created_at} {event} {transaction}{outcome}");
+    }
+}
+
+async fn refusal(response: Response<Incoming>) -> String {
+    let status = response.status();
+    let body = http_body_util::Limited::new(response.into_body(), LINE_BYTES_MAX).collect().await;
+    let text = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let parsed: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    let message = parsed["detail"]["message"].as_str().unwrap_or("without a word");
+    format!("the switch refuses ({status}): {message}")
+}
+
+impl Forward {
+    /// Sends an event as a webhook. Returns what came of it, in words.
+    async fn send(&self, event: &StreamedEvent<'_>) -> String {
+        let StreamedEvent { event: name, transaction, company, sequence, .. } = event;
+        let body =
+            format!(r#"[{{"event":"{name}","transaction":{transaction},"company":{company}}}]"#);
+        let now = Clock::System.now();
+        let id = message_text(SystemRandom.id(now).unwrap_or_default());
+        let timestamp_s = now.0.div_euclid(1_000_000);
+        let message = SignedMessage { id: &id, timestamp_s, body: body.as_bytes() };
+        let signature = self.secret.sign(&message);
+        let delivery = Delivery {
+            address: self.address.clone(),
+            timestamp_s,
+            signature,
+            sequence: sequence.to_string(),
+            tries: 1,
+            body: body.clone().into(),
+            id,
+        };
+        let watch = Stopwatch::start();
+        let result = self.sender.send(&delivery).await;
+        let took_ms = watch.elapsed().as_millis();
+        match result {
+            AttemptResult::Answered(status) => format!(" -> {status} in {took_ms} ms"),
+            AttemptResult::Unanswered(failure) => format!(" -> no answer: {failure:?}"),
+        }
+    }
+}
+
+/// An event of the stream, not yet read.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    id: String,
+    data: String,
+}
+
+/// The lines of a stream as they come in pieces. Source: HTML, "Server-sent events".
+#[derive(Debug, Default)]
+struct Lines {
+    rest: Vec<u8>,
+    id: String,
+    data: String,
+}
+
+impl Lines {
+    /// The events that end within these bytes.
+    fn take(&mut self, bytes: &[u8]) -> Vec<Told> {
+        self.rest.extend_from_slice(bytes);
+        let mut told = Vec::new();
+        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line);
+            let line = line.trim_end_matches(['\r', '\n']);
+            let (name, value) = line.split_once(':').unwrap_or((line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match name {
+                "id" => value.clone_into(&mut self.id),
+                "data" => self.data.push_str(value),
+                "" if line.is_empty() && !self.data.is_empty() => {
+                    told.push(Told { id: self.id.clone(), data: std::mem::take(&mut self.data) });
+                }
+                _ => {}
+            }
+        }
+        if self.rest.len() > LINE_BYTES_MAX {
+            // Nothing of ours is as long: it is no line of such a stream.
+            self.rest.clear();
+        }
+        told
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_read_however_they_are_cut() {
+        let stream = ": hello\n\nid: a\nevent: x\ndata: {\"n\": 1}\n\n:\n\nid:b\r\ndata:2\r\n\r\nid: c\ndata: 3";
+        let expected = [("a", "{\"n\": 1}"), ("b", "2")]
+            .map(|(id, data)| Told { id: id.to_owned(), data: data.to_owned() });
+        for piece in 1..stream.len() {
+            let mut lines = Lines::default();
+            let told: Vec<_> =
+                stream.as_bytes().chunks(piece).flat_map(|bytes| lines.take(bytes)).collect();
+            assert_eq!(told, expected, "in pieces of {piece}");
+        }
+    }
+}

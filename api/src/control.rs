@@ -1,0 +1,164 @@
+//! The socket by which commands on the same machine ask a running switch to do something:
+//! `control.sock` in the data directory.
+//!
+//! One JSON object a line each way; a connection is for one request. Whoever may ask is told by the
+//! system: the user that the switch runs as, and root.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cardswitch_engine::engine::Engine;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+
+use crate::backup::{CopyReport, back_up};
+
+/// The socket's name.
+const SOCKET: &str = "control.sock";
+/// The longest request. Units: bytes.
+const REQUEST_BYTES_MAX: u64 = 16 * 1024;
+/// How long a request may take to arrive.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many connections are looked at at a time; others wait.
+const CONNECTIONS_MAX: usize = 8;
+
+/// What can be asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// To make a backup.
+    BackUp {
+        /// Where: an absolute path, as the switch sees it.
+        to: PathBuf,
+    },
+}
+
+/// What is answered.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// The backup is made.
+    BackedUp(CopyReport),
+    /// It was not done, and why.
+    Failed(String),
+}
+
+/// The listening side.
+#[derive(Debug)]
+pub struct Control {
+    listener: UnixListener,
+    path: PathBuf,
+    engine: Arc<Engine>,
+    connections: Arc<Semaphore>,
+    /// One backup at a time.
+    backups: Arc<Semaphore>,
+}
+
+impl Control {
+    /// Listens in the directory of the engine, whose lock keeps other switches away.
+    /// Errors: the system refuses, as where the path is too long for a socket.
+    pub fn listen(engine: Arc<Engine>) -> io::Result<Self> {
+        let path = engine.directory().path().join(SOCKET);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        Ok(Self { listener, path, engine, connections, backups: Arc::new(Semaphore::new(1)) })
+    }
+
+    /// Answers until it is to stop; a backup that is under way is finished.
+    pub async fn run(self, mut stopped: watch::Receiver<bool>) {
+        loop {
+            let permit = Arc::clone(&self.connections).acquire_owned().await;
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                _ = stopped.wait_for(|stopped| *stopped) => break,
+            };
+            let Ok((stream, _)) = accepted else {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            let (engine, backups) = (Arc::clone(&self.engine), Arc::clone(&self.backups));
+            tokio::spawn(async move {
+                let _permit = permit;
+                if let Err(error) = converse(stream, engine, &backups).await {
+                    tracing::warn!(%error, "a request by the control socket broke off");
+                }
+            });
+        }
+        drop(fs::remove_file(&self.path));
+        // Whoever has the one permit is at work.
+        drop(self.backups.acquire().await);
+    }
+}
+
+async fn converse(
+    mut stream: UnixStream,
+    engine: Arc<Engine>,
+    backups: &Semaphore,
+) -> io::Result<()> {
+    let answer = if is_allowed(&stream, engine.directory().path())? {
+        let (reading, _) = stream.split();
+        let mut line = String::new();
+        let mut reading = BufReader::new(reading.take(REQUEST_BYTES_MAX));
+        timeout(REQUEST_TIMEOUT, reading.read_line(&mut line)).await??;
+        match serde_json::from_str(&line) {
+            Ok(Request::BackUp { to }) => make_backup(engine, to, backups).await,
+            Err(error) => Answer::Failed(format!("not a request: {error}")),
+        }
+    } else {
+        Answer::Failed("only the user that the switch runs as may ask".to_owned())
+    };
+    let mut line = serde_json::to_vec(&answer)?;
+    line.push(b'\n');
+    stream.write_all(&line).await
+}
+
+/// Whether whoever asks is who owns the directory, or root.
+fn is_allowed(stream: &UnixStream, data: &Path) -> io::Result<bool> {
+    let asking = stream.peer_cred()?.uid();
+    Ok(asking == 0 || asking == fs::metadata(data)?.uid())
+}
+
+async fn make_backup(engine: Arc<Engine>, to: PathBuf, backups: &Semaphore) -> Answer {
+    let Ok(_permit) = backups.try_acquire() else {
+        return Answer::Failed("a backup is under way".to_owned());
+    };
+    if !to.is_absolute() {
+        return Answer::Failed("the place of a backup is an absolute path".to_owned());
+    }
+    let made = tokio::task::spawn_blocking(move || back_up(&engine, &to)).await;
+    match made {
+        Ok(Ok(copied)) => {
+            tracing::info!(records = copied.last_seq.0, bytes = copied.bytes, "made a backup");
+            Answer::BackedUp(copied.into())
+        }
+        Ok(Err(error)) => Answer::Failed(error.to_string()),
+        Err(_) => Answer::Failed("the backup broke off".to_owned()),
+    }
+}
+
+/// Asks the switch that runs on a data directory.
+/// Errors: none answers there.
+pub async fn ask(data: &Path, request: &Request) -> io::Result<Answer> {
+    let mut stream = UnixStream::connect(data.join(SOCKET)).await?;
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    stream.write_all(&line).await?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).await?;
+    if answer.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_str(&answer)?)
+}

@@ -1,0 +1,283 @@
+//! Tells cardholders of declined purchases, and warns them of what looks like somebody else's doing.
+//!
+//! Follows the transactions in their order. How far that has come is in the file `mail/cursor`, which
+//! is written after the letters: none is lost by a crash. One that is written twice has the same id,
+//! so it is sent once while it waits, and known as the same by its Message-ID afterwards.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::{Timestamp, TransactionId, TransactionSeq};
+use cardswitch_engine::store::query::{CardRow, DeclinePage, DeclineRow, TransactionRow};
+use cardswitch_engine::store::{Snapshot, StoreError};
+use chrono::DateTime;
+use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::letter::{DeclinedPurchase, Letter};
+use super::limits::{CURSOR_INTERVAL, DECLINES_INTERVAL, DECLINES_SCAN_MAX, QUEUE_NOTICES_MAX};
+use super::often::{Notice, Told};
+use super::outbox::MailError;
+use super::why::why;
+use crate::state::AppState;
+use crate::wire::amount::Amount;
+use crate::wire::currency::render_currency;
+use crate::wire::reference::render_last_four;
+
+/// Tells of declines until the switch stops.
+pub(super) async fn run(state: AppState, mut stopped: watch::Receiver<bool>) {
+    let mut following = match Following::open(&state) {
+        Ok(following) => following,
+        Err(error) => return tracing::error!(%error, "nobody is told of declines"),
+    };
+    loop {
+        tokio::select! {
+            _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
+            () = tokio::time::sleep(DECLINES_INTERVAL) => {}
+        }
+        let state = state.clone();
+        let caught_up = tokio::task::spawn_blocking(move || {
+            if let Err(error) = following.catch_up(&state) {
+                tracing::error!(%error, "declines are told of later");
+            }
+            following
+        });
+        match caught_up.await {
+            Ok(back) => following = back,
+            // The runtime stops, or it has printed why.
+            Err(_) => return,
+        }
+    }
+}
+
+/// Why declines cannot be told of.
+#[derive(Debug)]
+enum FollowError {
+    Store(StoreError),
+    Mail(MailError),
+    Cursor(io::Error),
+}
+
+impl std::fmt::Display for FollowError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(formatter),
+            Self::Mail(error) => error.fmt(formatter),
+            Self::Cursor(error) => write!(formatter, "the file of the last decline: {error}"),
+        }
+    }
+}
+
+impl From<StoreError> for FollowError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// How far the transactions were looked at, and who was told.
+struct Following {
+    cursor: Cursor,
+    done: TransactionSeq,
+    told: Told,
+}
+
+impl Following {
+    /// Goes on where the last one came to; the first one begins with what is to come.
+    fn open(state: &AppState) -> Result<Self, FollowError> {
+        let last =
+            state.switch.read_at_once(|snapshot| Ok(snapshot.checkpoint()?.last_transaction))?;
+        let mut cursor = Cursor::at(state.outbox.queue().directory());
+        let known = cursor.read().map_err(FollowError::Cursor)?;
+        // Beyond the last one: the tables are those of a backup.
+        let done = known.unwrap_or(last).min(last);
+        if known != Some(done) {
+            cursor.write(done).map_err(FollowError::Cursor)?;
+        }
+        Ok(Self { cursor, done, told: Told::default() })
+    }
+
+    /// Tells of everything that was declined since.
+    /// Errors: what is not told of yet is when this is called again.
+    fn catch_up(&mut self, state: &AppState) -> Result<(), FollowError> {
+        loop {
+            // Links are worth more than notices.
+            if state.outbox.waiting() >= QUEUE_NOTICES_MAX {
+                return Ok(());
+            }
+            let page = state
+                .switch
+                .read_at_once(|snapshot| snapshot.declines_after(self.done, DECLINES_SCAN_MAX))?;
+            let DeclinePage { declines, next, is_end } = page;
+            let mut is_told = false;
+            for decline in &declines {
+                is_told |= self.tell(state, decline)?;
+            }
+            let is_new = next > self.done;
+            self.done = next;
+            if is_told || (is_new && self.cursor.is_old()) {
+                self.cursor.write(next).map_err(FollowError::Cursor)?;
+            }
+            if is_end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns whether there was something to tell.
+    fn tell(&mut self, state: &AppState, decline: &DeclineRow) -> Result<bool, FollowError> {
+        let Some(notice) = self.told.notice(decline) else { return Ok(false) };
+        let written =
+            state.switch.read_at_once(|snapshot| letter(snapshot, state, decline, notice));
+        let Some((letter, transaction)) = written? else { return Ok(false) };
+        let id = letter_id(transaction, decline.authorized_at);
+        match state.outbox.hand_in(&letter, id) {
+            Ok(()) => Ok(true),
+            // It will not be another one later.
+            Err(error @ (MailError::Address(_) | MailError::Message(_))) => {
+                tracing::warn!(%error, "a cardholder is not told of a decline");
+                Ok(false)
+            }
+            Err(error) => Err(FollowError::Mail(error)),
+        }
+    }
+}
+
+/// The letter about a decline, for whoever held the card and still takes part.
+fn letter(
+    snapshot: &Snapshot,
+    state: &AppState,
+    decline: &DeclineRow,
+    notice: Notice,
+) -> Result<Option<(Letter, TransactionId)>, StoreError> {
+    let Some(member) = snapshot.member(decline.member)?.filter(|member| member.takes_part()) else {
+        return Ok(None);
+    };
+    let (row, card) = (snapshot.transaction(decline.seq)?, snapshot.card(decline.card)?);
+    let company = snapshot.company(member.company)?;
+    let (Some(row), Some(card), Some(company)) = (row, card, company) else { return Ok(None) };
+    let (to, id) = (member.email.as_str(), row.record.id);
+    let link = state.urls().page(&format!("/transactions/{}", id.0));
+    let letter = match notice {
+        Notice::More => Letter::more_declined(to, &state.urls().page("/transactions")),
+        Notice::Decline => Letter::decline(to, &purchase(&row, &card, &company, &link)),
+        Notice::Alert => Letter::alert(to, &purchase(&row, &card, &company, &link)),
+    };
+    Ok(Some((letter, id)))
+}
+
+fn purchase<'a>(
+    row: &'a TransactionRow,
+    card: &'a CardRow,
+    company: &Company,
+    link: &'a str,
+) -> DeclinedPurchase<'a> {
+    let record = &row.record;
+    let money =
+        |minor, currency| format!("{} {}", Amount::new(minor, currency), render_currency(currency));
+    let own = money(record.requested, company.currency);
+    let amount = match record.foreign {
+        Some(foreign) => format!("{} ({own})", money(foreign.amount, foreign.currency)),
+        None => own,
+    };
+    let merchant = record.merchant.as_ref();
+    let town = merchant.map(|merchant| {
+        let parts = [&merchant.city, &merchant.state, &merchant.country];
+        let known = parts.into_iter().map(|part| part.trim()).filter(|part| !part.is_empty());
+        known.collect::<Vec<_>>().join(", ")
+    });
+    let at = DateTime::from_timestamp_micros(record.authorized_at.0).unwrap_or_default();
+    DeclinedPurchase {
+        why: why(record),
+        last_four: render_last_four(card.profile.last_four),
+        card: &card.profile.description,
+        merchant: merchant.map(|merchant| merchant.name.as_str()).unwrap_or_default(),
+        town: town.unwrap_or_default(),
+        amount,
+        time: at.with_timezone(&company.zone).format("%-d %B %Y, %H:%M %Z").to_string(),
+        link,
+    }
+}
+
+/// The same for the same transaction, with the time in it that ids of letters have.
+fn letter_id(transaction: TransactionId, at: Timestamp) -> Uuid {
+    let digest = Sha256::digest(transaction.0.as_bytes());
+    let mut tail = [0; 10];
+    tail.copy_from_slice(&digest[..10]);
+    let millis = u64::try_from(at.0 / 1_000).unwrap_or_default();
+    uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid()
+}
+
+/// The file that says how far the transactions were looked at.
+struct Cursor {
+    path: PathBuf,
+    written_at: Instant,
+}
+
+impl Cursor {
+    fn at(directory: &Path) -> Self {
+        Self { path: directory.join("cursor"), written_at: Instant::now() }
+    }
+
+    fn is_old(&self) -> bool {
+        self.written_at.elapsed() >= CURSOR_INTERVAL
+    }
+
+    fn read(&self) -> io::Result<Option<TransactionSeq>> {
+        match fs::read_to_string(&self.path) {
+            Ok(text) => {
+                let number = text.trim().parse();
+                number.map(|seq| Some(TransactionSeq(seq))).map_err(io::Error::other)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Cost: blocks for two syncs.
+    fn write(&mut self, done: TransactionSeq) -> io::Result<()> {
+        let unfinished = self.path.with_extension("part");
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(&unfinished)?;
+        file.write_all(done.0.to_string().as_bytes())?;
+        file.sync_data()?;
+        fs::rename(&unfinished, &self.path)?;
+        self.written_at = Instant::now();
+        self.path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::queue::age;
+    use super::*;
+
+    #[test]
+    fn a_letter_about_a_transaction_always_has_the_same_id() {
+        let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_micros()).unwrap();
+        let [one, other] = [1, 2].map(|id| TransactionId(Uuid::from_u128(id)));
+        let id = letter_id(one, Timestamp(now));
+        assert_eq!(id, letter_id(one, Timestamp(now)));
+        assert_ne!(id, letter_id(other, Timestamp(now)));
+        assert_eq!(id.get_version_num(), 7);
+        assert!(age(id).as_secs() < 60, "{:?}", age(id));
+    }
+
+    #[test]
+    fn the_cursor_is_read_as_it_was_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut cursor = Cursor::at(directory.path());
+        assert_eq!(cursor.read().unwrap(), None);
+        for seq in [0, 7, u64::MAX] {
+            cursor.write(TransactionSeq(seq)).unwrap();
+            assert_eq!(cursor.read().unwrap(), Some(TransactionSeq(seq)));
+        }
+        fs::write(&cursor.path, "many").unwrap();
+        assert!(cursor.read().is_err());
+    }
+}

@@ -1,0 +1,303 @@
+//! Events for those who ask for them: in pages, waiting for the next one or not, and as a stream. An
+//! extension beside webhooks, and the same events in the same order.
+//!
+//! A place in the log is an opaque text. Whoever keeps the last one misses nothing.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::sse::{Event as Line, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use cardswitch_engine::domain::event::{Event, EventNumber};
+use cardswitch_engine::store::query::EventPage;
+use cardswitch_engine::store::{Snapshot, StoreError};
+use futures_util::stream;
+use serde::Serialize;
+use tokio::time::Instant;
+use utoipa::{IntoParams, ToSchema};
+
+use super::input::ListQuery;
+use crate::auth::{Caller, ReadAccess};
+use crate::error::ApiError;
+use crate::openapi::words;
+use crate::state::AppState;
+use crate::webhooks::StreamPlace;
+use crate::webhooks::composing::{EventBody, EventObject};
+use crate::webhooks::cursor::{parse_cursor, render_cursor};
+use crate::wire::fault::Flaw;
+use crate::wire::query::Query;
+use crate::wire::time::render_time;
+
+/// How many events a page has where the client does not say.
+const LIMIT_DEFAULT: usize = 100;
+/// How many it has at most.
+const LIMIT_MAX: usize = 1_000;
+/// How long a request waits for an event at most. Units: seconds.
+const WAIT_S_MAX: usize = 30;
+/// How many events of all companies are looked at for one page.
+const SCANNED_MAX: usize = 50_000;
+/// How often a stream looks for events at most: what comes meanwhile is sent together.
+const STREAM_PAUSE: Duration = Duration::from_millis(100);
+/// How often a silent stream gives a sign of life, and its token is looked at.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How many events a stream reads at a time.
+const STREAM_EVENTS_MAX: usize = 100;
+
+/// An event in a page or a stream.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ListedEvent {
+    /// What happened.
+    #[schema(value_type = words::EventName)]
+    event: &'static str,
+    transaction: EventObject,
+    company: EventObject,
+    /// Rises with each event of a transaction.
+    sequence: i64,
+    /// The place behind it.
+    cursor: String,
+    created_at: String,
+}
+
+/// A page of events.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct EventsBody {
+    /// The events, the oldest first.
+    results: Vec<ListedEvent>,
+    /// The place behind the page: `after` of the next request.
+    cursor: String,
+    /// Whether there is more already.
+    has_more: bool,
+}
+
+/// Which events are wanted.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct EventFilters {
+    /// Those behind this place: the `cursor` of an earlier answer. Without it, from the first one.
+    #[param(pattern = "^[A-Za-z0-9_-]{40,}$")]
+    pub after: Option<String>,
+    /// Those that happened then or later; not together with `after`.
+    #[param(format = "date-time")]
+    pub since: Option<String>,
+    /// How many at most; more than 1000 count as 1000.
+    #[param(minimum = 0, default = 100)]
+    pub limit: Option<u64>,
+    /// How long to wait where there is none; more than 30 count as 30. Units: seconds.
+    #[param(minimum = 0, default = 0)]
+    pub wait_s: Option<u64>,
+}
+
+/// Lists events, the oldest first, and waits for the next one if asked to.
+#[utoipa::path(
+    get,
+    path = "/v1/events",
+    tag = "Events",
+    params(EventFilters),
+    responses((status = 200, body = EventsBody)),
+)]
+pub async fn list_events(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    ListQuery { mut query, .. }: ListQuery,
+) -> Result<Json<EventsBody>, ApiError> {
+    let after = start_of(&state, &caller, &mut query);
+    let limit = query.whole_number("limit").unwrap_or(LIMIT_DEFAULT).min(LIMIT_MAX);
+    let wait_s = query.whole_number("wait_s").unwrap_or(0).min(WAIT_S_MAX);
+    query.finish()?;
+    let after = after.resolve(&state).await?.unwrap_or_default();
+    // Who waits takes a place, like a stream.
+    let _place = match wait_s {
+        0 => None,
+        _ => Some(state.webhooks.take_stream_place(caller.company.slot)?),
+    };
+    let wait = Duration::from_secs(u64::try_from(wait_s).unwrap_or_default());
+    let page = next_page(&state, &caller, (after, limit), Instant::now() + wait).await?;
+    Ok(Json(render_page(&state, &caller, &page)?))
+}
+
+/// Where a client wants to begin.
+enum Start {
+    /// Behind this event.
+    After(EventNumber),
+    /// At this instant.
+    Since(cardswitch_engine::domain::ids::Timestamp),
+    /// It does not say.
+    Unsaid,
+}
+
+impl Start {
+    async fn resolve(self, state: &AppState) -> Result<Option<EventNumber>, StoreError> {
+        match self {
+            Self::After(number) => Ok(Some(number)),
+            Self::Since(at) => {
+                state.switch.read(|snapshot| snapshot.first_event_at(at)).await.map(Some)
+            }
+            Self::Unsaid => Ok(None),
+        }
+    }
+}
+
+fn start_of(state: &AppState, caller: &Caller, query: &mut Query) -> Start {
+    let parse = |text: &str| parse_cursor(&state.secrets, caller.company.id, text);
+    let flaw = || Flaw::new("not_a_cursor", "must be the `cursor` of an earlier answer");
+    let after = query.parsed("after", parse, flaw);
+    let since = query.time("since");
+    match (after, since) {
+        (Some(number), _) => Start::After(number),
+        (None, Some(at)) => Start::Since(at),
+        (None, None) => Start::Unsaid,
+    }
+}
+
+/// The events after a place, as soon as there are some, or at `until`.
+async fn next_page(
+    state: &AppState,
+    caller: &Caller,
+    (mut after, limit): (EventNumber, usize),
+    until: Instant,
+) -> Result<EventPage, ApiError> {
+    let company = caller.company.slot;
+    let mut stop = state.webhooks.streams_stop();
+    loop {
+        let read =
+            |snapshot: &Snapshot| snapshot.company_events_after(company, after, limit, SCANNED_MAX);
+        let page = state.switch.read(read).await?;
+        let is_late = Instant::now() >= until || *stop.borrow();
+        if !page.events.is_empty() || is_late || limit == 0 {
+            return Ok(page);
+        }
+        after = page.next;
+        if page.is_end {
+            let stopped = async { drop(stop.wait_for(|stop| *stop).await) };
+            tokio::select! {
+                newest = state.switch.events_beyond(after) => drop(newest?),
+                () = tokio::time::sleep_until(until) => {}
+                () = stopped => {}
+            }
+            // What comes together is told together.
+            tokio::time::sleep_until(until.min(Instant::now() + STREAM_PAUSE)).await;
+        }
+    }
+}
+
+fn render_page(
+    state: &AppState,
+    caller: &Caller,
+    page: &EventPage,
+) -> Result<EventsBody, ApiError> {
+    let results = page.events.iter().map(|event| render_event(state, caller, event));
+    Ok(EventsBody {
+        results: results.collect::<Result<_, _>>()?,
+        cursor: cursor_of(state, caller, page.next)?,
+        has_more: !page.is_end,
+    })
+}
+
+fn render_event(state: &AppState, caller: &Caller, event: &Event) -> Result<ListedEvent, ApiError> {
+    let EventBody { event: name, transaction, company } = EventBody::new(event, caller.company.id);
+    Ok(ListedEvent {
+        event: name,
+        transaction,
+        company,
+        sequence: event.at.0,
+        cursor: cursor_of(state, caller, event.number)?,
+        created_at: render_time(event.at),
+    })
+}
+
+fn cursor_of(state: &AppState, caller: &Caller, after: EventNumber) -> Result<String, ApiError> {
+    let cursor = render_cursor(&state.secrets, caller.company.id, after);
+    cursor.map_err(|error| ApiError::internal(&error))
+}
+
+/// Where a stream begins.
+#[derive(Debug, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct StreamFilters {
+    /// Behind this place; the header `Last-Event-ID` comes before it. Without either, with what
+    /// happens from now on.
+    #[param(pattern = "^[A-Za-z0-9_-]{40,}$")]
+    pub after: Option<String>,
+    /// With what happened then or later; not together with `after`.
+    #[param(format = "date-time")]
+    pub since: Option<String>,
+}
+
+/// Streams events as server-sent events, each with its place as `id`.
+#[utoipa::path(
+    get,
+    path = "/v1/events/stream",
+    tag = "Events",
+    params(StreamFilters),
+    responses((status = 200, content_type = "text/event-stream", body = String)),
+)]
+pub async fn stream_events(
+    State(state): State<AppState>,
+    ReadAccess(caller): ReadAccess,
+    headers: HeaderMap,
+    ListQuery { mut query, .. }: ListQuery,
+) -> Result<Response, ApiError> {
+    let start = start_of(&state, &caller, &mut query);
+    query.finish()?;
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    let last = last.and_then(|text| parse_cursor(&state.secrets, caller.company.id, text));
+    let after = match (last, start.resolve(&state).await?) {
+        (Some(after), _) | (None, Some(after)) => after,
+        (None, None) => state.switch.read(Snapshot::last_event).await?,
+    };
+    let place = state.webhooks.take_stream_place(caller.company.slot)?;
+    let follower = Follower { state, caller, after, ready: VecDeque::new(), _place: place };
+    let lines = stream::unfold(follower, |mut follower| async move {
+        let line = follower.next_line().await?;
+        Some((Ok::<_, Infallible>(line), follower))
+    });
+    let mut response =
+        Sse::new(lines).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response();
+    // Proxies that gather answers would hold events back.
+    response.headers_mut().insert("x-accel-buffering", axum::http::HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// One who reads a stream.
+struct Follower {
+    state: AppState,
+    caller: Caller,
+    after: EventNumber,
+    ready: VecDeque<ListedEvent>,
+    _place: StreamPlace,
+}
+
+impl Follower {
+    /// The next event as a line of the stream; none where it ends: the switch stops, the token is
+    /// revoked, or nothing can be read.
+    async fn next_line(&mut self) -> Option<Line> {
+        while self.ready.is_empty() {
+            if *self.state.webhooks.streams_stop().borrow() || !self.is_let_in() {
+                return None;
+            }
+            let until = Instant::now() + HEARTBEAT;
+            let from = (self.after, STREAM_EVENTS_MAX);
+            let page = next_page(&self.state, &self.caller, from, until).await.ok()?;
+            self.after = page.next;
+            for event in &page.events {
+                self.ready.push_back(render_event(&self.state, &self.caller, event).ok()?);
+            }
+        }
+        let event = self.ready.pop_front()?;
+        let line = Line::default().id(&event.cursor).event(event.event);
+        line.json_data(&event).ok()
+    }
+
+    /// Whether the token that the stream was asked for with still opens anything.
+    fn is_let_in(&self) -> bool {
+        let company = self.caller.company.slot;
+        let token = self.caller.token;
+        let found =
+            self.state.switch.read_at_once(|snapshot| snapshot.access_token_by_id(company, token));
+        matches!(found, Ok(Some(token)) if !token.is_revoked)
+    }
+}

@@ -1,0 +1,329 @@
+//! Webhook endpoints: making, listing, changing and taking them away. An extension: the specification
+//! knows the URLs of apps only.
+//!
+//! Secrets are shown once, when they are made. How deliveries do is the dispatcher's to know, not the
+//! tables'.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
+use cardswitch_engine::domain::webhook_endpoint::WebhookEndpoint;
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::Listed;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::access_tokens::AppReference;
+use super::input::{JsonBody, ListQuery, PathId};
+use super::no_store::NoStore;
+use super::view::{View, read_view};
+use crate::auth::{AdminAccess, Caller};
+use crate::error::ApiError;
+use crate::openapi::words;
+use crate::state::AppState;
+use crate::webhooks::endpoints::{self, GivenChanges, GivenEndpoint, render_state};
+use crate::webhooks::lane::Health;
+use crate::webhooks::signature::WebhookSecret;
+use crate::wire::fault::Flaw;
+use crate::wire::fields;
+use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
+use crate::wire::time::render_time;
+
+/// A webhook endpoint as responses show it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct WebhookEndpointBody {
+    id: Uuid,
+    url: String,
+    /// Where webhooks are sent.
+    #[schema(format = "uri", example = "https://hooks.example.com/cards")]
+    delivery_url: String,
+    description: String,
+    /// The app it is for; null for the company's own.
+    app: Option<AppReference>,
+    is_enabled: bool,
+    #[schema(value_type = words::WebhookEndpointState)]
+    state: &'static str,
+    delivery: DeliveryBody,
+    /// Until when the secret before the present one signs, too.
+    previous_secret_expires_at: Option<String>,
+    /// What webhooks are signed with. Shown when it is made, and never again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, example = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")]
+    secret: Option<String>,
+    created_at: String,
+}
+
+/// How deliveries to an endpoint do.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct DeliveryBody {
+    /// Since when nothing has arrived although it was tried; null where the last try was taken.
+    failing_since: Option<String>,
+    /// How many messages wait to be tried again.
+    waiting: usize,
+    /// When the first of them is tried.
+    next_try_at: Option<String>,
+    /// How many were given up since one arrived last; `recover` tells them again.
+    given_up: u32,
+    /// When one arrived last.
+    last_delivered_at: Option<String>,
+}
+
+impl DeliveryBody {
+    fn new(health: Option<Health>) -> Self {
+        let time = |at: fn(&Health) -> Option<Timestamp>| {
+            // What is due at once after a restart has no time of its own.
+            health.as_ref().and_then(at).filter(|at| at.0 > 0).map(render_time)
+        };
+        Self {
+            failing_since: time(|health| health.failing_since),
+            waiting: health.map_or(0, |health| health.waiting),
+            next_try_at: time(|health| health.next_try_at),
+            given_up: health.map_or(0, |health| health.given_up),
+            last_delivered_at: time(|health| health.delivered_at),
+        }
+    }
+}
+
+impl WebhookEndpointBody {
+    /// The endpoint as it is shown.
+    /// Errors: its app cannot be read.
+    fn new(endpoint: &WebhookEndpoint, view: &View<'_>) -> Result<Self, StoreError> {
+        let app = endpoint.app.map(|app| view.snapshot.app(app)).transpose()?.flatten();
+        let until = endpoint.previous_secret.as_ref().map(|(_, until)| *until);
+        Ok(Self {
+            id: endpoint.id.0,
+            url: view.urls.object("webhook-endpoints", endpoint.id.0),
+            delivery_url: endpoint.url.clone(),
+            description: endpoint.description.clone(),
+            app: app.map(|app| AppReference { id: app.id.0, name: app.name }),
+            is_enabled: endpoint.is_enabled(),
+            state: render_state(endpoint.state),
+            delivery: DeliveryBody::new(None),
+            previous_secret_expires_at: until.filter(|until| view.now < *until).map(render_time),
+            secret: None,
+            created_at: render_time(endpoint.created_at),
+        })
+    }
+}
+
+/// Adds how deliveries do.
+async fn with_health(state: &AppState, bodies: &mut [WebhookEndpointBody]) {
+    let ids = bodies.iter().map(|body| WebhookEndpointId(body.id)).collect();
+    // Where deliveries are not at work, nothing is known of them.
+    let health = state.webhooks.health(ids).await.unwrap_or_default();
+    for (body, health) in bodies.iter_mut().zip(health) {
+        body.delivery = DeliveryBody::new(health);
+    }
+}
+
+/// A webhook endpoint to be made.
+#[derive(Debug, ToSchema)]
+#[schema(as = NewWebhookEndpoint)]
+pub struct WebhookEndpointGiven {
+    /// Where webhooks are sent: `https`, and on the public internet.
+    #[schema(max_length = 1000, pattern = r"\S", example = "https://hooks.example.com/cards")]
+    pub delivery_url: String,
+    /// What people tell it by.
+    #[schema(nullable = false, max_length = 200)]
+    pub description: Option<String>,
+    /// The app it is for: it is told of the events of every company that has let the app in. Absent
+    /// or null: it is told of the company's own.
+    pub app: Option<words::Reference>,
+}
+
+/// What is to change about a webhook endpoint; what is absent stays.
+#[derive(Debug, ToSchema)]
+pub struct WebhookEndpointUpdate {
+    /// Where webhooks are sent: `https`, and on the public internet.
+    #[schema(
+        nullable = false,
+        max_length = 1000,
+        pattern = r"\S",
+        example = "https://hooks.example.com/cards"
+    )]
+    pub delivery_url: Option<String>,
+    /// What people tell it by.
+    #[schema(nullable = false, max_length = 200)]
+    pub description: Option<String>,
+    /// Whether it is told of events. One that is enabled is told of what happens from then on.
+    #[schema(nullable = false, example = true)]
+    pub is_enabled: Option<bool>,
+}
+
+/// Lists webhook endpoints, the newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/webhook-endpoints",
+    tag = "Webhooks",
+    params(PageParameters),
+    responses((status = 200, body = Listing<WebhookEndpointBody>)),
+)]
+pub async fn list_webhook_endpoints(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    ListQuery { mut query, address }: ListQuery,
+) -> Result<Json<Listing<WebhookEndpointBody>>, ApiError> {
+    let page = parse_page(&mut query, &["created_at"]);
+    query.finish()?;
+    let listed = read_view(&state, &caller, |view| {
+        let listed = view.snapshot.webhook_endpoints(view.company.slot, &page)?;
+        let rows = listed.rows.iter().map(|endpoint| WebhookEndpointBody::new(endpoint, view));
+        Ok(Listed { count: listed.count, rows: rows.collect::<Result<Vec<_>, _>>()? })
+    });
+    let mut listed = listed.await?;
+    with_health(&state, &mut listed.rows).await;
+    Ok(Json(envelope(listed, &page, &address, state.urls())))
+}
+
+/// Shows a webhook endpoint.
+#[utoipa::path(
+    get,
+    path = "/v1/webhook-endpoints/{webhook_endpoint_id}",
+    tag = "Webhooks",
+    responses((status = 200, body = WebhookEndpointBody)),
+)]
+pub async fn get_webhook_endpoint(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+) -> Result<Json<WebhookEndpointBody>, ApiError> {
+    Ok(Json(read_endpoint(&state, &caller, WebhookEndpointId(id)).await?))
+}
+
+async fn read_endpoint(
+    state: &AppState,
+    caller: &Caller,
+    id: WebhookEndpointId,
+) -> Result<WebhookEndpointBody, ApiError> {
+    let body = read_view(state, caller, |view| {
+        let found = view.snapshot.webhook_endpoint_by_id(view.company.slot, id)?;
+        found.map(|endpoint| WebhookEndpointBody::new(&endpoint, view)).transpose()
+    });
+    let mut body = [body.await?.ok_or_else(ApiError::not_found)?];
+    with_health(state, &mut body).await;
+    let [body] = body;
+    Ok(body)
+}
+
+/// Makes a webhook endpoint. The answer alone shows the secret that webhooks are signed with.
+#[utoipa::path(
+    post,
+    path = "/v1/webhook-endpoints",
+    tag = "Webhooks",
+    request_body = WebhookEndpointGiven,
+    responses((status = 201, body = WebhookEndpointBody)),
+)]
+pub async fn create_webhook_endpoint(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    body: JsonBody,
+) -> Result<(StatusCode, NoStore<Json<WebhookEndpointBody>>), ApiError> {
+    let mut fields = body.fields()?;
+    let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach());
+    if let Some(app) = given.app
+        && !endpoints::is_own_app(&state, &caller.company, app).await?
+    {
+        fields.fault("app", Flaw::not_found("app"));
+    }
+    fields.finish()?;
+    let (id, secret) = endpoints::create(&state, caller.company.id, given).await?;
+    let body = with_secret(read_endpoint(&state, &caller, id).await?, &secret);
+    Ok((StatusCode::CREATED, body))
+}
+
+fn with_secret(
+    body: WebhookEndpointBody,
+    secret: &WebhookSecret,
+) -> NoStore<Json<WebhookEndpointBody>> {
+    NoStore(Json(WebhookEndpointBody { secret: Some(secret.text()), ..body }))
+}
+
+/// Changes a webhook endpoint.
+#[utoipa::path(
+    put,
+    path = "/v1/webhook-endpoints/{webhook_endpoint_id}",
+    tag = "Webhooks",
+    request_body = WebhookEndpointUpdate,
+    responses((status = 200, body = WebhookEndpointBody)),
+)]
+pub async fn update_webhook_endpoint(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Result<Json<WebhookEndpointBody>, ApiError> {
+    let id = WebhookEndpointId(id);
+    let mut fields = body.fields()?;
+    let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
+    endpoints::get_endpoint(&state, &caller.company, id).await?;
+    fields.finish()?;
+    endpoints::update(&state, caller.company.id, id, given).await?;
+    Ok(Json(read_endpoint(&state, &caller, id).await?))
+}
+
+/// Takes a webhook endpoint away; nothing is sent to it any more.
+#[utoipa::path(
+    delete,
+    path = "/v1/webhook-endpoints/{webhook_endpoint_id}",
+    tag = "Webhooks",
+    responses((status = 204)),
+)]
+pub async fn delete_webhook_endpoint(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+) -> Result<StatusCode, ApiError> {
+    endpoints::delete(&state, caller.company.id, WebhookEndpointId(id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Gives a webhook endpoint a new secret, which the answer alone shows. For 24 hours webhooks carry
+/// signatures under both.
+#[utoipa::path(
+    post,
+    path = "/v1/webhook-endpoints/{webhook_endpoint_id}/rotate-secret",
+    tag = "Webhooks",
+    responses((status = 200, body = WebhookEndpointBody)),
+)]
+pub async fn rotate_webhook_secret(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+) -> Result<NoStore<Json<WebhookEndpointBody>>, ApiError> {
+    let id = WebhookEndpointId(id);
+    let secret = endpoints::rotate_secret(&state, caller.company.id, id).await?;
+    Ok(with_secret(read_endpoint(&state, &caller, id).await?, &secret))
+}
+
+/// From when on events are told again.
+#[derive(Debug, ToSchema)]
+pub struct WebhookRecovery {
+    /// What has happened then or later is told again, and what was not told yet.
+    #[schema(format = "date-time")]
+    pub since: String,
+}
+
+/// Has a webhook endpoint told again what has happened since an instant.
+#[utoipa::path(
+    post,
+    path = "/v1/webhook-endpoints/{webhook_endpoint_id}/recover",
+    tag = "Webhooks",
+    request_body = WebhookRecovery,
+    responses((status = 200, body = WebhookEndpointBody)),
+)]
+pub async fn recover_webhook_endpoint(
+    State(state): State<AppState>,
+    AdminAccess(caller): AdminAccess,
+    PathId(id): PathId,
+    body: JsonBody,
+) -> Result<Json<WebhookEndpointBody>, ApiError> {
+    let id = WebhookEndpointId(id);
+    let mut fields = body.fields()?;
+    let since = fields.required("since", fields::timestamp);
+    endpoints::get_endpoint(&state, &caller.company, id).await?;
+    fields.finish()?;
+    endpoints::recover(&state, id, since).await?;
+    Ok(Json(read_endpoint(&state, &caller, id).await?))
+}

@@ -1,0 +1,49 @@
+//! What is sent by hand: POST /webhooks/{id}/example and /webhooks/{id}/attempts/{attempt}/resend.
+//! The page that follows shows what came of it, first in its list.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use cardswitch_engine::domain::ids::WebhookEndpointId;
+use serde::de::IgnoredAny;
+
+use super::get_endpoint;
+use crate::error::ApiError;
+use crate::routes::input::PathId;
+use crate::site::forms::SiteForm;
+use crate::site::notice::{Notice, go_on};
+use crate::site::rights::WebhookManager;
+use crate::state::AppState;
+use crate::webhooks::deliveries::Attempt;
+use crate::wire::fields::parse_id;
+
+/// POST /webhooks/{id}/example.
+pub(super) async fn send_example(
+    State(state): State<AppState>,
+    WebhookManager(acting): WebhookManager,
+    PathId(id): PathId,
+    _: SiteForm<IgnoredAny>,
+) -> Result<Response, ApiError> {
+    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    let attempt = state.webhooks.send_example(endpoint.id).await?;
+    Ok(sent(&state, endpoint.id, &attempt.ok_or_else(ApiError::not_found)?))
+}
+
+/// POST /webhooks/{id}/attempts/{attempt}/resend.
+pub(super) async fn resend(
+    State(state): State<AppState>,
+    WebhookManager(acting): WebhookManager,
+    Path((id, attempt)): Path<(String, String)>,
+    _: SiteForm<IgnoredAny>,
+) -> Result<Response, ApiError> {
+    let ids = parse_id(&id).zip(parse_id(&attempt));
+    let (id, attempt) = ids.ok_or_else(ApiError::not_found)?;
+    let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
+    let attempt = state.webhooks.resend(endpoint.id, attempt).await?;
+    Ok(sent(&state, endpoint.id, &attempt.ok_or_else(ApiError::not_found)?))
+}
+
+fn sent(state: &AppState, id: WebhookEndpointId, attempt: &Attempt) -> Response {
+    let notice =
+        if attempt.is_delivered() { Notice::WEBHOOK_ARRIVED } else { Notice::WEBHOOK_REFUSED };
+    go_on(state, &format!("/webhooks/{}", id.0), notice)
+}

@@ -1,0 +1,66 @@
+//! What came of attempts, in words: for programs and for people.
+
+use super::deliveries::{Attempt, AttemptKind, AttemptResult, Failure};
+
+/// The words for why something was sent.
+pub const KINDS: [&str; 3] = ["event", "example", "resent"];
+/// The words for why there was no answer.
+pub const FAILURES: [&str; 7] = [
+    "no_such_host",
+    "not_public",
+    "not_reachable",
+    "tls_failed",
+    "connection_broken",
+    "timed_out",
+    "not_sent",
+];
+
+/// The word for why something was sent.
+#[must_use]
+pub const fn render_kind(kind: AttemptKind) -> &'static str {
+    let [event, example, resent] = KINDS;
+    match kind {
+        AttemptKind::Event => event,
+        AttemptKind::Example => example,
+        AttemptKind::Resent => resent,
+    }
+}
+
+/// The word for why there was no answer.
+#[must_use]
+pub const fn render_failure(failure: Failure) -> &'static str {
+    let [no_host, not_public, not_reachable, tls, broken, too_slow, not_sent] = FAILURES;
+    match failure {
+        Failure::NoSuchHost => no_host,
+        Failure::NotPublic => not_public,
+        Failure::NotReachable => not_reachable,
+        Failure::Tls => tls,
+        Failure::Broken => broken,
+        Failure::TooSlow => too_slow,
+        Failure::NotSent => not_sent,
+    }
+}
+
+/// What came of an attempt, as a sentence of a page.
+#[must_use]
+pub fn sentence(attempt: &Attempt) -> String {
+    let failure = match &attempt.result {
+        AttemptResult::Answered(status @ 200..=299) => return format!("Delivered ({status})"),
+        AttemptResult::Answered(410) => return "The receiver says it is gone (410)".to_owned(),
+        AttemptResult::Answered(status @ 300..=399) => {
+            return format!("Answered with a redirect, which is not followed ({status})");
+        }
+        AttemptResult::Answered(status) => return format!("Refused ({status})"),
+        AttemptResult::Unanswered(failure) => failure,
+    };
+    let text = match failure {
+        Failure::NoSuchHost => "The host has no address",
+        Failure::NotPublic => "The host is not on the public internet",
+        Failure::NotReachable => "The host cannot be reached",
+        Failure::Tls => "No secure connection: check the certificate",
+        Failure::Broken => "The connection broke before there was an answer",
+        Failure::TooSlow => "No answer within 15 seconds",
+        Failure::NotSent => "It could not be sent",
+    };
+    text.to_owned()
+}

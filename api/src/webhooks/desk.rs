@@ -1,0 +1,158 @@
+//! One endpoint as the dispatcher has it: whom it is told of, its lane, and one request to it.
+
+use std::sync::Arc;
+
+use cardswitch_engine::clock::{Clock, Stopwatch};
+use cardswitch_engine::domain::event::EventNumber;
+use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
+use cardswitch_engine::domain::webhook_endpoint::WebhookEndpoint;
+use cardswitch_engine::store::{Snapshot, StoreError};
+use uuid::Uuid;
+
+use super::composing::{Composed, compose, example};
+use super::deliveries::{AttemptResult, Failure};
+use super::lane::{Entry, Lane, MESSAGE_EVENTS_MAX};
+use super::sender::{Delivery, Sender};
+use super::signature::{SignedMessage, WebhookSecret, message_text, signature_header};
+use crate::secrets::Secrets;
+use crate::switch::Switch;
+
+/// How many events of all companies are looked at for those of one. Reading on goes on from there.
+const SCANNED_MAX: usize = 10_000;
+/// How many events are looked at for an app, which may be told of many companies'.
+const APP_SCANNED_MAX: usize = 1_000;
+
+/// An endpoint at work.
+#[derive(Debug)]
+pub(super) struct Desk {
+    /// What it is.
+    pub(super) endpoint: Arc<WebhookEndpoint>,
+    /// Whose events it is told of; they rise.
+    pub(super) companies: Vec<CompanySlot>,
+    /// What it is still to be told.
+    pub(super) lane: Lane,
+    /// How many attempts it has had.
+    pub(super) attempts: u64,
+    /// Where it stands among those that have something to send.
+    pub(super) queued_at: Option<Timestamp>,
+    /// Whether it stands among those that read the log by themselves.
+    pub(super) is_queued_behind: bool,
+}
+
+impl Desk {
+    /// Reads what the lane wants of the log. Returns the events of its companies, and how far was read.
+    pub(super) fn read_after(
+        &self,
+        snapshot: &Snapshot,
+        after: EventNumber,
+    ) -> Result<(Vec<Entry>, EventNumber), StoreError> {
+        let entry = |event: &cardswitch_engine::domain::event::Event| Entry {
+            number: event.number,
+            transaction: event.transaction,
+        };
+        if self.endpoint.app.is_none() {
+            let company = self.endpoint.company;
+            let page =
+                snapshot.company_events_after(company, after, MESSAGE_EVENTS_MAX, SCANNED_MAX)?;
+            return Ok((page.events.iter().map(entry).collect(), page.next));
+        }
+        let events = snapshot.events_after(after, APP_SCANNED_MAX)?;
+        let read_upto = events.last().map_or(after, |event| event.number);
+        let is_told = |company: &CompanySlot| self.companies.binary_search(company).is_ok();
+        let told = events.iter().filter(|event| is_told(&event.company));
+        Ok((told.map(entry).collect(), read_upto))
+    }
+}
+
+/// What is told.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    /// These events.
+    Events(Vec<EventNumber>),
+    /// An example.
+    Example,
+}
+
+/// One request to one endpoint.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) switch: Switch,
+    pub(super) secrets: Arc<Secrets>,
+    pub(super) sender: Sender,
+    pub(super) endpoint: Arc<WebhookEndpoint>,
+    pub(super) content: Content,
+    pub(super) message: Uuid,
+    /// Which try it is, from 1.
+    pub(super) tries: u8,
+    /// The engine's time.
+    pub(super) now: Timestamp,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Told {
+    /// How the request ended; none where the endpoint may be told of none of the events any more.
+    pub(super) result: Option<AttemptResult>,
+    /// How long it took. Units: milliseconds.
+    pub(super) duration_ms: u32,
+}
+
+impl Job {
+    /// Composes, signs and sends.
+    pub(super) async fn run(self) -> Told {
+        let watch = Stopwatch::start();
+        let result = match self.delivery() {
+            Ok(Some(delivery)) => Some(self.sender.send(&delivery).await),
+            Ok(None) => None,
+            Err(error) => {
+                tracing::error!(%error, endpoint = %self.endpoint.id.0, "a webhook cannot be made");
+                Some(AttemptResult::Unanswered(Failure::NotSent))
+            }
+        };
+        let duration_ms = u32::try_from(watch.elapsed().as_millis()).unwrap_or(u32::MAX);
+        Told { result, duration_ms }
+    }
+
+    fn delivery(&self) -> Result<Option<Delivery>, StoreError> {
+        let composed = self.switch.read_at_once(|snapshot| self.compose(snapshot))?;
+        let Some(Composed { body, sequence }) = composed else { return Ok(None) };
+        let id = message_text(self.message);
+        // A matter between two machines that keep the time, whatever the time of a simulation is.
+        let timestamp_s = Clock::System.now().0.div_euclid(1_000_000);
+        let message = SignedMessage { id: &id, timestamp_s, body: &body };
+        let signature = signature_header(&self.signing_secrets()?, &message);
+        Ok(Some(Delivery {
+            address: self.endpoint.url.clone(),
+            id,
+            timestamp_s,
+            signature,
+            sequence,
+            tries: self.tries,
+            body,
+        }))
+    }
+
+    fn compose(&self, snapshot: &Snapshot) -> Result<Option<Composed>, StoreError> {
+        let own = self.endpoint.company;
+        let Content::Events(numbers) = &self.content else {
+            return Ok(snapshot.company(own)?.map(|company| example(company.id)));
+        };
+        // Rights count as they are now, not as they were when the event was read.
+        let companies = match self.endpoint.app {
+            Some(app) => snapshot.companies_of_app(app)?,
+            None => vec![own],
+        };
+        compose(snapshot, numbers, |company| companies.binary_search(&company).is_ok())
+    }
+
+    fn signing_secrets(&self) -> Result<Vec<WebhookSecret>, StoreError> {
+        let endpoint = &self.endpoint;
+        let previous = endpoint.previous_secret.as_ref();
+        let previous = previous.filter(|(_, until)| self.now < *until).map(|(sealed, _)| sealed);
+        let sealed = std::iter::once(&endpoint.sealed_secret).chain(previous);
+        let opened = sealed.map(|sealed| self.secrets.open_webhook_secret(sealed, endpoint.id));
+        opened.collect::<Option<_>>().ok_or_else(|| StoreError::Inconsistent {
+            what: "the secret of a webhook endpoint was sealed with another key".to_owned(),
+        })
+    }
+}

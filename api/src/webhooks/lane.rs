@@ -1,0 +1,415 @@
+//! What one endpoint is still to be told, and in what order: the state between the event log and the
+//! sender. Pure: no clock, no network, no tables.
+//!
+//! ```text
+//! log -> fresh -> sending -> delivered
+//!          |         |
+//!          |         +-> waiting (tried in vain; due again at an instant) -> given up
+//!          +-> held (behind a message of the same transaction that waits)
+//! ```
+//!
+//! A lane is *abreast* of the follower, which then hands it each event, or *behind* it: it reads the
+//! log by itself, from where it stands. A lane with no room left falls behind; nothing is lost by
+//! that but time.
+//!
+//! INVARIANT: an event is never sent while an earlier one of its transaction is waiting or held, and
+//! one message is sent at a time: events of a transaction arrive in order.
+
+use std::collections::{HashSet, VecDeque};
+
+use cardswitch_engine::domain::event::EventNumber;
+use cardswitch_engine::domain::ids::{Timestamp, TransactionSeq};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::schedule::next_try;
+
+/// How many events a message has at most.
+pub const MESSAGE_EVENTS_MAX: usize = 100;
+/// How many events wait for their first try; more stay in the log.
+const FRESH_MAX: usize = 256;
+/// How many messages wait to be tried again before no further ones are made.
+const WAITING_MAX: usize = 10;
+/// How many events wait behind messages of their transactions.
+const HELD_MAX: usize = 1_000;
+/// After so many failures in a row the receiver counts as down: it is asked with what waits, and gets
+/// no further messages until it takes one.
+const DOWN_FAILURES: u32 = 3;
+/// How far apart the tries are at least that are brought forward because the receiver is back.
+/// Units: microseconds.
+const FORWARD_US: i64 = 60_000_000;
+
+/// An event that is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its number in the log.
+    pub number: EventNumber,
+    /// What it is about.
+    pub transaction: TransactionSeq,
+}
+
+/// What is sent as one request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// The same on every try.
+    pub id: Uuid,
+    /// Its events, in the order of the log.
+    pub entries: Vec<Entry>,
+    /// How often it was tried.
+    pub tries: u8,
+    /// How many retries of the schedule are used up.
+    pub retries: u8,
+    /// When it is due.
+    pub due: Timestamp,
+    /// Where it was brought forward: when it is due by the schedule.
+    pub brought_from: Option<Timestamp>,
+}
+
+/// Where a lane stands in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Position {
+    /// It is handed what the follower reads, after this event.
+    Abreast(EventNumber),
+    /// It reads by itself what is after this event.
+    Behind(EventNumber),
+}
+
+/// How a try ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The receiver took it.
+    Delivered,
+    /// It did not.
+    Failed,
+}
+
+/// What becomes of a message after a try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It has arrived.
+    Delivered,
+    /// It is tried again at this instant.
+    Again(Timestamp),
+    /// It was tried for the last time.
+    GivenUp,
+    /// It is of no interest any more: the lane was set back, or the endpoint is off.
+    Dropped,
+}
+
+/// The state of one endpoint. What of it is kept is what has no note that it is not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lane {
+    position: Position,
+    fresh: VecDeque<Entry>,
+    held: Vec<Entry>,
+    waiting: Vec<Message>,
+    /// The message that is being sent, and whether the lane was set back meanwhile.
+    sending: Option<(Message, bool)>,
+    failures: u32,
+    given_up: u32,
+    failing_since: Option<Timestamp>,
+    delivered_at: Option<Timestamp>,
+    forward_at: Option<Timestamp>,
+    is_off: bool,
+}
+
+/// How a lane does, as people are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// How many messages wait to be tried again.
+    pub waiting: usize,
+    /// When the first of them is tried.
+    pub next_try_at: Option<Timestamp>,
+    /// Since when no message has arrived although some were tried.
+    pub failing_since: Option<Timestamp>,
+    /// How many messages were given up since one arrived last.
+    pub given_up: u32,
+    /// When a message arrived last.
+    pub delivered_at: Option<Timestamp>,
+    /// Whether it is catching up with the log.
+    pub is_behind: bool,
+}
+
+impl Lane {
+    /// A lane that is told what is after `number`.
+    #[must_use]
+    pub const fn after(number: EventNumber) -> Self {
+        Self {
+            position: Position::Behind(number),
+            fresh: VecDeque::new(),
+            held: Vec::new(),
+            waiting: Vec::new(),
+            sending: None,
+            failures: 0,
+            given_up: 0,
+            failing_since: None,
+            delivered_at: None,
+            forward_at: None,
+            is_off: false,
+        }
+    }
+
+    /// Hands over an event that the follower has read. A lane without room falls behind.
+    pub fn offer(&mut self, entry: Entry) {
+        let Position::Abreast(after) = self.position else { return };
+        if self.is_off || entry.number <= after {
+            return;
+        }
+        if self.fresh.len() >= FRESH_MAX {
+            self.position = Position::Behind(EventNumber(entry.number.0 - 1));
+        } else {
+            self.fresh.push_back(entry);
+        }
+    }
+
+    /// After which event the lane wants to read the log by itself, if it does now.
+    #[must_use]
+    pub fn wants(&self) -> Option<EventNumber> {
+        let has_room = self.fresh.len() < MESSAGE_EVENTS_MAX && !self.is_stalled();
+        match self.position {
+            Position::Behind(after) if has_room && !self.is_off => Some(after),
+            _ => None,
+        }
+    }
+
+    /// Takes up what was read of the log up to `upto`; the follower has read up to `followed`.
+    pub fn take_up(&mut self, entries: Vec<Entry>, upto: EventNumber, followed: EventNumber) {
+        self.fresh.extend(entries);
+        self.position =
+            if upto >= followed { Position::Abreast(upto) } else { Position::Behind(upto) };
+    }
+
+    /// Whether no further message is made before one that waits has arrived.
+    fn is_stalled(&self) -> bool {
+        let is_down = self.failures >= DOWN_FAILURES && !self.waiting.is_empty();
+        is_down || self.waiting.len() >= WAITING_MAX || self.held.len() >= HELD_MAX
+    }
+
+    /// Whether it fails at present: such lanes must not take the place of others.
+    #[must_use]
+    pub const fn is_failing(&self) -> bool {
+        self.failures > 0
+    }
+
+    /// From when on something can be sent; none where there is nothing, or something is being sent.
+    #[must_use]
+    pub fn due(&self) -> Option<Timestamp> {
+        if self.is_off || self.sending.is_some() {
+            return None;
+        }
+        if !self.fresh.is_empty() && !self.is_stalled() {
+            return Some(Timestamp(i64::MIN));
+        }
+        self.waiting.iter().map(|message| message.due).min()
+    }
+
+    /// What is to be sent at `now`: what waits and is due, else what is fresh. `name` gives a message
+    /// of these events its id.
+    pub fn start(
+        &mut self,
+        now: Timestamp,
+        name: impl FnOnce(&[Entry]) -> Uuid,
+    ) -> Option<Message> {
+        if self.is_off || self.sending.is_some() {
+            return None;
+        }
+        let message = self.take_due(now).or_else(|| self.compose(now, name))?;
+        self.sending = Some((message.clone(), false));
+        Some(message)
+    }
+
+    fn take_due(&mut self, now: Timestamp) -> Option<Message> {
+        let due = self.waiting.iter().enumerate().filter(|(_, message)| message.due <= now);
+        let (place, _) = due.min_by_key(|(_, message)| message.due)?;
+        Some(self.waiting.remove(place))
+    }
+
+    fn compose(&mut self, now: Timestamp, name: impl FnOnce(&[Entry]) -> Uuid) -> Option<Message> {
+        if self.is_stalled() {
+            return None;
+        }
+        let mut blocked = self.waiting_transactions();
+        blocked.extend(self.held.iter().map(|entry| entry.transaction));
+        let mut entries = Vec::new();
+        while entries.len() < MESSAGE_EVENTS_MAX && self.held.len() < HELD_MAX {
+            let Some(entry) = self.fresh.pop_front() else { break };
+            if blocked.contains(&entry.transaction) {
+                self.held.push(entry);
+            } else {
+                entries.push(entry);
+            }
+        }
+        if entries.is_empty() {
+            return None;
+        }
+        let id = name(&entries);
+        Some(Message { id, entries, tries: 0, retries: 0, due: now, brought_from: None })
+    }
+
+    fn waiting_transactions(&self) -> HashSet<TransactionSeq> {
+        let entries = self.waiting.iter().flat_map(|message| &message.entries);
+        entries.map(|entry| entry.transaction).collect()
+    }
+
+    /// Notes how the message that was being sent has fared.
+    pub fn settle(&mut self, outcome: Outcome, now: Timestamp) -> Fate {
+        let Some((mut message, is_void)) = self.sending.take() else { return Fate::Dropped };
+        message.tries = message.tries.saturating_add(1);
+        match outcome {
+            Outcome::Delivered => {
+                self.note_delivery(now);
+                self.release();
+                Fate::Delivered
+            }
+            Outcome::Failed => {
+                self.failures = self.failures.saturating_add(1);
+                self.failing_since.get_or_insert(now);
+                if is_void || self.is_off { Fate::Dropped } else { self.wait(message, now) }
+            }
+        }
+    }
+
+    /// Has a message wait for its next try.
+    fn wait(&mut self, mut message: Message, now: Timestamp) -> Fate {
+        let due = match message.brought_from.take() {
+            // A try that the schedule does not know uses up none of it.
+            Some(due) => Some(due.max(now)),
+            None => {
+                let due = next_try(message.id, message.retries, now);
+                message.retries = message.retries.saturating_add(1);
+                due
+            }
+        };
+        let Some(due) = due else {
+            self.given_up = self.given_up.saturating_add(1);
+            self.release();
+            return Fate::GivenUp;
+        };
+        message.due = due;
+        self.waiting.push(message);
+        Fate::Again(due)
+    }
+
+    /// A receiver that was down and has taken something is back: what waits is tried at once.
+    fn note_delivery(&mut self, now: Timestamp) {
+        let was_down = self.failures >= DOWN_FAILURES;
+        (self.failures, self.given_up, self.failing_since) = (0, 0, None);
+        self.delivered_at = Some(now);
+        let is_soon = self.forward_at.is_some_and(|at| now.0.saturating_sub(at.0) < FORWARD_US);
+        if !was_down || is_soon {
+            return;
+        }
+        self.forward_at = Some(now);
+        for message in &mut self.waiting {
+            if message.due > now {
+                message.brought_from = Some(message.due);
+                message.due = now;
+            }
+        }
+    }
+
+    /// Puts what no message stands before any more where it is sent next.
+    fn release(&mut self) {
+        let blocked = self.waiting_transactions();
+        let held = std::mem::take(&mut self.held);
+        let (still, free): (Vec<_>, Vec<_>) =
+            held.into_iter().partition(|entry| blocked.contains(&entry.transaction));
+        self.held = still;
+        for entry in free.into_iter().rev() {
+            self.fresh.push_front(entry);
+        }
+    }
+
+    /// Sets the lane back: everything after `number` is told again, and what was not told yet.
+    pub fn recover(&mut self, number: EventNumber) {
+        let from = self.untold_from().map_or(number, |untold| number.min(untold));
+        self.restart_after(from);
+    }
+
+    /// After which event something is not told yet.
+    fn untold_from(&self) -> Option<EventNumber> {
+        let sending = self.sending.iter().flat_map(|(message, _)| &message.entries);
+        let waiting = self.waiting.iter().flat_map(|message| &message.entries);
+        let all = sending.chain(waiting).chain(&self.fresh).chain(&self.held);
+        let first = all.map(|entry| entry.number.0).min().map(|first| EventNumber(first - 1));
+        let (Position::Abreast(read) | Position::Behind(read)) = self.position;
+        Some(first.map_or(read, |first| first.min(read)))
+    }
+
+    fn restart_after(&mut self, number: EventNumber) {
+        self.position = Position::Behind(number);
+        self.fresh.clear();
+        self.held.clear();
+        self.waiting.clear();
+        if let Some((_, is_void)) = &mut self.sending {
+            *is_void = true;
+        }
+        (self.failures, self.given_up, self.failing_since) = (0, 0, None);
+    }
+
+    /// Turns the lane off: it keeps nothing. Returns whether it was on.
+    pub fn turn_off(&mut self) -> bool {
+        let was_on = !self.is_off;
+        self.is_off = true;
+        self.restart_after(EventNumber(0));
+        was_on
+    }
+
+    /// Turns the lane on: it is told what is after `number`. Returns whether it was off.
+    pub fn turn_on(&mut self, number: EventNumber) -> bool {
+        let was_off = self.is_off;
+        if was_off {
+            self.is_off = false;
+            self.restart_after(number);
+        }
+        was_off
+    }
+
+    /// Whether it is off.
+    #[must_use]
+    pub const fn is_off(&self) -> bool {
+        self.is_off
+    }
+
+    /// A lane read back: what was being sent when the process ended is sent again.
+    pub fn resume(&mut self) {
+        let Some((mut message, is_void)) = self.sending.take() else { return };
+        if !is_void {
+            message.due = Timestamp(i64::MIN);
+            self.waiting.push(message);
+        }
+    }
+
+    /// How it does.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        Health {
+            waiting: self.waiting.len(),
+            next_try_at: self.waiting.iter().map(|message| message.due).min(),
+            failing_since: self.failing_since,
+            given_up: self.given_up,
+            delivered_at: self.delivered_at,
+            is_behind: matches!(self.position, Position::Behind(_)),
+        }
+    }
+
+    /// How many events are on their way: those in the log that were not read yet not counted.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        let messages = self.waiting.iter().chain(self.sending.iter().map(|(message, _)| message));
+        let told = messages.map(|message| message.entries.len()).sum::<usize>();
+        told + self.fresh.len() + self.held.len()
+    }
+
+    /// The first event that is on its way, where there is one.
+    #[must_use]
+    pub fn oldest(&self) -> Option<EventNumber> {
+        let messages = self.waiting.iter().chain(self.sending.iter().map(|(message, _)| message));
+        let told = messages.flat_map(|message| &message.entries);
+        told.chain(&self.fresh).chain(&self.held).map(|entry| entry.number).min()
+    }
+}
+
+#[cfg(test)]
+#[path = "lane_tests.rs"]
+mod tests;

@@ -1,0 +1,257 @@
+//! Webhooks: events on their way to the endpoints of companies and apps. Source: spec "Events".
+//!
+//! | file | what |
+//! |---|---|
+//! | `addresses` | where they may be sent |
+//! | `signature`, `composing` | what is sent, and how its receiver knows that it is genuine |
+//! | `schedule`, `lane` | what one endpoint is still to be told, and when it is tried |
+//! | `deliveries`, `attempt_words` | what is kept of all that, and what came of it in words |
+//! | `sender` | one request |
+//! | `dispatcher`, `desk` | the task that follows the event log and has everything sent |
+//! | `endpoints` | endpoints as they are made and changed, on the site and through `/v1` |
+//! | `cursor`, `streams` | places in the log, as clients hold them; how many wait there |
+//!
+//! Events come from the journal by way of the tables, never from handlers, so a crash loses and invents
+//! none.
+
+pub mod addresses;
+pub mod attempt_words;
+pub mod composing;
+pub mod cursor;
+pub mod deliveries;
+mod desk;
+mod dispatcher;
+pub mod endpoints;
+pub mod lane;
+pub mod schedule;
+pub mod sender;
+pub mod signature;
+mod streams;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::domain::event::EventNumber;
+use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use self::addresses::Reach;
+use self::deliveries::{Attempt, Deliveries, DeliveriesError};
+use self::dispatcher::Dispatcher;
+use self::lane::Health;
+use self::sender::Sender;
+pub use self::streams::StreamPlace;
+use self::streams::Streams;
+use crate::auth::throttle::TooMany;
+use crate::secrets::Secrets;
+use crate::switch::Switch;
+
+/// How many orders wait for the dispatcher.
+const ORDERS_MAX: usize = 1_024;
+
+/// How long anybody waits until what they changed counts.
+const RELOAD_WAIT: Duration = Duration::from_secs(1);
+
+/// How deliveries do, all in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Endpoints that are on.
+    pub endpoints: usize,
+    /// Of these, those whose last try failed.
+    pub failing: usize,
+    /// Events on their way.
+    pub pending: usize,
+    /// When the oldest of them happened.
+    pub oldest_at: Option<Timestamp>,
+    /// Requests under way.
+    pub sending: usize,
+    /// Messages that arrived since the start.
+    pub delivered: u64,
+    /// Tries in vain since the start.
+    pub failed: u64,
+}
+
+/// What the dispatcher is asked.
+#[derive(Debug)]
+enum Order {
+    /// Endpoints or rights have changed.
+    Reload(Option<oneshot::Sender<()>>),
+    /// Everything after this event is told again.
+    Recover(WebhookEndpointId, EventNumber, oneshot::Sender<bool>),
+    /// An example is sent.
+    Example(WebhookEndpointId, oneshot::Sender<Option<Attempt>>),
+    /// The message of an attempt is sent once more.
+    Resend(WebhookEndpointId, Uuid, oneshot::Sender<Option<Attempt>>),
+    /// What was tried.
+    Attempts(WebhookEndpointId, oneshot::Sender<Vec<Attempt>>),
+    /// How endpoints do.
+    Health(Vec<WebhookEndpointId>, oneshot::Sender<Vec<Option<Health>>>),
+}
+
+/// The dispatcher has stopped, or has more to do than it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAtWork;
+
+/// The way to the dispatcher.
+#[derive(Debug)]
+pub struct Webhooks {
+    orders: mpsc::Sender<Order>,
+    figures: Arc<Mutex<Figures>>,
+    reach: Reach,
+    streams: Arc<Streams>,
+    streams_stop: watch::Receiver<bool>,
+}
+
+/// What the dispatcher works with.
+#[derive(Debug)]
+pub struct Equipment<'a> {
+    /// The way to the engine.
+    pub switch: Switch,
+    /// What opens the secrets of endpoints.
+    pub secrets: Arc<Secrets>,
+    /// The data directory.
+    pub data: &'a Path,
+    /// How far webhooks may go.
+    pub reach: Reach,
+    /// Turns true when the switch stops.
+    pub stop: watch::Receiver<bool>,
+    /// Turns true when answers that would never end by themselves are to end.
+    pub streams_stop: watch::Receiver<bool>,
+}
+
+impl Webhooks {
+    /// Starts to deliver. The task ends when the switch stops, with everything written down.
+    /// Errors: what is kept of deliveries cannot be read.
+    pub fn start(equipment: Equipment<'_>) -> Result<(Arc<Self>, JoinHandle<()>), DeliveriesError> {
+        let Equipment { switch, secrets, data, reach, stop, streams_stop } = equipment;
+        let deliveries = Arc::new(Deliveries::open(data)?);
+        let (orders, taken) = mpsc::channel(ORDERS_MAX);
+        let figures = Arc::default();
+        let tools = dispatcher::Tools {
+            switch,
+            secrets,
+            sender: Sender::new(reach),
+            deliveries,
+            orders: orders.downgrade(),
+            figures: Arc::clone(&figures),
+        };
+        let dispatcher = Dispatcher::new(tools)?;
+        let task = tokio::spawn(dispatcher.run(taken, stop));
+        Ok((Arc::new(Self { orders, figures, reach, streams: Arc::default(), streams_stop }), task))
+    }
+
+    /// Deliveries for a test: to this machine, too, and without streams that would never end.
+    #[cfg(test)]
+    pub(crate) fn in_test(switch: &Switch, secrets: &Arc<Secrets>, data: &Path) -> Arc<Self> {
+        let (running, stop) = watch::channel(false);
+        let (_, streams_stop) = watch::channel(true);
+        let (switch, secrets, reach) = (switch.clone(), Arc::clone(secrets), Reach::Local);
+        let equipment = Equipment { switch, secrets, data, reach, stop, streams_stop };
+        let (webhooks, task) = Self::start(equipment).unwrap();
+        tokio::spawn(async move {
+            drop(task.await);
+            drop(running);
+        });
+        webhooks
+    }
+
+    /// How far webhooks may go.
+    #[must_use]
+    pub const fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Takes a place among the answers that wait for events.
+    /// Errors: none is free.
+    pub fn take_stream_place(&self, company: CompanySlot) -> Result<StreamPlace, TooMany> {
+        self.streams.take(company)
+    }
+
+    /// How deliveries do, all in all; about a second old.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        *self.figures.lock()
+    }
+
+    /// Turns true when answers that would never end by themselves are to end.
+    #[must_use]
+    pub fn streams_stop(&self) -> watch::Receiver<bool> {
+        self.streams_stop.clone()
+    }
+
+    /// Endpoints, or what apps may be told, have changed. Waits, not for long, until that counts.
+    pub async fn reload(&self) {
+        let reloaded = self.ask(|reply| Order::Reload(Some(reply)));
+        drop(tokio::time::timeout(RELOAD_WAIT, reloaded).await);
+    }
+
+    /// Has everything after an event told again. Returns whether there is such an endpoint, and on.
+    pub async fn recover(
+        &self,
+        id: WebhookEndpointId,
+        after: EventNumber,
+    ) -> Result<bool, NotAtWork> {
+        self.ask(|reply| Order::Recover(id, after, reply)).await
+    }
+
+    /// Sends an example and waits for what comes of it; none where there is no such endpoint.
+    pub async fn send_example(&self, id: WebhookEndpointId) -> Result<Option<Attempt>, NotAtWork> {
+        self.ask(|reply| Order::Example(id, reply)).await
+    }
+
+    /// Sends the message of an attempt once more and waits for what comes of it; none where there is
+    /// no such attempt.
+    pub async fn resend(
+        &self,
+        id: WebhookEndpointId,
+        attempt: Uuid,
+    ) -> Result<Option<Attempt>, NotAtWork> {
+        self.ask(|reply| Order::Resend(id, attempt, reply)).await
+    }
+
+    /// What was tried lately, the newest first.
+    pub async fn attempts(&self, id: WebhookEndpointId) -> Result<Vec<Attempt>, NotAtWork> {
+        self.ask(|reply| Order::Attempts(id, reply)).await
+    }
+
+    /// How endpoints do, in their order; none for one that is not known.
+    pub async fn health(
+        &self,
+        ids: Vec<WebhookEndpointId>,
+    ) -> Result<Vec<Option<Health>>, NotAtWork> {
+        self.ask(|reply| Order::Health(ids, reply)).await
+    }
+
+    async fn ask<T>(
+        &self,
+        order: impl FnOnce(oneshot::Sender<T>) -> Order,
+    ) -> Result<T, NotAtWork> {
+        let (reply, answer) = oneshot::channel();
+        self.orders.try_send(order(reply)).map_err(|_| NotAtWork)?;
+        answer.await.map_err(|_| NotAtWork)
+    }
+}
+
+/// Whether a change concerns who is told of events.
+#[must_use]
+pub const fn is_concerned(command: &AdminCommand) -> bool {
+    matches!(
+        command,
+        AdminCommand::CreateWebhookEndpoint(_)
+            | AdminCommand::UpdateWebhookEndpoint(..)
+            | AdminCommand::DeleteWebhookEndpoint(..)
+            | AdminCommand::DeleteApp(..)
+            | AdminCommand::GrantToken(_)
+            | AdminCommand::ExchangeCode(_)
+            | AdminCommand::RevokeCode(_)
+            | AdminCommand::RevokeToken(..)
+            | AdminCommand::RevokeAppTokens(..)
+            | AdminCommand::DeleteMember(..)
+            | AdminCommand::UpdateMember(..)
+    )
+}

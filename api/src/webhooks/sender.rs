@@ -1,0 +1,228 @@
+//! Sends one webhook: resolves, connects, posts, reads the answer. Nothing is followed, nothing is
+//! kept open, and no setting of the environment takes part.
+//!
+//! The address that was judged is the one that is connected to, so a name that leads elsewhere the
+//! next time it is asked for changes nothing. An answer that never ends is cut off.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::{Request, Response, body::Incoming};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use url::{Host, Url};
+
+use super::addresses::Reach;
+use super::deliveries::{AttemptResult, Failure};
+
+/// How long a receiver may take, from the first look at its name to the end of its answer.
+/// Source: the documented 15 seconds.
+const SEND_TIMEOUT: Duration = Duration::from_secs(15);
+/// How much of an answer's body is read. Units: bytes.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// How long the body of an answer is read.
+const BODY_TIMEOUT: Duration = Duration::from_secs(2);
+/// How many addresses of a name are tried.
+const ADDRESSES_MAX: usize = 3;
+/// How long one address may take to take the connection, where there is another.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A request to be made.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// Where to.
+    pub address: String,
+    /// `webhook-id`.
+    pub id: String,
+    /// `webhook-timestamp`. Units: seconds since 1970.
+    pub timestamp_s: i64,
+    /// `webhook-signature`.
+    pub signature: String,
+    /// `webhook-sequence`: of each event, its place among those of its transaction.
+    pub sequence: String,
+    /// Which try it is, from 1.
+    pub tries: u8,
+    /// The array of events.
+    pub body: Bytes,
+}
+
+/// Sends webhooks; shared by all endpoints.
+#[derive(Clone)]
+pub struct Sender {
+    reach: Reach,
+    tls: Arc<ClientConfig>,
+}
+
+impl std::fmt::Debug for Sender {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Sender({:?})", self.reach)
+    }
+}
+
+impl Sender {
+    /// One that trusts whom the system trusts.
+    #[must_use]
+    pub fn new(reach: Reach) -> Self {
+        Self { reach, tls: Arc::new(trusting_the_system()) }
+    }
+
+    /// Sends a webhook. A time-out is an outcome like any other.
+    pub async fn send(&self, delivery: &Delivery) -> AttemptResult {
+        match tokio::time::timeout(SEND_TIMEOUT, self.post(delivery)).await {
+            Ok(Ok(status)) => AttemptResult::Answered(status),
+            Ok(Err(failure)) => AttemptResult::Unanswered(failure),
+            Err(_) => AttemptResult::Unanswered(Failure::TooSlow),
+        }
+    }
+
+    async fn post(&self, delivery: &Delivery) -> Result<u16, Failure> {
+        let url = Url::parse(&delivery.address).map_err(|_| Failure::NotSent)?;
+        let request = request_for(&url, delivery).ok_or(Failure::NotSent)?;
+        let stream = self.connect(&url).await?;
+        if url.scheme() == "https" {
+            let host = url.host_str().ok_or(Failure::NotSent)?;
+            let name = host.trim_start_matches('[').trim_end_matches(']');
+            let stream = secure(Arc::clone(&self.tls), name, stream);
+            let stream = stream.await.map_err(|_| Failure::Tls)?;
+            exchange(stream, request).await
+        } else {
+            exchange(stream, request).await
+        }
+    }
+
+    async fn connect(&self, url: &Url) -> Result<TcpStream, Failure> {
+        let addresses = self.resolve(url).await?;
+        let mut failure = Failure::NotReachable;
+        for address in addresses.into_iter().take(ADDRESSES_MAX) {
+            match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => {
+                    drop(stream.set_nodelay(true));
+                    return Ok(stream);
+                }
+                Ok(Err(_)) => failure = Failure::NotReachable,
+                Err(_) => failure = Failure::TooSlow,
+            }
+        }
+        Err(failure)
+    }
+
+    /// The addresses that may be connected to; a name of which one may not is not trusted at all.
+    async fn resolve(&self, url: &Url) -> Result<Vec<SocketAddr>, Failure> {
+        let port = url.port_or_known_default().ok_or(Failure::NotSent)?;
+        let found: Vec<SocketAddr> = match url.host().ok_or(Failure::NotSent)? {
+            Host::Ipv4(address) => vec![(address, port).into()],
+            Host::Ipv6(address) => vec![(address, port).into()],
+            Host::Domain(name) => {
+                lookup_host((name, port)).await.map_err(|_| Failure::NoSuchHost)?.collect()
+            }
+        };
+        if found.is_empty() {
+            return Err(Failure::NoSuchHost);
+        }
+        let is_allowed = found.iter().all(|address| self.reach.includes(address.ip()));
+        if is_allowed { Ok(found) } else { Err(Failure::NotPublic) }
+    }
+}
+
+/// TLS that trusts whom the system trusts.
+fn trusting_the_system() -> ClientConfig {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (taken, _) = roots.add_parsable_certificates(found.certs);
+    if taken == 0 {
+        tracing::warn!("the system trusts no certificate: https will fail");
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has the default versions of TLS");
+    versions.with_root_certificates(roots).with_no_client_auth()
+}
+
+/// Speaks TLS with the host `name` over a connection.
+/// Errors: it has no certificate for that name that the system trusts.
+pub async fn connect_securely(name: &str, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    secure(Arc::new(trusting_the_system()), name, stream).await
+}
+
+async fn secure(
+    tls: Arc<ClientConfig>,
+    name: &str,
+    stream: TcpStream,
+) -> io::Result<TlsStream<TcpStream>> {
+    let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
+    TlsConnector::from(tls).connect(name, stream).await
+}
+
+fn request_for(url: &Url, delivery: &Delivery) -> Option<Request<Full<Bytes>>> {
+    let host = match url.port() {
+        Some(port) => format!("{}:{port}", url.host_str()?),
+        None => url.host_str()?.to_owned(),
+    };
+    let target = &url[url::Position::BeforePath..url::Position::AfterQuery];
+    Request::post(target)
+        .header(HOST, host)
+        .header(USER_AGENT, concat!("cardswitch/", env!("CARGO_PKG_VERSION")))
+        .header(CONTENT_TYPE, "application/json")
+        .header(CONTENT_LENGTH, delivery.body.len())
+        .header("webhook-id", &delivery.id)
+        .header("webhook-timestamp", delivery.timestamp_s)
+        .header("webhook-signature", &delivery.signature)
+        .header("webhook-sequence", &delivery.sequence)
+        .header("webhook-attempt", u16::from(delivery.tries))
+        .body(Full::new(delivery.body.clone()))
+        .ok()
+}
+
+/// Sends the request and reads the answer, or the beginning of a long one.
+async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<u16, Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let broken = |_: hyper::Error| Failure::Broken;
+    let (mut client, connection) = http1::Builder::new()
+        .max_buf_size(ANSWER_BYTES_MAX)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(broken)?;
+    // The connection goes on for as long as this does, and not a moment longer.
+    let mut connection = std::pin::pin!(connection);
+    let mut answer = std::pin::pin!(async {
+        let response = client.send_request(request).await.map_err(broken)?;
+        let status = response.status().as_u16();
+        // The status is the answer, whatever comes of the rest: that is read only so that a receiver
+        // that writes one sees no broken pipe.
+        drop(tokio::time::timeout(BODY_TIMEOUT, read_away(response)).await);
+        Ok(status)
+    });
+    tokio::select! {
+        biased;
+        told = &mut answer => told,
+        // What has come of the answer by then is still to be read.
+        _ = &mut connection => answer.await,
+    }
+}
+
+/// Reads an answer's body to its end, or as much of it as is read.
+async fn read_away(mut response: Response<Incoming>) {
+    let mut bytes = 0;
+    while bytes <= ANSWER_BYTES_MAX {
+        let Some(Ok(frame)) = response.frame().await else { break };
+        bytes += frame.data_ref().map_or(0, Bytes::len);
+    }
+}
+
+#[cfg(test)]
+#[path = "sender_tests.rs"]
+mod tests;

@@ -1,0 +1,75 @@
+//! How many answers that wait for events there are at a time: in all, and of one company.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cardswitch_engine::domain::ids::CompanySlot;
+use parking_lot::Mutex;
+
+use crate::auth::throttle::TooMany;
+
+/// How many there are at most.
+const STREAMS_MAX: usize = 1_000;
+/// How many of one company's.
+const STREAMS_OF_COMPANY_MAX: usize = 20;
+/// When to ask again. Units: seconds.
+const RETRY_AFTER_S: u32 = 10;
+
+/// Those that there are.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    open: Mutex<BTreeMap<CompanySlot, usize>>,
+}
+
+/// The place of one, given back when it is dropped.
+#[derive(Debug)]
+pub struct StreamPlace {
+    streams: Arc<Streams>,
+    company: CompanySlot,
+}
+
+impl Streams {
+    /// Takes a place.
+    /// Errors: none is free.
+    pub(super) fn take(self: &Arc<Self>, company: CompanySlot) -> Result<StreamPlace, TooMany> {
+        let mut open = self.open.lock();
+        let all: usize = open.values().sum();
+        let of_company = open.get(&company).copied().unwrap_or(0);
+        if all >= STREAMS_MAX || of_company >= STREAMS_OF_COMPANY_MAX {
+            return Err(TooMany { retry_after_s: RETRY_AFTER_S });
+        }
+        open.insert(company, of_company + 1);
+        Ok(StreamPlace { streams: Arc::clone(self), company })
+    }
+}
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        let mut open = self.streams.open.lock();
+        match open.get_mut(&self.company) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(open.remove(&self.company)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_company_does_not_take_all_places() {
+        let streams = Arc::new(Streams::default());
+        let take = |company| streams.take(CompanySlot(company));
+        let mut places: Vec<_> = (0..STREAMS_OF_COMPANY_MAX).map(|_| take(1).unwrap()).collect();
+        assert!(take(1).is_err());
+        places.push(take(2).unwrap());
+        drop(places.remove(0));
+        places.push(take(1).unwrap());
+        drop(places);
+        assert!(streams.open.lock().is_empty());
+        let all: Vec<_> = (0..50).flat_map(|company| (0..20).map(move |_| company)).collect();
+        let _places: Vec<_> = all.into_iter().map(|company| take(company).unwrap()).collect();
+        assert!(take(99).is_err());
+    }
+}

@@ -1,0 +1,59 @@
+//! Purchases that were declined to somebody, in the order they came, for whoever tells people of
+//! them. Rows are looked at as they are packed, so following the switch at work costs little.
+
+use crate::domain::ids::{CardSlot, MemberSlot, Timestamp, TransactionSeq};
+use crate::store::error::StoreError;
+use crate::store::query::Snapshot;
+
+/// A declined purchase with a card that a member held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeclineRow {
+    /// Which one.
+    pub seq: TransactionSeq,
+    /// The card.
+    pub card: CardSlot,
+    /// Who held it then.
+    pub member: MemberSlot,
+    /// Why, by the number of the response code.
+    pub response_number: u16,
+    /// When it was asked for.
+    pub authorized_at: Timestamp,
+}
+
+/// Declines, and where to read on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclinePage {
+    /// The declines, in order.
+    pub declines: Vec<DeclineRow>,
+    /// What was looked at last: reading on goes on after it.
+    pub next: TransactionSeq,
+    /// Whether nothing is left to look at.
+    pub is_end: bool,
+}
+
+impl Snapshot {
+    /// The declined purchases among the `scan_max` transactions after one.
+    /// Cost: O(log n), O(scan_max) packed rows.
+    pub fn declines_after(
+        &self,
+        after: TransactionSeq,
+        scan_max: u64,
+    ) -> Result<DeclinePage, StoreError> {
+        let last = self.checkpoint()?.last_transaction.0;
+        let next = after.0.saturating_add(scan_max).min(last).max(after.0);
+        let mut declines = Vec::new();
+        if next > after.0 {
+            self.transaction_rows()?.each(after.0 + 1..next + 1, |_, row, _| {
+                let response_number = row.response_number();
+                if response_number != 0
+                    && let (Some(card), Some(member)) = (row.card(), row.member())
+                {
+                    let (seq, authorized_at) = (row.seq(), row.authorized_at());
+                    declines.push(DeclineRow { seq, card, member, response_number, authorized_at });
+                }
+                Ok(())
+            })?;
+        }
+        Ok(DeclinePage { declines, next: TransactionSeq(next), is_end: next >= last })
+    }
+}

@@ -1,0 +1,147 @@
+//! Records of webhook endpoints and of looking at cards, as they were first written.
+
+use cardswitch_engine::command::admin::{AdminCommand, NewSharedLink};
+use cardswitch_engine::command::effect::Effect;
+use cardswitch_engine::command::identity::NewApp;
+use cardswitch_engine::command::record::{append_record, records};
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::command::webhook_endpoint::{
+    NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
+};
+use cardswitch_engine::command::{Command, NotedCommand};
+use cardswitch_engine::domain::audit::{Actor, AuditNote};
+use cardswitch_engine::domain::company::VelocityLimits;
+use cardswitch_engine::domain::ids::{AppId, CompanyId, SharedLinkId, UserId, WebhookEndpointId};
+use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::public_id::IdMint;
+use cardswitch_engine::shard::{Moment, ShardState, execute};
+use uuid::Uuid;
+
+use super::{Golden, START, Timestamp, admin, card, company, to_hex};
+
+const WEBHOOKS: Golden = Golden {
+    path: "tests/golden/records_7.hex",
+    velocity: VelocityLimits { per_minute: 0, per_hour: 0 },
+};
+const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
+const APP: AppId = AppId(Uuid::from_u128(22));
+const OWN: WebhookEndpointId = WebhookEndpointId(Uuid::from_u128(40));
+const OF_APP: WebhookEndpointId = WebhookEndpointId(Uuid::from_u128(41));
+const LINK: SharedLinkId = SharedLinkId(Uuid::from_u128(42));
+
+#[test]
+fn records_of_webhook_endpoints_keep_their_bytes() {
+    let written = life_of_an_endpoint();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(WEBHOOKS.path(), to_hex(&written)).expect("a file that can be written");
+    }
+    assert!(written == WEBHOOKS.read(), "the record format changed: {}", WEBHOOKS.path);
+}
+
+#[test]
+fn records_of_webhook_endpoints_are_read_folded_and_written_again() {
+    let (bytes, mut again) = (WEBHOOKS.read(), Vec::new());
+    let mut state = ShardState::default();
+    let (mut endpoints, mut shown) = (0, 0);
+    for record in records(&bytes).map(|record| record.expect("a whole record")) {
+        append_record(&mut again, record.seq, record.at, &record.effects).expect("a record");
+        state.apply_record(record.seq, record.at, &record.effects);
+        for effect in &record.effects {
+            endpoints += usize::from(matches!(effect, Effect::WebhookEndpoint(_)));
+            let is_shown = |effect: &Effect| matches!(effect, Effect::Audit(event) if event.action == "card.number_shown");
+            shown += usize::from(is_shown(effect));
+        }
+    }
+    assert!(again == bytes);
+    assert_eq!((endpoints, shown), (5, 1), "two made, two changed, one taken away");
+    let part = state.part_hashes().into_iter().find(|part| part.name == "webhook endpoints");
+    assert_eq!(part.map(|part| part.entries), Some(2));
+}
+
+/// Each command a minute after the one before.
+fn life_of_an_endpoint() -> Vec<u8> {
+    let user = Actor::User { id: UserId(Uuid::from_u128(21)), member: None };
+    let commands = [
+        admin(AdminCommand::CreateCompany(company(WEBHOOKS.velocity))),
+        admin(AdminCommand::IssueCard(card())),
+        admin(AdminCommand::CreateApp(app())),
+        noted(user, AdminCommand::CreateWebhookEndpoint(endpoint(OWN, None))),
+        admin(AdminCommand::CreateWebhookEndpoint(endpoint(OF_APP, Some(APP)))),
+        noted(user, AdminCommand::UpdateWebhookEndpoint(COMPANY, OWN, changes())),
+        noted(
+            Actor::Switch,
+            AdminCommand::UpdateWebhookEndpoint(
+                COMPANY,
+                OF_APP,
+                WebhookEndpointChanges { is_gone: true, ..WebhookEndpointChanges::default() },
+            ),
+        ),
+        admin(AdminCommand::DeleteApp(COMPANY, APP)),
+        noted(user, AdminCommand::NoteCardShown(COMPANY, card().id)),
+        admin(AdminCommand::CreateSharedLink(link())),
+        admin(AdminCommand::ViewSharedLink(LINK)),
+    ];
+    let ids = IdMint::new(*b"golden id key 16", 0);
+    let (mut state, mut payload) = (ShardState::default(), Vec::new());
+    for (place, command) in (0..).zip(&commands) {
+        let at = START.plus(place * Timestamp::MINUTE);
+        let mut effects = Vec::new();
+        let reply = execute(&state, &Moment { at, ids: &ids }, command, &mut effects);
+        assert!(matches!(reply, Reply::Done(_)), "{command:?}: {reply:?}");
+        let seq = state.last_seq().next();
+        append_record(&mut payload, seq, at, &effects).expect("a record within its bound");
+        state.apply_record(seq, at, &effects);
+    }
+    payload
+}
+
+fn noted(actor: Actor, change: AdminCommand) -> Command {
+    let note = AuditNote { actor, address: Some("192.0.2.1".to_owned()) };
+    Command::Noted(Box::new(NotedCommand { note, change }))
+}
+
+fn app() -> NewApp {
+    NewApp {
+        id: APP,
+        company: COMPANY,
+        name: "Golden books".to_owned(),
+        website: "https://books.example".to_owned(),
+        secret_digest: [5; 32],
+        redirect_urls: vec!["https://books.example/back".to_owned()],
+        requested: AccessScope::default(),
+    }
+}
+
+fn endpoint(id: WebhookEndpointId, app: Option<AppId>) -> NewWebhookEndpoint {
+    NewWebhookEndpoint {
+        id,
+        company: COMPANY,
+        app,
+        url: "https://books.example/hooks".to_owned(),
+        description: "Golden books".to_owned(),
+        sealed_secret: vec![3; 60],
+    }
+}
+
+fn changes() -> WebhookEndpointChanges {
+    WebhookEndpointChanges {
+        url: Some("https://books.example/elsewhere".to_owned()),
+        description: Some("Other books".to_owned()),
+        is_enabled: Some(false),
+        secret: Some(NewSecret { sealed: vec![4; 60], overlap_until: START.plus(Timestamp::DAY) }),
+        is_gone: false,
+    }
+}
+
+fn link() -> NewSharedLink {
+    NewSharedLink {
+        id: LINK,
+        company: COMPANY,
+        card: card().id,
+        key_digest: [6; 16],
+        sealed_key: vec![7; 60],
+        recipient: None,
+        sealed_passphrase: None,
+        hide_balance: true,
+    }
+}

@@ -1,0 +1,76 @@
+//! What is noted where somebody was only shown something: the number of a card, a card by its link.
+
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::effect::Effect;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
+use cardswitch_engine::domain::shared_link::SharedLink;
+use cardswitch_engine::limits;
+
+use crate::audited::events_of;
+use crate::members::Office;
+use crate::shared_links::{card_id, link_id, new_link};
+use crate::workload::company_id;
+
+#[test]
+fn whoever_is_shown_a_number_is_noted_and_nothing_changes() {
+    let mut office = Office::open();
+    office.give_card(1, None).unwrap();
+    let shown = |company, card| AdminCommand::NoteCardShown(company_id(company), card_id(card));
+    let [event] = events_of(&mut office, shown(0, 1)).unwrap().try_into().unwrap();
+    assert_eq!((event.action.as_str(), event.object_kind.as_str()), ("card.number_shown", "card"));
+    assert_eq!((event.object, event.company), (Some(card_id(1).0), Some(CompanySlot(0))));
+    assert!(event.fields.is_empty());
+    assert_eq!(office.last_effects().len(), 1, "the event and nothing else");
+    // Another company's card, or none, is not found and not noted.
+    for (company, card) in [(1, 1), (0, 9)] {
+        let refused = events_of(&mut office, shown(company, card));
+        assert_eq!(refused.unwrap_err(), Rejection::CardNotFound);
+    }
+    // Where nobody says who it was, there is nothing to write down.
+    let records = office.driver.ends.len();
+    office.does(shown(0, 1));
+    assert_eq!(office.driver.ends.len(), records);
+    // A terminated card has a number, too.
+    office.does(AdminCommand::TerminateCard(company_id(0), card_id(1)));
+    assert_eq!(events_of(&mut office, shown(0, 1)).unwrap().len(), 1);
+    office.assert_replays();
+}
+
+fn last_link(office: &Office) -> SharedLink {
+    match office.last_effects().as_slice() {
+        [Effect::SharedLink(link)] => (**link).clone(),
+        other => panic!("no link alone: {other:?}"),
+    }
+}
+
+#[test]
+fn a_view_of_a_shared_card_is_noted_once_a_minute_and_not_audited() {
+    let mut office = Office::open();
+    office.give_card(1, None).unwrap();
+    office.does(AdminCommand::CreateSharedLink(new_link(1, 1)));
+    let made = last_link(&office);
+    let view = || AdminCommand::ViewSharedLink(link_id(1));
+    assert_eq!(events_of(&mut office, view()), Ok(Vec::new()), "no event");
+    let first = office.now();
+    let expected = SharedLink { last_viewed_at: Some(Timestamp(first)), ..made.clone() };
+    assert_eq!(last_link(&office), expected, "nothing else of it changes");
+    let mut noted = 1;
+    let records = office.driver.ends.len();
+    for _ in 0..125 {
+        let before = office.driver.ends.len();
+        office.does(view());
+        if office.driver.ends.len() > before {
+            noted += 1;
+            let at = last_link(&office).last_viewed_at.unwrap();
+            let since = i64::from(noted - 1) * limits::LINK_VIEW_INTERVAL;
+            assert_eq!(at, Timestamp(first + since), "view {noted}");
+        }
+    }
+    assert_eq!((noted, office.driver.ends.len() - records), (3, 2));
+    let unknown = office.asks(AdminCommand::ViewSharedLink(link_id(9)));
+    assert_eq!(unknown, Err(Rejection::SharedLinkNotFound));
+    office.does(AdminCommand::DeleteSharedLink(company_id(0), link_id(1)));
+    assert_eq!(office.asks(view()), Err(Rejection::SharedLinkNotFound));
+    office.assert_replays();
+}

@@ -1,0 +1,224 @@
+//! The rules of webhook endpoints, row by row, and that what was changed is told without its values.
+
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::effect::Effect;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::command::webhook_endpoint::{
+    NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
+};
+use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
+use cardswitch_engine::domain::webhook_endpoint::{DisabledBy, EndpointState, WebhookEndpoint};
+use cardswitch_engine::limits;
+use uuid::Uuid;
+
+use crate::audited::events_of;
+use crate::members::Office;
+use crate::people::new_app;
+use crate::workload::company_id;
+use crate::workload_people::app_id;
+
+/// Of the first company, see `Office::with_people`.
+const APP: u64 = 1;
+
+fn id(number: u64) -> WebhookEndpointId {
+    WebhookEndpointId(Uuid::from_u64_pair(14, number))
+}
+
+fn new_endpoint(number: u64, company: u64, app: Option<u64>) -> NewWebhookEndpoint {
+    NewWebhookEndpoint {
+        id: id(number),
+        company: company_id(company),
+        app: app.map(app_id),
+        url: format!("https://receiver.example/{number}"),
+        description: "Books".to_owned(),
+        sealed_secret: vec![1; 60],
+    }
+}
+
+fn create(number: u64, company: u64, app: Option<u64>) -> AdminCommand {
+    AdminCommand::CreateWebhookEndpoint(new_endpoint(number, company, app))
+}
+
+fn update(number: u64, changes: WebhookEndpointChanges) -> AdminCommand {
+    AdminCommand::UpdateWebhookEndpoint(company_id(0), id(number), changes)
+}
+
+fn enabled(is_enabled: bool) -> WebhookEndpointChanges {
+    WebhookEndpointChanges { is_enabled: Some(is_enabled), ..WebhookEndpointChanges::default() }
+}
+
+fn gone() -> WebhookEndpointChanges {
+    WebhookEndpointChanges { is_gone: true, ..WebhookEndpointChanges::default() }
+}
+
+fn rotated(secret: u8, overlap_until: i64) -> WebhookEndpointChanges {
+    let secret = NewSecret { sealed: vec![secret; 60], overlap_until: Timestamp(overlap_until) };
+    WebhookEndpointChanges { secret: Some(secret), ..WebhookEndpointChanges::default() }
+}
+
+/// The endpoints of the last record.
+fn last_endpoints(office: &Office) -> Vec<WebhookEndpoint> {
+    let endpoints = office.last_effects().into_iter().filter_map(|effect| match effect {
+        Effect::WebhookEndpoint(row) => Some(*row),
+        _ => None,
+    });
+    endpoints.collect()
+}
+
+fn last_endpoint(office: &Office) -> WebhookEndpoint {
+    let [endpoint] = last_endpoints(office).try_into().unwrap();
+    endpoint
+}
+
+#[test]
+fn endpoints_are_made_changed_and_taken_away_by_their_company() {
+    let mut office = Office::with_people();
+    office.does(create(1, 0, None));
+    let made = last_endpoint(&office);
+    assert_eq!((made.id, made.app, made.state), (id(1), None, EndpointState::Enabled));
+    assert!(made.is_enabled() && made.previous_secret.is_none());
+    office.does(create(2, 0, Some(APP)));
+    assert!(last_endpoint(&office).app.is_some());
+    office.does(AdminCommand::CreateApp(new_app(2, 1)));
+    office.does(AdminCommand::CreateApp(new_app(3, 0)));
+    office.does(AdminCommand::DeleteApp(company_id(0), app_id(3)));
+    let not_found = Err(Rejection::WebhookEndpointNotFound);
+    let rows = [
+        ("the same id", create(1, 0, None), Err(Rejection::IdTaken)),
+        ("no company", create(3, 9, None), Err(Rejection::CompanyNotFound)),
+        ("no app", create(3, 0, Some(9)), Err(Rejection::AppNotFound)),
+        ("another's app", create(3, 0, Some(2)), Err(Rejection::AppNotFound)),
+        ("a deleted app", create(3, 0, Some(3)), Err(Rejection::AppNotFound)),
+        ("none", update(9, enabled(false)), not_found),
+        (
+            "another's",
+            AdminCommand::UpdateWebhookEndpoint(company_id(1), id(1), enabled(false)),
+            not_found,
+        ),
+        ("another's", AdminCommand::DeleteWebhookEndpoint(company_id(1), id(1)), not_found),
+        ("its own", AdminCommand::DeleteWebhookEndpoint(company_id(0), id(1)), Ok(())),
+        ("gone", AdminCommand::DeleteWebhookEndpoint(company_id(0), id(1)), not_found),
+        ("gone", update(1, enabled(true)), not_found),
+        ("a gone one's id", create(1, 0, None), Err(Rejection::IdTaken)),
+    ];
+    for (story, command, expected) in rows {
+        assert_eq!(office.asks(command), expected, "{story}");
+    }
+    office.assert_replays();
+}
+
+#[test]
+fn whoever_disabled_an_endpoint_is_known() {
+    use DisabledBy::{Gone, Person};
+    use EndpointState::{Disabled, Enabled};
+    let both = WebhookEndpointChanges { is_enabled: Some(true), ..gone() };
+    // One after the other: what is asked, and how it stands then.
+    let rows = [
+        (gone(), Disabled(Gone)),
+        (gone(), Disabled(Gone)),
+        (enabled(true), Enabled),
+        (enabled(false), Disabled(Person)),
+        (gone(), Disabled(Person)),
+        (enabled(true), Enabled),
+        (gone(), Disabled(Gone)),
+        (enabled(false), Disabled(Person)),
+        (both, Enabled),
+    ];
+    let mut office = Office::with_people();
+    office.does(create(1, 0, None));
+    let mut state = Enabled;
+    for (place, (changes, expected)) in rows.into_iter().enumerate() {
+        let records = office.driver.ends.len();
+        office.does(update(1, changes));
+        assert_eq!(office.driver.ends.len() > records, expected != state, "row {place}");
+        if expected != state {
+            assert_eq!(last_endpoint(&office).state, expected, "row {place}");
+        }
+        state = expected;
+    }
+    office.assert_replays();
+}
+
+#[test]
+fn a_secret_is_rotated_with_an_overlap() {
+    let mut office = Office::with_people();
+    office.does(create(1, 0, None));
+    let until = office.now() + 3_600_000_000;
+    office.does(update(1, rotated(2, until)));
+    let endpoint = last_endpoint(&office);
+    assert_eq!(endpoint.sealed_secret, vec![2; 60]);
+    assert_eq!(endpoint.previous_secret, Some((vec![1; 60], Timestamp(until))));
+    // Rotated again, the one in between is the one before.
+    office.does(update(1, rotated(3, until)));
+    assert_eq!(last_endpoint(&office).previous_secret, Some((vec![2; 60], Timestamp(until))));
+    // Without an overlap nothing of the one before is kept.
+    let now = office.now();
+    office.does(update(1, rotated(4, now)));
+    assert_eq!(last_endpoint(&office).previous_secret, None);
+    office.assert_replays();
+}
+
+#[test]
+fn an_app_takes_its_endpoints_with_it_and_nothing_of_their_secrets_stays() {
+    let mut office = Office::with_people();
+    for (number, app) in [(1, Some(APP)), (2, None), (3, Some(APP))] {
+        office.does(create(number, 0, app));
+    }
+    office.does(AdminCommand::DeleteWebhookEndpoint(company_id(0), id(3)));
+    office.does(AdminCommand::DeleteApp(company_id(0), app_id(APP)));
+    let tombstone = last_endpoint(&office);
+    assert_eq!((tombstone.id, tombstone.is_deleted), (id(1), true));
+    assert!(tombstone.url.is_empty() && tombstone.sealed_secret.is_empty());
+    assert!(tombstone.description.is_empty() && !tombstone.is_enabled());
+    office.does(update(2, enabled(false)));
+    office.assert_replays();
+}
+
+#[test]
+fn a_company_has_no_more_endpoints_than_it_may() {
+    let mut office = Office::with_people();
+    let room = limits::WEBHOOK_ENDPOINTS_OF_COMPANY_MAX as u64;
+    for number in 0..room {
+        office.does(create(number, 0, Some(APP).filter(|_| number % 2 == 0)));
+    }
+    assert_eq!(office.asks(create(room, 0, None)), Err(Rejection::TooManyWebhookEndpoints));
+    office.does(create(room, 1, None));
+    office.does(AdminCommand::DeleteWebhookEndpoint(company_id(0), id(0)));
+    office.does(create(room + 1, 0, None));
+    office.does(AdminCommand::DeleteApp(company_id(0), app_id(APP)));
+    assert_eq!(last_endpoints(&office).len() as u64, room / 2 - 1);
+    office.assert_replays();
+}
+
+#[test]
+fn what_is_changed_is_audited_by_its_name() {
+    let mut office = Office::with_people();
+    let everything = WebhookEndpointChanges {
+        url: Some("https://elsewhere.example".to_owned()),
+        description: Some("Other books".to_owned()),
+        is_enabled: Some(false),
+        ..rotated(2, office.now() * 2)
+    };
+    let created = "webhook_endpoint.created";
+    let updated = "webhook_endpoint.updated";
+    let all = vec!["url", "description", "state", "secret"];
+    let rows = [
+        (create(1, 0, None), created, vec![]),
+        (update(1, everything), updated, all),
+        (update(1, enabled(true)), updated, vec!["state"]),
+        (update(1, gone()), updated, vec!["state"]),
+        (
+            AdminCommand::DeleteWebhookEndpoint(company_id(0), id(1)),
+            "webhook_endpoint.deleted",
+            vec![],
+        ),
+    ];
+    for (command, action, fields) in rows {
+        let [event] = events_of(&mut office, command).unwrap().try_into().unwrap();
+        assert_eq!((event.action.as_str(), event.object), (action, Some(id(1).0)));
+        assert_eq!(
+            (event.object_kind.as_str(), event.fields),
+            ("webhook_endpoint", { fields.into_iter().map(str::to_owned).collect() })
+        );
+    }
+}

@@ -1,0 +1,262 @@
+//! Webhooks as receivers get them: from receivers that misbehave in every way, across kills, and in
+//! order.
+
+use std::collections::BTreeMap;
+
+use cardswitch_harness::{Hook, HookReceiver, HttpClient, Installation, Manner, Switch};
+use serde_json::{Value, json};
+
+#[track_caller]
+fn endpoint(api: &HttpClient, receiver: &HookReceiver) -> String {
+    let body = json!({"delivery_url": receiver.url(), "description": "test"});
+    let made = api.post("/v1/webhook-endpoints", &body).expect(201);
+    assert!(made["secret"].as_str().expect("a secret").starts_with("whsec_"));
+    made["id"].as_str().expect("an id").to_owned()
+}
+
+#[track_caller]
+fn shown(api: &HttpClient, id: &str) -> Value {
+    api.get(&format!("/v1/webhook-endpoints/{id}")).expect(200)
+}
+
+/// A purchase; the id of its transaction.
+#[track_caller]
+fn buy(installation: &Installation, switch: &Switch, amount: u32) -> String {
+    let card = installation.cards.ordinary();
+    let body = json!({"card_id": card.card_id, "amount": amount, "merchant": {"mcc": "5812"}});
+    let told = switch.network_api().post("/network/v1/authorizations", &body).expect(200);
+    told["transaction_id"].as_str().expect("a transaction").to_owned()
+}
+
+#[track_caller]
+fn reverse(switch: &Switch, transaction: &str) {
+    let body = json!({"transaction_id": transaction});
+    switch.network_api().post("/network/v1/reversals", &body).expect(200);
+}
+
+fn advance(switch: &Switch, span: &str) {
+    switch.network_api().post("/network/v1/clock", &json!({"advance": span})).expect(200);
+}
+
+fn told(event: &str, transaction: &str, company: &str) -> Value {
+    json!({"event": event, "transaction": {"id": transaction}, "company": {"id": company}})
+}
+
+fn transactions(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["transaction"]["id"].as_str().expect("an id")).collect()
+}
+
+#[test]
+fn what_happens_is_told_in_order_and_polled_alike() {
+    let installation = Installation::init(60, 1_301);
+    let switch = installation.serve();
+    let api = switch.api();
+    let before = api.get("/v1/events").expect(200)["cursor"].as_str().expect("a place").to_owned();
+    let receiver = HookReceiver::start(Manner::Answers(204));
+    let id = endpoint(&api, &receiver);
+    let transaction = buy(&installation, &switch, 12);
+    reverse(&switch, &transaction);
+    let events = receiver.wait_for_events(2);
+    let company = &installation.credentials.company_id;
+    let expected = [
+        told("transaction.created", &transaction, company),
+        told("transaction.updated", &transaction, company),
+    ];
+    assert_eq!(events, expected);
+    let hook = receiver.hooks()[0].clone();
+    assert!(hook.header("webhook-id").starts_with("msg_"));
+    assert!(hook.header("webhook-signature").starts_with("v1,"));
+    assert_eq!(hook.header("webhook-attempt"), "1");
+
+    let page = api.get(&format!("/v1/events?after={before}")).expect(200);
+    let polled: Vec<_> = page["results"].as_array().expect("results").clone();
+    assert_eq!(polled.len(), 2, "{page:#}");
+    for (polled, sent) in polled.iter().zip(&events) {
+        for key in ["event", "transaction", "company"] {
+            assert_eq!(polled[key], sent[key]);
+        }
+    }
+    let sequences: Vec<_> = polled.iter().map(|event| event["sequence"].as_i64()).collect();
+    assert!(sequences[0] < sequences[1], "{sequences:?}");
+    let headers: Vec<_> =
+        receiver.hooks().iter().flat_map(|hook| split(hook, "webhook-sequence")).collect();
+    let sequences: Vec<_> =
+        sequences.into_iter().map(|sequence| sequence.expect("a number").to_string()).collect();
+    assert_eq!(headers, sequences);
+    let health = &shown(&api, &id)["delivery"];
+    assert_eq!((&health["failing_since"], &health["waiting"]), (&Value::Null, &json!(0)));
+    let attempts = api.get(&format!("/v1/webhook-endpoints/{id}/attempts")).expect(200);
+    assert_eq!(attempts["results"][0]["status"], 204, "{attempts:#}");
+}
+
+fn split(hook: &Hook, header: &str) -> Vec<String> {
+    hook.header(header).split(',').map(str::to_owned).collect()
+}
+
+#[test]
+fn receivers_that_misbehave_hold_up_nobody_else() {
+    let installation = Installation::init(60, 1_302);
+    let switch = installation.serve();
+    let api = switch.api();
+    let manners = [
+        Manner::Silent,
+        Manner::Answers(500),
+        Manner::Redirects,
+        Manner::Resets,
+        Manner::Long,
+        Manner::Endless,
+        Manner::Answers(410),
+    ];
+    let bad: Vec<_> = manners
+        .into_iter()
+        .map(|manner| {
+            let receiver = HookReceiver::start(manner);
+            (endpoint(&api, &receiver), receiver, manner)
+        })
+        .collect();
+    let down = {
+        let receiver = HookReceiver::start(Manner::Answers(200));
+        endpoint(&api, &receiver)
+    };
+    let good = HookReceiver::start(Manner::Answers(200));
+    endpoint(&api, &good);
+    let bought: Vec<_> = (1..=20).map(|amount| buy(&installation, &switch, amount)).collect();
+    let events = good.wait_for_events(20);
+    assert_eq!(transactions(&events), bought);
+    for (id, receiver, manner) in &bad {
+        receiver.wait_until(|hooks| !hooks.is_empty());
+        let is_taken = matches!(manner, Manner::Long | Manner::Endless);
+        wait_for(|| {
+            let health = &shown(&api, id)["delivery"];
+            match manner {
+                Manner::Answers(410) => shown(&api, id)["state"] == "gone",
+                _ if is_taken => !health["last_delivered_at"].is_null(),
+                _ => !health["failing_since"].is_null() && health["waiting"] != 0,
+            }
+        });
+    }
+    wait_for(|| shown(&api, &down)["delivery"]["waiting"] != 0);
+    let gone = bad.iter().find(|(_, _, manner)| *manner == Manner::Answers(410));
+    let (gone, receiver, _) = gone.expect("one is gone");
+    let came = receiver.hooks().len();
+    buy(&installation, &switch, 1);
+    good.wait_for_events(21);
+    assert_eq!(receiver.hooks().len(), came, "who is gone is told nothing any more");
+    assert_eq!(shown(&api, gone)["is_enabled"], false);
+}
+
+#[track_caller]
+fn wait_for(is_so: impl Fn() -> bool) {
+    for _ in 0..600 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    panic!("it did not come about in a minute");
+}
+
+#[test]
+fn a_message_is_tried_again_by_the_switchs_clock_and_recovered_when_given_up() {
+    let installation = Installation::init(60, 1_303);
+    let switch = installation.serve_with(&["--clock", "manual"]);
+    let api = switch.api();
+    let receiver = HookReceiver::start(Manner::Answers(503));
+    let id = endpoint(&api, &receiver);
+    let transaction = buy(&installation, &switch, 12);
+    for (tries, wait) in (1..).zip(["6s", "6m", "34m", "134m", "6h", "12h", "12h", ""]) {
+        let hooks = receiver.wait_until(|hooks| hooks.len() >= tries);
+        assert_eq!(hooks.len(), tries, "nothing is sent before it is due");
+        assert_eq!(hooks[tries - 1].header("webhook-attempt"), tries.to_string());
+        wait_for(|| {
+            let attempts = api.get(&format!("/v1/webhook-endpoints/{id}/attempts")).expect(200);
+            attempts["count"] == tries
+        });
+        if !wait.is_empty() {
+            advance(&switch, wait);
+        }
+    }
+    let hooks = receiver.hooks();
+    assert!(hooks.iter().all(|hook| hook.header("webhook-id") == hooks[0].header("webhook-id")));
+    let health = shown(&api, &id)["delivery"].clone();
+    assert_eq!((&health["given_up"], &health["waiting"]), (&json!(1), &json!(0)), "{health:#}");
+    receiver.behave(Manner::Answers(200));
+    let body = json!({"since": "2020-01-01T00:00:00Z"});
+    api.post(&format!("/v1/webhook-endpoints/{id}/recover"), &body).expect(200);
+    let hooks = receiver.wait_until(|hooks| hooks.len() > 8);
+    let last = hooks.last().expect("one");
+    assert!(transactions(&last.events).contains(&transaction.as_str()), "{last:?}");
+    wait_for(|| shown(&api, &id)["delivery"]["failing_since"].is_null());
+}
+
+#[test]
+fn nothing_is_lost_when_the_switch_is_killed() {
+    let installation = Installation::init(60, 1_304);
+    let receiver = HookReceiver::start(Manner::Answers(200));
+    let switch = installation.serve();
+    let id = endpoint(&switch.api(), &receiver);
+    let mut bought = Vec::new();
+    let mut switch = Some(switch);
+    for round in 0..4 {
+        let running = switch.take().expect("a switch runs");
+        bought.extend((1..=15).map(|amount| buy(&installation, &running, amount)));
+        receiver.behave(Manner::Answers(if round == 1 { 500 } else { 200 }));
+        if round == 2 {
+            running.stop();
+        } else {
+            running.kill9();
+        }
+        switch = Some(installation.serve());
+    }
+    let switch = switch.expect("a switch runs");
+    receiver.behave(Manner::Answers(200));
+    let is_told = |hooks: &[Hook]| {
+        let events = hooks.iter().flat_map(|hook| transactions(&hook.events));
+        let told: Vec<_> = events.collect();
+        bought.iter().all(|transaction| told.contains(&transaction.as_str()))
+    };
+    receiver.wait_until(is_told);
+    // What came twice came as the same message, or with the same events.
+    let mut by_id: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for hook in receiver.hooks() {
+        let known =
+            by_id.entry(hook.header("webhook-id").to_owned()).or_insert(hook.events.clone());
+        assert_eq!(*known, hook.events, "one id, two contents");
+    }
+    let api = switch.api();
+    wait_for(|| shown(&api, &id)["delivery"]["waiting"] == 0);
+}
+
+#[test]
+fn examples_rotation_and_what_may_be_registered() {
+    let installation = Installation::init(60, 1_305);
+    let reading = installation.add_token("");
+    let switch = installation.serve();
+    let api = switch.api();
+    let receiver = HookReceiver::start(Manner::Answers(200));
+    let id = endpoint(&api, &receiver);
+    let path = format!("/v1/webhook-endpoints/{id}");
+    let sent = api.post(&format!("{path}/test"), &Value::Null).expect(200);
+    assert_eq!((&sent["is_delivered"], &sent["kind"]), (&json!(true), &json!("example")));
+    let rotated = api.post(&format!("{path}/rotate-secret"), &Value::Null).expect(200);
+    assert!(rotated["secret"].as_str().expect("a secret").starts_with("whsec_"));
+    assert!(rotated["previous_secret_expires_at"].is_string());
+    assert_eq!(shown(&api, &id).get("secret"), None, "a secret is shown once");
+    let attempt = sent["id"].as_str().expect("an id");
+    api.post(&format!("{path}/attempts/{attempt}/resend"), &Value::Null).expect(200);
+    let hooks = receiver.hooks();
+    assert_eq!(hooks[0].header("webhook-id"), hooks[1].header("webhook-id"));
+    assert_eq!(hooks[0].header("webhook-signature").split(' ').count(), 1);
+    assert_eq!(hooks[1].header("webhook-signature").split(' ').count(), 2);
+    for address in
+        ["http://10.0.0.1/", "https://192.168.0.1/", "https://[fd00::1]/", "http://a.example/"]
+    {
+        let refused = api.post("/v1/webhook-endpoints", &json!({"delivery_url": address}));
+        assert_eq!(refused.expect_error(400)["param"], "delivery_url", "{address}");
+    }
+    let reader = switch.api_with(&reading);
+    reader.get(&path).expect_error(403);
+    reader.get("/v1/events").expect(200);
+    api.delete(&path).expect(204);
+    api.get(&path).expect_error(404);
+}

@@ -1,0 +1,135 @@
+//! `backup` while purchases arrive, and `restore`: what was approved before is there, and with the
+//! journal of the lost directory so is what came after.
+
+mod load;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use cardswitch_harness::{
+    CommandOutput, HttpRequest, Installation, NetworkTransaction, Switch, last_json_line,
+    run_cardswitch, transactions_of_card,
+};
+use load::{Fate, run_acquirer};
+use serde_json::{Value, json};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n of a receipt";
+const ANOTHER_PNG: &[u8] = b"\x89PNG\r\n\x1a\n of another";
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are UTF-8")
+}
+
+fn back_up(data: &Path, to: &Path) -> CommandOutput {
+    run_cardswitch(&["backup", "--data", text(data), "--to", text(to), "--json"])
+}
+
+fn restore(from: &Path, data: &Path, key: &Path, further: &[&str]) -> CommandOutput {
+    let mut arguments = vec!["restore", "--from", text(from), "--data", text(data)];
+    arguments.extend(["--master-key", text(key), "--json"]);
+    arguments.extend_from_slice(further);
+    run_cardswitch(&arguments)
+}
+
+#[track_caller]
+fn verified(data: &Path) -> Value {
+    let output = run_cardswitch(&["verify", "--data", text(data), "--json"]);
+    assert_eq!(output.code, Some(0), "verify found a difference: {output:#?}");
+    last_json_line(&output.stdout)
+}
+
+/// Buys something and hands in a receipt for it. Returns the receipt's path.
+fn receipt(switch: &Switch, card: &str, content: &[u8]) -> String {
+    let merchant = json!({"mid": 1, "mcc": 5812, "name": "Diner"});
+    let purchase = json!({"card_id": card, "amount": 1, "merchant": merchant});
+    let made = switch.network_api().post("/network/v1/authorizations", &purchase).expect(200);
+    let path = format!("/v1/transactions/{}/receipt", made["transaction_id"].as_str().unwrap());
+    let headers = [("content-type", "image/png")];
+    switch
+        .api()
+        .send(&HttpRequest { method: "POST", path: &path, headers: &headers, body: content })
+        .expect(201);
+    path
+}
+
+/// Everything at a place that came out of one directory.
+fn places(installation: &Installation) -> [PathBuf; 3] {
+    let data = installation.data();
+    let home = data.parent().expect("the directory stands in another").to_path_buf();
+    ["backup", "restored", "key"].map(|name| home.join(name))
+}
+
+#[test]
+fn a_backup_under_load_and_the_lost_journal_give_everything_back() {
+    let installation = Installation::init(30, 8_600);
+    let [backup, restored, key] = places(&installation);
+    let data = installation.data();
+    let switch = installation.serve();
+    let cards: Vec<_> = installation.cards.with_profile("ordinary").into_iter().cloned().collect();
+    let before = receipt(&switch, &cards[0].card_id, PNG);
+    let door = switch.iso8583;
+    let acquirers: Vec<_> = (0..2)
+        .map(|seed| {
+            let cards = cards.clone();
+            thread::spawn(move || run_acquirer(door, &cards, seed))
+        })
+        .collect();
+    let report = back_up(&data, &backup).expect_json();
+    let after = receipt(&switch, &cards[0].card_id, ANOTHER_PNG);
+    assert!(back_up(&data, &backup).expect_one_line_error().contains("exists already"));
+    switch.kill9();
+    let sent: Vec<_> = acquirers.into_iter().flat_map(|one| one.join().unwrap()).collect();
+    assert!(sent.iter().any(|sent| matches!(sent.fate, Fate::Approved(_))), "nothing was tested");
+
+    assert!(!backup.join("master.key").exists(), "a backup alone opens no card number");
+    assert_eq!(verified(&backup)["records"], report["records"]);
+    let lost = verified(&data);
+    fs::copy(data.join("master.key"), &key).expect("a key that was kept apart");
+    restore(&backup, &restored, &key, &["--journal", text(&data)]).expect_json();
+    let found = verified(&restored);
+    assert_eq!((&found["state_hash"], &found["records"]), (&lost["state_hash"], &lost["records"]));
+
+    let switch = installation.serve_directory(&restored, &[]);
+    for (path, content) in [(&before, PNG), (&after, ANOTHER_PNG)] {
+        assert_eq!(switch.api().get(path).bytes(), content);
+    }
+    for card in &cards {
+        let known = transactions_of_card(&switch.network_api(), &card.card_id);
+        let approved = sent.iter().filter(|sent| sent.card_id == card.card_id);
+        for sent in approved {
+            if let Fate::Approved(id) = &sent.fate {
+                let is_it = |one: &&_| transaction_is(one, id);
+                assert_eq!(known.iter().filter(is_it).count(), 1, "{id} of {}", card.card_id);
+            }
+        }
+    }
+    switch.stop();
+    verified(&restored);
+}
+
+fn transaction_is(known: &NetworkTransaction, id: &str) -> bool {
+    known.authorization_id.as_deref() == Some(id)
+}
+
+#[test]
+fn a_directory_at_rest_is_backed_up_and_comes_back_as_it_was() {
+    let installation = Installation::init(3, 8_601);
+    let [backup, restored, key] = places(&installation);
+    let data = installation.data();
+    fs::write(data.join("cardswitch.toml"), "log = \"json\"\n").expect("settings");
+    back_up(&data, &backup).expect_json();
+    fs::copy(data.join("master.key"), &key).expect("a key that was kept apart");
+    let early = restore(&backup, &restored, &key, &["--until", "2020-01-01T00:00:00Z"]);
+    assert!(early.expect_one_line_error().contains("later moment"), "{early:?}");
+    let other = installation.data().parent().unwrap().join("other.key");
+    fs::write(&other, "ab".repeat(32)).expect("a key");
+    let refused = restore(&backup, &restored, &other, &[]);
+    assert!(refused.expect_one_line_error().contains("not the one of this backup"), "{refused:?}");
+    assert!(!restored.exists());
+    restore(&backup, &restored, &key, &[]).expect_json();
+    assert_eq!(verified(&restored)["state_hash"], verified(&data)["state_hash"]);
+    assert_eq!(fs::read_to_string(restored.join("cardswitch.toml")).unwrap(), "log = \"json\"\n");
+    let taken = restore(&backup, &restored, &key, &[]);
+    assert!(taken.expect_one_line_error().contains("exists already"), "{taken:?}");
+}

@@ -1,0 +1,178 @@
+// Transactions: looked for, explained, sorted, and their receipts.
+
+import assert from 'node:assert/strict';
+import { Buffer } from 'node:buffer';
+
+import { signIn, signOut } from './harness/people.js';
+import { buy, change, memberOf, order, tell } from './harness/purchases.js';
+import { siteTest } from './harness/stage.js';
+
+const PDF = { name: 'lunch.pdf', mimeType: 'application/pdf', buffer: Buffer.from('%PDF-1.7 lunch') };
+// The smallest picture there is: one grey dot.
+const PNG = {
+  name: 'lunch.png',
+  mimeType: 'image/png',
+  buffer: Buffer.from(
+    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==',
+    'base64',
+  ),
+};
+const PERSON = { email: 'mem@example.com', role: 'member' };
+
+/** A card with purchases of every fate; returns their transactions. */
+async function shop(stage, rest = {}) {
+  const card = await order(stage, { ...rest, allowance: { amount: 200, transaction_limit: 150, interval: 'weekly' } });
+  const lunch = await buy(stage, card, 42.5);
+  const dinner = await buy(stage, card, 100);
+  await tell(stage, 'increments', { transaction_id: dinner.transaction_id, amount: 20 });
+  await tell(stage, 'increments', { transaction_id: dinner.transaction_id, amount: 90 });
+  await tell(stage, 'presentments', { transaction_id: dinner.transaction_id, amount: 118.4 });
+  const taxi = await buy(stage, card, 12);
+  await tell(stage, 'reversals', { transaction_id: taxi.transaction_id });
+  const party = await buy(stage, card, 999);
+  assert.equal(party.approved, false);
+  const ids = { lunch, dinner, taxi, party };
+  return Object.fromEntries(Object.entries(ids).map(([name, { transaction_id: id }]) => [name, id]));
+}
+
+siteTest('purchases are listed, looked for and explained', async (stage) => {
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  await page.goto('/transactions');
+  await stage.shot(page, 'transactions-few');
+  const bought = await shop(stage);
+  await page.goto('/transactions');
+  await stage.shot(page, 'transactions');
+  assert.equal(await page.locator('tbody tr').count(), 5);
+
+  await page.getByLabel('State').selectOption('Declined');
+  await page.getByRole('button', { name: 'Filter' }).click();
+  assert.equal(await page.locator('tbody tr').count(), 1);
+  await page.getByRole('link', { name: 'Luigi’s Trattoria' }).click();
+  assert.equal(new URL(page.url()).pathname, `/transactions/${bought.party}`);
+  await page.getByText('Declined: Over the limit for one purchase').waitFor();
+  await stage.shot(page, 'transaction-declined');
+  await page.getByText('rules that spoke for it').click();
+  await stage.shot(page, 'transaction-declined-rules');
+
+  await page.goto(`/transactions/${bought.dinner}`);
+  await page.getByText('More was asked for: declined').waitFor();
+  await page.getByText(/Posted, line \d+ of the statement/).waitFor();
+  await stage.shot(page, 'transaction-completed');
+  for (const name of ['lunch', 'taxi']) {
+    await page.goto(`/transactions/${bought[name]}`);
+    await stage.shot(page, `transaction-${name}`);
+  }
+
+  await page.goto('/transactions?from=2031-01-01');
+  await page.getByText('Nothing was found').waitFor();
+  await stage.shot(page, 'transactions-none-found');
+  await page.goto('/transactions?from=soon&to=%22%3E%3Cscript%3E');
+  await page.getByRole('alert').waitFor();
+  await stage.shot(page, 'transactions-refused');
+});
+
+siteTest('a deposit has a page of its own', async (stage) => {
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  const { account_id: account } = stage.installation.credentials;
+  const bank = { description: 'Monthly top-up', name: 'First Bank', number: '0009876' };
+  await tell(stage, 'transfers', { account_id: account, amount: 5000, bank_account: bank, settled: false });
+  await page.goto('/transactions');
+  await page.getByRole('link', { name: 'First Bank' }).click();
+  await page.getByText('Bank transfers are not subject to the rules of cards.').waitFor();
+  await stage.shot(page, 'transaction-deposit');
+});
+
+siteTest('a transaction is sorted and noted, and two who do see each other', async (stage) => {
+  const { lunch } = await shop(stage);
+  const travel = await change(stage, 'POST', '/v1/categories', { name: 'Travel', code: '6000' });
+  await change(stage, 'POST', '/v1/categories', { name: 'Meals', parent: { id: travel.id } });
+  await change(stage, 'POST', '/v1/departments', { name: 'Sales' });
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  await page.goto(`/transactions/${lunch}`);
+  const open = await page.context().newPage();
+  await open.goto(`/transactions/${lunch}`);
+
+  await page.getByLabel('Category').selectOption('Travel › Meals');
+  await page.getByLabel('Note').fill('Lunch with <b>Ada</b>\nand \u{1f9fe}');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('The transaction is saved.').waitFor();
+  assert.equal(await page.getByLabel('Note').inputValue(), 'Lunch with <b>Ada</b>\nand \u{1f9fe}');
+  await stage.shot(page, 'transaction-saved');
+
+  await open.getByLabel('Note').fill('Mine');
+  await open.getByRole('button', { name: 'Save' }).click();
+  await open.getByText('somebody changed this while you had it open').waitFor();
+  assert.match(await open.getByLabel('Note').inputValue(), /^Lunch with/);
+  await open.getByLabel('Note').fill('Mine');
+  await open.getByRole('button', { name: 'Save' }).click();
+  await open.getByText('The transaction is saved.').waitFor();
+});
+
+siteTest('a receipt is handed in, looked at, replaced and deleted', async (stage) => {
+  const { lunch } = await shop(stage);
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  await page.goto(`/transactions/${lunch}`);
+  const file = page.getByLabel('File');
+  await file.setInputFiles({ name: 'page.pdf', mimeType: 'application/pdf', buffer: Buffer.from('<script>') });
+  await page.getByRole('button', { name: 'Hand in' }).click();
+  await page.getByText('That is no PNG, JPEG or PDF file').waitFor();
+  await stage.shot(page, 'receipt-refused');
+  await file.setInputFiles({ name: 'big.pdf', mimeType: 'application/pdf', buffer: Buffer.alloc(10 * 2 ** 20 + 1, 32) });
+  await page.getByRole('button', { name: 'Hand in' }).click();
+  await page.getByText('The file is larger than 10 MiB.').waitFor();
+
+  await file.setInputFiles(PDF);
+  await page.getByRole('button', { name: 'Hand in' }).click();
+  await page.getByText('The receipt is kept.').waitFor();
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('link', { name: 'lunch.pdf' }).click(),
+  ]);
+  assert.equal(download.suggestedFilename(), 'lunch.pdf');
+
+  await page.getByLabel('Another file in its place').setInputFiles(PNG);
+  await page.getByRole('button', { name: 'Hand in' }).click();
+  await page.getByRole('link', { name: 'lunch.png' }).waitFor();
+  await page.getByText('Show it here').click();
+  await page.getByRole('img', { name: 'The receipt' }).scrollIntoViewIfNeeded();
+  await stage.shot(page, 'receipt-shown');
+  await page.getByText('Delete it').click();
+  await page.getByRole('button', { name: 'Delete the receipt' }).click();
+  await page.getByText('The receipt is deleted.').waitFor();
+  await page.getByText('There will be none').click();
+  await page.getByRole('button', { name: 'Note it as lost' }).click();
+  await page.getByText('Lost, it was said on').waitFor();
+  await stage.shot(page, 'receipt-lost');
+});
+
+siteTest('members see their own, without the account, and hand in receipts', async (stage) => {
+  const member = await memberOf(stage, PERSON.email);
+  const own = await shop(stage, { assigned_to: { id: member.id } });
+  const others = await shop(stage, { description: 'Servers' });
+  const page = await stage.newPage();
+  await signIn(page, stage.prepared);
+  await page.goto('/transactions');
+  assert.equal(await page.getByText('Servers').count(), 0);
+  await stage.shot(page, 'transactions-for-member');
+  assert.equal((await page.goto(`/transactions/${others.lunch}`)).status(), 404);
+  await page.goto(`/transactions/${own.lunch}`);
+  await stage.shot(page, 'transaction-for-member');
+  await page.getByLabel('Note').fill('Lunch with a client');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('The transaction is saved.').waitFor();
+  await page.getByLabel('File').setInputFiles(PDF);
+  await page.getByRole('button', { name: 'Hand in' }).click();
+  await page.getByText('The receipt is kept.').waitFor();
+
+  // A page left open across a sign-out leads to sign-in and changes nothing.
+  const open = await page.context().newPage();
+  await open.goto(`/transactions/${own.lunch}`);
+  await signOut(page);
+  await open.getByLabel('Note').fill('Too late');
+  await open.getByRole('button', { name: 'Save' }).click();
+  await open.waitForURL('**/login**');
+}, (installation) => installation.addUser(PERSON));

@@ -1,0 +1,96 @@
+// Webhook endpoints on the site: added, tried, replaced secrets, deleted; signatures are verified by the
+// Standard Webhooks library.
+
+import assert from 'node:assert/strict';
+import http from 'node:http';
+
+import { Webhook } from 'standardwebhooks';
+
+import { signIn } from './harness/people.js';
+import { siteTest } from './harness/stage.js';
+
+/** A receiver on loopback that answers with `status` and keeps what it was sent. */
+async function startReceiver() {
+  const hooks = [];
+  const receiver = { hooks, status: 204 };
+  const server = http.createServer(async (request, response) => {
+    const pieces = [];
+    for await (const piece of request) pieces.push(piece);
+    hooks.push({ headers: request.headers, body: Buffer.concat(pieces).toString() });
+    response.writeHead(receiver.status).end();
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  receiver.url = `http://127.0.0.1:${server.address().port}/hook`;
+  receiver.stop = () => server.close();
+  return receiver;
+}
+
+siteTest('an endpoint is added, tried and given a new secret', async (stage) => {
+  const receiver = await startReceiver();
+  try {
+    const page = await stage.newPage();
+    await signIn(page, stage.installation.administrator);
+    await page.goto('/webhooks');
+    await stage.shot(page, 'webhooks-none');
+    await page.getByRole('link', { name: 'Add an endpoint' }).click();
+    await page.getByLabel('Address').fill('http://10.0.0.1/');
+    await page.getByLabel('Description').fill('<b>Ledger</b>');
+    await page.getByRole('button', { name: 'Add' }).click();
+    await page.locator('.field-error').waitFor();
+    await stage.shot(page, 'webhook-refused');
+    assert.equal(await page.getByLabel('Description').inputValue(), '<b>Ledger</b>');
+    await page.getByLabel('Address').fill(receiver.url);
+    await page.getByRole('button', { name: 'Add' }).click();
+    const secret = await page.locator('code.secret').textContent();
+    assert.match(secret, /^whsec_/);
+    await stage.shot(page, 'webhook-secret');
+    await page.getByRole('link', { name: 'Done' }).click();
+    await stage.shot(page, 'webhook-new');
+
+    await page.getByRole('button', { name: 'Send an example' }).click();
+    await page.getByText('the receiver took it').waitFor();
+    const [hook] = receiver.hooks;
+    const [event] = new Webhook(secret).verify(hook.body, hook.headers);
+    assert.equal(event.event, 'transaction.created');
+    assert.throws(() => new Webhook(secret).verify(`${hook.body} `, hook.headers));
+
+    receiver.status = 500;
+    await page.getByRole('button', { name: /^Send again/ }).first().click();
+    await page.getByText('did not take it').waitFor();
+    await stage.shot(page, 'webhook-attempts');
+    assert.ok(!(await page.content()).includes(secret), 'a secret is shown once');
+
+    receiver.status = 204;
+    await page.getByRole('button', { name: 'Replace the secret' }).click();
+    const replaced = await page.locator('code.secret').textContent();
+    await page.getByRole('link', { name: 'Done' }).click();
+    await page.getByRole('button', { name: 'Send an example' }).click();
+    await page.getByText('the receiver took it').waitFor();
+    const last = receiver.hooks.at(-1);
+    for (const known of [secret, replaced]) new Webhook(known).verify(last.body, last.headers);
+
+    await page.getByRole('button', { name: 'Turn off' }).click();
+    await page.getByText('The endpoint is off.').waitFor();
+    await stage.shot(page, 'webhook-off');
+    await page.goto('/webhooks');
+    await stage.shot(page, 'webhooks');
+    await page.getByRole('link', { name: receiver.url }).click();
+    await page.getByLabel('Yes, delete').check();
+    await page.getByRole('button', { name: 'Delete' }).click();
+    await page.getByText('The endpoint is deleted.').waitFor();
+  } finally {
+    receiver.stop();
+  }
+});
+
+siteTest('a page left open across a sign-out changes nothing', async (stage) => {
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  await page.goto('/webhooks/new');
+  const other = await page.context().newPage();
+  await other.goto(`${stage.url}/account`);
+  await other.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByLabel('Address').fill('https://hooks.example.com/');
+  await page.getByRole('button', { name: 'Add' }).click();
+  assert.ok(!(await page.content()).includes('whsec_'));
+});
