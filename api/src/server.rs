@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_engine::clock::Stopwatch;
+use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::engine::Engine;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -159,8 +160,7 @@ impl Server {
             telemetry: Arc::clone(&telemetry),
             stopped: stopped.clone(),
         };
-        let (state, deliveries) =
-            state_of(data, &settings, http_address, (&engine, parts)).await?;
+        let (state, deliveries) = state_of(data, &settings, http_address, (&engine, parts)).await?;
         remove_orphans(&state);
         if let Err(error) = adopt_old_passwords(&state).await {
             // Purchases are decided all the same.
@@ -168,6 +168,7 @@ impl Server {
         }
         telemetry.set_working(&engine, listener.counters());
         show_mail(&telemetry, &state);
+        show_webhooks(&telemetry, &state);
         for task in mail::start(&state, &stopped).into_iter().chain([deliveries]) {
             // A task that panicked has printed why.
             doors.spawn(async move { drop(task.await) });
@@ -346,6 +347,35 @@ fn show_mail(telemetry: &Telemetry, state: &AppState) {
         .add("cardswitch_mail_waiting_letters", Kind::Gauge, help, move || outbox.waiting() as u64);
 }
 
+/// Shows how deliveries of webhooks do.
+fn show_webhooks(telemetry: &Telemetry, state: &AppState) {
+    let gauges = &telemetry.gauges;
+    let webhooks = || Arc::clone(&state.webhooks);
+    let (known, help) = (webhooks(), "Events on their way to webhook endpoints.");
+    gauges.add("cardswitch_webhook_pending_deliveries", Kind::Gauge, help, move || {
+        known.figures().pending as u64
+    });
+    let (known, switch) = (webhooks(), state.switch.clone());
+    let help = "How long ago the oldest of them happened.";
+    gauges.add("cardswitch_webhook_oldest_pending_seconds", Kind::Gauge, help, move || {
+        let now = switch.engine().clock().now().0;
+        let age = known.figures().oldest_at.map_or(0, |at| now.saturating_sub(at.0));
+        u64::try_from(age / Timestamp::SECOND).unwrap_or(0)
+    });
+    let (known, help) = (webhooks(), "Endpoints whose last delivery failed.");
+    gauges.add("cardswitch_webhook_failing_endpoints", Kind::Gauge, help, move || {
+        known.figures().failing as u64
+    });
+    let (known, help) = (webhooks(), "Messages that arrived at endpoints.");
+    gauges.add("cardswitch_webhook_delivered_total", Kind::Counter, help, move || {
+        known.figures().delivered
+    });
+    let (known, help) = (webhooks(), "Tries to deliver that were in vain.");
+    gauges.add("cardswitch_webhook_failed_tries_total", Kind::Counter, help, move || {
+        known.figures().failed
+    });
+}
+
 /// What the state of the API is made of besides settings.
 struct StateParts {
     secrets: Arc<Secrets>,
@@ -405,6 +435,8 @@ async fn state_of(
         webhooks,
     };
     Ok((state, deliveries))
+}
+
 /// Without the socket everything works but what is asked by it.
 fn listen_for_commands(engine: &Arc<Engine>) -> Option<Control> {
     let listening = Control::listen(Arc::clone(engine));
