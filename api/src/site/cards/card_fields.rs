@@ -170,7 +170,7 @@ impl CardFields {
             body.insert(name, if is_none { Value::Null } else { typed_amount(typed).into() });
         }
         if self.interval != shown.interval {
-            let interval = (!self.interval.is_empty()).then(|| self.interval.as_str());
+            let interval = (!self.interval.is_empty()).then_some(self.interval.as_str());
             body.insert("interval", interval.into());
         }
         let times = [

@@ -153,7 +153,7 @@ fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let places = digits.len();
     let apart = |(place, digit): (usize, char)| {
-        let comma = (place > 0 && (places - place) % 3 == 0).then_some(',');
+        let comma = (place > 0 && (places - place).is_multiple_of(3)).then_some(',');
         comma.into_iter().chain([digit])
     };
     digits.chars().enumerate().flat_map(apart).collect()

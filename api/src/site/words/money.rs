@@ -56,7 +56,7 @@ pub(in crate::site) fn typed_amount(text: &str) -> String {
 fn in_thousands(digits: &str) -> String {
     let mut apart = String::with_capacity(digits.len() * 4 / 3);
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             apart.push(',');
         }
         apart.push(digit);
