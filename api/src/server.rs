@@ -355,10 +355,11 @@ fn show_webhooks(telemetry: &Telemetry, state: &AppState) {
     gauges.add("cardswitch_webhook_pending_deliveries", Kind::Gauge, help, move || {
         known.figures().pending as u64
     });
-    let (known, switch) = (webhooks(), state.switch.clone());
+    // Not held: who stops the switch waits for its last owner.
+    let (known, engine) = (webhooks(), Arc::downgrade(state.switch.engine()));
     let help = "How long ago the oldest of them happened.";
     gauges.add("cardswitch_webhook_oldest_pending_seconds", Kind::Gauge, help, move || {
-        let now = switch.engine().clock().now().0;
+        let now = engine.upgrade().map_or(0, |engine| engine.clock().now().0);
         let age = known.figures().oldest_at.map_or(0, |at| now.saturating_sub(at.0));
         u64::try_from(age / Timestamp::SECOND).unwrap_or(0)
     });
