@@ -39,8 +39,8 @@ impl Hook {
     /// The value of a header, by its name in lower case; blank where it is missing.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
-        let found = self.head.lines().filter_map(|line| line.split_once(": "));
-        found.into_iter().find(|(key, _)| *key == name).map_or("", |(_, value)| value)
+        let mut found = self.head.lines().filter_map(|line| line.split_once(": "));
+        found.find(|(key, _)| *key == name).map_or("", |(_, value)| value)
     }
 }
 

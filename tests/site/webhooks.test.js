@@ -6,7 +6,7 @@ import http from 'node:http';
 
 import { Webhook } from 'standardwebhooks';
 
-import { signIn } from './harness/people.js';
+import { signIn, signOut } from './harness/people.js';
 import { siteTest } from './harness/stage.js';
 
 /** A receiver on loopback that answers with `status` and keeps what it was sent. */
@@ -88,8 +88,8 @@ siteTest('a page left open across a sign-out changes nothing', async (stage) => 
   await signIn(page, stage.installation.administrator);
   await page.goto('/webhooks/new');
   const other = await page.context().newPage();
-  await other.goto(`${stage.url}/account`);
-  await other.getByRole('button', { name: 'Sign out' }).click();
+  await other.goto('/account');
+  await signOut(other);
   await page.getByLabel('Address').fill('https://hooks.example.com/');
   await page.getByRole('button', { name: 'Add' }).click();
   assert.ok(!(await page.content()).includes('whsec_'));

@@ -40,6 +40,8 @@ const LIMIT_MAX: usize = 1_000;
 const WAIT_S_MAX: usize = 30;
 /// How many events of all companies are looked at for one page.
 const SCANNED_MAX: usize = 50_000;
+/// How many events of others are looked at again for a place that stays.
+const UNSHOWN_MAX: u64 = 10_000;
 /// How often a stream looks for events at most: what comes meanwhile is sent together.
 const STREAM_PAUSE: Duration = Duration::from_millis(100);
 /// How often a silent stream gives a sign of life, and its token is looked at.
@@ -116,7 +118,15 @@ pub async fn list_events(
     };
     let wait = Duration::from_secs(u64::try_from(wait_s).unwrap_or_default());
     let page = next_page(&state, &caller, (after, limit), Instant::now() + wait).await?;
-    Ok(Json(render_page(&state, &caller, &page)?))
+    Ok(Json(render_page(&state, &caller, &steady(page, after))?))
+}
+
+/// The page with its end behind the last event it shows, so that the place does not tell of what
+/// happens at other companies; unless so much does that it would be looked through over and over.
+fn steady(page: EventPage, after: EventNumber) -> EventPage {
+    let shown = page.events.last().map_or(after, |event| event.number);
+    let is_near = page.next.0.saturating_sub(shown.0) <= UNSHOWN_MAX;
+    if page.is_end && is_near { EventPage { next: shown, ..page } } else { page }
 }
 
 /// Where a client wants to begin.

@@ -472,7 +472,7 @@ impl Dispatcher {
             }
             Order::Recover(id, after, reply) => {
                 let desk = self.desks.get_mut(&id).filter(|desk| !desk.lane.is_off());
-                let is_there = desk.map(|desk| desk.lane.recover(after)).is_some();
+                let is_there = desk.map(|desk| desk.lane.recover(after, self.followed)).is_some();
                 self.refresh(id);
                 let _ = reply.send(is_there);
             }

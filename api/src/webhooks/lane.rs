@@ -320,20 +320,20 @@ impl Lane {
         }
     }
 
-    /// Sets the lane back: everything after `number` is told again, and what was not told yet.
-    pub fn recover(&mut self, number: EventNumber) {
-        let from = self.untold_from().map_or(number, |untold| number.min(untold));
-        self.restart_after(from);
+    /// Sets the lane back: everything after `number` is told again, and what was not told yet. The
+    /// follower has read up to `followed`.
+    pub fn recover(&mut self, number: EventNumber, followed: EventNumber) {
+        self.restart_after(number.min(self.told_upto(followed)));
     }
 
-    /// After which event something is not told yet.
-    fn untold_from(&self) -> Option<EventNumber> {
-        let sending = self.sending.iter().flat_map(|(message, _)| &message.entries);
-        let waiting = self.waiting.iter().flat_map(|message| &message.entries);
-        let all = sending.chain(waiting).chain(&self.fresh).chain(&self.held);
-        let first = all.map(|entry| entry.number.0).min().map(|first| EventNumber(first - 1));
-        let (Position::Abreast(read) | Position::Behind(read)) = self.position;
-        Some(first.map_or(read, |first| first.min(read)))
+    /// Up to which event everything is told.
+    fn told_upto(&self, followed: EventNumber) -> EventNumber {
+        let read = match self.position {
+            Position::Abreast(_) => followed,
+            Position::Behind(read) => read,
+        };
+        let untold = self.oldest().map(|first| EventNumber(first.0 - 1));
+        untold.map_or(read, |untold| untold.min(read))
     }
 
     fn restart_after(&mut self, number: EventNumber) {

@@ -93,6 +93,9 @@ fn later_events_of_a_transaction_wait_and_those_of_others_do_not() {
 #[test]
 fn a_receiver_that_is_down_is_asked_sparingly_and_gets_everything_when_it_is_back() {
     let mut lane = abreast();
+    // Of different draws, so that they are due one after the other.
+    let name =
+        |entries: &[Entry]| Uuid::from_bytes([u8::try_from(entries[0].number.0).unwrap() * 20; 16]);
     for number in 1..=5 {
         lane.offer(entry(number, number));
         if lane.start(T0, name).is_some() {
@@ -147,14 +150,17 @@ fn a_lane_set_back_tells_again_what_was_told_and_forgets_nothing() {
         lane.start(T0, name).unwrap();
         lane.settle(if number == 2 { Outcome::Failed } else { Outcome::Delivered }, T0);
     }
-    lane.recover(EventNumber(3));
+    lane.recover(EventNumber(3), EventNumber(3));
     assert_eq!(lane.wants(), Some(EventNumber(1)), "number 2 was never told");
-    lane.recover(EventNumber(0));
+    let mut told = abreast();
+    told.recover(EventNumber(9), EventNumber(3));
+    assert_eq!(told.wants(), Some(EventNumber(3)), "what the follower has not read is told, too");
+    lane.recover(EventNumber(0), EventNumber(3));
     assert_eq!(lane.wants(), Some(EventNumber(0)));
     // What was being sent is read again, too; its failure brings nothing back.
     lane.take_up(vec![entry(1, 1)], EventNumber(1), EventNumber(1));
     lane.start(T0, name).unwrap();
-    lane.recover(EventNumber(0));
+    lane.recover(EventNumber(0), EventNumber(3));
     assert_eq!(lane.settle(Outcome::Failed, T0), Fate::Dropped);
     assert_eq!((lane.health().waiting, lane.wants()), (0, Some(EventNumber(0))));
 }
@@ -200,7 +206,7 @@ fn everything_arrives_in_order_however_the_receiver_fails() {
         let transactions: Vec<u64> = (0..400).map(|_| draw(40)).collect();
         let read = |after: u64, upto: u64| -> Vec<Entry> {
             (after + 1..=upto)
-                .map(|number| entry(number, transactions[number as usize - 1]))
+                .map(|number| entry(number, transactions[usize::try_from(number - 1).unwrap()]))
                 .collect()
         };
         let (mut lane, mut now, mut followed) = (abreast(), T0, 0_u64);

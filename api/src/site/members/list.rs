@@ -3,7 +3,6 @@
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
-use cardswitch_engine::domain::business_date::date_at;
 use cardswitch_engine::domain::member::{Member, MemberState};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
@@ -16,7 +15,7 @@ use crate::site::choices::{Choice, choices};
 use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::{MemberReader, Right};
-use crate::site::words::{Badge, Moment, day_words, moment, person};
+use crate::site::words::{Badge, person};
 use crate::state::AppState;
 
 /// What is looked for, as typed.
@@ -63,7 +62,6 @@ struct Row {
     role: &'static str,
     code: String,
     department: String,
-    since: Moment,
     badge: Badge,
 }
 
@@ -97,7 +95,6 @@ fn find(view: &View<'_>, query: &ListQuery, part: Part) -> Result<Listed<Row>, S
 }
 
 fn row(view: &View<'_>, member: &Member) -> Result<Row, StoreError> {
-    let (at, zone) = (member.created_at, view.company.zone);
     let [_, department, _, _] = view.dimension_references(&member.dimensions)?;
     Ok(Row {
         id: member.id.0.to_string(),
@@ -106,7 +103,6 @@ fn row(view: &View<'_>, member: &Member) -> Result<Row, StoreError> {
         role: role_words(member.role),
         code: member.code.clone().unwrap_or_default(),
         department: department.map_or_else(String::new, |known| known.name),
-        since: Moment { words: day_words(date_at(zone, at)), ..moment(at, zone) },
         badge: member_badge(member.state),
     })
 }

@@ -50,7 +50,6 @@ pub(super) struct Days {
 #[derive(Template)]
 #[template(path = "statements/page.html")]
 struct MonthContent<'a> {
-    company: &'a str,
     account: String,
     currency: String,
     zone: &'static str,
@@ -124,7 +123,6 @@ pub(super) async fn month_page(
     let text = month.text();
     let filters = [("month", text.as_str())];
     let content = MonthContent {
-        company: &company.name,
         account: format!("{} {}", account.name, account.number),
         currency: render_currency(account.currency),
         zone: company.zone.name(),
