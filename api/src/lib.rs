@@ -10,8 +10,8 @@
 //! | `openapi` | the published documents and the reference made from them |
 //! | `receipts` | the files of receipts |
 //! | `site`, `mail`, `invitation` | pages for people, and what is written to them |
-//! | `telemetry`, `token_rate` | figures, health and log for operators; what a token may ask in a second |
 //! | `webhooks` | events on their way to companies and apps |
+//! | `telemetry`, `token_rate` | figures, health and log for operators; what a token may ask in a second |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `link_secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |

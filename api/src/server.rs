@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_engine::clock::Stopwatch;
-use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::engine::Engine;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -112,8 +111,8 @@ impl std::fmt::Display for StartError {
             Self::Tables(reason) => formatter.write_str(reason),
             Self::Receipts(error) => write!(formatter, "the receipts: {error}"),
             Self::Outbox(error) => write!(formatter, "the mail: {error}"),
-            Self::Threads(error) => write!(formatter, "cannot start threads: {error}"),
             Self::Deliveries(error) => error.fmt(formatter),
+            Self::Threads(error) => write!(formatter, "cannot start threads: {error}"),
             Self::Listen(what, address, error) if error.kind() == io::ErrorKind::AddrInUse => {
                 write!(formatter, "{what} address {address} is in use")
             }
@@ -169,12 +168,13 @@ impl Server {
         telemetry.set_working(&engine, listener.counters());
         show_mail(&telemetry, &state);
         show_webhooks(&telemetry, &state);
-        for task in mail::start(&state, &stopped).into_iter().chain([deliveries]) {
+        let mut tasks = mail::start(&state, &stopped);
+        tasks.push(deliveries);
+        let control = listen_for_commands(&engine);
+        tasks.extend(control.map(|control| tokio::spawn(control.run(stopped.clone()))));
+        for task in tasks {
             // A task that panicked has printed why.
             doors.spawn(async move { drop(task.await) });
-        }
-        if let Some(control) = listen_for_commands(&engine) {
-            doors.spawn(control.run(stopped.clone()));
         }
         side.open(state);
         threads.run(listener, stopped, &mut doors);
@@ -249,6 +249,12 @@ impl Server {
         self.watched.stop.send_replace(true);
         while self.watched.tasks.join_next().await.is_some() {}
     }
+}
+
+/// Without the socket everything works but what is asked by it.
+fn listen_for_commands(engine: &Arc<Engine>) -> Option<Control> {
+    let listening = Control::listen(Arc::clone(engine));
+    listening.map_err(|error| tracing::warn!(%error, "commands cannot reach this switch")).ok()
 }
 
 impl Watched {
@@ -347,31 +353,36 @@ fn show_mail(telemetry: &Telemetry, state: &AppState) {
         .add("cardswitch_mail_waiting_letters", Kind::Gauge, help, move || outbox.waiting() as u64);
 }
 
-/// Shows how deliveries of webhooks do.
+/// Shows how deliveries do.
 fn show_webhooks(telemetry: &Telemetry, state: &AppState) {
-    let gauges = &telemetry.gauges;
-    let webhooks = || Arc::clone(&state.webhooks);
-    let (known, help) = (webhooks(), "Events on their way to webhook endpoints.");
-    gauges.add("cardswitch_webhook_pending_deliveries", Kind::Gauge, help, move || {
-        known.figures().pending as u64
+    // Not held: who stops the switch waits for its last owner.
+    let (webhooks, engine) = (Arc::clone(&state.webhooks), Arc::downgrade(state.switch.engine()));
+    let help = "Deliveries that are due or wait for their next try.";
+    telemetry.gauges.add("cardswitch_webhook_pending_deliveries", Kind::Gauge, help, move || {
+        webhooks.figures().pending as u64
     });
-    let (known, switch) = (webhooks(), state.switch.clone());
-    let help = "How long ago the oldest of them happened.";
-    gauges.add("cardswitch_webhook_oldest_pending_seconds", Kind::Gauge, help, move || {
-        let now = switch.engine().clock().now().0;
-        let age = known.figures().oldest_at.map_or(0, |at| now.saturating_sub(at.0));
-        u64::try_from(age / Timestamp::SECOND).unwrap_or(0)
-    });
-    let (known, help) = (webhooks(), "Endpoints whose last delivery failed.");
-    gauges.add("cardswitch_webhook_failing_endpoints", Kind::Gauge, help, move || {
+    let webhooks = Arc::clone(&state.webhooks);
+    let help = "How long the oldest of them has waited.";
+    telemetry.gauges.add(
+        "cardswitch_webhook_oldest_pending_seconds",
+        Kind::Gauge,
+        help,
+        move || {
+            let now = engine.upgrade().map_or(0, |engine| engine.clock().now().0);
+            let waited_us = webhooks.figures().oldest_at.map_or(0, |oldest| now - oldest.0);
+            u64::try_from(waited_us / 1_000_000).unwrap_or(0)
+        },
+    );
+    let (known, help) = (Arc::clone(&state.webhooks), "Endpoints whose last delivery failed.");
+    telemetry.gauges.add("cardswitch_webhook_failing_endpoints", Kind::Gauge, help, move || {
         known.figures().failing as u64
     });
-    let (known, help) = (webhooks(), "Messages that arrived at endpoints.");
-    gauges.add("cardswitch_webhook_delivered_total", Kind::Counter, help, move || {
+    let (known, help) = (Arc::clone(&state.webhooks), "Messages that arrived at endpoints.");
+    telemetry.gauges.add("cardswitch_webhook_delivered_total", Kind::Counter, help, move || {
         known.figures().delivered
     });
-    let (known, help) = (webhooks(), "Tries to deliver that were in vain.");
-    gauges.add("cardswitch_webhook_failed_tries_total", Kind::Counter, help, move || {
+    let (known, help) = (Arc::clone(&state.webhooks), "Tries to deliver that were in vain.");
+    telemetry.gauges.add("cardswitch_webhook_failed_tries_total", Kind::Counter, help, move || {
         known.figures().failed
     });
 }
@@ -384,7 +395,6 @@ struct StateParts {
     stopped: watch::Receiver<bool>,
 }
 
-/// The state of the API, and the task that delivers webhooks.
 async fn state_of(
     data: &Path,
     settings: &Settings,
@@ -430,17 +440,11 @@ async fn state_of(
         second_factors: Arc::default(),
         outbox: Arc::new(outbox.map_err(StartError::Outbox)?),
         overviews: Arc::default(),
+        webhooks,
         telemetry: parts.telemetry,
         token_rate: Arc::new(TokenRate::per_second(settings.token_requests_per_s)),
-        webhooks,
     };
     Ok((state, deliveries))
-}
-
-/// Without the socket everything works but what is asked by it.
-fn listen_for_commands(engine: &Arc<Engine>) -> Option<Control> {
-    let listening = Control::listen(Arc::clone(engine));
-    listening.map_err(|error| tracing::warn!(%error, "commands cannot reach this switch")).ok()
 }
 
 /// Removes the files of receipts that nothing names, beside everything else.

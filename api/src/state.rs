@@ -44,12 +44,12 @@ pub struct AppState {
     pub second_factors: Arc<SecondFactors>,
     /// Where mail goes.
     pub outbox: Arc<Outbox>,
+    /// Tells companies and apps of events.
+    pub webhooks: Arc<Webhooks>,
     /// What is counted and known of the switch.
     pub telemetry: Arc<Telemetry>,
     /// How often each token may ask.
     pub token_rate: Arc<TokenRate>,
-    /// Tells companies and apps of events.
-    pub webhooks: Arc<Webhooks>,
     /// Overviews that follow what happens.
     pub overviews: Arc<LiveOverviews>,
 }

@@ -87,9 +87,9 @@ impl Bench {
             throttle: Arc::default(),
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
+            webhooks,
             telemetry: Arc::default(),
             token_rate: Arc::default(),
-            webhooks,
             overviews: Arc::default(),
         };
         let scope = AccessScope { admin: true, ..AccessScope::default() };

@@ -90,9 +90,9 @@ impl Bench {
             throttle: Arc::default(),
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), BASE).unwrap()),
+            webhooks,
             telemetry: Arc::default(),
             token_rate: Arc::default(),
-            webhooks,
             overviews: Arc::default(),
         };
         let bench = Self { routes: router::whole(state.clone()), state, _directory: directory };
