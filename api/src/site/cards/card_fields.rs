@@ -251,13 +251,17 @@ mod tests {
         assert_eq!(body(&odd), json!({"start_time": "soon", "scope": [3, "food"]}));
         let reset = CardFields { reset: true, single_use: true, ..typed() };
         assert_eq!(body(&reset), json!({"reset": true, "single_use": true}));
-        let holder = CardFields { holder: "ada@example.com".into(), ..CardFields::default() };
+        let (holder, blank) = (
+            CardFields { holder: "ada@example.com".into(), ..CardFields::default() },
+            CardFields::default(),
+        );
         let id = Uuid::nil();
-        let profile =
-            |typed: &CardFields, shown| Value::Object(typed.changed_profile(shown, Some(id)));
+        let profile = |typed: &CardFields, shown: &CardFields| {
+            Value::Object(typed.changed_profile(shown, Some(id)))
+        };
         let expected = json!({"assigned_to": {"id": id}});
-        assert_eq!(profile(&holder, &CardFields::default()), expected);
-        assert_eq!(profile(&CardFields::default(), &holder), json!({"assigned_to": null}));
+        assert_eq!(profile(&holder, &blank), expected);
+        assert_eq!(profile(&blank, &holder), json!({"assigned_to": null}));
         assert_eq!(profile(&holder, &holder), json!({}));
     }
 }
