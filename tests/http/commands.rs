@@ -287,7 +287,7 @@ fn an_operator_takes_away_second_factors_and_ends_sessions() {
     assert_eq!(reset["email"], email);
     let switch = installation.serve();
     let mut browser = browser.moved_to(switch.http);
-    assert_eq!(browser.get("/account").header("location"), Some("/login"));
+    assert_eq!(browser.get("/account").header("location"), Some("/login?next=%2Faccount"));
     Browser::new(switch.http).sign_in(email, password);
     let events = switch.api().get("/v1/audit-events?action=user.updated").expect(200);
     let event = &events["results"][0];

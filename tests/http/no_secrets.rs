@@ -161,7 +161,12 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     while let Some(folder) = folders.pop() {
         let Ok(entries) = fs::read_dir(&folder) else { continue };
         for path in entries.map(|entry| entry.expect("an entry").path()) {
-            if path.is_dir() { folders.push(path) } else { files.push(path) }
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.is_file() {
+                // Sockets keep nothing.
+                files.push(path);
+            }
         }
     }
     files

@@ -47,7 +47,7 @@ fn the_administrator_signs_in_and_out() {
     let policy = page.header("content-security-policy").expect("a policy");
     assert!(policy.contains("frame-ancestors 'none'") && !policy.contains("unsafe"));
     assert!(page.text().contains(&credentials.admin_email));
-    assert_eq!(location(&browser.get("/")), "/account");
+    assert_eq!(location(&browser.get("/")), "/overview");
 
     // A session outlives the process, and no sign-out.
     switch.stop();
@@ -58,7 +58,7 @@ fn the_administrator_signs_in_and_out() {
     assert_eq!(browser.post("/logout", &[]).status, 303);
     assert_eq!(browser.cookie("session"), None);
     for mut signed_out in [browser, replay] {
-        assert_eq!(location(&signed_out.get("/account")), "/login");
+        assert_eq!(location(&signed_out.get("/account")), "/login?next=%2Faccount");
     }
 }
 

@@ -113,7 +113,7 @@ impl Outbox {
         secrets: Arc<Secrets>,
         settings: &MailSettings,
     ) -> Result<Self, MailError> {
-        let letterhead = Letterhead::new(settings.from_mailbox()?, app_url)?;
+        let letterhead = Letterhead::new(settings.sender()?, app_url)?;
         let directory = data.join(DIRECTORY);
         DirBuilder::new()
             .recursive(true)

@@ -117,7 +117,7 @@ impl MailSettings {
         Duration::from_secs(self.retry_after_s)
     }
 
-    pub(super) fn from_mailbox(&self) -> Result<Option<Mailbox>, MailError> {
+    pub(super) fn sender(&self) -> Result<Option<Mailbox>, MailError> {
         let parse = |from: &String| from.parse().map_err(MailError::Address);
         self.from.as_ref().map(parse).transpose()
     }
@@ -242,6 +242,9 @@ fn percent_decoded(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
+    /// An address, and the host, port and use of TLS that it means; none where it is refused.
+    type Row = (&'static str, Option<(&'static str, u16, TlsUse)>);
+
     fn settings(url: &str) -> MailSettings {
         MailSettings { smtp_url: Some(url.into()), ..MailSettings::default() }
     }
@@ -249,7 +252,7 @@ mod tests {
     #[test]
     fn servers_are_named_by_addresses_and_passwords_need_tls() {
         use TlsUse::{None as Clear, Opportunistic, Required, Wrapped};
-        let rows: [(&str, Option<(&str, u16, TlsUse)>); 21] = [
+        let rows: [Row; 21] = [
             ("smtps://mail.example.com", Some(("mail.example.com", 465, Wrapped))),
             ("smtps://u:p@mail.example.com:4465/", Some(("mail.example.com", 4465, Wrapped))),
             ("smtp://mail.example.com", Some(("mail.example.com", 587, Required))),

@@ -78,8 +78,8 @@ fn words_of(flaw: &Flaw) -> String {
     let known = match flaw.code {
         "required" | "blank" => "Fill this in.",
         "not_a_number" => "Write a number, such as 1250.00.",
-        "not_a_time" => "Is no date and time of your clock.",
-        "not_a_date" => "Is no date.",
+        "not_a_time" => "Must be a date and time, such as 2026-03-04 12:30.",
+        "not_a_date" => "Must be a date, such as 2026-03-04.",
         "not_integers" => "Write numbers, with commas between them.",
         "not_a_reference" => "Choose one of the list.",
         _ => return sentence(&flaw.message),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{Request, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderName};
 use axum::http::header::{ALLOW, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -127,7 +127,8 @@ fn as_page(response: Response) -> Response {
     }
     let mut page = failure_page(response.status());
     // What keeps the address of a page from others holds for its failures, too.
-    for name in [ALLOW, RETRY_AFTER, REFERRER_POLICY] {
+    let kept = [ALLOW, RETRY_AFTER, REFERRER_POLICY, HeaderName::from_static("x-robots-tag")];
+    for name in kept {
         if let Some(value) = response.headers().get(&name) {
             page.headers_mut().insert(name, value.clone());
         }

@@ -8,27 +8,9 @@ pub use super::exposition::Kind;
 /// Reads a figure; called when somebody asks, so it must be quick and never wait.
 type Read = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// Figures that rules and dashboard know, until the room that has them adds them.
-const EXPECTED: [(&str, &str); 2] = [
-    (
-        "cardswitch_webhook_pending_deliveries",
-        "Deliveries that are due or wait for their next try.",
-    ),
-    ("cardswitch_webhook_oldest_pending_seconds", "How long the oldest of them has waited."),
-];
-
 /// What was added.
+#[derive(Default)]
 pub struct Gauges(Mutex<Vec<Gauge>>);
-
-impl Default for Gauges {
-    fn default() -> Self {
-        let gauges = Self(Mutex::default());
-        for (name, help) in EXPECTED {
-            gauges.add(name, Kind::Gauge, help, || 0);
-        }
-        gauges
-    }
-}
 
 struct Gauge {
     name: &'static str,

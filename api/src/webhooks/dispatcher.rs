@@ -66,6 +66,10 @@ const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
 /// How many attempts wait to be written down; later ones are not noted.
 const UNSAVED_MAX: usize = 20_000;
 
+/// How long before the newest event an endpoint begins whose place is not known, as in a directory that
+/// came out of a backup: all tries for what is older were over. Units: microseconds.
+const SETTLED_US: i64 = 2 * 24 * 3600 * 1_000_000;
+
 const GONE: u16 = 410;
 
 /// What the dispatcher works with.
@@ -533,6 +537,10 @@ impl Dispatcher {
         let (desks, kept) = (&self.desks, &self.kept);
         let read = |snapshot: &Snapshot| {
             let endpoints = snapshot.all_webhook_endpoints()?;
+            let last = snapshot.last_event()?;
+            let before_last = EventNumber(last.0.saturating_sub(1));
+            let newest = snapshot.events_after(before_last, 1)?.first().map(|event| event.at);
+            let settled = newest.unwrap_or_default().plus(-SETTLED_US);
             let told = endpoints.into_iter().map(|endpoint| {
                 let companies = match endpoint.app {
                     Some(app) => snapshot.companies_of_app(app)?,
@@ -543,11 +551,11 @@ impl Dispatcher {
                     // It stands where it stood.
                     EventNumber(0)
                 } else {
-                    snapshot.first_event_at(endpoint.created_at)?
+                    snapshot.first_event_at(endpoint.created_at.max(settled))?
                 };
                 Ok(Found { endpoint, companies, made_after })
             });
-            Ok((told.collect::<Result<Vec<_>, StoreError>>()?, snapshot.last_event()?))
+            Ok((told.collect::<Result<Vec<_>, StoreError>>()?, last))
         };
         match self.tools.switch.read_at_once(read) {
             Ok((found, last)) => {

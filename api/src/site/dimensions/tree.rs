@@ -112,7 +112,7 @@ mod tests {
             company: CompanySlot(0),
             kind: DimensionKind::Category,
             name: name.to_owned(),
-            code: (slot % 2 == 0).then(|| slot.to_string()),
+            code: slot.is_multiple_of(2).then(|| slot.to_string()),
             parent: parent.map(DimensionSlot),
             is_deleted: false,
             created_at: Timestamp(0),
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn what_stands_below_one_is_a_range_behind_it() {
         let branches = sample();
-        let rows = [(0, 0..1), (3, 3..7), (4, 4..6), (6, 6..7), (9, 9..7)];
+        let rows = [(0, 0..1), (3, 3..7), (4, 4..6), (6, 6..7)];
         for (place, expected) in rows {
             assert_eq!(below_and_itself(&branches, place), expected, "{place}");
         }

@@ -45,8 +45,7 @@ const PASSED: &str = "Some time has passed. Please answer once more.";
 /// The pages of shared cards.
 pub(super) fn shared_card_routes() -> Router<AppState> {
     Router::new()
-        .route("/s/{key}", get(show).post(act))
-        .method_not_allowed_fallback(async || ApiError::method_not_allowed())
+        .route("/s/{key}", get(show).post(act).fallback(async || ApiError::method_not_allowed()))
         .layer(map_response(keep_to_itself))
 }
 
