@@ -44,7 +44,8 @@ fn receipt(switch: &Switch, card: &str, content: &[u8]) -> String {
     let merchant = json!({"mid": 1, "mcc": 5812, "name": "Diner"});
     let purchase = json!({"card_id": card, "amount": 1, "merchant": merchant});
     let made = switch.network_api().post("/network/v1/authorizations", &purchase).expect(200);
-    let path = format!("/v1/transactions/{}/receipt", made["transaction_id"].as_str().expect("an id"));
+    let path =
+        format!("/v1/transactions/{}/receipt", made["transaction_id"].as_str().expect("an id"));
     let headers = [("content-type", "image/png")];
     switch
         .api()
