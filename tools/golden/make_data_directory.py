@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -33,7 +34,7 @@ PNG = base64.b64decode(
 )
 LISTS = [
     *["cards", "transactions", "shared-links", "requisitions", "members", "accounts"],
-    *["categories", "departments", "labels", "locations", "access-tokens", "audit-events"],
+    *["categories", "departments", "labels", "locations", "access-tokens", "audit-events", "webhook-endpoints"],
 ]
 
 
@@ -68,9 +69,12 @@ class Maker:
         headers = {"Authorization": f"Token {key}", "Content-Type": content_type}
         data = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"http://{self.http}{path}", data=data, headers=headers, method=method)
-        with urllib.request.urlopen(request) as answer:
-            text = answer.read()
-            return json.loads(text) if text else None
+        try:
+            with urllib.request.urlopen(request) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as refusal:
+            sys.exit(f"{method} {path}: {refusal.read().decode()}")
+        return json.loads(text) if text else None
 
     def feed(self, *arguments: str):
         doors = ["--connect", self.iso8583, "--http", f"http://{self.http}"]
@@ -107,6 +111,10 @@ class Maker:
         for transaction, category in zip(newest, [food, gone, food]):
             tags = {"category": {"id": category["id"]}, "note": "golden"}
             self.ask("PUT", f"/v1/transactions/{transaction['id']}", tags)
+        # Off, so that what is said of them does not change by itself.
+        for url in "https://golden.invalid/one", "https://golden.invalid/two":
+            endpoint = self.ask("POST", "/v1/webhook-endpoints", {"delivery_url": url})
+            self.ask("PUT", f"/v1/webhook-endpoints/{endpoint['id']}", {"is_enabled": False})
         boundary = b"golden"
         head = b'Content-Disposition: form-data; name="file"; filename="receipt.png"\r\nContent-Type: image/png\r\n\r\n'
         form = b"--" + boundary + b"\r\n" + head + PNG + b"\r\n--" + boundary + b"--\r\n"
