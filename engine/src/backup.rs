@@ -49,6 +49,8 @@ pub enum CopyError {
     Journal(JournalError),
     /// A record cannot be read.
     Record(u64, CodecError),
+    /// The engine has ended.
+    ShutDown,
     /// The tables are of a later moment than the one asked for.
     TooLate {
         /// Of when they are.
@@ -73,6 +75,7 @@ impl std::fmt::Display for CopyError {
             Self::Store(error) => write!(formatter, "query tables: {error}"),
             Self::Journal(error) => write!(formatter, "journal: {error}"),
             Self::Record(seq, error) => write!(formatter, "record {seq} cannot be read: {error}"),
+            Self::ShutDown => formatter.write_str("the switch is stopping"),
             Self::TooLate { .. } => formatter
                 .write_str("the backup is of a later moment; take one that was made before it"),
             Self::Gap { needed, first } => write!(

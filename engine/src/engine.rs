@@ -191,7 +191,8 @@ pub struct Engine {
     watermark: Arc<Watermark>,
     feed: Arc<BatchFeed>,
     meters: Arc<Meters>,
-    journal: RedbReader,
+    /// None once it is shut down: a reader keeps the file open.
+    journal: Mutex<Option<RedbReader>>,
     trim: Arc<TrimControl>,
     store: Arc<Store>,
     clock: Arc<Clock>,
@@ -312,7 +313,7 @@ impl Engine {
             watermark,
             feed,
             meters,
-            journal: from_file,
+            journal: Mutex::new(Some(from_file)),
             trim,
             store,
             clock,
@@ -441,14 +442,16 @@ impl Engine {
     /// Errors: something is there, or a file cannot be read or written; nothing is left there then.
     /// Cost: reads and writes everything once, on the caller's thread.
     pub fn back_up(&self, to: &Path, beside: CopyBeside<'_>) -> Result<Copied, CopyError> {
+        let journal = self.journal.lock().clone().ok_or(CopyError::ShutDown)?;
         // Before the view is taken: what it needs of the journal must not go.
         let _hold = self.trim.hold();
-        copy_running(&self.directory, || self.store.read(), &self.journal, to, beside)
+        copy_running(&self.directory, || self.store.read(), &journal, to, beside)
     }
 
     /// Finishes what was taken, writes a last checkpoint, stops every thread. Idempotent.
     pub fn shut_down(&self) {
         drop(self.inbox.write().take());
+        drop(self.journal.lock().take());
         let Some(threads) = self.threads.lock().take() else { return };
         // Each thread ends when the one before it has: nothing that was answered is left behind.
         // One that broke has printed why, and the journal tells the truth on restart.

@@ -136,8 +136,10 @@ impl TrimControl {
 
     /// Returns what was asked for; nothing while it is held.
     pub fn requested(&self) -> BatchNumber {
+        // In this order: what is asked for while it is held is not seen before the hold is.
+        let before = self.before.load(Ordering::Acquire);
         let is_held = self.holds.load(Ordering::Acquire) > 0;
-        BatchNumber(if is_held { 0 } else { self.before.load(Ordering::Acquire) })
+        BatchNumber(if is_held { 0 } else { before })
     }
 
     /// Keeps every batch from being let go of for as long as the value lives. A commit that is under
