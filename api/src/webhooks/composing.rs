@@ -140,11 +140,13 @@ fn events_at(snapshot: &Snapshot, numbers: &[EventNumber]) -> Result<Vec<Event>,
 }
 
 /// The id of the message with these events: the same for the same events, so that one that a crash
-/// made the switch forget is known to its receiver.
+/// made the switch forget is known to its receiver. A directory that came out of a backup gives
+/// numbers out again; `series` tells its messages from those of the one that was lost.
 #[must_use]
-pub fn message_id(endpoint: WebhookEndpointId, numbers: &[EventNumber]) -> Uuid {
+pub fn message_id(series: Uuid, endpoint: WebhookEndpointId, numbers: &[EventNumber]) -> Uuid {
     let mut hash = Sha256::new();
     hash.update(b"cardswitch webhook message 1");
+    hash.update(series.as_bytes());
     hash.update(endpoint.0.as_bytes());
     for number in numbers {
         hash.update(number.0.to_be_bytes());
@@ -172,9 +174,11 @@ mod tests {
     fn messages_are_named_by_endpoint_and_events() {
         let endpoint = |id| WebhookEndpointId(Uuid::from_u128(id));
         let numbers = [EventNumber(1), EventNumber(2)];
-        let id = message_id(endpoint(1), &numbers);
-        assert_eq!(id, message_id(endpoint(1), &numbers));
-        assert_ne!(id, message_id(endpoint(2), &numbers));
-        assert_ne!(id, message_id(endpoint(1), &numbers[..1]));
+        let (series, other) = (Uuid::from_u128(7), Uuid::from_u128(8));
+        let id = message_id(series, endpoint(1), &numbers);
+        assert_eq!(id, message_id(series, endpoint(1), &numbers));
+        assert_ne!(id, message_id(series, endpoint(2), &numbers));
+        assert_ne!(id, message_id(series, endpoint(1), &numbers[..1]));
+        assert_ne!(id, message_id(other, endpoint(1), &numbers));
     }
 }

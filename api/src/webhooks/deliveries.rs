@@ -5,11 +5,12 @@
 //! | `lanes` | endpoint id (16) | format (1), `Lane` |
 //! | `attempts` | endpoint id (16), place (2) | format (1), `Attempt` |
 //! | `follower` | `followed` | the last event that was handed to lanes |
+//! | `series` | `series` | 16 random bytes, drawn when the file is made |
 //!
 //! It is written about once a second and when the switch stops. Whatever it lags behind is delivered
 //! once more after a crash; nothing is lost, because lanes only ever stand where the log was told.
 //! Each endpoint has `ATTEMPTS_MAX` places for attempts, used in turn, so the file is bounded. Without
-//! the file every endpoint is told everything since it was made.
+//! the file every endpoint is told of the last two days.
 
 use std::path::Path;
 
@@ -35,6 +36,8 @@ const FOLLOWED: &str = "followed";
 const LANES: TableDefinition<'_, [u8; 16], &[u8]> = TableDefinition::new("lanes");
 const ATTEMPTS: TableDefinition<'_, ([u8; 16], u16), &[u8]> = TableDefinition::new("attempts");
 const FOLLOWER: TableDefinition<'_, &str, u64> = TableDefinition::new("follower");
+const SERIES: TableDefinition<'_, &str, [u8; 16]> = TableDefinition::new("series");
+const SERIES_KEY: &str = "series";
 
 /// Why something was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,6 +175,7 @@ impl<E: Into<redb::Error>> From<E> for DeliveriesError {
 #[derive(Debug)]
 pub struct Deliveries {
     database: Database,
+    series: Uuid,
 }
 
 impl Deliveries {
@@ -183,8 +187,21 @@ impl Deliveries {
         write_txn.open_table(LANES)?;
         write_txn.open_table(ATTEMPTS)?;
         write_txn.open_table(FOLLOWER)?;
+        let series = {
+            let mut table = write_txn.open_table(SERIES)?;
+            let known = table.get(SERIES_KEY)?.map(|series| Uuid::from_bytes(series.value()));
+            let series = known.unwrap_or_else(Uuid::new_v4);
+            table.insert(SERIES_KEY, series.into_bytes())?;
+            series
+        };
         write_txn.commit()?;
-        Ok(Self { database })
+        Ok(Self { database, series })
+    }
+
+    /// What messages of this file are told from those of any other by.
+    #[must_use]
+    pub const fn series(&self) -> Uuid {
+        self.series
     }
 
     /// Everything but the attempts.

@@ -341,7 +341,8 @@ impl Dispatcher {
         if *places >= places_max {
             return;
         }
-        let name = |entries: &[Entry]| message_id(id, &numbers_of(entries));
+        let series = self.tools.deliveries.series();
+        let name = |entries: &[Entry]| message_id(series, id, &numbers_of(entries));
         if let Some(message) = desk.lane.start(now, name) {
             *places += 1;
             let Message { id: message, entries, tries, .. } = message;
