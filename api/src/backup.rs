@@ -46,7 +46,13 @@ pub fn copy_beside(from: &Path, to: &Path) -> io::Result<()> {
     let settings = from.join(CONFIG_FILE);
     if settings.try_exists()? && !to.join(CONFIG_FILE).try_exists()? {
         fs::copy(&settings, to.join(CONFIG_FILE))?;
+        File::open(to.join(CONFIG_FILE))?.sync_all()?;
     }
+    copy_receipts(from, to)?;
+    File::open(to)?.sync_all()
+}
+
+fn copy_receipts(from: &Path, to: &Path) -> io::Result<()> {
     let receipts = from.join(RECEIPTS_DIRECTORY);
     if !receipts.try_exists()? {
         return Ok(());

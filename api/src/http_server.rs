@@ -1,9 +1,9 @@
 //! The accept loop of the HTTP side: hyper with limits of our own.
 //!
 //! `axum::serve` has no time-outs at all; here the time for a header, the time a client may take
-//! nothing of its answer, the number of connections, of those from one address and of requests at
-//! work, and the way a connection ends are bounded. What the card network asks most often goes past
-//! the router.
+//! nothing of its answer, the number of connections and of requests at work, both in all and of one
+//! address, and the way a connection ends are bounded. What the card network asks most often goes past
+//! the router. Who has one IPv6 address has 2^64 of them, which count as one.
 //!
 //! The port is open before the data directory is: until then health is told, and everything else is
 //! answered 503 with `Retry-After`.
@@ -32,6 +32,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
 
 use crate::auth::client_address::ClientAddress;
+use crate::auth::throttle::network_of;
 use crate::error::ApiError;
 use crate::http_stream::PatientStream;
 use crate::network::http::{answer_directly, is_direct};
@@ -49,6 +50,9 @@ const CONNECTIONS_PER_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
 /// How many requests are worked on at once; further ones are answered 503. The card network's do not
 /// count: the engine's queue bounds them.
 const REQUESTS_MAX: usize = 1_024;
+/// How many of them one address may have, whose bodies may come slowly: the others are for others.
+/// Proxies that say for whom they ask are not asked for themselves, and may have all.
+const REQUESTS_PER_ADDRESS_MAX: usize = REQUESTS_MAX / 8;
 /// How long the head of a request may take, and how long a connection may rest between two.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take nothing of its answer.
@@ -64,6 +68,7 @@ pub struct HttpSide {
     telemetry: Arc<Telemetry>,
     trusted_proxies: Vec<PeerNetwork>,
     requests: Semaphore,
+    requests_of: Counts,
     /// There once the switch has recovered.
     whole: OnceLock<Whole>,
 }
@@ -84,7 +89,8 @@ impl HttpSide {
     #[must_use]
     pub fn new(telemetry: Arc<Telemetry>, trusted_proxies: Vec<PeerNetwork>) -> Self {
         let requests = Semaphore::new(REQUESTS_MAX);
-        Self { telemetry, trusted_proxies, requests, whole: OnceLock::new() }
+        let requests_of = Counts::default();
+        Self { telemetry, trusted_proxies, requests, requests_of, whole: OnceLock::new() }
     }
 
     /// From now on everything is answered.
@@ -125,15 +131,60 @@ impl HttpSide {
         if is_direct {
             return answer_directly(state, request).await;
         }
-        let Ok(_place) = self.requests.try_acquire() else {
+        let address = ClientAddress::behind(peer, request.headers(), &self.trusted_proxies);
+        let max = self.max_of(address.0, REQUESTS_PER_ADDRESS_MAX);
+        let of_address = Counted::take(&self.requests_of, address.0, max);
+        let (Some(_of_address), Ok(_place)) = (of_address, self.requests.try_acquire()) else {
             self.telemetry.busy_refused.fetch_add(1, Ordering::Relaxed);
             return ApiError::busy().into_response();
         };
-        let address = ClientAddress::behind(peer, request.headers(), &self.trusted_proxies);
         request.extensions_mut().insert(address);
         match router.clone().oneshot(request.map(Body::new)).await {
             Ok(response) => response,
             Err(never) => match never {},
+        }
+    }
+
+    /// How many of something an address may have.
+    fn max_of(&self, address: IpAddr, max: usize) -> usize {
+        let is_proxy = self.trusted_proxies.iter().any(|proxy| proxy.contains(address));
+        if is_proxy { usize::MAX } else { max }
+    }
+}
+
+/// How many of something each address has; who has none is not there.
+type Counts = Arc<Mutex<HashMap<IpAddr, usize>>>;
+
+/// One of what an address has, until it is dropped.
+#[derive(Debug)]
+struct Counted {
+    counts: Counts,
+    network: IpAddr,
+}
+
+impl Counted {
+    /// One more, where `address` does not have `max`.
+    fn take(counts: &Counts, address: IpAddr, max: usize) -> Option<Self> {
+        let network = network_of(address);
+        let mut found = counts.lock();
+        let count = found.entry(network).or_default();
+        if *count >= max {
+            return None;
+        }
+        *count += 1;
+        drop(found);
+        Some(Self { counts: Arc::clone(counts), network })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut counts = self.counts.lock();
+        if let Some(count) = counts.get_mut(&self.network) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.network);
+            }
         }
     }
 }
@@ -172,15 +223,14 @@ pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::
 struct Places {
     side: Arc<HttpSide>,
     all: Arc<Semaphore>,
-    of_addresses: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    of_addresses: Counts,
 }
 
 /// The place of one connection.
 struct Place {
     _permit: OwnedSemaphorePermit,
-    _counted: LevelGuard,
-    address: IpAddr,
-    of_addresses: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    _level: LevelGuard,
+    _of_address: Counted,
 }
 
 impl Places {
@@ -207,33 +257,16 @@ impl Places {
 
     /// A place for a connection from `address`, where that does not have too many.
     fn place(&self, address: IpAddr, permit: OwnedSemaphorePermit) -> Option<Place> {
-        let is_proxy = self.side.trusted_proxies.iter().any(|proxy| proxy.contains(address));
-        let mut of_addresses = self.of_addresses.lock();
-        let count = of_addresses.entry(address).or_default();
-        if *count >= CONNECTIONS_PER_ADDRESS_MAX && !is_proxy {
+        let max = self.side.max_of(address, CONNECTIONS_PER_ADDRESS_MAX);
+        let Some(of_address) = Counted::take(&self.of_addresses, address, max) else {
             let refused = self.side.telemetry.http_refused.fetch_add(1, Ordering::Relaxed) + 1;
             if refused.is_power_of_two() {
                 tracing::warn!(%address, refused, "too many HTTP connections of one address");
             }
             return None;
-        }
-        *count += 1;
-        drop(of_addresses);
-        let counted = self.side.telemetry.http_connections.enter();
-        let of_addresses = Arc::clone(&self.of_addresses);
-        Some(Place { _permit: permit, _counted: counted, address, of_addresses })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut of_addresses = self.of_addresses.lock();
-        if let Some(count) = of_addresses.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                of_addresses.remove(&self.address);
-            }
-        }
+        };
+        let level = self.side.telemetry.http_connections.enter();
+        Some(Place { _permit: permit, _level: level, _of_address: of_address })
     }
 }
 
@@ -326,6 +359,59 @@ mod tests {
         assert!(ask(address, "/v1/company").await.starts_with("http/1.1 401"));
         stop.send_replace(true);
         served.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn slow_bodies_of_one_address_leave_others_served() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let proxies = vec!["127.0.0.1".parse().unwrap()];
+        let side = Arc::new(HttpSide::new(Arc::default(), proxies));
+        let bench = crate::routes::routes_tests::Bench::new().await;
+        side.open(bench.state.clone());
+        let (stop, stopped) = watch::channel(false);
+        let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));
+        let send = async |client: &str, head: &str| {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let head = format!("{head} HTTP/1.1\r\nhost: a\r\nx-forwarded-for: {client}\r\n");
+            let rest =
+                "content-type: application/x-www-form-urlencoded\r\ncontent-length: 9\r\n\r\n";
+            stream.write_all(format!("{head}{rest}").as_bytes()).await.unwrap();
+            stream
+        };
+        let mut slow = Vec::new();
+        for place in 0..REQUESTS_PER_ADDRESS_MAX {
+            slow.push(send(&format!("2001:db8::{place:x}"), "POST /login").await);
+        }
+        let network = network_of("2001:db8::".parse().unwrap());
+        let at_work = || side.requests_of.lock().get(&network).copied().unwrap_or(0);
+        for _ in 0..500 {
+            if at_work() < slow.len() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        assert_eq!(at_work(), slow.len());
+        for (client, status) in [("2001:db8::ffff", "503"), ("2001:db8:0:1::1", "401")] {
+            let mut stream = send(client, "GET /v1/company").await;
+            let mut answer = [0; 12];
+            stream.read_exact(&mut answer).await.unwrap();
+            assert_eq!(&answer[9..], status.as_bytes(), "{client}");
+        }
+        drop(slow);
+        stop.send_replace(true);
+        served.await.unwrap();
+    }
+
+    #[test]
+    fn addresses_of_one_network_count_as_one() {
+        let counts = Counts::default();
+        let take = |text: &str| Counted::take(&counts, text.parse().unwrap(), 2);
+        let held = [take("2001:db8::1").unwrap(), take("2001:db8::2").unwrap()];
+        assert!(take("2001:db8::3").is_none());
+        assert!(take("2001:db8:0:1::1").is_some() && take("192.0.2.1").is_some());
+        drop(held);
+        assert!(counts.lock().is_empty(), "who is gone is forgotten");
     }
 
     #[test]

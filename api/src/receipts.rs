@@ -7,18 +7,21 @@
 //!
 //! INVARIANT: a file never changes. The same content uploaded twice is one file.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use cardswitch_engine::domain::ids::CompanySlot;
 use cardswitch_engine::domain::transaction_tags::ReceiptType;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// The name of their directory among the data.
 pub const RECEIPTS_DIRECTORY: &str = "receipts";
@@ -26,6 +29,10 @@ pub const RECEIPTS_DIRECTORY: &str = "receipts";
 pub const RECEIPT_BYTES_MAX: usize = 10 << 20;
 /// How many uploads are in memory at a time; others wait.
 const UPLOADS_MAX: usize = 8;
+/// How many of them are one company's, so that who sends slowly holds up none of the others.
+const UPLOADS_OF_COMPANY_MAX: usize = 2;
+/// How long one waits for its turn.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(20);
 /// The most characters of a file's name that are kept.
 const FILENAME_CHARS_MAX: usize = 200;
 /// How a digest is written: two hex digits a byte.
@@ -38,11 +45,20 @@ type Digest = [u8; 32];
 pub struct ReceiptFiles {
     directory: PathBuf,
     uploads: Semaphore,
+    /// Of companies that have an upload or wait for one.
+    of_companies: Mutex<HashMap<CompanySlot, Arc<Semaphore>>>,
     /// Of the files being written, each has a name of its own.
     parts: AtomicU64,
     /// What was uploaded since the start, until orphans are removed: what is read of the tables for
     /// that may not show it yet.
     uploaded: Mutex<Option<HashSet<Digest>>>,
+}
+
+/// A turn to have an upload in memory, until it is dropped.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    _of_company: OwnedSemaphorePermit,
+    _of_all: SemaphorePermit<'a>,
 }
 
 impl ReceiptFiles {
@@ -59,14 +75,33 @@ impl ReceiptFiles {
         Ok(Self {
             directory,
             uploads: Semaphore::new(UPLOADS_MAX),
+            of_companies: Mutex::default(),
             parts: AtomicU64::new(0),
             uploaded: Mutex::new(Some(HashSet::new())),
         })
     }
 
-    /// Waits for a turn to have an upload in memory; none once the switch stops.
-    pub async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        self.uploads.acquire().await.ok()
+    /// Waits for a company's turn to have an upload in memory; none where that takes too long.
+    pub async fn turn(&self, company: CompanySlot) -> Option<Turn<'_>> {
+        self.turn_within(TURN_WAIT_MAX, company).await
+    }
+
+    async fn turn_within(&self, wait: Duration, company: CompanySlot) -> Option<Turn<'_>> {
+        let of_company = self.places_of(company);
+        let turn = async {
+            let of_company = of_company.acquire_owned().await.ok()?;
+            let of_all = self.uploads.acquire().await.ok()?;
+            Some(Turn { _of_company: of_company, _of_all: of_all })
+        };
+        tokio::time::timeout(wait, turn).await.ok()?
+    }
+
+    fn places_of(&self, company: CompanySlot) -> Arc<Semaphore> {
+        let mut companies = self.of_companies.lock();
+        // Whoever has a place or waits for one holds on to them.
+        companies.retain(|_, places| Arc::strong_count(places) > 1);
+        let places = companies.entry(company);
+        Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(UPLOADS_OF_COMPANY_MAX))))
     }
 
     /// Keeps a content, durably, and returns its digest. Cost: blocks for two syncs.
@@ -209,6 +244,21 @@ pub fn filename(given: Option<&str>, kind: ReceiptType) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn uploads_of_one_company_hold_up_no_other() {
+        let data = tempfile::tempdir().unwrap();
+        let files = ReceiptFiles::open(data.path()).unwrap();
+        let (slow, other) = (CompanySlot(1), CompanySlot(2));
+        let held = [files.turn(slow).await.unwrap(), files.turn(slow).await.unwrap()];
+        let third = files.turn_within(Duration::from_millis(10), slow).await;
+        assert!(third.is_none(), "it has two");
+        drop(files.turn(other).await.unwrap());
+        drop(held);
+        assert!(files.turn(slow).await.is_some());
+        assert!(files.turn(other).await.is_some());
+        assert_eq!(files.of_companies.lock().len(), 1, "who has none is forgotten");
+    }
 
     #[test]
     fn receipts_are_told_by_how_they_begin() {

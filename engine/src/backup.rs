@@ -43,6 +43,8 @@ pub enum CopyError {
     Directory(DirectoryError),
     /// Something is at the place already.
     Exists(PathBuf),
+    /// What has to make room for an unfinished copy is none itself.
+    InTheWay(PathBuf),
     /// Tables.
     Store(StoreError),
     /// A journal.
@@ -72,6 +74,11 @@ impl std::fmt::Display for CopyError {
         match self {
             Self::Directory(error) => error.fmt(formatter),
             Self::Exists(path) => write!(formatter, "`{}` exists already", path.display()),
+            Self::InTheWay(path) => write!(
+                formatter,
+                "`{}` is needed for the unfinished copy, but is none: move it away",
+                path.display()
+            ),
             Self::Store(error) => write!(formatter, "query tables: {error}"),
             Self::Journal(error) => write!(formatter, "journal: {error}"),
             Self::Record(seq, error) => write!(formatter, "record {seq} cannot be read: {error}"),
@@ -211,13 +218,7 @@ impl NewDirectory {
         let mut name = place.file_name().unwrap_or_default().to_owned();
         name.push(".unfinished");
         let unfinished = place.with_file_name(name);
-        match fs::remove_dir_all(&unfinished) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(CopyError::Io(unfinished, error));
-            }
-            // One that was cut short is of no use.
-            _ => {}
-        }
+        make_room(&unfinished)?;
         let directory = DataDirectory::create(&unfinished, id)?;
         Ok(Self { directory, unfinished, place: place.to_path_buf() })
     }
@@ -250,6 +251,30 @@ impl Drop for NewDirectory {
         // Gone already where it was finished; else half a copy is of no use to anybody.
         drop(fs::remove_dir_all(&self.unfinished));
     }
+}
+
+/// Removes a copy that was cut short, which is of no use, and nothing else.
+fn make_room(unfinished: &Path) -> Result<(), CopyError> {
+    let in_the_way = || CopyError::InTheWay(unfinished.to_path_buf());
+    let failed = |error| CopyError::Io(unfinished.to_path_buf(), error);
+    match fs::symlink_metadata(unfinished) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return Err(in_the_way()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    }
+    // The lock is held until it is gone: one that somebody is at work on is not removed.
+    let _lock = match DataDirectory::open(unfinished) {
+        Ok(leftover) => Some(leftover),
+        Err(DirectoryError::NotFound(_))
+            if fs::read_dir(unfinished).map_err(failed)?.next().is_none() =>
+        {
+            None
+        }
+        Err(DirectoryError::NotFound(_) | DirectoryError::Foreign(_)) => return Err(in_the_way()),
+        Err(error) => return Err(error.into()),
+    };
+    fs::remove_dir_all(unfinished).map_err(failed)
 }
 
 /// Where copying ends; with the journal where nothing is said.

@@ -9,8 +9,9 @@
 //!
 //! INVARIANT: at most one process writes to a directory: it holds the lock on `directory`.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// The version of the directory's layout.
@@ -87,9 +88,11 @@ impl std::error::Error for DirectoryError {
 }
 
 impl DataDirectory {
-    /// Makes a new data directory at `path`, which may be an existing empty directory.
+    /// Makes a new data directory at `path`, which may be an existing empty directory. What is made is
+    /// its owner's alone; what is there stays as open as it is.
     pub fn create(path: &Path, id: [u8; 16]) -> Result<Self, DirectoryError> {
-        std::fs::create_dir_all(path).map_err(|error| DirectoryError::Io(path.into(), error))?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(|error| DirectoryError::Io(path.into(), error))?;
         let identity = path.join(IDENTITY_FILE);
         let mut file =
             OpenOptions::new().read(true).write(true).create_new(true).open(&identity).map_err(
@@ -200,6 +203,15 @@ fn parse_id(text: &str) -> Option<[u8; 16]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_directory_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("data");
+        drop(DataDirectory::create(&path, [7; 16]).unwrap());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+    }
 
     #[test]
     fn a_directory_has_one_writer_and_keeps_its_identity() {

@@ -303,7 +303,8 @@ pub(super) fn too_many(wait: Duration) -> TooMany {
     TooMany { retry_after_s: seconds.saturating_add(1) }
 }
 
-pub(super) fn network_of(address: IpAddr) -> IpAddr {
+/// The address itself, or the /64 that an IPv6 address is of.
+pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

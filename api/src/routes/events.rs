@@ -111,10 +111,10 @@ pub async fn list_events(
     let wait_s = query.whole_number("wait_s").unwrap_or(0).min(WAIT_S_MAX);
     query.finish()?;
     let after = after.resolve(&state).await?.unwrap_or_default();
-    // Who waits takes a place, like a stream.
+    // Who waits takes a place, like a stream, and one of those for requests at work.
     let _place = match wait_s {
         0 => None,
-        _ => Some(state.webhooks.take_stream_place(caller.company.slot)?),
+        _ => Some(state.webhooks.take_page_place(caller.company.slot)?),
     };
     let wait = Duration::from_secs(u64::try_from(wait_s).unwrap_or_default());
     let page = next_page(&state, &caller, (after, limit), Instant::now() + wait).await?;

@@ -124,7 +124,7 @@ pub async fn upload_receipt(
     request: Request,
 ) -> Result<(StatusCode, Json<ReceiptBody>), ApiError> {
     let id = TransactionId(id);
-    let _turn = state.receipts.turn().await;
+    let _turn = state.receipts.turn(caller.company.slot).await.ok_or_else(ApiError::busy)?;
     let found = find_receipt_of(&state, Reader::from(&caller), id).await;
     // Also for a transaction that is not there: who is still sending would not see the answer.
     let upload = read_file(request).await;

@@ -45,8 +45,8 @@ use self::deliveries::{Attempt, Deliveries, DeliveriesError};
 use self::dispatcher::Dispatcher;
 use self::lane::Health;
 use self::sender::Sender;
-pub use self::streams::StreamPlace;
 use self::streams::Streams;
+pub use self::streams::{PagePlace, StreamPlace};
 use crate::auth::throttle::TooMany;
 use crate::secrets::Secrets;
 use crate::switch::Switch;
@@ -170,6 +170,12 @@ impl Webhooks {
     /// Errors: none is free.
     pub fn take_stream_place(&self, company: CompanySlot) -> Result<StreamPlace, TooMany> {
         self.streams.take(company)
+    }
+
+    /// Takes a place for a page that is answered only when there is an event.
+    /// Errors: none is free.
+    pub fn take_page_place(&self, company: CompanySlot) -> Result<PagePlace, TooMany> {
+        self.streams.take_for_page(company)
     }
 
     /// How deliveries do, all in all; about a second old.

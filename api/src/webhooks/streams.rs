@@ -1,10 +1,14 @@
 //! How many answers that wait for events there are at a time: in all, and of one company.
+//!
+//! A stream is being sent while it waits; a page is not yet, and so holds one of the places that
+//! there are for requests at work. Fewer of those may wait, so that most are left to others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cardswitch_engine::domain::ids::CompanySlot;
 use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::throttle::TooMany;
 
@@ -12,13 +16,22 @@ use crate::auth::throttle::TooMany;
 const STREAMS_MAX: usize = 1_000;
 /// How many of one company's.
 const STREAMS_OF_COMPANY_MAX: usize = 20;
+/// How many of them are pages that are not answered yet: a quarter of all requests at work.
+const PAGES_MAX: usize = 256;
 /// When to ask again. Units: seconds.
 const RETRY_AFTER_S: u32 = 10;
 
 /// Those that there are.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Streams {
     open: Mutex<BTreeMap<CompanySlot, usize>>,
+    pages: Arc<Semaphore>,
+}
+
+impl Default for Streams {
+    fn default() -> Self {
+        Self { open: Mutex::default(), pages: Arc::new(Semaphore::new(PAGES_MAX)) }
+    }
 }
 
 /// The place of one, given back when it is dropped.
@@ -28,7 +41,25 @@ pub struct StreamPlace {
     company: CompanySlot,
 }
 
+/// The place of a page that waits.
+#[derive(Debug)]
+pub struct PagePlace {
+    _place: StreamPlace,
+    _of_pages: OwnedSemaphorePermit,
+}
+
 impl Streams {
+    /// Takes a place for a page.
+    /// Errors: none is free.
+    pub(super) fn take_for_page(
+        self: &Arc<Self>,
+        company: CompanySlot,
+    ) -> Result<PagePlace, TooMany> {
+        let of_pages = Arc::clone(&self.pages).try_acquire_owned();
+        let of_pages = of_pages.map_err(|_| TooMany { retry_after_s: RETRY_AFTER_S })?;
+        Ok(PagePlace { _place: self.take(company)?, _of_pages: of_pages })
+    }
+
     /// Takes a place.
     /// Errors: none is free.
     pub(super) fn take(self: &Arc<Self>, company: CompanySlot) -> Result<StreamPlace, TooMany> {
@@ -56,6 +87,22 @@ impl Drop for StreamPlace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_that_wait_leave_places_to_streams() {
+        let streams = Arc::new(Streams::default());
+        let companies = (0..).flat_map(|company| [CompanySlot(company); 10]);
+        let mut pages: Vec<_> = companies
+            .take(PAGES_MAX)
+            .map(|company| streams.take_for_page(company).unwrap())
+            .collect();
+        assert!(streams.take_for_page(CompanySlot(99)).is_err());
+        assert!(streams.take(CompanySlot(99)).is_ok());
+        drop(pages.pop());
+        assert!(streams.take_for_page(CompanySlot(99)).is_ok());
+        drop(pages);
+        assert!(streams.open.lock().is_empty());
+    }
 
     #[test]
     fn one_company_does_not_take_all_places() {

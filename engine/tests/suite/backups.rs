@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cardswitch_engine::backup::{CopyError, Wanted, copy_at_rest, restore};
+use cardswitch_engine::directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::verify::{Verification, verify};
 
@@ -54,6 +55,33 @@ fn a_backup_holds_what_was_answered_before_it_and_is_proven_like_any_directory()
     desk.engine.shut_down();
     drop(desk);
     assert_eq!(proven(&backup).records, copy.records + 10);
+}
+
+#[test]
+fn only_a_copy_that_was_cut_short_makes_room_for_another() {
+    let parent = tempfile::tempdir().unwrap();
+    let data = parent.path().join("data");
+    let (backup, unfinished) = (parent.path().join("b"), parent.path().join("b.unfinished"));
+    let desk = Desk::create(&data);
+    desk.set_up_budget(1_000_000);
+    fs::create_dir(&unfinished).unwrap();
+    fs::write(unfinished.join("letters"), "mine").unwrap();
+    let error = desk.engine.back_up(&backup, &mut nothing).unwrap_err();
+    assert!(matches!(error, CopyError::InTheWay(_)), "{error}");
+    assert_eq!(fs::read_to_string(unfinished.join("letters")).unwrap(), "mine");
+    // One that somebody is at work on.
+    fs::remove_file(unfinished.join("letters")).unwrap();
+    let other = DataDirectory::create(&unfinished, [7; 16]).unwrap();
+    let error = desk.engine.back_up(&backup, &mut nothing).unwrap_err();
+    assert!(matches!(error, CopyError::Directory(DirectoryError::InUse(_))), "{error}");
+    // One that was cut short, and one that had not begun.
+    drop(other);
+    desk.engine.back_up(&backup, &mut nothing).unwrap();
+    fs::remove_dir_all(&backup).unwrap();
+    fs::create_dir(&unfinished).unwrap();
+    desk.engine.back_up(&backup, &mut nothing).unwrap();
+    assert!(!unfinished.exists());
+    desk.engine.shut_down();
 }
 
 #[test]

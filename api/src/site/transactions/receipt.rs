@@ -44,7 +44,7 @@ pub(super) async fn hand_in_receipt(
     request: Request,
 ) -> Result<Response, ApiError> {
     let row = find_own(&state, &acting, id).await?;
-    let _turn = state.receipts.turn().await;
+    let _turn = state.receipts.turn(acting.company.slot).await.ok_or_else(ApiError::busy)?;
     let form = match read_upload_form(&state, &acting, request).await {
         Ok(form) => form,
         Err(UploadError::TooLong) => {
