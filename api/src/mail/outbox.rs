@@ -5,7 +5,7 @@
 //! in letters open things, so the files are their owner's only.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -120,6 +120,8 @@ impl Outbox {
             .mode(0o700)
             .create(&directory)
             .map_err(MailError::Write)?;
+        // Also where it was there, as for the queue.
+        File::open(data).and_then(|data| data.sync_all()).map_err(MailError::Write)?;
         let server = settings.server()?.map(|server| server.ready(letterhead.domain()));
         let (queue, held) = Queue::open(data, secrets).map_err(MailError::Write)?;
         Ok(Self {
@@ -264,7 +266,7 @@ impl Outbox {
 
     /// Puts a letter where letters go, under an id of its own.
     /// Errors: the address takes no mail, or the file cannot be written.
-    /// Cost: blocks for two syncs where a server is to take it.
+    /// Cost: blocks for two syncs.
     pub(super) fn hand_in(&self, letter: &Letter, id: Uuid) -> Result<(), MailError> {
         if self.server.is_none() {
             return self.write_as(letter, id).map(drop);
@@ -290,7 +292,10 @@ impl Outbox {
             let options = options.write(true).create(true).truncate(true).mode(0o600);
             let mut file = options.open(&unfinished)?;
             file.write_all(&message.formatted())?;
-            fs::rename(&unfinished, &path)
+            // News that became this letter is withdrawn next: that must not outlive the letter.
+            file.sync_data()?;
+            fs::rename(&unfinished, &path)?;
+            File::open(&self.directory)?.sync_all()
         };
         write().map_err(MailError::Write)?;
         Ok(path)
