@@ -45,6 +45,8 @@ const SENDS_MAX: usize = 512;
 const FAILING_SENDS_MAX: usize = 256;
 /// How many examples and messages sent once more are under way.
 const ASKED_SENDS_MAX: usize = 16;
+/// How many of these at endpoints of one company.
+const ASKED_OF_COMPANY_MAX: usize = 2;
 /// How many events are read at a time.
 const EVENTS_READ_MAX: usize = 1_000;
 /// How many lanes that are behind read the log before anything else is done.
@@ -90,9 +92,15 @@ struct Done {
     id: WebhookEndpointId,
     attempt: Attempt,
     told: Told,
-    /// Whether it was the lane's, and not one that somebody asked for.
-    asked: Option<oneshot::Sender<Option<Attempt>>>,
+    /// Who asked for it; none where it was the lane's.
+    asked: Option<Asked>,
     was_failing: bool,
+}
+
+/// Somebody waits for what comes of a request.
+struct Asked {
+    company: CompanySlot,
+    reply: oneshot::Sender<Option<Attempt>>,
 }
 
 /// The state of all deliveries.
@@ -120,7 +128,8 @@ pub(super) struct Dispatcher {
     read_at: Instant,
     sending: usize,
     sending_failing: usize,
-    sending_asked: usize,
+    /// How many that were asked for are under way at endpoints of each company.
+    sending_asked: BTreeMap<CompanySlot, usize>,
     idle_saves: u32,
     figures: Figures,
     ended: mpsc::UnboundedSender<Done>,
@@ -150,7 +159,7 @@ impl Dispatcher {
             read_at: Instant::now(),
             sending: 0,
             sending_failing: 0,
-            sending_asked: 0,
+            sending_asked: BTreeMap::new(),
             idle_saves: 0,
             figures: Figures::default(),
             ended,
@@ -352,7 +361,7 @@ impl Dispatcher {
         self.refresh(id);
     }
 
-    fn send(&self, sent: Sent, asked: Option<oneshot::Sender<Option<Attempt>>>, was_failing: bool) {
+    fn send(&self, sent: Sent, asked: Option<Asked>, was_failing: bool) {
         let Some(desk) = self.desks.get(&sent.id) else { return };
         let Sent { id, kind, message, tries, events } = sent;
         let now = self.now();
@@ -393,7 +402,7 @@ impl Dispatcher {
     fn end(&mut self, done: Done) {
         let Done { id, mut attempt, told, asked, was_failing } = done;
         match (&asked, was_failing) {
-            (Some(_), _) => self.sending_asked -= 1,
+            (Some(asked), _) => give_back(&mut self.sending_asked, asked.company),
             (None, true) => self.sending_failing -= 1,
             (None, false) => self.sending -= 1,
         }
@@ -427,7 +436,7 @@ impl Dispatcher {
         self.refresh(id);
         if let Some(asked) = asked {
             // Whoever asked may have hung up.
-            drop(asked.send(Some(attempt)));
+            drop(asked.reply.send(Some(attempt)));
         }
     }
 
@@ -508,11 +517,13 @@ impl Dispatcher {
 
     /// Sends what somebody waits for. With too many of these under way, nothing is answered.
     fn send_asked(&mut self, sent: Sent, reply: oneshot::Sender<Option<Attempt>>) {
-        if !self.desks.contains_key(&sent.id) {
+        let Some(desk) = self.desks.get(&sent.id) else {
             drop(reply.send(None));
-        } else if self.sending_asked < ASKED_SENDS_MAX {
-            self.sending_asked += 1;
-            self.send(sent, Some(reply), false);
+            return;
+        };
+        let company = desk.endpoint.company;
+        if take_place(&mut self.sending_asked, company) {
+            self.send(sent, Some(Asked { company, reply }), false);
         }
     }
 
@@ -619,10 +630,14 @@ impl Dispatcher {
         self.removed.push(id);
     }
 
+    fn under_way(&self) -> usize {
+        self.sending + self.sending_failing + self.sending_asked.values().sum::<usize>()
+    }
+
     /// Waits, not for long, for what is under way.
     async fn drain(&mut self) {
         let until = Instant::now() + DRAIN_TIMEOUT;
-        while self.sending + self.sending_failing + self.sending_asked > 0 {
+        while self.under_way() > 0 {
             match tokio::time::timeout_at(until, self.ends.recv()).await {
                 Ok(Some(done)) => self.end(done),
                 Ok(None) | Err(_) => break,
@@ -676,7 +691,7 @@ impl Dispatcher {
             failing: lanes().filter(|lane| lane.is_failing()).count(),
             pending: lanes().map(Lane::pending).sum(),
             oldest_at: oldest,
-            sending: self.sending + self.sending_failing + self.sending_asked,
+            sending: self.under_way(),
             ..self.figures
         };
         *self.tools.figures.lock() = self.figures;
@@ -699,6 +714,24 @@ struct Found {
     made_after: EventNumber,
 }
 
+/// Takes a place for a request that a company asked for, if one is free.
+fn take_place(asked: &mut BTreeMap<CompanySlot, usize>, company: CompanySlot) -> bool {
+    let all: usize = asked.values().sum();
+    let of_company = asked.get(&company).copied().unwrap_or(0);
+    let is_free = all < ASKED_SENDS_MAX && of_company < ASKED_OF_COMPANY_MAX;
+    if is_free {
+        asked.insert(company, of_company + 1);
+    }
+    is_free
+}
+
+fn give_back(asked: &mut BTreeMap<CompanySlot, usize>, company: CompanySlot) {
+    match asked.get_mut(&company) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => drop(asked.remove(&company)),
+    }
+}
+
 fn numbers_of(entries: &[Entry]) -> Vec<EventNumber> {
     entries.iter().map(|entry| entry.number).collect()
 }
@@ -716,5 +749,27 @@ fn new_desk(endpoint: &WebhookEndpoint, kept: Option<KeptLane>, made_after: Even
         attempts,
         queued_at: None,
         is_queued_behind: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_company_does_not_keep_others_from_examples() {
+        let mut asked = BTreeMap::new();
+        let [busy, other] = [1, 2].map(CompanySlot);
+        for _ in 0..ASKED_OF_COMPANY_MAX {
+            assert!(take_place(&mut asked, busy));
+        }
+        assert!(!take_place(&mut asked, busy) && take_place(&mut asked, other));
+        give_back(&mut asked, busy);
+        assert!(take_place(&mut asked, busy) && !take_place(&mut asked, busy));
+        for company in 3..30 {
+            take_place(&mut asked, CompanySlot(company));
+            take_place(&mut asked, CompanySlot(company));
+        }
+        assert_eq!(asked.values().sum::<usize>(), ASKED_SENDS_MAX);
     }
 }
