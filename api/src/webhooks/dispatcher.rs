@@ -92,6 +92,8 @@ struct Done {
     id: WebhookEndpointId,
     attempt: Attempt,
     told: Told,
+    /// The endpoint as it was then.
+    tried: Arc<WebhookEndpoint>,
     /// Who asked for it; none where it was the lane's.
     asked: Option<Asked>,
     was_failing: bool,
@@ -390,17 +392,17 @@ impl Dispatcher {
             is_last: false,
             events,
         };
-        let ended = self.ended.clone();
+        let (ended, tried) = (self.ended.clone(), Arc::clone(&desk.endpoint));
         tokio::spawn(async move {
             let told = job.run().await;
             // The dispatcher may have stopped: then it is sent once more.
-            drop(ended.send(Done { id, attempt, told, asked, was_failing }));
+            drop(ended.send(Done { id, attempt, told, tried, asked, was_failing }));
         });
     }
 
     /// Notes what came of a request.
     fn end(&mut self, done: Done) {
-        let Done { id, mut attempt, told, asked, was_failing } = done;
+        let Done { id, mut attempt, told, tried, asked, was_failing } = done;
         match (&asked, was_failing) {
             (Some(asked), _) => give_back(&mut self.sending_asked, asked.company),
             (None, true) => self.sending_failing -= 1,
@@ -411,9 +413,14 @@ impl Dispatcher {
         let is_told = told.result.is_some();
         // What may not be told any more is as good as told.
         attempt.result = told.result.unwrap_or(AttemptResult::Answered(204));
-        let is_gone = attempt.result == AttemptResult::Answered(GONE);
+        let mut is_gone = attempt.result == AttemptResult::Answered(GONE);
+        if is_gone && self.is_stale {
+            self.reload();
+        }
         let Some(desk) = self.desks.get_mut(&id) else { return };
         let endpoint = Arc::clone(&desk.endpoint);
+        // What is gone is the address that was tried; there may be another one by now.
+        is_gone &= endpoint.url == tried.url;
         if asked.is_none() {
             let outcome = if attempt.is_delivered() { Outcome::Delivered } else { Outcome::Failed };
             match desk.lane.settle(outcome, now) {
@@ -463,7 +470,10 @@ impl Dispatcher {
         tokio::spawn(async move {
             let company = switch.read_at_once(|snapshot| snapshot.company(endpoint.company));
             let Ok(Some(company)) = company else { return };
-            let changes = WebhookEndpointChanges { is_gone: true, ..Default::default() };
+            let changes = WebhookEndpointChanges {
+                gone_url: Some(endpoint.url.clone()),
+                ..Default::default()
+            };
             let change = AdminCommand::UpdateWebhookEndpoint(company.id, endpoint.id, changes);
             let command = NotedCommand { note: note_at_hand(), change };
             // Where it is not carried out, the next delivery asks for it once more.
