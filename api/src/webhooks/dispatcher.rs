@@ -30,7 +30,7 @@ use super::deliveries::{
     ATTEMPTS_MAX, Attempt, AttemptKind, AttemptResult, Changes, Deliveries, DeliveriesError,
     KeptLane, PlacedAttempt,
 };
-use super::desk::{Content, Desk, Job, Told};
+use super::desk::{Content, Desk, Job, Missed, Told};
 use super::lane::{Entry, Fate, Lane, Message, Outcome};
 use super::sender::Sender;
 use super::{Figures, Order};
@@ -556,6 +556,7 @@ impl Dispatcher {
     fn reload(&mut self) {
         let watch = Stopwatch::start();
         let (desks, kept) = (&self.desks, &self.kept);
+        let followed = self.was_following().then_some(self.followed);
         let read = |snapshot: &Snapshot| {
             let endpoints = snapshot.all_webhook_endpoints()?;
             let last = snapshot.last_event()?;
@@ -574,7 +575,11 @@ impl Dispatcher {
                 } else {
                     snapshot.first_event_at(endpoint.created_at.max(settled))?
                 };
-                Ok(Found { endpoint, companies, made_after })
+                let missed = desks
+                    .get(&endpoint.id)
+                    .map(|desk| desk.missed(snapshot, &companies, followed.unwrap_or(last)));
+                let missed = missed.transpose()?.unwrap_or_default();
+                Ok(Found { endpoint, companies, made_after, missed })
             });
             Ok((told.collect::<Result<Vec<_>, StoreError>>()?, last))
         };
@@ -597,15 +602,19 @@ impl Dispatcher {
         self.reload_from = Instant::now() + watch.elapsed() * 9;
     }
 
+    fn was_following(&self) -> bool {
+        !self.by_company.is_empty() || !self.kept.is_empty()
+    }
+
     fn take_endpoints(&mut self, found: Vec<Found>, last: EventNumber) {
-        let was_following = !self.by_company.is_empty() || !self.kept.is_empty();
+        let was_following = self.was_following();
         let ids: BTreeSet<_> = found.iter().map(|found| found.endpoint.id).collect();
         let gone: Vec<_> = self.desks.keys().filter(|id| !ids.contains(id)).copied().collect();
         for id in gone {
             self.remove(id);
         }
         self.by_company.clear();
-        for Found { endpoint, companies, made_after } in found {
+        for Found { endpoint, companies, made_after, missed } in found {
             let (id, is_enabled) = (endpoint.id, endpoint.is_enabled());
             if is_enabled {
                 for company in &companies {
@@ -620,7 +629,8 @@ impl Dispatcher {
             desk.companies = companies;
             let has_turned =
                 if is_enabled { desk.lane.turn_on(last) } else { desk.lane.turn_off() };
-            if is_new || has_turned {
+            let has_missed = desk.take_missed(missed, self.followed);
+            if is_new || has_turned || has_missed {
                 self.refresh(id);
             }
         }
@@ -722,6 +732,7 @@ struct Found {
     endpoint: WebhookEndpoint,
     companies: Vec<CompanySlot>,
     made_after: EventNumber,
+    missed: Missed,
 }
 
 /// Takes a place for a request that a company asked for, if one is free.
