@@ -123,7 +123,17 @@ impl AppState {
                 }
                 Ok(())
             }
-            Reply::Done(_) => Err(WriteError::NotVisibleYet),
+            Reply::Done(seq) => {
+                if concerns_webhooks {
+                    let (switch, webhooks) = (self.switch.clone(), Arc::clone(&self.webhooks));
+                    tokio::spawn(async move {
+                        // Where it is still not seen then, endpoints are looked at every minute.
+                        switch.visible(seq).await;
+                        webhooks.reload().await;
+                    });
+                }
+                Err(WriteError::NotVisibleYet)
+            }
             Reply::Rejected(rejection) => Err(WriteError::Rejected(rejection)),
             // No other reply is ever given to an admin command.
             Reply::OutcomeUnknown | Reply::Network(_) | Reply::Ticked => {

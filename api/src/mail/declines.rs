@@ -113,12 +113,12 @@ impl Following {
                 .switch
                 .read_at_once(|snapshot| snapshot.declines_after(self.done, DECLINES_SCAN_MAX))?;
             let DeclinePage { declines, next, is_end } = page;
-            let mut is_told = false;
-            for decline in &declines {
-                is_told |= self.tell(state, decline)?;
-            }
+            // Counted once all of them are written: after a failure all are looked at again, and
+            // would otherwise be taken for told.
+            let (told, is_told) =
+                tell_all(&self.told, &declines, |decline, notice| tell(state, decline, notice))?;
             let is_new = next > self.done;
-            self.done = next;
+            (self.told, self.done) = (told, next);
             if is_told || (is_new && self.cursor.is_old()) {
                 self.cursor.write(next).map_err(FollowError::Cursor)?;
             }
@@ -127,23 +127,37 @@ impl Following {
             }
         }
     }
+}
 
-    /// Returns whether there was something to tell.
-    fn tell(&mut self, state: &AppState, decline: &DeclineRow) -> Result<bool, FollowError> {
-        let Some(notice) = self.told.notice(decline) else { return Ok(false) };
-        let written =
-            state.switch.read_at_once(|snapshot| letter(snapshot, state, decline, notice));
-        let Some((letter, transaction)) = written? else { return Ok(false) };
-        let id = letter_id(transaction, decline.authorized_at);
-        match state.outbox.hand_in(&letter, id) {
-            Ok(()) => Ok(true),
-            // It will not be another one later.
-            Err(error @ (MailError::Address(_) | MailError::Message(_))) => {
-                tracing::warn!(%error, "a cardholder is not told of a decline");
-                Ok(false)
-            }
-            Err(error) => Err(FollowError::Mail(error)),
+/// Tells of declines. Returns who was told by then, and whether anybody was told now.
+/// Errors: the first one of `tell`; then nothing counts as told.
+fn tell_all<E>(
+    before: &Told,
+    declines: &[DeclineRow],
+    mut tell: impl FnMut(&DeclineRow, Notice) -> Result<bool, E>,
+) -> Result<(Told, bool), E> {
+    let (mut told, mut is_told) = (before.clone(), false);
+    for decline in declines {
+        if let Some(notice) = told.notice(decline) {
+            is_told |= tell(decline, notice)?;
         }
+    }
+    Ok((told, is_told))
+}
+
+/// Hands in the letter about a decline. Returns whether there was one.
+fn tell(state: &AppState, decline: &DeclineRow, notice: Notice) -> Result<bool, FollowError> {
+    let written = state.switch.read_at_once(|snapshot| letter(snapshot, state, decline, notice));
+    let Some((letter, transaction)) = written? else { return Ok(false) };
+    let id = letter_id(transaction, decline.authorized_at);
+    match state.outbox.hand_in(&letter, id) {
+        Ok(()) => Ok(true),
+        // It will not be another one later.
+        Err(error @ (MailError::Address(_) | MailError::Message(_))) => {
+            tracing::warn!(%error, "a cardholder is not told of a decline");
+            Ok(false)
+        }
+        Err(error) => Err(FollowError::Mail(error)),
     }
 }
 
@@ -254,6 +268,8 @@ impl Cursor {
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_engine::domain::ids::{CardSlot, MemberSlot};
+
     use super::super::queue::age;
     use super::*;
 
@@ -266,6 +282,29 @@ mod tests {
         assert_ne!(id, letter_id(other, Timestamp(now)));
         assert_eq!(id.get_version_num(), 7);
         assert!(age(id).as_secs() < 60, "{:?}", age(id));
+    }
+
+    #[test]
+    fn a_warning_that_could_not_be_written_is_written_later() {
+        let decline = DeclineRow {
+            seq: TransactionSeq(1),
+            card: CardSlot(1),
+            member: MemberSlot(1),
+            response_number: 1701,
+            authorized_at: Timestamp(0),
+        };
+        let mut told = Told::default();
+        assert!(tell_all(&told, &[decline], |_, _| Err(MailError::Full)).is_err());
+        for expected in [vec![Notice::Alert], vec![]] {
+            let mut notices = Vec::new();
+            let tell = |_: &DeclineRow, notice| {
+                notices.push(notice);
+                Ok::<_, MailError>(true)
+            };
+            let (after, is_told) = tell_all(&told, &[decline], tell).unwrap();
+            assert_eq!((&notices, is_told), (&expected, !expected.is_empty()));
+            told = after;
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) enum Notice {
 }
 
 /// Cardholders who were told of late.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Told {
     members: BTreeMap<MemberSlot, Hour>,
     cards: BTreeMap<CardSlot, CardHour>,

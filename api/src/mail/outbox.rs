@@ -5,7 +5,7 @@
 //! in letters open things, so the files are their owner's only.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -120,6 +120,8 @@ impl Outbox {
             .mode(0o700)
             .create(&directory)
             .map_err(MailError::Write)?;
+        // Also where it was there, as for the queue.
+        File::open(data).and_then(|data| data.sync_all()).map_err(MailError::Write)?;
         let server = settings.server()?.map(|server| server.ready(letterhead.domain()));
         let (queue, held) = Queue::open(data, secrets).map_err(MailError::Write)?;
         Ok(Self {
@@ -170,10 +172,13 @@ impl Outbox {
     }
 
     /// Whether a company may have an invitation sent to `email` now; if so, it is counted. Apart
-    /// from letters that are asked for: nobody loses those by what a company does.
+    /// from letters that are asked for, and from other companies' invitations: nobody loses those by
+    /// what a company does.
     pub fn may_be_invited(&self, company: CompanyId, email: &str, now: Instant) -> bool {
-        let keys = [token_digest(&email_key(email)), token_digest(&company.0.to_string())];
-        self.invitations.lock().take(keys, [ASKED_FOR_MAX, INVITATIONS_MAX], now)
+        let company = company.0.to_string();
+        let pair = token_digest(&format!("{company} {}", email_key(email)));
+        let most = [ASKED_FOR_MAX, INVITATIONS_MAX];
+        self.invitations.lock().take([pair, token_digest(&company)], most, now)
     }
 
     /// Whether a company may have a shared link sent to `email` now; if so, it is counted. One
@@ -264,7 +269,7 @@ impl Outbox {
 
     /// Puts a letter where letters go, under an id of its own.
     /// Errors: the address takes no mail, or the file cannot be written.
-    /// Cost: blocks for two syncs where a server is to take it.
+    /// Cost: blocks for two syncs.
     pub(super) fn hand_in(&self, letter: &Letter, id: Uuid) -> Result<(), MailError> {
         if self.server.is_none() {
             return self.write_as(letter, id).map(drop);
@@ -290,7 +295,10 @@ impl Outbox {
             let options = options.write(true).create(true).truncate(true).mode(0o600);
             let mut file = options.open(&unfinished)?;
             file.write_all(&message.formatted())?;
-            fs::rename(&unfinished, &path)
+            // News that became this letter is withdrawn next: that must not outlive the letter.
+            file.sync_data()?;
+            fs::rename(&unfinished, &path)?;
+            File::open(&self.directory)?.sync_all()
         };
         write().map_err(MailError::Write)?;
         Ok(path)
@@ -385,12 +393,13 @@ mod tests {
         let (_directory, outbox) = outbox();
         let now = Instant::now();
         let [busy, other] = [1, 2].map(|id| CompanyId(Uuid::from_u128(id)));
-        for company in [busy, other, busy] {
-            assert!(outbox.may_be_invited(company, "ada@example.com", now));
+        for _ in 0..ASKED_FOR_MAX {
+            assert!(outbox.may_be_invited(busy, "ada@example.com", now));
         }
-        assert!(!outbox.may_be_invited(other, "ADA@example.com", now), "three to one address");
+        assert!(!outbox.may_be_invited(busy, "ADA@example.com", now), "three to one address");
+        assert!(outbox.may_be_invited(other, "ada@example.com", now), "its own letters");
         assert!(outbox.may_be_asked_for("ada@example.com", now));
-        for number in 2..INVITATIONS_MAX {
+        for number in ASKED_FOR_MAX..INVITATIONS_MAX {
             assert!(outbox.may_be_invited(busy, &format!("{number}@example.com"), now), "{number}");
         }
         assert!(!outbox.may_be_invited(busy, "last@example.com", now), "all of one company");

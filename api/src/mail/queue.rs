@@ -102,8 +102,12 @@ impl Queue {
             }
         }
         due.sort_unstable();
-        held.retain(|id| due.binary_search(id).is_err());
         held.sort_unstable();
+        let told = held.extract_if(.., |id| due.binary_search(id).is_ok());
+        for id in told {
+            // Left here, it would be told of again once the letter is gone.
+            fs::remove_file(directory.join(format!("{id}.{}", extension(MailFile::Held))))?;
+        }
         let (now, files) = (Instant::now(), held.len() + due.len());
         let due = due.into_iter().map(|id| ((now, id), Tries::default())).collect();
         let waiting = Mutex::new(Waiting { due, files });
@@ -334,8 +338,11 @@ mod tests {
         fs::write(data.path().join(DIRECTORY).join(format!(".{}", Uuid::now_v7())), b"x").unwrap();
         let (queue, held) = Queue::open(data.path(), secrets()).unwrap();
         assert!(held.is_empty());
-        assert_eq!(names(data.path()).iter().filter(|name| name.starts_with('.')).count(), 0);
+        assert_eq!(names(data.path()), [format!("{id}.due")]);
         assert!(matches!(queue.next(Instant::now()), Next::Letter(found, _) if found == id));
+        queue.finish(id);
+        let (queue, held) = Queue::open(data.path(), secrets()).unwrap();
+        assert!(held.is_empty() && queue.len() == 0, "it is told of again");
     }
 
     #[test]

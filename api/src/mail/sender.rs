@@ -4,6 +4,7 @@
 //! the server does not take waits by itself, longer each time, and others go before it. Nothing else
 //! in the switch ever waits for any of it. The log names letters by their ids, never their readers.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -98,10 +99,7 @@ impl Sender<'_> {
     async fn send(&mut self, id: Uuid, tries: Tries) {
         let parcel = match self.blocking(move |outbox| outbox.queue().read_letter(id)).await {
             Some(Ok(parcel)) => parcel,
-            Some(Err(error)) => {
-                // It stays where it is, for whoever has its key.
-                return tracing::error!(letter = %id, %error, "a letter is left alone");
-            }
+            Some(Err(error)) => return self.leave_letter_alone(id, tries, &error),
             None => return,
         };
         let outcome = match self.envelope(&parcel) {
@@ -109,6 +107,17 @@ impl Sender<'_> {
             Err(_) => Outcome::Refused(0),
         };
         self.settle(id, tries, outcome).await;
+    }
+
+    /// Puts a letter back that cannot be read now, unless it never will be.
+    fn leave_letter_alone(&self, id: Uuid, tries: Tries, error: &MailError) {
+        if may_pass(error) {
+            tracing::error!(letter = %id, %error, "a letter is read again later");
+            self.outbox.queue().again(id, tries, self.retry_wait);
+        } else {
+            // It stays where it is, for whoever has its key.
+            tracing::error!(letter = %id, %error, "a letter is left alone");
+        }
     }
 
     fn envelope(&self, parcel: &Parcel) -> Result<Envelope, MailError> {
@@ -180,6 +189,16 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
+/// Whether a letter that could not be read may be readable later.
+fn may_pass(error: &MailError) -> bool {
+    match error {
+        MailError::Foreign => false,
+        // Somebody took the file away.
+        MailError::Read(error) => error.kind() != io::ErrorKind::NotFound,
+        _ => true,
+    }
+}
+
 const fn outcome_is_of_letter(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::PutOff(_) | Outcome::Refused(_))
 }
@@ -220,6 +239,18 @@ mod tests {
 
     fn tries(all: u32, refusals: u32) -> Tries {
         Tries { all, refusals }
+    }
+
+    #[test]
+    fn only_what_may_be_read_later_is_read_again() {
+        let rows = [
+            (MailError::Foreign, false),
+            (MailError::Read(io::ErrorKind::NotFound.into()), false),
+            (MailError::Read(io::Error::from_raw_os_error(24)), true),
+        ];
+        for (error, expected) in rows {
+            assert_eq!(may_pass(&error), expected, "{error}");
+        }
     }
 
     #[test]

@@ -62,6 +62,63 @@ impl Desk {
         let told = events.iter().filter(|event| is_told(&event.company));
         Ok((told.map(entry).collect(), read_upto))
     }
+
+    /// What the lane has read past since its app was given tokens of companies that it is not known
+    /// to be told of: a token counts from its own record on, and is seen a little later. The follower
+    /// has read up to `followed`.
+    pub(super) fn missed(
+        &self,
+        snapshot: &Snapshot,
+        companies: &[CompanySlot],
+        followed: EventNumber,
+    ) -> Result<Missed, StoreError> {
+        let mut missed = Missed::default();
+        let Some(app) = self.endpoint.app else { return Ok(missed) };
+        let upto = self.lane.read_upto(followed);
+        let is_gained = |company: &&CompanySlot| self.companies.binary_search(company).is_err();
+        for company in companies.iter().filter(is_gained) {
+            let Some(token) = snapshot.first_token_of_app(app, *company)? else { continue };
+            let made_at = made_at(token.0).max(self.endpoint.created_at);
+            let after = snapshot.first_event_at(made_at)?;
+            if after >= upto {
+                continue;
+            }
+            let page =
+                snapshot.company_events_after(*company, after, MESSAGE_EVENTS_MAX, SCANNED_MAX)?;
+            if page.next < upto && !page.is_end {
+                missed.again_after =
+                    Some(missed.again_after.map_or(after, |known| known.min(after)));
+            }
+            let events = page.events.iter().filter(|event| event.number <= upto);
+            missed.entries.extend(
+                events.map(|event| Entry { number: event.number, transaction: event.transaction }),
+            );
+        }
+        Ok(missed)
+    }
+
+    /// Has the lane told of what it has read past. Returns whether there was anything.
+    pub(super) fn take_missed(&mut self, missed: Missed, followed: EventNumber) -> bool {
+        let Missed { entries, again_after } = missed;
+        if self.lane.is_off() || (entries.is_empty() && again_after.is_none()) {
+            return false;
+        }
+        match again_after {
+            // It is told once more of what happened at its other companies since.
+            Some(after) => self.lane.recover(after, followed),
+            None => self.lane.take_missed(entries),
+        }
+        true
+    }
+}
+
+/// What a lane has read past although it is to be told of it.
+#[derive(Debug, Default)]
+pub(super) struct Missed {
+    /// The events.
+    pub(super) entries: Vec<Entry>,
+    /// Where they are too many: the event after which the lane reads once more.
+    pub(super) again_after: Option<EventNumber>,
 }
 
 /// What is told.
@@ -71,6 +128,13 @@ pub(super) enum Content {
     Events(Vec<EventNumber>),
     /// An example.
     Example,
+}
+
+/// When what has this id was made; long ago where the id does not say.
+fn made_at(id: Uuid) -> Timestamp {
+    let made_s = id.get_timestamp().map(|at| at.to_unix());
+    let made_us = made_s.map(|(s, ns)| s.saturating_mul(1_000_000) + u64::from(ns / 1_000));
+    Timestamp(made_us.and_then(|us| i64::try_from(us).ok()).unwrap_or_default())
 }
 
 /// One request to one endpoint.

@@ -30,7 +30,7 @@ use super::deliveries::{
     ATTEMPTS_MAX, Attempt, AttemptKind, AttemptResult, Changes, Deliveries, DeliveriesError,
     KeptLane, PlacedAttempt,
 };
-use super::desk::{Content, Desk, Job, Told};
+use super::desk::{Content, Desk, Job, Missed, Told};
 use super::lane::{Entry, Fate, Lane, Message, Outcome};
 use super::sender::Sender;
 use super::{Figures, Order};
@@ -45,6 +45,8 @@ const SENDS_MAX: usize = 512;
 const FAILING_SENDS_MAX: usize = 256;
 /// How many examples and messages sent once more are under way.
 const ASKED_SENDS_MAX: usize = 16;
+/// How many of these at endpoints of one company.
+const ASKED_OF_COMPANY_MAX: usize = 2;
 /// How many events are read at a time.
 const EVENTS_READ_MAX: usize = 1_000;
 /// How many lanes that are behind read the log before anything else is done.
@@ -90,9 +92,17 @@ struct Done {
     id: WebhookEndpointId,
     attempt: Attempt,
     told: Told,
-    /// Whether it was the lane's, and not one that somebody asked for.
-    asked: Option<oneshot::Sender<Option<Attempt>>>,
+    /// The endpoint as it was then.
+    tried: Arc<WebhookEndpoint>,
+    /// Who asked for it; none where it was the lane's.
+    asked: Option<Asked>,
     was_failing: bool,
+}
+
+/// Somebody waits for what comes of a request.
+struct Asked {
+    company: CompanySlot,
+    reply: oneshot::Sender<Option<Attempt>>,
 }
 
 /// The state of all deliveries.
@@ -120,7 +130,8 @@ pub(super) struct Dispatcher {
     read_at: Instant,
     sending: usize,
     sending_failing: usize,
-    sending_asked: usize,
+    /// How many that were asked for are under way at endpoints of each company.
+    sending_asked: BTreeMap<CompanySlot, usize>,
     idle_saves: u32,
     figures: Figures,
     ended: mpsc::UnboundedSender<Done>,
@@ -150,7 +161,7 @@ impl Dispatcher {
             read_at: Instant::now(),
             sending: 0,
             sending_failing: 0,
-            sending_asked: 0,
+            sending_asked: BTreeMap::new(),
             idle_saves: 0,
             figures: Figures::default(),
             ended,
@@ -353,7 +364,7 @@ impl Dispatcher {
         self.refresh(id);
     }
 
-    fn send(&self, sent: Sent, asked: Option<oneshot::Sender<Option<Attempt>>>, was_failing: bool) {
+    fn send(&self, sent: Sent, asked: Option<Asked>, was_failing: bool) {
         let Some(desk) = self.desks.get(&sent.id) else { return };
         let Sent { id, kind, message, tries, events } = sent;
         let now = self.now();
@@ -382,19 +393,19 @@ impl Dispatcher {
             is_last: false,
             events,
         };
-        let ended = self.ended.clone();
+        let (ended, tried) = (self.ended.clone(), Arc::clone(&desk.endpoint));
         tokio::spawn(async move {
             let told = job.run().await;
             // The dispatcher may have stopped: then it is sent once more.
-            drop(ended.send(Done { id, attempt, told, asked, was_failing }));
+            drop(ended.send(Done { id, attempt, told, tried, asked, was_failing }));
         });
     }
 
     /// Notes what came of a request.
     fn end(&mut self, done: Done) {
-        let Done { id, mut attempt, told, asked, was_failing } = done;
+        let Done { id, mut attempt, told, tried, asked, was_failing } = done;
         match (&asked, was_failing) {
-            (Some(_), _) => self.sending_asked -= 1,
+            (Some(asked), _) => give_back(&mut self.sending_asked, asked.company),
             (None, true) => self.sending_failing -= 1,
             (None, false) => self.sending -= 1,
         }
@@ -403,9 +414,14 @@ impl Dispatcher {
         let is_told = told.result.is_some();
         // What may not be told any more is as good as told.
         attempt.result = told.result.unwrap_or(AttemptResult::Answered(204));
-        let is_gone = attempt.result == AttemptResult::Answered(GONE);
+        let mut is_gone = attempt.result == AttemptResult::Answered(GONE);
+        if is_gone && self.is_stale {
+            self.reload();
+        }
         let Some(desk) = self.desks.get_mut(&id) else { return };
         let endpoint = Arc::clone(&desk.endpoint);
+        // What is gone is the address that was tried; there may be another one by now.
+        is_gone &= endpoint.url == tried.url;
         if asked.is_none() {
             let outcome = if attempt.is_delivered() { Outcome::Delivered } else { Outcome::Failed };
             match desk.lane.settle(outcome, now) {
@@ -428,7 +444,7 @@ impl Dispatcher {
         self.refresh(id);
         if let Some(asked) = asked {
             // Whoever asked may have hung up.
-            drop(asked.send(Some(attempt)));
+            drop(asked.reply.send(Some(attempt)));
         }
     }
 
@@ -455,7 +471,10 @@ impl Dispatcher {
         tokio::spawn(async move {
             let company = switch.read_at_once(|snapshot| snapshot.company(endpoint.company));
             let Ok(Some(company)) = company else { return };
-            let changes = WebhookEndpointChanges { is_gone: true, ..Default::default() };
+            let changes = WebhookEndpointChanges {
+                gone_url: Some(endpoint.url.clone()),
+                ..Default::default()
+            };
             let change = AdminCommand::UpdateWebhookEndpoint(company.id, endpoint.id, changes);
             let command = NotedCommand { note: note_at_hand(), change };
             // Where it is not carried out, the next delivery asks for it once more.
@@ -509,11 +528,13 @@ impl Dispatcher {
 
     /// Sends what somebody waits for. With too many of these under way, nothing is answered.
     fn send_asked(&mut self, sent: Sent, reply: oneshot::Sender<Option<Attempt>>) {
-        if !self.desks.contains_key(&sent.id) {
+        let Some(desk) = self.desks.get(&sent.id) else {
             drop(reply.send(None));
-        } else if self.sending_asked < ASKED_SENDS_MAX {
-            self.sending_asked += 1;
-            self.send(sent, Some(reply), false);
+            return;
+        };
+        let company = desk.endpoint.company;
+        if take_place(&mut self.sending_asked, company) {
+            self.send(sent, Some(Asked { company, reply }), false);
         }
     }
 
@@ -536,6 +557,7 @@ impl Dispatcher {
     fn reload(&mut self) {
         let watch = Stopwatch::start();
         let (desks, kept) = (&self.desks, &self.kept);
+        let followed = self.was_following().then_some(self.followed);
         let read = |snapshot: &Snapshot| {
             let endpoints = snapshot.all_webhook_endpoints()?;
             let last = snapshot.last_event()?;
@@ -554,7 +576,11 @@ impl Dispatcher {
                 } else {
                     snapshot.first_event_at(endpoint.created_at.max(settled))?
                 };
-                Ok(Found { endpoint, companies, made_after })
+                let missed = desks
+                    .get(&endpoint.id)
+                    .map(|desk| desk.missed(snapshot, &companies, followed.unwrap_or(last)));
+                let missed = missed.transpose()?.unwrap_or_default();
+                Ok(Found { endpoint, companies, made_after, missed })
             });
             Ok((told.collect::<Result<Vec<_>, StoreError>>()?, last))
         };
@@ -577,15 +603,19 @@ impl Dispatcher {
         self.reload_from = Instant::now() + watch.elapsed() * 9;
     }
 
+    fn was_following(&self) -> bool {
+        !self.by_company.is_empty() || !self.kept.is_empty()
+    }
+
     fn take_endpoints(&mut self, found: Vec<Found>, last: EventNumber) {
-        let was_following = !self.by_company.is_empty() || !self.kept.is_empty();
+        let was_following = self.was_following();
         let ids: BTreeSet<_> = found.iter().map(|found| found.endpoint.id).collect();
         let gone: Vec<_> = self.desks.keys().filter(|id| !ids.contains(id)).copied().collect();
         for id in gone {
             self.remove(id);
         }
         self.by_company.clear();
-        for Found { endpoint, companies, made_after } in found {
+        for Found { endpoint, companies, made_after, missed } in found {
             let (id, is_enabled) = (endpoint.id, endpoint.is_enabled());
             if is_enabled {
                 for company in &companies {
@@ -600,7 +630,8 @@ impl Dispatcher {
             desk.companies = companies;
             let has_turned =
                 if is_enabled { desk.lane.turn_on(last) } else { desk.lane.turn_off() };
-            if is_new || has_turned {
+            let has_missed = desk.take_missed(missed, self.followed);
+            if is_new || has_turned || has_missed {
                 self.refresh(id);
             }
         }
@@ -620,10 +651,14 @@ impl Dispatcher {
         self.removed.push(id);
     }
 
+    fn under_way(&self) -> usize {
+        self.sending + self.sending_failing + self.sending_asked.values().sum::<usize>()
+    }
+
     /// Waits, not for long, for what is under way.
     async fn drain(&mut self) {
         let until = Instant::now() + DRAIN_TIMEOUT;
-        while self.sending + self.sending_failing + self.sending_asked > 0 {
+        while self.under_way() > 0 {
             match tokio::time::timeout_at(until, self.ends.recv()).await {
                 Ok(Some(done)) => self.end(done),
                 Ok(None) | Err(_) => break,
@@ -677,7 +712,7 @@ impl Dispatcher {
             failing: lanes().filter(|lane| lane.is_failing()).count(),
             pending: lanes().map(Lane::pending).sum(),
             oldest_at: oldest,
-            sending: self.sending + self.sending_failing + self.sending_asked,
+            sending: self.under_way(),
             ..self.figures
         };
         *self.tools.figures.lock() = self.figures;
@@ -698,6 +733,25 @@ struct Found {
     endpoint: WebhookEndpoint,
     companies: Vec<CompanySlot>,
     made_after: EventNumber,
+    missed: Missed,
+}
+
+/// Takes a place for a request that a company asked for, if one is free.
+fn take_place(asked: &mut BTreeMap<CompanySlot, usize>, company: CompanySlot) -> bool {
+    let all: usize = asked.values().sum();
+    let of_company = asked.get(&company).copied().unwrap_or(0);
+    let is_free = all < ASKED_SENDS_MAX && of_company < ASKED_OF_COMPANY_MAX;
+    if is_free {
+        asked.insert(company, of_company + 1);
+    }
+    is_free
+}
+
+fn give_back(asked: &mut BTreeMap<CompanySlot, usize>, company: CompanySlot) {
+    match asked.get_mut(&company) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => drop(asked.remove(&company)),
+    }
 }
 
 fn numbers_of(entries: &[Entry]) -> Vec<EventNumber> {
@@ -717,5 +771,27 @@ fn new_desk(endpoint: &WebhookEndpoint, kept: Option<KeptLane>, made_after: Even
         attempts,
         queued_at: None,
         is_queued_behind: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_company_does_not_keep_others_from_examples() {
+        let mut asked = BTreeMap::new();
+        let [busy, other] = [1, 2].map(CompanySlot);
+        for _ in 0..ASKED_OF_COMPANY_MAX {
+            assert!(take_place(&mut asked, busy));
+        }
+        assert!(!take_place(&mut asked, busy) && take_place(&mut asked, other));
+        give_back(&mut asked, busy);
+        assert!(take_place(&mut asked, busy) && !take_place(&mut asked, busy));
+        for company in 3..30 {
+            take_place(&mut asked, CompanySlot(company));
+            take_place(&mut asked, CompanySlot(company));
+        }
+        assert_eq!(asked.values().sum::<usize>(), ASKED_SENDS_MAX);
     }
 }

@@ -326,6 +326,22 @@ impl Lane {
         self.restart_after(number.min(self.told_upto(followed)));
     }
 
+    /// Up to which event the log was read for it; the follower has read up to `followed`.
+    #[must_use]
+    pub fn read_upto(&self, followed: EventNumber) -> EventNumber {
+        match self.position {
+            Position::Abreast(after) => after.max(followed),
+            Position::Behind(after) => after,
+        }
+    }
+
+    /// Takes up events that the log was read past, of transactions that it was told nothing of yet.
+    pub fn take_missed(&mut self, entries: Vec<Entry>) {
+        if !self.is_off {
+            self.fresh.extend(entries);
+        }
+    }
+
     /// Up to which event everything is told.
     fn told_upto(&self, followed: EventNumber) -> EventNumber {
         let read = match self.position {

@@ -19,6 +19,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
+use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use url::{Host, Url};
@@ -26,7 +27,7 @@ use url::{Host, Url};
 use super::addresses::Reach;
 use super::deliveries::{AttemptResult, Failure};
 
-/// How long a receiver may take, from the first look at its name to the end of its answer.
+/// How long a receiver may take, from the first look at its name to the head of its answer.
 /// Source: the documented 15 seconds.
 const SEND_TIMEOUT: Duration = Duration::from_secs(15);
 /// How much of an answer's body is read. Units: bytes.
@@ -79,14 +80,30 @@ impl Sender {
 
     /// Sends a webhook. A time-out is an outcome like any other.
     pub async fn send(&self, delivery: &Delivery) -> AttemptResult {
-        match tokio::time::timeout(SEND_TIMEOUT, self.post(delivery)).await {
-            Ok(Ok(status)) => AttemptResult::Answered(status),
-            Ok(Err(failure)) => AttemptResult::Unanswered(failure),
-            Err(_) => AttemptResult::Unanswered(Failure::TooSlow),
-        }
+        self.send_within(SEND_TIMEOUT, delivery).await
     }
 
-    async fn post(&self, delivery: &Delivery) -> Result<u16, Failure> {
+    async fn send_within(&self, timeout: Duration, delivery: &Delivery) -> AttemptResult {
+        let (head, came) = oneshot::channel();
+        let mut post = std::pin::pin!(self.post(delivery, head));
+        // The head says what has come of it; reading the rest away has a limit of its own.
+        let ended = tokio::time::timeout(timeout, async {
+            tokio::select! {
+                biased;
+                ended = &mut post => Some(ended),
+                Ok(()) = came => None,
+            }
+        });
+        let ended = match ended.await {
+            Ok(Some(ended)) => ended,
+            Ok(None) => post.await,
+            Err(_) => Err(Failure::TooSlow),
+        };
+        ended.map_or_else(AttemptResult::Unanswered, AttemptResult::Answered)
+    }
+
+    /// Posts, and says by `head` when that of the answer has come.
+    async fn post(&self, delivery: &Delivery, head: oneshot::Sender<()>) -> Result<u16, Failure> {
         let url = Url::parse(&delivery.address).map_err(|_| Failure::NotSent)?;
         let request = request_for(&url, delivery).ok_or(Failure::NotSent)?;
         let stream = self.connect(&url).await?;
@@ -95,9 +112,9 @@ impl Sender {
             let name = host.trim_start_matches('[').trim_end_matches(']');
             let stream = secure(Arc::clone(&self.tls), name, stream);
             let stream = stream.await.map_err(|_| Failure::Tls)?;
-            exchange(stream, request).await
+            exchange(stream, request, head).await
         } else {
-            exchange(stream, request).await
+            exchange(stream, request, head).await
         }
     }
 
@@ -186,7 +203,11 @@ fn request_for(url: &Url, delivery: &Delivery) -> Option<Request<Full<Bytes>>> {
 }
 
 /// Sends the request and reads the answer, or the beginning of a long one.
-async fn exchange<S>(stream: S, request: Request<Full<Bytes>>) -> Result<u16, Failure>
+async fn exchange<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+    head: oneshot::Sender<()>,
+) -> Result<u16, Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -201,6 +222,8 @@ where
     let mut answer = std::pin::pin!(async {
         let response = client.send_request(request).await.map_err(broken)?;
         let status = response.status().as_u16();
+        // Whoever waits for it may have given up.
+        let _ = head.send(());
         // The status is the answer, whatever comes of the rest: that is read only so that a receiver
         // that writes one sees no broken pipe.
         drop(tokio::time::timeout(BODY_TIMEOUT, read_away(response)).await);

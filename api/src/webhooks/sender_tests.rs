@@ -127,6 +127,23 @@ async fn answers_count_by_their_status_however_they_go_on() {
 }
 
 #[tokio::test]
+async fn an_answer_whose_head_came_in_time_counts() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap());
+    let receiver = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n").unwrap();
+        thread::sleep(Duration::from_millis(1_500));
+        drop(stream.write_all(b"ok"));
+    });
+    let sender = Sender::new(Reach::Local);
+    let result = sender.send_within(Duration::from_secs(1), &delivery(address)).await;
+    assert_eq!(result, AttemptResult::Answered(200));
+    receiver.join().unwrap();
+}
+
+#[tokio::test]
 async fn what_cannot_be_reached_is_told_apart() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let closed = listener.local_addr().unwrap().port();

@@ -502,11 +502,11 @@ fn app_fields(changes: &AppChanges) -> Vec<&'static str> {
 }
 
 fn webhook_endpoint_fields(changes: &WebhookEndpointChanges) -> Vec<&'static str> {
-    let WebhookEndpointChanges { url, description, is_enabled, secret, is_gone } = changes;
+    let WebhookEndpointChanges { url, description, is_enabled, secret, gone_url } = changes;
     named([
         ("url", url.is_some()),
         ("description", description.is_some()),
-        ("state", is_enabled.is_some() || *is_gone),
+        ("state", is_enabled.is_some() || gone_url.is_some()),
         ("secret", secret.is_some()),
     ])
 }

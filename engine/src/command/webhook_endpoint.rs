@@ -30,8 +30,9 @@ pub struct WebhookEndpointChanges {
     pub is_enabled: Option<bool>,
     /// A new secret.
     pub secret: Option<NewSecret>,
-    /// Its receiver says that it is gone: it is told of nothing until somebody enables it.
-    pub is_gone: bool,
+    /// Where its receiver says that it is gone: it is told of nothing until somebody enables it.
+    /// Of an address that is not its own any more this says nothing.
+    pub gone_url: Option<String>,
 }
 
 /// A secret that takes the place of the present one.

@@ -61,7 +61,8 @@ pub(super) fn update_webhook_endpoint(
     replace(&mut endpoint.url, &changes.url);
     replace(&mut endpoint.description, &changes.description);
     // Who disabled it before its receiver was gone has the say.
-    if changes.is_gone && endpoint.state == EndpointState::Enabled {
+    let is_gone = changes.gone_url.as_ref() == Some(&known.url);
+    if is_gone && endpoint.state == EndpointState::Enabled {
         endpoint.state = EndpointState::Disabled(DisabledBy::Gone);
     }
     match changes.is_enabled {

@@ -73,7 +73,10 @@ fn life_of_an_endpoint() -> Vec<u8> {
             AdminCommand::UpdateWebhookEndpoint(
                 COMPANY,
                 OF_APP,
-                WebhookEndpointChanges { is_gone: true, ..WebhookEndpointChanges::default() },
+                WebhookEndpointChanges {
+                    gone_url: Some("https://books.example/hooks".to_owned()),
+                    ..WebhookEndpointChanges::default()
+                },
             ),
         ),
         admin(AdminCommand::DeleteApp(COMPANY, APP)),
@@ -129,7 +132,7 @@ fn changes() -> WebhookEndpointChanges {
         description: Some("Other books".to_owned()),
         is_enabled: Some(false),
         secret: Some(NewSecret { sealed: vec![4; 60], overlap_until: START.plus(Timestamp::DAY) }),
-        is_gone: false,
+        gone_url: None,
     }
 }
 

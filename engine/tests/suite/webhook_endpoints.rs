@@ -47,8 +47,12 @@ fn enabled(is_enabled: bool) -> WebhookEndpointChanges {
     WebhookEndpointChanges { is_enabled: Some(is_enabled), ..WebhookEndpointChanges::default() }
 }
 
+fn gone_at(url: &str) -> WebhookEndpointChanges {
+    WebhookEndpointChanges { gone_url: Some(url.to_owned()), ..WebhookEndpointChanges::default() }
+}
+
 fn gone() -> WebhookEndpointChanges {
-    WebhookEndpointChanges { is_gone: true, ..WebhookEndpointChanges::default() }
+    gone_at("https://receiver.example/1")
 }
 
 fn rotated(secret: u8, overlap_until: i64) -> WebhookEndpointChanges {
@@ -117,6 +121,7 @@ fn whoever_disabled_an_endpoint_is_known() {
         (gone(), Disabled(Gone)),
         (gone(), Disabled(Gone)),
         (enabled(true), Enabled),
+        (gone_at("https://books.example/before"), Enabled),
         (enabled(false), Disabled(Person)),
         (gone(), Disabled(Person)),
         (enabled(true), Enabled),

@@ -1,8 +1,10 @@
 //! Webhook endpoints, and which companies an app may be told of.
 
+use uuid::Uuid;
+
 use super::list::{Listed, Page};
 use super::organization::slots_of;
-use crate::domain::ids::{AppSlot, CompanySlot, WebhookEndpointId};
+use crate::domain::ids::{AccessTokenId, AppSlot, CompanySlot, WebhookEndpointId};
 use crate::domain::webhook_endpoint::WebhookEndpoint;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
@@ -55,5 +57,17 @@ impl Snapshot {
             }
         }
         Ok(companies)
+    }
+
+    /// The first of the access tokens that an app holds of a company, by their ids; none where all
+    /// are revoked. Ids have the time in them.
+    pub fn first_token_of_app(
+        &self,
+        app: AppSlot,
+        company: CompanySlot,
+    ) -> Result<Option<AccessTokenId>, StoreError> {
+        let all = (app.0, company.0, 0)..=(app.0, company.0, u128::MAX);
+        let first = self.table(APP_TOKENS)?.range(all)?.next().transpose()?;
+        Ok(first.map(|(key, _)| AccessTokenId(Uuid::from_u128(key.value().2))))
     }
 }
