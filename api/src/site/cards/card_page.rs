@@ -25,6 +25,7 @@ use crate::routes::view::{View, read_view};
 use crate::site::assets::COPY;
 use crate::site::frame;
 use crate::site::rights::{Acting, Right};
+use crate::site::transactions::decision::Teller;
 use crate::site::words::{Moment, moment, money, person};
 use crate::state::AppState;
 
@@ -93,6 +94,7 @@ fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardConte
     let (company, profile) = (view.company, &card.profile);
     let held = view.snapshot.held_by_card(company.slot, profile.slot)?;
     let listed = view.snapshot.list_card_transactions(profile.slot, &Page::first(PURCHASES))?;
+    let teller = Teller::of(acting, company);
     let holder = holder(card, view)?;
     let holder = holder.map(|member| person(&member.first_name, &member.last_name, &member.email));
     let may_manage = acting.may(Right::ManageCards);
@@ -110,7 +112,7 @@ fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardConte
         limits: limits(card, view),
         dimensions: dimensions(card, view)?,
         created: moment(profile.created_at, company.zone),
-        purchases: listed.rows.iter().map(|row| Purchase::new(row, company)).collect(),
+        purchases: listed.rows.iter().map(|row| Purchase::new(row, &teller)).collect(),
         purchase_count: listed.count,
         links,
     })
