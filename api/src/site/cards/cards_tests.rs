@@ -294,6 +294,22 @@ async fn holders_see_nothing_of_the_account_in_a_decline() {
 }
 
 #[tokio::test]
+async fn who_holds_a_card_now_does_not_see_what_others_bought_with_it() {
+    let (bench, card) = stage().await;
+    assert!(bench.authorize(&card, amount(2_050)).await);
+    let path = format!("/v1{}", path_of(&card));
+    let moved = json!({"assigned_to": {"id": Uuid::from_u128(0x102)}});
+    let (status, body) = bench.ask("PUT", &path, moved).await;
+    assert_eq!(status, 200, "{body}");
+    assert!(bench.authorize(&card, amount(777)).await);
+    for (email, sees_earlier) in [(REVIEWER, false), (ROOT, true)] {
+        let page = visit(&bench, email).await.get(&path_of(&card)).await.expect(200);
+        assert!(page.body.contains("−$7.77"), "{email}");
+        assert_eq!(page.body.contains("−$20.50"), sees_earlier, "{email}");
+    }
+}
+
+#[tokio::test]
 async fn numbers_are_shown_after_the_password_and_are_in_the_audit_log() {
     let (bench, card) = stage().await;
     let path = format!("{}/number", path_of(&card));
