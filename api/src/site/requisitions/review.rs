@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_engine::domain::ids::RequisitionId;
+use cardswitch_engine::domain::requisition::Requisition;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -12,12 +13,12 @@ use super::may_review;
 use super::requisition::{Said, again, changed_since, get_requisition};
 use crate::error::ApiError;
 use crate::routes::input::PathId;
-use crate::routes::requisitions::change_requisition;
+use crate::routes::requisitions::review_requisition;
 use crate::site::error_page::error_page;
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
-use crate::site::rights::RequisitionReviewer;
+use crate::site::rights::{Acting, RequisitionReviewer};
 use crate::state::AppState;
 use crate::wire::fields::Fields;
 
@@ -78,10 +79,7 @@ pub(super) async fn review(
         let said = Said { faults: Faults::alert_only(alert), ..Said::default() };
         return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
     }
-    let text = Value::Object(form.body()).to_string();
-    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
-    let whom = ((&acting).into(), Some(acting.member.id));
-    match change_requisition(&state, whom, known.id, fields).await {
+    match decide(&state, &acting, &known, &form).await {
         Ok(()) => {
             let notice = match form.verdict {
                 Verdict::Approve => Notice::REQUISITION_APPROVED,
@@ -104,6 +102,19 @@ pub(super) async fn review(
             again(&state, &acting, &known, (said, status)).await
         }
     }
+}
+
+/// Has the verdict given on what was seen.
+async fn decide(
+    state: &AppState,
+    acting: &Acting,
+    known: &Requisition,
+    form: &ReviewForm,
+) -> Result<(), ApiError> {
+    let text = Value::Object(form.body()).to_string();
+    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    let whom = (acting.into(), Some(acting.member.id));
+    review_requisition(state, whom, known, fields).await
 }
 
 #[cfg(test)]
