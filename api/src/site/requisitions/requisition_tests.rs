@@ -183,6 +183,7 @@ async fn a_card_that_is_there_fulfils_it_and_no_others_card_is_offered() {
         ("<b>", 400, "Choose one of the list."),
         ("00000000-0000-0000-0000-000000000009", 400, "Names no card of this company."),
         (closed.as_str(), 409, "terminated"),
+        (others.as_str(), 400, "Must be a card of the member who asks."),
     ] {
         let fields = [("verdict", "approve"), ("card", card), ("note", "typed")];
         let page = decide(&mut grace, &path, &fields, &seen).await.expect(status);
