@@ -518,12 +518,40 @@ pub async fn update_requisition(
 /// requisition.
 pub(crate) async fn change_requisition(
     state: &AppState,
-    (reader, by): (Reader<'_>, Option<MemberId>),
+    whom: (Reader<'_>, Option<MemberId>),
     id: RequisitionId,
     mut fields: Fields<'_>,
 ) -> Result<(), ApiError> {
+    let currency = whom.0.company.currency;
+    let request = UpdateRequisitionRequest::parse(&mut fields, currency, state.now());
+    change_as(state, whom, id, (request, fields)).await
+}
+
+/// As `change_requisition`, of what the reviewer has `seen`: whatever is asked for meanwhile, the
+/// verdict is about that.
+/// Errors: as `change_requisition`.
+pub(crate) async fn review_requisition(
+    state: &AppState,
+    whom: (Reader<'_>, Option<MemberId>),
+    seen: &Requisition,
+    mut fields: Fields<'_>,
+) -> Result<(), ApiError> {
+    let currency = whom.0.company.currency;
+    let mut request = UpdateRequisitionRequest::parse(&mut fields, currency, state.now());
+    // INVARIANT: the shard sets these before it gives the verdict, in the same command.
+    request.changes.amount = Some(seen.amount);
+    request.changes.description = Some(seen.description.clone());
+    request.changes.end_time = Some(seen.end_time);
+    change_as(state, whom, seen.id, (request, fields)).await
+}
+
+async fn change_as(
+    state: &AppState,
+    (reader, by): (Reader<'_>, Option<MemberId>),
+    id: RequisitionId,
+    (mut request, mut fields): (UpdateRequisitionRequest, Fields<'_>),
+) -> Result<(), ApiError> {
     let company = reader.company;
-    let mut request = UpdateRequisitionRequest::parse(&mut fields, company.currency, state.now());
     let (known, unknown, own) = read_view(state, reader, |view| {
         let known = view.snapshot.requisition_by_id(view.company.slot, id)?;
         Ok((known, request.check(view)?, reviewer_of(view, by)?))

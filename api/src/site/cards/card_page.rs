@@ -13,7 +13,7 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::shared_link::SharedLink;
 use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{CardRow, Page};
+use cardswitch_engine::store::query::{CardRow, Listed, Page, TransactionFilter, TransactionRow};
 
 use super::face::{Face, is_open};
 use super::get_card;
@@ -25,6 +25,7 @@ use crate::routes::view::{View, read_view};
 use crate::site::assets::COPY;
 use crate::site::frame;
 use crate::site::rights::{Acting, Right};
+use crate::site::transactions::decision::Teller;
 use crate::site::words::{Moment, moment, money, person};
 use crate::state::AppState;
 
@@ -92,7 +93,8 @@ pub(super) async fn card_page(
 fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardContent, StoreError> {
     let (company, profile) = (view.company, &card.profile);
     let held = view.snapshot.held_by_card(company.slot, profile.slot)?;
-    let listed = view.snapshot.list_card_transactions(profile.slot, &Page::first(PURCHASES))?;
+    let listed = purchases(card, acting, view)?;
+    let teller = Teller::of(acting, company);
     let holder = holder(card, view)?;
     let holder = holder.map(|member| person(&member.first_name, &member.last_name, &member.email));
     let may_manage = acting.may(Right::ManageCards);
@@ -110,10 +112,26 @@ fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardConte
         limits: limits(card, view),
         dimensions: dimensions(card, view)?,
         created: moment(profile.created_at, company.zone),
-        purchases: listed.rows.iter().map(|row| Purchase::new(row, company)).collect(),
+        purchases: listed.rows.iter().map(|row| Purchase::new(row, &teller)).collect(),
         purchase_count: listed.count,
         links,
     })
+}
+
+/// The newest transactions of a card; for who sees only what is theirs, their own of them: a card
+/// that was another's before keeps that one's to itself.
+fn purchases(
+    card: &CardRow,
+    acting: &Acting,
+    view: &View<'_>,
+) -> Result<Listed<TransactionRow>, StoreError> {
+    let (card, page) = (card.profile.slot, Page::first(PURCHASES));
+    let Some(own) = acting.limited_to() else {
+        return view.snapshot.list_card_transactions(card, &page);
+    };
+    let filter =
+        TransactionFilter { card: Some(card), member: Some(own), ..TransactionFilter::default() };
+    view.snapshot.list_transactions(view.company.slot, &filter, &page)
 }
 
 /// Whether the number of a card is the visitor's to see: of a virtual one, by whom it was given to and

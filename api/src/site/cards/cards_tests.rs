@@ -272,6 +272,43 @@ async fn decisions_are_told_in_words() {
     }
 }
 
+/// A holder was once shown what the company's account had left, in the words about a purchase that was
+/// more than that.
+#[tokio::test]
+async fn holders_see_nothing_of_the_account_in_a_decline() {
+    let (bench, _) = stage().await;
+    let card = json!({
+        "description": "Dear", "is_virtual": true, "allowance": {"amount": 900_000},
+        "assigned_to": {"id": Uuid::from_u128(0x103)},
+    });
+    let card = bench.order(card).await;
+    assert!(!bench.authorize(&card, amount(50_000_000)).await);
+    for path in [path_of(&card), "/overview".to_owned()] {
+        let page = visit(&bench, HOLDER).await.get(&path).await.expect(200);
+        assert!(page.body.contains("The amount is over available credit."), "{}", page.body);
+        assert!(page.body.contains("more money in the account."), "{}", page.body);
+        assert!(!page.body.contains("over available credit ("), "{}", page.body);
+    }
+    let page = visit(&bench, ROOT).await.get(&path_of(&card)).await.expect(200);
+    assert!(page.body.contains("over available credit ("), "{}", page.body);
+}
+
+#[tokio::test]
+async fn who_holds_a_card_now_does_not_see_what_others_bought_with_it() {
+    let (bench, card) = stage().await;
+    assert!(bench.authorize(&card, amount(2_050)).await);
+    let path = format!("/v1{}", path_of(&card));
+    let moved = json!({"assigned_to": {"id": Uuid::from_u128(0x102)}});
+    let (status, body) = bench.ask("PUT", &path, moved).await;
+    assert_eq!(status, 200, "{body}");
+    assert!(bench.authorize(&card, amount(777)).await);
+    for (email, sees_earlier) in [(REVIEWER, false), (ROOT, true)] {
+        let page = visit(&bench, email).await.get(&path_of(&card)).await.expect(200);
+        assert!(page.body.contains("−$7.77"), "{email}");
+        assert_eq!(page.body.contains("−$20.50"), sees_earlier, "{email}");
+    }
+}
+
 #[tokio::test]
 async fn numbers_are_shown_after_the_password_and_are_in_the_audit_log() {
     let (bench, card) = stage().await;

@@ -8,9 +8,8 @@ use cardswitch_engine::domain::transaction::{
 };
 use cardswitch_engine::store::query::TransactionRow;
 
-use crate::site::transactions::decision::{plain_words, sentence};
+use crate::site::transactions::decision::Teller;
 use crate::site::words::{Badge, Moment, moment, money, outcome_words, transaction_badge};
-use crate::wire::explanation::Words;
 
 /// A transaction in a list.
 #[derive(Clone, Debug)]
@@ -36,15 +35,15 @@ pub(in crate::site) struct Purchase {
 }
 
 impl Purchase {
-    /// The transaction as it stands.
-    pub(in crate::site) fn new(row: &TransactionRow, company: &Company) -> Self {
+    /// The transaction as it stands, as `teller` may tell it.
+    pub(in crate::site) fn new(row: &TransactionRow, teller: &Teller<'_>) -> Self {
+        let company = teller.company;
         let (record, progress) = (&row.record, &row.progress);
         let explanation = explain(record, progress, company.zone);
-        let words = Words { currency: company.currency, zone: company.zone };
         let scope = record.facts.map(|facts| facts.terms.scope).unwrap_or_default();
         let failed = explanation.rules.iter().filter(|found| !found.passed);
         let remedies = explanation.remedies.iter();
-        let remedies = remedies.map(|remedy| plain_words(&words.remedy(remedy, &scope)));
+        let remedies = remedies.map(|remedy| teller.remedy(remedy, &scope));
         // What is shown is what the cardholder spends: the engine counts from the merchant's side.
         let amount = -progress.amount(record.kind, record.requested);
         Self {
@@ -55,7 +54,7 @@ impl Purchase {
             amount: money(amount, company.currency),
             badge: transaction_badge(progress.state),
             outcome: outcome(row, &explanation, company),
-            failed: failed.map(|found| sentence(&words.finding(found))).collect(),
+            failed: failed.map(|found| teller.rule(found).text).collect(),
             remedies: remedies.collect(),
         }
     }

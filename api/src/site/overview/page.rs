@@ -19,6 +19,7 @@ use crate::site::frame;
 use crate::site::next::ACCOUNT_PATH;
 use crate::site::rights::{Acting, Right};
 use crate::site::session::SignedIn;
+use crate::site::transactions::decision::Teller;
 use crate::state::AppState;
 
 /// How many of the visitor's cards are shown; the others are a list of their own.
@@ -97,7 +98,8 @@ async fn own_page(state: &AppState, acting: &Acting) -> Result<Response, ApiErro
             TransactionFilter { member: Some(acting.member.slot), ..TransactionFilter::default() };
         let newest =
             view.snapshot.list_transactions(company.slot, &filter, &Page::first(NEWEST))?;
-        let purchases = newest.rows.iter().map(|row| Purchase::new(row, company)).collect();
+        let teller = Teller::of(acting, company);
+        let purchases = newest.rows.iter().map(|row| Purchase::new(row, &teller)).collect();
         Ok((purchases, own(acting, view)?))
     });
     let (purchases, own) = read.await?;

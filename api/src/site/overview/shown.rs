@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::figures::{Figures, Tally};
 use crate::site::cards::purchases::Purchase;
+use crate::site::transactions::decision::{AccountFigures, Teller};
 use crate::site::words::{day_words, moment, money, outcome_words};
 use crate::wire::amount::write_amount;
 use crate::wire::time::render_date;
@@ -62,7 +63,9 @@ impl Shown {
     /// The figures of a company.
     /// Errors: a template fails.
     pub(super) fn new(figures: &Figures, company: &Company) -> Result<Self, askama::Error> {
-        let newest = figures.newest.iter().map(|row| Purchase::new(row, company));
+        // Who sees the figures of a company sees those of its account.
+        let teller = Teller { company, figures: AccountFigures::Told };
+        let newest = figures.newest.iter().map(|row| Purchase::new(row, &teller));
         let rows = vec![
             ("causes", causes(figures, company).render()?),
             ("days", days(figures, company).render()?),

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
+use cardswitch_engine::domain::ids::{CompanyId, RequisitionId};
 use serde_json::json;
 
 use crate::router;
-use crate::routes::routes_tests::{Bench, OTHER_COMPANY};
+use crate::routes::requisitions::review_requisition;
+use crate::routes::routes_tests::{Bench, COMPANY, OTHER_COMPANY};
+use crate::routes::view::Reader;
 use crate::site::company_world::{
     ACCOUNTANT, EVIL, MEMBER, REVIEWER, card_of, company, make, member, shown, visitor,
 };
 use crate::site::site_world::{EMAIL, OTHER_EMAIL, pass, sign_in};
 use crate::site::visitor_tests::{Page, Visitor};
+use crate::wire::fields::Fields;
 
 const CHAIRS: [(&str, &str); 4] =
     [("description", "Chairs"), ("amount", "120.50"), ("end_time", "2026-03-31"), ("note", "two")];
@@ -179,6 +183,7 @@ async fn a_card_that_is_there_fulfils_it_and_no_others_card_is_offered() {
         ("<b>", 400, "Choose one of the list."),
         ("00000000-0000-0000-0000-000000000009", 400, "Names no card of this company."),
         (closed.as_str(), 409, "terminated"),
+        (others.as_str(), 400, "Must be a card of the member who asks."),
     ] {
         let fields = [("verdict", "approve"), ("card", card), ("note", "typed")];
         let page = decide(&mut grace, &path, &fields, &seen).await.expect(status);
@@ -219,6 +224,36 @@ async fn nobody_decides_about_what_they_have_not_seen_or_about_their_own() {
     let path = asked_for(&mut ada).await;
     let seen = ada.get(&path).await.expect(200).field("seen").unwrap();
     decide(&mut ada, &path, &[("verdict", "approve")], &seen).await.expect(303);
+}
+
+/// Between the look at what is seen and the verdict, the asker could make it dearer; the reviewer then
+/// approved what they had not seen.
+#[tokio::test]
+async fn a_verdict_is_about_what_was_seen_whatever_is_asked_meanwhile() {
+    let bench = company().await;
+    let mut mary = visitor(&bench, MEMBER).await;
+    let path = asked_for(&mut mary).await;
+    let id = RequisitionId(path.rsplit('/').next().unwrap().parse().unwrap());
+    let (company, reviewer) = (COMPANY, member(&bench, REVIEWER).await.id);
+    let read = bench.state.switch.read(move |snapshot| {
+        let company = snapshot.company_by_id(CompanyId(company))?.unwrap();
+        Ok((snapshot.requisition_by_id(company.slot, id)?.unwrap(), company))
+    });
+    let (seen, company) = read.await.unwrap();
+    let dearer = json!({"amount": 9_000, "description": "A boat", "end_time": null});
+    let (status, body) = bench.ask("PUT", &api(&path), dearer).await;
+    assert_eq!(status, 200, "{body}");
+    let fields = Fields::parse(br#"{"status": "approved"}"#).unwrap();
+    let reader = Reader { company: &company, shows_links: false };
+    review_requisition(&bench.state, (reader, Some(reviewer)), &seen, fields).await.unwrap();
+    let body = shown(&bench, &api(&path)).await;
+    assert_eq!((&body["status"], &body["amount"]), (&json!("approved"), &json!(120.5)));
+    assert_eq!((&body["description"], body["end_time"].is_null()), (&json!("Chairs"), false));
+    let card = shown(&bench, &format!("/v1/cards/{}", body["card"]["id"].as_str().unwrap())).await;
+    assert_eq!(
+        (&card["allowance"]["amount"], &card["description"]),
+        (&json!(120.5), &json!("Chairs"))
+    );
 }
 
 #[tokio::test]

@@ -3,22 +3,26 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use cardswitch_engine::domain::ids::RequisitionId;
+use cardswitch_engine::domain::ids::{CardId, RequisitionId};
+use cardswitch_engine::domain::requisition::Requisition;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::form::unix_lines;
 use super::may_review;
 use super::requisition::{Said, again, changed_since, get_requisition};
 use crate::error::ApiError;
 use crate::routes::input::PathId;
-use crate::routes::requisitions::change_requisition;
+use crate::routes::requisitions::review_requisition;
+use crate::routes::view::read_view;
 use crate::site::error_page::error_page;
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
-use crate::site::rights::RequisitionReviewer;
+use crate::site::rights::{Acting, RequisitionReviewer};
 use crate::state::AppState;
+use crate::wire::fault::Flaw;
 use crate::wire::fields::Fields;
 
 /// What is said.
@@ -78,10 +82,7 @@ pub(super) async fn review(
         let said = Said { faults: Faults::alert_only(alert), ..Said::default() };
         return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
     }
-    let text = Value::Object(form.body()).to_string();
-    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
-    let whom = ((&acting).into(), Some(acting.member.id));
-    match change_requisition(&state, whom, known.id, fields).await {
+    match decide(&state, &acting, &known, &form).await {
         Ok(()) => {
             let notice = match form.verdict {
                 Verdict::Approve => Notice::REQUISITION_APPROVED,
@@ -103,6 +104,42 @@ pub(super) async fn review(
             let known = get_requisition(&state, &acting, known.id).await?;
             again(&state, &acting, &known, (said, status)).await
         }
+    }
+}
+
+/// Has the verdict given on what was seen.
+async fn decide(
+    state: &AppState,
+    acting: &Acting,
+    known: &Requisition,
+    form: &ReviewForm,
+) -> Result<(), ApiError> {
+    check_card(state, acting, known, form.card.trim()).await?;
+    let text = Value::Object(form.body()).to_string();
+    let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
+    let whom = (acting.into(), Some(acting.member.id));
+    review_requisition(state, whom, known, fields).await
+}
+
+/// Errors: a reviewer, who gives nobody cards, would give one that is not the asker's.
+async fn check_card(
+    state: &AppState,
+    acting: &Acting,
+    known: &Requisition,
+    card: &str,
+) -> Result<(), ApiError> {
+    let Ok(id) = Uuid::parse_str(card) else { return Ok(()) };
+    if acting.session.is_administrator() {
+        return Ok(());
+    }
+    let found = read_view(state, acting, |view| view.find_card(CardId(id))).await?;
+    // One that is not there is told by the reader.
+    match found {
+        Some(card) if card.profile.assigned_to != Some(known.member) => {
+            let flaw = Flaw::new("not_theirs", "must be a card of the member who asks");
+            Err(ApiError::invalid_field("card", flaw))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -12,13 +12,14 @@ use cardswitch_engine::domain::response_code::ResponseCode;
 use cardswitch_engine::store::query::TransactionRow;
 use chrono::DateTime;
 
+use crate::site::rights::Acting;
 use crate::site::words::{Moment, day_words, moment, money, outcome_words};
 use crate::wire::explanation::Words;
 use crate::wire::time::parse_date;
 
 /// Whether figures of the account may be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AccountFigures {
+pub(in crate::site) enum AccountFigures {
     /// They may.
     Told,
     /// They may not.
@@ -46,11 +47,11 @@ pub(super) struct DecisionWords {
 
 /// A rule in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RuleWords {
+pub(in crate::site) struct RuleWords {
     /// What it found.
-    pub(super) text: String,
+    pub(in crate::site) text: String,
     /// Whether it spoke for the purchase.
-    pub(super) is_passed: bool,
+    pub(in crate::site) is_passed: bool,
 }
 
 /// An increment in words.
@@ -66,14 +67,23 @@ pub(super) struct IncrementWords {
 
 /// How decisions of a company are told to somebody.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Teller<'a> {
+pub(in crate::site) struct Teller<'a> {
     /// Whose decisions.
-    pub(super) company: &'a Company,
+    pub(in crate::site) company: &'a Company,
     /// What may be told.
-    pub(super) figures: AccountFigures,
+    pub(in crate::site) figures: AccountFigures,
 }
 
-impl Teller<'_> {
+impl<'a> Teller<'a> {
+    /// As a visitor may be told: who sees only what is theirs sees nothing of the account.
+    pub(in crate::site) fn of(acting: &Acting, company: &'a Company) -> Self {
+        let figures = match acting.limited_to() {
+            Some(_) => AccountFigures::Kept,
+            None => AccountFigures::Told,
+        };
+        Self { company, figures }
+    }
+
     const fn words(&self) -> Words {
         Words { currency: self.company.currency, zone: self.company.zone }
     }
@@ -106,7 +116,8 @@ impl Teller<'_> {
         let mut rules: Vec<_> = explanation.rules.iter().map(|found| self.rule(found)).collect();
         rules.sort_by_key(|rule| rule.is_passed);
         let failed_count = rules.iter().filter(|rule| !rule.is_passed).count();
-        let remedies = explanation.remedies.iter().map(|remedy| self.remedy(remedy, scope));
+        let remedies = explanation.remedies.iter();
+        let remedies = remedies.map(|remedy| sentence(&self.remedy(remedy, scope)));
         // Where the account sets the bound, the amount is what is in it.
         let is_bound_by_account = explanation.remedies.iter().any(|remedy| self.keeps(remedy.rule));
         let at_most = explanation.amount_at_most.filter(|_| !is_bound_by_account);
@@ -129,17 +140,19 @@ impl Teller<'_> {
             && matches!(rule, Rule::AvailableCredit | Rule::OutOfBounds)
     }
 
-    fn rule(&self, finding: &RuleFinding) -> RuleWords {
+    /// What a rule found.
+    pub(in crate::site) fn rule(&self, finding: &RuleFinding) -> RuleWords {
         let compared = finding.compared.filter(|_| !self.keeps(finding.rule));
         let finding = RuleFinding { compared, ..*finding };
         RuleWords { text: sentence(&self.words().finding(&finding)), is_passed: finding.passed }
     }
 
-    fn remedy(&self, remedy: &Remedy, scope: &Scope) -> String {
+    /// What would have satisfied a rule, within a sentence.
+    pub(in crate::site) fn remedy(&self, remedy: &Remedy, scope: &Scope) -> String {
         if self.keeps(remedy.rule) {
-            return "More money in the account.".to_owned();
+            return "more money in the account".to_owned();
         }
-        sentence(&self.words().remedy(remedy, scope))
+        plain_words(&self.words().remedy(remedy, scope))
     }
 }
 
@@ -162,13 +175,13 @@ const fn decided_by_words(decided_by: DecidedBy) -> &'static str {
 }
 
 /// Names of fields become words, instants and dates such as people read.
-pub(in crate::site) fn plain_words(text: &str) -> String {
+fn plain_words(text: &str) -> String {
     let words: Vec<_> = text.replace('_', " ").split(' ').map(plain_word).collect();
     words.join(" ")
 }
 
 /// Plain words as a sentence.
-pub(in crate::site) fn sentence(text: &str) -> String {
+fn sentence(text: &str) -> String {
     let plain = plain_words(text);
     let mut letters = plain.chars();
     let first: String =

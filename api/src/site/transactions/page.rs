@@ -13,7 +13,7 @@ use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::TransactionRow;
 
-use super::decision::{AccountFigures, DecisionWords, IncrementWords, Teller};
+use super::decision::{DecisionWords, IncrementWords, Teller};
 use super::story::{Step, story};
 use super::tags::TagFields;
 use super::words::{amount_words, flag_words, kind_words, place, size_words, title};
@@ -155,11 +155,7 @@ impl TransactionContent {
     fn read(shown: &Shown<'_>, (csrf, said): (String, Said)) -> Result<Self, StoreError> {
         let Shown { view, acting, row } = shown;
         let (record, company) = (&row.record, view.company);
-        let figures = match acting.limited_to() {
-            Some(_) => AccountFigures::Kept,
-            None => AccountFigures::Told,
-        };
-        let teller = Teller { company, figures };
+        let teller = Teller::of(acting, company);
         let increments: Vec<IncrementDecision> =
             view.snapshot.increments(record.seq, INCREMENTS_MAX)?;
         let amount = amount_words(row, company.currency);
