@@ -211,7 +211,7 @@ fn what_is_changed_is_audited_by_its_name() {
         (create(1, 0, None), created, vec![]),
         (update(1, everything), updated, all),
         (update(1, enabled(true)), updated, vec!["state"]),
-        (update(1, gone()), updated, vec!["state"]),
+        (update(1, gone_at("https://elsewhere.example")), updated, vec!["state"]),
         (
             AdminCommand::DeleteWebhookEndpoint(company_id(0), id(1)),
             "webhook_endpoint.deleted",
