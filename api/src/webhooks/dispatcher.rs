@@ -7,12 +7,14 @@
 //! Requests to receivers that fail have places of their own, so that these never take those of others.
 //! While no endpoint is on, nothing is read at all.
 
+mod keeping;
+mod reloading;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::webhook_endpoint::WebhookEndpointChanges;
 use cardswitch_engine::command::{Command, NotedCommand};
@@ -27,11 +29,11 @@ use uuid::Uuid;
 
 use super::composing::message_id;
 use super::deliveries::{
-    ATTEMPTS_MAX, Attempt, AttemptKind, AttemptResult, Changes, Deliveries, DeliveriesError,
-    KeptLane, PlacedAttempt,
+    ATTEMPTS_MAX, Attempt, AttemptKind, AttemptResult, Deliveries, DeliveriesError, KeptLane,
+    PlacedAttempt,
 };
-use super::desk::{Content, Desk, Job, Missed, Told};
-use super::lane::{Entry, Fate, Lane, Message, Outcome};
+use super::desk::{Content, Desk, Job, Told};
+use super::lane::{Entry, Fate, Message, Outcome};
 use super::sender::Sender;
 use super::{Figures, Order};
 use crate::auth::actor::note_at_hand;
@@ -55,22 +57,14 @@ const LANES_READ_MAX: usize = 8;
 const LOOKED_AT_MAX: usize = 2_000;
 /// How often what has changed is written down.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
-/// After how many of these the follower's place is, where nothing else has changed.
-const IDLE_SAVES: u32 = 10;
 /// How often the clock is looked at.
 const TICK: Duration = Duration::from_millis(100);
 /// How long requests under way may take once the switch stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long nothing is read after the tables could not be.
 const READ_PAUSE: Duration = Duration::from_secs(1);
-/// How often endpoints are looked at without anybody saying that they changed.
-const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
 /// How many attempts wait to be written down; later ones are not noted.
 const UNSAVED_MAX: usize = 20_000;
-
-/// How long before the newest event an endpoint begins whose place is not known, as in a directory that
-/// came out of a backup: all tries for what is older were over. Units: microseconds.
-const SETTLED_US: i64 = 2 * 24 * 3600 * 1_000_000;
 
 const GONE: u16 = 410;
 
@@ -553,104 +547,6 @@ impl Dispatcher {
         all
     }
 
-    /// Looks at endpoints and rights as they are now.
-    fn reload(&mut self) {
-        let watch = Stopwatch::start();
-        let (desks, kept) = (&self.desks, &self.kept);
-        let followed = self.was_following().then_some(self.followed);
-        let read = |snapshot: &Snapshot| {
-            let endpoints = snapshot.all_webhook_endpoints()?;
-            let last = snapshot.last_event()?;
-            let before_last = EventNumber(last.0.saturating_sub(1));
-            let newest = snapshot.events_after(before_last, 1)?.first().map(|event| event.at);
-            let settled = newest.unwrap_or_default().plus(-SETTLED_US);
-            let told = endpoints.into_iter().map(|endpoint| {
-                let companies = match endpoint.app {
-                    Some(app) => snapshot.companies_of_app(app)?,
-                    None => vec![endpoint.company],
-                };
-                let is_known = desks.contains_key(&endpoint.id) || kept.contains_key(&endpoint.id);
-                let made_after = if is_known {
-                    // It stands where it stood.
-                    EventNumber(0)
-                } else {
-                    snapshot.first_event_at(endpoint.created_at.max(settled))?
-                };
-                let missed = desks
-                    .get(&endpoint.id)
-                    .map(|desk| desk.missed(snapshot, &companies, followed.unwrap_or(last)));
-                let missed = missed.transpose()?.unwrap_or_default();
-                Ok(Found { endpoint, companies, made_after, missed })
-            });
-            Ok((told.collect::<Result<Vec<_>, StoreError>>()?, last))
-        };
-        match self.tools.switch.read_at_once(read) {
-            Ok((found, last)) => {
-                self.is_stale = false;
-                self.take_endpoints(found, last);
-                for reply in self.reloads.drain(..) {
-                    // Whoever waited may be gone.
-                    let _ = reply.send(());
-                }
-                self.reload_at = Instant::now() + RELOAD_INTERVAL;
-            }
-            Err(error) => {
-                tracing::error!(%error, "webhook endpoints cannot be read");
-                self.reload_at = Instant::now() + READ_PAUSE;
-            }
-        }
-        // However often somebody changes something, most of the time is for deliveries.
-        self.reload_from = Instant::now() + watch.elapsed() * 9;
-    }
-
-    fn was_following(&self) -> bool {
-        !self.by_company.is_empty() || !self.kept.is_empty()
-    }
-
-    fn take_endpoints(&mut self, found: Vec<Found>, last: EventNumber) {
-        let was_following = self.was_following();
-        let ids: BTreeSet<_> = found.iter().map(|found| found.endpoint.id).collect();
-        let gone: Vec<_> = self.desks.keys().filter(|id| !ids.contains(id)).copied().collect();
-        for id in gone {
-            self.remove(id);
-        }
-        self.by_company.clear();
-        for Found { endpoint, companies, made_after, missed } in found {
-            let (id, is_enabled) = (endpoint.id, endpoint.is_enabled());
-            if is_enabled {
-                for company in &companies {
-                    self.by_company.entry(*company).or_default().push(id);
-                }
-            }
-            let is_new = !self.desks.contains_key(&id);
-            let kept = self.kept.remove(&id);
-            let desk =
-                self.desks.entry(id).or_insert_with(|| new_desk(&endpoint, kept, made_after));
-            desk.endpoint = Arc::new(endpoint);
-            desk.companies = companies;
-            let has_turned =
-                if is_enabled { desk.lane.turn_on(last) } else { desk.lane.turn_off() };
-            let has_missed = desk.take_missed(missed, self.followed);
-            if is_new || has_turned || has_missed {
-                self.refresh(id);
-            }
-        }
-        let forgotten = std::mem::take(&mut self.kept);
-        self.removed.extend(forgotten.into_keys());
-        if !was_following {
-            self.followed = last;
-        }
-    }
-
-    fn remove(&mut self, id: WebhookEndpointId) {
-        if let Some(queued) = self.desks.remove(&id).and_then(|desk| desk.queued_at) {
-            self.due.remove(&(queued, id));
-        }
-        self.dirty.remove(&id);
-        self.unsaved.retain(|(of, ..)| *of != id);
-        self.removed.push(id);
-    }
-
     fn under_way(&self) -> usize {
         self.sending + self.sending_failing + self.sending_asked.values().sum::<usize>()
     }
@@ -665,58 +561,6 @@ impl Dispatcher {
             }
         }
     }
-
-    /// Writes down what has changed.
-    async fn save(&mut self) {
-        self.publish();
-        self.idle_saves += 1;
-        let is_clean = self.dirty.is_empty() && self.unsaved.is_empty() && self.removed.is_empty();
-        if is_clean && self.idle_saves < IDLE_SAVES {
-            return;
-        }
-        self.idle_saves = 0;
-        let dirty = std::mem::take(&mut self.dirty);
-        let kept = |id: &WebhookEndpointId| {
-            let desk = self.desks.get(id)?;
-            Some((*id, KeptLane { lane: desk.lane.clone(), attempts: desk.attempts }))
-        };
-        let changes = Changes {
-            followed: self.followed,
-            lanes: dirty.iter().filter_map(kept).collect(),
-            removed: std::mem::take(&mut self.removed),
-            attempts: std::mem::take(&mut self.unsaved),
-        };
-        let deliveries = Arc::clone(&self.tools.deliveries);
-        let saved = tokio::task::spawn_blocking(move || deliveries.save(&changes)).await;
-        let fault = match saved {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => error.to_string(),
-            Err(error) => error.to_string(),
-        };
-        // Attempts are lost by that, deliveries are not.
-        tracing::error!(%fault, "deliveries cannot be written down: a crash would repeat them");
-        self.dirty.extend(dirty);
-    }
-
-    /// Shows others how deliveries do.
-    fn publish(&mut self) {
-        let lanes = || self.desks.values().map(|desk| &desk.lane).filter(|lane| !lane.is_off());
-        let oldest = lanes().filter_map(Lane::oldest).min();
-        let oldest = oldest.and_then(|number| {
-            let after = EventNumber(number.0.saturating_sub(1));
-            let read = self.tools.switch.read_at_once(|snapshot| snapshot.events_after(after, 1));
-            read.ok()?.first().map(|event| event.at)
-        });
-        self.figures = Figures {
-            endpoints: lanes().count(),
-            failing: lanes().filter(|lane| lane.is_failing()).count(),
-            pending: lanes().map(Lane::pending).sum(),
-            oldest_at: oldest,
-            sending: self.under_way(),
-            ..self.figures
-        };
-        *self.tools.figures.lock() = self.figures;
-    }
 }
 
 /// A request to be made.
@@ -726,14 +570,6 @@ struct Sent {
     message: Uuid,
     tries: u8,
     events: Vec<EventNumber>,
-}
-
-/// An endpoint as the tables have it.
-struct Found {
-    endpoint: WebhookEndpoint,
-    companies: Vec<CompanySlot>,
-    made_after: EventNumber,
-    missed: Missed,
 }
 
 /// Takes a place for a request that a company asked for, if one is free.
@@ -756,22 +592,6 @@ fn give_back(asked: &mut BTreeMap<CompanySlot, usize>, company: CompanySlot) {
 
 fn numbers_of(entries: &[Entry]) -> Vec<EventNumber> {
     entries.iter().map(|entry| entry.number).collect()
-}
-
-/// The desk of an endpoint that is met for the first time since the start: it goes on where it stood,
-/// or begins where it was made.
-fn new_desk(endpoint: &WebhookEndpoint, kept: Option<KeptLane>, made_after: EventNumber) -> Desk {
-    let (mut lane, attempts) =
-        kept.map_or_else(|| (Lane::after(made_after), 0), |kept| (kept.lane, kept.attempts));
-    lane.resume();
-    Desk {
-        endpoint: Arc::new(endpoint.clone()),
-        companies: Vec::new(),
-        lane,
-        attempts,
-        queued_at: None,
-        is_queued_behind: false,
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,68 @@
+//! What is written down of deliveries, and what others are shown of them.
+
+use std::sync::Arc;
+
+use cardswitch_engine::domain::event::EventNumber;
+use cardswitch_engine::domain::ids::WebhookEndpointId;
+
+use super::super::Figures;
+use super::super::deliveries::{Changes, KeptLane};
+use super::super::lane::Lane;
+use super::Dispatcher;
+
+/// After how many of these the follower's place is, where nothing else has changed.
+const IDLE_SAVES: u32 = 10;
+
+impl Dispatcher {
+    /// Writes down what has changed.
+    pub(super) async fn save(&mut self) {
+        self.publish();
+        self.idle_saves += 1;
+        let is_clean = self.dirty.is_empty() && self.unsaved.is_empty() && self.removed.is_empty();
+        if is_clean && self.idle_saves < IDLE_SAVES {
+            return;
+        }
+        self.idle_saves = 0;
+        let dirty = std::mem::take(&mut self.dirty);
+        let kept = |id: &WebhookEndpointId| {
+            let desk = self.desks.get(id)?;
+            Some((*id, KeptLane { lane: desk.lane.clone(), attempts: desk.attempts }))
+        };
+        let changes = Changes {
+            followed: self.followed,
+            lanes: dirty.iter().filter_map(kept).collect(),
+            removed: std::mem::take(&mut self.removed),
+            attempts: std::mem::take(&mut self.unsaved),
+        };
+        let deliveries = Arc::clone(&self.tools.deliveries);
+        let saved = tokio::task::spawn_blocking(move || deliveries.save(&changes)).await;
+        let fault = match saved {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        // Attempts are lost by that, deliveries are not.
+        tracing::error!(%fault, "deliveries cannot be written down: a crash would repeat them");
+        self.dirty.extend(dirty);
+    }
+
+    /// Shows others how deliveries do.
+    pub(super) fn publish(&mut self) {
+        let lanes = || self.desks.values().map(|desk| &desk.lane).filter(|lane| !lane.is_off());
+        let oldest = lanes().filter_map(Lane::oldest).min();
+        let oldest = oldest.and_then(|number| {
+            let after = EventNumber(number.0.saturating_sub(1));
+            let read = self.tools.switch.read_at_once(|snapshot| snapshot.events_after(after, 1));
+            read.ok()?.first().map(|event| event.at)
+        });
+        self.figures = Figures {
+            endpoints: lanes().count(),
+            failing: lanes().filter(|lane| lane.is_failing()).count(),
+            pending: lanes().map(Lane::pending).sum(),
+            oldest_at: oldest,
+            sending: self.under_way(),
+            ..self.figures
+        };
+        *self.tools.figures.lock() = self.figures;
+    }
+}
