@@ -329,7 +329,7 @@ mod tests {
             assert!(answer.contains("\r\nretry-after: 1\r\n"), "{path}: {answer}");
             assert!(answer.contains("recovering"), "{path}: {answer}");
         }
-        let bench = crate::routes::routes_tests::Bench::new().await;
+        let bench = crate::routes::world::Bench::new().await;
         telemetry.set_working(bench.state.switch.engine(), Arc::default());
         side.open(bench.state.clone());
         assert!(ask(address, "/readyz").await.starts_with("http/1.1 200"));
@@ -346,7 +346,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let side = Arc::new(HttpSide::new(Arc::default(), Vec::new()));
-        let bench = crate::routes::routes_tests::Bench::new().await;
+        let bench = crate::routes::world::Bench::new().await;
         side.open(bench.state.clone());
         let (stop, stopped) = watch::channel(false);
         let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));
@@ -368,7 +368,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let proxies = vec!["127.0.0.1".parse().unwrap()];
         let side = Arc::new(HttpSide::new(Arc::default(), proxies));
-        let bench = crate::routes::routes_tests::Bench::new().await;
+        let bench = crate::routes::world::Bench::new().await;
         side.open(bench.state.clone());
         let (stop, stopped) = watch::channel(false);
         let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));

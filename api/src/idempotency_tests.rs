@@ -5,20 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::{get, post};
 use cardswitch_engine::clock::Clock;
-use cardswitch_engine::command::admin::{
-    AdminCommand, CardChanges, NewAccessToken, NewAccount, NewCompany, NewMember,
-};
+use cardswitch_engine::command::admin::{AdminCommand, CardChanges, NewMember};
 use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::directory::DataDirectory;
-use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, CardId, CompanyId, MemberId, Timestamp,
 };
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
-use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
-use cardswitch_engine::shard::CacheLimits;
-use cardswitch_engine::store::Pacing;
+use cardswitch_engine::domain::money::CurrencyCode;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Notify;
@@ -26,15 +19,8 @@ use uuid::Uuid;
 
 use super::*;
 use crate::auth::check_access;
-use crate::issuing::CardNumbers;
-use crate::mail::Outbox;
-use crate::receipts::ReceiptFiles;
 use crate::router;
-use crate::secrets::{Secrets, token_digest};
-use crate::state::ApiConfig;
-use crate::switch::Switch;
-use crate::webhooks::Webhooks;
-use crate::wire::urls::Urls;
+use crate::test_world::{TestSwitch, access_token, company};
 
 const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const ADMIN: AccessTokenId = AccessTokenId(Uuid::from_u128(3));
@@ -103,55 +89,21 @@ async fn told(routes: &Router, request: Request) -> Told {
 
 impl Bench {
     async fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let secrets = Arc::new(Secrets::from_master([9; 32]));
-        let engine = Engine::open(EngineOptions {
-            directory: DataDirectory::create(&directory.path().join("data"), [1; 16]).unwrap(),
-            id_key: secrets.id_key(),
-            clock: Clock::manual(START),
-            retention: Retention::Forever,
-            pacing: Pacing::default(),
-            caches: CacheLimits::default(),
-        });
-        let switch = Switch::new(Arc::new(engine.unwrap()));
-        let webhooks = Webhooks::in_test(&switch, &secrets, directory.path());
-        let state = AppState {
-            switch,
-            secrets,
-            config: Arc::new(ApiConfig {
-                urls: Urls::new("https://cards.example.com"),
-                card_numbers: CardNumbers::new("41111111").unwrap(),
-                compat: None,
-                requisition_network: "visa".to_owned(),
-                trusted_proxies: Vec::new(),
-            }),
-            receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
-            throttle: Arc::default(),
-            second_factors: Arc::default(),
-            outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
-            webhooks,
-            telemetry: Arc::default(),
-            token_rate: Arc::default(),
-            overviews: Arc::default(),
-        };
         let token = |text: &str, id: AccessTokenId, admin| {
-            AdminCommand::CreateAccessToken(NewAccessToken {
-                id,
-                digest: token_digest(text),
-                company: COMPANY,
-                scope: AccessScope { admin, iam: admin, ..AccessScope::default() },
-            })
+            let scope = AccessScope { admin, iam: admin, ..AccessScope::default() };
+            access_token(id, text, COMPANY, scope)
         };
+        let account = AccountId(Uuid::from_u128(2));
         let other = |number| AccessTokenId(Uuid::from_u128(number));
-        for command in [
-            AdminCommand::CreateCompany(company()),
+        let commands = vec![
+            AdminCommand::CreateCompany(company(COMPANY, account, CurrencyCode(840), 100_000)),
             token("admin", ADMIN, true),
             token("second", other(4), true),
             token("read", other(5), false),
-        ] {
-            state.carry_out(command).await.unwrap();
-        }
-        Self { routes: router::whole(state.clone()), state, _directory: directory }
+        ];
+        let TestSwitch { state, routes, directory } =
+            TestSwitch::start(Clock::manual(START), commands).await;
+        Self { state, routes, _directory: directory }
     }
 
     /// Sends a request with the token `admin`.
@@ -172,29 +124,6 @@ impl Bench {
     fn with_routes(&self, routes: Router<AppState>) -> Router {
         let routes = once_per_key(routes, self.state.clone());
         router::finish(routes.with_state(self.state.clone()))
-    }
-}
-
-fn company() -> NewCompany {
-    NewCompany {
-        id: COMPANY,
-        name: "Acme".into(),
-        website: String::new(),
-        zone: chrono_tz::America::Los_Angeles,
-        currency: CurrencyCode(840),
-        network: "visa".into(),
-        velocity: VelocityLimits::default(),
-        partial_approval: false,
-        billing_address: Address::default(),
-        shipping_address: Address::default(),
-        account: NewAccount {
-            id: AccountId(Uuid::from_u128(2)),
-            name: "Spending".into(),
-            number: "000123456789".into(),
-            credit_limit: Minor::ZERO,
-            funding_source: None,
-            opening_balance: Minor(100_000),
-        },
     }
 }
 

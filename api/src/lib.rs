@@ -55,6 +55,8 @@ pub mod state;
 pub mod statements;
 pub mod switch;
 pub mod telemetry;
+#[cfg(test)]
+mod test_world;
 pub mod token_rate;
 pub mod webhooks;
 pub mod wire;

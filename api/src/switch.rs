@@ -261,7 +261,7 @@ mod tests {
     use cardswitch_engine::domain::transaction_tags::TagChanges;
 
     use super::*;
-    use crate::routes::routes_tests::{Bench, COMPANY};
+    use crate::routes::world::{Bench, COMPANY};
 
     #[tokio::test]
     async fn who_waits_for_events_is_told_of_them_and_of_nothing_else() {

@@ -1,21 +1,14 @@
 //! The HTTP door against a real engine on a manual clock, and both doors against each other. Each
 //! test has a data directory of its own.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::http::{Request, header};
 use cardswitch_engine::clock::Clock;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken, NewAccount, NewCompany};
-use cardswitch_engine::directory::DataDirectory;
-use cardswitch_engine::domain::company::{Address, VelocityLimits};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::credential::PinVerifier;
 use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CardId, CompanyId};
 use cardswitch_engine::domain::member::AccessScope;
-use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
-use cardswitch_engine::shard::CacheLimits;
-use cardswitch_engine::store::Pacing;
+use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_iso8583::{Dialect, Echo, MessageBuilder, Mti, OriginalData, decode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -23,21 +16,14 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use super::*;
-use crate::issuing::CardNumbers;
-use crate::mail::Outbox;
 use crate::network::mapping::{Mapped, map_message};
 use crate::network::mapping_answer::AnswerElements;
 use crate::pan::Pan;
-use crate::receipts::ReceiptFiles;
-use crate::router;
-use crate::secrets::{Secrets, token_digest};
-use crate::state::ApiConfig;
-use crate::switch::Switch;
-use crate::webhooks::Webhooks;
+use crate::secrets::token_digest;
+use crate::test_world::{TestSwitch, access_token, company};
 use crate::wire::time::parse_time;
-use crate::wire::urls::Urls;
 
-const COMPANY: Uuid = Uuid::from_u128(1);
+const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const START: &str = "2026-03-04T20:00:00Z";
 
 /// A switch with one company in dollars. API token `token`, network key `key`.
@@ -61,52 +47,15 @@ impl Bench {
     }
 
     async fn with_clock(clock: Clock) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let secrets = Arc::new(Secrets::from_master([9; 32]));
-        let engine = Engine::open(EngineOptions {
-            directory: DataDirectory::create(&directory.path().join("data"), [1; 16]).unwrap(),
-            id_key: secrets.id_key(),
-            clock,
-            retention: Retention::Forever,
-            pacing: Pacing::default(),
-            caches: CacheLimits::default(),
-        });
-        let switch = Switch::new(Arc::new(engine.unwrap()));
-        let webhooks = Webhooks::in_test(&switch, &secrets, directory.path());
-        let state = AppState {
-            switch,
-            secrets,
-            config: Arc::new(ApiConfig {
-                urls: Urls::new("https://cards.example.com"),
-                card_numbers: CardNumbers::new("41111111").unwrap(),
-                compat: None,
-                requisition_network: "visa".to_owned(),
-                trusted_proxies: Vec::new(),
-            }),
-            receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
-            throttle: Arc::default(),
-            second_factors: Arc::default(),
-            outbox: Arc::new(Outbox::open(directory.path(), "https://cards.example.com").unwrap()),
-            webhooks,
-            telemetry: Arc::default(),
-            token_rate: Arc::default(),
-            overviews: Arc::default(),
-        };
         let scope = AccessScope { admin: true, ..AccessScope::default() };
-        let token = NewAccessToken {
-            id: AccessTokenId(Uuid::from_u128(3)),
-            digest: token_digest("token"),
-            company: CompanyId(COMPANY),
-            scope,
-        };
-        for command in [
-            AdminCommand::CreateCompany(company()),
-            AdminCommand::CreateAccessToken(token),
+        let account = AccountId(Uuid::from_u128(2));
+        let commands = vec![
+            AdminCommand::CreateCompany(company(COMPANY, account, CurrencyCode(840), 1_000_000)),
+            access_token(AccessTokenId(Uuid::from_u128(3)), "token", COMPANY, scope),
             AdminCommand::SetNetworkKey(token_digest("key")),
-        ] {
-            state.carry_out(command).await.unwrap();
-        }
-        Self { routes: router::whole(state.clone()), state, _directory: directory }
+        ];
+        let TestSwitch { state, routes, directory } = TestSwitch::start(clock, commands).await;
+        Self { state, routes, _directory: directory }
     }
 
     async fn send(&self, request: Request<Body>) -> (u16, Value) {
@@ -185,30 +134,6 @@ impl Bench {
         let reply = self.state.switch.ask(command).await.unwrap();
         let elements = AnswerElements::of_reply(&Echo::of(&message), &reply);
         String::from_utf8(elements.code.0.to_vec()).unwrap()
-    }
-}
-
-fn company() -> NewCompany {
-    let address = Address { zip_code: "94105".into(), country: "US".into(), ..Address::default() };
-    NewCompany {
-        id: CompanyId(COMPANY),
-        name: "Acme".into(),
-        website: "https://acme.example.com".into(),
-        zone: chrono_tz::America::Los_Angeles,
-        currency: CurrencyCode(840),
-        network: "visa".into(),
-        velocity: VelocityLimits::default(),
-        partial_approval: false,
-        billing_address: address.clone(),
-        shipping_address: address,
-        account: NewAccount {
-            id: AccountId(Uuid::from_u128(2)),
-            name: "Spending".into(),
-            number: "000123456789".into(),
-            credit_limit: Minor(0),
-            funding_source: None,
-            opening_balance: Minor(1_000_000),
-        },
     }
 }
 
@@ -305,7 +230,7 @@ async fn credentials_are_compared_whichever_way_the_card_is_named() {
     let pan = Pan::parse(card.number.as_bytes()).unwrap();
     let verifier: PinVerifier = bench.state.secrets.pin_verifier(&pan, b"4321");
     let card_id = CardId(card.id.parse().unwrap());
-    let set_pin = AdminCommand::SetPin(CompanyId(COMPANY), card_id, verifier);
+    let set_pin = AdminCommand::SetPin(COMPANY, card_id, verifier);
     bench.state.carry_out(set_pin).await.unwrap();
     let wrong_cvv = if card.cvv == "123" { "124" } else { "123" };
     let rows = [

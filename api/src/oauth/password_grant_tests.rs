@@ -19,7 +19,7 @@ use crate::auth::passwords::counted::verifications;
 use crate::auth::scopes::TABLE;
 use crate::auth::second_factor::{Answered, CONVERSATION, Finishing, Purpose, answer};
 use crate::auth::throttle::{Beyond, Source};
-use crate::routes::routes_tests::{COMPANY, OTHER_COMPANY};
+use crate::routes::world::{COMPANY, OTHER_COMPANY};
 use crate::secrets::token_digest;
 
 const NO_GOOD: (u16, &str) = (400, "invalid_grant");

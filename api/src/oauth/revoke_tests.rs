@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::super::world::{APP, OTHER_APP, Refused, World, id_of, secret_of};
 use super::is_nothing;
-use crate::routes::routes_tests::{COMPANY, OTHER_COMPANY};
+use crate::routes::world::{COMPANY, OTHER_COMPANY};
 
 const REVOKE: &str = "/v1/oauth/token/revoke";
 

@@ -21,7 +21,7 @@ use crate::auth::passwords;
 use crate::auth::second_factor::normal_answer;
 use crate::auth::totp::Seed;
 use crate::issuing::SystemRandom;
-use crate::routes::routes_tests::{Bench, COMPANY, OTHER_COMPANY};
+use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 use crate::secrets::token_digest;
 
 /// Everybody's.

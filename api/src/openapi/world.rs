@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::{Door, document};
 use crate::auth::scopes::is_open;
-use crate::routes::routes_tests::{Bench, COMPANY, OTHER_COMPANY};
+use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 use crate::secrets::token_digest;
 
 /// Every scope by its name; the first is none.

@@ -30,4 +30,6 @@ pub mod webhook_attempts;
 pub mod webhook_endpoints;
 
 #[cfg(test)]
-pub(crate) mod routes_tests;
+mod routes_tests;
+#[cfg(test)]
+pub(crate) mod world;

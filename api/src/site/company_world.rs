@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::site_world::{EMAIL, PASSWORD, bench, membership, sign_in};
 use super::visitor_tests::Visitor;
 use crate::auth::passwords::hash;
-use crate::routes::routes_tests::{Bench, COMPANY};
+use crate::routes::world::{Bench, COMPANY};
 
 pub(super) const REVIEWER: &str = "grace@example.com";
 pub(super) const ACCOUNTANT: &str = "luca@example.com";

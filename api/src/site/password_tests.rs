@@ -12,7 +12,7 @@ use super::site_world::{
 };
 use super::visitor_tests::Visitor;
 use crate::auth::passwords::hash;
-use crate::routes::routes_tests::{Bench, COMPANY};
+use crate::routes::world::{Bench, COMPANY};
 use crate::secrets::token_digest;
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::site_world::{EMAIL, OTHER_EMAIL, USER, bench, letter, letters, membership, sign_in};
 use super::visitor_tests::Page;
 use crate::invitation::Invitation;
-use crate::routes::routes_tests::{Bench, COMPANY, OTHER_COMPANY};
+use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 
 #[tokio::test]
 async fn sessions_are_listed_and_ended_one_by_one() {

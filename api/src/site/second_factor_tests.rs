@@ -8,7 +8,7 @@ use super::visitor_tests::Visitor;
 use crate::auth::second_factor::{PendingToken, Purpose};
 use crate::auth::throttle::Source;
 use crate::auth::totp::Seed;
-use crate::routes::routes_tests::{Bench, COMPANY};
+use crate::routes::world::{Bench, COMPANY};
 use crate::secrets::token_digest;
 
 /// Sets up an authenticator app and gives its seed.

@@ -18,7 +18,7 @@ use super::visitor_tests::{Page, Visitor};
 use crate::auth::passwords::counted::verifications;
 use crate::auth::passwords::hash;
 use crate::auth::throttle::Source;
-use crate::routes::routes_tests::{Bench, COMPANY};
+use crate::routes::world::{Bench, COMPANY};
 
 #[tokio::test]
 async fn who_signs_in_gets_a_key_that_nobody_knew_before() {

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::visitor_tests::{ORIGIN, Visitor};
 use crate::auth::passwords::hash;
-use crate::routes::routes_tests::Bench;
+use crate::routes::world::Bench;
 
 pub(super) const EMAIL: &str = "ada@example.com";
 pub(super) const PASSWORD: &str = "difference engine no. 2";

@@ -10,7 +10,7 @@ use tower::ServiceExt;
 use url::form_urlencoded::Serializer;
 
 use crate::auth::client_address::ClientAddress;
-use crate::routes::routes_tests::Bench;
+use crate::routes::world::Bench;
 
 /// Where the site is.
 pub(super) const ORIGIN: &str = "https://cards.example.com";

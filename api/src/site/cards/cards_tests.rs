@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::auth::passwords::hash;
-use crate::routes::routes_tests::{Bench, COMPANY, OTHER_COMPANY, amount};
+use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY, amount};
 use crate::site::site_world::PASSWORD;
 use crate::site::visitor_tests::{Page, Visitor};
 

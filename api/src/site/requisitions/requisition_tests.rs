@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::router;
 use crate::routes::requisitions::review_requisition;
-use crate::routes::routes_tests::{Bench, COMPANY, OTHER_COMPANY};
 use crate::routes::view::Reader;
+use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 use crate::site::company_world::{
     ACCOUNTANT, EVIL, MEMBER, REVIEWER, card_of, company, make, member, shown, visitor,
 };

@@ -1,0 +1,136 @@
+//! The switch that tests of handlers ask: a real engine on a manual clock, all routes, a data
+//! directory of its own.
+
+use std::sync::Arc;
+
+use axum::Router;
+use cardswitch_engine::clock::Clock;
+use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken, NewAccount, NewCompany};
+use cardswitch_engine::directory::DataDirectory;
+use cardswitch_engine::domain::company::{Address, VelocityLimits};
+use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId};
+use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
+use cardswitch_engine::shard::CacheLimits;
+use cardswitch_engine::store::Pacing;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use crate::issuing::CardNumbers;
+use crate::mail::Outbox;
+use crate::receipts::ReceiptFiles;
+use crate::router;
+use crate::secrets::{Secrets, token_digest};
+use crate::state::{ApiConfig, AppState};
+use crate::switch::Switch;
+use crate::webhooks::Webhooks;
+use crate::wire::urls::Urls;
+
+/// Where its objects have their addresses.
+pub(crate) const BASE: &str = "https://cards.example.com";
+
+/// A switch nobody uses yet.
+pub(crate) struct TestSwitch {
+    pub(crate) state: AppState,
+    pub(crate) routes: Router,
+    pub(crate) directory: TempDir,
+}
+
+impl TestSwitch {
+    /// Starts one and has it carry out `commands`.
+    pub(crate) async fn start(clock: Clock, commands: Vec<AdminCommand>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let secrets = Arc::new(Secrets::from_master([9; 32]));
+        let engine = Engine::open(EngineOptions {
+            directory: DataDirectory::create(&directory.path().join("data"), [1; 16]).unwrap(),
+            id_key: secrets.id_key(),
+            clock,
+            retention: Retention::Forever,
+            pacing: Pacing::default(),
+            caches: CacheLimits::default(),
+        });
+        let switch = Switch::new(Arc::new(engine.unwrap()));
+        let webhooks = Webhooks::in_test(&switch, &secrets, directory.path());
+        let state = AppState {
+            switch,
+            secrets,
+            config: Arc::new(ApiConfig {
+                urls: Urls::new(BASE),
+                card_numbers: CardNumbers::new("41111111").unwrap(),
+                compat: None,
+                requisition_network: "visa".to_owned(),
+                trusted_proxies: Vec::new(),
+            }),
+            receipts: Arc::new(ReceiptFiles::open(directory.path()).unwrap()),
+            throttle: Arc::default(),
+            second_factors: Arc::default(),
+            outbox: Arc::new(Outbox::open(directory.path(), BASE).unwrap()),
+            webhooks,
+            telemetry: Arc::default(),
+            token_rate: Arc::default(),
+            overviews: Arc::default(),
+        };
+        for command in commands {
+            state.carry_out(command).await.unwrap();
+        }
+        Self { routes: router::whole(state.clone()), state, directory }
+    }
+}
+
+/// A company in Los Angeles whose account holds `opening` minor units and has no credit.
+pub(crate) fn company(
+    id: CompanyId,
+    account: AccountId,
+    currency: CurrencyCode,
+    opening: i64,
+) -> NewCompany {
+    NewCompany {
+        id,
+        name: "Acme".into(),
+        website: "https://acme.example.com".into(),
+        zone: chrono_tz::America::Los_Angeles,
+        currency,
+        network: "visa".into(),
+        velocity: VelocityLimits::default(),
+        partial_approval: false,
+        billing_address: address(),
+        shipping_address: address(),
+        account: NewAccount {
+            id: account,
+            name: "Spending".into(),
+            number: "000123456789".into(),
+            credit_limit: Minor::ZERO,
+            funding_source: None,
+            opening_balance: Minor(opening),
+        },
+    }
+}
+
+fn address() -> Address {
+    Address {
+        attn: String::new(),
+        address_1: "1 Market Street".into(),
+        address_2: String::new(),
+        city: "San Francisco".into(),
+        state: "CA".into(),
+        zip_code: "94105".into(),
+        country: "US".into(),
+    }
+}
+
+/// An access token of a company.
+pub(crate) fn access_token(
+    id: AccessTokenId,
+    text: &str,
+    company: CompanyId,
+    scope: AccessScope,
+) -> AdminCommand {
+    let digest = token_digest(text);
+    AdminCommand::CreateAccessToken(NewAccessToken { id, digest, company, scope })
+}
+
+/// An id that no other has.
+pub(crate) fn token_id() -> AccessTokenId {
+    AccessTokenId(Uuid::now_v7())
+}
