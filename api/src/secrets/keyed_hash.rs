@@ -1,6 +1,6 @@
 //! HMAC-SHA-256 with the key's own compressions done beforehand.
 
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit as _, Mac};
 use sha2::Sha256;
 use sha2::block_api::compress256;
 

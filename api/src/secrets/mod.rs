@@ -5,7 +5,9 @@
 //!
 //! | label | bytes | use |
 //! |---|---|---|
-//! | `pan seal` | 32 | ChaCha20-Poly1305 over card numbers, card id as associated data |
+//! | `pan seal` | 32 | ChaCha20-Poly1305 over card numbers, card id as associated data: generation 0, see `pan_seal` |
+//! | `pan key wrap` | 32 | ChaCha20-Poly1305 over later generations of that key, see `pan_keys` |
+//! | `pan keys sum` | 64 | HMAC-SHA-256 of the file that keeps them, first 128 bits |
 //! | `pan lookup` | 64 | HMAC-SHA-256 of card numbers, first 64 bits |
 //! | `cvv` | 64 | HMAC-SHA-256 of card numbers, reduced to three digits |
 //! | `pin` | 64 | HMAC-SHA-256 of card number and PIN, first 64 bits, never zero |
@@ -20,10 +22,13 @@
 //! | `mail seal` | 32 | ChaCha20-Poly1305 over letters that wait, kind and id of their file as associated data |
 //! | `totp seal` | 32 | ChaCha20-Poly1305 over seeds of one-time codes, user id as associated data |
 //!
-//! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag.
+//! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag; a card number under a later
+//! generation has a form of its own. Only the key of card numbers is ever replaced.
 
 mod keyed_hash;
 mod message_hash;
+mod pan_keys;
+mod pan_seal;
 mod seal;
 
 use std::fmt;
@@ -31,6 +36,7 @@ use std::fmt;
 use cardswitch_engine::domain::card::{PanHash, SealedPan};
 use cardswitch_engine::domain::credential::PinVerifier;
 use cardswitch_engine::domain::ids::{CardId, CompanyId, SharedLinkId, UserId, WebhookEndpointId};
+use cardswitch_engine::domain::pan_key::PanGeneration;
 use chacha20poly1305::ChaCha20Poly1305;
 use chacha20poly1305::aead::KeyInit as _;
 use hkdf::Hkdf;
@@ -40,9 +46,11 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 pub use self::message_hash::{HashPurpose, MessageHasher};
+pub use self::pan_keys::{PAN_KEYS_FILE, PanKey, PanKeys, PanKeysError};
 pub use self::seal::SealError;
 
 use self::keyed_hash::KeyedHash;
+use self::pan_seal::PanSeal;
 use self::seal::{NONCE_BYTES, context_of, fresh_nonce, open, seal};
 use crate::idempotency::IdempotencyKeys;
 use crate::pan::Pan;
@@ -53,7 +61,9 @@ const KEY_SALT: &[u8] = b"cardswitch keys 1";
 /// The keys of one switch, ready to use.
 #[derive(Clone)]
 pub struct Secrets {
-    seal: ChaCha20Poly1305,
+    pan_seal: PanSeal,
+    pan_key_wrap: ChaCha20Poly1305,
+    pan_keys_tag: KeyedHash,
     pan_lookup: KeyedHash,
     cvv: KeyedHash,
     pin: KeyedHash,
@@ -114,19 +124,21 @@ impl Secrets {
         let master = Zeroizing::new(master);
         let source = Hkdf::<Sha256>::new(Some(KEY_SALT), master.as_slice());
         Self {
-            seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"pan seal")).into()),
+            pan_seal: PanSeal::new(cipher(&source, b"pan seal")),
+            pan_key_wrap: cipher(&source, b"pan key wrap"),
+            pan_keys_tag: KeyedHash::new(&derived(&source, b"pan keys sum")),
             pan_lookup: KeyedHash::new(&derived(&source, b"pan lookup")),
             cvv: KeyedHash::new(&derived(&source, b"cvv")),
             pin: KeyedHash::new(&derived(&source, b"pin")),
             id_key: *derived(&source, b"id permutation"),
             fingerprint_key: *derived(&source, b"message fingerprint"),
             idempotency: IdempotencyKeys::derive(&source),
-            link_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"link seal")).into()),
+            link_seal: cipher(&source, b"link seal"),
             link_lookup: KeyedHash::new(&derived(&source, b"link lookup")),
-            totp_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"totp seal")).into()),
-            mail_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"mail seal")).into()),
+            totp_seal: cipher(&source, b"totp seal"),
+            mail_seal: cipher(&source, b"mail seal"),
             site_forms: KeyedHash::new(&derived(&source, b"site forms")),
-            webhook_seal: ChaCha20Poly1305::new(&(*derived::<32>(&source, b"webhook seal")).into()),
+            webhook_seal: cipher(&source, b"webhook seal"),
             event_place: KeyedHash::new(&derived(&source, b"event place")),
         }
     }
@@ -138,7 +150,7 @@ impl Secrets {
         PanHash(self.pan_lookup.number(&[pan.digits()]))
     }
 
-    /// Seals a card number for keeping, under a nonce of its own.
+    /// Seals a card number for keeping, under the newest generation of the key and a nonce of its own.
     /// Errors: no randomness.
     pub fn seal_pan(&self, pan: &Pan, card: CardId) -> Result<SealedPan, SealError> {
         self.seal_pan_with(fresh_nonce()?, pan, card)
@@ -150,13 +162,25 @@ impl Secrets {
         pan: &Pan,
         card: CardId,
     ) -> Result<SealedPan, SealError> {
-        seal(&self.seal, nonce, pan.digits(), card.0.as_bytes()).map(SealedPan)
+        self.pan_seal.seal(nonce, pan.digits(), card)
     }
 
-    /// Opens a sealed card number; none where it was not sealed here for this card.
+    /// Opens a sealed card number; none where it was not sealed here for this card, or under a
+    /// generation of the key that is not kept.
     #[must_use]
     pub fn open_pan(&self, sealed: &SealedPan, card: CardId) -> Option<Pan> {
-        Pan::parse(&open(&self.seal, &sealed.0, card.0.as_bytes())?)
+        Pan::parse(&self.pan_seal.open(sealed, card)?)
+    }
+
+    /// Seals and opens card numbers with these generations from now on; so do all copies.
+    pub fn take_pan_keys(&self, keys: &PanKeys) {
+        self.pan_seal.take(keys);
+    }
+
+    /// The generation of the key that card numbers are sealed under.
+    #[must_use]
+    pub fn pan_generation(&self) -> PanGeneration {
+        self.pan_seal.newest()
     }
 
     /// Seals what opens a shared link, under a nonce of its own.
@@ -336,6 +360,10 @@ pub(crate) fn derived<const N: usize>(source: &Hkdf<Sha256>, label: &[u8]) -> Ze
     let mut key = Zeroizing::new([0; N]);
     source.expand(label, key.as_mut_slice()).expect("keys are shorter than HKDF's limit");
     key
+}
+
+fn cipher(source: &Hkdf<Sha256>, label: &[u8]) -> ChaCha20Poly1305 {
+    ChaCha20Poly1305::new(&(*derived::<32>(source, label)).into())
 }
 
 fn ascii_digit(value: u64) -> u8 {
