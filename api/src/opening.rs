@@ -124,7 +124,7 @@ fn wait_for_tables(engine: &Engine) {
         let _ = reached.send(());
     });
     engine.watermark().on_reached(engine.durable_seq(), wake);
-    // A watermark that is closed lets go of who would wake.
+    // Tables that stand still wake everybody, too.
     let _ = wait.recv();
 }
 

@@ -179,7 +179,14 @@ fn every_number_stays_the_same_under_another_key_whatever_is_killed() {
 }
 
 fn new_card() -> Value {
-    json!({"type": "virtual", "description": "Made meanwhile", "allowance": {"amount": 10}})
+    let allowance = json!({
+        "amount": 250.5, "interval": "weekly", "transaction_limit": 100, "daily_limit": null,
+        "single_use": false, "end_time": null, "scope": [5812, 5814],
+    });
+    json!({
+        "description": "Made meanwhile", "is_virtual": true, "billing_name": "Harness",
+        "allowance": allowance,
+    })
 }
 
 #[test]
@@ -190,13 +197,18 @@ fn a_key_is_replaced_and_forgotten_at_rest_and_its_file_is_no_ones_to_lose() {
     assert!(!file.exists(), "a directory begins without one");
     let refused = rotate(&data, &["--forget"]);
     assert!(refused.expect_one_line_error().contains("no older key"), "{refused:?}");
+    let begun = rotate(&data, &["--no-wait"]).expect_json();
+    assert_eq!((&begun["generation"], &begun["cards_left"]), (&json!(1), &json!(60)));
+    assert_eq!(status(&data), [(0, 60), (1, 0)], "nobody is there to go on");
+    let refused = rotate(&data, &["--forget"]).expect_one_line_error();
+    assert!(refused.contains("60 card numbers are still to be re-sealed"), "{refused}");
     let done = rotate(&data, &[]).expect_json();
-    assert_eq!(done, json!({"generation": 1, "cards_left": 0, "is_working": false}));
-    assert_eq!(status(&data), [(0, 0), (1, 60)]);
+    assert_eq!(done, json!({"generation": 2, "cards_left": 0, "is_working": false}));
+    assert_eq!(status(&data), [(0, 0), (1, 0), (2, 60)]);
     verified(&data);
     let first = fs::read(&file).expect("the keys");
     assert_eq!(rotate(&data, &["--forget"]).expect_json()["cards_left"], 0);
-    assert_eq!(status(&data), [(1, 60)]);
+    assert_eq!(status(&data), [(2, 60)]);
     let whole = fs::read(&file).expect("the keys");
     assert_ne!(first, whole);
 
@@ -217,7 +229,7 @@ fn a_key_is_replaced_and_forgotten_at_rest_and_its_file_is_no_ones_to_lose() {
     }
     fs::remove_file(&file).expect("a file");
     let refused = installation.serve_refused().expect_one_line_error();
-    assert!(refused.contains("lacks generation 1 of the key of card numbers"), "{refused}");
+    assert!(refused.contains("lacks generation 2 of the key of card numbers"), "{refused}");
     fs::write(&file, &whole).expect("a file");
     let switch = serve(&installation, &data);
     expect_numbers(&switch, &cards);
