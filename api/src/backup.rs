@@ -1,5 +1,5 @@
-//! What a backup holds besides the engine's files: receipts and settings. Keys are left out on purpose:
-//! a backup alone shows nobody a card number.
+//! What a backup holds besides the engine's files: receipts, settings and the keys of card numbers, which
+//! are wrapped. The master key is left out on purpose: a backup alone shows nobody a card number.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::CONFIG_FILE;
 use crate::receipts::RECEIPTS_DIRECTORY;
+use crate::secrets::PanKeys;
 use crate::wire::time::render_time;
 
 /// What a finished copy is, in words that programs read.
@@ -48,8 +49,20 @@ pub fn copy_beside(from: &Path, to: &Path) -> io::Result<()> {
         fs::copy(&settings, to.join(CONFIG_FILE))?;
         File::open(to.join(CONFIG_FILE))?.sync_all()?;
     }
+    copy_pan_keys(from, to)?;
     copy_receipts(from, to)?;
     File::open(to)?.sync_all()
+}
+
+/// Copies the file whole, as it stands: it is replaced, never changed. A copy that is there already may
+/// lack a key that was made meanwhile.
+fn copy_pan_keys(from: &Path, to: &Path) -> io::Result<()> {
+    let copy = PanKeys::path(to);
+    match fs::copy(PanKeys::path(from), &copy) {
+        Ok(_) => File::open(copy)?.sync_all(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 fn copy_receipts(from: &Path, to: &Path) -> io::Result<()> {

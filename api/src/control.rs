@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::backup::{CopyReport, back_up};
+use crate::pan_rotation::{PanKeyProgress, PanKeyReport, PanRotation};
 
 /// The socket's name.
 const SOCKET: &str = "control.sock";
@@ -38,6 +39,14 @@ pub enum Request {
         /// Where: an absolute path, as the switch sees it.
         to: PathBuf,
     },
+    /// Another key for card numbers.
+    RotatePanKey,
+    /// How far re-sealing has come.
+    PanKeyProgress,
+    /// Which keys of card numbers there are, and how many cards need each.
+    PanKeyReport,
+    /// To let go of all but the newest.
+    ForgetPanKeys,
 }
 
 /// What is answered.
@@ -46,6 +55,10 @@ pub enum Request {
 pub enum Answer {
     /// The backup is made.
     BackedUp(CopyReport),
+    /// How far re-sealing has come.
+    PanKeyProgress(PanKeyProgress),
+    /// The keys of card numbers.
+    PanKeyReport(PanKeyReport),
     /// It was not done, and why.
     Failed(String),
 }
@@ -55,16 +68,23 @@ pub enum Answer {
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
-    engine: Arc<Engine>,
+    desk: Arc<Desk>,
     connections: Arc<Semaphore>,
-    /// One backup at a time.
-    backups: Arc<Semaphore>,
+}
+
+/// What requests are carried out with.
+#[derive(Debug)]
+struct Desk {
+    engine: Arc<Engine>,
+    pan_keys: Arc<PanRotation>,
+    /// One backup at a time, and no key is forgotten meanwhile: a copy of before may need it.
+    backups: Semaphore,
 }
 
 impl Control {
     /// Listens in the directory of the engine, whose lock keeps other switches away.
     /// Errors: the system refuses, as where the path is too long for a socket.
-    pub fn listen(engine: Arc<Engine>) -> io::Result<Self> {
+    pub fn listen(engine: Arc<Engine>, pan_keys: Arc<PanRotation>) -> io::Result<Self> {
         let path = engine.directory().path().join(SOCKET);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -73,7 +93,8 @@ impl Control {
         let listener = UnixListener::bind(&path)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        Ok(Self { listener, path, engine, connections, backups: Arc::new(Semaphore::new(1)) })
+        let desk = Arc::new(Desk { engine, pan_keys, backups: Semaphore::new(1) });
+        Ok(Self { listener, path, desk, connections })
     }
 
     /// Answers until it is to stop; a backup that is under way is finished.
@@ -88,32 +109,28 @@ impl Control {
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            let (engine, backups) = (Arc::clone(&self.engine), Arc::clone(&self.backups));
+            let desk = Arc::clone(&self.desk);
             tokio::spawn(async move {
                 let _permit = permit;
-                if let Err(error) = converse(stream, engine, &backups).await {
+                if let Err(error) = converse(stream, &desk).await {
                     tracing::warn!(%error, "a request by the control socket broke off");
                 }
             });
         }
         drop(fs::remove_file(&self.path));
         // Whoever has the one permit is at work.
-        drop(self.backups.acquire().await);
+        drop(self.desk.backups.acquire().await);
     }
 }
 
-async fn converse(
-    mut stream: UnixStream,
-    engine: Arc<Engine>,
-    backups: &Semaphore,
-) -> io::Result<()> {
-    let answer = if is_allowed(&stream, engine.directory().path())? {
+async fn converse(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
+    let answer = if is_allowed(&stream, desk.engine.directory().path())? {
         let (reading, _) = stream.split();
         let mut line = String::new();
         let mut reading = BufReader::new(reading.take(REQUEST_BYTES_MAX));
         timeout(REQUEST_TIMEOUT, reading.read_line(&mut line)).await??;
         match serde_json::from_str(&line) {
-            Ok(Request::BackUp { to }) => make_backup(engine, to, backups).await,
+            Ok(request) => carry_out(request, desk).await,
             Err(error) => Answer::Failed(format!("not a request: {error}")),
         }
     } else {
@@ -130,10 +147,31 @@ fn is_allowed(stream: &UnixStream, data: &Path) -> io::Result<bool> {
     Ok(asking == 0 || asking == fs::metadata(data)?.uid())
 }
 
-async fn make_backup(engine: Arc<Engine>, to: PathBuf, backups: &Semaphore) -> Answer {
-    let Ok(_permit) = backups.try_acquire() else {
-        return Answer::Failed("a backup is under way".to_owned());
-    };
+async fn carry_out(request: Request, desk: &Desk) -> Answer {
+    let keys = &desk.pan_keys;
+    match request {
+        Request::BackUp { to } => make_backup(to, desk).await,
+        Request::RotatePanKey => keys.rotate().await.map_or_else(failed, Answer::PanKeyProgress),
+        Request::PanKeyProgress => Answer::PanKeyProgress(keys.progress()),
+        Request::PanKeyReport => keys.report().await.map_or_else(failed, Answer::PanKeyReport),
+        Request::ForgetPanKeys => {
+            let Ok(_permit) = desk.backups.try_acquire() else { return backup_under_way() };
+            keys.forget().await.map_or_else(failed, Answer::PanKeyReport)
+        }
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> Answer {
+    Answer::Failed(error.to_string())
+}
+
+fn backup_under_way() -> Answer {
+    Answer::Failed("a backup is under way".to_owned())
+}
+
+async fn make_backup(to: PathBuf, desk: &Desk) -> Answer {
+    let Ok(_permit) = desk.backups.try_acquire() else { return backup_under_way() };
+    let engine = Arc::clone(&desk.engine);
     if !to.is_absolute() {
         return Answer::Failed("the place of a backup is an absolute path".to_owned());
     }

@@ -365,6 +365,9 @@ impl ApiError {
             Rejection::KeyTaken => Self::idempotency_key_in_flight(),
             Rejection::TooManyKeys => Self::too_many_requests(KEYS_RETRY_AFTER_S),
             Rejection::Full => Self::unavailable("full", "the switch has no more room"),
+            Rejection::PanKeyOutdated | Rejection::PanKeyUnknown => {
+                Self::unavailable("key_replaced", "the key of card numbers was replaced meanwhile")
+            }
             Rejection::CardTerminated
             | Rejection::AllowanceEnded
             | Rejection::EmailTaken
@@ -692,6 +695,7 @@ mod tests {
             (Rejection::KeyTaken, 409, "idempotency_key_in_flight", None),
             (Rejection::TooManyKeys, 429, "too_many_requests", None),
             (Rejection::Full, 503, "full", None),
+            (Rejection::PanKeyOutdated, 503, "key_replaced", None),
             (Rejection::CardsTooLong, 400, "too_long", Some("cards")),
             (Rejection::SharedLinkNotFound, 404, "not_found", None),
             (Rejection::TooManySharedLinks, 409, "too_many_shared_links", None),

@@ -41,6 +41,7 @@ pub mod oauth;
 pub mod openapi;
 pub mod opening;
 pub mod pan;
+pub mod pan_rotation;
 pub mod portfolio;
 pub mod receipts;
 pub mod request_body;

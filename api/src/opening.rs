@@ -8,11 +8,11 @@ use cardswitch_engine::domain::ids::{CardSlot, Timestamp};
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
 use cardswitch_engine::recovery_progress::RecoveryProgress;
 use cardswitch_engine::shard::CacheLimits;
-use cardswitch_engine::store::{Pacing, StoreError};
+use cardswitch_engine::store::{Pacing, Snapshot, StoreError};
 
 use crate::config::{ClockSetting, RetentionSetting};
 use crate::master_key::{MasterKeyError, read_master_key};
-use crate::secrets::Secrets;
+use crate::secrets::{PanKeys, PanKeysError, Secrets};
 
 /// Why a data directory cannot be opened.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub enum OpeningError {
     Directory(DirectoryError),
     /// The master key.
     MasterKey(MasterKeyError),
+    /// The keys of card numbers.
+    PanKeys(PanKeysError),
     /// One of the engine's files.
     Engine(OpenError),
     /// The master key is not the one that sealed this directory's card numbers.
@@ -32,6 +34,7 @@ impl std::fmt::Display for OpeningError {
         match self {
             Self::Directory(error) => error.fmt(formatter),
             Self::MasterKey(error) => error.fmt(formatter),
+            Self::PanKeys(error) => error.fmt(formatter),
             Self::Engine(error) => error.fmt(formatter),
             Self::ForeignMasterKey => {
                 formatter.write_str("the master key is not the one of this data directory")
@@ -63,6 +66,8 @@ pub fn open_engine_watched(
     let directory = DataDirectory::open(data).map_err(OpeningError::Directory)?;
     let master = read_master_key(data).map_err(OpeningError::MasterKey)?;
     let secrets = Secrets::from_master(master);
+    let pan_keys = secrets.read_pan_keys(data).map_err(OpeningError::PanKeys)?;
+    secrets.take_pan_keys(&pan_keys);
     let options = EngineOptions {
         directory,
         id_key: secrets.id_key(),
@@ -80,18 +85,50 @@ pub fn open_engine_watched(
         caches: CacheLimits::default(),
     };
     let engine = Engine::open_watched(options, progress).map_err(OpeningError::Engine)?;
-    if opens_first_card(&engine, &secrets)
-        .map_err(OpenError::Store)
-        .map_err(OpeningError::Engine)?
-    {
-        Ok((engine, secrets))
+    check_keys(&engine, (&secrets, &pan_keys))?;
+    Ok((engine, secrets))
+}
+
+/// Errors: a key that is in use is missing, or the keys do not open what they should have sealed. With
+/// another key every card would be unknown.
+fn check_keys(
+    engine: &Engine,
+    (secrets, pan_keys): (&Secrets, &PanKeys),
+) -> Result<(), OpeningError> {
+    let unreadable = |error| OpeningError::Engine(OpenError::Store(error));
+    if *pan_keys != PanKeys::default() {
+        // What a crash took from the tables may be sealed under a key that was forgotten since.
+        wait_for_tables(engine);
+    }
+    let tables = engine.store().read().map_err(unreadable)?;
+    let wanted = tables.pan_generations().map_err(unreadable)?;
+    for generation in [wanted.newest, wanted.oldest] {
+        let has = |kept| kept == generation;
+        if generation > pan_keys.newest() || !pan_keys.generations().any(has) {
+            let path = PanKeys::path(engine.directory().path());
+            return Err(OpeningError::PanKeys(PanKeysError::Missing(path, generation)));
+        }
+    }
+    if opens_first_card(&tables, secrets).map_err(unreadable)? {
+        Ok(())
     } else {
         Err(OpeningError::ForeignMasterKey)
     }
 }
 
-/// Whether the keys open what they should have sealed. With another key every card would be unknown.
-fn opens_first_card(engine: &Engine, secrets: &Secrets) -> Result<bool, StoreError> {
-    let first = engine.store().read()?.card(CardSlot::default())?;
+/// Waits until the tables show everything that is durable, or stand still for good.
+fn wait_for_tables(engine: &Engine) {
+    let (reached, wait) = std::sync::mpsc::channel();
+    let wake = Box::new(move || {
+        // Whoever waits is here until then.
+        let _ = reached.send(());
+    });
+    engine.watermark().on_reached(engine.durable_seq(), wake);
+    // Tables that stand still wake everybody, too.
+    let _ = wait.recv();
+}
+
+fn opens_first_card(tables: &Snapshot, secrets: &Secrets) -> Result<bool, StoreError> {
+    let first = tables.card(CardSlot::default())?;
     Ok(first.is_none_or(|card| secrets.open_pan(&card.sealed_pan, card.profile.id).is_some()))
 }

@@ -25,6 +25,7 @@ use crate::mail::{self, MailError, Outbox};
 use crate::network::listener::{Listener, ListenerOptions};
 use crate::network::peers::PeerNetwork;
 use crate::opening::{OpeningError, open_engine_watched};
+use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
 use crate::receipts::{ReceiptFiles, named_receipts};
 use crate::secrets::Secrets;
 use crate::state::{ApiConfig, AppState};
@@ -91,6 +92,8 @@ pub enum StartError {
     Opening(OpeningError),
     /// The query tables cannot follow the journal.
     Tables(String),
+    /// The keys of card numbers.
+    PanKeys(PanRotationError),
     /// The directory of receipts.
     Receipts(io::Error),
     /// The directories of mail, or the mail server.
@@ -109,6 +112,7 @@ impl std::fmt::Display for StartError {
             Self::Config(error) => error.fmt(formatter),
             Self::Opening(error) => error.fmt(formatter),
             Self::Tables(reason) => formatter.write_str(reason),
+            Self::PanKeys(error) => error.fmt(formatter),
             Self::Receipts(error) => write!(formatter, "the receipts: {error}"),
             Self::Outbox(error) => write!(formatter, "the mail: {error}"),
             Self::Deliveries(error) => error.fmt(formatter),
@@ -160,6 +164,7 @@ impl Server {
             stopped: stopped.clone(),
         };
         let (state, deliveries) = state_of(data, &settings, http_address, (&engine, parts)).await?;
+        let pan_keys = keep_pan_keys(data, &state).await.map_err(StartError::PanKeys)?;
         remove_orphans(&state);
         if let Err(error) = adopt_old_passwords(&state).await {
             // Purchases are decided all the same.
@@ -170,7 +175,9 @@ impl Server {
         show_webhooks(&telemetry, &state);
         let mut tasks = mail::start(&state, &stopped);
         tasks.push(deliveries);
-        let control = listen_for_commands(&engine);
+        show_pan_keys(&telemetry, (&state, &pan_keys));
+        tasks.push(tokio::spawn(pan_rotation::run(Arc::clone(&pan_keys), stopped.clone())));
+        let control = listen_for_commands(&engine, pan_keys);
         tasks.extend(control.map(|control| tokio::spawn(control.run(stopped.clone()))));
         for task in tasks {
             // A task that panicked has printed why.
@@ -252,8 +259,8 @@ impl Server {
 }
 
 /// Without the socket everything works but what is asked by it.
-fn listen_for_commands(engine: &Arc<Engine>) -> Option<Control> {
-    let listening = Control::listen(Arc::clone(engine));
+fn listen_for_commands(engine: &Arc<Engine>, pan_keys: Arc<PanRotation>) -> Option<Control> {
+    let listening = Control::listen(Arc::clone(engine), pan_keys);
     listening.map_err(|error| tracing::warn!(%error, "commands cannot reach this switch")).ok()
 }
 
@@ -351,6 +358,31 @@ fn show_mail(telemetry: &Telemetry, state: &AppState) {
     telemetry
         .gauges
         .add("cardswitch_mail_waiting_letters", Kind::Gauge, help, move || outbox.waiting() as u64);
+}
+
+/// The keys of card numbers, of which the engine knows now.
+async fn keep_pan_keys(
+    data: &Path,
+    state: &AppState,
+) -> Result<Arc<PanRotation>, PanRotationError> {
+    let (switch, secrets) = (state.switch.clone(), Arc::clone(&state.secrets));
+    let pan_keys = PanRotation::new(switch, secrets, data, Pace::Gentle)?;
+    pan_keys.resume().await?;
+    Ok(Arc::new(pan_keys))
+}
+
+/// Shows how far card numbers are re-sealed.
+fn show_pan_keys(telemetry: &Telemetry, (state, pan_keys): (&AppState, &PanRotation)) {
+    let secrets = Arc::clone(&state.secrets);
+    let help = "The generation of the key that card numbers are sealed under.";
+    telemetry.gauges.add("cardswitch_pan_key_generation", Kind::Gauge, help, move || {
+        u64::from(secrets.pan_generation().0)
+    });
+    let figures = Arc::clone(pan_keys.figures());
+    let help = "Card numbers that are still to be re-sealed under it.";
+    telemetry
+        .gauges
+        .add("cardswitch_pan_key_left_cards", Kind::Gauge, help, move || figures.left());
 }
 
 /// Shows how deliveries do.

@@ -83,6 +83,10 @@ pub const TOKENS_OF_MEMBER_MAX: usize = 100;
 /// How many tokens of an app open anything at most, by the same rule; deleting the app revokes all,
 /// in one record.
 pub const TOKENS_OF_APP_MAX: usize = 5_000;
+/// How many card numbers are sealed anew by one command at most.
+pub const RESEALED_CARDS_MAX: usize = 64;
+/// The longest card number as it is sealed. Units: bytes.
+pub const SEALED_PAN_BYTES_MAX: usize = 256;
 /// How many levels a tree of categories, departments, labels or locations has at most.
 pub const DIMENSION_LEVELS_MAX: usize = 10;
 /// How many children one of them has at most: deleting it moves all of them, in one record.

@@ -12,7 +12,7 @@ use super::Failure;
 use crate::backup::{CopyReport, copy_beside};
 use crate::control::{self, Answer, Request};
 use crate::master_key::{MASTER_KEY_FILE, read_key_file, write_master_key};
-use crate::secrets::Secrets;
+use crate::secrets::{PanKeys, PanKeysError, Secrets};
 use crate::wire::time::parse_time;
 
 /// What `backup` takes.
@@ -82,6 +82,7 @@ async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {
     match control::ask(data, &Request::BackUp { to }).await {
         Ok(Answer::BackedUp(report)) => Ok(report),
         Ok(Answer::Failed(why)) => Err(Failure::new(why)),
+        Ok(_) => Err(Failure::new("the switch answered something else: is it another version?")),
         Err(error) => {
             let what = "the directory is in use, but its user does not answer";
             Err(Failure::new(format!("{what}: {error}")))
@@ -94,12 +95,18 @@ async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {
 /// or they do not meet.
 pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let key = read_key_file(&args.master_key).map_err(Failure::new)?;
-    check_key(&args.from, Secrets::from_master(key))?;
+    let secrets = Secrets::from_master(key);
+    let pan_keys = pan_keys_of(&secrets, args).map_err(Failure::new)?;
+    secrets.take_pan_keys(&pan_keys);
+    check_key(&args.from, &secrets)?;
     let wanted = Wanted { further_journal: args.journal.as_deref(), until: args.until };
     let mut beside = |copy: &Path| {
         copy_beside(&args.from, copy)?;
         // Receipts that came after the backup stand with the journal that tells of them.
         args.journal.iter().try_for_each(|journal| copy_beside(journal, copy))?;
+        if pan_keys != PanKeys::default() {
+            secrets.write_pan_keys(copy, &pan_keys).map_err(io::Error::other)?;
+        }
         write_master_key(copy, &key).map_err(io::Error::other)
     };
     let copied = restore_engine(&args.from, &args.data, &wanted, &mut beside);
@@ -113,8 +120,16 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The keys of card numbers of the backup, and those that the further journal tells of.
+/// Errors: a file is damaged, or they belong to two histories.
+fn pan_keys_of(secrets: &Secrets, args: &RestoreArgs) -> Result<PanKeys, PanKeysError> {
+    let keys = secrets.read_pan_keys(&args.from)?;
+    let Some(journal) = &args.journal else { return Ok(keys) };
+    keys.merged(&secrets.read_pan_keys(journal)?, &PanKeys::path(journal))
+}
+
 /// Errors: the key does not open the backup's card numbers.
-fn check_key(backup: &Path, secrets: Secrets) -> Result<(), Failure> {
+fn check_key(backup: &Path, secrets: &Secrets) -> Result<(), Failure> {
     let inspection = Inspection::open(backup).map_err(Failure::new)?;
     let first = inspection.read().and_then(|tables| tables.card(CardSlot::default()));
     let opens = first

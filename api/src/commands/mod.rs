@@ -11,6 +11,7 @@ pub mod init;
 pub mod listen;
 mod live_screen;
 pub mod manual;
+pub mod pan_key;
 pub mod send;
 pub mod serve;
 pub mod token;
@@ -54,6 +55,8 @@ pub enum Command {
     Backup(backup::BackupArgs),
     /// Make a data directory out of a backup, also as of a moment after it
     Restore(backup::RestoreArgs),
+    /// Replace the key that card numbers are sealed under, while the switch goes on
+    RotatePanKey(pan_key::RotatePanKeyArgs),
     /// Tell why a transaction was approved or declined, and what would have approved it
     Explain(explain::ExplainArgs),
     /// Add a company to a data directory, or change one
@@ -107,6 +110,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Verify(args) => verify::run(&args),
         Command::Backup(args) => backup::back_up(args).await,
         Command::Restore(args) => backup::restore(&args),
+        Command::RotatePanKey(args) => pan_key::run(args).await,
         Command::Explain(args) => explain::run(&args),
         Command::Company(command) => company::run(command).await,
         Command::User(command) => user::run(command).await,

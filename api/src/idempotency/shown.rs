@@ -115,7 +115,10 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         | AdminCommand::UpdateWebhookEndpoint(..)
         | AdminCommand::DeleteWebhookEndpoint(..)
         | AdminCommand::NoteCardShown(..)
-        | AdminCommand::ViewSharedLink(_) => None,
+        | AdminCommand::ViewSharedLink(_)
+        | AdminCommand::RotatePanKey(_)
+        | AdminCommand::ResealCards(_)
+        | AdminCommand::ForgetPanKeys(_) => None,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::domain::ids::{
 };
 use crate::domain::member::{AccessScope, MemberRole};
 use crate::domain::money::{CurrencyCode, Minor};
+use crate::domain::pan_key::PanGeneration;
 use crate::domain::shared_link::Recipient;
 use crate::domain::transaction_tags::TagChanges;
 
@@ -118,6 +119,22 @@ pub enum AdminCommand {
     NoteCardShown(CompanyId, CardId),
     /// Somebody looked at a card by a shared link.
     ViewSharedLink(SharedLinkId),
+    /// Tells of a new generation of the key of card numbers.
+    RotatePanKey(PanGeneration),
+    /// Seals card numbers under the newest generation; what is not there, or is sealed so already,
+    /// stays.
+    ResealCards(Vec<ResealedCard>),
+    /// Lets go of all generations before the newest; the edge has seen that no card needs them.
+    ForgetPanKeys(PanGeneration),
+}
+
+/// A card with its number sealed anew.
+#[derive(Clone, Debug)]
+pub struct ResealedCard {
+    /// Which card.
+    pub card: CardId,
+    /// The same number under another key.
+    pub sealed_pan: SealedPan,
 }
 
 /// A company to make.

@@ -115,6 +115,9 @@ impl AdminCommand {
                 let what = ("network_key", "network_key.set");
                 Audited::new(AuditedPlace::Switch, what, Uuid::nil()).about(AuditedObject::Unnamed)
             }
+            Admin::RotatePanKey(_) | Admin::ForgetPanKeys(_) | Admin::ResealCards(_) => {
+                self.audited_pan_key()
+            }
             Admin::TagTransaction(company, id, changes) => {
                 of(*company, ("transaction", "transaction.updated"), id.0).with(tag_fields(changes))
             }
@@ -278,6 +281,16 @@ impl AdminCommand {
             Self::DeleteApp(company, id) => of(*company, ("app", "app.deleted"), id.0),
             _ => unreachable!("no command about apps"),
         }
+    }
+
+    /// Of the key of card numbers. That a card's number is sealed anew is nobody's news.
+    fn audited_pan_key(&self) -> Audited<'_> {
+        let (action, object) = match self {
+            Self::RotatePanKey(_) => ("pan_key.rotated", AuditedObject::Unnamed),
+            Self::ForgetPanKeys(_) => ("pan_key.forgotten", AuditedObject::Unnamed),
+            _ => ("pan_key.used", AuditedObject::Each(Vec::new())),
+        };
+        Audited::new(AuditedPlace::Switch, ("pan_key", action), Uuid::nil()).about(object)
     }
 
     fn audited_webhook_endpoint(&self) -> Audited<'_> {

@@ -22,6 +22,7 @@ use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::member::{AccessToken, Member};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
+use crate::domain::pan_key::PanGenerations;
 use crate::domain::posting::{Posting, StatementLine};
 use crate::domain::requisition::Requisition;
 use crate::domain::response_code::SubReason;
@@ -108,6 +109,10 @@ pub enum Effect {
     Increment(Box<IncrementDecision>),
     /// A webhook endpoint is so.
     WebhookEndpoint(Box<WebhookEndpoint>),
+    /// These generations of the key of card numbers are of use.
+    PanGenerations(PanGenerations),
+    /// A card's number is sealed so.
+    CardNumber(CardSlot, SealedPan),
 }
 
 /// A card as it is made.

@@ -268,4 +268,9 @@ pub enum Rejection {
     WebhookEndpointNotFound,
     /// The company has as many webhook endpoints as one may.
     TooManyWebhookEndpoints,
+    /// The card number is sealed under a key that was forgotten or, where it is sealed anew, under
+    /// another one than the newest.
+    PanKeyOutdated,
+    /// No such generation of the key of card numbers, or one that is still of use.
+    PanKeyUnknown,
 }

@@ -11,6 +11,7 @@ use super::credential::{PackedZip, PinVerifier};
 use super::ids::{
     AccountSlot, AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp,
 };
+use super::pan_key::PanGeneration;
 
 /// A card's state. Source: spec "States and transitions".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -121,9 +122,27 @@ pub struct CardProfile {
     pub created_at: Timestamp,
 }
 
-/// A card number as it is kept: sealed by the edge, unreadable here.
+/// A card number as it is kept: sealed by the edge, unreadable here but for the head of its form.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedPan(pub Vec<u8>);
+
+impl SealedPan {
+    /// The form whose second to fifth byte say the generation of its key. Those without it are of
+    /// generation 0.
+    pub const FORM_WITH_GENERATION: u8 = 2;
+
+    /// The generation of the key it is sealed under, as its head says. Whether that is so, only the
+    /// key tells.
+    #[must_use]
+    pub fn generation(&self) -> PanGeneration {
+        match self.0.as_slice() {
+            [Self::FORM_WITH_GENERATION, a, b, c, d, ..] => {
+                PanGeneration(u32::from_le_bytes([*a, *b, *c, *d]))
+            }
+            _ => PanGeneration::default(),
+        }
+    }
+}
 
 impl std::fmt::Debug for SealedPan {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -22,6 +22,7 @@ pub mod merchant;
 pub mod merchant_category;
 pub mod money;
 pub mod network_key;
+pub mod pan_key;
 pub mod posting;
 pub mod public_id;
 pub mod requisition;

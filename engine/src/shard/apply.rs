@@ -126,6 +126,7 @@ impl ShardState {
             Effect::NetworkKey(digest) => self.network_key = Some(*digest),
             Effect::CardIssued(card) => self.apply_card_issued(card),
             Effect::CardProfile(profile) => self.cards.set_profile(profile),
+            Effect::PanGenerations(generations) => self.pan_generations = *generations,
             Effect::CardPin(slot, pin) => self.cards.record_mut(*slot).pin = *pin,
             Effect::CardZip(slot, zip) => self.cards.record_mut(*slot).zip = *zip,
             Effect::AllowanceTerms(slot, terms) => {
@@ -169,7 +170,8 @@ impl ShardState {
             | Effect::NetworkLog(_)
             | Effect::TransactionTags(..)
             | Effect::Audit(_)
-            | Effect::Increment(_) => {}
+            | Effect::Increment(_)
+            | Effect::CardNumber(..) => {}
         }
     }
 

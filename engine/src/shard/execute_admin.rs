@@ -12,6 +12,7 @@ use super::execute_dimension::{
     update_dimension,
 };
 use super::execute_member::{create_member, delete_member, find_assignee, update_member};
+use super::execute_pan_key::{check_sealed, execute_pan_key};
 use super::execute_requisition::{cancel_requisition, create_requisition, update_requisition};
 use super::execute_shared_link::{
     create_shared_link, delete_shared_link, update_shared_link, view_shared_link,
@@ -76,6 +77,9 @@ pub(super) fn execute_admin(
         | AdminCommand::CancelRequisition(..) => {
             execute_around_cards(state, moment, command, effects)
         }
+        AdminCommand::RotatePanKey(_)
+        | AdminCommand::ResealCards(_)
+        | AdminCommand::ForgetPanKeys(_) => execute_pan_key(state, command, effects),
         AdminCommand::NoteCardShown(company, id) => find_card(state, *company, *id).map(drop),
         AdminCommand::UpdateMember(company, id, changes) => {
             update_member(state, moment, (*company, *id), changes, effects)
@@ -261,6 +265,7 @@ pub(super) fn issued_card(
     if state.cards.find_by_pan(new.pan_hash).is_some() {
         return Err(Rejection::CardNumberTaken);
     }
+    check_sealed(state, &new.sealed_pan)?;
     check_terms(&new.terms)?;
     check_dimensions(state, company, &new.dimensions)?;
     let assigned_to = new.assigned_to.map(|id| find_assignee(state, company, id)).transpose()?;

@@ -20,6 +20,7 @@ mod execute_increment;
 mod execute_keyed;
 mod execute_member;
 mod execute_network;
+mod execute_pan_key;
 mod execute_presentment;
 mod execute_requisition;
 mod execute_reversal;

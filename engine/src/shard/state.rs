@@ -28,6 +28,7 @@ use crate::domain::ids::{
 use crate::domain::member::{AccessToken, Member, MemberState};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{AuthorizationId, Fingerprint};
+use crate::domain::pan_key::PanGenerations;
 use crate::domain::public_id::IdMint;
 
 /// A company and its current local day.
@@ -72,6 +73,7 @@ pub struct ShardState {
     pub(super) cards: Cards,
     pub(super) tokens: BTreeMap<[u8; 32], AccessToken>,
     pub(super) network_key: Option<[u8; 32]>,
+    pub(super) pan_generations: PanGenerations,
     pub(super) company_by_id: HashMap<CompanyId, CompanySlot>,
     pub(super) account_by_id: HashMap<AccountId, AccountSlot>,
     pub(super) member_by_id: HashMap<MemberId, MemberSlot>,

@@ -102,6 +102,7 @@ impl ShardState {
             part("members", &self.members),
             part("access tokens", self.tokens.values()),
             part("network key", [self.network_key]),
+            part("generations of card number keys", [self.pan_generations]),
             part("cards", self.cards.records()),
             part("card profiles", profiles.map(|slot| self.cards.profile(slot))),
             part("attempts", &self.attempts),

@@ -119,6 +119,7 @@ fn restore_organization(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), Sto
     if let Some(digest) = snapshot.network_key()? {
         apply(Effect::NetworkKey(digest));
     }
+    apply(Effect::PanGenerations(snapshot.pan_generations()?));
     snapshot.each(&DIMENSIONS, |_, row| apply(Effect::Dimension(Box::new(row))))?;
     snapshot.each(&COMPANY_SSO, |slot, row| {
         apply(Effect::CompanySso(CompanySlot(slot), Some(Box::new(row))));

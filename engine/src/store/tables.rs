@@ -143,6 +143,8 @@ pub(super) const META_NUMBERS: &str = "numbers";
 /// How many commits there were: what is in memory belongs to one of them.
 pub(super) const META_COMMIT: &str = "commit";
 pub(super) const META_NETWORK_KEY: &str = "network_key";
+/// Which generations of the key of card numbers are of use; 0 alone where there is none.
+pub(super) const META_PAN_GENERATIONS: &str = "pan_generations";
 /// The first transaction that the event log tells of.
 pub(super) const META_EVENTS_SINCE: &str = "events_since";
 

@@ -2,9 +2,11 @@
 //! the format, which takes a new version byte and a new golden file beside this one.
 //!
 //! The records come from a short life of one card, executed with fixed times and keys.
-//! `UPDATE_GOLDEN=1` writes the file anew. `people` and `increments` have files of their own.
+//! `UPDATE_GOLDEN=1` writes the file anew. `people`, `increments`, `webhooks` and
+//! `pan_key` have files of their own.
 
 mod increments;
+mod pan_key;
 mod people;
 mod webhooks;
 

@@ -30,6 +30,7 @@ mod model;
 mod model_tests;
 mod money;
 mod names;
+mod pan_key;
 mod people;
 mod recalled;
 mod replay;

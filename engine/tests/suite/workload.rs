@@ -2,8 +2,8 @@
 
 use cardswitch_engine::command::admin::{
     AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, MemberChanges, NewAccount,
-    NewCard, NewCompany, NewMember, NewRequisition, RequisitionChanges, Review, SettableCardState,
-    Verdict,
+    NewCard, NewCompany, NewMember, NewRequisition, RequisitionChanges, ResealedCard, Review,
+    SettableCardState, Verdict,
 };
 use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::network::{
@@ -30,6 +30,7 @@ use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey, RetrievalKey, TraceKey,
 };
+use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::domain::transaction::{BankAccount, TransactionState, TransferDirection};
 use cardswitch_engine::shard::authorization_id_of;
 use chrono_tz::Tz;
@@ -121,6 +122,19 @@ pub(crate) fn new_card(number: u64, company: u64, terms: AllowanceTerms) -> NewC
         assigned_to: None,
         dimensions: [None; 4],
     }
+}
+
+/// A number sealed anew, as far as the shard looks at it.
+pub(crate) fn resealed(card: CardId, generation: u32) -> ResealedCard {
+    ResealedCard { card, sealed_pan: sealed_under(generation) }
+}
+
+/// A sealed number of the form that names its generation.
+pub(crate) fn sealed_under(generation: u32) -> SealedPan {
+    let mut sealed = vec![SealedPan::FORM_WITH_GENERATION];
+    sealed.extend_from_slice(&generation.to_le_bytes());
+    sealed.resize(49, 7);
+    SealedPan(sealed)
 }
 
 pub(crate) fn facts(card: CardRef, amount: i64, mark: u64) -> PurchaseFacts {
@@ -658,7 +672,7 @@ impl Workload {
             72..75 => AdminCommand::TerminateCard(company, id),
             75..83 => AdminCommand::SetPin(company, id, PinVerifier(self.rng.below(500))),
             83..90 => AdminCommand::SetCompany(company, self.draw_company_changes()),
-            90 => AdminCommand::SetNetworkKey([self.rng.below(256) as u8; 32]),
+            90 => self.draw_key_command(model, id),
             91 => {
                 let company = self.rng.below(3);
                 let mut cards = vec![self.draw_card(company), self.draw_card(company)];
@@ -681,6 +695,17 @@ impl Workload {
                 AdminCommand::IssueCard(new)
             }
         })
+    }
+
+    /// Another network key, another key of card numbers, or a number sealed anew.
+    fn draw_key_command(&mut self, model: &Model, card: CardId) -> AdminCommand {
+        let PanGeneration(newest) = model.pan_generation;
+        match self.rng.below(8) {
+            0..4 => AdminCommand::SetNetworkKey([self.rng.below(256) as u8; 32]),
+            4 => AdminCommand::RotatePanKey(PanGeneration(newest + 1)),
+            5 => AdminCommand::ResealCards(vec![resealed(card, newest + 1)]),
+            _ => AdminCommand::ResealCards(vec![resealed(card, newest)]),
+        }
     }
 
     /// One of the first members of a company, or anybody.

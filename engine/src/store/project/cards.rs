@@ -9,7 +9,7 @@ use redb::{ReadableTable, WriteTransaction};
 use super::indexes::check_order;
 use crate::command::effect::IssuedCard;
 use crate::domain::allowance::AllowanceTerms;
-use crate::domain::card::{CardProfile, CardState};
+use crate::domain::card::{CardProfile, CardState, SealedPan};
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::CompanySlot;
 use crate::packed::{append_card, parse_card};
@@ -28,6 +28,7 @@ pub(super) struct CardChanges {
     pub(super) pin: Option<PinVerifier>,
     pub(super) zip: Option<PackedZip>,
     pub(super) terms: Option<AllowanceTerms>,
+    pub(super) sealed_pan: Option<SealedPan>,
 }
 
 impl CardChanges {
@@ -41,6 +42,9 @@ impl CardChanges {
         let mut card = self.issued.as_deref().cloned().or(stored)?;
         if let Some(profile) = &self.profile {
             card.profile = profile.clone();
+        }
+        if let Some(sealed_pan) = &self.sealed_pan {
+            card.sealed_pan.clone_from(sealed_pan);
         }
         card.record.pin = self.pin.unwrap_or(card.record.pin);
         card.record.zip = self.zip.unwrap_or(card.record.zip);

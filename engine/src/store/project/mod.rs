@@ -43,6 +43,7 @@ use crate::domain::credential::CredentialFailures;
 use crate::domain::hold::HOLD_LIFETIMES;
 use crate::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::member::{AccessToken, Member};
+use crate::domain::pan_key::PanGenerations;
 use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::domain::webhook_endpoint::WebhookEndpoint;
@@ -64,6 +65,7 @@ pub struct Projection {
     audit_events: Vec<AuditEvent>,
     webhook_endpoints: BTreeMap<u32, WebhookEndpoint>,
     network_key: Option<[u8; 32]>,
+    pan_generations: Option<PanGenerations>,
     cards: BTreeMap<u32, CardChanges>,
     card_attempts: BTreeMap<u32, Vec<Timestamp>>,
     credential_failures: BTreeMap<u32, CredentialFailures>,
@@ -231,6 +233,8 @@ impl Projection {
                 let slot = row.slot.0;
                 self.card(slot).profile = Some(*row);
             }
+            Effect::PanGenerations(row) => self.pan_generations = Some(row),
+            Effect::CardNumber(slot, row) => self.card(slot.0).sealed_pan = Some(row),
             Effect::CardPin(slot, row) => self.card(slot.0).pin = Some(row),
             Effect::CardZip(slot, row) => self.card(slot.0).zip = Some(row),
             Effect::AllowanceTerms(slot, row) => self.card(slot.0).terms = Some(*row),

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::decision::IncrementDecision;
 use crate::domain::ids::{Timestamp, TransactionSeq};
+use crate::domain::pan_key::PanGenerations;
 use crate::journal::ChainPosition;
 use crate::limits;
 use crate::packed::{TransactionView, append_increment, pack_posting};
@@ -25,8 +26,8 @@ use crate::store::runs::{Entry, RunKind, RunWriter};
 use crate::store::sets::{Class, SetChanges};
 use crate::store::tables::{
     ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, CREDENTIAL_FAILURES, EARLY_REVERSALS, INCREMENTS,
-    IncrementKey, LINE_BLOCKS, ListKey, MEMBERS, META, META_NETWORK_KEY, MOVED_HOLDS, NETWORK_LOG,
-    POSTING_BLOCKS, RowTable, StoredAnswer, TRANSACTION_BLOCKS,
+    IncrementKey, LINE_BLOCKS, ListKey, MEMBERS, META, META_NETWORK_KEY, META_PAN_GENERATIONS,
+    MOVED_HOLDS, NETWORK_LOG, POSTING_BLOCKS, RowTable, StoredAnswer, TRANSACTION_BLOCKS,
 };
 
 /// What a run has come to.
@@ -86,6 +87,10 @@ impl Projection {
         identity::write_tokens(write_txn, &self.access_tokens)?;
         if let Some(digest) = &self.network_key {
             write_txn.open_table(META)?.insert(META_NETWORK_KEY, digest.as_slice())?;
+        }
+        if let Some(PanGenerations { oldest, newest }) = self.pan_generations {
+            let bytes = [oldest.0.to_le_bytes(), newest.0.to_le_bytes()].concat();
+            write_txn.open_table(META)?.insert(META_PAN_GENERATIONS, bytes.as_slice())?;
         }
         write_table(write_txn, &CARD_ATTEMPTS, &self.card_attempts)?;
         write_table(write_txn, &CREDENTIAL_FAILURES, &self.credential_failures)?;

@@ -33,6 +33,17 @@ pub struct CardRow {
     pub sealed_pan: SealedPan,
 }
 
+/// A card's number, sealed, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedNumber {
+    /// Where.
+    pub slot: CardSlot,
+    /// Whose number.
+    pub card: CardId,
+    /// The number.
+    pub sealed_pan: SealedPan,
+}
+
 /// Which cards of a company to list; every part that is set has to fit.
 /// Source: spec "Cards", filters.
 #[derive(Clone, Debug, Default)]
@@ -190,6 +201,23 @@ impl Snapshot {
             }
         }
         Ok(listed)
+    }
+
+    /// The numbers of cards from `first` on, in the order of their slots, at most `limit`.
+    /// Cost: O(log n + limit) rows.
+    pub fn sealed_numbers(
+        &self,
+        first: CardSlot,
+        limit: usize,
+    ) -> Result<Vec<SealedNumber>, StoreError> {
+        let cards = self.table(CARDS.definition())?;
+        let rows = cards.range(first.0..)?.take(limit);
+        rows.map(|entry| {
+            let (slot, row) = entry?;
+            let IssuedCard { profile, sealed_pan, .. } = parse(row.value())?;
+            Ok(SealedNumber { slot: CardSlot(slot.value()), card: profile.id, sealed_pan })
+        })
+        .collect()
     }
 
     /// How many cards there are.

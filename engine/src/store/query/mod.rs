@@ -33,7 +33,7 @@ use serde::de::DeserializeOwned;
 
 pub use account::AccountRow;
 pub use audit_event::AuditFilter;
-pub use card::{CardFilter, CardRow};
+pub use card::{CardFilter, CardRow, SealedNumber};
 pub use day_figures::QuarterFigures;
 pub use declines::{DeclinePage, DeclineRow};
 pub use event::EventPage;
@@ -54,7 +54,8 @@ use super::numbers::Numbers;
 use super::rows;
 use super::runs::RunTables;
 pub use super::sets::TransactionClasses;
-use super::tables::{META, META_NETWORK_KEY, RowTable};
+use super::tables::{META, META_NETWORK_KEY, META_PAN_GENERATIONS, RowTable};
+use crate::domain::pan_key::{PanGeneration, PanGenerations};
 
 /// A view of the tables that stands still.
 /// INVARIANT: never held across a wait: while it lives, the file grows.
@@ -86,6 +87,17 @@ impl Snapshot {
             return Ok(None);
         }
         meta_bytes(&meta, META_NETWORK_KEY).map(Some)
+    }
+
+    /// Which generations of the key of card numbers are of use.
+    pub fn pan_generations(&self) -> Result<PanGenerations, StoreError> {
+        let meta = self.table(META)?;
+        if meta.get(META_PAN_GENERATIONS)?.is_none() {
+            return Ok(PanGenerations::default());
+        }
+        let [a, b, c, d, e, f, g, h] = meta_bytes(&meta, META_PAN_GENERATIONS)?;
+        let generation = |bytes| PanGeneration(u32::from_le_bytes(bytes));
+        Ok(PanGenerations { oldest: generation([a, b, c, d]), newest: generation([e, f, g, h]) })
     }
 
     /// What decisions of this view stand in no table yet.

@@ -15,6 +15,7 @@ use crate::domain::ids::*;
 use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::member::{AccessToken, Member};
 use crate::domain::money::Minor;
+use crate::domain::pan_key::PanGenerations;
 use crate::domain::posting::StatementLine;
 use crate::domain::requisition::Requisition;
 use crate::domain::response_code::ResponseCode;
@@ -36,6 +37,7 @@ pub(super) struct Model {
     pub(super) members: BTreeMap<MemberSlot, Member>,
     pub(super) tokens: BTreeMap<[u8; 32], AccessToken>,
     pub(super) network_key: Option<[u8; 32]>,
+    pub(super) pan_generations: PanGenerations,
     pub(super) cards: BTreeMap<CardSlot, CardRow>,
     attempts: BTreeMap<CardSlot, Vec<Timestamp>>,
     failures: BTreeMap<CardSlot, CredentialFailures>,
@@ -136,6 +138,8 @@ impl Model {
                 let slot = row.slot;
                 self.card(slot).profile = *row;
             }
+            Effect::PanGenerations(row) => self.pan_generations = row,
+            Effect::CardNumber(slot, row) => self.card(slot).sealed_pan = row,
             Effect::CardPin(slot, row) => self.card(slot).record.pin = row,
             Effect::CardZip(slot, row) => self.card(slot).record.zip = row,
             Effect::AllowanceTerms(slot, row) => self.card(slot).record.terms = *row,

@@ -319,6 +319,16 @@ fn check_organization(model: &Model, snapshot: &Snapshot) {
         assert_eq!(found.as_ref(), model.tokens.get(&[byte; 32]));
     }
     assert_eq!(snapshot.network_key().unwrap(), model.network_key);
+    assert_eq!(snapshot.pan_generations().unwrap(), model.pan_generations);
+    for first in [0, 1, 7] {
+        let found = snapshot.sealed_numbers(CardSlot(first), 5).unwrap();
+        let found: Vec<_> =
+            found.into_iter().map(|found| (found.slot, found.card, found.sealed_pan)).collect();
+        let cards = model.cards.range(CardSlot(first)..).take(5);
+        let expected: Vec<_> =
+            cards.map(|(slot, card)| (*slot, card.profile.id, card.sealed_pan.clone())).collect();
+        assert_eq!(found, expected, "from {first}");
+    }
     assert_eq!(snapshot.company_by_id(CompanyId(id(1, 77))).unwrap(), None);
 }
 

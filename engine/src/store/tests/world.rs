@@ -27,6 +27,7 @@ use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey,
 };
+use crate::domain::pan_key::{PanGeneration, PanGenerations};
 use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::requisition::{Requisition, RequisitionStatus};
 use crate::domain::response_code::{ResponseCode, SubReason};
@@ -305,6 +306,7 @@ impl World {
         self.record(vec![
             Effect::CardPin(slot, PinVerifier(value + 1)),
             Effect::CardZip(slot, PackedZip(value)),
+            Effect::CardNumber(slot, SealedPan(vec![u8::try_from(value).unwrap(); 45])),
             Effect::AllowanceTerms(slot, Box::new(AllowanceTerms::budget(amount))),
             Effect::CardUsage(slot, usage),
             Effect::CardAttempts(slot, vec![at; usize::try_from(value % 4).unwrap()]),
@@ -535,6 +537,10 @@ impl World {
         self.record(vec![
             Effect::Company(Box::new(company(slot, &name, self.at))),
             Effect::NetworkKey(digest),
+            Effect::PanGenerations(PanGenerations {
+                oldest: PanGeneration(u32::from(digest[0]) / 2),
+                newest: PanGeneration(u32::from(digest[0])),
+            }),
         ]);
     }
 

@@ -21,6 +21,15 @@ impl Model {
             AdminCommand::SetCompany(id, changes) => self.set_company(*id, changes),
             AdminCommand::CreateMember(new) => self.create_member(at, new),
             AdminCommand::SetNetworkKey(_) => Ok(()),
+            AdminCommand::RotatePanKey(generation) => {
+                self.pan_generation = *generation;
+                Ok(())
+            }
+            AdminCommand::ResealCards(cards) => {
+                let newest = self.pan_generation;
+                let is_newest = cards.iter().all(|card| card.sealed_pan.generation() == newest);
+                if is_newest { Ok(()) } else { Err(Rejection::PanKeyOutdated) }
+            }
             AdminCommand::IssueCard(new) => self.issue_card(at, new),
             AdminCommand::UpdateCard(company, id, changes) => {
                 let card = self.card_of(*company, *id)?;

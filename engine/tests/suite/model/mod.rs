@@ -29,6 +29,7 @@ use cardswitch_engine::domain::money::CurrencyAmount;
 use cardswitch_engine::domain::network_key::{
     Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,
 };
+use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::domain::public_id::IdMint;
 use cardswitch_engine::domain::requisition::RequisitionStatus;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
@@ -206,6 +207,7 @@ pub(crate) struct Model {
     pub(crate) tickets: Vec<people::Ticket>,
     apps: Vec<people::App>,
     pub(crate) tokens: Vec<people::Token>,
+    pub(crate) pan_generation: PanGeneration,
 }
 
 fn total(parts: &[Part]) -> i64 {
@@ -293,6 +295,7 @@ impl Model {
             tickets: Vec::new(),
             apps: Vec::new(),
             tokens: Vec::new(),
+            pan_generation: PanGeneration::default(),
         }
     }
 

@@ -1,0 +1,201 @@
+//! `cardswitch rotate-pan-key`: by a running switch, else on a directory at rest.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cardswitch_engine::directory::DirectoryError;
+use tokio::sync::watch;
+
+use super::Failure;
+use crate::config::{ClockSetting, read_settings};
+use crate::control::{self, Answer, Request};
+use crate::opening::{OpeningError, open_engine};
+use crate::pan_rotation::{GenerationReport, Pace, PanKeyProgress, PanKeyReport, PanRotation};
+use crate::switch::Switch;
+
+/// How often a running switch is asked how far it has come.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
+
+/// What `rotate-pan-key` takes.
+#[derive(Debug, clap::Args)]
+pub struct RotatePanKeyArgs {
+    /// Data directory, in use by a running switch or at rest
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    data: PathBuf,
+    /// Change nothing: tell which keys there are and how many cards need each
+    #[arg(long, conflicts_with_all = ["forget", "no_wait"])]
+    status: bool,
+    /// Let go of the older keys, once no card needs them
+    #[arg(long, conflicts_with = "no_wait")]
+    forget: bool,
+    /// Do not wait until a running switch has re-sealed every card number
+    #[arg(long)]
+    no_wait: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Carries out `rotate-pan-key`.
+/// Errors: the directory cannot be opened or its switch does not answer, or an older key is in use.
+pub async fn run(args: RotatePanKeyArgs) -> Result<(), Failure> {
+    let keys = Keys::open(&args.data)?;
+    if args.status {
+        return show(&args, &keys.report().await?);
+    }
+    if args.forget {
+        let report = keys.forget().await?;
+        show(&args, &report)?;
+        if !args.json {
+            println!(
+                "forgot the older keys. Card numbers in the journal from before are sealed under them; \
+                 a backup has its own copy of the keys as they were, and is opened with the master key."
+            );
+        }
+        return Ok(());
+    }
+    let progress = keys.rotate().await?;
+    let PanKeyProgress { generation, cards_left, .. } = progress;
+    if !args.json {
+        println!(
+            "generation {generation} seals card numbers now; {cards_left} are to be re-sealed"
+        );
+    }
+    let progress = if args.no_wait { progress } else { keys.wait(progress, args.json).await? };
+    if args.json {
+        return print_json(&progress);
+    }
+    if progress.cards_left == 0 {
+        println!("every card number is sealed under generation {generation}");
+        println!("Next: cardswitch rotate-pan-key --forget --data {}", args.data.display());
+    }
+    Ok(())
+}
+
+/// Where the keys are changed.
+enum Keys<'a> {
+    /// By the switch that runs on this directory.
+    Running(&'a Path),
+    /// Here.
+    AtRest(Arc<PanRotation>),
+}
+
+impl<'a> Keys<'a> {
+    fn open(data: &'a Path) -> Result<Self, Failure> {
+        let settings = read_settings(None, Some(data)).map_err(Failure::new)?;
+        let opened = open_engine(data, ClockSetting::System, settings.retention);
+        let (engine, secrets) = match opened {
+            Err(OpeningError::Directory(DirectoryError::InUse(_))) => {
+                return Ok(Self::Running(data));
+            }
+            opened => opened.map_err(Failure::new)?,
+        };
+        let switch = Switch::new(Arc::new(engine));
+        let keys = PanRotation::new(switch, Arc::new(secrets), data, Pace::AtRest);
+        keys.map(|keys| Self::AtRest(Arc::new(keys))).map_err(Failure::new)
+    }
+
+    async fn report(&self) -> Result<PanKeyReport, Failure> {
+        match self {
+            Self::Running(data) => report_of(ask(data, Request::PanKeyReport).await?),
+            Self::AtRest(keys) => keys.report().await.map_err(Failure::new),
+        }
+    }
+
+    async fn forget(&self) -> Result<PanKeyReport, Failure> {
+        match self {
+            Self::Running(data) => report_of(ask(data, Request::ForgetPanKeys).await?),
+            Self::AtRest(keys) => {
+                keys.resume().await.map_err(Failure::new)?;
+                keys.forget().await.map_err(Failure::new)
+            }
+        }
+    }
+
+    async fn rotate(&self) -> Result<PanKeyProgress, Failure> {
+        match self {
+            Self::Running(data) => progress_of(ask(data, Request::RotatePanKey).await?),
+            Self::AtRest(keys) => keys.rotate().await.map_err(Failure::new),
+        }
+    }
+
+    /// Until every card number is re-sealed, or nobody is at it any more.
+    async fn wait(
+        &self,
+        mut progress: PanKeyProgress,
+        is_quiet: bool,
+    ) -> Result<PanKeyProgress, Failure> {
+        let data = match self {
+            Self::Running(data) => data,
+            Self::AtRest(keys) => {
+                let (_stop, stopped) = watch::channel(false);
+                keys.reseal_asked(&stopped).await;
+                return finished(keys.progress());
+            }
+        };
+        let mut told = progress.cards_left;
+        while progress.is_working {
+            tokio::time::sleep(PROGRESS_INTERVAL).await;
+            progress = progress_of(ask(data, Request::PanKeyProgress).await?)?;
+            if progress.cards_left != told && progress.is_working && !is_quiet {
+                told = progress.cards_left;
+                println!("{told} card numbers are still to be re-sealed");
+            }
+        }
+        finished(progress)
+    }
+}
+
+/// Errors: some numbers could not be re-sealed.
+fn finished(progress: PanKeyProgress) -> Result<PanKeyProgress, Failure> {
+    match progress.cards_left {
+        0 => Ok(progress),
+        left => Err(Failure::new(format!(
+            "{left} card numbers were not re-sealed: see the log of the switch"
+        ))),
+    }
+}
+
+async fn ask(data: &Path, request: Request) -> Result<Answer, Failure> {
+    match control::ask(data, &request).await {
+        Ok(Answer::Failed(why)) => Err(Failure::new(why)),
+        Ok(answer) => Ok(answer),
+        Err(error) => {
+            let what = "the directory is in use, but its user does not answer";
+            let then = "what was begun goes on when the switch starts again";
+            Err(Failure::new(format!("{what}: {error}; {then}")))
+        }
+    }
+}
+
+fn report_of(answer: Answer) -> Result<PanKeyReport, Failure> {
+    match answer {
+        Answer::PanKeyReport(report) => Ok(report),
+        _ => Err(Failure::new("the switch answered something else: is it another version?")),
+    }
+}
+
+fn progress_of(answer: Answer) -> Result<PanKeyProgress, Failure> {
+    match answer {
+        Answer::PanKeyProgress(progress) => Ok(progress),
+        _ => Err(Failure::new("the switch answered something else: is it another version?")),
+    }
+}
+
+fn show(args: &RotatePanKeyArgs, report: &PanKeyReport) -> Result<(), Failure> {
+    if args.json {
+        return print_json(report);
+    }
+    for GenerationReport { generation, made_at, cards } in &report.generations {
+        let made_at = made_at.as_deref().unwrap_or("with the directory");
+        println!("generation {generation}, made {made_at}: {cards} cards");
+    }
+    println!("{} card numbers are still to be re-sealed", report.cards_left);
+    Ok(())
+}
+
+fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    println!("{}", serde_json::to_string(value).map_err(Failure::new)?);
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! Generations of the key that card numbers are sealed under. The keys themselves are the edge's;
+//! here are their numbers alone, so that a number sealed under a key that is gone is never taken in.
+
+use serde::{Deserialize, Serialize};
+
+/// A generation of the key, counted from 0, which every directory begins with.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct PanGeneration(pub u32);
+
+/// The generations that are of use. INVARIANT: the oldest is not above the newest, and neither ever
+/// falls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PanGenerations {
+    /// The oldest that a card may be sealed under; those before it were forgotten.
+    pub oldest: PanGeneration,
+    /// The newest, under which cards are re-sealed.
+    pub newest: PanGeneration,
+}
+
+impl PanGenerations {
+    /// Whether a card may be sealed under `generation`. The edge may have a newer one already, which
+    /// is told here with the next rotation.
+    #[must_use]
+    pub fn admits(self, generation: PanGeneration) -> bool {
+        generation >= self.oldest
+    }
+}
