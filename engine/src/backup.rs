@@ -65,6 +65,27 @@ pub enum CopyError {
         /// The first one there is.
         first: u64,
     },
+    /// The further journal ends where the backup's does, or before.
+    NothingFurther {
+        /// Its last batch, if it has one.
+        last: Option<u64>,
+        /// The last batch of the backup.
+        known: u64,
+    },
+    /// The further journal tells another history than the backup's.
+    OtherHistory {
+        /// From this batch on, at the latest.
+        batch: u64,
+    },
+    /// The copy would not fit.
+    NoRoom {
+        /// Where it was to be.
+        place: PathBuf,
+        /// What it takes, about. Units: bytes.
+        needed: u64,
+        /// What there is. Units: bytes.
+        free: u64,
+    },
     /// The system refused.
     Io(PathBuf, io::Error),
 }
@@ -89,6 +110,26 @@ impl std::fmt::Display for CopyError {
                 formatter,
                 "the journal begins with batch {first}, but the backup has to go on with batch \
                  {needed}: take a later backup, or a journal that was kept longer"
+            ),
+            Self::NothingFurther { last: Some(last), known } => write!(
+                formatter,
+                "the journal ends with batch {last}, but the backup has batch {known} already: it \
+                 adds nothing; restore without it, or take a later one"
+            ),
+            Self::NothingFurther { last: None, .. } => {
+                formatter.write_str("the journal has no batch: it adds nothing; restore without it")
+            }
+            Self::OtherHistory { batch } => write!(
+                formatter,
+                "the journal does not follow on the backup: at batch {batch} they tell different \
+                 histories, as when a restored copy went on beside the original"
+            ),
+            Self::NoRoom { place, needed, free } => write!(
+                formatter,
+                "`{}`: the copy takes about {} MiB, and {} MiB are free there",
+                place.display(),
+                needed.div_ceil(MIB),
+                free / MIB
             ),
             Self::Io(path, error) => write!(formatter, "`{}`: {error}", path.display()),
         }
@@ -126,6 +167,10 @@ impl From<OpenError> for CopyError {
     }
 }
 
+const MIB: u64 = 1 << 20;
+/// What a copy takes beyond what is copied: the least size of its files. Units: bytes.
+const SPARE_BYTES: u64 = 16 * MIB;
+
 /// Copies what the engine does not know of into the directory it is given: once before the tables
 /// are copied and once after, since what they name may come and go meanwhile.
 pub type CopyBeside<'a> = &'a mut dyn FnMut(&Path) -> io::Result<()>;
@@ -136,12 +181,14 @@ pub type CopyBeside<'a> = &'a mut dyn FnMut(&Path) -> io::Result<()>;
 /// Cost: reads and writes everything once.
 pub(crate) fn copy_running(
     directory: &DataDirectory,
-    tables: impl FnOnce() -> Result<Snapshot, StoreError>,
+    tables: impl Fn() -> Result<Snapshot, StoreError>,
     journal: &dyn JournalReader,
     to: &Path,
     beside: CopyBeside<'_>,
 ) -> Result<Copied, CopyError> {
-    let copy = NewDirectory::make(to, directory.id())?;
+    let known = tables()?.checkpoint()?.position().number;
+    let needed = tables_bytes(directory)? + journal_bytes(directory, journal, known)?;
+    let copy = NewDirectory::make(to, directory.id(), needed)?;
     copy.add(beside)?;
     let tables = tables()?;
     let checkpoint = tables.copy_to(&copy.directory.store_path())?;
@@ -186,21 +233,99 @@ pub fn restore(
     if wanted.until.is_some_and(|until| until < checkpoint.applied_at) {
         return Err(CopyError::TooLate { tables_at: checkpoint.applied_at });
     }
-    let copy = NewDirectory::make(to, source.id())?;
-    tables.read()?.copy_to(&copy.directory.store_path())?;
     let identity = journal_identity(&source);
     let position = chain_position(&checkpoint);
     let own = open_read_only(&source.journal_path(), Some(&identity), Some(position))?;
+    let needed = tables_bytes(&source)? + journal_bytes(&source, &own.reader, position.number)?;
+    let copy = NewDirectory::make(to, source.id(), needed)?;
+    tables.read()?.copy_to(&copy.directory.store_path())?;
     let until = Until { batch: None, time: wanted.until };
     let mut tail = Tail::begin(&copy, &own.reader, &checkpoint)?;
     tail.copy(&own.reader, &until)?;
     if let Some(further) = wanted.further_journal {
-        let further = DataDirectory::open_read_only(further)?;
-        let journal = open_read_only(&further.journal_path(), Some(&identity), None)?;
-        tail.copy(&journal.reader, &until)?;
+        go_on_with(further, &copy, &mut tail, &until)?;
     }
     copy.add(beside)?;
     copy.finish(tail)
+}
+
+/// Adds what the journal of another directory has beyond the end so far.
+/// Errors: it has nothing, or does not follow.
+fn go_on_with(
+    further: &Path,
+    copy: &NewDirectory,
+    tail: &mut Tail,
+    until: &Until,
+) -> Result<(), CopyError> {
+    if tail.is_cut {
+        // What was asked for is there already.
+        return Ok(());
+    }
+    let (further, known) = (DataDirectory::open_read_only(further)?, tail.position);
+    let identity = journal_identity(&copy.directory);
+    let journal = open_read_only(&further.journal_path(), Some(&identity), Some(known));
+    let journal = journal.map_err(|error| not_following(error, known))?;
+    check_room(&copy.unfinished, journal_bytes(&further, &journal.reader, known.number)?)?;
+    tail.copy(&journal.reader, until)?;
+    if tail.position == known && !tail.is_cut {
+        let last = Some(journal.reader.last()?.0);
+        return Err(CopyError::NothingFurther { last, known: known.number.0 });
+    }
+    Ok(())
+}
+
+/// Why a journal does not go on from a place, where that is why it could not be opened for it.
+fn not_following(error: JournalError, known: ChainPosition) -> CopyError {
+    match error {
+        JournalError::EndsBeforeCheckpoint { last, .. } => {
+            CopyError::NothingFurther { last: last.map(|last| last.0), known: known.number.0 }
+        }
+        JournalError::StartsAfterCheckpoint { first, .. } => {
+            CopyError::Gap { needed: known.number.0 + 1, first: first.0 }
+        }
+        JournalError::DiffersFromCheckpoint { checkpoint } => {
+            CopyError::OtherHistory { batch: checkpoint.0 }
+        }
+        error => error.into(),
+    }
+}
+
+/// What the tables of a directory take, more than a copy of them. Units: bytes.
+fn tables_bytes(directory: &DataDirectory) -> Result<u64, CopyError> {
+    Ok(file_bytes(directory.store_path())? + SPARE_BYTES)
+}
+
+/// What the batches after `known` take, about: their share of the file. Units: bytes.
+fn journal_bytes(
+    directory: &DataDirectory,
+    journal: &dyn JournalReader,
+    known: BatchNumber,
+) -> Result<u64, CopyError> {
+    let (first, last) = (journal.first()?.0, journal.last()?.0);
+    let kept = u128::from((last + 1).saturating_sub(first)).max(1);
+    let wanted = u128::from(last.saturating_sub(known.0)).min(kept);
+    let share = u128::from(file_bytes(directory.journal_path())?) * wanted / kept;
+    Ok(u64::try_from(share).unwrap_or(u64::MAX))
+}
+
+fn file_bytes(path: PathBuf) -> Result<u64, CopyError> {
+    match fs::metadata(&path) {
+        Ok(found) => Ok(found.len()),
+        Err(error) => Err(CopyError::Io(path, error)),
+    }
+}
+
+/// Errors: the file system that `place` is or will be on has less room than that.
+fn check_room(place: &Path, needed: u64) -> Result<(), CopyError> {
+    let is_there = |path: &&Path| !path.as_os_str().is_empty() && path.exists();
+    let there = place.ancestors().find(is_there).unwrap_or_else(|| Path::new("."));
+    let found = rustix::fs::statvfs(there)
+        .map_err(|error| CopyError::Io(there.to_path_buf(), error.into()))?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    if needed > free {
+        return Err(CopyError::NoRoom { place: place.to_path_buf(), needed, free });
+    }
+    Ok(())
 }
 
 /// A directory on its way: beside its place until it is whole.
@@ -211,7 +336,8 @@ struct NewDirectory {
 }
 
 impl NewDirectory {
-    fn make(place: &Path, id: [u8; 16]) -> Result<Self, CopyError> {
+    /// Makes it where there is room for so much. Units: bytes.
+    fn make(place: &Path, id: [u8; 16], needed: u64) -> Result<Self, CopyError> {
         if fs::symlink_metadata(place).is_ok() {
             return Err(CopyError::Exists(place.to_path_buf()));
         }
@@ -219,6 +345,7 @@ impl NewDirectory {
         name.push(".unfinished");
         let unfinished = place.with_file_name(name);
         make_room(&unfinished)?;
+        check_room(place, needed)?;
         let directory = DataDirectory::create(&unfinished, id)?;
         Ok(Self { directory, unfinished, place: place.to_path_buf() })
     }
@@ -232,11 +359,8 @@ impl NewDirectory {
     fn finish(self, tail: Tail) -> Result<Copied, CopyError> {
         let (last_seq, last_at) = (RecordSeq(tail.position.last_seq), tail.last_at);
         tail.journal.finish()?;
-        let size = |path: PathBuf| match fs::metadata(&path) {
-            Ok(found) => Ok(found.len()),
-            Err(error) => Err(CopyError::Io(path, error)),
-        };
-        let bytes = size(self.directory.store_path())? + size(self.directory.journal_path())?;
+        let (store, journal) = (self.directory.store_path(), self.directory.journal_path());
+        let bytes = file_bytes(store)? + file_bytes(journal)?;
         let placed = fs::rename(&self.unfinished, &self.place).and_then(|()| {
             let above = self.place.parent().filter(|above| !above.as_os_str().is_empty());
             File::open(above.unwrap_or_else(|| Path::new(".")))?.sync_all()
@@ -386,4 +510,21 @@ fn kept_until(batch: &ProvenBatch, until: Option<Timestamp>) -> Result<Kept, Cop
         kept.last_at = Some(at);
     }
     Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_does_not_fit_is_not_begun() {
+        let parent = tempfile::tempdir().unwrap();
+        let place = parent.path().join("not").join("yet").join("there");
+        let refused = NewDirectory::make(&place, [7; 16], u64::MAX).err().unwrap();
+        assert!(matches!(refused, CopyError::NoRoom { needed: u64::MAX, .. }), "{refused}");
+        assert!(refused.to_string().contains("MiB are free there"), "{refused}");
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0, "nothing is left behind");
+        check_room(Path::new("relative"), 0).unwrap();
+        drop(NewDirectory::make(&place, [7; 16], 1).unwrap());
+    }
 }

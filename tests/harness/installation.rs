@@ -3,14 +3,14 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::cards::Portfolio;
-use crate::command::{CommandOutput, last_json_line, run_cardswitch};
+use crate::command::{CommandOutput, cardswitch_command, last_json_line, run_cardswitch};
 use crate::switch::Switch;
 
 /// What `init --json` prints, once.
@@ -132,6 +132,18 @@ impl Installation {
         let mut arguments = serve_arguments(text_of(data), "127.0.0.1:0", "127.0.0.1:0");
         arguments.extend_from_slice(further);
         Switch::start(&arguments, level, log_path, self.credentials.clone())
+    }
+
+    /// Starts `cardswitch serve` without waiting for anything, telling its health at `metrics`.
+    #[track_caller]
+    #[must_use]
+    pub fn begin_to_serve(&self, metrics: SocketAddr) -> Child {
+        let (data, metrics) = (self.data(), metrics.to_string());
+        let mut arguments = serve_arguments(text_of(&data), "127.0.0.1:0", "127.0.0.1:0");
+        arguments.extend(["--metrics", &metrics]);
+        let mut command = cardswitch_command(&arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().expect("cardswitch starts")
     }
 
     /// Runs `serve` where it is expected to refuse, to its end.

@@ -4,6 +4,8 @@
 //! Letters are the exception by purpose: in a local run they lie in `outbox/`, and links are what they
 //! are for. The master key and the cards file of `init` are secrets themselves.
 
+mod secret_acts;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,6 +13,10 @@ use std::time::{Duration, Instant};
 use cardswitch_harness::{
     Browser, HttpClient, HttpRequest, HttpResponse, Installation, Purchase, Switch, TestCard,
     run_cardswitch,
+};
+use secret_acts::{
+    Kept, SMTP_PASSWORD, fill_mail, look_at_numbers, mail_arguments, use_second_factors,
+    use_webhooks,
 };
 use serde_json::{Value, json};
 
@@ -32,6 +38,11 @@ impl Secret {
         assert!(text.len() >= 6, "`{text}` is anywhere by chance");
         let mut forms = vec![text.as_bytes().to_vec()];
         forms.extend(bytes_of_hex(text));
+        Self { name, forms }
+    }
+
+    fn kept((name, forms): Kept) -> Self {
+        assert!(forms.iter().all(|form| form.len() >= 6), "{name} is anywhere by chance");
         Self { name, forms }
     }
 
@@ -137,8 +148,9 @@ fn key_of_letter(installation: &Installation) -> String {
     }
 }
 
-/// Signs in, right and wrong, and sets another password; returns what opened something meanwhile.
-fn use_site(installation: &Installation, switch: &Switch) -> [String; 2] {
+/// Signs in, right and wrong, and sets another password; returns what opened something meanwhile, and
+/// the browser that is signed in.
+fn use_site(installation: &Installation, switch: &Switch) -> ([String; 2], Browser) {
     let credentials = &installation.credentials;
     let email = credentials.admin_email.as_str();
     let mut browser = Browser::new(switch.http);
@@ -152,7 +164,7 @@ fn use_site(installation: &Installation, switch: &Switch) -> [String; 2] {
     let fields = [("password", NEW_PASSWORD), ("repeated", NEW_PASSWORD)];
     assert_eq!(other.fill(&format!("/password/set/{key}"), &fields).status, 303);
     other.sign_in(email, NEW_PASSWORD);
-    [session, key]
+    ([session, key], other)
 }
 
 /// The files in a folder and below, without those that are secrets by purpose.
@@ -230,7 +242,12 @@ fn nothing_secret_is_in_any_file_whatever_the_log_tells() {
     let given = given["access_token"].as_str().expect("a token").to_owned();
     assert_eq!(switch.api_with(&given).get("/v1/company").status, 200);
     assert_eq!(switch.api_with(&scim).get("/scim/v2/Users").status, 200);
-    let [session, letter_key] = use_site(&installation, &switch);
+    let email = credentials.admin_email.as_str();
+    let ([session, letter_key], mut signed_in) = use_site(&installation, &switch);
+    let mut kept = use_webhooks(&switch, cards[1]);
+    let (own_card, link) = ((cards[0], NEW_PASSWORD), (key.as_str(), PASSPHRASE));
+    look_at_numbers(&switch, &mut signed_in, own_card, link);
+    kept.extend(use_second_factors(&switch, &mut signed_in, email, NEW_PASSWORD));
 
     let mut secrets: Vec<Secret> =
         installation.cards.all().iter().map(|card| Secret::pan(&card.pan)).collect();
@@ -252,11 +269,19 @@ fn nothing_secret_is_in_any_file_whatever_the_log_tells() {
         Secret::text("a wrong password", OLD_WRONG_PASSWORD),
         Secret::text("the new password", NEW_PASSWORD),
     ]);
+    secrets.extend(kept.into_iter().map(Secret::kept));
     assert_nowhere(&installation, &secrets);
     switch.stop();
     assert_nowhere(&installation, &secrets);
-    // What is read back at a start is told as little.
-    installation.serve_logging("trace", &[]).stop();
+    // What is read back at a start is told as little. This time letters wait for a server.
+    let keys = tempfile::tempdir().expect("a temporary directory");
+    let mail = mail_arguments(&keys.path().join("smtp-password"));
+    let switch = installation.serve_logging("trace", &mail.each_ref().map(String::as_str));
+    let waiting_key = fill_mail(&installation, &switch, cards[1], email);
+    secrets.push(Secret::text("the key in a letter that waits", &waiting_key));
+    secrets.push(Secret::text("the mail server's password", SMTP_PASSWORD));
+    assert_nowhere(&installation, &secrets);
+    switch.stop();
     installation.verify_ok();
     assert_nowhere(&installation, &secrets);
 }

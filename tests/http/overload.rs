@@ -4,8 +4,12 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use cardswitch_harness::{Acquirer, HttpClient, Installation, Purchase, Switch, TestCard};
+use cardswitch_harness::{
+    Acquirer, HookReceiver, HttpClient, Installation, Manner, Purchase, Switch, TestCard,
+};
+use serde_json::json;
 
 /// How many purchases are sent while something goes on.
 const PURCHASES: usize = 300;
@@ -152,4 +156,98 @@ fn clients_that_take_no_answers_hold_up_nobody() {
     assert!(grown < 200 << 20, "50 deaf clients cost {grown} bytes");
     drop(deaf);
     switch.stop();
+}
+
+/// Has as many endpoints as a company may have told of something, all by one receiver.
+fn endpoints_at(switch: &Switch, receiver: &HookReceiver, count: usize) {
+    for _ in 0..count {
+        let endpoint = json!({"delivery_url": receiver.url(), "description": "held"});
+        switch.api().post("/v1/webhook-endpoints", &endpoint).expect(201);
+    }
+}
+
+/// Every endpoint of a company waits for an answer that never comes, and purchases are answered as
+/// long as all of them do.
+#[test]
+fn receivers_that_never_answer_hold_up_no_purchase() {
+    const ENDPOINTS: usize = 100;
+    let installation = Installation::init(60, 896);
+    let switch = installation.serve();
+    let card = installation.cards.ordinary();
+    let receiver = HookReceiver::start(Manner::Silent);
+    endpoints_at(&switch, &receiver, ENDPOINTS);
+    let mut acquirer = switch.acquirer();
+    buy(&mut acquirer, card, 1);
+    receiver.wait_until(|hooks| hooks.len() >= ENDPOINTS);
+    buy(&mut acquirer, card, PURCHASES);
+    assert_eq!(figure(&switch, "cardswitch_webhook_delivered_total"), 0, "none was answered");
+    // What is not delivered is still owed.
+    while figure(&switch, "cardswitch_webhook_pending_deliveries") < (ENDPOINTS * 100) as u64 {
+        std::thread::yield_now();
+    }
+    assert_eq!(switch.api().get("/v1/company").status, 200);
+    switch.stop();
+}
+
+/// How long a purchase takes, of so many the one in the middle.
+fn median(acquirer: &mut Acquirer, card: &TestCard) -> Duration {
+    let mut times: Vec<Duration> = (0..PURCHASES)
+        .map(|_| {
+            let asked = Instant::now();
+            buy(acquirer, card, 1);
+            asked.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    times[PURCHASES / 2]
+}
+
+/// Long lists asked for without end, bodies that never come, answers that nobody takes, receivers that
+/// say nothing: all at once. They take the machine's time, as any work does, and no turn before a
+/// purchase: one that waited behind them would take as long as they do.
+#[test]
+fn purchases_keep_their_pace_beside_everything_that_is_slow() {
+    const SLOWER_MAX: u32 = 50;
+    let installation = Installation::init(60, 897);
+    let switch = installation.serve_with(&["--token-requests-per-s", "0"]);
+    let card = installation.cards.ordinary();
+    let mut acquirer = switch.acquirer();
+    // What long lists are made of.
+    buy(&mut acquirer, card, 1_000);
+    let before = median(&mut acquirer, card);
+    let receiver = HookReceiver::start(Manner::Silent);
+    endpoints_at(&switch, &receiver, 20);
+    let token = &installation.credentials.access_token;
+    let slow = format!("POST /v1/cards HTTP/1.1\r\nhost: a\r\nauthorization: Token {token}\r\n");
+    let slow = format!("{slow}content-length: 100\r\n\r\n{{");
+    let deaf = format!("GET /openapi.json HTTP/1.1\r\nhost: a\r\nauthorization: Token {token}");
+    let deaf = format!("{deaf}\r\n\r\n").repeat(100);
+    let held: Vec<TcpStream> = (0..200)
+        .map(|number| connect(switch.http, if number % 4 == 0 { &deaf } else { &slow }))
+        .collect();
+    let (is_over, lists) = (AtomicBool::new(false), AtomicU64::new(0));
+    let after = std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    // Too many at once are told so.
+                    let answer = switch.api().get("/v1/transactions?limit=1000");
+                    assert!([200, 429, 503].contains(&answer.status), "{}", answer.status);
+                    lists.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        while lists.load(Ordering::Relaxed) < 8 {
+            std::thread::yield_now();
+        }
+        let after = median(&mut acquirer, card);
+        is_over.store(true, Ordering::Relaxed);
+        after
+    });
+    println!("a purchase takes {before:?} alone, {after:?} beside {} lists", lists.into_inner());
+    let bound = before.max(Duration::from_millis(1)) * SLOWER_MAX;
+    assert!(after < bound, "{after:?} beside everything that is slow, {before:?} alone");
+    drop(held);
+    switch.stop();
+    installation.verify_ok();
 }

@@ -141,8 +141,9 @@ class Switch:
         card = json.loads(self.cards_file.read_text().splitlines()[0])["card_id"]
         return self.ask("POST", "/v1/shared-links", {"card": {"id": card}, "recipient": recipient} | more)
 
-    def waiting(self, kind: str = "due") -> list:
-        return list((self.data / "mail").glob(f"*.{kind}"))
+    def waiting(self, *kinds: str) -> list:
+        """Files of letters that are ready to go, or of what waits in another way."""
+        return [path for kind in kinds or ("first", "due") for path in (self.data / "mail").glob(f"*.{kind}")]
 
 
 @pytest.fixture
@@ -245,6 +246,21 @@ def test_a_dead_server_loses_nothing_across_kill_9_and_blocks_nothing(switch, po
     log = switch.log_file.read_text()
     assert "letters wait for the mail server" in log
     assert "member1@" not in log and "password/set/" not in log
+
+
+def test_letters_to_sign_in_with_go_before_bulk(switch, postbox, port):
+    switch.start()
+    for number in range(6):
+        switch.share({"name": "Bo", "email": f"bulk{number}@example.com"})
+    wait_until(lambda: len(switch.waiting("due")) == 6, "bulk")
+    switch.invite("late@example.com")
+    wait_until(lambda: len(switch.waiting("first")) == 1, "an invitation")
+    with mail_server(postbox, port):
+        for number in range(6):
+            postbox.wait_for(f"bulk{number}@example.com")
+        # One of the others may have been on its way when the server came.
+        assert "late@example.com" in postbox.commands[:2], postbox.commands
+        wait_until(lambda: not switch.waiting(), "an empty queue")
 
 
 def test_a_slow_server_holds_up_nobody_and_gets_its_letters_once(switch, postbox, port):

@@ -123,6 +123,8 @@ fn a_directory_at_rest_is_backed_up_and_comes_back_as_it_was() {
     fs::copy(data.join("master.key"), &key).expect("a key that was kept apart");
     let early = restore(&backup, &restored, &key, &["--until", "2020-01-01T00:00:00Z"]);
     assert!(early.expect_one_line_error().contains("later moment"), "{early:?}");
+    let idle = restore(&backup, &restored, &key, &["--journal", text(&data)]);
+    assert!(idle.expect_one_line_error().contains("it adds nothing"), "{idle:?}");
     let other = installation.data().parent().unwrap().join("other.key");
     fs::write(&other, "ab".repeat(32)).expect("a key");
     let refused = restore(&backup, &restored, &other, &[]);
@@ -133,4 +135,13 @@ fn a_directory_at_rest_is_backed_up_and_comes_back_as_it_was() {
     assert_eq!(fs::read_to_string(restored.join("cardswitch.toml")).unwrap(), "log = \"json\"\n");
     let taken = restore(&backup, &restored, &key, &[]);
     assert!(taken.expect_one_line_error().contains("exists already"), "{taken:?}");
+    fs::remove_dir_all(&restored).expect("it is there");
+    // One of a later build.
+    let identity = fs::read_to_string(backup.join("directory")).expect("an identity");
+    fs::write(backup.join("directory"), identity.replace("format 1", "format 9")).expect("written");
+    for refused in [restore(&backup, &restored, &key, &[]), back_up(&backup, &restored)] {
+        let told = refused.expect_one_line_error();
+        assert!(told.contains("has format 9, this build knows 1"), "{told}");
+    }
+    assert!(!restored.exists());
 }

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cardswitch_harness::{HttpClient, Installation};
+use cardswitch_harness::{HttpClient, Installation, run_cardswitch};
 use serde_json::{Value, json};
 
 /// The archives, in the order of their formats.
@@ -71,6 +71,31 @@ fn directories_of_earlier_builds_open_and_say_the_same() {
         switch.stop();
         installation.verify_ok();
     }
+}
+
+/// A backup made of one is of this build's format, and holds the same.
+#[test]
+fn directories_of_earlier_builds_are_backed_up_and_come_back_the_same() {
+    for archive in archives() {
+        println!("{}", archive.display());
+        let (installation, home) = Installation::unpack(&archive);
+        let expected = fs::read(home.join("expected.json")).expect("what was answered");
+        let expected: Value = serde_json::from_slice(&expected).expect("JSON");
+        let (data, key) = (installation.data(), installation.data().join("master.key"));
+        let [backup, restored] = ["backup", "restored"].map(|name| home.join(name));
+        let [data, key, backup_at] = [&data, &key, &backup].map(|path| text(path));
+        run_cardswitch(&["backup", "--data", data, "--to", backup_at, "--json"]).expect_json();
+        let from = ["restore", "--from", backup_at, "--master-key", key, "--json"];
+        run_cardswitch(&[&from[..], &["--data", text(&restored)]].concat()).expect_json();
+        let base_url = ["--clock", "manual", "--base-url", "http://golden.example"];
+        let switch = installation.serve_directory(&restored, &base_url);
+        assert_same_answers(&switch.api(), &expected);
+        switch.stop();
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are UTF-8")
 }
 
 #[test]

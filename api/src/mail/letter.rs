@@ -9,6 +9,15 @@ use askama::Template;
 
 use super::limits::{SUBJECT_NAME_CHARS_MAX, TEXT_LINE_CHARS_MAX};
 
+/// When a letter goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// Before all others: somebody waits for it to get in, or has to know who else did.
+    First,
+    /// In its turn.
+    InTurn,
+}
+
 /// A message to one person.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Letter {
@@ -20,6 +29,8 @@ pub struct Letter {
     pub text: String,
     /// The same as a page.
     pub html: String,
+    /// When it goes.
+    pub urgency: Urgency,
 }
 
 impl fmt::Debug for Letter {
@@ -89,7 +100,8 @@ impl Draft<'_> {
         let text = TextPart { blocks, reason }.render().unwrap_or_default();
         let html = HtmlPart { title: self.title, blocks, reason }.render().unwrap_or_default();
         debug_assert!(!text.is_empty() && !html.is_empty());
-        Letter { to: self.to.to_owned(), subject: self.subject, text, html }
+        let (to, urgency) = (self.to.to_owned(), Urgency::InTurn);
+        Letter { to, subject: self.subject, text, html, urgency }
     }
 }
 
@@ -103,6 +115,11 @@ pub(super) fn subject_name(name: &str) -> String {
 }
 
 impl Letter {
+    /// The letter, to go before others.
+    fn first(self) -> Self {
+        Self { urgency: Urgency::First, ..self }
+    }
+
     /// Tells how to set a new password.
     #[must_use]
     pub fn new_password(to: &str, link: &str) -> Self {
@@ -116,7 +133,7 @@ impl Letter {
         ];
         let reason = "You get this letter because somebody asked for it with your address.";
         let subject = "Set a new password".to_owned();
-        Draft { to, subject, title: "Set a new password", blocks, reason }.written()
+        Draft { to, subject, title: "Set a new password", blocks, reason }.written().first()
     }
 
     /// Invites a new member of `company`.
@@ -131,7 +148,7 @@ impl Letter {
         let reason = "You get this letter because an administrator entered your address. If you \
                       do not know the company, do nothing.";
         let subject = format!("Your invitation to {}", subject_name(company));
-        Draft { to, subject, title: "You are invited", blocks, reason }.written()
+        Draft { to, subject, title: "You are invited", blocks, reason }.written().first()
     }
 
     /// Tells that the password was changed.
@@ -146,7 +163,7 @@ impl Letter {
         ];
         let reason = "You get this letter whenever your password is set.";
         let subject = "Your password was set".to_owned();
-        Draft { to, subject, title: "Your password was set", blocks, reason }.written()
+        Draft { to, subject, title: "Your password was set", blocks, reason }.written().first()
     }
 
     /// Brings somebody the link to a card that `company` shares with them.
@@ -230,7 +247,7 @@ impl Letter {
         ];
         let subject = format!("Suspicious activity on the card that ends in {last_four}");
         let reason = CARDHOLDER;
-        Draft { to, subject, title: "Is this you?", blocks, reason }.written()
+        Draft { to, subject, title: "Is this you?", blocks, reason }.written().first()
     }
 }
 

@@ -26,9 +26,12 @@ pub(super) const TEXT_LINE_CHARS_MAX: usize = 76;
 
 /// How many letters wait at most; beyond, further ones are not taken.
 pub(super) const QUEUE_LETTERS_MAX: usize = 50_000;
+/// Beyond so many, only those are taken that go first: bulk never takes the last room.
+pub(super) const QUEUE_IN_TURN_MAX: usize = 45_000;
+const _: () = assert!(QUEUE_IN_TURN_MAX < QUEUE_LETTERS_MAX);
 /// Beyond so many, notices of declines wait where they come from: links are worth more.
 pub(super) const QUEUE_NOTICES_MAX: usize = QUEUE_LETTERS_MAX / 2;
-const _: () = assert!(QUEUE_NOTICES_MAX < QUEUE_LETTERS_MAX);
+const _: () = assert!(QUEUE_NOTICES_MAX < QUEUE_IN_TURN_MAX);
 /// The longest file of the queue. Units: bytes.
 pub(super) const FILE_BYTES_MAX: u64 = 256 << 10;
 

@@ -13,7 +13,7 @@ use cardswitch_engine::store::{Snapshot, StoreError};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::letter::{Letter, SharedCard};
+use super::letter::{Letter, SharedCard, Urgency};
 use super::outbox::HeldNews;
 use crate::link_secrets::LinkKey;
 use crate::secrets::token_digest;
@@ -70,6 +70,16 @@ impl News {
     #[must_use]
     pub fn password_was_set(user: UserId, hash: &str) -> Self {
         Self::PasswordWasSet { user: user.0, digest: token_digest(hash) }
+    }
+
+    /// When its letter goes: somebody waits for a link to sign in with, nobody for the others.
+    pub(super) const fn urgency(&self) -> Urgency {
+        match self {
+            Self::Invitation { .. } | Self::NewPassword { .. } | Self::PasswordWasSet { .. } => {
+                Urgency::First
+            }
+            Self::SharedLink { .. } => Urgency::InTurn,
+        }
     }
 
     /// The letter it becomes; none where the tables do not show the change.

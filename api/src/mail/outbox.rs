@@ -276,7 +276,8 @@ impl Outbox {
         }
         let message = self.letterhead.message(letter, id)?.formatted();
         let message = String::from_utf8(message).map_err(|_| MailError::Foreign)?;
-        self.queue.add_letter(id, &Parcel { to: letter.to.clone(), message })
+        let parcel = Parcel { to: letter.to.clone(), message };
+        self.queue.add_letter(id, letter.urgency, &parcel)
     }
 
     /// Writes a letter to its file.

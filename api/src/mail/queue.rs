@@ -4,15 +4,16 @@
 //! |---|---|
 //! | `<id>.held` | news of a change that was asked for, until its outcome is known |
 //! | `<id>.due` | a letter, until a server has taken it |
+//! | `<id>.first` | the same of one that goes before those |
 //! | `cursor` | see `declines` |
 //!
 //! Each is sealed, for links in letters open things, and bound to its name. A file never changes:
 //! how often a letter was tried is forgotten by a restart, when it was handed in is in its id.
 //!
 //! INVARIANT: a file is durable, itself and its entry in the directory, before anybody is told that
-//! it waits. Of an id there is a held file or a due one; where a crash left both, the due one counts.
+//! it waits. Of an id there is a held file or a letter; where a crash left both, the letter counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -27,7 +28,8 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use super::limits::{FILE_BYTES_MAX, QUEUE_LETTERS_MAX};
+use super::letter::Urgency;
+use super::limits::{FILE_BYTES_MAX, QUEUE_IN_TURN_MAX, QUEUE_LETTERS_MAX};
 use super::news::News;
 use super::outbox::MailError;
 use crate::secrets::{MailFile, Secrets};
@@ -76,9 +78,30 @@ pub(super) struct Queue {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    due: BTreeMap<(Instant, Uuid), Tries>,
+    /// Letters that go first.
+    first: Turns,
+    /// All others.
+    in_turn: Turns,
+    /// Which ones go first, also while they are on their way.
+    urgent: BTreeSet<Uuid>,
     /// How many files there are, held ones and the one on its way among them.
     files: usize,
+}
+
+/// Letters by when they are due.
+type Turns = BTreeMap<(Instant, Uuid), Tries>;
+
+impl Waiting {
+    fn urgency_of(&self, id: Uuid) -> Urgency {
+        if self.urgent.contains(&id) { Urgency::First } else { Urgency::InTurn }
+    }
+
+    fn turns(&mut self, id: Uuid) -> &mut Turns {
+        match self.urgency_of(id) {
+            Urgency::First => &mut self.first,
+            Urgency::InTurn => &mut self.in_turn,
+        }
+    }
 }
 
 impl Queue {
@@ -90,27 +113,30 @@ impl Queue {
         DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         // Also where it was there: whoever made it may have been killed before this.
         File::open(data)?.sync_all()?;
-        let [mut held, mut due] = [Vec::new(), Vec::new()];
+        let [mut held, mut due, mut urgent] = [Vec::new(), Vec::new(), Vec::new()];
         for entry in fs::read_dir(&directory)? {
             let path = entry?.path();
             match parse_name(&path) {
                 Some((id, MailFile::Held)) => held.push(id),
                 Some((id, MailFile::Due)) => due.push(id),
+                Some((id, MailFile::First)) => urgent.push(id),
                 // One that a crash cut short; nobody was told of it.
                 None if is_unfinished(&path) => fs::remove_file(&path)?,
                 None => {}
             }
         }
-        due.sort_unstable();
         held.sort_unstable();
-        let told = held.extract_if(.., |id| due.binary_search(id).is_ok());
+        let letters: BTreeSet<Uuid> = due.iter().chain(&urgent).copied().collect();
+        let told = held.extract_if(.., |id| letters.contains(id));
         for id in told {
             // Left here, it would be told of again once the letter is gone.
             fs::remove_file(directory.join(format!("{id}.{}", extension(MailFile::Held))))?;
         }
-        let (now, files) = (Instant::now(), held.len() + due.len());
-        let due = due.into_iter().map(|id| ((now, id), Tries::default())).collect();
-        let waiting = Mutex::new(Waiting { due, files });
+        let (now, files) = (Instant::now(), held.len() + letters.len());
+        let turns = |ids: &[Uuid]| ids.iter().map(|id| ((now, *id), Tries::default())).collect();
+        let (first, in_turn) = (turns(&urgent), turns(&due));
+        let urgent = urgent.into_iter().collect();
+        let waiting = Mutex::new(Waiting { first, in_turn, urgent, files });
         Ok((Self { directory, secrets, waiting, came: Notify::new() }, held))
     }
 
@@ -128,7 +154,8 @@ impl Queue {
     /// Errors: too many wait, or the file cannot be written.
     /// Cost: blocks for two syncs.
     pub(super) fn hold(&self, id: Uuid, news: &News) -> Result<(), MailError> {
-        self.add(id, MailFile::Held, news)
+        self.take_room(news.urgency())?;
+        self.write(id, MailFile::Held, news).inspect_err(|_| self.count_out())
     }
 
     /// News that is held.
@@ -145,57 +172,80 @@ impl Queue {
     /// Keeps a letter until a server takes it; what was held under its id has become it.
     /// Errors: too many wait, or the file cannot be written.
     /// Cost: blocks for two syncs.
-    pub(super) fn add_letter(&self, id: Uuid, parcel: &Parcel) -> Result<(), MailError> {
+    pub(super) fn add_letter(
+        &self,
+        id: Uuid,
+        urgency: Urgency,
+        parcel: &Parcel,
+    ) -> Result<(), MailError> {
         // Told of again after a crash.
-        if self.path(id, MailFile::Due).exists() {
+        if [MailFile::Due, MailFile::First].iter().any(|kind| self.path(id, *kind).exists()) {
             return Ok(());
         }
-        self.add(id, MailFile::Due, parcel)?;
+        self.take_room(urgency)?;
+        self.write(id, kind_of(urgency), parcel).inspect_err(|_| self.count_out())?;
         // Before anybody sends it: gone from here first, it would be told of again.
         if self.path(id, MailFile::Held).exists() {
             self.remove(id, MailFile::Held);
+        }
+        if urgency == Urgency::First {
+            self.waiting.lock().urgent.insert(id);
         }
         self.again(id, Tries::default(), Duration::ZERO);
         self.came.notify_one();
         Ok(())
     }
 
-    /// Takes the next letter, if one is due at the instant `now`.
+    /// Takes the next letter, if one is due at the instant `now`: of those that go first, where one of
+    /// them is.
     pub(super) fn next(&self, now: Instant) -> Next {
-        let mut waiting = self.waiting.lock();
-        let Some(first) = waiting.due.first_entry() else { return Next::Nothing };
-        let (at, id) = *first.key();
-        if at > now {
-            return Next::Wait(at);
+        let waiting = &mut *self.waiting.lock();
+        let mut next_at: Option<Instant> = None;
+        for turns in [&mut waiting.first, &mut waiting.in_turn] {
+            let Some(first) = turns.first_entry() else { continue };
+            let (at, id) = *first.key();
+            if at <= now {
+                return Next::Letter(id, first.remove());
+            }
+            next_at = Some(next_at.map_or(at, |other| other.min(at)));
         }
-        Next::Letter(id, first.remove())
+        next_at.map_or(Next::Nothing, Next::Wait)
     }
 
     /// A letter that was taken.
     /// Errors: the file cannot be read, or was not written here.
     pub(super) fn read_letter(&self, id: Uuid) -> Result<Parcel, MailError> {
-        self.read(id, MailFile::Due)
+        self.read(id, self.kind_of_letter(id))
     }
 
     /// Puts a letter back that was taken, for later.
     pub(super) fn again(&self, id: Uuid, tries: Tries, wait: Duration) {
-        self.waiting.lock().due.insert((Instant::now() + wait, id), tries);
+        self.waiting.lock().turns(id).insert((Instant::now() + wait, id), tries);
     }
 
     /// Forgets a letter that was taken.
     pub(super) fn finish(&self, id: Uuid) {
-        self.remove(id, MailFile::Due);
+        self.remove(id, self.kind_of_letter(id));
+        self.waiting.lock().urgent.remove(&id);
     }
 
-    fn add(&self, id: Uuid, kind: MailFile, content: &impl Serialize) -> Result<(), MailError> {
-        {
-            let mut waiting = self.waiting.lock();
-            if waiting.files >= QUEUE_LETTERS_MAX {
-                return Err(MailError::Full);
-            }
-            waiting.files += 1;
+    fn kind_of_letter(&self, id: Uuid) -> MailFile {
+        kind_of(self.waiting.lock().urgency_of(id))
+    }
+
+    /// Counts a file that is about to be written.
+    /// Errors: there are too many.
+    fn take_room(&self, urgency: Urgency) -> Result<(), MailError> {
+        let mut waiting = self.waiting.lock();
+        let most = match urgency {
+            Urgency::First => QUEUE_LETTERS_MAX,
+            Urgency::InTurn => QUEUE_IN_TURN_MAX,
+        };
+        if waiting.files >= most {
+            return Err(MailError::Full);
         }
-        self.write(id, kind, content).inspect_err(|_| self.count_out())
+        waiting.files += 1;
+        Ok(())
     }
 
     fn write(&self, id: Uuid, kind: MailFile, content: &impl Serialize) -> Result<(), MailError> {
@@ -234,16 +284,26 @@ impl Queue {
     }
 }
 
+const KINDS: [MailFile; 3] = [MailFile::Held, MailFile::Due, MailFile::First];
+
 const fn extension(kind: MailFile) -> &'static str {
     match kind {
         MailFile::Held => "held",
         MailFile::Due => "due",
+        MailFile::First => "first",
+    }
+}
+
+const fn kind_of(urgency: Urgency) -> MailFile {
+    match urgency {
+        Urgency::First => MailFile::First,
+        Urgency::InTurn => MailFile::Due,
     }
 }
 
 fn parse_name(path: &Path) -> Option<(Uuid, MailFile)> {
     let (stem, found) = (path.file_stem()?.to_str()?, path.extension()?.to_str()?);
-    let kind = [MailFile::Held, MailFile::Due].into_iter().find(|kind| extension(*kind) == found);
+    let kind = KINDS.into_iter().find(|kind| extension(*kind) == found);
     Some((stem.parse().ok()?, kind?))
 }
 
@@ -275,6 +335,8 @@ pub(super) fn age(id: Uuid) -> Duration {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use cardswitch_engine::domain::shared_link::Recipient;
+
     use super::*;
 
     const KEY: &str = "7f3a-key-of-a-link";
@@ -303,7 +365,7 @@ mod tests {
         assert!(held.is_empty() && queue.next(Instant::now()) == Next::Nothing);
         let ids: Vec<_> = (0..5).map(|_| Uuid::now_v7()).collect();
         for id in &ids[..3] {
-            queue.add_letter(*id, &parcel(&format!("{id}@example.com"))).unwrap();
+            queue.add_letter(*id, Urgency::InTurn, &parcel(&format!("{id}@example.com"))).unwrap();
         }
         queue.hold(ids[3], &news()).unwrap();
         queue.hold(ids[4], &news()).unwrap();
@@ -331,7 +393,7 @@ mod tests {
         let id = Uuid::now_v7();
         queue.hold(id, &news()).unwrap();
         let before = fs::read(data.path().join(DIRECTORY).join(format!("{id}.held"))).unwrap();
-        queue.add_letter(id, &parcel("ada@example.com")).unwrap();
+        queue.add_letter(id, Urgency::InTurn, &parcel("ada@example.com")).unwrap();
         assert_eq!((names(data.path()), queue.len()), (vec![format!("{id}.due")], 1));
         // As if it had been killed before the held file was removed, and within another letter.
         fs::write(data.path().join(DIRECTORY).join(format!("{id}.held")), before).unwrap();
@@ -350,7 +412,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let (queue, _) = Queue::open(data.path(), secrets()).unwrap();
         let [id, other] = [Uuid::now_v7(), Uuid::now_v7()];
-        queue.add_letter(id, &parcel("ada@example.com")).unwrap();
+        queue.add_letter(id, Urgency::InTurn, &parcel("ada@example.com")).unwrap();
         let path = queue.path(id, MailFile::Due);
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(queue.directory.metadata().unwrap().permissions().mode() & 0o777, 0o700);
@@ -368,13 +430,68 @@ mod tests {
         assert!(matches!(foreign.read_letter(id), Err(MailError::Foreign)));
     }
 
+    /// Also those that waited before they came, and also after a restart.
+    #[test]
+    fn letters_that_go_first_wait_behind_no_others() {
+        let data = tempfile::tempdir().unwrap();
+        let (queue, _) = Queue::open(data.path(), secrets()).unwrap();
+        let ids: Vec<_> = (0..4).map(|_| Uuid::now_v7()).collect();
+        let [bulk, first, more, second] = [ids[0], ids[1], ids[2], ids[3]];
+        for (id, urgency) in [
+            (bulk, Urgency::InTurn),
+            (first, Urgency::First),
+            (more, Urgency::InTurn),
+            (second, Urgency::First),
+        ] {
+            queue.add_letter(id, urgency, &parcel("ada@example.com")).unwrap();
+        }
+        assert!(matches!(queue.next(Instant::now()), Next::Letter(id, _) if id == first));
+        assert_eq!(queue.read_letter(first).unwrap().to, "ada@example.com");
+        // One that was put off holds up nobody, and goes first when it is due again.
+        queue.again(first, Tries { all: 1, refusals: 0 }, Duration::from_secs(60));
+        let mut order = Vec::new();
+        while let Next::Letter(id, _) = queue.next(Instant::now()) {
+            order.push(id);
+        }
+        assert_eq!(order, [second, bulk, more]);
+        drop(queue);
+
+        let (queue, held) = Queue::open(data.path(), secrets()).unwrap();
+        assert!(held.is_empty() && queue.len() == 4);
+        for expected in [first, second, bulk, more] {
+            assert!(matches!(queue.next(Instant::now()), Next::Letter(id, _) if id == expected));
+            queue.finish(expected);
+        }
+        assert_eq!((queue.len(), names(data.path())), (0, Vec::new()));
+    }
+
+    #[test]
+    fn bulk_leaves_room_for_letters_that_go_first() {
+        let data = tempfile::tempdir().unwrap();
+        let (queue, _) = Queue::open(data.path(), secrets()).unwrap();
+        queue.waiting.lock().files = QUEUE_IN_TURN_MAX;
+        let add = |urgency| queue.add_letter(Uuid::now_v7(), urgency, &parcel("ada@example.com"));
+        assert!(matches!(add(Urgency::InTurn), Err(MailError::Full)));
+        let shared = News::SharedLink {
+            company: Uuid::nil(),
+            link: Uuid::nil(),
+            recipient: Recipient { name: "Bo".to_owned(), email: "bo@example.com".to_owned() },
+            message: None,
+        };
+        assert!(matches!(queue.hold(Uuid::now_v7(), &shared), Err(MailError::Full)));
+        queue.hold(Uuid::now_v7(), &news()).unwrap();
+        add(Urgency::First).unwrap();
+        queue.waiting.lock().files = QUEUE_LETTERS_MAX;
+        assert!(matches!(add(Urgency::First), Err(MailError::Full)));
+    }
+
     #[test]
     fn a_letter_that_was_put_off_waits_behind_others() {
         let data = tempfile::tempdir().unwrap();
         let (queue, _) = Queue::open(data.path(), secrets()).unwrap();
         let [first, second] = [Uuid::now_v7(), Uuid::now_v7()];
-        queue.add_letter(first, &parcel("ada@example.com")).unwrap();
-        queue.add_letter(second, &parcel("bob@example.com")).unwrap();
+        queue.add_letter(first, Urgency::InTurn, &parcel("ada@example.com")).unwrap();
+        queue.add_letter(second, Urgency::InTurn, &parcel("bob@example.com")).unwrap();
         let tries = Tries { all: 1, refusals: 0 };
         assert!(matches!(queue.next(Instant::now()), Next::Letter(id, _) if id == first));
         queue.again(first, tries, Duration::from_secs(60));

@@ -103,6 +103,8 @@ pub enum MailFile {
     Held = 1,
     /// A letter.
     Due = 2,
+    /// A letter that goes before others.
+    First = 3,
 }
 
 /// What a form of the site is bound to; one is never taken for the other.

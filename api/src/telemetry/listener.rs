@@ -137,7 +137,14 @@ pub fn address_for(told: Option<SocketAddr>, http: SocketAddr) -> SocketAddr {
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_engine::command::Command;
+    use cardswitch_engine::command::admin::AdminCommand;
+    use cardswitch_engine::command::reply::Reply;
+    use cardswitch_engine::submission::{Envelope, ReplyPort};
+    use parking_lot::{Condvar, Mutex};
+
     use super::*;
+    use crate::routes::routes_tests::Bench;
 
     async fn text_of(response: Response) -> String {
         let bytes = axum::body::to_bytes(response.into_body(), 1_000_000).await.unwrap();
@@ -156,6 +163,62 @@ mod tests {
         let figures = text_of(ask("/metrics")).await;
         assert!(figures.contains("\ncardswitch_ready 0\n"), "{figures}");
         assert!(figures.contains("\ncardswitch_state{state=\"recovering\"} 1\n"), "{figures}");
+    }
+
+    /// Holds up whoever brings an answer, until it is let go of.
+    #[derive(Default)]
+    struct HeldPort {
+        is_free: Mutex<bool>,
+        freed: Condvar,
+    }
+
+    impl HeldPort {
+        fn let_go(&self) {
+            *self.is_free.lock() = true;
+            self.freed.notify_all();
+        }
+    }
+
+    impl ReplyPort for HeldPort {
+        fn deliver(&self, _: u64, _: Reply) {
+            let mut is_free = self.is_free.lock();
+            while !*is_free {
+                self.freed.wait(&mut is_free);
+            }
+        }
+    }
+
+    /// Nothing is answered, so commits wait, then the shard does, then what comes.
+    #[tokio::test]
+    async fn a_switch_that_cannot_keep_up_is_overloaded_until_it_has() {
+        let Bench { state, .. } = &Bench::new().await;
+        let engine = state.switch.engine();
+        let telemetry = Telemetry::default();
+        telemetry.set_working(engine, Arc::default());
+        let ask = |path: &str| answer(&telemetry, &Method::GET, path);
+        assert_eq!(ask("/readyz").status(), 200);
+        let port = Arc::new(HeldPort::default());
+        let envelope = |_| {
+            let command = AdminCommand::SetNetworkKey([7; 32]);
+            let command = Command::Admin(Box::new(command)).into();
+            Envelope { command, tag: 0, port: Arc::clone(&port) as Arc<dyn ReplyPort> }
+        };
+        let overloaded = loop {
+            // Refused where it is full already.
+            let _ = engine.submit((0..512).map(envelope).collect());
+            let response = ask("/readyz");
+            if response.status() == 503 {
+                break response;
+            }
+        };
+        assert_eq!(overloaded.headers()[RETRY_AFTER], "1");
+        assert_eq!(text_of(overloaded).await, r#"{"status":"overloaded"}"#);
+        assert_eq!(ask("/healthz").status(), 200, "it is alive, and to be left alone");
+        port.let_go();
+        while ask("/readyz").status() != 200 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(text_of(ask("/readyz")).await, r#"{"status":"ready"}"#);
     }
 
     #[test]

@@ -189,3 +189,38 @@ fn what_cannot_be_copied_leaves_nothing_behind() {
     let left: Vec<_> = fs::read_dir(parent.path()).unwrap().map(|entry| entry.unwrap()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
 }
+
+/// Whoever names a journal means it to bring something back: silence would pass for that.
+#[test]
+fn a_journal_that_adds_nothing_or_tells_another_history_is_refused() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = |name: &str| parent.path().join(name);
+    let (data, early, later) = (path("data"), path("early"), path("later"));
+    let desk = Desk::create(&data);
+    desk.set_up_budget(1_000_000);
+    spend(&desk, 1..20);
+    desk.engine.back_up(&early, &mut nothing).unwrap();
+    spend(&desk, 20..40);
+    desk.engine.back_up(&later, &mut nothing).unwrap();
+    desk.engine.shut_down();
+    drop(desk);
+    // A copy that went on by itself, and further than the original.
+    let fork = path("fork");
+    restore(&early, &fork, &Wanted::default(), &mut nothing).unwrap();
+    let desk = Desk::open(&fork);
+    spend(&desk, 100..160);
+    desk.engine.shut_down();
+    drop(desk);
+    let with = |journal: &Path| {
+        let wanted = Wanted { further_journal: Some(journal), until: None };
+        restore(&later, &path("restored"), &wanted, &mut nothing)
+    };
+    for journal in [&early, &later] {
+        let refused = with(journal).unwrap_err();
+        assert!(matches!(refused, CopyError::NothingFurther { last: Some(_), .. }), "{refused}");
+        assert!(refused.to_string().contains("it adds nothing"), "{refused}");
+    }
+    let refused = with(&fork).unwrap_err();
+    assert!(matches!(refused, CopyError::OtherHistory { .. }), "{refused}");
+    assert!(!path("restored").exists() && !path("restored.unfinished").exists());
+}

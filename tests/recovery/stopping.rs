@@ -1,0 +1,105 @@
+//! A switch that is asked to stop before it has recovered: it leaves at once and in order, and the next
+//! start finds everything.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+
+use cardswitch_harness::{HttpClient, Installation, Purchase};
+
+/// How many purchases are to be read again by each start.
+const PURCHASES: usize = 5_000;
+/// How many of them are sent before answers are taken.
+const WINDOW: usize = 250;
+/// How often it is stopped: each time somewhere else on its way.
+const ROUNDS: usize = 6;
+
+/// A port that is free now.
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address")
+}
+
+/// Waits until health is told, and returns it; none where the process has ended.
+fn first_word(address: SocketAddr, child: &mut Child) -> Option<String> {
+    while child.try_wait().expect("it can be waited for").is_none() {
+        if TcpStream::connect(address).is_err() {
+            thread::yield_now();
+            continue;
+        }
+        let answer = HttpClient::anonymous(address).get("/readyz");
+        let body: serde_json::Value = serde_json::from_str(&answer.text()).expect("JSON");
+        return Some(body["status"].as_str().expect("a word").to_owned());
+    }
+    None
+}
+
+fn terminate(mut child: Child) -> ExitStatus {
+    let kill = format!("kill -TERM {}", child.id());
+    Command::new("sh").args(["-c", &kill]).status().expect("sh is there");
+    child.wait().expect("it can be waited for")
+}
+
+fn count(installation: &Installation) -> u64 {
+    let switch = installation.serve();
+    let found = switch.api().get("/v1/transactions?limit=1").expect(200)["count"].clone();
+    switch.stop();
+    found.as_u64().expect("a count")
+}
+
+/// The key is read on the way: as long as nobody writes into the pipe in its place, there is no end.
+#[test]
+fn a_stop_during_recovery_is_in_order_and_loses_nothing() {
+    let installation = Installation::init(60, 8_701);
+    let key = installation.data().join("master.key");
+    let kept = installation.home().join("kept.key");
+    fs::rename(&key, &kept).expect("the key is there");
+    let made = Command::new("mkfifo").arg(&key).status().expect("mkfifo is there");
+    assert!(made.success());
+    let address = free_address();
+    let mut child = installation.begin_to_serve(address);
+    assert_eq!(first_word(address, &mut child).as_deref(), Some("recovering"));
+    assert!(child.try_wait().expect("it can be waited for").is_none(), "it is on its way");
+    let status = terminate(child);
+    assert!(status.success(), "a stop is none of its failures: {status}");
+    fs::rename(&kept, &key).expect("the pipe is replaced");
+    assert_eq!(count(&installation), 0);
+    installation.verify_ok();
+}
+
+#[test]
+fn stops_anywhere_in_a_recovery_lose_nothing() {
+    let installation = Installation::init(60, 8_702);
+    let card = installation.cards.ordinary();
+    let switch = installation.serve();
+    let mut acquirer = switch.acquirer();
+    for _ in 0..PURCHASES / WINDOW {
+        for _ in 0..WINDOW {
+            acquirer.send(&Purchase::of(card, 1).request()).expect("the door is open");
+        }
+        for _ in 0..WINDOW {
+            let _ = acquirer.receive().expect("an answer").expect_approved();
+        }
+    }
+    switch.kill9();
+    let mut words = Vec::new();
+    for round in 0..ROUNDS {
+        let address = free_address();
+        let mut child = installation.begin_to_serve(address);
+        // Later each time, as long as it recovers.
+        for _ in 0..=round * 20 {
+            let word = first_word(address, &mut child).expect("nobody has stopped it");
+            let is_over = word != "recovering";
+            words.push(word);
+            if is_over {
+                break;
+            }
+        }
+        let status = terminate(child);
+        assert!(status.success(), "round {round}: {status}");
+    }
+    assert!(words.contains(&"recovering".to_owned()), "nothing was tested");
+    assert_eq!(count(&installation), PURCHASES as u64);
+    installation.verify_ok();
+}
