@@ -323,6 +323,11 @@ mod tests {
             is_deleted: false,
             created_at: Timestamp(0),
         };
+        let shown = seen(&app).to_string();
+        let other = App { name: "Ledgers".to_owned(), requested: AccessScope::default(), ..app.clone() };
+        assert_eq!(seen(&other).changed_since(&shown), ["name", "scopes"]);
+        let approved = App { approved: AccessScope::default(), ..app.clone() };
+        assert!(seen(&approved).changed_since(&shown).is_empty(), "that is the operator's");
         let form = AppForm::of_app(&app);
         assert_eq!(form.redirect_urls, "https://a.example/\nhttps://b.example/");
         let shown: Vec<_> = form
