@@ -30,7 +30,7 @@ use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use cardswitch_engine::submission::SubmitError;
 use chrono_tz::Tz;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::feed::Profile;
 use crate::issuing::{
@@ -88,7 +88,7 @@ pub struct CompanyOrder {
 }
 
 /// What a new installation is known by; printed once.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Credentials {
     /// The company's id.
     pub company_id: String,

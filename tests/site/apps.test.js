@@ -77,6 +77,27 @@ siteTest('an app gets a new secret, other settings and a token, and is deleted',
   assert.equal(gone.status(), 404);
 });
 
+siteTest('two who change one app see each other', async (stage) => {
+  const [one, other] = [await stage.newPage(), await stage.newPage({ colorScheme: 'dark' })];
+  await signIn(one, stage.installation.administrator);
+  await signIn(other, stage.installation.administrator);
+  const { clientId } = await registerApp(one, { redirectUrls: [REDIRECT] });
+  for (const page of [one, other]) await page.goto(`/apps/${clientId}`);
+  await one.getByLabel('Name').fill('Ledgers');
+  await one.getByLabel('Redirect URLs').fill(`${REDIRECT}\nhttps://ledgers.example/callback`);
+  await one.getByRole('button', { name: 'Save' }).click();
+  await one.getByText('The app is saved.').waitFor();
+  await other.getByLabel('Web site').fill('https://elsewhere.example');
+  await other.getByRole('button', { name: 'Save' }).click();
+  await other.getByText('somebody changed this while you had it open: name and redirect URLs').waitFor();
+  await stage.shot(other, 'app-changed-dark');
+  assert.equal(await other.getByLabel('Name').inputValue(), 'Ledgers');
+  assert.equal(await other.getByLabel('Web site').inputValue(), 'https://books.example');
+  await other.getByLabel('Web site').fill('https://elsewhere.example');
+  await other.getByRole('button', { name: 'Save' }).click();
+  await other.getByText('The app is saved.').waitFor();
+});
+
 siteTest('developers and administrators manage apps, nobody else', async (stage) => {
   const rows = [
     ['developer', 200],

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 
 import { PASSWORD } from './harness/installation.js';
 import { linkSent } from './harness/outbox.js';
-import { signIn } from './harness/people.js';
+import { signIn, signOut } from './harness/people.js';
 import { siteTest } from './harness/stage.js';
 
 const JEAN = { first: 'Jean', last: 'Bartik', email: 'jean@example.com' };
@@ -162,4 +162,25 @@ siteTest('members are seen by who works with them, and managed by administrators
     }
     await page.context().close();
   }
+}, people);
+
+siteTest('pages left open across a sign-out invite nobody and let nobody go', async (stage) => {
+  const mary = await memberOf(stage, 'mary@example.com');
+  const invitation = await stage.newPage();
+  await signIn(invitation, stage.installation.administrator);
+  const leaving = await invitation.context().newPage();
+  const other = await invitation.context().newPage();
+  await invitation.goto('/members/new');
+  await invitation.getByLabel('First name').fill(JEAN.first);
+  await invitation.getByLabel('Last name').fill(JEAN.last);
+  await invitation.getByLabel('E-mail').fill(JEAN.email);
+  await leaving.goto(`/members/${mary.id}/deactivate`);
+  await leaving.getByRole('checkbox', { name: /Yes, deactivate/ }).check();
+  await other.goto('/account');
+  await signOut(other);
+  await invitation.getByRole('button', { name: 'Invite' }).click();
+  await leaving.getByRole('button', { name: 'Deactivate' }).click();
+  for (const page of [invitation, leaving]) await page.waitForURL('**/login**');
+  assert.equal(await memberOf(stage, JEAN.email), undefined);
+  assert.equal((await memberOf(stage, mary.email)).is_active, true);
 }, people);

@@ -3,6 +3,8 @@
 import assert from 'node:assert/strict';
 
 import { tabTo } from './harness/keyboard.js';
+import { PASSWORD } from './harness/installation.js';
+import { linkSent } from './harness/outbox.js';
 import { START, authorizeUrl, enterPassword, getApi, postToken, registerApp, signIn } from './harness/people.js';
 import { siteTest } from './harness/stage.js';
 
@@ -53,6 +55,63 @@ siteTest('signing in, allowing, revoking and signing out by keyboard alone', asy
   await tabTo(page, 'Sign out');
   await page.keyboard.press('Enter');
   await page.waitForURL('**/login');
+});
+
+/** Goes on by a link or a button of this name. */
+async function press(page, name) {
+  await tabTo(page, name);
+  await page.keyboard.press('Enter');
+}
+
+async function type(page, label, text) {
+  await tabTo(page, label);
+  await page.keyboard.type(text);
+}
+
+async function signInByKeyboard(page, { email, password }) {
+  await page.goto('/login');
+  await type(page, 'E-mail', email);
+  await type(page, 'Password', password);
+  await page.keyboard.press('Enter');
+  await page.waitForURL(START);
+}
+
+siteTest('inviting somebody, asking for a purchase and approving it by keyboard alone', async (stage) => {
+  const page = await stage.newPage();
+  await signInByKeyboard(page, stage.installation.administrator);
+  await press(page, 'Members');
+  await page.getByRole('heading', { name: 'Members', level: 1 }).waitFor();
+  await press(page, 'Invite a member');
+  await page.getByRole('heading', { name: 'Invite a member' }).waitFor();
+  await type(page, 'First name', 'Jean');
+  await type(page, 'Last name', 'Bartik');
+  await type(page, 'E-mail', 'jean@example.com');
+  await press(page, 'Invite');
+  await page.getByText('The member is invited.').waitFor();
+
+  const jean = await stage.newPage();
+  await jean.goto(new URL(await linkSent(stage, 'jean@example.com')).pathname);
+  await type(jean, 'New password', PASSWORD);
+  await type(jean, 'New password again', PASSWORD);
+  await jean.keyboard.press('Enter');
+  await jean.waitForURL('**/login');
+  await signInByKeyboard(jean, { email: 'jean@example.com', password: PASSWORD });
+  await press(jean, 'Ask for a purchase');
+  await jean.getByRole('heading', { name: 'Ask for a purchase' }).waitFor();
+  await type(jean, 'What do you want to buy?', 'A keyboard');
+  await jean.keyboard.press('Tab');
+  await jean.keyboard.type('120');
+  await press(jean, 'Ask for it');
+  await jean.getByText('You have asked for it.').waitFor();
+
+  await press(page, 'Overview');
+  await press(page, '1 requisition');
+  await page.getByRole('heading', { name: 'Requisitions' }).waitFor();
+  await press(page, 'A keyboard');
+  await press(page, 'Approve');
+  await page.getByText('The requisition is approved.').waitFor();
+  await jean.reload();
+  await jean.getByRole('link', { name: /^A keyboard ••••/ }).waitFor();
 });
 
 siteTest('everything works without JavaScript', async (stage) => {

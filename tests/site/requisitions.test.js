@@ -110,9 +110,12 @@ siteTest('nobody approves what was changed under their eyes', async (stage) => {
   await mary.getByLabel('How much is it at most?').fill('9999');
   await mary.getByRole('button', { name: 'Save' }).click();
   await mary.getByText('The requisition is saved.').waitFor();
+  await grace.locator('#review-note').fill('The blue ones.');
   await grace.getByRole('button', { name: 'Approve' }).click();
-  await grace.getByText('somebody changed this while you had it open: amount').waitFor();
+  await grace.getByText('Nothing was decided, because somebody changed this while you had it open: amount').waitFor();
   await stage.shot(grace, 'requisition-changed');
+  assert.match(await grace.locator('dl').first().textContent(), /\$9,999\.00 changed/, 'what is new is marked');
+  assert.equal(await grace.locator('#review-note').inputValue(), 'The blue ones.', 'what was typed stays');
   assert.match(await grace.locator('main').textContent(), /\$9,999\.00/);
   await grace.getByRole('button', { name: 'Approve' }).click();
   await grace.getByText('The requisition is approved.').waitFor();

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 
-import { signIn } from './harness/people.js';
+import { enterPassword, signIn, signOut } from './harness/people.js';
 import { buy, order, tell } from './harness/purchases.js';
 import { siteTest } from './harness/stage.js';
 
@@ -41,6 +41,40 @@ siteTest('a month is shown and saved in three forms', async (stage) => {
   await page.locator('#start_date-error').waitFor();
   assert.equal(await page.getByLabel('First day').inputValue(), '2020-01-01');
   await stage.shot(page, 'statements-refused');
+});
+
+siteTest('the days people ask for are there under their words', async (stage) => {
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  await page.goto('/statements');
+  const ranges = await page.locator('section[aria-labelledby=download] li strong').allTextContents();
+  assert.match(ranges[0], /^[A-Z][a-z]+ \d{4}, so far$/);
+  assert.equal(ranges.at(-1), 'The last 180 days');
+  for (const range of ranges) {
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('link', { name: `CSV of ${range}` }).click(),
+    ]);
+    assert.match(await readFile(await download.path(), 'latin1'), /^number,/, range);
+  }
+  assert.equal(new URL(page.url()).pathname, '/statements');
+});
+
+siteTest('a statement asked for by a page left open across a sign-out waits for who signs in', async (stage) => {
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  await page.goto('/statements');
+  const other = await page.context().newPage();
+  await other.goto('/account');
+  await signOut(other);
+  let downloads = 0;
+  page.on('download', () => { downloads += 1; });
+  await page.getByRole('button', { name: 'CSV' }).click();
+  await page.waitForURL('**/login**');
+  assert.equal(downloads, 0);
+  const download = page.waitForEvent('download');
+  await enterPassword(page, stage.installation.administrator);
+  assert.match((await download).suggestedFilename(), /\.csv$/);
 });
 
 siteTest('statements are for administrators and accountants', async (stage) => {

@@ -15,7 +15,7 @@ use super::init::{demo_company, random_source};
 use super::live_screen::LiveScreen;
 use crate::config::{ClockSetting, Settings};
 use crate::feed::{FeedOptions, FeedReport, HttpSource, Portfolio, Progress};
-use crate::install::{Installation, install};
+use crate::install::{Credentials, Installation, install};
 use crate::issuing::CardNumbers;
 use crate::master_key::{MASTER_KEY_FILE, create_private};
 use crate::server::Server;
@@ -43,7 +43,7 @@ pub struct DemoArgs {
 /// Carries out `demo`: makes a directory if need be, serves it, feeds it, verifies it.
 pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     let home = Home::open(args.data.as_deref())?;
-    let network_key = home.install_if_needed(&args).await?;
+    let credentials = home.install_if_needed(&args).await?;
     let portfolio = Portfolio::read(&home.path.join(CARDS_FILE)).map_err(Failure::new)?;
     let server = Server::start(&home.path, &settings(&args)).await.map_err(Failure::new)?;
     say(
@@ -55,15 +55,16 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
             home.path.display()
         ),
     );
-    let page = format!("http://{}/login", server.http());
-    let credentials = home.path.join(CREDENTIALS_FILE);
-    say(&args, &format!("sign in at {page} as {} says", credentials.display()));
+    tell_the_way_in(&args, &home, &server, &credentials);
     let options = FeedOptions {
         rate_per_s: args.pace.rate(),
         duration: args.pace.duration(),
         seed: args.pace.seed,
         time: args.pace.time(default_start(), CONNECTIONS),
-        http: Some(HttpSource { url: format!("http://{}", server.http()), network_key }),
+        http: Some(HttpSource {
+            url: format!("http://{}", server.http()),
+            network_key: credentials.network_key,
+        }),
         ..FeedOptions::new(server.iso8583(), portfolio)
     };
     let progress = Arc::new(Progress::default());
@@ -76,6 +77,19 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
         return Err(Failure::new(format!("the switch stopped: {reason}")));
     }
     conclude(&args, &home, &outcome?)
+}
+
+/// Where the site is, who comes in, and for how long it is there.
+fn tell_the_way_in(args: &DemoArgs, home: &Home, server: &Server, credentials: &Credentials) {
+    say(args, &format!("sign in at http://{}/login", server.http()));
+    say(args, &format!("  e-mail    {}", credentials.admin_email));
+    say(args, &format!("  password  {}", credentials.admin_password));
+    let ends = "the site ends with this command: `--duration 1h` gives you longer";
+    if home.is_temporary {
+        say(args, &format!("{ends}, `--data DIR` keeps what is there"));
+    } else {
+        say(args, &format!("{ends}, `serve --data` serves the directory without it"));
+    }
 }
 
 /// Verifies the directory and reports.
@@ -145,13 +159,12 @@ impl Home {
         Ok(Self { path: std::env::temp_dir().join(name), is_temporary: true })
     }
 
-    /// Makes the directory unless an earlier demonstration did; returns its network key.
-    async fn install_if_needed(&self, args: &DemoArgs) -> Result<String, Failure> {
+    /// Makes the directory unless an earlier demonstration did; returns what opens it.
+    async fn install_if_needed(&self, args: &DemoArgs) -> Result<Credentials, Failure> {
         let credentials_path = self.path.join(CREDENTIALS_FILE);
         if let Ok(text) = std::fs::read_to_string(&credentials_path) {
-            let network_key = network_key_of(&text);
-            return network_key.ok_or_else(|| {
-                Failure::new(format!("`{}` holds no network key", credentials_path.display()))
+            return serde_json::from_str(&text).map_err(|error| {
+                Failure::new(format!("`{}`: {error}", credentials_path.display()))
             });
         }
         // What `init` made has no credentials file: its secrets were shown once, not kept.
@@ -170,7 +183,7 @@ impl Home {
         create_private(&credentials_path)
             .and_then(|mut file: File| writeln!(file, "{text}"))
             .map_err(|error| Failure::new(format!("`{}`: {error}", credentials_path.display())))?;
-        Ok(credentials.network_key)
+        Ok(credentials)
     }
 
     fn installation(&self, args: &DemoArgs) -> Result<Installation, Failure> {
@@ -190,9 +203,4 @@ impl Home {
             at,
         })
     }
-}
-
-fn network_key_of(credentials: &str) -> Option<String> {
-    let credentials: Value = serde_json::from_str(credentials).ok()?;
-    credentials.get("network_key")?.as_str().map(str::to_owned)
 }

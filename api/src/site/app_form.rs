@@ -7,6 +7,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::scope_words::{SCOPES, ScopeWords, has};
+use super::seen::Seen;
 use crate::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
 use crate::oauth::scope::{self, ScopeFault};
 
@@ -41,6 +42,9 @@ pub(super) struct AppFields {
     redirect_urls: String,
     #[serde(default)]
     scope: Vec<String>,
+    /// What the form showed.
+    #[serde(default)]
+    pub(super) seen: String,
 }
 
 /// What it means.
@@ -75,7 +79,7 @@ pub(super) struct ScopeBox {
 #[derive(Debug)]
 pub(super) struct AppForm {
     /// What is said about all of it.
-    pub(super) alert: &'static str,
+    pub(super) alert: String,
     /// Name.
     pub(super) name: String,
     /// What is wrong with it.
@@ -110,6 +114,13 @@ impl AppForm {
         Self::of(&fields, app.requested, app.approved)
     }
 
+    /// The same, with something said about all of it.
+    #[must_use]
+    pub(super) fn with_alert(mut self, alert: impl Into<String>) -> Self {
+        self.alert = alert.into();
+        self
+    }
+
     fn of(fields: &AppFields, chosen: AccessScope, approved: AccessScope) -> Self {
         let scope_box = |words: &ScopeWords| ScopeBox {
             name: words.name,
@@ -119,7 +130,7 @@ impl AppForm {
             is_approved: has(approved, words.name),
         };
         Self {
-            alert: "",
+            alert: String::new(),
             name: fields.name.clone(),
             name_error: String::new(),
             website: fields.website.clone(),
@@ -146,7 +157,7 @@ impl AppFields {
             }
             (name, website, redirect_urls) => {
                 let mut form = AppForm::of(self, requested, approved);
-                form.alert = "Some of it cannot be right. Look below.";
+                "Some of it cannot be right. Look below.".clone_into(&mut form.alert);
                 form.name_error = name.err().unwrap_or_default();
                 form.website_error = website.err().unwrap_or_default();
                 form.redirect_urls_error = redirect_urls.err().unwrap_or_default();
@@ -156,16 +167,25 @@ impl AppFields {
     }
 }
 
+/// What the form shows of an app. What an operator has approved is not its owner's to overwrite.
+pub(super) fn seen(app: &App) -> Seen {
+    Seen::default()
+        .field("name", &app.name)
+        .field("web site", &app.website)
+        .field("redirect URLs", app.redirect_urls.join("\n"))
+        .field("scopes", scope::names(app.requested).join(" "))
+}
+
 fn parse_name(text: &str) -> Result<String, String> {
     let name = text.trim();
     // What is invisible could make one app look like another.
     if name.chars().any(is_invisible) {
-        return Err("contains characters that cannot be seen".to_owned());
+        return Err("Some of its characters cannot be seen.".to_owned());
     }
     match name.chars().count() {
-        0 => Err("give it a name".to_owned()),
+        0 => Err("Fill this in.".to_owned()),
         1..=NAME_CHARS_MAX => Ok(name.to_owned()),
-        _ => Err(format!("has at most {NAME_CHARS_MAX} characters")),
+        _ => Err(format!("Has at most {NAME_CHARS_MAX} characters.")),
     }
 }
 
@@ -175,14 +195,14 @@ fn parse_redirect_urls(lines: &str) -> Result<Vec<String>, String> {
     let mut urls: Vec<String> = Vec::new();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let shown: String = line.chars().take(80).collect();
-        check_redirect_url(line).map_err(|fault| format!("`{shown}` {fault}"))?;
+        check_redirect_url(line).map_err(|fault| format!("{shown} {fault}."))?;
         if urls.iter().any(|known| known == line) {
-            return Err(format!("`{shown}` stands there twice"));
+            return Err(format!("{shown} stands there twice."));
         }
         urls.push(line.to_owned());
     }
     if urls.len() > REDIRECT_URLS_MAX {
-        return Err(format!("there can be at most {REDIRECT_URLS_MAX} addresses"));
+        return Err(format!("There can be at most {REDIRECT_URLS_MAX} addresses."));
     }
     Ok(urls)
 }
@@ -205,10 +225,10 @@ fn parse_website(text: &str) -> Result<String, String> {
             && url.password().is_none()
     });
     if !is_address || website.chars().any(|letter| letter.is_whitespace() || is_invisible(letter)) {
-        return Err("write an address such as https://example.com".to_owned());
+        return Err("Write an address, such as https://example.com.".to_owned());
     }
     if website.len() > WEBSITE_BYTES_MAX {
-        return Err(format!("has at most {WEBSITE_BYTES_MAX} characters"));
+        return Err(format!("Has at most {WEBSITE_BYTES_MAX} characters."));
     }
     Ok(website.to_owned())
 }
@@ -226,6 +246,7 @@ mod tests {
             website: website.to_owned(),
             redirect_urls: redirect_urls.to_owned(),
             scope: vec!["admin".to_owned()],
+            seen: String::new(),
         }
     }
 
@@ -278,9 +299,9 @@ mod tests {
         assert_eq!(urls, ["https://a.example/1", "https://a.example/2"]);
         assert_eq!(parse_redirect_urls(" \n "), Ok(Vec::new()));
         let twice = parse_redirect_urls("https://a.example/\nhttps://a.example/").unwrap_err();
-        assert!(twice.ends_with("stands there twice"), "{twice}");
+        assert!(twice.ends_with("stands there twice."), "{twice}");
         let wrong = parse_redirect_urls("https://a.example/\n\"><b>").unwrap_err();
-        assert!(wrong.starts_with("`\"><b>` must"), "{wrong}");
+        assert!(wrong.starts_with("\"><b> must"), "{wrong}");
         let many: Vec<_> =
             (0..=REDIRECT_URLS_MAX).map(|n| format!("https://a.example/{n}")).collect();
         assert!(parse_redirect_urls(&many.join("\n")).is_err());
@@ -302,6 +323,11 @@ mod tests {
             is_deleted: false,
             created_at: Timestamp(0),
         };
+        let shown = seen(&app).to_string();
+        let other = App { name: "Ledgers".to_owned(), requested: AccessScope::default(), ..app.clone() };
+        assert_eq!(seen(&other).changed_since(&shown), ["name", "scopes"]);
+        let approved = App { approved: AccessScope::default(), ..app.clone() };
+        assert!(seen(&approved).changed_since(&shown).is_empty(), "that is the operator's");
         let form = AppForm::of_app(&app);
         assert_eq!(form.redirect_urls, "https://a.example/\nhttps://b.example/");
         let shown: Vec<_> = form

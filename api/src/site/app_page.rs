@@ -15,14 +15,16 @@ use cardswitch_engine::domain::token_grant::TokenOrigin;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::app_form::{AppFields, AppForm, AppTerms, ScopeTicks};
+use super::app_form::{AppFields, AppForm, AppTerms, ScopeTicks, seen};
 use super::apps::{ShownOnce, refused};
 use super::error_page::error_page;
 use super::forms::SiteForm;
 use super::notice::{Notice, go_on};
 use super::rights::{Acting, AppManager};
 use super::scope_words::{SCOPES, ScopeWords};
-use super::when::shown_time;
+use super::seen::{Seen, changed_meanwhile};
+use super::when::shown_moment;
+use super::words::Moment;
 use super::{frame, fresh_id};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
@@ -37,7 +39,8 @@ struct AppContent<'a> {
     id: String,
     name: &'a str,
     company: &'a str,
-    registered: String,
+    registered: Moment,
+    seen: Seen,
     form: &'a AppForm,
     may_authorize: bool,
     token_scopes: Vec<&'static ScopeWords>,
@@ -65,7 +68,8 @@ fn app_page(state: &AppState, acting: &Acting, app: &App, form: &AppForm) -> Res
         id: app.id.0.to_string(),
         name: &app.name,
         company: &acting.company.name,
-        registered: shown_time(app.created_at, &acting.session),
+        registered: shown_moment(app.created_at, &acting.session),
+        seen: seen(app),
         form,
         may_authorize: may_authorize(role),
         token_scopes: SCOPES.iter().filter(is_grantable).collect(),
@@ -89,6 +93,13 @@ pub(super) async fn update_app(
     SiteForm(fields): SiteForm<AppFields>,
 ) -> Result<Response, ApiError> {
     let app = get_app(&state, &acting, AppId(id)).await?;
+    let changed = seen(&app).changed_since(&fields.seen);
+    if !changed.is_empty() {
+        let form = AppForm::of_app(&app).with_alert(changed_meanwhile(&changed));
+        let mut page = app_page(&state, &acting, &app, &form);
+        *page.status_mut() = StatusCode::CONFLICT;
+        return Ok(page);
+    }
     let terms = match fields.terms(app.approved) {
         Ok(terms) => terms,
         Err(form) => return Ok(refused(app_page(&state, &acting, &app, &form))),
@@ -216,8 +227,8 @@ pub(super) async fn delete_app(
 ) -> Result<Response, ApiError> {
     let app = get_app(&state, &acting, AppId(id)).await?;
     if !form.is_confirmed {
-        let mut again = AppForm::of_app(&app);
-        again.alert = "Nothing was deleted: tick the box below to confirm.";
+        let alert = "Nothing was deleted: tick the box below to confirm.";
+        let again = AppForm::of_app(&app).with_alert(alert);
         return Ok(refused(app_page(&state, &acting, &app, &again)));
     }
     state.carry_out(AdminCommand::DeleteApp(acting.company.id, app.id)).await?;

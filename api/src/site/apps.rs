@@ -16,7 +16,8 @@ use super::pager::{Pager, Part};
 use super::rights::{Acting, AppManager};
 use super::scope_words::{SCOPES, has};
 use super::session::Session;
-use super::when::shown_time;
+use super::when::shown_moment;
+use super::words::Moment;
 use super::{frame, fresh_id};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
@@ -36,7 +37,7 @@ struct AppRow {
     name: String,
     approved: Vec<&'static str>,
     waiting: Vec<&'static str>,
-    registered: String,
+    registered: Moment,
 }
 
 impl AppRow {
@@ -47,7 +48,7 @@ impl AppRow {
             id: app.id.0.to_string(),
             approved: names(app.approved),
             waiting: waiting.map(|words| words.name).collect(),
-            registered: shown_time(app.created_at, session),
+            registered: shown_moment(app.created_at, session),
             name: app.name,
         }
     }

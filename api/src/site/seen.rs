@@ -56,15 +56,21 @@ impl fmt::Display for Seen {
 
 /// What the page says where somebody else was quicker.
 pub(super) fn changed_meanwhile(names: &[&str]) -> String {
+    format!(
+        "Nothing was saved, because {}. What you see now is how it stands; change it again if you \
+         still want to.",
+        who_was_quicker(names)
+    )
+}
+
+/// The reason: somebody has changed the values of these names.
+pub(super) fn who_was_quicker(names: &[&str]) -> String {
     let names = match names {
         [] => String::new(),
         [only] => format!(": {only}"),
         [first @ .., last] => format!(": {} and {last}", first.join(", ")),
     };
-    format!(
-        "Nothing was saved, because somebody changed this while you had it open{names}. \
-         What you see now is how it stands; change it again if you still want to."
-    )
+    format!("somebody changed this while you had it open{names}")
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use super::notice::{Notice, go_on};
 use super::pager::{Pager, Part};
 use super::rights::{Right, TokenReader, TokenRevoker};
 use super::session::Session;
-use super::when::shown_time;
+use super::when::shown_moment;
+use super::words::Moment;
 use crate::error::ApiError;
 use crate::oauth::scope::names;
 use crate::routes::input::PathId;
@@ -38,7 +39,7 @@ struct TokenRow {
     holder: String,
     origin: String,
     scopes: Vec<&'static str>,
-    made: String,
+    made: Moment,
 }
 
 /// GET /tokens.
@@ -84,7 +85,7 @@ fn token_row(
         holder: holder.unwrap_or_else(|| "The operator of this switch".to_owned()),
         origin: origin_words(grant.map(|grant| grant.origin), member.as_ref()),
         scopes: names(token.scope),
-        made: shown_time(token.created_at, session),
+        made: shown_moment(token.created_at, session),
     })
 }
 

@@ -5,12 +5,21 @@ use chrono::DateTime;
 use chrono_tz::Tz;
 
 use super::session::Session;
+use super::words::{Moment, moment};
 
 /// An instant in words, such as `4 March 2026, 12:00 PST`.
 #[must_use]
 pub fn shown_time(at: Timestamp, session: &Session) -> String {
-    let zone = session.current.as_ref().map_or(Tz::UTC, |(company, _)| company.zone);
-    in_zone(at, zone)
+    in_zone(at, zone_of(session))
+}
+
+/// An instant as lists show it, such as `4 Mar 2026, 12:00`.
+pub(super) fn shown_moment(at: Timestamp, session: &Session) -> Moment {
+    moment(at, zone_of(session))
+}
+
+fn zone_of(session: &Session) -> Tz {
+    session.current.as_ref().map_or(Tz::UTC, |(company, _)| company.zone)
 }
 
 fn in_zone(at: Timestamp, zone: Tz) -> String {

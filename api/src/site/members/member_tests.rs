@@ -191,6 +191,35 @@ async fn what_ends_is_shown_before_a_member_leaves() {
 }
 
 #[tokio::test]
+async fn hundreds_of_cards_do_not_hide_the_question() {
+    let bench = company().await;
+    for count in 0..103 {
+        card_of(&bench, MEMBER, &format!("Contract {count}")).await;
+    }
+    let path = format!("/members/{}", member(&bench, MEMBER).await.id.0);
+    let mut ada = visitor(&bench, EMAIL).await;
+    let page = ada.get(&format!("{path}/deactivate")).await.expect(200);
+    for part in [
+        "103 cards are closed",
+        "95 more of them by name",
+        "And 3 more",
+        "/cards?holder=mary%40example.com",
+    ] {
+        assert!(page.body.contains(part), "{part}: {}", page.body);
+    }
+    let [at_first_sight, folded] = page.body.split("<details class=\"fold\">").collect::<Vec<_>>()[..]
+    else {
+        panic!("one list is folded");
+    };
+    let named = |text: &str| text.matches("<li>Contract").count();
+    assert_eq!((named(at_first_sight), named(folded)), (5, 95));
+    let seen = page.field("seen").unwrap();
+    let yes = [("seen", seen.as_str()), ("is_confirmed", "true")];
+    ada.post(&format!("{path}/deactivate"), &yes).await.expect(303);
+    assert_eq!(shown(&bench, "/v1/cards?state=terminated").await["count"], 103);
+}
+
+#[tokio::test]
 async fn a_deleted_member_is_gone_from_the_list_and_keeps_a_page() {
     let bench = company().await;
     let path = format!("/members/{}", member(&bench, REVIEWER).await.id.0);

@@ -55,8 +55,16 @@ struct RequisitionContent<'a> {
     faults: &'a Faults,
     review_note: &'a str,
     review_alert: &'a str,
+    changed: &'a [&'static str],
     cards: Vec<Choice>,
     dimensions: Vec<DimensionChoice>,
+}
+
+impl RequisitionContent<'_> {
+    /// Whether somebody else has changed this while the visitor looked.
+    fn is_new(&self, name: &str) -> bool {
+        self.changed.contains(&name)
+    }
 }
 
 /// What is told of a requisition.
@@ -90,6 +98,8 @@ pub(super) struct Said {
     pub(super) review_card: String,
     /// What is wrong with the review.
     pub(super) review_alert: String,
+    /// What somebody else has changed while the visitor looked, by the names of `seen`.
+    pub(super) changed: Vec<&'static str>,
 }
 
 /// GET /requisitions/{id}.
@@ -148,6 +158,7 @@ pub(super) async fn requisition_page(
         faults: &said.faults,
         review_note: &note,
         review_alert: &said.review_alert,
+        changed: &said.changed,
         cards,
         dimensions,
         facts,
@@ -235,8 +246,10 @@ pub(super) async fn change(
     if !may_change(&acting, &known) {
         return Err(ApiError::not_found());
     }
-    if let Some(alert) = changed_since(&known, &acting.company, &form.seen) {
-        let said = Said { faults: Faults::alert_only(alert), ..Said::default() };
+    let changed = changed_since(&known, &acting.company, &form.seen);
+    if !changed.is_empty() {
+        let faults = Faults::alert_only(changed_meanwhile(&changed));
+        let said = Said { faults, changed, ..Said::default() };
         return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
     }
     let text = Value::Object(form.body(acting.company.zone, Some(&known))).to_string();
@@ -251,10 +264,13 @@ pub(super) async fn change(
     }
 }
 
-/// What is said where a form was made before somebody else's change.
-pub(super) fn changed_since(known: &Requisition, company: &Company, sent: &str) -> Option<String> {
-    let changed = seen(known, company).changed_since(sent);
-    (!changed.is_empty()).then(|| changed_meanwhile(&changed))
+/// What somebody else has changed since a form was made.
+pub(super) fn changed_since(
+    known: &Requisition,
+    company: &Company,
+    sent: &str,
+) -> Vec<&'static str> {
+    seen(known, company).changed_since(sent)
 }
 
 /// The page again, after what was not done.

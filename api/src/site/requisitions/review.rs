@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_engine::domain::ids::{CardId, RequisitionId};
-use cardswitch_engine::domain::requisition::Requisition;
+use cardswitch_engine::domain::requisition::{Requisition, RequisitionStatus};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -21,6 +21,7 @@ use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, RequisitionReviewer};
+use crate::site::seen::who_was_quicker;
 use crate::state::AppState;
 use crate::wire::fault::Flaw;
 use crate::wire::fields::Fields;
@@ -78,8 +79,9 @@ pub(super) async fn review(
         return Ok(error_page(StatusCode::FORBIDDEN, "This is not for you", text));
     }
     // INVARIANT: nobody approves what they have not seen.
-    if let Some(alert) = changed_since(&known, &acting.company, &form.seen) {
-        let said = Said { faults: Faults::alert_only(alert), ..Said::default() };
+    let changed = changed_since(&known, &acting.company, &form.seen);
+    if !changed.is_empty() {
+        let said = undecided(&known, changed, form);
         return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
     }
     match decide(&state, &acting, &known, &form).await {
@@ -105,6 +107,20 @@ pub(super) async fn review(
             again(&state, &acting, &known, (said, status)).await
         }
     }
+}
+
+/// What is said where the visitor decided about something else than there is now. What they typed
+/// stays, and what is new is marked.
+fn undecided(known: &Requisition, changed: Vec<&'static str>, form: ReviewForm) -> Said {
+    let onward = if known.status == RequisitionStatus::Pending {
+        "What is new is marked: decide again on what you see now"
+    } else {
+        "What became of it stands below"
+    };
+    let review_alert =
+        format!("Nothing was decided, because {}. {onward}.", who_was_quicker(&changed));
+    let (review_note, review_card) = (Some(form.note), form.card);
+    Said { review_alert, review_note, review_card, changed, ..Said::default() }
 }
 
 /// Has the verdict given on what was seen.

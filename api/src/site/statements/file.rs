@@ -15,7 +15,8 @@ use crate::site::faults::Faults;
 use crate::site::pager::Part;
 use crate::site::rights::StatementReader;
 use crate::state::AppState;
-use crate::statements::DateRange;
+use crate::statements::{DAYS_APART_MAX, DateRange};
+use crate::wire::fault::{Fault, Flaw};
 use crate::wire::query;
 
 /// What is asked for.
@@ -46,12 +47,28 @@ pub(super) async fn get_file(
         }
         Err(error) => error,
     };
-    let faults = Faults::of_refusal(error)?;
+    let faults = faults_of(error)?;
     let days = Days { start_date: asked.start_date, end_date: asked.end_date };
     let shown = (None, Part::default());
     let mut page = month_page(&state, &acting, shown, (Some(days), &faults)).await?;
     *page.status_mut() = StatusCode::BAD_REQUEST;
     Ok(page)
+}
+
+/// What is wrong with the days, in the words of the form.
+fn faults_of(error: ApiError) -> Result<Faults, ApiError> {
+    let mut faults = error.faults().to_vec();
+    for Fault { flaw, .. } in &mut faults {
+        *flaw = match flaw.code {
+            "after_end_date" => Flaw::new("after_last_day", "must not be after the last day"),
+            "range_too_long" => {
+                let message = format!("must be at most {DAYS_APART_MAX} days before the last day");
+                Flaw::new("too_early", message)
+            }
+            _ => continue,
+        };
+    }
+    if faults.is_empty() { Faults::of_refusal(error) } else { Ok(Faults::new(&faults)) }
 }
 
 fn parse_days(asked: &FileQuery) -> Result<DateRange, ApiError> {

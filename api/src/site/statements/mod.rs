@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `months` | which months there are |
 //! | `page` | one month of the account |
+//! | `ranges` | the days that files are asked for most |
 //! | `file` | a statement to be saved |
 
 mod file;
 mod months;
 mod page;
+mod ranges;
 
 #[cfg(test)]
 mod statements_tests;

@@ -12,6 +12,7 @@ use cardswitch_engine::store::query::{AccountRow, LineFilter};
 use serde::Deserialize;
 
 use super::months::Month;
+use super::ranges::{Range, ranges};
 use crate::error::ApiError;
 use crate::routes::view::{View, read_view};
 use crate::site::choices::Choice;
@@ -61,6 +62,7 @@ struct MonthContent<'a> {
     sums: Option<[String; 2]>,
     rows: Vec<Row>,
     pager: Pager,
+    ranges: Vec<Range>,
     days: Days,
     faults: &'a Faults,
     days_max: i32,
@@ -113,11 +115,13 @@ pub(super) async fn month_page(
     (days, faults): (Option<Days>, &Faults),
 ) -> Result<Response, ApiError> {
     let company = &acting.company;
-    let newest = Month::of(state.today(company));
+    let today = state.today(company);
+    let newest = Month::of(today);
     let month = asked.unwrap_or(newest);
     let found = read_view(state, acting, |view| read_month(view, month, part)).await?;
     let AccountRow { account, .. } = &found.account;
-    let oldest = Month::of(date_at(company.zone, account.created_at));
+    let made_on = date_at(company.zone, account.created_at);
+    let oldest = Month::of(made_on);
     let amount = |minor| money(minor, account.currency);
     let path = |month: Month| format!("/statements?month={}", month.text());
     let text = month.text();
@@ -134,6 +138,7 @@ pub(super) async fn month_page(
         sums: found.sums.map(|sums| sums.map(amount)),
         pager: Pager::new(part, found.rows.len(), found.count, "/statements", &filters),
         rows: found.rows,
+        ranges: ranges(month, made_on, today),
         days: days.unwrap_or_else(|| Days {
             start_date: render_date(month.first),
             end_date: render_date(month.last()),

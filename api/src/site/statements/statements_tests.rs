@@ -50,12 +50,12 @@ async fn files_are_those_of_the_api_and_days_are_checked_in_words() {
         (
             "start_date=2026-03-02&end_date=2026-03-01",
             "start_date-error",
-            "Must not be after end date.",
+            "Must not be after the last day.",
         ),
         (
             "start_date=2025-01-01&end_date=2026-03-01",
             "start_date-error",
-            "Must be at most 180 days before",
+            "Must be at most 180 days before the last day.",
         ),
         ("start_date=soon&end_date=2026-03-01", "start_date-error", "Must be a date"),
         ("start_date=&end_date=%3Cscript%3E", "end_date-error", "Must be a date"),

@@ -26,7 +26,20 @@ pub(super) struct Effects {
     pub(super) role_is_lost: bool,
 }
 
+/// How many cards are named at first sight; the list must not hide what stands below it.
+const CARDS_AT_FIRST_SIGHT: usize = 5;
+
 impl Effects {
+    /// The cards that are named at first sight.
+    pub(super) fn first_cards(&self) -> &[String] {
+        &self.cards[..self.cards.len().min(CARDS_AT_FIRST_SIGHT)]
+    }
+
+    /// The cards that are named on demand.
+    pub(super) fn further_cards(&self) -> &[String] {
+        &self.cards[self.first_cards().len()..]
+    }
+
     /// How many cards are not named.
     pub(super) fn unnamed(&self) -> u64 {
         self.card_count.saturating_sub(self.cards.len() as u64)
