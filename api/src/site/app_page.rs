@@ -22,7 +22,7 @@ use super::forms::SiteForm;
 use super::notice::{Notice, go_on};
 use super::rights::{Acting, AppManager};
 use super::scope_words::{SCOPES, ScopeWords};
-use super::when::shown_time;
+use super::words::shown_time;
 use super::{frame, fresh_id};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;

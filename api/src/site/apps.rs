@@ -16,7 +16,7 @@ use super::pager::{Pager, Part};
 use super::rights::{Acting, AppManager};
 use super::scope_words::{SCOPES, has};
 use super::session::Session;
-use super::when::shown_time;
+use super::words::shown_time;
 use super::{frame, fresh_id};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;

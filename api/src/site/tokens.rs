@@ -17,7 +17,7 @@ use super::notice::{Notice, go_on};
 use super::pager::{Pager, Part};
 use super::rights::{Right, TokenReader, TokenRevoker};
 use super::session::Session;
-use super::when::shown_time;
+use super::words::shown_time;
 use crate::error::ApiError;
 use crate::oauth::scope::names;
 use crate::routes::input::PathId;
