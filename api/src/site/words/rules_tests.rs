@@ -126,7 +126,7 @@ fn everything_else_is_told_in_words_too() {
         (
             Rule::OutOfScope,
             against(Quantity::Category(Some(Mcc(5_411))), scope),
-            "The card is not for merchants of this kind (Grocery stores and supermarkets (5411); \
+            "The card is not for merchants of this kind (Groceries and supermarkets (5411); \
              the card is for Lodging; Eating places and restaurants (5812)).",
         ),
     ];
