@@ -7,15 +7,18 @@
   const holder = document.querySelector('[data-plot]');
   const state = document.querySelector('[data-live-state]');
   const dark = matchMedia('(prefers-color-scheme: dark)');
-  const clock = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
   let plot;
+
+  /** A bar stands on the first instant of its day, as ticks do: both are days, not instants. Seconds. */
+  const DAY = 86_400;
+  const DAY_STEPS = [1, 2, 5, 7, 10, 15].map((days) => days * DAY);
 
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
   /** Days and amounts as the table has them, the oldest first. */
   function series() {
     const rows = [...document.querySelectorAll('[data-rows=days] tr')].reverse();
-    const days = rows.map((row) => Date.parse(`${row.dataset.day}T12:00:00Z`) / 1000);
+    const days = rows.map((row) => Date.parse(`${row.dataset.day}T00:00:00Z`) / 1000);
     return [days, rows.map((row) => Number(row.dataset.spent))];
   }
 
@@ -30,10 +33,10 @@
       height: 240,
       cursor: { y: false, drag: { x: false, y: false } },
       legend: { show: true },
-      scales: { x: { time: true, range: (_, min, max) => [min - 43200, max + 43200] }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+      scales: { x: { time: true, range: (_, min, max) => [min - DAY / 2, max + DAY / 2] }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), 'UTC'),
       axes: [
-        { ...axis, grid: { show: false }, values: (_, days) => days.map((at) => day.format(at * 1000)) },
+        { ...axis, grid: { show: false }, incrs: DAY_STEPS, values: (_, days) => days.map((at) => day.format(at * 1000)) },
         { ...axis, grid, size: 56, values: (_, amounts) => amounts.map((amount) => short.format(amount)) },
       ],
       series: [
@@ -64,7 +67,8 @@
       body.innerHTML = markup;
     }
     plot?.setData(series());
-    state.textContent = `Live, as of ${clock.format(new Date())}.`;
+    // The moment comes in words: the clock and zone of this browser are not the company's.
+    state.textContent = `Live, as of ${new Map(texts).get('taken-at')}.`;
   }
 
   function follow() {

@@ -52,7 +52,7 @@ siteTest('purchases are listed, looked for and explained', async (stage) => {
   assert.equal(new URL(page.url()).pathname, `/transactions/${bought.party}`);
   await page.getByText('Declined: Over the limit for one purchase').waitFor();
   await stage.shot(page, 'transaction-declined');
-  await page.getByText('rules that spoke for it').click();
+  await page.getByText('rules that passed').click();
   await stage.shot(page, 'transaction-declined-rules');
 
   await page.goto(`/transactions/${bought.dinner}`);

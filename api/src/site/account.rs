@@ -21,7 +21,7 @@ use super::frame::page;
 use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::session::{Session, SignedIn, end_ticket};
-use super::when::shown_time;
+use super::words::shown_time;
 use crate::error::ApiError;
 use crate::state::AppState;
 

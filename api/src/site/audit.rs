@@ -12,9 +12,9 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use super::frame;
-use super::local_time::local_time;
 use super::pager::{Pager, Part};
 use super::rights::AuditReader;
+use super::words::moment_to_second;
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::time::render_time;
@@ -114,7 +114,7 @@ fn event_row(snapshot: &Snapshot, event: AuditEvent, zone: Tz) -> Result<EventRo
     let [actor_id, _] = event.actor.ids();
     Ok(EventRow {
         at: render_time(event.at),
-        local_time: local_time(zone, event.at),
+        local_time: moment_to_second(event.at, zone).words,
         actor: actor_words(snapshot, &event.actor)?,
         actor_id,
         address: event.address.unwrap_or_default(),

@@ -4,6 +4,9 @@
 //! A form becomes the JSON that `/v1` takes and goes through its reader, so rules are one. Templates
 //! ask for the fault of a field by the name it has there: `faults.of("allowance.amount")`.
 
+use axum::http::StatusCode;
+use axum::response::Response;
+
 use crate::error::ApiError;
 use crate::wire::fault::{Fault, Flaw};
 
@@ -71,6 +74,12 @@ impl Faults {
         let found = self.by_param.iter().find(|(name, _)| name == param);
         found.map_or("", |(_, text)| text)
     }
+}
+
+/// A page that says why something was not done, with the status of that.
+pub(super) fn with_status(mut page: Response, status: StatusCode) -> Response {
+    *page.status_mut() = status;
+    page
 }
 
 /// What is wrong with a value, for people: what programs have to know of its form is left out.

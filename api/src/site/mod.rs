@@ -15,7 +15,7 @@
 //! | `consent`, `scope_words` | what apps ask of members |
 //! | `transactions`, `statements`, `dimensions` | what was bought, what was posted, what the books sort by |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
-//! | `tokens`, `audit`, `pager`, `local_time` | what has access to a company, and who changed what |
+//! | `tokens`, `audit`, `pager` | what has access to a company, and who changed what |
 //! | `shared_card` | the card that somebody sees who has a link to it |
 //! | `webhooks` | where events are sent to, and what was tried |
 //! | `rights` | who may do what of this |
@@ -41,7 +41,6 @@ mod faults;
 pub mod forms;
 pub mod frame;
 pub mod headers;
-mod local_time;
 mod members;
 pub mod next;
 pub mod notice;
@@ -64,7 +63,6 @@ mod totp;
 mod transactions;
 mod visit;
 mod webhooks;
-pub mod when;
 mod words;
 
 use axum::Router;

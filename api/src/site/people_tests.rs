@@ -20,7 +20,7 @@ async fn sessions_are_listed_and_ended_one_by_one() {
     let mut stranger = sign_in(&bench, OTHER_EMAIL).await;
     let page = visitor.get("/account").await;
     assert_eq!(page.body.matches("Firefox on Linux</strong>").count(), 2, "{}", page.body);
-    assert!(page.body.contains("203.0.113.7") && page.body.contains("4 March 2026, 12:00 PST"));
+    assert!(page.body.contains("203.0.113.7") && page.body.contains("4 Mar 2026, 12:00 PST"));
     let (_, rest) = page.body.split_once("action=\"/account/sessions/").unwrap();
     let id = rest.split_once('/').unwrap().0;
     let path = format!("/account/sessions/{id}/end");

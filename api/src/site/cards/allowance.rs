@@ -10,14 +10,13 @@ use cardswitch_engine::store::query::CardRow;
 
 use super::card_fields::CardFields;
 use super::card_form::CardForm;
-use super::edit::with_status;
 use super::face::Face;
 use super::get_card;
 use crate::error::ApiError;
 use crate::routes::allowances::change_allowance;
 use crate::routes::input::PathId;
 use crate::routes::view::read_view;
-use crate::site::faults::Faults;
+use crate::site::faults::{Faults, with_status};
 use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::notice::{Notice, go_on};

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use cardswitch_engine::domain::allowance::AllowanceTerms;
-use cardswitch_engine::domain::card::Dimensions;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::merchant_category::MCC_MIN;
@@ -18,6 +17,7 @@ use uuid::Uuid;
 use super::list::holder;
 use crate::routes::allowances::INTERVALS;
 use crate::routes::view::View;
+use crate::site::dimension_choices::{Sent, ids_of, put_dimensions};
 use crate::site::seen::Seen;
 use crate::site::words::{field_amount, field_time, parse_field_time, typed_amount};
 use crate::wire::address::shipping_address_id;
@@ -32,10 +32,10 @@ pub(super) struct CardFields {
     pub(super) billing_name: String,
     /// The e-mail address of who holds it.
     pub(super) holder: String,
-    pub(super) category: String,
-    pub(super) department: String,
-    pub(super) label: String,
-    pub(super) location: String,
+    pub(super) category: Option<String>,
+    pub(super) department: Option<String>,
+    pub(super) label: Option<String>,
+    pub(super) location: Option<String>,
     pub(super) amount: String,
     pub(super) interval: String,
     pub(super) reset: bool,
@@ -56,7 +56,7 @@ impl CardFields {
     /// What a form shows of a card.
     pub(super) fn of_card(card: &CardRow, view: &View<'_>) -> Result<Self, StoreError> {
         let holder = holder(card, view)?;
-        let [category, department, label, location] = dimension_texts(&card.profile.dimensions);
+        let [category, department, label, location] = ids_of(&card.profile.dimensions).map(Some);
         Ok(Self {
             description: card.profile.description.clone(),
             holder: holder.map(|member| member.email).unwrap_or_default(),
@@ -94,15 +94,15 @@ impl CardFields {
     }
 
     /// The dimensions, in the order of their kinds.
-    pub(super) fn dimensions(&self) -> [&str; 4] {
-        [&self.category, &self.department, &self.label, &self.location]
+    pub(super) fn dimensions(&self) -> Sent<'_> {
+        [&self.category, &self.department, &self.label, &self.location].map(Option::as_deref)
     }
 
     /// What a form shows of the card itself.
     pub(super) fn seen_profile(&self) -> Seen {
         DIMENSION_FIELDS.into_iter().zip(self.dimensions()).fold(
             Seen::default().field("description", &self.description).field("holder", &self.holder),
-            |seen, (name, value)| seen.field(name, value),
+            |seen, (name, value)| seen.field(name, value.unwrap_or_default()),
         )
     }
 
@@ -120,7 +120,7 @@ impl CardFields {
     }
 
     /// The body that makes a card.
-    pub(super) fn new_card(&self, holder: Option<Uuid>, company: &Company) -> Value {
+    pub(super) fn new_card(&self, holder: Option<Uuid>, company: &Company) -> Map<String, Value> {
         let mut body = self.changed_profile(&Self::default(), holder);
         let is_virtual = self.kind != "physical";
         body.insert("is_virtual".into(), is_virtual.into());
@@ -133,7 +133,7 @@ impl CardFields {
         }
         let allowance = self.changed_allowance(&Self::default(), company.zone);
         body.insert("allowance".into(), allowance.into());
-        Value::Object(body)
+        body
     }
 
     /// What of the card itself is other than a form showed.
@@ -146,13 +146,11 @@ impl CardFields {
             let holder = if self.holder.trim().is_empty() { None } else { holder };
             body.insert("assigned_to".into(), holder.map_or(Value::Null, |id| json!({"id": id})));
         }
-        let dimensions = self.dimensions().into_iter().zip(shown.dimensions());
-        for (name, (value, shown)) in DIMENSION_FIELDS.into_iter().zip(dimensions) {
-            if value != shown {
-                let given = (!value.is_empty()).then(|| json!({"id": value}));
-                body.insert(name.into(), given.unwrap_or_default());
-            }
+        let mut changed = self.dimensions();
+        for (value, shown) in changed.iter_mut().zip(shown.dimensions()) {
+            *value = value.filter(|value| value.trim() != shown.unwrap_or_default());
         }
+        put_dimensions(&mut body, changed);
         body
     }
 
@@ -207,10 +205,6 @@ fn time_value(typed: &str, zone: Tz) -> Value {
     }
 }
 
-fn dimension_texts(dimensions: &Dimensions) -> [String; 4] {
-    dimensions.map(|id| id.map(|id| id.0.to_string()).unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,5 +257,12 @@ mod tests {
         assert_eq!(profile(&holder, &blank), expected);
         assert_eq!(profile(&blank, &holder), json!({"assigned_to": null}));
         assert_eq!(profile(&holder, &holder), json!({}));
+        let some = |text: &str| Some(text.to_owned());
+        let sorted = CardFields { category: some("x"), label: some("y"), ..CardFields::default() };
+        let cleared = CardFields { category: some("x"), label: some(""), ..CardFields::default() };
+        assert_eq!(profile(&sorted, &sorted), json!({}));
+        assert_eq!(profile(&cleared, &sorted), json!({"label": null}));
+        assert_eq!(profile(&cleared, &blank), json!({"category": {"id": "x"}}));
+        assert_eq!(profile(&blank, &sorted), json!({}), "what a form does not have stays");
     }
 }

@@ -4,11 +4,10 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
+use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::date_at;
 use cardswitch_engine::domain::card::{CardState, DimensionKind};
 use cardswitch_engine::domain::ids::{CardId, Timestamp};
-use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::shared_link::SharedLink;
 use cardswitch_engine::limits::PAGE_LEN_MAX;
@@ -23,10 +22,11 @@ use crate::error::ApiError;
 use crate::routes::input::PathId;
 use crate::routes::view::{View, read_view};
 use crate::site::assets::COPY;
+use crate::site::dimensions::kind_words;
 use crate::site::frame;
 use crate::site::rights::{Acting, Right};
 use crate::site::transactions::decision::Teller;
-use crate::site::words::{Moment, moment, money, person};
+use crate::site::words::{Moment, moment, money, person, scope_words};
 use crate::state::AppState;
 
 /// How many transactions stand on the page; the others are a list of their own.
@@ -39,6 +39,7 @@ struct CardContent {
     alert: String,
     face: Face,
     holder: String,
+    zone: String,
     is_open: bool,
     state: CardState,
     may_manage: bool,
@@ -104,6 +105,7 @@ fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardConte
         alert: String::new(),
         face: Face::new(card, company, view.now),
         holder: holder.unwrap_or_default(),
+        zone: company.zone.name().replace('_', " "),
         is_open: is_open(card),
         state: card.record.usage.state,
         may_manage,
@@ -158,7 +160,7 @@ fn limits(card: &CardRow, view: &View<'_>) -> Vec<(&'static str, String)> {
     }
     limits.extend(window(terms, view));
     if !terms.scope.codes().is_empty() {
-        limits.push(("Only at", scope_words(&terms.scope)));
+        limits.push(("Only at", scope_words(&terms.scope, "; ")));
     }
     limits
 }
@@ -175,35 +177,13 @@ fn window(terms: &AllowanceTerms, view: &View<'_>) -> Vec<(&'static str, String)
     from.into_iter().chain(shown("Until", terms.ends_at, Timestamp::MAX)).collect()
 }
 
-/// The names of merchant categories and groups of them.
-fn scope_words(scope: &Scope) -> String {
-    let name = |code: &u16| match merchant_category::group(*code) {
-        Some(group) => group.name.to_owned(),
-        None => match merchant_category::category(*code) {
-            Some(category) => format!("{} ({code:04})", category.name),
-            None => format!("{code:04}"),
-        },
-    };
-    scope.codes().iter().map(name).collect::<Vec<_>>().join("; ")
-}
-
 fn dimensions(card: &CardRow, view: &View<'_>) -> Result<Vec<(&'static str, String)>, StoreError> {
     let mut named = Vec::new();
     let references = view.dimension_references(&card.profile.dimensions)?;
     for (kind, reference) in DimensionKind::ALL.into_iter().zip(references) {
-        named.extend(reference.map(|reference| (kind_words(kind), reference.name)));
+        named.extend(reference.map(|reference| (kind_words(kind).label, reference.name)));
     }
     Ok(named)
-}
-
-/// What a kind of dimension is called.
-pub(super) const fn kind_words(kind: DimensionKind) -> &'static str {
-    match kind {
-        DimensionKind::Category => "Category",
-        DimensionKind::Department => "Department",
-        DimensionKind::Label => "Label",
-        DimensionKind::Location => "Location",
-    }
 }
 
 fn links(card: &CardRow, view: &View<'_>) -> Result<Vec<LinkRow>, StoreError> {
@@ -227,15 +207,4 @@ fn link_row(link: &SharedLink, view: &View<'_>) -> Result<LinkRow, StoreError> {
         made: shown(link.created_at),
         viewed: link.last_viewed_at.map(shown),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scopes_are_told_by_name() {
-        let scope = Scope::new(&[3, 5_812]).unwrap();
-        assert_eq!(scope_words(&scope), "Lodging; Eating places and restaurants (5812)");
-    }
 }

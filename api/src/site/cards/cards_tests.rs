@@ -264,8 +264,8 @@ async fn decisions_are_told_in_words() {
         "−$20.50",
         "Approved: every rule passed",
         "Over the limit for one purchase",
-        "The amount is over transaction limit (100.01 against 100.00).",
-        "It would have been approved with 0.01 more on transaction limit.",
+        "The amount is over the limit for one purchase ($100.01 asked for, $100.00 allowed).",
+        "It would have been approved with $0.01 more on the limit for one purchase.",
         "$479.50",
     ] {
         assert!(page.body.contains(words), "{words}: {}", page.body);
@@ -285,12 +285,16 @@ async fn holders_see_nothing_of_the_account_in_a_decline() {
     assert!(!bench.authorize(&card, amount(50_000_000)).await);
     for path in [path_of(&card), "/overview".to_owned()] {
         let page = visit(&bench, HOLDER).await.get(&path).await.expect(200);
-        assert!(page.body.contains("The amount is over available credit."), "{}", page.body);
+        assert!(
+            page.body.contains("The amount is over what the account has available."),
+            "{}",
+            page.body
+        );
         assert!(page.body.contains("more money in the account."), "{}", page.body);
-        assert!(!page.body.contains("over available credit ("), "{}", page.body);
+        assert!(!page.body.contains("over what the account has available ("), "{}", page.body);
     }
     let page = visit(&bench, ROOT).await.get(&path_of(&card)).await.expect(200);
-    assert!(page.body.contains("over available credit ("), "{}", page.body);
+    assert!(page.body.contains("over what the account has available ("), "{}", page.body);
 }
 
 #[tokio::test]

@@ -15,7 +15,8 @@ use crate::error::ApiError;
 use crate::routes::cards::change_card;
 use crate::routes::input::PathId;
 use crate::routes::view::{View, read_view};
-use crate::site::faults::Faults;
+use crate::site::dimension_choices::find_meant;
+use crate::site::faults::{Faults, with_status};
 use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
@@ -80,7 +81,8 @@ pub(super) async fn save(
         let page = edit_page(&state, &acting, &card, None, faults).await?;
         return Ok(with_status(page, StatusCode::CONFLICT));
     }
-    let body = typed.changed_profile(&known, holder);
+    let mut body = typed.changed_profile(&known, holder);
+    find_meant(&state, &acting, &mut body).await?;
     let json = serde_json::to_vec(&body).map_err(|error| ApiError::internal(&error))?;
     let fields = Fields::parse(&json).ok_or_else(ApiError::malformed_body)?;
     match change_card(&state, (&acting).into(), card.profile.id, fields).await {
@@ -92,10 +94,4 @@ pub(super) async fn save(
             Ok(with_status(page, status))
         }
     }
-}
-
-/// A page with another status.
-pub(super) fn with_status(mut page: Response, status: StatusCode) -> Response {
-    *page.status_mut() = status;
-    page
 }

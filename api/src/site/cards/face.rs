@@ -16,8 +16,14 @@ pub(in crate::site) struct Face {
     pub(in crate::site) id: String,
     /// Shown above it.
     pub(in crate::site) description: String,
+    /// Whose card it is.
+    pub(in crate::site) company: String,
+    /// The name on it.
+    pub(in crate::site) name: String,
     /// What is shown of its number.
     pub(in crate::site) last_four: String,
+    /// The last digits of its number.
+    pub(in crate::site) digits: String,
     /// Virtual or physical.
     pub(in crate::site) kind: &'static str,
     /// How it stands.
@@ -48,7 +54,10 @@ impl Face {
         Self {
             id: profile.id.0.to_string(),
             description: profile.description.clone(),
+            company: company.name.clone(),
+            name: profile.billing_name.clone(),
             last_four: last_four(profile.last_four),
+            digits: profile.last_four.into_iter().map(char::from).collect(),
             kind: if profile.is_virtual { "Virtual" } else { "Physical" },
             badge: card_badge(card.record.usage.state, card.record.usage.suspension),
             expires: card.record.expires_on.to_naive().format("%m/%y").to_string(),

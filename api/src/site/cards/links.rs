@@ -11,7 +11,6 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::edit::with_status;
 use super::face::Face;
 use super::get_card;
 use crate::error::ApiError;
@@ -19,7 +18,7 @@ use crate::routes::input::PathId;
 use crate::routes::shared_links::share_card;
 use crate::routes::view::read_view;
 use crate::site::choices::{Choice, choices};
-use crate::site::faults::Faults;
+use crate::site::faults::{Faults, with_status};
 use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::notice::{Notice, go_on};

@@ -10,7 +10,7 @@
 //! | `card_fields`, `card_form` | what is typed of a card and its allowance, and the form it is typed in |
 //! | `new_card`, `edit`, `allowance` | making a card, changing it and what it may spend |
 //! | `state` | suspending, activating and closing it |
-//! | `number` | number, expiry and CVV, after the password |
+//! | `number`, `secret` | number, expiry and CVV, after the password; guests see them, too |
 //! | `links` | sharing it |
 
 mod allowance;
@@ -24,6 +24,7 @@ mod list;
 mod new_card;
 mod number;
 pub(super) mod purchases;
+pub(super) mod secret;
 mod state;
 
 use axum::Router;

@@ -11,6 +11,7 @@ use super::card_form::{CardForm, holder_id};
 use crate::error::ApiError;
 use crate::routes::cards;
 use crate::routes::view::read_view;
+use crate::site::dimension_choices::find_meant;
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::frame;
@@ -67,7 +68,8 @@ pub(super) async fn make_card(
 
 async fn make(state: &AppState, acting: &Acting, fields: &CardFields) -> Result<CardId, ApiError> {
     let holder = read_view(state, acting, |view| holder_id(&fields.holder, None, view)).await?;
-    let body = fields.new_card(holder, &acting.company);
+    let mut body = fields.new_card(holder, &acting.company);
+    find_meant(state, acting, &mut body).await?;
     let json = serde_json::to_vec(&body).map_err(|error| ApiError::internal(&error))?;
     let fields = Fields::parse(&json).ok_or_else(ApiError::malformed_body)?;
     cards::make_card(state, acting.into(), fields).await

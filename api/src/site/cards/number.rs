@@ -14,15 +14,15 @@ use cardswitch_engine::store::query::CardRow;
 use serde::Deserialize;
 
 use super::card_page::may_see_number;
-use super::edit::with_status;
 use super::face::Face;
 use super::get_card;
+use super::secret::CardSecret;
 use crate::auth::client_address::ClientAddress;
 use crate::error::ApiError;
-use crate::routes::card_secrets::open_number;
 use crate::routes::input::PathId;
 use crate::site::assets::COPY;
 use crate::site::error_page::error_page;
+use crate::site::faults::with_status;
 use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::password::{WRONG_PASSWORD, is_password_of};
@@ -42,10 +42,7 @@ struct AskContent {
 #[template(path = "cards/number.html")]
 struct NumberContent {
     face: Face,
-    name: String,
-    number: String,
-    digits: String,
-    cvv: String,
+    secret: CardSecret,
 }
 
 /// What `POST /cards/{id}/number` takes.
@@ -105,31 +102,10 @@ pub(super) async fn show(
     }
     let noted = AdminCommand::NoteCardShown(acting.company.id, card.profile.id);
     state.carry_out(noted).await?;
-    let pan = open_number(&state, &card)?;
-    let digits = pan.reveal();
     let content = NumberContent {
         face: Face::new(&card, &acting.company, state.now()),
-        name: card.profile.billing_name.clone(),
-        number: in_fours(&digits),
-        digits,
-        cvv: state.secrets.cvv(&pan).map(char::from).iter().collect(),
+        secret: CardSecret::open(&state, &card, &acting.company)?,
     };
     let session = &acting.session;
     Ok(frame::page_with_scripts(&state, "Card number", session, &[&*COPY], content))
-}
-
-fn in_fours(digits: &str) -> String {
-    let digits: Vec<_> = digits.chars().collect();
-    digits.chunks(4).map(String::from_iter).collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_stand_in_groups_of_four() {
-        assert_eq!(in_fours("4111111111111111"), "4111 1111 1111 1111");
-        assert_eq!(in_fours("411111111111111"), "4111 1111 1111 111");
-    }
 }

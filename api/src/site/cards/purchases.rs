@@ -3,13 +3,13 @@
 
 use cardswitch_engine::decision::{DecidedBy, Explanation, explain};
 use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::transaction::{
-    TransactionFlags, TransactionKind, TransactionRecord, TransactionState,
-};
+use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 use cardswitch_engine::store::query::TransactionRow;
 
 use crate::site::transactions::decision::Teller;
-use crate::site::words::{Badge, Moment, moment, money, outcome_words, transaction_badge};
+use crate::site::words::{
+    Badge, Moment, amount_words, moment, money, outcome_words, place, title, transaction_badge,
+};
 
 /// A transaction in a list.
 #[derive(Clone, Debug)]
@@ -44,45 +44,18 @@ impl Purchase {
         let failed = explanation.rules.iter().filter(|found| !found.passed);
         let remedies = explanation.remedies.iter();
         let remedies = remedies.map(|remedy| teller.remedy(remedy, &scope));
-        // What is shown is what the cardholder spends: the engine counts from the merchant's side.
-        let amount = -progress.amount(record.kind, record.requested);
         Self {
             id: record.id.0.to_string(),
             at: moment(record.authorized_at, company.zone),
             title: title(record),
-            place: place(record),
-            amount: money(amount, company.currency),
+            place: record.merchant.as_ref().map(place).unwrap_or_default(),
+            amount: amount_words(row, company.currency),
             badge: transaction_badge(progress.state),
             outcome: outcome(row, &explanation, company),
-            failed: failed.map(|found| teller.rule(found).text).collect(),
+            failed: failed.map(|found| teller.rule(found)).collect(),
             remedies: remedies.collect(),
         }
     }
-}
-
-fn title(record: &TransactionRecord) -> String {
-    let merchant = record.merchant.as_ref().map(|merchant| merchant.name.trim());
-    let bank = record.bank_account.as_ref().map(|account| account.name.trim());
-    let name = merchant.or(bank).filter(|name| !name.is_empty());
-    name.map_or_else(|| kind_words(record.kind).to_owned(), str::to_owned)
-}
-
-const fn kind_words(kind: TransactionKind) -> &'static str {
-    match kind {
-        TransactionKind::Purchase | TransactionKind::SingleMessagePurchase => "Purchase",
-        TransactionKind::Verification => "Check of the card",
-        TransactionKind::Cash => "Cash withdrawal",
-        TransactionKind::Refund => "Refund",
-        TransactionKind::BankTransfer => "Deposit",
-        TransactionKind::BankWithdrawal => "Withdrawal",
-    }
-}
-
-fn place(record: &TransactionRecord) -> String {
-    let Some(merchant) = &record.merchant else { return String::new() };
-    let parts = [&merchant.city, &merchant.state, &merchant.country];
-    let parts = parts.into_iter().map(|part| part.trim()).filter(|part| !part.is_empty());
-    parts.collect::<Vec<_>>().join(", ")
 }
 
 fn outcome(row: &TransactionRow, explanation: &Explanation, company: &Company) -> String {

@@ -11,13 +11,12 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::card_page::card_page;
-use super::edit::with_status;
 use super::face::Face;
 use super::get_card;
 use crate::error::ApiError;
 use crate::routes::cards::change_card;
 use crate::routes::input::PathId;
-use crate::site::faults::Faults;
+use crate::site::faults::{Faults, with_status};
 use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::notice::{Notice, go_on};

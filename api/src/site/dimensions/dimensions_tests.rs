@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::routes::world::{Bench, OTHER_COMPANY};
 use crate::site::books_world::{EVIL, ODD, dimension, own_card, purchase, sign_in_as};
 use crate::site::site_world::bench;
-use crate::site::visitor_tests::{Page, Visitor};
+use crate::site::visitor_tests::{ORIGIN, Page, Visitor};
 
 const PATH: &str = "/dimensions/categories";
 
@@ -162,4 +162,54 @@ async fn no_name_becomes_markup() {
     let wrong = [("name", "x"), ("code", EVIL), ("parent", EVIL)];
     let page = visitor.fill(PATH, &wrong).await.expect(400);
     assert!(!page.body.contains("<script"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn a_page_left_open_across_a_sign_out_changes_nothing() {
+    let bench = bench().await;
+    let travel = dimension(&bench, "categories", json!({"name": "Travel"})).await;
+    let path = format!("{PATH}/{travel}");
+    let mut visitor = sign_in_as(&bench, MemberRole::Administrator).await;
+    let page = visitor.get(&path).await.expect(200);
+    let (seen, csrf) = (page.field("seen").unwrap(), page.csrf().unwrap());
+    visitor.copy().post("/logout", &[]).await.expect(303);
+    let fields = [("seen", seen.as_str()), ("name", "Late"), ("code", ""), ("parent", "")];
+    let delete = format!("{path}/delete");
+    let confirmed = [("is_confirmed", "true")];
+    for (path, fields) in [(path.as_str(), &fields[..]), (PATH, &fields), (&delete, &confirmed)] {
+        let page = visitor.post(path, fields).await.expect(303);
+        assert!(page.location().starts_with("/login"), "{path}: {}", page.location());
+    }
+    // Somebody signs in again in the same browser: the page that is still open is not theirs.
+    let mut next = sign_in_as(&bench, MemberRole::Administrator).await;
+    let headers = [("origin", ORIGIN), ("sec-fetch-site", "same-origin")];
+    let body = format!("csrf={csrf}&seen={seen}&name=Late&code=&parent=&is_confirmed=true");
+    for path in [path.as_str(), PATH, &delete] {
+        next.post_with(path, &headers, &body).await.expect(403);
+    }
+    let now = categories(&bench).await;
+    assert_eq!((now.len(), &now[0]["name"]), (1, &json!("Travel")));
+}
+
+/// What somebody else deleted meanwhile is gone for who has its page open, and is not made again.
+#[tokio::test]
+async fn what_was_deleted_meanwhile_is_gone_for_who_still_edits_it() {
+    let bench = bench().await;
+    let travel = dimension(&bench, "categories", json!({"name": "Travel"})).await;
+    let below = json!({"name": "Flights", "parent": {"id": travel}});
+    let below = dimension(&bench, "categories", below).await;
+    let mut visitor = sign_in_as(&bench, MemberRole::Accountant).await;
+    let path = format!("{PATH}/{travel}");
+    let seen = visitor.get(&path).await.field("seen").unwrap();
+    let child = format!("{PATH}/{below}");
+    let child_seen = visitor.get(&child).await.field("seen").unwrap();
+    let (status, _) = bench.ask("DELETE", &format!("/v1/categories/{travel}"), Value::Null).await;
+    assert_eq!(status, 204);
+    let fields = [("seen", seen.as_str()), ("name", "Trips"), ("code", ""), ("parent", "")];
+    visitor.post(&path, &fields).await.expect(404);
+    let fields =
+        [("seen", child_seen.as_str()), ("name", "Air"), ("code", ""), ("parent", &travel)];
+    let page = visitor.post(&child, &fields).await.expect(409);
+    assert!(page.body.contains("open: what it stands below."), "{}", page.body);
+    assert_eq!(categories(&bench).await.len(), 1);
 }

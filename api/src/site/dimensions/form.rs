@@ -2,10 +2,10 @@
 
 use cardswitch_engine::limits;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::tree::Branch;
-use crate::site::choices::{Choice, choices};
+use super::tree::{Branch, Tree};
+use crate::site::dimension_choices::{Asked, DimensionChoice, choice_among};
 
 /// What was sent.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -15,7 +15,7 @@ pub(super) struct DimensionFields {
     pub(super) name: String,
     /// Its number in accounting; blank where it has none.
     pub(super) code: String,
-    /// The id of what it stands below; blank where it stands on its own.
+    /// The id of what it stands below, or its name or code; blank where it stands on its own.
     pub(super) parent: String,
     /// What the form showed when it was made.
     pub(super) seen: String,
@@ -23,34 +23,31 @@ pub(super) struct DimensionFields {
 
 impl DimensionFields {
     /// As `/v1` takes it.
-    pub(super) fn body(&self) -> Value {
-        let code = self.code.trim();
-        json!({
-            "name": self.name.trim(),
-            "code": (!code.is_empty()).then_some(code),
-            "parent": (!self.parent.is_empty()).then(|| json!({"id": self.parent})),
-        })
+    pub(super) fn body(&self) -> Map<String, Value> {
+        let (code, parent) = (self.code.trim(), self.parent.trim());
+        let parent = (!parent.is_empty()).then(|| json!({ "id": parent }));
+        Map::from_iter([
+            ("name".to_owned(), self.name.trim().into()),
+            ("code".to_owned(), (!code.is_empty()).then_some(code).into()),
+            ("parent".to_owned(), parent.into()),
+        ])
     }
 }
 
 /// What one may be part of: everything of its kind that has room below it, but for those at
 /// `left_out`.
 pub(super) fn parent_choices(
-    branches: &[Branch],
+    tree: &Tree,
     left_out: &std::ops::Range<usize>,
     chosen: &str,
-) -> Vec<Choice> {
+) -> DimensionChoice {
     let has_room = |branch: &Branch| branch.level + 1 < limits::DIMENSION_LEVELS_MAX;
-    let offered = branches.iter().enumerate().filter(|(place, _)| !left_out.contains(place));
-    let offered = offered.map(|(_, branch)| branch).filter(|branch| has_room(branch));
-    let choice = |branch: &Branch| {
-        let value = branch.dimension.id.0.to_string();
-        Choice { is_chosen: value == chosen, label: branch.choice_words(), value }
-    };
-    choices([("", "Nothing: it stands on its own")], chosen)
-        .into_iter()
-        .chain(offered.map(choice))
-        .collect()
+    let offered = tree.branches.iter().enumerate().filter(|(place, _)| !left_out.contains(place));
+    let offered: Vec<_> =
+        offered.map(|(_, branch)| branch).filter(|branch| has_room(branch)).collect();
+    let none = "Nothing: it stands on its own";
+    let asked = Asked { name: "parent", label: "Part of", none, chosen };
+    choice_among(asked, &offered, tree.count)
 }
 
 #[cfg(test)]
@@ -66,8 +63,8 @@ mod tests {
             seen: String::new(),
         };
         let blank = json!({"name": "", "code": null, "parent": null});
-        assert_eq!(fields(" ", " ", "").body(), blank);
+        assert_eq!(Value::Object(fields(" ", " ", "").body()), blank);
         let whole = json!({"name": "Travel", "code": "6010", "parent": {"id": "x"}});
-        assert_eq!(fields(" Travel ", "6010 ", "x").body(), whole);
+        assert_eq!(Value::Object(fields(" Travel ", "6010 ", "x").body()), whole);
     }
 }

@@ -4,6 +4,8 @@ use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use cardswitch_engine::domain::card::DimensionKind;
+use cardswitch_engine::domain::ids::DimensionId;
+use serde_json::Value;
 
 use super::form::{DimensionFields, parent_choices};
 use super::tree::{Branch, tree};
@@ -11,15 +13,16 @@ use super::{KindWords, OfKind, Tab, kind_words, tabs};
 use crate::error::ApiError;
 use crate::routes::dimensions::make;
 use crate::routes::view::{Reader, read_view};
-use crate::site::choices::Choice;
+use crate::site::dimension_choices::{DimensionChoice, find_meant_in};
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::{Acting, DimensionManager};
+use crate::site::words::grouped;
 use crate::state::AppState;
-use crate::wire::fields::Fields;
+use crate::wire::fields::{Fields, parse_id};
 
 #[derive(Template)]
 #[template(path = "dimensions/list.html")]
@@ -30,7 +33,9 @@ struct ListContent<'a> {
     tabs: [Tab; 4],
     rows: Vec<Row>,
     pager: Pager,
-    parents: Vec<Choice>,
+    /// How many there are where not all are listed; blank otherwise.
+    unlisted: String,
+    parents: DimensionChoice,
     fields: &'a DimensionFields,
     faults: &'a Faults,
 }
@@ -59,7 +64,10 @@ async fn list_page(
     (kind, part): (DimensionKind, Part),
     (fields, faults): (&DimensionFields, &Faults),
 ) -> Result<Response, ApiError> {
-    let branches = read_view(state, acting, |view| tree(view, kind)).await?;
+    let parent = parse_id(fields.parent.trim()).map(DimensionId);
+    let tree = read_view(state, acting, |view| tree(view, kind, parent)).await?;
+    let branches = &tree.branches;
+    let is_whole = tree.count <= branches.len() as u64;
     let words = kind_words(kind);
     let shown = part.page();
     let rows: Vec<_> = branches.iter().skip(shown.offset).take(shown.limit).map(Row::of).collect();
@@ -70,7 +78,8 @@ async fn list_page(
         tabs: tabs(kind),
         pager: Pager::new(part, rows.len(), branches.len() as u64, words.path, &[]),
         rows,
-        parents: parent_choices(&branches, &(0..0), &fields.parent),
+        unlisted: if is_whole { String::new() } else { grouped(tree.count) },
+        parents: parent_choices(&tree, &(0..0), &fields.parent),
         fields,
         faults,
     };
@@ -96,7 +105,9 @@ pub(super) async fn make_dimension(
     OfKind(kind): OfKind,
     SiteForm(sent): SiteForm<DimensionFields>,
 ) -> Result<Response, ApiError> {
-    let body = sent.body().to_string();
+    let mut body = sent.body();
+    find_meant_in(&state, &acting, &mut body, ("parent", kind)).await?;
+    let body = Value::Object(body).to_string();
     let fields = Fields::parse(body.as_bytes()).ok_or_else(ApiError::malformed_body)?;
     let Err(error) = make(&state, Reader::from(&acting), kind, fields).await else {
         return Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_MADE));

@@ -14,6 +14,8 @@ pub(super) mod tree;
 
 #[cfg(test)]
 mod dimensions_tests;
+#[cfg(test)]
+mod many_tests;
 
 use axum::Router;
 use axum::extract::FromRequestParts;

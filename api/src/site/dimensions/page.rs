@@ -11,15 +11,16 @@ use cardswitch_engine::domain::ids::DimensionId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, Page, TransactionFilter};
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::form::{DimensionFields, parent_choices};
-use super::tree::{Branch, below_and_itself, tree};
+use super::tree::{Branch, Tree, below_and_itself, tree};
 use super::{KindWords, OfKind, kind_words};
 use crate::error::ApiError;
 use crate::routes::dimensions::change;
 use crate::routes::view::{Reader, View, read_view};
-use crate::site::choices::Choice;
-use crate::site::faults::Faults;
+use crate::site::dimension_choices::{DimensionChoice, find_meant_in};
+use crate::site::faults::{Faults, with_status};
 use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
@@ -37,7 +38,7 @@ struct PageContent<'a> {
     name: &'a str,
     path: &'a str,
     seen: Seen,
-    parents: Vec<Choice>,
+    parents: DimensionChoice,
     fields: &'a DimensionFields,
     faults: &'a Faults,
     carried: Carried,
@@ -52,16 +53,16 @@ struct Carried {
     children: usize,
 }
 
-/// One of them, and all of its kind.
+/// One of them, among those of its kind.
 struct Found {
-    branches: Vec<Branch>,
+    tree: Tree,
     place: usize,
     carried: Carried,
 }
 
 impl Found {
     fn branch(&self) -> &Branch {
-        &self.branches[self.place]
+        &self.tree.branches[self.place]
     }
 
     fn fields(&self) -> DimensionFields {
@@ -76,7 +77,7 @@ impl Found {
 
     fn parent(&self) -> String {
         let parent = self.branch().dimension.parent;
-        let above = self.branches.iter().find(|above| Some(above.dimension.slot) == parent);
+        let above = self.tree.branches.iter().find(|above| Some(above.dimension.slot) == parent);
         above.map(|above| above.dimension.id.0.to_string()).unwrap_or_default()
     }
 
@@ -97,12 +98,12 @@ async fn find(
     id: DimensionId,
 ) -> Result<Found, ApiError> {
     let found = read_view(state, acting, |view| {
-        let branches = tree(view, kind)?;
-        let Some(place) = branches.iter().position(|branch| branch.dimension.id == id) else {
+        let tree = tree(view, kind, Some(id))?;
+        let Some(place) = tree.branches.iter().position(|branch| branch.dimension.id == id) else {
             return Ok(None);
         };
-        let carried = carried(view, &branches, place)?;
-        Ok(Some(Found { branches, place, carried }))
+        let carried = carried(view, &tree.branches, place)?;
+        Ok(Some(Found { tree, place, carried }))
     });
     found.await?.ok_or_else(ApiError::not_found)
 }
@@ -166,7 +167,7 @@ fn dimension_page(state: &AppState, acting: &Acting, found: &Found, shown: &Show
     let branch = found.branch();
     let words = kind_words(branch.dimension.kind);
     // Nothing stands below itself, or below what stands below it.
-    let own = below_and_itself(&found.branches, found.place);
+    let own = below_and_itself(&found.tree.branches, found.place);
     let content = PageContent {
         csrf: acting.session.csrf(state),
         words,
@@ -174,18 +175,13 @@ fn dimension_page(state: &AppState, acting: &Acting, found: &Found, shown: &Show
         name: &branch.dimension.name,
         path: &branch.path,
         seen: found.seen(),
-        parents: parent_choices(&found.branches, &own, &shown.fields.parent),
+        parents: parent_choices(&found.tree, &own, &shown.fields.parent),
         fields: &shown.fields,
         faults: &shown.faults,
         carried: found.carried,
         delete_alert: shown.delete_alert,
     };
     frame::page(state, &branch.dimension.name, Some(&acting.session), content)
-}
-
-fn with_status(mut page: Response, status: StatusCode) -> Response {
-    *page.status_mut() = status;
-    page
 }
 
 /// Changes one. POST /dimensions/{kind}/{id}.
@@ -204,7 +200,9 @@ pub(super) async fn change_dimension(
         let page = dimension_page(&state, &acting, &found, &shown);
         return Ok(with_status(page, StatusCode::CONFLICT));
     }
-    let body = sent.body().to_string();
+    let mut body = sent.body();
+    find_meant_in(&state, &acting, &mut body, ("parent", kind)).await?;
+    let body = Value::Object(body).to_string();
     let fields = Fields::parse(body.as_bytes()).ok_or_else(ApiError::malformed_body)?;
     let Err(error) = change(&state, Reader::from(&acting), (kind, id), fields).await else {
         return Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_SAVED));

@@ -6,16 +6,26 @@ use std::collections::{HashMap, HashSet};
 
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::dimension::Dimension;
-use cardswitch_engine::limits::PAGE_LEN_MAX;
+use cardswitch_engine::domain::ids::DimensionId;
+use cardswitch_engine::limits::{DIMENSION_LEVELS_MAX, PAGE_LEN_MAX};
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::Page;
+use cardswitch_engine::store::query::{Listed, Page};
 
 use crate::routes::view::View;
 
 /// What stands between the names on the way to one.
 const BETWEEN: &str = " › ";
-/// The most that are shown of one kind: what is older is left to `/v1`.
+/// The most that are shown of one kind: what is older is found by its name or code.
 const BRANCHES_MAX: usize = 5 * PAGE_LEN_MAX;
+
+/// Those of a kind, those of one parent by name, children behind their parent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::site) struct Tree {
+    /// Those that were read.
+    pub(in crate::site) branches: Vec<Branch>,
+    /// How many there are in all.
+    pub(in crate::site) count: u64,
+}
 
 /// One of them, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,23 +38,53 @@ pub(in crate::site) struct Branch {
     pub(in crate::site) path: String,
 }
 
-/// All of a kind, those of one parent by name, children behind their parent.
+/// The newest of a kind, and always the one that is `wanted`, with all that it stands below.
 /// Errors: the tables cannot be read.
-/// Cost: reads every one of the kind.
+/// Cost: reads up to `BRANCHES_MAX` of the kind.
 pub(in crate::site) fn tree(
     view: &View<'_>,
     kind: DimensionKind,
-) -> Result<Vec<Branch>, StoreError> {
+    wanted: Option<DimensionId>,
+) -> Result<Tree, StoreError> {
+    let Listed { count, rows: mut all } = read(view, kind, BRANCHES_MAX)?;
+    let mut next = wanted.map(|id| view.find_dimension(kind, id)).transpose()?.flatten();
+    for _ in 0..DIMENSION_LEVELS_MAX {
+        let Some(dimension) = next else { break };
+        let above = dimension.parent.map(|slot| view.snapshot.dimension(slot)).transpose()?;
+        next = above.flatten().filter(|above| !above.is_deleted);
+        if all.iter().all(|known| known.slot != dimension.slot) {
+            all.push(dimension);
+        }
+    }
+    Ok(Tree { branches: grow(all), count })
+}
+
+/// All of a kind, however many.
+/// Errors: the tables cannot be read.
+/// Cost: reads every one of the kind.
+pub(in crate::site) fn whole_tree(
+    view: &View<'_>,
+    kind: DimensionKind,
+) -> Result<Tree, StoreError> {
+    let Listed { count, rows } = read(view, kind, usize::MAX)?;
+    Ok(Tree { branches: grow(rows), count })
+}
+
+fn read(
+    view: &View<'_>,
+    kind: DimensionKind,
+    count_max: usize,
+) -> Result<Listed<Dimension>, StoreError> {
     let (company, mut page) = (view.company.slot, Page::first(PAGE_LEN_MAX));
-    let mut all = Vec::new();
+    let mut rows = Vec::new();
     loop {
         let listed = view.snapshot.list_dimensions(company, kind, &page)?;
         let is_last = listed.rows.len() < page.limit;
-        all.extend(listed.rows);
-        if is_last || all.len() >= BRANCHES_MAX {
-            return Ok(grow(all));
+        rows.extend(listed.rows);
+        if is_last || rows.len() >= count_max {
+            return Ok(Listed { count: listed.count, rows });
         }
-        page.offset = all.len();
+        page.offset = rows.len();
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::ApiError;
 use crate::routes::members::invite_member;
 use crate::routes::view::read_view;
 use crate::site::choices::Choice;
-use crate::site::dimension_choices::DimensionChoice;
+use crate::site::dimension_choices::{DimensionChoice, find_meant};
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::frame;
@@ -62,7 +62,9 @@ pub(super) async fn invite(
     MemberManager(acting): MemberManager,
     SiteForm(form): SiteForm<MemberForm>,
 ) -> Result<Response, ApiError> {
-    let text = Value::Object(form.body()).to_string();
+    let mut body = form.body();
+    find_meant(&state, &acting, &mut body).await?;
+    let text = Value::Object(body).to_string();
     let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
     match invite_member(&state, (&acting).into(), fields).await {
         Ok(id) => Ok(go_on(&state, &format!("/members/{}", id.0), Notice::MEMBER_INVITED)),

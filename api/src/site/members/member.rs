@@ -18,7 +18,7 @@ use crate::routes::input::PathId;
 use crate::routes::members::change_member;
 use crate::routes::view::{View, read_view};
 use crate::site::choices::Choice;
-use crate::site::dimension_choices::DimensionChoice;
+use crate::site::dimension_choices::{DimensionChoice, find_meant};
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::frame;
@@ -170,7 +170,9 @@ pub(super) async fn change(
         let faults = Faults::alert_only(changed_meanwhile(&changed));
         return again(&state, &acting, &member, (None, faults, StatusCode::CONFLICT)).await;
     }
-    let text = Value::Object(form.body()).to_string();
+    let mut body = form.body();
+    find_meant(&state, &acting, &mut body).await?;
+    let text = Value::Object(body).to_string();
     let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
     match change_member(&state, (&acting).into(), member.id, fields).await {
         Ok(()) => Ok(go_on(&state, &format!("/members/{id}"), Notice::MEMBER_SAVED)),

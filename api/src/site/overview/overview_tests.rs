@@ -118,7 +118,12 @@ async fn the_stream_tells_what_happens_and_ends_with_the_session() {
     let mut root = visit(&bench, ROOT).await;
     let mut stream = Stream::open(&bench, &root).await.unwrap();
     let mut other = Stream::open(&bench, &visit(&bench, BOOKS).await).await.unwrap();
-    assert_eq!(text(&stream.figures().await, "approved-today"), "0");
+    let first = stream.figures().await;
+    assert_eq!(text(&first, "approved-today"), "0");
+    // By the company's clock, whatever clock and zone the browser has.
+    assert_eq!(text(&first, "taken-at"), "4 Mar 2026, 12:00");
+    let page = root.get("/overview").await.expect(200);
+    assert!(page.body.contains("As of 4 Mar 2026, 12:00."), "{}", page.body);
     assert!(bench.authorize(&card, amount(2_050)).await);
     for watching in [&mut stream, &mut other] {
         loop {

@@ -9,7 +9,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, Page, RequisitionFilter, TransactionFilter};
 
 use super::figures::Figures;
-use super::shown::{Shown, taken_at};
+use super::shown::Shown;
 use crate::error::ApiError;
 use crate::routes::view::{View, read_view};
 use crate::site::assets::{OVERVIEW, PLOT, PLOT_STYLE};
@@ -31,9 +31,8 @@ const NEWEST: usize = 8;
 #[template(path = "overview/overview.html")]
 struct OverviewContent<'a> {
     company: &'a str,
-    zone: &'static str,
+    zone: String,
     currency: String,
-    taken_at: String,
     shown: Shown,
     own: Own,
 }
@@ -75,15 +74,14 @@ async fn company_page(state: &AppState, acting: &Acting) -> Result<Response, Api
     let company = &acting.company;
     let read = read_view(state, acting, |view| {
         let figures = Figures::read(view.snapshot, company, view.now, &mut None)?;
-        Ok((figures, own(acting, view)?))
+        Ok((figures, own(acting, view)?, view.now))
     });
-    let (figures, own) = read.await?;
-    let shown = Shown::new(&figures, company).map_err(|error| ApiError::internal(&error))?;
+    let (figures, own, now) = read.await?;
+    let shown = Shown::new(&figures, company, now).map_err(|error| ApiError::internal(&error))?;
     let content = OverviewContent {
         company: &company.name,
-        zone: company.zone.name(),
+        zone: company.zone.name().replace('_', " "),
         currency: crate::wire::currency::render_currency(company.currency),
-        taken_at: taken_at(state.now(), company),
         shown,
         own,
     };

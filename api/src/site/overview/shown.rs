@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::figures::{Figures, Tally};
 use crate::site::cards::purchases::Purchase;
 use crate::site::transactions::decision::{AccountFigures, Teller};
-use crate::site::words::{day_words, moment, money, outcome_words};
+use crate::site::words::{day_words, grouped, moment, money, outcome_words};
 use crate::wire::amount::write_amount;
 use crate::wire::time::render_date;
 
@@ -60,9 +60,13 @@ struct Newest {
 }
 
 impl Shown {
-    /// The figures of a company.
+    /// The figures of a company, taken `now`.
     /// Errors: a template fails.
-    pub(super) fn new(figures: &Figures, company: &Company) -> Result<Self, askama::Error> {
+    pub(super) fn new(
+        figures: &Figures,
+        company: &Company,
+        now: Timestamp,
+    ) -> Result<Self, askama::Error> {
         // Who sees the figures of a company sees those of its account.
         let teller = Teller { company, figures: AccountFigures::Told };
         let newest = figures.newest.iter().map(|row| Purchase::new(row, &teller));
@@ -71,7 +75,9 @@ impl Shown {
             ("days", days(figures, company).render()?),
             ("newest", Newest { purchases: newest.collect() }.render()?),
         ];
-        Ok(Self { texts: texts(figures, company), rows })
+        let mut texts = texts(figures, company);
+        texts.push(("taken-at", moment(now, company.zone).words));
+        Ok(Self { texts, rows })
     }
 
     /// A single figure; blank where there is none of the name.
@@ -151,17 +157,6 @@ fn days(figures: &Figures, company: &Company) -> DayRows {
     DayRows { days: figures.all_days().rev().map(day).collect() }
 }
 
-/// A number with its thousands apart.
-fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let places = digits.len();
-    let apart = |(place, digit): (usize, char)| {
-        let comma = (place > 0 && (places - place).is_multiple_of(3)).then_some(',');
-        comma.into_iter().chain([digit])
-    };
-    digits.chars().enumerate().flat_map(apart).collect()
-}
-
 /// How much of all that was decided was declined, in words; blank where nothing was decided.
 fn share(declined: u64, approved: u64) -> String {
     let all = declined.saturating_add(approved);
@@ -171,21 +166,12 @@ fn share(declined: u64, approved: u64) -> String {
     })
 }
 
-/// When the figures were taken, for the foot of the page.
-pub(super) fn taken_at(now: Timestamp, company: &Company) -> String {
-    moment(now, company.zone).words
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_shares_read_easily() {
-        assert_eq!(
-            [0, 999, 1_000, 1_234_567].map(grouped),
-            ["0", "999", "1,000", "1,234,567"].map(str::to_owned)
-        );
+    fn shares_read_easily() {
         assert_eq!(share(0, 0), "");
         assert_eq!(share(1, 2), "33.3 % of today’s attempts");
         assert_eq!(share(0, 9), "0.0 % of today’s attempts");

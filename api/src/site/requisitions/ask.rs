@@ -17,7 +17,7 @@ use crate::error::ApiError;
 use crate::routes::requisitions::{ask_for, check_network};
 use crate::routes::view::{View, read_view};
 use crate::site::choices::Choice;
-use crate::site::dimension_choices::DimensionChoice;
+use crate::site::dimension_choices::{DimensionChoice, find_meant};
 use crate::site::error_page::error_page;
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
@@ -101,6 +101,7 @@ pub(super) async fn ask(
     SiteForm(form): SiteForm<RequisitionForm>,
 ) -> Result<Response, ApiError> {
     let mut body = form.body(acting.company.zone, None);
+    find_meant(&state, &acting, &mut body).await?;
     let own = acting.member.id.0.to_string();
     let is_for_other = acting.session.is_administrator() && !form.member.is_empty();
     let member = if is_for_other { &form.member } else { &own };

@@ -21,7 +21,7 @@ use crate::routes::input::PathId;
 use crate::routes::requisitions::{change_requisition, take_back};
 use crate::routes::view::{View, read_view};
 use crate::site::choices::Choice;
-use crate::site::dimension_choices::DimensionChoice;
+use crate::site::dimension_choices::{DimensionChoice, find_meant};
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::frame;
@@ -252,7 +252,9 @@ pub(super) async fn change(
         let said = Said { faults, changed, ..Said::default() };
         return again(&state, &acting, &known, (said, StatusCode::CONFLICT)).await;
     }
-    let text = Value::Object(form.body(acting.company.zone, Some(&known))).to_string();
+    let mut body = form.body(acting.company.zone, Some(&known));
+    find_meant(&state, &acting, &mut body).await?;
+    let text = Value::Object(body).to_string();
     let fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
     match change_requisition(&state, ((&acting).into(), None), known.id, fields).await {
         Ok(()) => Ok(go_on(&state, &format!("/requisitions/{id}"), Notice::REQUISITION_SAVED)),

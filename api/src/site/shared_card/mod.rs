@@ -29,8 +29,10 @@ use cardswitch_engine::domain::ids::Timestamp;
 use serde::Deserialize;
 
 use self::opened::{Opened, gone};
-use self::shown::{Secret, ask_page, card_page};
+use self::shown::{ask_page, card_page};
+use super::cards::secret::CardSecret;
 use super::csrf::csrf_of;
+use super::faults::with_status;
 use super::forms::SiteForm;
 use super::session::MaybeSignedIn;
 use crate::auth::client_address::ClientAddress;
@@ -116,7 +118,7 @@ async fn act(
     match form.action {
         Action::Open => viewing.judge(&form.answer).await,
         Action::Show if opened.is_open_to(&state, &headers) => viewing.reveal().await,
-        Action::Show => Ok(with_status(StatusCode::FORBIDDEN, ask_page(&viewing, PASSED))),
+        Action::Show => Ok(with_status(ask_page(&viewing, PASSED), StatusCode::FORBIDDEN)),
     }
 }
 
@@ -136,7 +138,7 @@ impl Viewing<'_> {
         if !passphrase::are_right(&self.opened.passphrase, answers) {
             attempt.failed();
             guess.counts();
-            return Ok(with_status(StatusCode::UNAUTHORIZED, ask_page(self, WRONG)));
+            return Ok(with_status(ask_page(self, WRONG), StatusCode::UNAUTHORIZED));
         }
         attempt.succeeded();
         let path = &self.opened.path;
@@ -150,13 +152,13 @@ impl Viewing<'_> {
     async fn reveal(&self) -> Result<Response, ApiError> {
         let (state, link) = (self.state, &self.opened.link);
         if !self.opened.card.profile.is_virtual {
-            return Ok(with_status(StatusCode::CONFLICT, card_page(self, "", None)));
+            return Ok(with_status(card_page(self, "", None), StatusCode::CONFLICT));
         }
         match state.throttle.links.begin(Tried::Look, link.id, self.address) {
             Ok(look) => look.counts(),
             Err(refused) => return Ok(too_many(refused, |text| card_page(self, text, None))),
         }
-        let secret = Secret::open(state, self.opened)?;
+        let secret = CardSecret::open(state, &self.opened.card, &self.opened.company)?;
         let noted =
             AdminCommand::NoteCardShown(self.opened.company.id, self.opened.card.profile.id);
         state.carry_out(noted).await?;
@@ -179,17 +181,12 @@ impl Viewing<'_> {
     }
 }
 
-fn with_status(status: StatusCode, mut page: Response) -> Response {
-    *page.status_mut() = status;
-    page
-}
-
 /// The page again, with when to come back.
 fn too_many(refused: TooMany, page: impl FnOnce(&str) -> Response) -> Response {
     let minutes = refused.retry_after_s.div_ceil(60);
     let unit = if minutes == 1 { "minute" } else { "minutes" };
     let text = format!("Too many tries. Please come back in {minutes} {unit}.");
-    let mut page = with_status(StatusCode::TOO_MANY_REQUESTS, page(&text));
+    let mut page = with_status(page(&text), StatusCode::TOO_MANY_REQUESTS);
     page.headers_mut().insert(RETRY_AFTER, HeaderValue::from(refused.retry_after_s));
     page
 }

@@ -5,25 +5,20 @@ use askama::Template;
 use axum::response::Response;
 use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
-use cardswitch_engine::domain::company::Address;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::domain::money::Minor;
 
 use super::Viewing;
 use super::opened::Opened;
-use crate::error::ApiError;
 use crate::link_secrets::PassphraseKind;
 use crate::site::assets::COPY;
+use crate::site::cards::face::Face;
+use crate::site::cards::secret::CardSecret;
 use crate::site::frame::{plain_page, plain_page_with_scripts};
-use crate::site::words::{Badge, card_badge, day_words, moment, money};
-use crate::state::AppState;
+use crate::site::words::{day_words, moment, money, scope_words};
 
 /// The title of every page here: addresses and titles are what browsers remember.
 const TITLE: &str = "Shared card";
-
-/// Digits of a number that stand together.
-const GROUP_LEN: usize = 4;
 
 #[derive(Template)]
 #[template(path = "shared_card/ask.html")]
@@ -47,16 +42,12 @@ struct CardContent<'a> {
     csrf: &'a str,
     error: &'a str,
     path: &'a str,
-    company: &'a str,
-    description: &'a str,
-    holder: &'a str,
-    last_four: String,
+    face: Face,
     is_virtual: bool,
-    badge: Badge,
     state_words: &'static str,
     budget: Option<Budget>,
     rules: Vec<(&'static str, String)>,
-    secret: Option<Secret>,
+    secret: Option<CardSecret>,
 }
 
 /// What is left, and of what.
@@ -64,36 +55,6 @@ struct Budget {
     balance: String,
     of: String,
     limits: Vec<(&'static str, String)>,
-}
-
-/// What somebody needs to pay with a virtual card.
-pub(super) struct Secret {
-    number: String,
-    /// In groups, as on a card.
-    number_words: String,
-    /// Such as `03/29`.
-    expiry: String,
-    cvv: String,
-    address: Vec<String>,
-}
-
-impl Secret {
-    /// Errors: the number was sealed with another key.
-    pub(super) fn open(state: &AppState, opened: &Opened) -> Result<Self, ApiError> {
-        let (profile, record) = (&opened.card.profile, &opened.card.record);
-        let pan = state.secrets.open_pan(&opened.card.sealed_pan, profile.id);
-        let pan = pan
-            .ok_or_else(|| ApiError::internal(&"a card number cannot be opened with these keys"))?;
-        let number = pan.reveal();
-        let address = profile.billing_address.as_ref();
-        Ok(Self {
-            number_words: in_groups(&number),
-            number,
-            expiry: record.expires_on.to_naive().format("%m/%y").to_string(),
-            cvv: state.secrets.cvv(&pan).map(char::from).iter().collect(),
-            address: address_lines(address.unwrap_or(&opened.company.billing_address)),
-        })
-    }
 }
 
 /// The page that asks for the passphrase. It says nothing of the card, nor whose it is.
@@ -109,7 +70,11 @@ pub(super) fn ask_page(viewing: &Viewing<'_>, error: &str) -> Response {
 }
 
 /// The page of the card.
-pub(super) fn card_page(viewing: &Viewing<'_>, error: &str, secret: Option<Secret>) -> Response {
+pub(super) fn card_page(
+    viewing: &Viewing<'_>,
+    error: &str,
+    secret: Option<CardSecret>,
+) -> Response {
     let opened = viewing.opened;
     let (profile, usage) = (&opened.card.profile, &opened.card.record.usage);
     let is_hidden = opened.link.hide_balance;
@@ -117,12 +82,8 @@ pub(super) fn card_page(viewing: &Viewing<'_>, error: &str, secret: Option<Secre
         csrf: &viewing.csrf,
         error,
         path: &opened.path,
-        company: &opened.company.name,
-        description: &profile.description,
-        holder: &profile.billing_name,
-        last_four: profile.last_four.into_iter().map(char::from).collect(),
+        face: Face::new(&opened.card, &opened.company, viewing.state.now()),
         is_virtual: profile.is_virtual,
-        badge: card_badge(usage.state, usage.suspension),
         state_words: state_words(usage.state, usage.suspension),
         budget: (!is_hidden).then(|| budget(opened, viewing.state.today(&opened.company))),
         rules: rules(opened),
@@ -192,10 +153,8 @@ fn rules(opened: &Opened) -> Vec<(&'static str, String)> {
     if terms.ends_at != Timestamp::MAX {
         rules.push(("Until", in_zone(terms.ends_at, zone)));
     }
-    let names: Vec<_> =
-        terms.scope.codes().iter().filter_map(|code| category_name(*code)).collect();
-    if !names.is_empty() {
-        rules.push(("Only at", names.join(", ")));
+    if !terms.scope.codes().is_empty() {
+        rules.push(("Only at", scope_words(&terms.scope, "; ")));
     }
     rules
 }
@@ -203,69 +162,4 @@ fn rules(opened: &Opened) -> Vec<(&'static str, String)> {
 /// The viewer may be in another zone than the company.
 fn in_zone(at: Timestamp, zone: chrono_tz::Tz) -> String {
     format!("{} ({})", moment(at, zone).words, zone.name().replace('_', " "))
-}
-
-fn category_name(code: u16) -> Option<&'static str> {
-    let group = merchant_category::group(code).map(|group| group.name);
-    group.or_else(|| merchant_category::category(code).map(|category| category.name))
-}
-
-fn in_groups(number: &str) -> String {
-    let mut words = String::with_capacity(number.len() * 5 / 4);
-    for (place, digit) in number.chars().enumerate() {
-        if place > 0 && place.is_multiple_of(GROUP_LEN) {
-            words.push(' ');
-        }
-        words.push(digit);
-    }
-    words
-}
-
-/// An address as it is written on letters, without blank lines.
-fn address_lines(address: &Address) -> Vec<String> {
-    let place = format!("{} {} {}", address.city, address.state, address.zip_code);
-    let lines = [&address.address_1, &address.address_2, &place, &address.country];
-    lines.map(|line| line.trim().to_owned()).into_iter().filter(|line| !line.is_empty()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_stand_in_groups_of_four() {
-        let rows = [
-            ("4111111111111111", "4111 1111 1111 1111"),
-            ("411111111111111", "4111 1111 1111 111"),
-            ("", ""),
-        ];
-        for (number, expected) in rows {
-            assert_eq!(in_groups(number), expected);
-        }
-    }
-
-    #[test]
-    fn addresses_have_no_blank_lines() {
-        let mut address = Address {
-            address_1: "1 Main St".into(),
-            address_2: " ".into(),
-            city: "Austin".into(),
-            state: "TX".into(),
-            zip_code: "78701".into(),
-            country: "US".into(),
-            ..Address::default()
-        };
-        assert_eq!(address_lines(&address), ["1 Main St", "Austin TX 78701", "US"]);
-        address.address_2 = "Floor 2".into();
-        assert_eq!(address_lines(&address).len(), 4);
-        assert!(address_lines(&Address::default()).is_empty());
-    }
-
-    #[test]
-    fn a_scope_is_told_by_names() {
-        assert!(category_name(5812).is_some_and(|name| name.contains("estaurant")));
-        let group = merchant_category::groups().first().map(|group| group.id);
-        assert!(group.and_then(category_name).is_some());
-        assert_eq!(category_name(9), merchant_category::group(9).map(|group| group.name));
-    }
 }

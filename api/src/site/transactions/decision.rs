@@ -1,5 +1,5 @@
-//! Why a transaction was approved or declined, in words for people: the explanation that `/v1` and
-//! the command line give, without what only concerns those who see the company's money.
+//! Why a transaction was approved or declined, in words for people: what `/v1` and the command line
+//! explain, without what only concerns those who see the company's money.
 
 use cardswitch_engine::decision::{
     DecidedBy, Explanation, IncrementDecision, Remedy, Rule, RuleFinding, explain,
@@ -10,12 +10,9 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::response_code::ResponseCode;
 use cardswitch_engine::store::query::TransactionRow;
-use chrono::DateTime;
 
 use crate::site::rights::Acting;
-use crate::site::words::{Moment, day_words, moment, money, outcome_words};
-use crate::wire::explanation::Words;
-use crate::wire::time::parse_date;
+use crate::site::words::{Moment, RuleWords, moment, money, outcome_words};
 
 /// Whether figures of the account may be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +33,7 @@ pub(super) struct DecisionWords {
     /// Whether it went ahead.
     pub(super) is_approved: bool,
     /// Every rule, those that failed first.
-    pub(super) rules: Vec<RuleWords>,
+    pub(super) rules: Vec<RuleLine>,
     /// How many of them failed.
     pub(super) failed_count: usize,
     /// What together would have approved it whole.
@@ -47,11 +44,11 @@ pub(super) struct DecisionWords {
 
 /// A rule in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::site) struct RuleWords {
+pub(super) struct RuleLine {
     /// What it found.
-    pub(in crate::site) text: String,
-    /// Whether it spoke for the purchase.
-    pub(in crate::site) is_passed: bool,
+    pub(super) text: String,
+    /// Whether it passed.
+    pub(super) is_passed: bool,
 }
 
 /// An increment in words.
@@ -84,10 +81,6 @@ impl<'a> Teller<'a> {
         Self { company, figures }
     }
 
-    const fn words(&self) -> Words {
-        Words { currency: self.company.currency, zone: self.company.zone }
-    }
-
     /// The decision on a transaction.
     pub(super) fn decision(&self, row: &TransactionRow) -> DecisionWords {
         let record = &row.record;
@@ -113,7 +106,9 @@ impl<'a> Teller<'a> {
     }
 
     fn told(&self, explanation: &Explanation, scope: &Scope) -> DecisionWords {
-        let mut rules: Vec<_> = explanation.rules.iter().map(|found| self.rule(found)).collect();
+        let line =
+            |found: &RuleFinding| RuleLine { text: self.rule(found), is_passed: found.passed };
+        let mut rules: Vec<_> = explanation.rules.iter().map(line).collect();
         rules.sort_by_key(|rule| rule.is_passed);
         let failed_count = rules.iter().filter(|rule| !rule.is_passed).count();
         let remedies = explanation.remedies.iter();
@@ -140,11 +135,10 @@ impl<'a> Teller<'a> {
             && matches!(rule, Rule::AvailableCredit | Rule::OutOfBounds)
     }
 
-    /// What a rule found.
-    pub(in crate::site) fn rule(&self, finding: &RuleFinding) -> RuleWords {
+    /// What a rule found, as a sentence.
+    pub(in crate::site) fn rule(&self, finding: &RuleFinding) -> String {
         let compared = finding.compared.filter(|_| !self.keeps(finding.rule));
-        let finding = RuleFinding { compared, ..*finding };
-        RuleWords { text: sentence(&self.words().finding(&finding)), is_passed: finding.passed }
+        RuleWords::of(self.company).finding(&RuleFinding { compared, ..*finding })
     }
 
     /// What would have satisfied a rule, within a sentence.
@@ -152,7 +146,7 @@ impl<'a> Teller<'a> {
         if self.keeps(remedy.rule) {
             return "more money in the account".to_owned();
         }
-        plain_words(&self.words().remedy(remedy, scope))
+        RuleWords::of(self.company).remedy(remedy, scope)
     }
 }
 
@@ -160,7 +154,7 @@ fn verdict(code: ResponseCode, explanation: &Explanation) -> String {
     let is_unanimous = explanation.decided_by == DecidedBy::Rules
         && explanation.rules.iter().all(|found| found.passed);
     match code {
-        ResponseCode::Approved if is_unanimous => "Approved: every rule spoke for it.".to_owned(),
+        ResponseCode::Approved if is_unanimous => "Approved: every rule passed.".to_owned(),
         ResponseCode::Approved => "Approved.".to_owned(),
         _ => format!("Declined: {} (code {}).", outcome_words(code), code.number()),
     }
@@ -174,58 +168,10 @@ const fn decided_by_words(decided_by: DecidedBy) -> &'static str {
     }
 }
 
-/// Names of fields become words, instants and dates such as people read.
-fn plain_words(text: &str) -> String {
-    let words: Vec<_> = text.replace('_', " ").split(' ').map(plain_word).collect();
-    words.join(" ")
-}
-
-/// Plain words as a sentence.
-fn sentence(text: &str) -> String {
-    let plain = plain_words(text);
-    let mut letters = plain.chars();
+/// Words within a sentence as one of their own.
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
     let first: String =
         letters.next().map(|first| first.to_uppercase().collect()).unwrap_or_default();
     format!("{first}{}.", letters.as_str())
-}
-
-/// A word, which may be an instant or a date with marks around it.
-fn plain_word(word: &str) -> String {
-    let is_mark = |letter| matches!(letter, '(' | ')' | ',' | ';' | ':');
-    let bare = word.trim_matches(is_mark);
-    let known = match parse_date(bare) {
-        Some(date) => Some(day_words(date)),
-        None => local_words(bare),
-    };
-    known.map_or_else(|| word.to_owned(), |known| word.replacen(bare, &known, 1))
-}
-
-/// An instant as `Words` writes it, by the wall clock it names.
-fn local_words(text: &str) -> Option<String> {
-    let forms = ["%Y-%m-%dT%H:%M%:z", "%Y-%m-%dT%H:%M:%S%.f%:z"];
-    let at = forms.iter().find_map(|form| DateTime::parse_from_str(text, form).ok())?;
-    Some(at.format("%-d %b %Y, %H:%M").to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_fields_become_words() {
-        assert_eq!(
-            sentence("the amount is over transaction_limit (0.02 against 0.01)"),
-            "The amount is over transaction limit (0.02 against 0.01)."
-        );
-        assert_eq!(sentence("an active card"), "An active card.");
-        assert_eq!(
-            sentence("5.10 more on daily_limit, or after 2026-03-08T00:00-08:00"),
-            "5.10 more on daily limit, or after 8 Mar 2026, 00:00."
-        );
-        assert_eq!(
-            sentence("the card has expired (2026-03-08 against 2026-02-28)"),
-            "The card has expired (8 Mar 2026 against 28 Feb 2026)."
-        );
-        assert_eq!(sentence("(2026-03-08T01:02:03.5-08:00)"), "(8 Mar 2026, 01:02).");
-    }
 }

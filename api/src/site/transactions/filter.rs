@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::routes::transactions::ListTransactionsRequest;
 use crate::routes::view::View;
 use crate::site::choices::{Choice, choices};
-use crate::site::dimension_choices::{DimensionChoice, dimension_choices};
+use crate::site::dimension_choices::{DimensionChoice, dimension_choices, meant};
 use crate::site::faults::Faults;
 use crate::site::words::{card_name, person};
 use crate::wire::fields::parse_id;
@@ -54,6 +54,21 @@ pub(super) struct TransactionQuery {
 impl TransactionQuery {
     fn dimensions(&self) -> [&str; 4] {
         [&self.category, &self.department, &self.label, &self.location]
+    }
+
+    /// With ids where names or codes of dimensions were written; what names none stays as it is.
+    /// Errors: the tables cannot be read.
+    pub(super) fn with_ids(mut self, view: &View<'_>) -> Result<Self, StoreError> {
+        let texts = [&mut self.category, &mut self.department, &mut self.label, &mut self.location];
+        for (kind, text) in DimensionKind::ALL.into_iter().zip(texts) {
+            if !text.trim().is_empty()
+                && parse_id(text.trim()).is_none()
+                && let Some(id) = meant(view, kind, text)?
+            {
+                *text = id.0.to_string();
+            }
+        }
+        Ok(self)
     }
 
     /// The filters as an address has them.
@@ -201,7 +216,9 @@ fn dimensions(
     let chosen = asked.dimensions().map(str::to_owned);
     let mut fields = dimension_choices(view, &DimensionKind::ALL, &chosen)?;
     for field in &mut fields {
-        if let Some(blank) = field.options.first_mut() {
+        if field.typed.is_none()
+            && let Some(blank) = field.options.first_mut()
+        {
             "Any".clone_into(&mut blank.label);
         }
     }

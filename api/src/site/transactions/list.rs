@@ -9,7 +9,6 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, TransactionRow};
 
 use super::filter::{Offered, TransactionQuery};
-use super::words::{amount_words, kind_words, title};
 use crate::error::ApiError;
 use crate::routes::transactions::ListTransactionsRequest;
 use crate::routes::view::{View, read_view};
@@ -18,7 +17,8 @@ use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::Acting;
 use crate::site::words::{
-    Badge, Moment, last_four, moment, outcome_words, person, transaction_badge,
+    Badge, Moment, amount_words, kind_words, last_four, moment, outcome_words, person, title,
+    transaction_badge,
 };
 use crate::state::AppState;
 
@@ -57,6 +57,10 @@ pub(super) async fn list_transactions(
     Query(asked): Query<TransactionQuery>,
 ) -> Result<Response, ApiError> {
     let own = acting.limited_to();
+    let asked = match own {
+        Some(_) => asked,
+        None => read_view(&state, &acting, |view| asked.with_ids(view)).await?,
+    };
     let (request, faults) = match asked.request(acting.company.zone) {
         Ok(request) => (Some(request), Faults::default()),
         Err(faults) => (None, faults),

@@ -8,7 +8,6 @@ use axum::response::Response;
 use cardswitch_engine::decision::IncrementDecision;
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::merchant::Merchant;
-use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::TransactionRow;
@@ -16,7 +15,7 @@ use cardswitch_engine::store::query::TransactionRow;
 use super::decision::{DecisionWords, IncrementWords, Teller};
 use super::story::{Step, story};
 use super::tags::TagFields;
-use super::words::{amount_words, flag_words, kind_words, place, size_words, title};
+use super::words::{flag_words, size_words};
 use super::{find, may_note};
 use crate::error::ApiError;
 use crate::routes::decision::INCREMENTS_MAX;
@@ -29,7 +28,10 @@ use crate::site::faults::Faults;
 use crate::site::frame;
 use crate::site::rights::{Acting, Right};
 use crate::site::seen::Seen;
-use crate::site::words::{Badge, Moment, card_name, moment, money, person, transaction_badge};
+use crate::site::words::{
+    Badge, Moment, amount_words, card_name, kind_words, merchant_kind, moment, money, person,
+    place, title, transaction_badge,
+};
 use crate::state::AppState;
 use crate::wire::reference::DIMENSION_FIELDS;
 
@@ -242,14 +244,10 @@ impl Shown<'_> {
 
 impl MerchantWords {
     fn new(merchant: &Merchant) -> Self {
-        let category = merchant.mcc.map(|mcc| {
-            let known = merchant_category::category(mcc.0);
-            known.map_or_else(|| mcc.0.to_string(), |known| format!("{} ({})", known.name, mcc.0))
-        });
         Self {
             name: merchant.name.to_string(),
             place: place(merchant),
-            category,
+            category: merchant.mcc.map(|mcc| merchant_kind(mcc.0)),
             number: merchant.card_acceptor_id.to_string(),
         }
     }

@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::routes::input::PathId;
 use crate::routes::transaction_tags::tag;
 use crate::routes::view::{Reader, read_view};
-use crate::site::dimension_choices::{Sent, chosen_of, put_dimensions};
+use crate::site::dimension_choices::{Sent, chosen_of, find_meant, put_dimensions};
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
@@ -50,7 +50,7 @@ impl TagFields {
     }
 
     /// As `/v1` takes it.
-    fn body(&self, extent: Extent) -> Value {
+    fn body(&self, extent: Extent) -> Map<String, Value> {
         let mut body = Map::new();
         if extent == Extent::All {
             put_dimensions(&mut body, self.dimensions());
@@ -59,7 +59,7 @@ impl TagFields {
             // Browsers end lines with two characters and count them as one.
             body.insert("note".to_owned(), Value::String(note.replace("\r\n", "\n")));
         }
-        Value::Object(body)
+        body
     }
 }
 
@@ -79,7 +79,9 @@ pub(super) async fn tag_transaction(
     }
     let may_sort = acting.may(Right::TagTransactions);
     let extent = if may_sort { Extent::All } else { Extent::NoteAlone };
-    let body = sent.body(extent).to_string();
+    let mut body = sent.body(extent);
+    find_meant(&state, &acting, &mut body).await?;
+    let body = Value::Object(body).to_string();
     let fields = Fields::parse(body.as_bytes()).ok_or_else(ApiError::malformed_body)?;
     let Err(error) = tag(&state, Reader::from(&acting), TransactionId(id), fields).await else {
         return Ok(go_on(&state, &format!("/transactions/{id}"), Notice::TRANSACTION_SAVED));
@@ -116,8 +118,9 @@ mod tests {
             ..TagFields::default()
         };
         let whole = json!({"category": {"id": "x"}, "label": null, "note": "one\ntwo\n"});
-        assert_eq!(fields.body(Extent::All), whole);
-        assert_eq!(fields.body(Extent::NoteAlone), json!({"note": "one\ntwo\n"}));
-        assert_eq!(TagFields::default().body(Extent::All), json!({}));
+        let body = |fields: &TagFields, extent| Value::Object(fields.body(extent));
+        assert_eq!(body(&fields, Extent::All), whole);
+        assert_eq!(body(&fields, Extent::NoteAlone), json!({"note": "one\ntwo\n"}));
+        assert_eq!(body(&TagFields::default(), Extent::All), json!({}));
     }
 }

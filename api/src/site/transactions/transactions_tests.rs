@@ -51,12 +51,9 @@ async fn a_purchase_is_shown_with_why_and_what_became_of_it() {
         assert!(list.body.contains(text), "{text}: {}", list.body);
     }
     let page = visitor.get(&format!("/transactions/{approved}")).await.expect(200);
-    for text in [
-        "Approved: every rule spoke for it.",
-        "(5812)",
-        "Oakland, CA, US",
-        "Held now, until 11 Mar 2026",
-    ] {
+    for text in
+        ["Approved: every rule passed.", "(5812)", "Oakland, CA, US", "Held now, until 11 Mar 2026"]
+    {
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }
     assert!(!page.body.contains("would have been approved"));
@@ -64,7 +61,7 @@ async fn a_purchase_is_shown_with_why_and_what_became_of_it() {
     for text in [
         "Declined: Over the card’s budget (code 1502).",
         "It would have been approved whole with:",
-        "115.10 more on the allowance&#39;s amount.",
+        "$115.10 more in the budget.",
         "Up to <span class=\"money\">$84.90</span> would have been approved",
         "Asked for and declined",
     ] {
@@ -85,7 +82,11 @@ async fn members_see_what_is_theirs_and_nothing_of_the_account() {
             assert!(!list.body.contains("Servers"), "{role:?} {query}");
         }
         let page = visitor.get(&format!("/transactions/{own}")).await.expect(200);
-        assert!(page.body.contains("The amount is within available credit."), "{}", page.body);
+        assert!(
+            page.body.contains("The amount is within what the account has available."),
+            "{}",
+            page.body
+        );
         assert!(!page.body.contains("name=\"category\""));
         let path = format!("/transactions/{others}");
         visitor.get(&path).await.expect(404);
@@ -99,7 +100,11 @@ async fn members_see_what_is_theirs_and_nothing_of_the_account() {
     }
     let accountant = &mut sign_in_as(&bench, MemberRole::Accountant).await;
     let page = accountant.get(&format!("/transactions/{others}")).await.expect(200);
-    assert!(page.body.contains("The amount is within available credit ("), "{}", page.body);
+    assert!(
+        page.body.contains("The amount is within what the account has available ("),
+        "{}",
+        page.body
+    );
     assert_eq!(read(&bench, &others).await["note"], "");
 }
 

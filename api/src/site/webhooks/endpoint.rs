@@ -17,7 +17,7 @@ use super::{endpoint_badge, get_endpoint};
 use crate::error::ApiError;
 use crate::routes::input::PathId;
 use crate::site::apps::ShownOnce;
-use crate::site::faults::Faults;
+use crate::site::faults::{Faults, with_status};
 use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
@@ -174,11 +174,6 @@ fn attempt_row(attempt: &Attempt, shown: impl Fn(Timestamp) -> Moment) -> Attemp
         again: attempt.again_at.map(shown),
         is_last: attempt.is_last,
     }
-}
-
-fn with_status(mut page: Response, status: StatusCode) -> Response {
-    *page.status_mut() = status;
-    page
 }
 
 /// Changes where it is and what it is called. POST /webhooks/{id}.

@@ -6,17 +6,27 @@
 //! | `money` | amounts |
 //! | `times` | instants and days |
 //! | `badges` | states |
-//! | `declines` | response codes |
+//! | `declines`, `rules` | response codes, and what each rule found |
+//! | `merchants` | kinds of merchants |
+//! | `transactions` | what a transaction is called, and what it amounts to |
 
 mod badges;
 mod declines;
+mod merchants;
 mod money;
+mod rules;
 mod times;
+mod transactions;
 
 pub(super) use self::badges::{Badge, card_badge, requisition_badge, transaction_badge};
 pub(super) use self::declines::outcome_words;
-pub(super) use self::money::{field_amount, money, typed_amount};
-pub(super) use self::times::{Moment, day_words, field_time, moment, parse_field_time};
+pub(super) use self::merchants::{merchant_kind, scope_words};
+pub(super) use self::money::{field_amount, grouped, money, typed_amount};
+pub(super) use self::rules::RuleWords;
+pub(super) use self::times::{
+    Moment, day_words, field_time, moment, moment_to_second, parse_field_time, shown_moment, shown_time,
+};
+pub(super) use self::transactions::{amount_words, kind_words, place, title};
 
 use cardswitch_engine::domain::card::CardProfile;
 

@@ -53,6 +53,11 @@ pub(in crate::site) fn typed_amount(text: &str) -> String {
     }
 }
 
+/// A number with its thousands apart.
+pub(in crate::site) fn grouped(count: u64) -> String {
+    in_thousands(&count.to_string())
+}
+
 fn in_thousands(digits: &str) -> String {
     let mut apart = String::with_capacity(digits.len() * 4 / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -87,6 +92,14 @@ mod tests {
         }
         assert_eq!(field_amount(Minor(-5), CurrencyCode(840)), "-0.05");
         assert_eq!(field_amount(Minor::UNLIMITED, CurrencyCode(840)), "");
+    }
+
+    #[test]
+    fn numbers_have_their_thousands_apart() {
+        let rows = [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")];
+        for (count, expected) in rows {
+            assert_eq!(grouped(count), expected);
+        }
     }
 
     #[test]

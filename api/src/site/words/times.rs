@@ -5,27 +5,64 @@ use cardswitch_engine::domain::ids::Timestamp;
 use chrono::{DateTime, Datelike, NaiveDateTime, TimeZone};
 use chrono_tz::Tz;
 
+use crate::site::session::Session;
 use crate::wire::time::render_time;
 
-/// An instant as a page shows it: `<time datetime="{{ exact }}">{{ words }}</time>`.
+/// An instant as a page shows it, see `parts.html`. Days are written in one way on all pages, and so
+/// are instants: by the company's clock, to the minute unless their order is what matters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::site) struct Moment {
     /// For programs.
     pub(in crate::site) exact: String,
     /// For people.
     pub(in crate::site) words: String,
+    /// For people who want to know it to the second, and by which clock.
+    pub(in crate::site) title: String,
+}
+
+/// How a day is written.
+const DAY_FORM: &str = "%-d %b %Y";
+/// How an instant is written.
+const MINUTE_FORM: &str = "%-d %b %Y, %H:%M";
+/// How an instant is written where its order among others matters.
+const SECOND_FORM: &str = "%-d %b %Y, %H:%M:%S";
+
+fn written(at: Timestamp, zone: Tz, form: &str) -> String {
+    let utc = DateTime::from_timestamp_micros(at.0).unwrap_or_default();
+    utc.with_timezone(&zone).format(form).to_string()
 }
 
 /// An instant by the clock of a zone, such as `4 Mar 2026, 12:00`.
 pub(in crate::site) fn moment(at: Timestamp, zone: Tz) -> Moment {
-    let utc = DateTime::from_timestamp_micros(at.0).unwrap_or_default();
-    let words = utc.with_timezone(&zone).format("%-d %b %Y, %H:%M").to_string();
-    Moment { exact: render_time(at), words }
+    let zone_name = zone.name().replace('_', " ");
+    let title = format!("{} ({zone_name})", written(at, zone, SECOND_FORM));
+    Moment { exact: render_time(at), words: written(at, zone, MINUTE_FORM), title }
+}
+
+/// An instant to the second, such as `4 Mar 2026, 12:00:05`.
+pub(in crate::site) fn moment_to_second(at: Timestamp, zone: Tz) -> Moment {
+    Moment { words: written(at, zone, SECOND_FORM), ..moment(at, zone) }
+}
+
+/// An instant by the clock of the company that a visitor acts for, where no other words on the page
+/// say whose clock that is, such as `4 Mar 2026, 12:00 PST`.
+pub(in crate::site) fn shown_time(at: Timestamp, session: &Session) -> String {
+    let zone = zone_of(session);
+    format!("{}{}", written(at, zone, MINUTE_FORM), written(at, zone, " %Z"))
+}
+
+/// An instant in a list, by the clock of the company that a visitor acts for.
+pub(in crate::site) fn shown_moment(at: Timestamp, session: &Session) -> Moment {
+    moment(at, zone_of(session))
+}
+
+fn zone_of(session: &Session) -> Tz {
+    session.current.as_ref().map_or(Tz::UTC, |(company, _)| company.zone)
 }
 
 /// A day, such as `4 Mar 2026`.
 pub(in crate::site) fn day_words(day: BusinessDate) -> String {
-    day.to_naive().format("%-d %b %Y").to_string()
+    day.to_naive().format(DAY_FORM).to_string()
 }
 
 /// How a field of type `datetime-local` writes an instant.
@@ -33,8 +70,7 @@ const FIELD_FORM: &str = "%Y-%m-%dT%H:%M";
 
 /// An instant as a field of type `datetime-local` shows it, by the clock of a zone.
 pub(in crate::site) fn field_time(at: Timestamp, zone: Tz) -> String {
-    let utc = DateTime::from_timestamp_micros(at.0).unwrap_or_default();
-    utc.with_timezone(&zone).format(FIELD_FORM).to_string()
+    written(at, zone, FIELD_FORM)
 }
 
 /// The instant that such a field names, as `/v1` takes it; of an hour that comes twice the first.
@@ -58,6 +94,9 @@ mod tests {
         let shown = moment(parse_time("2026-07-01T06:59:59.5Z").unwrap(), Tz::America__Los_Angeles);
         assert_eq!(shown.words, "30 Jun 2026, 23:59");
         assert_eq!(shown.exact, "2026-07-01T06:59:59.500000Z");
+        assert_eq!(shown.title, "30 Jun 2026, 23:59:59 (America/Los Angeles)");
+        let exact = moment_to_second(parse_time("2026-07-01T06:59:59.5Z").unwrap(), Tz::UTC);
+        assert_eq!(exact.words, "1 Jul 2026, 06:59:59");
         assert_eq!(day_words(parse_date("2028-02-29").unwrap()), "29 Feb 2028");
     }
 
