@@ -417,6 +417,21 @@ fn show_webhooks(telemetry: &Telemetry, state: &AppState) {
     telemetry.gauges.add("cardswitch_webhook_failed_tries_total", Kind::Counter, help, move || {
         known.figures().failed
     });
+    show_unsaved_deliveries(telemetry, state);
+}
+
+/// Shows since when what came of deliveries cannot be written down.
+fn show_unsaved_deliveries(telemetry: &Telemetry, state: &AppState) {
+    let (webhooks, engine) = (Arc::clone(&state.webhooks), Arc::downgrade(state.switch.engine()));
+    let help = "How long it could not be written down what became of deliveries.";
+    telemetry.gauges.add("cardswitch_webhook_unsaved_seconds", Kind::Gauge, help, move || {
+        let now = engine.upgrade().map_or(0, |engine| engine.clock().now().0);
+        let unsaved_us = webhooks.figures().unsaved_since.map_or(0, |since| now - since.0);
+        u64::try_from(unsaved_us / 1_000_000).unwrap_or(0)
+    });
+    let webhooks = Arc::clone(&state.webhooks);
+    let is_amiss = move || webhooks.figures().unsaved_since.is_some();
+    telemetry.health_notes.add(("deliveries", "not written down"), is_amiss);
 }
 
 /// What the state of the API is made of besides settings.

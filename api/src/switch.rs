@@ -3,6 +3,8 @@
 //! A command is one message: whoever hangs up while waiting loses the answer, never half a change.
 //! Reads see every change that was durable when they came, if the tables are up in time.
 
+mod event_news;
+
 use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +21,7 @@ use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use self::event_news::EventNews;
 use crate::known::Known;
 
 /// How long anybody waits for the tables to catch up; beyond, reads show what there is.
@@ -42,13 +45,14 @@ impl Submit for Engine {
 pub struct Switch {
     engine: Arc<Engine>,
     known: Arc<Known>,
+    news: Arc<EventNews>,
 }
 
 impl Switch {
     /// The way into `engine`.
     #[must_use]
     pub fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, known: Arc::default() }
+        Self { engine, known: Arc::default(), news: Arc::default() }
     }
 
     /// The engine itself.
@@ -113,26 +117,30 @@ impl Switch {
         after: EventNumber,
     ) -> Result<Option<EventNumber>, StoreError> {
         let watermark = self.engine.watermark();
+        let mut changes = self.news.changes();
         loop {
             // In this order: what comes after it was read is news.
+            changes.mark_unchanged();
             let applied = watermark.applied();
-            let newest = self.read_at_once(Snapshot::last_event)?;
+            let newest = self.newest_event()?;
             if newest > after {
                 return Ok(Some(newest));
             }
             if watermark.is_closed() {
                 return Ok(None);
             }
-            let (came, wait) = oneshot::channel();
-            watermark.on_news(
-                applied,
-                Box::new(move || {
-                    // Whoever waited may be gone.
-                    let _ = came.send(());
-                }),
-            );
-            let _ = wait.await;
+            self.news.listen(watermark, applied);
+            if changes.changed().await.is_err() {
+                return Ok(None);
+            }
         }
+    }
+
+    /// The number of the newest event that reads show; looked up once for all who ask.
+    /// Errors: the tables cannot be read.
+    pub fn newest_event(&self) -> Result<EventNumber, StoreError> {
+        let applied = self.engine.watermark().applied();
+        self.news.newest(applied, || self.read_at_once(Snapshot::last_event))
     }
 
     /// Reads the tables once they show everything that was durable when this was called.
@@ -283,6 +291,18 @@ mod tests {
         let tagged = AdminCommand::TagTransaction(CompanyId(COMPANY), id, note);
         state.carry_out(tagged).await.unwrap();
         assert_eq!(waiting.await.unwrap().unwrap(), Some(known.next()));
+    }
+
+    #[tokio::test]
+    async fn however_many_give_up_waiting_one_wake_is_left() {
+        let Bench { state, .. } = &Bench::new().await;
+        let watermark = state.switch.engine().watermark();
+        let before = watermark.waiting();
+        for _ in 0..100 {
+            let waiting = state.switch.events_beyond(EventNumber(u64::MAX));
+            assert!(tokio::time::timeout(Duration::from_millis(1), waiting).await.is_err());
+        }
+        assert!(watermark.waiting() <= before + 1, "{} wakes", watermark.waiting());
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,6 +49,8 @@ struct Shared {
     manner: Mutex<Manner>,
     hooks: Mutex<Vec<Hook>>,
     came: Condvar,
+    /// Requests that came and were not answered, while the other side waits.
+    held: AtomicUsize,
     is_over: AtomicBool,
 }
 
@@ -69,6 +71,7 @@ impl HookReceiver {
             manner: Mutex::new(manner),
             hooks: Mutex::default(),
             came: Condvar::new(),
+            held: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
         });
         let own = Arc::clone(&shared);
@@ -99,6 +102,12 @@ impl HookReceiver {
     #[must_use]
     pub fn hooks(&self) -> Vec<Hook> {
         lock(&self.shared.hooks).clone()
+    }
+
+    /// How many requests a silent one keeps waiting.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.shared.held.load(Ordering::SeqCst)
     }
 
     /// Waits until `is_enough` of what came, and returns it.
@@ -147,7 +156,10 @@ impl Shared {
             ),
             Manner::Silent => {
                 // Until the other side has had enough.
-                stream.read(&mut [0; 16]).map(drop)
+                self.held.fetch_add(1, Ordering::SeqCst);
+                let ended = stream.read(&mut [0; 16]).map(drop);
+                self.held.fetch_sub(1, Ordering::SeqCst);
+                ended
             }
             Manner::Resets => Ok(()),
             Manner::Long => {

@@ -2,6 +2,8 @@
 //! order.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
 use cardswitch_harness::{Hook, HookReceiver, HttpClient, Installation, Manner, Switch};
 use serde_json::{Value, json};
@@ -120,9 +122,18 @@ fn receivers_that_misbehave_hold_up_nobody_else() {
     };
     let good = HookReceiver::start(Manner::Answers(200));
     endpoint(&api, &good);
+    let silent: Vec<_> = (0..3)
+        .map(|_| {
+            let receiver = HookReceiver::start(Manner::Silent);
+            endpoint(&api, &receiver);
+            receiver
+        })
+        .collect();
     let bought: Vec<_> = (1..=20).map(|amount| buy(&installation, &switch, amount)).collect();
     let events = good.wait_for_events(20);
     assert_eq!(transactions(&events), bought);
+    // Told one after the other, no two receivers would ever keep a request waiting at a time.
+    wait_for(|| silent.iter().all(|receiver| receiver.held() == 1));
     for (id, receiver, manner) in &bad {
         receiver.wait_until(|hooks| !hooks.is_empty());
         let is_taken = matches!(manner, Manner::Long | Manner::Endless);
@@ -259,4 +270,140 @@ fn examples_rotation_and_what_may_be_registered() {
     reader.get("/v1/events").expect(200);
     api.delete(&path).expect(204);
     api.get(&path).expect_error(404);
+}
+
+fn turn(api: &HttpClient, id: &str, is_enabled: bool) {
+    let body = json!({ "is_enabled": is_enabled });
+    api.put(&format!("/v1/webhook-endpoints/{id}"), &body).expect(200);
+}
+
+fn is_told_of(hooks: &[Hook], transaction: &str) -> bool {
+    hooks.iter().any(|hook| transactions(&hook.events).contains(&transaction))
+}
+
+/// Where an endpoint began was what the dispatcher saw when it noticed: a kill right after the answer
+/// had it begin with what happened after the restart.
+#[test]
+fn an_endpoint_is_told_of_all_that_came_after_it_was_made_or_turned_on() {
+    let installation = Installation::init(60, 1_306);
+    let receiver = HookReceiver::start(Manner::Answers(200));
+    let switch = installation.serve();
+    let api = switch.api();
+    let first = buy(&installation, &switch, 1);
+    let id = endpoint(&api, &receiver);
+    let made = buy(&installation, &switch, 2);
+    switch.kill9();
+    let mut seen = vec![made];
+    let mut unseen = vec![first];
+    for round in 0..3 {
+        let switch = installation.serve();
+        let api = switch.api();
+        receiver.wait_until(|hooks| seen.iter().all(|transaction| is_told_of(hooks, transaction)));
+        turn(&api, &id, false);
+        unseen.push(buy(&installation, &switch, 3));
+        if round == 1 {
+            // Some changes while it is off do not turn it on.
+            let body = json!({"description": "off", "is_enabled": false});
+            api.put(&format!("/v1/webhook-endpoints/{id}"), &body).expect(200);
+            unseen.push(buy(&installation, &switch, 4));
+        }
+        turn(&api, &id, true);
+        seen.push(buy(&installation, &switch, 5));
+        switch.kill9();
+    }
+    let _switch = installation.serve();
+    let hooks =
+        receiver.wait_until(|hooks| seen.iter().all(|transaction| is_told_of(hooks, transaction)));
+    for transaction in &unseen {
+        assert!(!is_told_of(&hooks, transaction), "{transaction}");
+    }
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory can be made");
+    for entry in fs::read_dir(from).expect("a directory can be read") {
+        let entry = entry.expect("an entry can be read");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("a type").is_dir() {
+            copy_directory(&entry.path(), &target);
+        } else if entry.file_type().expect("a type").is_file() {
+            fs::copy(entry.path(), target).expect("a file can be copied");
+        }
+    }
+}
+
+/// Places in the log were numbers alone: in a directory that was put back without its newest part they
+/// are given out again, and what happened under them was told to nobody.
+#[test]
+fn nothing_is_skipped_where_the_log_has_lost_its_newest_part() {
+    let installation = Installation::init(60, 1_307);
+    let receiver = HookReceiver::start(Manner::Answers(200));
+    let switch = installation.serve();
+    let id = endpoint(&switch.api(), &receiver);
+    (1..=3).for_each(|amount| drop(buy(&installation, &switch, amount)));
+    receiver.wait_for_events(3);
+    switch.stop();
+    let older = installation.home().join("older");
+    copy_directory(&installation.data(), &older);
+
+    let switch = installation.serve();
+    (1..=5).for_each(|amount| drop(buy(&installation, &switch, amount)));
+    receiver.wait_for_events(8);
+    let page = switch.api().get("/v1/events?limit=1000").expect(200);
+    let after = page["cursor"].as_str().expect("a place").to_owned();
+    let attempts = format!("/v1/webhook-endpoints/{id}/attempts");
+    let lost = switch.api().get(&attempts).expect(200)["results"][0]["id"].clone();
+    switch.stop();
+    let before = receiver.hooks();
+
+    // What was told is known; the journal is the older one.
+    fs::copy(installation.data().join("deliveries.redb"), older.join("deliveries.redb"))
+        .expect("a file can be copied");
+    let switch = installation.serve_directory(&older, &[]);
+    let api = switch.api();
+    let bought: Vec<_> = (1..=7).map(|amount| buy(&installation, &switch, amount)).collect();
+    let page = api.get(&format!("/v1/events?after={after}&limit=1000")).expect(200);
+    assert_eq!(transactions(page["results"].as_array().expect("results")), bought);
+    let all_told = |hooks: &[Hook]| bought.iter().all(|transaction| is_told_of(hooks, transaction));
+    let hooks = receiver.wait_until(all_told);
+    for hook in &hooks[before.len()..] {
+        let is_new = |old: &Hook| old.header("webhook-id") != hook.header("webhook-id");
+        assert!(before.iter().all(is_new), "another message has another id");
+    }
+    // The events of this attempt are no more, whatever their numbers stand for now.
+    let path = format!("{attempts}/{}/resend", lost.as_str().expect("an id"));
+    let resent = api.post(&path, &Value::Null).expect(200);
+    assert_eq!(resent["is_delivered"], false, "{resent:#}");
+    assert_eq!(resent["failure"], "nothing_to_tell", "{resent:#}");
+}
+
+/// One endpoint that was told everything again had the log read for it in long runs, and all others
+/// waited for it.
+#[test]
+fn who_is_told_everything_again_holds_up_nobody() {
+    let installation = Installation::init(60, 1_308);
+    let switch = installation.serve();
+    let api = switch.api();
+    let (again, fresh) =
+        (HookReceiver::start(Manner::Answers(200)), HookReceiver::start(Manner::Answers(200)));
+    let card = installation.cards.ordinary().card_id.clone();
+    let purchase = json!({
+        "type": "authorization", "card_id": card, "amount": 1,
+        "merchant": {"mid": 424_242, "mcc": 5411, "name": "HARNESS GROCERY"},
+    });
+    let batch = json!(vec![purchase; 1_000]);
+    for _ in 0..30 {
+        switch.network_api().post("/network/v1/batch", &batch).expect(200);
+    }
+    let id = endpoint(&api, &again);
+    endpoint(&api, &fresh);
+    let body = json!({"since": "2020-01-01T00:00:00Z"});
+    api.post(&format!("/v1/webhook-endpoints/{id}/recover"), &body).expect(200);
+    let bought = buy(&installation, &switch, 1);
+    fresh.wait_until(|hooks| is_told_of(hooks, &bought));
+    let told: usize = again.hooks().iter().map(|hook| hook.events.len()).sum();
+    assert!(told < 30_000, "it was told everything before others were told anything");
+    again.wait_until(|hooks| is_told_of(hooks, &bought));
+    let told: usize = again.hooks().iter().map(|hook| hook.events.len()).sum();
+    assert!(told > 30_000, "{told}");
 }

@@ -4,11 +4,7 @@
 //! is written after the letters: none is lost by a crash. One that is written twice has the same id,
 //! so it is sent once while it waits, and known as the same by its Message-ID afterwards.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::io;
 
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{Timestamp, TransactionId, TransactionSeq};
@@ -19,8 +15,9 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use super::cursor::{Cursor, TransactionPlace};
 use super::letter::{DeclinedPurchase, Letter};
-use super::limits::{CURSOR_INTERVAL, DECLINES_INTERVAL, DECLINES_SCAN_MAX, QUEUE_NOTICES_MAX};
+use super::limits::{DECLINES_INTERVAL, DECLINES_SCAN_MAX, QUEUE_NOTICES_MAX};
 use super::often::{Notice, Told};
 use super::outbox::MailError;
 use super::why::why;
@@ -89,14 +86,12 @@ struct Following {
 impl Following {
     /// Goes on where the last one came to; the first one begins with what is to come.
     fn open(state: &AppState) -> Result<Self, FollowError> {
-        let last =
-            state.switch.read_at_once(|snapshot| Ok(snapshot.checkpoint()?.last_transaction))?;
         let mut cursor = Cursor::at(state.outbox.queue().directory());
         let known = cursor.read().map_err(FollowError::Cursor)?;
-        // Beyond the last one: the tables are those of a backup.
-        let done = known.unwrap_or(last).min(last);
-        if known != Some(done) {
-            cursor.write(done).map_err(FollowError::Cursor)?;
+        let done = state.switch.read_at_once(|snapshot| resume(snapshot, known))?;
+        let place = state.switch.read_at_once(|snapshot| place_of(snapshot, done))?;
+        if known != Some(place) {
+            cursor.write(place).map_err(FollowError::Cursor)?;
         }
         Ok(Self { cursor, done, told: Told::default() })
     }
@@ -120,13 +115,33 @@ impl Following {
             let is_new = next > self.done;
             (self.told, self.done) = (told, next);
             if is_told || (is_new && self.cursor.is_old()) {
-                self.cursor.write(next).map_err(FollowError::Cursor)?;
+                let place = state.switch.read_at_once(|snapshot| place_of(snapshot, next))?;
+                self.cursor.write(place).map_err(FollowError::Cursor)?;
             }
             if is_end {
                 return Ok(());
             }
         }
     }
+}
+
+/// The transaction behind which to go on. Where there is another one by now at the place that was kept,
+/// or none, the tables have lost their newest part: then it is the last one before the instant.
+fn resume(
+    snapshot: &Snapshot,
+    known: Option<TransactionPlace>,
+) -> Result<TransactionSeq, StoreError> {
+    let last = snapshot.checkpoint()?.last_transaction;
+    match known {
+        None => Ok(last),
+        Some(TransactionPlace { seq, at: None }) => Ok(seq.min(last)),
+        Some(TransactionPlace { seq, at }) if snapshot.transaction_made_at(seq)? == at => Ok(seq),
+        Some(TransactionPlace { at: Some(at), .. }) => snapshot.last_transaction_before(at),
+    }
+}
+
+fn place_of(snapshot: &Snapshot, seq: TransactionSeq) -> Result<TransactionPlace, StoreError> {
+    Ok(TransactionPlace { seq, at: snapshot.transaction_made_at(seq)? })
 }
 
 /// Tells of declines. Returns who was told by then, and whether anybody was told now.
@@ -226,46 +241,6 @@ fn letter_id(transaction: TransactionId, at: Timestamp) -> Uuid {
     uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid()
 }
 
-/// The file that says how far the transactions were looked at.
-struct Cursor {
-    path: PathBuf,
-    written_at: Instant,
-}
-
-impl Cursor {
-    fn at(directory: &Path) -> Self {
-        Self { path: directory.join("cursor"), written_at: Instant::now() }
-    }
-
-    fn is_old(&self) -> bool {
-        self.written_at.elapsed() >= CURSOR_INTERVAL
-    }
-
-    fn read(&self) -> io::Result<Option<TransactionSeq>> {
-        match fs::read_to_string(&self.path) {
-            Ok(text) => {
-                let number = text.trim().parse();
-                number.map(|seq| Some(TransactionSeq(seq))).map_err(io::Error::other)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Cost: blocks for two syncs.
-    fn write(&mut self, done: TransactionSeq) -> io::Result<()> {
-        let unfinished = self.path.with_extension("part");
-        let mut options = OpenOptions::new();
-        let options = options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options.open(&unfinished)?;
-        file.write_all(done.0.to_string().as_bytes())?;
-        file.sync_data()?;
-        fs::rename(&unfinished, &self.path)?;
-        self.written_at = Instant::now();
-        self.path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use cardswitch_engine::domain::ids::{CardSlot, MemberSlot};
@@ -305,18 +280,5 @@ mod tests {
             assert_eq!((&notices, is_told), (&expected, !expected.is_empty()));
             told = after;
         }
-    }
-
-    #[test]
-    fn the_cursor_is_read_as_it_was_written() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut cursor = Cursor::at(directory.path());
-        assert_eq!(cursor.read().unwrap(), None);
-        for seq in [0, 7, u64::MAX] {
-            cursor.write(TransactionSeq(seq)).unwrap();
-            assert_eq!(cursor.read().unwrap(), Some(TransactionSeq(seq)));
-        }
-        fs::write(&cursor.path, "many").unwrap();
-        assert!(cursor.read().is_err());
     }
 }

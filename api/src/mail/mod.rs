@@ -10,7 +10,7 @@
 //! | `queue` | the files of letters that wait |
 //! | `smtp` | the conversation with a mail server |
 //! | `sender` | takes letters from the queue to the server |
-//! | `declines`, `why` | what cardholders are told of purchases, and in which words |
+//! | `declines`, `cursor`, `why` | what cardholders are told of purchases, and in which words |
 //! | `often` | how often |
 //! | `settings` | which server |
 //! | `recent` | how many letters are too many |
@@ -20,6 +20,7 @@
 //! not made. A letter leaves the disk once a server has taken it, so a crash in between sends it
 //! twice, under the same Message-ID.
 
+mod cursor;
 mod declines;
 pub mod letter;
 mod limits;

@@ -5,7 +5,7 @@
 //! | `<id>.held` | news of a change that was asked for, until its outcome is known |
 //! | `<id>.due` | a letter, until a server has taken it |
 //! | `<id>.first` | the same of one that goes before those |
-//! | `cursor` | see `declines` |
+//! | `cursor` | see `cursor` |
 //!
 //! Each is sealed, for links in letters open things, and bound to its name. A file never changes:
 //! how often a letter was tried is forgotten by a restart, when it was handed in is in its id.

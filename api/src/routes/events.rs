@@ -12,7 +12,8 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event as Line, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use cardswitch_engine::domain::event::{Event, EventNumber};
+use cardswitch_engine::domain::event::{Event, EventNumber, EventPlace};
+use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::store::query::EventPage;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use futures_util::stream;
@@ -110,7 +111,8 @@ pub async fn list_events(
     let limit = query.whole_number("limit").unwrap_or(LIMIT_DEFAULT).min(LIMIT_MAX);
     let wait_s = query.whole_number("wait_s").unwrap_or(0).min(WAIT_S_MAX);
     query.finish()?;
-    let after = after.resolve(&state).await?.unwrap_or_default();
+    let reading = if wait_s > 0 { Reading::AsItIs } else { Reading::Durable };
+    let after = after.resolve(&state, reading).await?.unwrap_or_default();
     // Who waits takes a place, like a stream, and one of those for requests at work.
     let _place = match wait_s {
         0 => None,
@@ -118,7 +120,12 @@ pub async fn list_events(
     };
     let wait = Duration::from_secs(u64::try_from(wait_s).unwrap_or_default());
     let page = next_page(&state, &caller, (after, limit), Instant::now() + wait).await?;
-    Ok(Json(render_page(&state, &caller, &steady(page, after))?))
+    let page = steady(page, after);
+    let next = match page.events.last() {
+        Some(event) if event.number == page.next => place_of(event),
+        _ => state.switch.read_at_once(|snapshot| snapshot.event_place(page.next))?,
+    };
+    Ok(Json(render_page(&state, &caller, &page, next)?))
 }
 
 /// The page with its end behind the last event it shows, so that the place does not tell of what
@@ -131,22 +138,37 @@ fn steady(page: EventPage, after: EventNumber) -> EventPage {
 
 /// Where a client wants to begin.
 enum Start {
-    /// Behind this event.
-    After(EventNumber),
+    /// At this place.
+    At(EventPlace),
     /// At this instant.
-    Since(cardswitch_engine::domain::ids::Timestamp),
+    Since(Timestamp),
     /// It does not say.
     Unsaid,
 }
 
+/// Which tables are looked at.
+#[derive(Clone, Copy)]
+enum Reading {
+    /// Those that show everything that is durable by now.
+    Durable,
+    /// Those that there are: for who waits for news anyway, nobody needs to hurry.
+    AsItIs,
+}
+
 impl Start {
-    async fn resolve(self, state: &AppState) -> Result<Option<EventNumber>, StoreError> {
-        match self {
-            Self::After(number) => Ok(Some(number)),
-            Self::Since(at) => {
-                state.switch.read(|snapshot| snapshot.first_event_at(at)).await.map(Some)
-            }
+    async fn resolve(
+        self,
+        state: &AppState,
+        reading: Reading,
+    ) -> Result<Option<EventNumber>, StoreError> {
+        let read = |snapshot: &Snapshot| match self {
+            Self::At(place) => snapshot.resume_after(place).map(Some),
+            Self::Since(at) => snapshot.first_event_at(at).map(Some),
             Self::Unsaid => Ok(None),
+        };
+        match reading {
+            Reading::Durable => state.switch.read(read).await,
+            Reading::AsItIs => state.switch.read_at_once(read),
         }
     }
 }
@@ -157,7 +179,7 @@ fn start_of(state: &AppState, caller: &Caller, query: &mut Query) -> Start {
     let after = query.parsed("after", parse, flaw);
     let since = query.time("since");
     match (after, since) {
-        (Some(number), _) => Start::After(number),
+        (Some(place), _) => Start::At(place),
         (None, Some(at)) => Start::Since(at),
         (None, None) => Start::Unsaid,
     }
@@ -173,9 +195,13 @@ async fn next_page(
     let company = caller.company.slot;
     let mut stop = state.webhooks.streams_stop();
     loop {
-        let read =
-            |snapshot: &Snapshot| snapshot.company_events_after(company, after, limit, SCANNED_MAX);
-        let page = state.switch.read(read).await?;
+        let page =
+            match state.webhooks.newest_events_after(&state.switch, (company, after), limit)? {
+                Some(page) => page,
+                None => state.switch.read_at_once(|snapshot| {
+                    snapshot.company_events_after(company, after, limit, SCANNED_MAX)
+                })?,
+            };
         let is_late = Instant::now() >= until || *stop.borrow();
         if !page.events.is_empty() || is_late || limit == 0 {
             return Ok(page);
@@ -198,11 +224,12 @@ fn render_page(
     state: &AppState,
     caller: &Caller,
     page: &EventPage,
+    next: EventPlace,
 ) -> Result<EventsBody, ApiError> {
     let results = page.events.iter().map(|event| render_event(state, caller, event));
     Ok(EventsBody {
         results: results.collect::<Result<_, _>>()?,
-        cursor: cursor_of(state, caller, page.next)?,
+        cursor: cursor_of(state, caller, next)?,
         has_more: !page.is_end,
     })
 }
@@ -214,13 +241,17 @@ fn render_event(state: &AppState, caller: &Caller, event: &Event) -> Result<List
         transaction,
         company,
         sequence: event.at.0,
-        cursor: cursor_of(state, caller, event.number)?,
+        cursor: cursor_of(state, caller, place_of(event))?,
         created_at: render_time(event.at),
     })
 }
 
-fn cursor_of(state: &AppState, caller: &Caller, after: EventNumber) -> Result<String, ApiError> {
-    let cursor = render_cursor(&state.secrets, caller.company.id, after);
+const fn place_of(event: &Event) -> EventPlace {
+    EventPlace { number: event.number, at: Some(event.at) }
+}
+
+fn cursor_of(state: &AppState, caller: &Caller, place: EventPlace) -> Result<String, ApiError> {
+    let cursor = render_cursor(&state.secrets, caller.company.id, place);
     cursor.map_err(|error| ApiError::internal(&error))
 }
 
@@ -255,9 +286,11 @@ pub async fn stream_events(
     query.finish()?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let last = last.and_then(|text| parse_cursor(&state.secrets, caller.company.id, text));
-    let after = match (last, start.resolve(&state).await?) {
-        (Some(after), _) | (None, Some(after)) => after,
-        (None, None) => state.switch.read(Snapshot::last_event).await?,
+    // The place where a stream broke comes before the one where it began.
+    let start = last.map_or(start, Start::At);
+    let after = match start.resolve(&state, Reading::AsItIs).await? {
+        Some(after) => after,
+        None => state.switch.read(Snapshot::last_event).await?,
     };
     let place = state.webhooks.take_stream_place(caller.company.slot)?;
     let follower = Follower { state, caller, after, ready: VecDeque::new(), _place: place };

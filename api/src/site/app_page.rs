@@ -132,7 +132,7 @@ pub(super) async fn replace_secret(
         shown: vec![("Client id", id.to_string()), ("Secret", secret.text)],
         onward: format!("/apps/{id}"),
     };
-    Ok(frame::page(&state, "New secret", Some(&acting.session), shown))
+    Ok(shown.page(&state, "New secret", &acting.session))
 }
 
 /// Makes a token of the app's own company and shows it, once. POST /apps/{id}/token.
@@ -163,7 +163,7 @@ pub(super) async fn make_own_token(
         shown: vec![("Access token", secret.text)],
         onward: format!("/apps/{id}"),
     };
-    Ok(frame::page(&state, "New token", Some(&acting.session), shown))
+    Ok(shown.page(&state, "New token", &acting.session))
 }
 
 fn own_token(

@@ -11,6 +11,7 @@ use cardswitch_engine::domain::ids::AppId;
 use cardswitch_engine::domain::member::AccessScope;
 
 use super::app_form::{AppFields, AppForm, AppTerms};
+use super::assets::COPY;
 use super::forms::SiteForm;
 use super::pager::{Pager, Part};
 use super::rights::{Acting, AppManager};
@@ -112,7 +113,7 @@ pub(super) async fn register_app(
         shown: vec![("Client id", id.0.to_string()), ("Secret", secret)],
         onward: format!("/apps/{}", id.0),
     };
-    Ok(frame::page(&state, "Registered", Some(&acting.session), shown))
+    Ok(shown.page(&state, "Registered", &acting.session))
 }
 
 /// The page of a form that could not be taken.
@@ -134,4 +135,11 @@ pub(super) struct ShownOnce<'a> {
     pub shown: Vec<(&'static str, String)>,
     /// Where to go on.
     pub onward: String,
+}
+
+impl ShownOnce<'_> {
+    /// The page, with buttons that copy what it shows.
+    pub(super) fn page(self, state: &AppState, title: &str, session: &Session) -> Response {
+        frame::page_with_scripts(state, title, session, &[&*COPY], self)
+    }
 }

@@ -12,6 +12,7 @@ use cardswitch_engine::domain::member::Member;
 
 use super::assets::{Asset, MARK, STYLE};
 use super::headers;
+use super::notice::Notice;
 use super::rights::Right;
 use super::session::Session;
 use super::visit::Visit;
@@ -78,7 +79,7 @@ struct Layout<'a> {
     scripts: &'a [&'a Asset],
     is_small: bool,
     visitor: Option<Visitor<'a>>,
-    notice: Option<&'static str>,
+    notice: Option<Notice>,
     body: &'a str,
 }
 
@@ -187,7 +188,7 @@ fn frame(frame: Frame<'_>, content: impl Template) -> Response {
             scripts,
             is_small,
             visitor,
-            notice: notice.map(|notice| notice.text()),
+            notice,
             body: &body,
         };
         layout.render()

@@ -17,18 +17,32 @@ const WAITING_S: i64 = 60;
 pub struct Notice {
     word: &'static str,
     text: &'static str,
+    tone: Tone,
+}
+
+/// How it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tone {
+    /// What was wanted has come about.
+    Good,
+    /// It was tried, in vain.
+    Bad,
 }
 
 macro_rules! notices {
-    ($($name:ident $word:literal $text:literal)*) => {
+    ($($tone:ident: $($name:ident $word:literal $text:literal)*;)*) => {
         impl Notice {
-            $(#[doc = $text] pub const $name: Self = Self { word: $word, text: $text };)*
-            const ALL: &'static [Self] = &[$(Self::$name),*];
+            $($(
+                #[doc = $text]
+                pub const $name: Self = Self { word: $word, text: $text, tone: Tone::$tone };
+            )*)*
+            const ALL: &'static [Self] = &[$($(Self::$name,)*)*];
         }
     };
 }
 
 notices! {
+Good:
     SIGNED_OUT "signed-out" "You are signed out."
     PASSWORD_SET "password-set" "Your password is set. Sign in with it."
     PASSWORD_CHANGED "password-changed" "Your password is changed. You are signed out everywhere else."
@@ -65,7 +79,6 @@ notices! {
     WEBHOOK_OFF "webhook-off" "The endpoint is off. Nothing is sent to it."
     WEBHOOK_DELETED "webhook-deleted" "The endpoint is deleted."
     WEBHOOK_ARRIVED "webhook-arrived" "It was sent, and the receiver took it."
-    WEBHOOK_REFUSED "webhook-refused" "It was sent, but the receiver did not take it. The first line below says why."
     WEBHOOK_RECOVERED "webhook-recovered" "Events since then are being sent again."
     COMPANY_CHANGED "company-changed" "You are now acting for this company."
     CARD_MADE "card-made" "The card is made."
@@ -75,7 +88,10 @@ notices! {
     CARD_OPENED "card-opened" "The card is active."
     CARD_CLOSED "card-closed" "The card is closed for good."
     LINK_MADE "link-made" "The link is made. It is the first one below."
-    LINK_DELETED "link-deleted" "The link is deleted. It opens nothing any more."
+    LINK_DELETED "link-deleted" "The link is deleted. It opens nothing any more.";
+Bad:
+    WEBHOOK_REFUSED "webhook-refused" "It was sent, but the receiver did not take it. The first line below says why."
+    WEBHOOK_UNTOLD "webhook-untold" "Nothing was sent: these events cannot be told to the endpoint any more.";
 }
 
 impl Notice {
@@ -83,6 +99,12 @@ impl Notice {
     #[must_use]
     pub const fn text(self) -> &'static str {
         self.text
+    }
+
+    /// Whether it says that something was in vain.
+    #[must_use]
+    pub const fn is_bad(self) -> bool {
+        matches!(self.tone, Tone::Bad)
     }
 
     pub(super) fn named(word: &str) -> Option<Self> {

@@ -8,8 +8,8 @@
 //! | `stopping` | 200 | 503 | what is in flight is finished, nothing new is taken |
 //! | `failed` | 503 | 503 | nothing can be kept any more: only a restart helps |
 //!
-//! Tables that stand still are told beside the word (`"tables": "standing still"`): purchases are
-//! decided all the same.
+//! Tables that stand still are told beside the word (`"tables": "standing still"`), and so is what other
+//! rooms note (`"deliveries": "not written down"`): purchases are decided all the same.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -17,6 +17,7 @@ use axum::http::StatusCode;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::limits::QUEUED_COMMANDS_MAX;
 use cardswitch_engine::recovery_progress::{RecoveryNow, RecoveryProgress, RecoveryStage};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 /// From how many waiting commands on the switch is overloaded: new ones are refused at the bound.
@@ -52,12 +53,42 @@ impl PhaseCell {
     }
 }
 
+/// Whether something is amiss that is told beside the word.
+type IsAmiss = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// What other rooms have told beside the word while it is so.
+#[derive(Default)]
+pub struct HealthNotes(Mutex<Vec<(HealthNote, IsAmiss)>>);
+
+/// What is amiss, and how: a name and words of the body.
+pub type HealthNote = (&'static str, &'static str);
+
+impl std::fmt::Debug for HealthNotes {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "HealthNotes({})", self.0.lock().len())
+    }
+}
+
+impl HealthNotes {
+    /// Has `note` told whenever `is_amiss`.
+    pub fn add(&self, note: HealthNote, is_amiss: impl Fn() -> bool + Send + Sync + 'static) {
+        self.0.lock().push((note, Box::new(is_amiss)));
+    }
+
+    /// Those that are to be told now.
+    pub(super) fn now(&self) -> Vec<HealthNote> {
+        let notes = self.0.lock();
+        notes.iter().filter(|(_, is_amiss)| is_amiss()).map(|(note, _)| *note).collect()
+    }
+}
+
 /// Whether the switch can work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     state: HealthState,
     /// Whether reads are old until a restart.
     are_tables_still: bool,
+    notes: Vec<HealthNote>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +113,12 @@ impl Health {
             }
             (Phase::Working, Some(_)) => HealthState::Ready,
         };
-        Self { state, are_tables_still }
+        Self { state, are_tables_still, notes: Vec::new() }
+    }
+
+    /// The same with what other rooms have noted.
+    pub(super) fn noting(self, notes: Vec<HealthNote>) -> Self {
+        Self { notes, ..self }
     }
 
     /// Whether purchases are decided now.
@@ -132,6 +168,9 @@ impl Health {
         if self.are_tables_still {
             body["tables"] = json!("standing still");
         }
+        for (name, words) in &self.notes {
+            body[*name] = json!(words);
+        }
         body
     }
 }
@@ -157,13 +196,20 @@ mod tests {
         let rows =
             [(HealthState::Ready, "ready", 200), (HealthState::Overloaded, "overloaded", 503)];
         for (state, word, readiness) in rows {
-            let health = Health { state, are_tables_still: true };
+            let health = Health { state, are_tables_still: true, notes: Vec::new() };
             assert_eq!((health.word(), health.readiness().as_u16()), (word, readiness));
             assert_eq!(health.liveness().as_u16(), 200);
             assert_eq!(health.body(), json!({"status": word, "tables": "standing still"}));
         }
-        let body = Health::of(Phase::Recovering, &recovery, None).body();
-        assert_eq!(body, json!({"status": "recovering", "stage": "reading"}));
+        let notes = HealthNotes::default();
+        notes.add(("deliveries", "not written down"), || true);
+        notes.add(("letters", "lost"), || false);
+        let health = Health::of(Phase::Recovering, &recovery, None);
+        assert_eq!(health.body(), json!({"status": "recovering", "stage": "reading"}));
+        let expected = json!({
+            "status": "recovering", "stage": "reading", "deliveries": "not written down",
+        });
+        assert_eq!(health.noting(notes.now()).body(), expected);
     }
 
     #[test]

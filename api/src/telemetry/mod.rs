@@ -30,7 +30,7 @@ use cardswitch_engine::recovery_progress::RecoveryProgress;
 
 use self::api_meter::ApiMeter;
 use self::gauges::Gauges;
-use self::health::{Health, Phase};
+use self::health::{Health, HealthNotes, Phase};
 use crate::network::counters::Counters;
 
 /// What is counted and known of one switch.
@@ -42,6 +42,8 @@ pub struct Telemetry {
     pub api: ApiMeter,
     /// What other rooms add.
     pub gauges: Gauges,
+    /// What other rooms have told beside whether the switch can work.
+    pub health_notes: HealthNotes,
     /// Connections of HTTP that are open.
     pub http_connections: Level,
     /// Connections of HTTP that were closed at once, of one address that has too many.
@@ -79,7 +81,8 @@ impl Telemetry {
     /// Whether the switch can work.
     #[must_use]
     pub fn health(&self) -> Health {
-        Health::of(self.phase.get(), &self.recovery, self.engine().as_deref())
+        let health = Health::of(self.phase.get(), &self.recovery, self.engine().as_deref());
+        health.noting(self.health_notes.now())
     }
 
     /// All figures, as the text that Prometheus reads.

@@ -5,7 +5,7 @@ use super::deliveries::{Attempt, AttemptKind, AttemptResult, Failure};
 /// The words for why something was sent.
 pub const KINDS: [&str; 3] = ["event", "example", "resent"];
 /// The words for why there was no answer.
-pub const FAILURES: [&str; 7] = [
+pub const FAILURES: [&str; 8] = [
     "no_such_host",
     "not_public",
     "not_reachable",
@@ -13,6 +13,7 @@ pub const FAILURES: [&str; 7] = [
     "connection_broken",
     "timed_out",
     "not_sent",
+    "nothing_to_tell",
 ];
 
 /// The word for why something was sent.
@@ -29,7 +30,7 @@ pub const fn render_kind(kind: AttemptKind) -> &'static str {
 /// The word for why there was no answer.
 #[must_use]
 pub const fn render_failure(failure: Failure) -> &'static str {
-    let [no_host, not_public, not_reachable, tls, broken, too_slow, not_sent] = FAILURES;
+    let [no_host, not_public, not_reachable, tls, broken, too_slow, not_sent, untold] = FAILURES;
     match failure {
         Failure::NoSuchHost => no_host,
         Failure::NotPublic => not_public,
@@ -38,6 +39,7 @@ pub const fn render_failure(failure: Failure) -> &'static str {
         Failure::Broken => broken,
         Failure::TooSlow => too_slow,
         Failure::NotSent => not_sent,
+        Failure::NothingToTell => untold,
     }
 }
 
@@ -61,6 +63,7 @@ pub fn sentence(attempt: &Attempt) -> String {
         Failure::Broken => "The connection broke before there was an answer",
         Failure::TooSlow => "No answer within 15 seconds",
         Failure::NotSent => "It could not be sent",
+        Failure::NothingToTell => "Nothing was sent: its events cannot be told any more",
     };
     text.to_owned()
 }

@@ -84,17 +84,17 @@ pub struct Composed {
 /// Errors: the tables cannot be read.
 pub fn compose(
     snapshot: &Snapshot,
-    numbers: &[EventNumber],
+    events: &[Event],
     may_tell: impl Fn(CompanySlot) -> bool,
 ) -> Result<Option<Composed>, StoreError> {
     let mut names = BTreeMap::new();
-    let (mut bodies, mut sequence) = (Vec::with_capacity(numbers.len()), Vec::new());
-    for event in events_at(snapshot, numbers)? {
+    let (mut bodies, mut sequence) = (Vec::with_capacity(events.len()), Vec::new());
+    for event in events {
         if !may_tell(event.company) {
             continue;
         }
         let Some(company) = company_id(snapshot, &mut names, event.company)? else { continue };
-        bodies.push(EventBody::new(&event, company));
+        bodies.push(EventBody::new(event, company));
         sequence.push(event.at.0.to_string());
     }
     if bodies.is_empty() {
@@ -128,8 +128,10 @@ pub(super) fn company_id(
     Ok(id)
 }
 
-/// The events with these numbers, which rise; neighbours are read together.
-fn events_at(snapshot: &Snapshot, numbers: &[EventNumber]) -> Result<Vec<Event>, StoreError> {
+/// The events with these numbers, which rise, as far as the log has them; neighbours are read
+/// together.
+/// Errors: the tables cannot be read.
+pub fn events_at(snapshot: &Snapshot, numbers: &[EventNumber]) -> Result<Vec<Event>, StoreError> {
     let mut events = Vec::with_capacity(numbers.len());
     for run in numbers.chunk_by(|left, right| right.0 == left.0 + 1) {
         let [first, ..] = run else { continue };

@@ -2,23 +2,28 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `lanes` | endpoint id (16) | format (1), `Lane` |
+//! | `lanes` | endpoint id (16) | format (1), `KeptLane` |
 //! | `attempts` | endpoint id (16), place (2) | format (1), `Attempt` |
 //! | `follower` | `followed` | the last event that was handed to lanes |
-//! | `series` | `series` | 16 random bytes, drawn when the file is made |
+//! | `follower` | `followed_at` | when that happened; missing in files of before it was kept |
+//! | `series` | `series` | 16 random bytes, drawn when the file is made or the log has lost events |
+//!
+//! Lanes of format 1 end before `off_seen`; they are read, and written as format 2.
 //!
 //! It is written about once a second and when the switch stops. Whatever it lags behind is delivered
 //! once more after a crash; nothing is lost, because lanes only ever stand where the log was told.
 //! Each endpoint has `ATTEMPTS_MAX` places for attempts, used in turn, so the file is bounded. Without
-//! the file every endpoint is told of the last two days.
+//! the file every endpoint is told of the last two days. A file that could not be written is opened
+//! anew before it is written again: redb takes nothing any more after a fault.
 
 use std::path::Path;
 
 use cardswitch_engine::codec::{CodecError, decode, encode};
-use cardswitch_engine::domain::event::EventNumber;
+use cardswitch_engine::domain::event::{EventNumber, EventPlace};
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
-use serde::de::DeserializeOwned;
+use cardswitch_engine::store::StoreError;
+use parking_lot::Mutex;
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -30,8 +35,12 @@ pub const FILE: &str = "deliveries.redb";
 pub const ATTEMPTS_MAX: u16 = 100;
 /// How much of the file is kept in memory. Units: bytes.
 const CACHE_BYTES: usize = 8 << 20;
-const FORMAT: u8 = 1;
+const LANE_FORMAT: u8 = 2;
+/// Without `off_seen`.
+const OLD_LANE_FORMAT: u8 = 1;
+const ATTEMPT_FORMAT: u8 = 1;
 const FOLLOWED: &str = "followed";
+const FOLLOWED_AT: &str = "followed_at";
 
 const LANES: TableDefinition<'_, [u8; 16], &[u8]> = TableDefinition::new("lanes");
 const ATTEMPTS: TableDefinition<'_, ([u8; 16], u16), &[u8]> = TableDefinition::new("attempts");
@@ -76,6 +85,8 @@ pub enum Failure {
     TooSlow,
     /// The switch could not make the request.
     NotSent,
+    /// There was nothing to send: the events are no more, or must not be told to it any more.
+    NothingToTell,
 }
 
 /// A try that was made.
@@ -118,7 +129,7 @@ pub type PlacedAttempt = (WebhookEndpointId, u64, Attempt);
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// The last event that was handed to lanes; none in a new file.
-    pub followed: Option<EventNumber>,
+    pub followed: Option<EventPlace>,
     /// Every endpoint's lane, and how many attempts it has had.
     pub lanes: Vec<(WebhookEndpointId, KeptLane)>,
 }
@@ -130,13 +141,22 @@ pub struct KeptLane {
     pub lane: Lane,
     /// How many attempts it has had.
     pub attempts: u64,
+    /// While it is off: when what had last changed about its endpoint by the time that was seen.
+    pub off_seen: Option<Timestamp>,
+}
+
+/// A lane as it was kept before `off_seen`.
+#[derive(Debug, Serialize, Deserialize)]
+struct OldKeptLane {
+    lane: Lane,
+    attempts: u64,
 }
 
 /// What is to be written together.
 #[derive(Debug, Default)]
 pub struct Changes {
     /// The last event that was handed to lanes.
-    pub followed: EventNumber,
+    pub followed: EventPlace,
     /// Lanes that changed.
     pub lanes: Vec<(WebhookEndpointId, KeptLane)>,
     /// Endpoints that are no more.
@@ -152,6 +172,8 @@ pub enum DeliveriesError {
     Database(Box<redb::Error>),
     /// A value in it.
     Value(CodecError),
+    /// The event log, which tells what it is about, cannot be read.
+    Log(Box<StoreError>),
 }
 
 impl std::fmt::Display for DeliveriesError {
@@ -159,6 +181,7 @@ impl std::fmt::Display for DeliveriesError {
         match self {
             Self::Database(error) => write!(formatter, "`{FILE}`: {error}"),
             Self::Value(error) => write!(formatter, "`{FILE}`: {error}"),
+            Self::Log(error) => write!(formatter, "the event log: {error}"),
         }
     }
 }
@@ -171,85 +194,157 @@ impl<E: Into<redb::Error>> From<E> for DeliveriesError {
     }
 }
 
+/// Makes the database, or opens it.
+type Opener = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
+
 /// The file.
-#[derive(Debug)]
 pub struct Deliveries {
-    database: Database,
-    series: Uuid,
+    opener: Opener,
+    /// None after a fault, until it is opened anew.
+    database: Mutex<Option<Database>>,
+    series: Mutex<Uuid>,
+}
+
+impl std::fmt::Debug for Deliveries {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Deliveries(..)")
+    }
 }
 
 impl Deliveries {
     /// Opens the file of a data directory, and makes it where it is missing.
     /// Errors: it cannot be made, or is none of ours.
     pub fn open(data: &Path) -> Result<Self, DeliveriesError> {
-        let database = Database::builder().set_cache_size(CACHE_BYTES).create(data.join(FILE))?;
-        let write_txn = database.begin_write()?;
-        write_txn.open_table(LANES)?;
-        write_txn.open_table(ATTEMPTS)?;
-        write_txn.open_table(FOLLOWER)?;
-        let series = {
-            let mut table = write_txn.open_table(SERIES)?;
-            let known = table.get(SERIES_KEY)?.map(|series| Uuid::from_bytes(series.value()));
-            let series = known.unwrap_or_else(Uuid::new_v4);
-            table.insert(SERIES_KEY, series.into_bytes())?;
-            series
-        };
-        write_txn.commit()?;
-        Ok(Self { database, series })
+        let path = data.join(FILE);
+        Self::open_with(Box::new(move || {
+            Database::builder().set_cache_size(CACHE_BYTES).create(&path)
+        }))
+    }
+
+    fn open_with(opener: Opener) -> Result<Self, DeliveriesError> {
+        let database = opener()?;
+        let series = prepare(&database)?;
+        Ok(Self { opener, database: Mutex::new(Some(database)), series: Mutex::new(series) })
     }
 
     /// What messages of this file are told from those of any other by.
     #[must_use]
-    pub const fn series(&self) -> Uuid {
-        self.series
+    pub fn series(&self) -> Uuid {
+        *self.series.lock()
     }
 
     /// Everything but the attempts.
     pub fn load(&self) -> Result<Loaded, DeliveriesError> {
-        let read_txn = self.database.begin_read()?;
-        let followed = read_txn.open_table(FOLLOWER)?.get(FOLLOWED)?;
-        let mut lanes = Vec::new();
-        for row in read_txn.open_table(LANES)?.iter()? {
-            let (id, value) = row?;
-            lanes.push((WebhookEndpointId(Uuid::from_bytes(id.value())), parse(value.value())?));
-        }
-        Ok(Loaded { followed: followed.map(|number| EventNumber(number.value())), lanes })
+        self.with_database(|database| {
+            let read_txn = database.begin_read()?;
+            let follower = read_txn.open_table(FOLLOWER)?;
+            let followed_at =
+                follower.get(FOLLOWED_AT)?.map(|at| Timestamp(at.value().cast_signed()));
+            let followed = follower
+                .get(FOLLOWED)?
+                .map(|number| EventPlace { number: EventNumber(number.value()), at: followed_at });
+            let mut lanes = Vec::new();
+            for row in read_txn.open_table(LANES)?.iter()? {
+                let (id, value) = row?;
+                let id = WebhookEndpointId(Uuid::from_bytes(id.value()));
+                lanes.push((id, parse_lane(value.value())?));
+            }
+            Ok(Loaded { followed, lanes })
+        })
     }
 
     /// Writes changes, all or none; when this returns they are durable.
     pub fn save(&self, changes: &Changes) -> Result<(), DeliveriesError> {
-        let write_txn = self.database.begin_write()?;
-        {
-            let mut lanes = write_txn.open_table(LANES)?;
-            let mut attempts = write_txn.open_table(ATTEMPTS)?;
-            for (id, lane) in &changes.lanes {
-                lanes.insert(id.0.into_bytes(), render(lane)?.as_slice())?;
-            }
-            for (id, place, attempt) in &changes.attempts {
-                let key = (id.0.into_bytes(), ring_place(*place));
-                attempts.insert(key, render(attempt)?.as_slice())?;
-            }
-            for id in &changes.removed {
-                let id = id.0.into_bytes();
-                lanes.remove(id)?;
-                attempts.retain_in((id, 0)..=(id, u16::MAX), |_, _| false)?;
-            }
-            write_txn.open_table(FOLLOWER)?.insert(FOLLOWED, changes.followed.0)?;
-        }
-        write_txn.commit()?;
+        self.with_database(|database| write(database, changes))
+    }
+
+    /// Draws another series: what numbers of events meant is not what they mean now.
+    pub fn begin_series(&self) -> Result<(), DeliveriesError> {
+        let series = Uuid::new_v4();
+        self.with_database(|database| {
+            let write_txn = database.begin_write()?;
+            write_txn.open_table(SERIES)?.insert(SERIES_KEY, series.into_bytes())?;
+            Ok(write_txn.commit()?)
+        })?;
+        *self.series.lock() = series;
         Ok(())
     }
 
     /// The attempts that were made for an endpoint, in no order.
     pub fn attempts(&self, id: WebhookEndpointId) -> Result<Vec<Attempt>, DeliveriesError> {
         let id = id.0.into_bytes();
-        let read_txn = self.database.begin_read()?;
-        let mut attempts = Vec::new();
-        for row in read_txn.open_table(ATTEMPTS)?.range((id, 0)..=(id, u16::MAX))? {
-            attempts.push(parse(row?.1.value())?);
-        }
-        Ok(attempts)
+        self.with_database(|database| {
+            let read_txn = database.begin_read()?;
+            let mut attempts = Vec::new();
+            for row in read_txn.open_table(ATTEMPTS)?.range((id, 0)..=(id, u16::MAX))? {
+                attempts.push(parse(row?.1.value())?);
+            }
+            Ok(attempts)
+        })
     }
+
+    /// Works with the database, opened anew if the last one who did met a fault.
+    fn with_database<T>(
+        &self,
+        work: impl FnOnce(&Database) -> Result<T, DeliveriesError>,
+    ) -> Result<T, DeliveriesError> {
+        let mut slot = self.database.lock();
+        let database = match slot.take() {
+            Some(database) => database,
+            None => (self.opener)()?,
+        };
+        let outcome = work(&database);
+        // After a fault it is closed before anybody opens it again.
+        if !matches!(outcome, Err(DeliveriesError::Database(_))) {
+            *slot = Some(database);
+        }
+        outcome
+    }
+}
+
+/// Makes the tables that are missing. Returns the series.
+fn prepare(database: &Database) -> Result<Uuid, DeliveriesError> {
+    let write_txn = database.begin_write()?;
+    write_txn.open_table(LANES)?;
+    write_txn.open_table(ATTEMPTS)?;
+    write_txn.open_table(FOLLOWER)?;
+    let series = {
+        let mut table = write_txn.open_table(SERIES)?;
+        let known = table.get(SERIES_KEY)?.map(|series| Uuid::from_bytes(series.value()));
+        let series = known.unwrap_or_else(Uuid::new_v4);
+        table.insert(SERIES_KEY, series.into_bytes())?;
+        series
+    };
+    write_txn.commit()?;
+    Ok(series)
+}
+
+fn write(database: &Database, changes: &Changes) -> Result<(), DeliveriesError> {
+    let write_txn = database.begin_write()?;
+    {
+        let mut lanes = write_txn.open_table(LANES)?;
+        let mut attempts = write_txn.open_table(ATTEMPTS)?;
+        for (id, lane) in &changes.lanes {
+            lanes.insert(id.0.into_bytes(), render(LANE_FORMAT, lane)?.as_slice())?;
+        }
+        for (id, place, attempt) in &changes.attempts {
+            let key = (id.0.into_bytes(), ring_place(*place));
+            attempts.insert(key, render(ATTEMPT_FORMAT, attempt)?.as_slice())?;
+        }
+        for id in &changes.removed {
+            let id = id.0.into_bytes();
+            lanes.remove(id)?;
+            attempts.retain_in((id, 0)..=(id, u16::MAX), |_, _| false)?;
+        }
+        let mut follower = write_txn.open_table(FOLLOWER)?;
+        follower.insert(FOLLOWED, changes.followed.number.0)?;
+        match changes.followed.at {
+            Some(at) => drop(follower.insert(FOLLOWED_AT, at.0.cast_unsigned())?),
+            None => drop(follower.remove(FOLLOWED_AT)?),
+        }
+    }
+    write_txn.commit()?;
+    Ok(())
 }
 
 /// Where the attempt counted `place` stands: it takes the place of the one `ATTEMPTS_MAX` before it.
@@ -257,95 +352,36 @@ fn ring_place(place: u64) -> u16 {
     u16::try_from(place % u64::from(ATTEMPTS_MAX)).unwrap_or_default()
 }
 
-fn render<T: Serialize>(value: &T) -> Result<Vec<u8>, DeliveriesError> {
-    let mut bytes = vec![FORMAT];
+fn render<T: Serialize>(format: u8, value: &T) -> Result<Vec<u8>, DeliveriesError> {
+    let mut bytes = vec![format];
     bytes.extend(encode(value).map_err(DeliveriesError::Value)?);
     Ok(bytes)
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DeliveriesError> {
-    match bytes.split_first() {
-        Some((&FORMAT, rest)) => decode(rest).map_err(DeliveriesError::Value),
-        Some((&version, _)) => Err(DeliveriesError::Value(CodecError::UnknownVersion { version })),
-        None => Err(DeliveriesError::Value(CodecError::Cut)),
+/// Reads an attempt.
+fn parse(bytes: &[u8]) -> Result<Attempt, DeliveriesError> {
+    match split_format(bytes)? {
+        (ATTEMPT_FORMAT, rest) => decode(rest).map_err(DeliveriesError::Value),
+        (version, _) => Err(DeliveriesError::Value(CodecError::UnknownVersion { version })),
     }
+}
+
+fn parse_lane(bytes: &[u8]) -> Result<KeptLane, DeliveriesError> {
+    match split_format(bytes)? {
+        (LANE_FORMAT, rest) => decode(rest).map_err(DeliveriesError::Value),
+        (OLD_LANE_FORMAT, rest) => {
+            let old = decode::<OldKeptLane>(rest).map_err(DeliveriesError::Value);
+            old.map(|OldKeptLane { lane, attempts }| KeptLane { lane, attempts, off_seen: None })
+        }
+        (version, _) => Err(DeliveriesError::Value(CodecError::UnknownVersion { version })),
+    }
+}
+
+fn split_format(bytes: &[u8]) -> Result<(u8, &[u8]), DeliveriesError> {
+    let (format, rest) = bytes.split_first().ok_or(DeliveriesError::Value(CodecError::Cut))?;
+    Ok((*format, rest))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FIRST: WebhookEndpointId = WebhookEndpointId(Uuid::from_u128(1));
-    const SECOND: WebhookEndpointId = WebhookEndpointId(Uuid::from_u128(2));
-
-    fn attempt(place: u64) -> Attempt {
-        Attempt {
-            id: Uuid::from_u128(u128::from(place)),
-            message: Uuid::from_u128(9),
-            kind: AttemptKind::Event,
-            tries: 1,
-            at: Timestamp(7),
-            duration_ms: 12,
-            result: AttemptResult::Unanswered(Failure::TooSlow),
-            again_at: Some(Timestamp(8)),
-            is_last: false,
-            events: vec![EventNumber(3), EventNumber(5)],
-        }
-    }
-
-    fn kept(number: u64) -> KeptLane {
-        KeptLane { lane: Lane::after(EventNumber(number)), attempts: number }
-    }
-
-    #[test]
-    fn what_was_saved_is_there_after_opening_again() {
-        let directory = tempfile::tempdir().unwrap();
-        let deliveries = Deliveries::open(directory.path()).unwrap();
-        assert!(deliveries.load().unwrap().followed.is_none());
-        let changes = Changes {
-            followed: EventNumber(40),
-            lanes: vec![(FIRST, kept(7)), (SECOND, kept(8))],
-            attempts: vec![(FIRST, 0, attempt(0))],
-            removed: Vec::new(),
-        };
-        deliveries.save(&changes).unwrap();
-        drop(deliveries);
-        let deliveries = Deliveries::open(directory.path()).unwrap();
-        let loaded = deliveries.load().unwrap();
-        assert_eq!(loaded.followed, Some(EventNumber(40)));
-        assert_eq!(loaded.lanes, [(FIRST, kept(7)), (SECOND, kept(8))]);
-        assert_eq!(deliveries.attempts(FIRST).unwrap(), [attempt(0)]);
-        assert!(deliveries.attempts(SECOND).unwrap().is_empty());
-    }
-
-    #[test]
-    fn attempts_are_bounded_and_go_with_their_endpoint() {
-        let directory = tempfile::tempdir().unwrap();
-        let deliveries = Deliveries::open(directory.path()).unwrap();
-        let attempts =
-            (0..u64::from(ATTEMPTS_MAX) + 30).map(|place| (FIRST, place, attempt(place)));
-        let lanes = vec![(FIRST, kept(7))];
-        let changes = Changes { lanes, attempts: attempts.collect(), ..Changes::default() };
-        deliveries.save(&changes).unwrap();
-        let ids: std::collections::BTreeSet<_> = deliveries
-            .attempts(FIRST)
-            .unwrap()
-            .iter()
-            .map(|attempt| attempt.id.as_u128())
-            .collect();
-        let expected: Vec<_> = (30..130).collect();
-        assert_eq!(ids.into_iter().collect::<Vec<_>>(), expected);
-        deliveries.save(&Changes { removed: vec![FIRST], ..Changes::default() }).unwrap();
-        assert!(deliveries.attempts(FIRST).unwrap().is_empty());
-        assert!(deliveries.load().unwrap().lanes.is_empty());
-    }
-
-    #[test]
-    fn values_of_another_format_are_refused() {
-        assert!(parse::<Attempt>(&[]).is_err());
-        assert!(parse::<Attempt>(&[9, 1, 2, 3]).is_err());
-        let mut bytes = render(&attempt(1)).unwrap();
-        bytes.pop();
-        assert!(parse::<Attempt>(&bytes).is_err());
-    }
-}
+#[path = "deliveries_tests.rs"]
+pub(super) mod tests;

@@ -3,24 +3,26 @@
 use std::sync::Arc;
 
 use cardswitch_engine::clock::{Clock, Stopwatch};
-use cardswitch_engine::domain::event::EventNumber;
+use cardswitch_engine::domain::event::{Event, EventNumber};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::domain::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use uuid::Uuid;
 
-use super::composing::{Composed, compose, example};
+use super::composing::{Composed, compose, events_at, example};
 use super::deliveries::{AttemptResult, Failure};
+use super::due::Queued;
 use super::lane::{Entry, Lane, MESSAGE_EVENTS_MAX};
 use super::sender::{Delivery, Sender};
 use super::signature::{SignedMessage, WebhookSecret, message_text, signature_header};
 use crate::secrets::Secrets;
 use crate::switch::Switch;
 
-/// How many events of all companies are looked at for those of one. Reading on goes on from there.
-const SCANNED_MAX: usize = 10_000;
-/// How many events are looked at for an app, which may be told of many companies'.
-const APP_SCANNED_MAX: usize = 1_000;
+/// How many events of all companies are looked at at a time for those that a lane is told of, so that
+/// one with much to read holds up no other. Reading on goes on from there.
+const SCANNED_MAX: usize = 1_000;
+/// How many are looked at for what a lane has read past. That is seldom.
+const MISSED_SCANNED_MAX: usize = 10_000;
 
 /// An endpoint at work.
 #[derive(Debug)]
@@ -33,34 +35,36 @@ pub(super) struct Desk {
     pub(super) lane: Lane,
     /// How many attempts it has had.
     pub(super) attempts: u64,
+    /// While it is off: when what had last changed about it by the time that was seen.
+    pub(super) off_seen: Option<Timestamp>,
     /// Where it stands among those that have something to send.
-    pub(super) queued_at: Option<Timestamp>,
+    pub(super) queued: Option<Queued>,
     /// Whether it stands among those that read the log by themselves.
     pub(super) is_queued_behind: bool,
 }
 
 impl Desk {
-    /// Reads what the lane wants of the log. Returns the events of its companies, and how far was read.
+    /// Reads what the lane wants of the log, as far as the follower has read it: `followed`. Returns the
+    /// events of its companies, and how far was read.
     pub(super) fn read_after(
         &self,
         snapshot: &Snapshot,
         after: EventNumber,
+        followed: EventNumber,
     ) -> Result<(Vec<Entry>, EventNumber), StoreError> {
-        let entry = |event: &cardswitch_engine::domain::event::Event| Entry {
-            number: event.number,
-            transaction: event.transaction,
-        };
-        if self.endpoint.app.is_none() {
+        let (events, upto) = if self.endpoint.app.is_none() {
             let company = self.endpoint.company;
             let page =
                 snapshot.company_events_after(company, after, MESSAGE_EVENTS_MAX, SCANNED_MAX)?;
-            return Ok((page.events.iter().map(entry).collect(), page.next));
-        }
-        let events = snapshot.events_after(after, APP_SCANNED_MAX)?;
-        let read_upto = events.last().map_or(after, |event| event.number);
-        let is_told = |company: &CompanySlot| self.companies.binary_search(company).is_ok();
-        let told = events.iter().filter(|event| is_told(&event.company));
-        Ok((told.map(entry).collect(), read_upto))
+            (page.events, page.next)
+        } else {
+            let mut events = snapshot.events_after(after, SCANNED_MAX)?;
+            let upto = events.last().map_or(after, |event| event.number);
+            events.retain(|event| self.companies.binary_search(&event.company).is_ok());
+            (events, upto)
+        };
+        let known = events.iter().filter(|event| event.number <= followed);
+        Ok((known.map(entry_of).collect(), upto.min(followed).max(after)))
     }
 
     /// What the lane has read past since its app was given tokens of companies that it is not known
@@ -83,16 +87,18 @@ impl Desk {
             if after >= upto {
                 continue;
             }
-            let page =
-                snapshot.company_events_after(*company, after, MESSAGE_EVENTS_MAX, SCANNED_MAX)?;
+            let page = snapshot.company_events_after(
+                *company,
+                after,
+                MESSAGE_EVENTS_MAX,
+                MISSED_SCANNED_MAX,
+            )?;
             if page.next < upto && !page.is_end {
                 missed.again_after =
                     Some(missed.again_after.map_or(after, |known| known.min(after)));
             }
             let events = page.events.iter().filter(|event| event.number <= upto);
-            missed.entries.extend(
-                events.map(|event| Entry { number: event.number, transaction: event.transaction }),
-            );
+            missed.entries.extend(events.map(entry_of));
         }
         Ok(missed)
     }
@@ -121,13 +127,30 @@ pub(super) struct Missed {
     pub(super) again_after: Option<EventNumber>,
 }
 
+const fn entry_of(event: &Event) -> Entry {
+    Entry { number: event.number, transaction: event.transaction }
+}
+
 /// What is told.
 #[derive(Clone, Debug)]
 pub(super) enum Content {
-    /// These events.
+    /// These events, as far as they may be told.
     Events(Vec<EventNumber>),
+    /// These once more, if they are all still there. All of them had happened by this instant: what
+    /// happened later got the number of an event that was lost.
+    Again(Vec<EventNumber>, Timestamp),
     /// An example.
     Example,
+}
+
+impl Content {
+    /// The numbers of the events.
+    pub(super) fn numbers(&self) -> &[EventNumber] {
+        match self {
+            Self::Events(numbers) | Self::Again(numbers, _) => numbers,
+            Self::Example => &[],
+        }
+    }
 }
 
 /// When what has this id was made; long ago where the id does not say.
@@ -155,10 +178,17 @@ pub(super) struct Job {
 /// What came of it.
 #[derive(Debug)]
 pub(super) struct Told {
-    /// How the request ended; none where the endpoint may be told of none of the events any more.
+    /// How the request ended; none where there was nothing to tell: the endpoint may be told of none
+    /// of the events any more, or they are no more.
     pub(super) result: Option<AttemptResult>,
     /// How long it took. Units: milliseconds.
     pub(super) duration_ms: u32,
+}
+
+impl Told {
+    /// What is told where nobody comes to tell anything.
+    pub(super) const NOT_SENT: Self =
+        Self { result: Some(AttemptResult::Unanswered(Failure::NotSent)), duration_ms: 0 };
 }
 
 impl Job {
@@ -198,15 +228,37 @@ impl Job {
 
     fn compose(&self, snapshot: &Snapshot) -> Result<Option<Composed>, StoreError> {
         let own = self.endpoint.company;
-        let Content::Events(numbers) = &self.content else {
-            return Ok(snapshot.company(own)?.map(|company| example(company.id)));
+        let events = match &self.content {
+            Content::Example => {
+                return Ok(snapshot.company(own)?.map(|company| example(company.id)));
+            }
+            Content::Events(numbers) => self.events_left(snapshot, numbers)?,
+            Content::Again(numbers, told_at) => {
+                let events = events_at(snapshot, numbers)?;
+                let is_same = events.len() == numbers.len()
+                    && events.iter().all(|event| event.at <= *told_at);
+                if is_same { events } else { Vec::new() }
+            }
         };
         // Rights count as they are now, not as they were when the event was read.
         let companies = match self.endpoint.app {
             Some(app) => snapshot.companies_of_app(app)?,
             None => vec![own],
         };
-        compose(snapshot, numbers, |company| companies.binary_search(&company).is_ok())
+        compose(snapshot, &events, |company| companies.binary_search(&company).is_ok())
+    }
+
+    fn events_left(
+        &self,
+        snapshot: &Snapshot,
+        numbers: &[EventNumber],
+    ) -> Result<Vec<Event>, StoreError> {
+        let events = events_at(snapshot, numbers)?;
+        if events.len() < numbers.len() {
+            let (wanted, found) = (numbers.len(), events.len());
+            tracing::error!(endpoint = %self.endpoint.id.0, wanted, found, "events are missing");
+        }
+        Ok(events)
     }
 
     fn signing_secrets(&self) -> Result<Vec<WebhookSecret>, StoreError> {
@@ -218,5 +270,30 @@ impl Job {
         opened.collect::<Option<_>>().ok_or_else(|| StoreError::Inconsistent {
             what: "the secret of a webhook endpoint was sealed with another key".to_owned(),
         })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use cardswitch_engine::domain::ids::{WebhookEndpointId, WebhookEndpointSlot};
+    use cardswitch_engine::domain::webhook_endpoint::EndpointState;
+
+    use super::*;
+
+    /// An endpoint of the first company.
+    pub(in crate::webhooks) fn endpoint() -> WebhookEndpoint {
+        WebhookEndpoint {
+            slot: WebhookEndpointSlot(0),
+            id: WebhookEndpointId(Uuid::from_u128(1)),
+            company: CompanySlot(0),
+            app: None,
+            url: "http://127.0.0.1:9/".to_owned(),
+            description: String::new(),
+            sealed_secret: Vec::new(),
+            previous_secret: None,
+            state: EndpointState::Enabled,
+            created_at: Timestamp(0),
+            is_deleted: false,
+        }
     }
 }

@@ -9,52 +9,36 @@
 
 mod keeping;
 mod reloading;
+mod sending;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::webhook_endpoint::WebhookEndpointChanges;
-use cardswitch_engine::command::{Command, NotedCommand};
-use cardswitch_engine::domain::event::EventNumber;
+use cardswitch_engine::domain::event::EventPlace;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
-use cardswitch_engine::domain::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior};
-use uuid::Uuid;
 
-use super::composing::message_id;
+use self::sending::Done;
 use super::deliveries::{
-    ATTEMPTS_MAX, Attempt, AttemptKind, AttemptResult, Deliveries, DeliveriesError, KeptLane,
-    PlacedAttempt,
+    ATTEMPTS_MAX, Attempt, Deliveries, DeliveriesError, KeptLane, Loaded, PlacedAttempt,
 };
-use super::desk::{Content, Desk, Job, Told};
-use super::lane::{Entry, Fate, Message, Outcome};
+use super::desk::Desk;
+use super::due::{Due, Line, Queued};
+use super::lane::Entry;
 use super::sender::Sender;
-use super::{Figures, Order};
-use crate::auth::actor::note_at_hand;
-use crate::issuing::{RandomSource, SystemRandom};
+use super::{Figures, ORDERS_MAX, Order};
 use crate::secrets::Secrets;
 use crate::switch::Switch;
 
-/// How many requests are under way to receivers that take them.
-const SENDS_MAX: usize = 512;
-/// How many more to receivers that did not take the last.
-const FAILING_SENDS_MAX: usize = 256;
-/// How many examples and messages sent once more are under way.
-const ASKED_SENDS_MAX: usize = 16;
-/// How many of these at endpoints of one company.
-const ASKED_OF_COMPANY_MAX: usize = 2;
 /// How many events are read at a time.
 const EVENTS_READ_MAX: usize = 1_000;
 /// How many lanes that are behind read the log before anything else is done.
-const LANES_READ_MAX: usize = 8;
-/// How many lanes are looked at for one that may send.
-const LOOKED_AT_MAX: usize = 2_000;
+const LANES_READ_MAX: usize = 2;
 /// How often what has changed is written down.
 const SAVE_INTERVAL: Duration = Duration::from_secs(1);
 /// How often the clock is looked at.
@@ -65,8 +49,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const READ_PAUSE: Duration = Duration::from_secs(1);
 /// How many attempts wait to be written down; later ones are not noted.
 const UNSAVED_MAX: usize = 20_000;
-
-const GONE: u16 = 410;
 
 /// What the dispatcher works with.
 pub(super) struct Tools {
@@ -81,37 +63,21 @@ pub(super) struct Tools {
 /// The wait for the next event.
 type News = Pin<Box<dyn Future<Output = bool> + Send>>;
 
-/// A request that has ended.
-struct Done {
-    id: WebhookEndpointId,
-    attempt: Attempt,
-    told: Told,
-    /// The endpoint as it was then.
-    tried: Arc<WebhookEndpoint>,
-    /// Who asked for it; none where it was the lane's.
-    asked: Option<Asked>,
-    was_failing: bool,
-}
-
-/// Somebody waits for what comes of a request.
-struct Asked {
-    company: CompanySlot,
-    reply: oneshot::Sender<Option<Attempt>>,
-}
-
 /// The state of all deliveries.
 pub(super) struct Dispatcher {
     tools: Tools,
     desks: BTreeMap<WebhookEndpointId, Desk>,
     by_company: BTreeMap<CompanySlot, Vec<WebhookEndpointId>>,
-    followed: EventNumber,
+    followed: EventPlace,
     /// Lanes with something to send, by when.
-    due: BTreeSet<(Timestamp, WebhookEndpointId)>,
+    due: Due,
     /// Lanes that read the log by themselves.
     behind: VecDeque<WebhookEndpointId>,
     dirty: BTreeSet<WebhookEndpointId>,
     removed: Vec<WebhookEndpointId>,
     unsaved: Vec<PlacedAttempt>,
+    /// Since when nothing could be written down, where that is so.
+    unsaved_since: Option<Timestamp>,
     /// Lanes as they were read, until their endpoints are.
     kept: BTreeMap<WebhookEndpointId, KeptLane>,
     /// When endpoints are looked at again.
@@ -121,6 +87,8 @@ pub(super) struct Dispatcher {
     /// Whether somebody has said that they changed, and who waits until that is seen.
     is_stale: bool,
     reloads: Vec<oneshot::Sender<()>>,
+    /// Orders that wait until that is seen.
+    postponed: VecDeque<Order>,
     read_at: Instant,
     sending: usize,
     sending_failing: usize,
@@ -135,23 +103,25 @@ pub(super) struct Dispatcher {
 impl Dispatcher {
     /// Reads what was kept. Errors: it cannot be read.
     pub(super) fn new(tools: Tools) -> Result<Self, DeliveriesError> {
-        let loaded = tools.deliveries.load()?;
+        let (followed, kept) = read_kept(&tools)?;
         let (ended, ends) = mpsc::unbounded_channel();
         Ok(Self {
             tools,
             desks: BTreeMap::new(),
             by_company: BTreeMap::new(),
-            followed: loaded.followed.unwrap_or_default(),
-            due: BTreeSet::new(),
+            followed,
+            due: Due::default(),
             behind: VecDeque::new(),
             dirty: BTreeSet::new(),
             removed: Vec::new(),
             unsaved: Vec::new(),
-            kept: loaded.lanes.into_iter().collect(),
+            unsaved_since: None,
+            kept,
             reload_at: Instant::now(),
             reload_from: Instant::now(),
             is_stale: true,
             reloads: Vec::new(),
+            postponed: VecDeque::new(),
             read_at: Instant::now(),
             sending: 0,
             sending_failing: 0,
@@ -220,6 +190,9 @@ impl Dispatcher {
         let now = Instant::now();
         if (self.is_stale || now >= self.reload_at) && now >= self.reload_from {
             self.reload();
+            for order in std::mem::take(&mut self.postponed) {
+                self.carry_out(order);
+            }
         }
         let mut has_more = false;
         if Instant::now() >= self.read_at {
@@ -237,7 +210,7 @@ impl Dispatcher {
 
     /// Waits until there is something to read. Returns whether that can be.
     fn news(&self) -> News {
-        let (switch, followed) = (self.tools.switch.clone(), self.followed);
+        let (switch, followed) = (self.tools.switch.clone(), self.followed.number);
         Box::pin(async move { matches!(switch.events_beyond(followed).await, Ok(Some(_))) })
     }
 
@@ -254,12 +227,12 @@ impl Dispatcher {
         if self.by_company.is_empty() {
             return Ok(false);
         }
-        let followed = self.followed;
+        let followed = self.followed.number;
         let read = |snapshot: &Snapshot| snapshot.events_after(followed, EVENTS_READ_MAX);
         let events = self.tools.switch.read_at_once(read)?;
         let mut touched = BTreeSet::new();
         for event in &events {
-            self.followed = event.number;
+            self.followed = EventPlace { number: event.number, at: Some(event.at) };
             let entry = Entry { number: event.number, transaction: event.transaction };
             for id in self.by_company.get(&event.company).into_iter().flatten() {
                 if let Some(desk) = self.desks.get_mut(id) {
@@ -281,9 +254,10 @@ impl Dispatcher {
             let Some(desk) = self.desks.get_mut(&id) else { continue };
             desk.is_queued_behind = false;
             let Some(after) = desk.lane.wants() else { continue };
-            let read = self.tools.switch.read_at_once(|snapshot| desk.read_after(snapshot, after));
-            match read {
-                Ok((entries, upto)) => desk.lane.take_up(entries, upto, self.followed),
+            let followed = self.followed.number;
+            let read = |snapshot: &Snapshot| desk.read_after(snapshot, after, followed);
+            match self.tools.switch.read_at_once(read) {
+                Ok((entries, upto)) => desk.lane.take_up(entries, upto, followed),
                 Err(error) => {
                     self.refresh(id);
                     return Err(error);
@@ -299,236 +273,60 @@ impl Dispatcher {
         let now = self.now();
         let Some(desk) = self.desks.get_mut(&id) else { return };
         self.dirty.insert(id);
+        let line = Line::of(desk.lane.is_failing());
         // Who has something fresh stands in line from the moment it came.
-        let due = desk.lane.due().map(|due| match desk.queued_at {
-            Some(queued) if due.0 == i64::MIN && queued <= now => queued,
-            _ if due.0 == i64::MIN => now,
-            _ => due,
+        let queued = desk.lane.due().map(|due| match desk.queued {
+            Some(queued) if due.0 == i64::MIN && queued.at <= now => Queued { line, ..queued },
+            _ if due.0 == i64::MIN => Queued { at: now, line },
+            _ => Queued { at: due, line },
         });
-        if due != desk.queued_at {
-            if let Some(queued) = desk.queued_at {
-                self.due.remove(&(queued, id));
-            }
-            if let Some(due) = due {
-                self.due.insert((due, id));
-            }
-            desk.queued_at = due;
-        }
+        self.due.put(id, desk.queued, queued);
+        desk.queued = queued;
         if desk.lane.wants().is_some() && !desk.is_queued_behind {
             desk.is_queued_behind = true;
             self.behind.push_back(id);
         }
     }
 
-    /// Sends what is due, as far as there are places.
-    fn start_due(&mut self) {
-        let now = self.now();
-        let first = (Timestamp(i64::MIN), WebhookEndpointId(Uuid::nil()));
-        let last = (now, WebhookEndpointId(Uuid::max()));
-        let ready: Vec<_> = self.due.range(first..=last).take(LOOKED_AT_MAX).copied().collect();
-        for (_, id) in ready {
-            let is_full = self.sending >= SENDS_MAX && self.sending_failing >= FAILING_SENDS_MAX;
-            if is_full {
-                break;
-            }
-            self.start(id, now);
-        }
-    }
-
-    fn start(&mut self, id: WebhookEndpointId, now: Timestamp) {
-        let Some(desk) = self.desks.get_mut(&id) else { return };
-        let was_failing = desk.lane.is_failing();
-        let (places, places_max) = if was_failing {
-            (&mut self.sending_failing, FAILING_SENDS_MAX)
-        } else {
-            (&mut self.sending, SENDS_MAX)
-        };
-        if *places >= places_max {
-            return;
-        }
-        let series = self.tools.deliveries.series();
-        let name = |entries: &[Entry]| message_id(series, id, &numbers_of(entries));
-        if let Some(message) = desk.lane.start(now, name) {
-            *places += 1;
-            let Message { id: message, entries, tries, .. } = message;
-            let events = numbers_of(&entries);
-            let sent = Sent { id, kind: AttemptKind::Event, message, tries: tries + 1, events };
-            self.send(sent, None, was_failing);
-        }
-        self.refresh(id);
-    }
-
-    fn send(&self, sent: Sent, asked: Option<Asked>, was_failing: bool) {
-        let Some(desk) = self.desks.get(&sent.id) else { return };
-        let Sent { id, kind, message, tries, events } = sent;
-        let now = self.now();
-        let job = Job {
-            switch: self.tools.switch.clone(),
-            secrets: Arc::clone(&self.tools.secrets),
-            sender: self.tools.sender.clone(),
-            endpoint: Arc::clone(&desk.endpoint),
-            content: match events.as_slice() {
-                [] => Content::Example,
-                numbers => Content::Events(numbers.to_vec()),
-            },
-            message,
-            tries,
-            now,
-        };
-        let attempt = Attempt {
-            id: SystemRandom.id(now).unwrap_or(message),
-            message,
-            kind,
-            tries,
-            at: now,
-            duration_ms: 0,
-            result: AttemptResult::Unanswered(super::deliveries::Failure::NotSent),
-            again_at: None,
-            is_last: false,
-            events,
-        };
-        let (ended, tried) = (self.ended.clone(), Arc::clone(&desk.endpoint));
-        tokio::spawn(async move {
-            let told = job.run().await;
-            // The dispatcher may have stopped: then it is sent once more.
-            drop(ended.send(Done { id, attempt, told, tried, asked, was_failing }));
-        });
-    }
-
-    /// Notes what came of a request.
-    fn end(&mut self, done: Done) {
-        let Done { id, mut attempt, told, tried, asked, was_failing } = done;
-        match (&asked, was_failing) {
-            (Some(asked), _) => give_back(&mut self.sending_asked, asked.company),
-            (None, true) => self.sending_failing -= 1,
-            (None, false) => self.sending -= 1,
-        }
-        let now = self.now();
-        attempt.duration_ms = told.duration_ms;
-        let is_told = told.result.is_some();
-        // What may not be told any more is as good as told.
-        attempt.result = told.result.unwrap_or(AttemptResult::Answered(204));
-        let mut is_gone = attempt.result == AttemptResult::Answered(GONE);
-        if is_gone && self.is_stale {
-            self.reload();
-        }
-        let Some(desk) = self.desks.get_mut(&id) else { return };
-        let endpoint = Arc::clone(&desk.endpoint);
-        // What is gone is the address that was tried; there may be another one by now.
-        is_gone &= endpoint.url == tried.url;
-        if asked.is_none() {
-            let outcome = if attempt.is_delivered() { Outcome::Delivered } else { Outcome::Failed };
-            match desk.lane.settle(outcome, now) {
-                Fate::Again(at) => attempt.again_at = Some(at),
-                Fate::GivenUp => attempt.is_last = true,
-                Fate::Delivered | Fate::Dropped => {}
-            }
-            if is_gone {
-                desk.lane.turn_off();
-                attempt.again_at = None;
-            }
-        }
-        if is_told {
-            self.count(&attempt);
-            self.note(id, &attempt);
-        }
-        if is_gone && endpoint.is_enabled() {
-            self.tell_gone(&endpoint);
-        }
-        self.refresh(id);
-        if let Some(asked) = asked {
-            // Whoever asked may have hung up.
-            drop(asked.reply.send(Some(attempt)));
-        }
-    }
-
-    fn count(&mut self, attempt: &Attempt) {
-        if attempt.is_delivered() {
-            self.figures.delivered += 1;
-        } else {
-            self.figures.failed += 1;
-        }
-    }
-
-    fn note(&mut self, id: WebhookEndpointId, attempt: &Attempt) {
-        let Some(desk) = self.desks.get_mut(&id) else { return };
-        if self.unsaved.len() < UNSAVED_MAX {
-            self.unsaved.push((id, desk.attempts, attempt.clone()));
-            desk.attempts += 1;
-        }
-    }
-
-    /// Has the engine turn an endpoint off whose receiver says that it is gone.
-    fn tell_gone(&self, endpoint: &Arc<WebhookEndpoint>) {
-        let (switch, endpoint) = (self.tools.switch.clone(), Arc::clone(endpoint));
-        let orders = self.tools.orders.clone();
-        tokio::spawn(async move {
-            let company = switch.read_at_once(|snapshot| snapshot.company(endpoint.company));
-            let Ok(Some(company)) = company else { return };
-            let changes = WebhookEndpointChanges {
-                gone_url: Some(endpoint.url.clone()),
-                ..Default::default()
-            };
-            let change = AdminCommand::UpdateWebhookEndpoint(company.id, endpoint.id, changes);
-            let command = NotedCommand { note: note_at_hand(), change };
-            // Where it is not carried out, the next delivery asks for it once more.
-            drop(switch.ask(Command::Noted(Box::new(command)).into()).await);
-            if let Some(orders) = orders.upgrade() {
-                drop(orders.send(Order::Reload(None)).await);
-            }
-        });
-    }
-
+    /// Carries out an order, or has it wait until changes of before it are seen.
     fn obey(&mut self, order: Order) {
-        if !matches!(order, Order::Reload(_)) && self.is_stale {
-            self.reload();
-        }
         match order {
             Order::Reload(reply) => {
                 self.is_stale = true;
                 self.reloads.extend(reply);
             }
+            order if self.is_stale && Instant::now() < self.reload_from => {
+                // Whoever is one too many is told that too much is to do.
+                if self.postponed.len() < ORDERS_MAX {
+                    self.postponed.push_back(order);
+                }
+            }
+            order => {
+                if self.is_stale {
+                    self.reload();
+                }
+                self.carry_out(order);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        match order {
+            Order::Reload(reply) => self.reloads.extend(reply),
             Order::Recover(id, after, reply) => {
+                let followed = self.followed.number;
                 let desk = self.desks.get_mut(&id).filter(|desk| !desk.lane.is_off());
-                let is_there = desk.map(|desk| desk.lane.recover(after, self.followed)).is_some();
+                let is_there = desk.map(|desk| desk.lane.recover(after, followed)).is_some();
                 self.refresh(id);
                 let _ = reply.send(is_there);
             }
-            Order::Example(id, reply) => {
-                let message = SystemRandom.id(self.now()).unwrap_or_default();
-                let kind = AttemptKind::Example;
-                self.send_asked(Sent { id, kind, message, tries: 1, events: Vec::new() }, reply);
-            }
-            Order::Resend(id, attempt, reply) => {
-                let found = self.attempts(id).into_iter().find(|found| found.id == attempt);
-                let Some(found) = found else {
-                    drop(reply.send(None));
-                    return;
-                };
-                let tries = found.tries.saturating_add(1);
-                let Attempt { message, events, .. } = found;
-                self.send_asked(
-                    Sent { id, kind: AttemptKind::Resent, message, tries, events },
-                    reply,
-                );
-            }
+            Order::Example(id, reply) => self.send_example(id, reply),
+            Order::Resend(id, attempt, reply) => self.resend(id, attempt, reply),
             Order::Attempts(id, reply) => drop(reply.send(self.attempts(id))),
             Order::Health(ids, reply) => {
                 let health = |id| self.desks.get(id).map(|desk| desk.lane.health());
                 drop(reply.send(ids.iter().map(health).collect()));
             }
-        }
-    }
-
-    /// Sends what somebody waits for. With too many of these under way, nothing is answered.
-    fn send_asked(&mut self, sent: Sent, reply: oneshot::Sender<Option<Attempt>>) {
-        let Some(desk) = self.desks.get(&sent.id) else {
-            drop(reply.send(None));
-            return;
-        };
-        let company = desk.endpoint.company;
-        if take_place(&mut self.sending_asked, company) {
-            self.send(sent, Some(Asked { company, reply }), false);
         }
     }
 
@@ -563,55 +361,30 @@ impl Dispatcher {
     }
 }
 
-/// A request to be made.
-struct Sent {
-    id: WebhookEndpointId,
-    kind: AttemptKind,
-    message: Uuid,
-    tries: u8,
-    events: Vec<EventNumber>,
-}
-
-/// Takes a place for a request that a company asked for, if one is free.
-fn take_place(asked: &mut BTreeMap<CompanySlot, usize>, company: CompanySlot) -> bool {
-    let all: usize = asked.values().sum();
-    let of_company = asked.get(&company).copied().unwrap_or(0);
-    let is_free = all < ASKED_SENDS_MAX && of_company < ASKED_OF_COMPANY_MAX;
-    if is_free {
-        asked.insert(company, of_company + 1);
-    }
-    is_free
-}
-
-fn give_back(asked: &mut BTreeMap<CompanySlot, usize>, company: CompanySlot) {
-    match asked.get_mut(&company) {
-        Some(count) if *count > 1 => *count -= 1,
-        _ => drop(asked.remove(&company)),
-    }
-}
-
-fn numbers_of(entries: &[Entry]) -> Vec<EventNumber> {
-    entries.iter().map(|entry| entry.number).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_company_does_not_keep_others_from_examples() {
-        let mut asked = BTreeMap::new();
-        let [busy, other] = [1, 2].map(CompanySlot);
-        for _ in 0..ASKED_OF_COMPANY_MAX {
-            assert!(take_place(&mut asked, busy));
+/// Where the follower and the lanes stand. Where the log has lost its newest part since that was
+/// written, as in a directory that was put back without the end of its journal, they are set back to
+/// where it is still the same, and messages get other ids than before: numbers have other meanings.
+/// Errors: what was kept or the log cannot be read.
+fn read_kept(
+    tools: &Tools,
+) -> Result<(EventPlace, BTreeMap<WebhookEndpointId, KeptLane>), DeliveriesError> {
+    let Loaded { followed, mut lanes } = tools.deliveries.load()?;
+    let known = followed.unwrap_or_default();
+    let read = |snapshot: &Snapshot| {
+        let resumed = snapshot.resume_after(known)?.min(known.number);
+        snapshot.event_place(resumed)
+    };
+    let resumed = tools.switch.read_at_once(read);
+    let resumed = resumed.map_err(|error| DeliveriesError::Log(Box::new(error)))?;
+    let is_same =
+        resumed.number == known.number && known.at.is_none_or(|at| resumed.at == Some(at));
+    if !is_same {
+        let (kept, left) = (known.number.0, resumed.number.0);
+        tracing::warn!(kept, left, "the event log is not the one that webhooks followed");
+        tools.deliveries.begin_series()?;
+        for (_, KeptLane { lane, .. }) in &mut lanes {
+            lane.cut(resumed.number, known.number);
         }
-        assert!(!take_place(&mut asked, busy) && take_place(&mut asked, other));
-        give_back(&mut asked, busy);
-        assert!(take_place(&mut asked, busy) && !take_place(&mut asked, busy));
-        for company in 3..30 {
-            take_place(&mut asked, CompanySlot(company));
-            take_place(&mut asked, CompanySlot(company));
-        }
-        assert_eq!(asked.values().sum::<usize>(), ASKED_SENDS_MAX);
     }
+    Ok((resumed, lanes.into_iter().collect()))
 }

@@ -81,6 +81,8 @@ pub enum Outcome {
     Delivered,
     /// It did not.
     Failed,
+    /// There was nothing to tell: none of its events is there any more, or may be told.
+    Untold,
 }
 
 /// What becomes of a message after a try.
@@ -92,7 +94,8 @@ pub enum Fate {
     Again(Timestamp),
     /// It was tried for the last time.
     GivenUp,
-    /// It is of no interest any more: the lane was set back, or the endpoint is off.
+    /// It is of no interest any more: there was nothing to tell, the lane was set back, or the
+    /// endpoint is off.
     Dropped,
 }
 
@@ -256,6 +259,10 @@ impl Lane {
         let Some((mut message, is_void)) = self.sending.take() else { return Fate::Dropped };
         message.tries = message.tries.saturating_add(1);
         match outcome {
+            Outcome::Untold => {
+                self.release();
+                Fate::Dropped
+            }
             Outcome::Delivered => {
                 self.note_delivery(now);
                 self.release();
@@ -342,6 +349,15 @@ impl Lane {
         }
     }
 
+    /// Notes that the log was the one it knows up to `last` only, of what the follower had read up to
+    /// `followed`: what it knows of anything behind that, it reads anew.
+    pub fn cut(&mut self, last: EventNumber, followed: EventNumber) {
+        let newest = self.on_their_way().map(|entry| entry.number).max().unwrap_or_default();
+        if newest.max(self.read_upto(followed)) > last {
+            self.restart_after(last.min(self.told_upto(followed)));
+        }
+    }
+
     /// Up to which event everything is told.
     fn told_upto(&self, followed: EventNumber) -> EventNumber {
         let read = match self.position {
@@ -363,20 +379,24 @@ impl Lane {
         (self.failures, self.given_up, self.failing_since) = (0, 0, None);
     }
 
-    /// Turns the lane off: it keeps nothing. Returns whether it was on.
-    pub fn turn_off(&mut self) -> bool {
+    /// Turns the lane off: it keeps nothing but up to where everything was told. The follower has read
+    /// up to `followed`. Returns whether it was on.
+    pub fn turn_off(&mut self, followed: EventNumber) -> bool {
         let was_on = !self.is_off;
-        self.is_off = true;
-        self.restart_after(EventNumber(0));
+        if was_on {
+            self.is_off = true;
+            self.restart_after(self.told_upto(followed));
+        }
         was_on
     }
 
-    /// Turns the lane on: it is told what is after `number`. Returns whether it was off.
+    /// Turns the lane on: it is told what is after `number`, and nothing again that it was told before
+    /// it was off. Returns whether it was off.
     pub fn turn_on(&mut self, number: EventNumber) -> bool {
         let was_off = self.is_off;
         if was_off {
             self.is_off = false;
-            self.restart_after(number);
+            self.restart_after(number.max(self.read_upto(EventNumber(0))));
         }
         was_off
     }
@@ -412,17 +432,19 @@ impl Lane {
     /// How many events are on their way: those in the log that were not read yet not counted.
     #[must_use]
     pub fn pending(&self) -> usize {
-        let messages = self.waiting.iter().chain(self.sending.iter().map(|(message, _)| message));
-        let told = messages.map(|message| message.entries.len()).sum::<usize>();
-        told + self.fresh.len() + self.held.len()
+        self.on_their_way().count()
     }
 
     /// The first event that is on its way, where there is one.
     #[must_use]
     pub fn oldest(&self) -> Option<EventNumber> {
+        self.on_their_way().map(|entry| entry.number).min()
+    }
+
+    fn on_their_way(&self) -> impl Iterator<Item = &Entry> {
         let messages = self.waiting.iter().chain(self.sending.iter().map(|(message, _)| message));
         let told = messages.flat_map(|message| &message.entries);
-        told.chain(&self.fresh).chain(&self.held).map(|entry| entry.number).min()
+        told.chain(&self.fresh).chain(&self.held)
     }
 }
 

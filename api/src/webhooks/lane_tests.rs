@@ -169,11 +169,60 @@ fn a_lane_set_back_tells_again_what_was_told_and_forgets_nothing() {
 fn a_lane_that_is_off_takes_and_sends_nothing() {
     let mut lane = abreast();
     lane.offer(entry(1, 1));
-    assert!(lane.turn_off() && !lane.turn_off());
     lane.offer(entry(2, 2));
+    assert!(lane.turn_off(EventNumber(2)) && !lane.turn_off(EventNumber(9)));
+    lane.offer(entry(3, 3));
     assert_eq!((lane.due(), lane.wants(), lane.pending()), (None, None, 0));
     assert!(lane.turn_on(EventNumber(7)) && !lane.turn_on(EventNumber(9)));
     assert_eq!(lane.wants(), Some(EventNumber(7)));
+    // It was told up to 7, and is turned on from before that.
+    assert!(lane.turn_off(EventNumber(9)) && lane.turn_on(EventNumber(3)));
+    assert_eq!(lane.wants(), Some(EventNumber(7)));
+}
+
+#[test]
+fn what_cannot_be_told_any_more_is_neither_delivered_nor_a_failure() {
+    let mut lane = abreast();
+    lane.offer(entry(1, 1));
+    lane.start(T0, name).unwrap();
+    assert_eq!(lane.settle(Outcome::Failed, T0), Fate::Again(lane.health().next_try_at.unwrap()));
+    let before = lane.health();
+    lane.offer(entry(2, 1));
+    assert_eq!(lane.start(after(T0, 1), name), None, "it is behind the first one");
+    lane.start(after(T0, 60), name).unwrap();
+    assert_eq!(lane.settle(Outcome::Untold, after(T0, 60)), Fate::Dropped);
+    let now = lane.health();
+    assert_eq!((now.delivered_at, now.given_up, now.waiting), (None, 0, 0));
+    assert_eq!(now.failing_since, before.failing_since);
+    assert_eq!(
+        numbers(&lane.start(after(T0, 60), name).unwrap()),
+        [2],
+        "what was behind it goes on"
+    );
+}
+
+#[test]
+fn a_lane_is_set_back_to_where_the_log_is_the_same() {
+    let rows = [
+        // Behind nothing that was lost, it stays.
+        (9, vec![], 9, None),
+        (9, vec![8], 9, None),
+        // What was lost is read again, and what waits of before.
+        (9, vec![], 5, Some(5)),
+        (9, vec![3, 8], 5, Some(2)),
+    ];
+    for (followed, waiting, last, expected) in rows {
+        let mut lane = abreast();
+        for number in &waiting {
+            lane.offer(entry(*number, *number));
+        }
+        let before = lane.clone();
+        lane.cut(EventNumber(last), EventNumber(followed));
+        match expected {
+            None => assert_eq!(lane, before),
+            Some(after) => assert_eq!(lane.wants(), Some(EventNumber(after)), "{waiting:?}"),
+        }
+    }
 }
 
 #[test]

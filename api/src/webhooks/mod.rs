@@ -7,9 +7,9 @@
 //! | `schedule`, `lane` | what one endpoint is still to be told, and when it is tried |
 //! | `deliveries`, `attempt_words` | what is kept of all that, and what came of it in words |
 //! | `sender` | one request |
-//! | `dispatcher`, `desk` | the task that follows the event log and has everything sent |
+//! | `dispatcher`, `desk`, `due` | the task that follows the event log and has everything sent |
 //! | `endpoints` | endpoints as they are made and changed, on the site and through `/v1` |
-//! | `cursor`, `streams` | places in the log, as clients hold them; how many wait there |
+//! | `cursor`, `streams`, `tail` | places in the log, as clients hold them; how many wait there, and what they are told |
 //!
 //! Events come from the journal by way of the tables, never from handlers, so a crash loses and invents
 //! none.
@@ -21,12 +21,14 @@ pub mod cursor;
 pub mod deliveries;
 mod desk;
 mod dispatcher;
+mod due;
 pub mod endpoints;
 pub mod lane;
 pub mod schedule;
 pub mod sender;
 pub mod signature;
 mod streams;
+mod tail;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +37,8 @@ use std::time::Duration;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
+use cardswitch_engine::store::StoreError;
+use cardswitch_engine::store::query::EventPage;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -47,6 +51,7 @@ use self::lane::Health;
 use self::sender::Sender;
 use self::streams::Streams;
 pub use self::streams::{PagePlace, StreamPlace};
+use self::tail::Tail;
 use crate::auth::throttle::TooMany;
 use crate::secrets::Secrets;
 use crate::switch::Switch;
@@ -70,6 +75,8 @@ pub struct Figures {
     pub oldest_at: Option<Timestamp>,
     /// Requests under way.
     pub sending: usize,
+    /// Since when what came of them could not be written down, where that is so.
+    pub unsaved_since: Option<Timestamp>,
     /// Messages that arrived since the start.
     pub delivered: u64,
     /// Tries in vain since the start.
@@ -104,6 +111,7 @@ pub struct Webhooks {
     figures: Arc<Mutex<Figures>>,
     reach: Reach,
     streams: Arc<Streams>,
+    tail: Tail,
     streams_stop: watch::Receiver<bool>,
 }
 
@@ -142,7 +150,9 @@ impl Webhooks {
         };
         let dispatcher = Dispatcher::new(tools)?;
         let task = tokio::spawn(dispatcher.run(taken, stop));
-        Ok((Arc::new(Self { orders, figures, reach, streams: Arc::default(), streams_stop }), task))
+        let (streams, tail) = (Arc::default(), Tail::default());
+        let webhooks = Self { orders, figures, reach, streams, tail, streams_stop };
+        Ok((Arc::new(webhooks), task))
     }
 
     /// Deliveries for a test: to this machine, too, and without streams that would never end.
@@ -176,6 +186,18 @@ impl Webhooks {
     /// Errors: none is free.
     pub fn take_page_place(&self, company: CompanySlot) -> Result<PagePlace, TooMany> {
         self.streams.take_for_page(company)
+    }
+
+    /// The events of a company after one, as the tables show them now, for one who follows the log;
+    /// none where so many came since that they have to be read from it.
+    /// Errors: the tables cannot be read.
+    pub fn newest_events_after(
+        &self,
+        switch: &Switch,
+        place: (CompanySlot, EventNumber),
+        max: usize,
+    ) -> Result<Option<EventPage>, StoreError> {
+        self.tail.company_events_after(switch, place, max)
     }
 
     /// How deliveries do, all in all; about a second old.
@@ -261,3 +283,6 @@ pub const fn is_concerned(command: &AdminCommand) -> bool {
             | AdminCommand::UpdateMember(..)
     )
 }
+
+#[cfg(test)]
+mod webhooks_tests;

@@ -19,7 +19,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use url::{Host, Url};
@@ -38,6 +38,12 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(2);
 const ADDRESSES_MAX: usize = 3;
 /// How long one address may take to take the connection, where there is another.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How many names are looked up at a time for the first try of a message. Each takes a thread until the
+/// system answers, however long ago whoever asked gave up.
+const LOOKUPS_MAX: usize = 128;
+/// How many for later tries: names that nobody knows must not keep others from being looked up.
+const LATER_LOOKUPS_MAX: usize = 32;
 
 /// A request to be made.
 #[derive(Clone, Debug)]
@@ -63,6 +69,8 @@ pub struct Delivery {
 pub struct Sender {
     reach: Reach,
     tls: Arc<ClientConfig>,
+    lookups: Arc<Semaphore>,
+    later_lookups: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for Sender {
@@ -75,7 +83,12 @@ impl Sender {
     /// One that trusts whom the system trusts.
     #[must_use]
     pub fn new(reach: Reach) -> Self {
-        Self { reach, tls: Arc::new(trusting_the_system()) }
+        Self {
+            reach,
+            tls: Arc::new(trusting_the_system()),
+            lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)),
+            later_lookups: Arc::new(Semaphore::new(LATER_LOOKUPS_MAX)),
+        }
     }
 
     /// Sends a webhook. A time-out is an outcome like any other.
@@ -106,7 +119,7 @@ impl Sender {
     async fn post(&self, delivery: &Delivery, head: oneshot::Sender<()>) -> Result<u16, Failure> {
         let url = Url::parse(&delivery.address).map_err(|_| Failure::NotSent)?;
         let request = request_for(&url, delivery).ok_or(Failure::NotSent)?;
-        let stream = self.connect(&url).await?;
+        let stream = self.connect(&url, delivery.tries).await?;
         if url.scheme() == "https" {
             let host = url.host_str().ok_or(Failure::NotSent)?;
             let name = host.trim_start_matches('[').trim_end_matches(']');
@@ -118,8 +131,8 @@ impl Sender {
         }
     }
 
-    async fn connect(&self, url: &Url) -> Result<TcpStream, Failure> {
-        let addresses = self.resolve(url).await?;
+    async fn connect(&self, url: &Url, tries: u8) -> Result<TcpStream, Failure> {
+        let addresses = self.resolve(url, tries).await?;
         let mut failure = Failure::NotReachable;
         for address in addresses.into_iter().take(ADDRESSES_MAX) {
             match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
@@ -135,13 +148,14 @@ impl Sender {
     }
 
     /// The addresses that may be connected to; a name of which one may not is not trusted at all.
-    async fn resolve(&self, url: &Url) -> Result<Vec<SocketAddr>, Failure> {
+    async fn resolve(&self, url: &Url, tries: u8) -> Result<Vec<SocketAddr>, Failure> {
         let port = url.port_or_known_default().ok_or(Failure::NotSent)?;
         let found: Vec<SocketAddr> = match url.host().ok_or(Failure::NotSent)? {
             Host::Ipv4(address) => vec![(address, port).into()],
             Host::Ipv6(address) => vec![(address, port).into()],
             Host::Domain(name) => {
-                lookup_host((name, port)).await.map_err(|_| Failure::NoSuchHost)?.collect()
+                let places = if tries > 1 { &self.later_lookups } else { &self.lookups };
+                look_up(Arc::clone(places), (name.to_owned(), port)).await?
             }
         };
         if found.is_empty() {
@@ -150,6 +164,19 @@ impl Sender {
         let is_allowed = found.iter().all(|address| self.reach.includes(address.ip()));
         if is_allowed { Ok(found) } else { Err(Failure::NotPublic) }
     }
+}
+
+/// The addresses of a name, looked up once there is a place. The place is taken until the system has
+/// answered, even where nobody waits for that any more.
+async fn look_up(places: Arc<Semaphore>, host: (String, u16)) -> Result<Vec<SocketAddr>, Failure> {
+    let place = places.acquire_owned().await.map_err(|_| Failure::NotSent)?;
+    let looking = tokio::spawn(async move {
+        let found = lookup_host(host).await.map(Iterator::collect);
+        drop(place);
+        found
+    });
+    let found = looking.await.map_err(|_| Failure::NotSent)?;
+    found.map_err(|_| Failure::NoSuchHost)
 }
 
 /// TLS that trusts whom the system trusts.

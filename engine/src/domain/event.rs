@@ -16,6 +16,16 @@ pub enum EventKind {
     Updated,
 }
 
+/// A place in the log: behind an event. It is known by the number of that event and by when it
+/// happened, since a directory that came out of a backup gives numbers out again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventPlace {
+    /// The number; 0 before the first event.
+    pub number: EventNumber,
+    /// When that happened; none before the first event, and where only the number was kept.
+    pub at: Option<Timestamp>,
+}
+
 /// That something happened to a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {

@@ -76,6 +76,13 @@ impl Watermark {
         self.waiting.lock().is_closed
     }
 
+    /// How many wakes are left here.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        let waiting = self.waiting.lock();
+        waiting.wakes.len() + waiting.followers.len()
+    }
+
     /// Whether anybody waits for a record that reads do not see yet.
     pub(super) fn is_awaited(&self) -> bool {
         !self.waiting.lock().wakes.is_empty()

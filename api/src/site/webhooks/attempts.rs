@@ -13,7 +13,7 @@ use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::WebhookManager;
 use crate::state::AppState;
-use crate::webhooks::deliveries::Attempt;
+use crate::webhooks::deliveries::{Attempt, AttemptResult, Failure};
 use crate::wire::fields::parse_id;
 
 /// POST /webhooks/{id}/example.
@@ -43,7 +43,10 @@ pub(super) async fn resend(
 }
 
 fn sent(state: &AppState, id: WebhookEndpointId, attempt: &Attempt) -> Response {
-    let notice =
-        if attempt.is_delivered() { Notice::WEBHOOK_ARRIVED } else { Notice::WEBHOOK_REFUSED };
+    let notice = match attempt.result {
+        _ if attempt.is_delivered() => Notice::WEBHOOK_ARRIVED,
+        AttemptResult::Unanswered(Failure::NothingToTell) => Notice::WEBHOOK_UNTOLD,
+        _ => Notice::WEBHOOK_REFUSED,
+    };
     go_on(state, &format!("/webhooks/{}", id.0), notice)
 }

@@ -245,7 +245,7 @@ pub(super) async fn rotate(
         shown: vec![("Signing secret", secret.text())],
         onward: format!("/webhooks/{id}"),
     };
-    Ok(frame::page(&state, "New signing secret", Some(&acting.session), shown))
+    Ok(shown.page(&state, "New signing secret", &acting.session))
 }
 
 /// What `POST /webhooks/{id}/recover` takes.

@@ -89,7 +89,7 @@ pub(super) async fn create(
                 shown: vec![("Signing secret", secret.text())],
                 onward: format!("/webhooks/{}", id.0),
             };
-            Ok(frame::page(&state, "Signing secret", Some(&acting.session), shown))
+            Ok(shown.page(&state, "Signing secret", &acting.session))
         }
         Err(error) => {
             Ok(refused(new_page(&state, &acting, &form, &Faults::of_refusal(error)?).await?))

@@ -26,7 +26,8 @@ impl Dispatcher {
         let dirty = std::mem::take(&mut self.dirty);
         let kept = |id: &WebhookEndpointId| {
             let desk = self.desks.get(id)?;
-            Some((*id, KeptLane { lane: desk.lane.clone(), attempts: desk.attempts }))
+            let (lane, attempts, off_seen) = (desk.lane.clone(), desk.attempts, desk.off_seen);
+            Some((*id, KeptLane { lane, attempts, off_seen }))
         };
         let changes = Changes {
             followed: self.followed,
@@ -35,15 +36,39 @@ impl Dispatcher {
             attempts: std::mem::take(&mut self.unsaved),
         };
         let deliveries = Arc::clone(&self.tools.deliveries);
-        let saved = tokio::task::spawn_blocking(move || deliveries.save(&changes)).await;
-        let fault = match saved {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => error.to_string(),
-            Err(error) => error.to_string(),
-        };
-        // Attempts are lost by that, deliveries are not.
-        tracing::error!(%fault, "deliveries cannot be written down: a crash would repeat them");
-        self.dirty.extend(dirty);
+        let saving = tokio::task::spawn_blocking(move || {
+            let saved = deliveries.save(&changes);
+            (saved.map_err(|error| error.to_string()), changes)
+        });
+        match saving.await {
+            Ok((Ok(()), _)) => self.note_saved(),
+            Ok((Err(fault), Changes { removed, attempts, .. })) => {
+                self.dirty.extend(dirty);
+                // Nothing happened since: whoever saves waits.
+                (self.removed, self.unsaved) = (removed, attempts);
+                self.note_unsaved(&fault);
+            }
+            // Attempts are lost by that, deliveries are not.
+            Err(panicked) => {
+                self.dirty.extend(dirty);
+                self.note_unsaved(&panicked.to_string());
+            }
+        }
+    }
+
+    fn note_saved(&mut self) {
+        if self.unsaved_since.take().is_some() {
+            tracing::info!("deliveries are written down again");
+            self.publish();
+        }
+    }
+
+    fn note_unsaved(&mut self, fault: &str) {
+        if self.unsaved_since.is_none() {
+            tracing::error!(%fault, "deliveries cannot be written down: a crash would repeat them");
+            self.unsaved_since = Some(self.now());
+            self.publish();
+        }
     }
 
     /// Shows others how deliveries do.
@@ -61,6 +86,7 @@ impl Dispatcher {
             pending: lanes().map(Lane::pending).sum(),
             oldest_at: oldest,
             sending: self.under_way(),
+            unsaved_since: self.unsaved_since,
             ..self.figures
         };
         *self.tools.figures.lock() = self.figures;

@@ -1,6 +1,7 @@
 //! Purchases that were declined to somebody, in the order they came, for whoever tells people of
 //! them. Rows are looked at as they are packed, so following the switch at work costs little.
 
+use super::list;
 use crate::domain::ids::{CardSlot, MemberSlot, Timestamp, TransactionSeq};
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
@@ -55,5 +56,28 @@ impl Snapshot {
             })?;
         }
         Ok(DeclinePage { declines, next: TransactionSeq(next), is_end: next >= last })
+    }
+
+    /// When a transaction was made; none where there is none of that number. Cost: O(log n).
+    pub fn transaction_made_at(
+        &self,
+        seq: TransactionSeq,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let last = self.checkpoint()?.last_transaction;
+        if seq.0 == 0 || seq > last {
+            return Ok(None);
+        }
+        self.transaction_rows()?.look_at(seq.0, |row| row.authorized_at()).map(Some)
+    }
+
+    /// The last transaction that was made before an instant; 0 where all were made later.
+    /// Cost: O(log n).
+    pub fn last_transaction_before(&self, at: Timestamp) -> Result<TransactionSeq, StoreError> {
+        let end = self.checkpoint()?.last_transaction.0 + 1;
+        let mut rows = self.transaction_rows()?;
+        let first = list::partition_point(1, end, |seq| {
+            Ok(rows.look_at(seq, |row| row.authorized_at())? < at)
+        })?;
+        Ok(TransactionSeq(first - 1))
     }
 }

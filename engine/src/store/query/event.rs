@@ -6,7 +6,7 @@
 use redb::ReadOnlyTable;
 
 use super::list;
-use crate::domain::event::{Event, EventKind};
+use crate::domain::event::{Event, EventKind, EventPlace};
 use crate::domain::ids::{CompanySlot, EventNumber, Timestamp, TransactionSeq};
 use crate::packed::{EventEntries, LoggedEvents};
 use crate::store::audit::AuditFigure;
@@ -87,6 +87,25 @@ impl Snapshot {
             Ok(event.at(&mut rows)? < at)
         })?;
         Ok(EventNumber(first - 1))
+    }
+
+    /// The place behind an event. Cost: O(log n).
+    pub fn event_place(&self, number: EventNumber) -> Result<EventPlace, StoreError> {
+        let Some(event) = self.event_log()?.find(number)? else {
+            return Ok(EventPlace { number, at: None });
+        };
+        Ok(EventPlace { number, at: Some(event.at(&mut self.transaction_rows()?)?) })
+    }
+
+    /// The event behind which one goes on who has come to a place. Where the log has another event
+    /// there, or none, it has lost its newest part since: then it is the last one before the instant.
+    /// Cost: O(log n).
+    pub fn resume_after(&self, place: EventPlace) -> Result<EventNumber, StoreError> {
+        let Some(at) = place.at else { return Ok(place.number.min(self.last_event()?)) };
+        if self.event_place(place.number)? == place {
+            return Ok(place.number);
+        }
+        self.first_event_at(at)
     }
 
     /// Proves the log: numbers without holes, one event for each transaction that was made since it
@@ -199,14 +218,19 @@ impl EventLog {
 
     /// Gets the event with a number that there is.
     fn event(&self, number: EventNumber) -> Result<Logged, StoreError> {
+        self.find(number)?.ok_or_else(|| StoreError::Inconsistent {
+            what: format!("event {} is missing", number.0),
+        })
+    }
+
+    /// Finds the event with a number.
+    fn find(&self, number: EventNumber) -> Result<Option<Logged>, StoreError> {
         let mut found = None;
         self.each_after(EventNumber(number.0.saturating_sub(1)), |event| {
             found = Some(event);
             Ok(Going::Stop)
         })?;
-        found.filter(|event| event.number == number).ok_or_else(|| StoreError::Inconsistent {
-            what: format!("event {} is missing", number.0),
-        })
+        Ok(found.filter(|event| event.number == number))
     }
 
     /// Hands the events after one to `visit`, in order, until it has enough.

@@ -3,7 +3,7 @@
 use super::model::Model;
 use super::world::journal;
 use super::*;
-use crate::domain::event::{Event, EventKind};
+use crate::domain::event::{Event, EventKind, EventPlace};
 use crate::domain::ids::{CompanySlot, TransactionSeq};
 use crate::domain::response_code::ResponseCode;
 use crate::journal::testing::next_random;
@@ -109,6 +109,34 @@ fn the_log_is_found_by_time() {
     let empty = empty_store();
     assert_eq!(empty.read().unwrap().first_event_at(Timestamp::MAX).unwrap(), EventNumber(0));
     assert_eq!(empty.read().unwrap().last_event().unwrap(), EventNumber(0));
+}
+
+#[test]
+fn places_hold_where_the_log_is_the_same_and_are_found_by_time_where_it_is_not() {
+    let all = journal(68, 800);
+    // The newest part is lost with a third of the records; what comes then comes later.
+    let kept = all.len() / 3 * 2;
+    let (whole, cut) = (store_of(&all), store_of(&all[..kept]));
+    let (whole, cut) = (whole.read().unwrap(), cut.read().unwrap());
+    let [last, common] = [&whole, &cut].map(|snapshot| snapshot.last_event().unwrap());
+    assert!(common < last && common.0 > 0);
+    let events = whole.events_after(EventNumber(0), usize::MAX).unwrap();
+    for number in (0..=last.0).map(EventNumber) {
+        let place = whole.event_place(number).unwrap();
+        assert_eq!(place.at.is_none(), number.0 == 0);
+        assert_eq!(whole.resume_after(place).unwrap(), number);
+        assert_eq!(cut.resume_after(place).unwrap(), number.min(common));
+        // Only the number was kept: what is behind the end begins at the end.
+        let bare = EventPlace { number, at: None };
+        assert_eq!(cut.resume_after(bare).unwrap(), number.min(common));
+        // The number was given out again, to an event of another instant.
+        let other = EventPlace { number: EventNumber(1), at: place.at.map(|at| at.plus(1)) };
+        let upto = events.iter().filter(|event| Some(event.at) <= place.at).count();
+        let expected = if number.0 == 0 { 1 } else { upto as u64 };
+        assert_eq!(whole.resume_after(other).unwrap().0, expected);
+    }
+    let beyond = whole.event_place(last.next()).unwrap();
+    assert_eq!(beyond, EventPlace { number: last.next(), at: None });
 }
 
 /// Approvals alone take no room: what is written of the log does not grow with them.

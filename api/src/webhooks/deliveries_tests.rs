@@ -1,0 +1,169 @@
+//! What is kept of deliveries, across faults of the disk and formats.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redb::StorageBackend;
+use redb::backends::FileBackend;
+
+use super::*;
+
+const FIRST: WebhookEndpointId = WebhookEndpointId(Uuid::from_u128(1));
+const SECOND: WebhookEndpointId = WebhookEndpointId(Uuid::from_u128(2));
+
+/// The attempt at a place.
+pub(in crate::webhooks) fn attempt(place: u64) -> Attempt {
+    Attempt {
+        id: Uuid::from_u128(u128::from(place)),
+        message: Uuid::from_u128(9),
+        kind: AttemptKind::Event,
+        tries: 1,
+        at: Timestamp(7),
+        duration_ms: 12,
+        result: AttemptResult::Unanswered(Failure::TooSlow),
+        again_at: Some(Timestamp(8)),
+        is_last: false,
+        events: vec![EventNumber(3), EventNumber(5)],
+    }
+}
+
+fn kept(number: u64) -> KeptLane {
+    let off_seen = Some(Timestamp(5)).filter(|_| number % 2 == 0);
+    KeptLane { lane: Lane::after(EventNumber(number)), attempts: number, off_seen }
+}
+
+fn place(number: u64, at: i64) -> EventPlace {
+    EventPlace { number: EventNumber(number), at: Some(Timestamp(at)) }
+}
+
+#[test]
+fn what_was_saved_is_there_after_opening_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let deliveries = Deliveries::open(directory.path()).unwrap();
+    assert!(deliveries.load().unwrap().followed.is_none());
+    let changes = Changes {
+        followed: place(40, -3),
+        lanes: vec![(FIRST, kept(7)), (SECOND, kept(8))],
+        attempts: vec![(FIRST, 0, attempt(0))],
+        removed: Vec::new(),
+    };
+    deliveries.save(&changes).unwrap();
+    let series = deliveries.series();
+    drop(deliveries);
+    let deliveries = Deliveries::open(directory.path()).unwrap();
+    let loaded = deliveries.load().unwrap();
+    assert_eq!((loaded.followed, deliveries.series()), (Some(place(40, -3)), series));
+    assert_eq!(loaded.lanes, [(FIRST, kept(7)), (SECOND, kept(8))]);
+    assert_eq!(deliveries.attempts(FIRST).unwrap(), [attempt(0)]);
+    assert!(deliveries.attempts(SECOND).unwrap().is_empty());
+    deliveries.begin_series().unwrap();
+    let another = deliveries.series();
+    drop(deliveries);
+    assert!(another != series && Deliveries::open(directory.path()).unwrap().series() == another);
+}
+
+#[test]
+fn attempts_are_bounded_and_go_with_their_endpoint() {
+    let directory = tempfile::tempdir().unwrap();
+    let deliveries = Deliveries::open(directory.path()).unwrap();
+    let attempts = (0..u64::from(ATTEMPTS_MAX) + 30).map(|place| (FIRST, place, attempt(place)));
+    let lanes = vec![(FIRST, kept(7))];
+    let changes = Changes { lanes, attempts: attempts.collect(), ..Changes::default() };
+    deliveries.save(&changes).unwrap();
+    let ids: std::collections::BTreeSet<_> =
+        deliveries.attempts(FIRST).unwrap().iter().map(|attempt| attempt.id.as_u128()).collect();
+    let expected: Vec<_> = (30..130).collect();
+    assert_eq!(ids.into_iter().collect::<Vec<_>>(), expected);
+    deliveries.save(&Changes { removed: vec![FIRST], ..Changes::default() }).unwrap();
+    assert!(deliveries.attempts(FIRST).unwrap().is_empty());
+    assert!(deliveries.load().unwrap().lanes.is_empty());
+}
+
+#[test]
+fn lanes_of_the_format_before_are_read_and_others_refused() {
+    let KeptLane { lane, attempts, .. } = kept(7);
+    let old = render(OLD_LANE_FORMAT, &OldKeptLane { lane, attempts }).unwrap();
+    assert_eq!(parse_lane(&old).unwrap(), kept(7));
+    for bytes in [&[][..], &[9, 1, 2, 3], &old[..old.len() - 1]] {
+        assert!(parse_lane(bytes).is_err() && parse(bytes).is_err(), "{bytes:?}");
+    }
+    let mut bytes = render(ATTEMPT_FORMAT, &attempt(1)).unwrap();
+    bytes.pop();
+    assert!(parse(&bytes).is_err());
+}
+
+/// A disk without room for as long as `is_full`.
+#[derive(Debug)]
+struct Disk {
+    file: FileBackend,
+    is_full: Arc<AtomicBool>,
+}
+
+impl Disk {
+    fn check(&self) -> io::Result<()> {
+        match self.is_full.load(Ordering::Relaxed) {
+            true => Err(io::ErrorKind::StorageFull.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.check()?;
+        self.file.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.check()?;
+        self.file.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.check()?;
+        self.file.write(offset, data)
+    }
+}
+
+#[test]
+fn a_file_that_could_not_be_written_is_written_once_there_is_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(FILE);
+    let is_full = Arc::new(AtomicBool::new(false));
+    let opener = {
+        let is_full = Arc::clone(&is_full);
+        move || {
+            let mut options = std::fs::OpenOptions::new();
+            let options = options.read(true).write(true).create(true).truncate(false);
+            let file = FileBackend::new(options.open(&path).unwrap())?;
+            Database::builder().create_with_backend(Disk { file, is_full: Arc::clone(&is_full) })
+        }
+    };
+    let deliveries = Deliveries::open_with(Box::new(opener)).unwrap();
+    let save = |number: u64| {
+        let lanes = vec![(FIRST, kept(number))];
+        let attempts = vec![(FIRST, number, attempt(number))];
+        let followed = place(number, 1);
+        deliveries.save(&Changes { followed, lanes, attempts, ..Changes::default() })
+    };
+    save(1).unwrap();
+    is_full.store(true, Ordering::Relaxed);
+    for _ in 0..3 {
+        assert!(matches!(save(2), Err(DeliveriesError::Database(_))));
+    }
+    is_full.store(false, Ordering::Relaxed);
+    assert_eq!(deliveries.load().unwrap().followed, Some(place(1, 1)));
+    save(3).unwrap();
+    let loaded = deliveries.load().unwrap();
+    assert_eq!((loaded.followed, loaded.lanes), (Some(place(3, 1)), vec![(FIRST, kept(3))]));
+    assert_eq!(deliveries.attempts(FIRST).unwrap(), [attempt(1), attempt(3)]);
+}

@@ -1,0 +1,103 @@
+//! Endpoints with something to send, by when. Those that fail stand in a line of their own: however many
+//! they are, nobody has to look past them.
+
+use std::collections::BTreeSet;
+
+use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
+use uuid::Uuid;
+
+/// Where an endpoint stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Queued {
+    /// When it is due.
+    pub(super) at: Timestamp,
+    /// In which line.
+    pub(super) line: Line,
+}
+
+/// Which line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// Of those that took the last message.
+    Healthy,
+    /// Of those that did not.
+    Failing,
+}
+
+impl Line {
+    /// The line of a lane.
+    pub(super) const fn of(is_failing: bool) -> Self {
+        if is_failing { Self::Failing } else { Self::Healthy }
+    }
+}
+
+/// Both lines.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    healthy: BTreeSet<(Timestamp, WebhookEndpointId)>,
+    failing: BTreeSet<(Timestamp, WebhookEndpointId)>,
+}
+
+impl Due {
+    fn line(&mut self, line: Line) -> &mut BTreeSet<(Timestamp, WebhookEndpointId)> {
+        match line {
+            Line::Healthy => &mut self.healthy,
+            Line::Failing => &mut self.failing,
+        }
+    }
+
+    /// Moves an endpoint from where it stands to where it is to stand.
+    pub(super) fn put(&mut self, id: WebhookEndpointId, from: Option<Queued>, to: Option<Queued>) {
+        if from == to {
+            return;
+        }
+        if let Some(Queued { at, line }) = from {
+            self.line(line).remove(&(at, id));
+        }
+        if let Some(Queued { at, line }) = to {
+            self.line(line).insert((at, id));
+        }
+    }
+
+    /// Those of a line that are due at `now`, the longest waiting first, at most so many.
+    pub(super) fn ready(
+        &mut self,
+        line: Line,
+        now: Timestamp,
+        max: usize,
+    ) -> Vec<WebhookEndpointId> {
+        let first = (Timestamp(i64::MIN), WebhookEndpointId(Uuid::nil()));
+        let last = (now, WebhookEndpointId(Uuid::max()));
+        self.line(line).range(first..=last).take(max).map(|(_, id)| *id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u128) -> WebhookEndpointId {
+        WebhookEndpointId(Uuid::from_u128(number))
+    }
+
+    fn queued(at: i64, line: Line) -> Option<Queued> {
+        Some(Queued { at: Timestamp(at), line })
+    }
+
+    #[test]
+    fn who_takes_messages_stands_behind_nobody_who_does_not() {
+        let mut due = Due::default();
+        for number in 0..5_000 {
+            due.put(id(number), None, queued(1, Line::Failing));
+        }
+        due.put(id(9_000), None, queued(2, Line::Healthy));
+        assert_eq!(due.ready(Line::Healthy, Timestamp(2), 1), [id(9_000)]);
+        assert_eq!(due.ready(Line::Healthy, Timestamp(1), 9), []);
+        assert_eq!(due.ready(Line::Failing, Timestamp(1), 9).len(), 9);
+        due.put(id(0), queued(1, Line::Failing), queued(1, Line::Healthy));
+        assert_eq!(due.ready(Line::Healthy, Timestamp(9), 9), [id(0), id(9_000)]);
+        due.put(id(0), queued(1, Line::Healthy), None);
+        assert_eq!(due.ready(Line::Healthy, Timestamp(9), 9), [id(9_000)]);
+        assert_eq!(due.ready(Line::Failing, Timestamp(1), 9_000).len(), 4_999);
+    }
+}

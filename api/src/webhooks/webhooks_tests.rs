@@ -1,0 +1,127 @@
+//! Deliveries at work beside an engine: what an app is told of as companies let it in, and that nothing
+//! counts as delivered that was not.
+
+use cardswitch_engine::command::admin::NewAccessToken;
+use cardswitch_engine::command::identity::{NewApp, NewTokenGrant};
+use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, TransactionSeq};
+use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::token_grant::TokenOrigin;
+use cardswitch_engine::domain::transaction_tags::TagChanges;
+use cardswitch_engine::store::Snapshot;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use super::deliveries::{AttemptResult, Failure};
+use super::endpoints::{GivenEndpoint, create};
+use super::*;
+use crate::issuing::{RandomSource, SystemRandom};
+use crate::routes::routes_tests::{Bench, COMPANY, OTHER_COMPANY};
+
+const APP: AppId = AppId(Uuid::from_u128(70));
+
+/// A receiver that takes everything. Returns its address and the bodies that it gets.
+async fn receiver() -> (String, mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/hook", listener.local_addr().unwrap());
+    let (got, gets) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (mut request, mut buffer) = (Vec::new(), [0; 4096]);
+            while !request.ends_with(b"]") {
+                let read = stream.read(&mut buffer).await.unwrap();
+                assert!(read > 0, "the request ended early");
+                request.extend_from_slice(&buffer[..read]);
+            }
+            let text = String::from_utf8(request).unwrap();
+            let answer = b"HTTP/1.1 204 Taken\r\n\r\n";
+            stream.write_all(answer).await.unwrap();
+            let (_, body) = text.split_once("\r\n\r\n").unwrap();
+            drop(got.send(body.to_owned()));
+        }
+    });
+    (address, gets)
+}
+
+/// Changes the note of the first transaction of a company: an event of it.
+async fn touch(bench: &Bench, company: Uuid, note: &str) {
+    let slot = match company {
+        COMPANY => TransactionSeq(1),
+        _ => TransactionSeq(2),
+    };
+    let opening = bench.state.switch.read(|snapshot: &Snapshot| snapshot.transaction(slot));
+    let id = opening.await.unwrap().unwrap().record.id;
+    let changes = TagChanges { note: Some(note.to_owned()), ..TagChanges::default() };
+    let tagged = AdminCommand::TagTransaction(CompanyId(company), id, changes);
+    bench.state.carry_out(tagged).await.unwrap();
+}
+
+async fn let_in(bench: &Bench, company: Uuid) {
+    let token = NewAccessToken {
+        id: AccessTokenId(SystemRandom.id(bench.state.now()).unwrap()),
+        digest: [company.as_bytes()[15]; 32],
+        company: CompanyId(company),
+        scope: AccessScope::default(),
+    };
+    let grant = NewTokenGrant {
+        token,
+        app: Some(APP),
+        member: None,
+        origin: TokenOrigin::Code,
+        label: "Books".to_owned(),
+    };
+    bench.state.carry_out(AdminCommand::GrantToken(Box::new(grant))).await.unwrap();
+}
+
+fn counts(body: &str) -> (usize, usize) {
+    let of = |company: Uuid| body.matches(&format!("\"company\":{{\"id\":\"{company}\"}}")).count();
+    (of(COMPANY), of(OTHER_COMPANY))
+}
+
+#[tokio::test]
+async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
+    let bench = &Bench::new().await;
+    let app = NewApp {
+        id: APP,
+        company: CompanyId(COMPANY),
+        name: "Books".to_owned(),
+        website: "https://books.example.com".to_owned(),
+        secret_digest: [7; 32],
+        redirect_urls: vec!["https://books.example.com/back".to_owned()],
+        requested: AccessScope::default(),
+    };
+    bench.state.carry_out(AdminCommand::CreateApp(app)).await.unwrap();
+    let_in(bench, COMPANY).await;
+    bench.advance("2026-03-04T20:01:00Z");
+    let (address, mut gets) = receiver().await;
+    let given = GivenEndpoint { address, description: String::new(), app: Some(APP) };
+    let (id, _) = create(&bench.state, CompanyId(COMPANY), given).await.unwrap();
+    touch(bench, OTHER_COMPANY, "before").await;
+    touch(bench, COMPANY, "own").await;
+    assert_eq!(counts(&gets.recv().await.unwrap()), (1, 0), "it is not let in yet");
+    bench.advance("2026-03-04T20:02:00Z");
+    let_in(bench, OTHER_COMPANY).await;
+    touch(bench, OTHER_COMPANY, "after").await;
+    assert_eq!(counts(&gets.recv().await.unwrap()), (0, 1));
+    touch(bench, OTHER_COMPANY, "and on").await;
+    assert_eq!(counts(&gets.recv().await.unwrap()), (0, 1), "what was before is never told");
+
+    // What it must not be told any more is not sent once more, and does not count as delivered.
+    let webhooks = &bench.state.webhooks;
+    let newest = loop {
+        // Noted once the answer is in.
+        if let [newest, _, _] = webhooks.attempts(id).await.unwrap().as_slice() {
+            break newest.clone();
+        }
+        tokio::task::yield_now().await;
+    };
+    let resent = webhooks.resend(id, newest.id).await.unwrap().unwrap();
+    assert!(resent.is_delivered() && resent.message == newest.message);
+    gets.recv().await.unwrap();
+    let shut_out = AdminCommand::RevokeAppTokens(APP, CompanyId(OTHER_COMPANY));
+    bench.state.carry_out(shut_out).await.unwrap();
+    let untold = webhooks.resend(id, newest.id).await.unwrap().unwrap();
+    assert_eq!(untold.result, AttemptResult::Unanswered(Failure::NothingToTell));
+    assert_eq!(webhooks.attempts(id).await.unwrap().len(), 4, "nothing was tried");
+    assert!(gets.try_recv().is_err());
+}
