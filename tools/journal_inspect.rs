@@ -196,6 +196,8 @@ const fn kind_of(effect: &Effect) -> &'static str {
         Effect::Audit(_) => "audit",
         Effect::Increment(_) => "increment",
         Effect::WebhookEndpoint(_) => "webhook-endpoint",
+        Effect::PanGenerations(_) => "pan-generations",
+        Effect::CardNumber(..) => "card-number",
     }
 }
 
@@ -218,7 +220,10 @@ fn describe(effect: &Effect) -> String {
             format!("{} {} account {}", row.profile.slot.0, row.profile.id.0, row.record.account.0)
         }
         Effect::CardProfile(row) => format!("{} {}", row.slot.0, row.id.0),
-        Effect::CardPin(slot, _) | Effect::CardZip(slot, _) => format!("{} (not shown)", slot.0),
+        Effect::CardPin(slot, _) | Effect::CardZip(slot, _) | Effect::CardNumber(slot, _) => {
+            format!("{} (not shown)", slot.0)
+        }
+        Effect::PanGenerations(row) => format!("{row:?}"),
         Effect::NetworkKey(_) => "(not shown)".to_owned(),
         Effect::AllowanceTerms(slot, row) => {
             format!("{} amount {} {:?}", slot.0, row.amount.0, row.interval)

@@ -98,7 +98,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::routes::routes_tests::Bench;
+    use crate::routes::world::Bench;
 
     fn event(number: u64, company: u32) -> Event {
         Event {

@@ -16,7 +16,7 @@ use super::deliveries::{AttemptResult, Failure};
 use super::endpoints::{GivenEndpoint, create};
 use super::*;
 use crate::issuing::{RandomSource, SystemRandom};
-use crate::routes::routes_tests::{Bench, COMPANY, OTHER_COMPANY};
+use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 
 const APP: AppId = AppId(Uuid::from_u128(70));
 

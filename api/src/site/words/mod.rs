@@ -24,7 +24,8 @@ pub(super) use self::merchants::{merchant_kind, scope_words};
 pub(super) use self::money::{field_amount, grouped, money, typed_amount};
 pub(super) use self::rules::RuleWords;
 pub(super) use self::times::{
-    Moment, day_words, field_time, moment, moment_to_second, parse_field_time, shown_moment, shown_time,
+    Moment, day_words, field_time, moment, moment_to_second, parse_field_time, shown_moment,
+    shown_time,
 };
 pub(super) use self::transactions::{amount_words, kind_words, place, title};
 
