@@ -29,7 +29,7 @@ pub struct RotatePanKeyArgs {
     /// Let go of the older keys, once no card needs them
     #[arg(long, conflicts_with = "no_wait")]
     forget: bool,
-    /// Do not wait until a running switch has re-sealed every card number
+    /// Do not wait until every card number is re-sealed: a running switch does it, or the next start
     #[arg(long)]
     no_wait: bool,
     /// Print one JSON object
@@ -116,7 +116,10 @@ impl<'a> Keys<'a> {
     async fn rotate(&self) -> Result<PanKeyProgress, Failure> {
         match self {
             Self::Running(data) => progress_of(ask(data, Request::RotatePanKey).await?),
-            Self::AtRest(keys) => keys.rotate().await.map_err(Failure::new),
+            Self::AtRest(keys) => {
+                let progress = keys.rotate().await.map_err(Failure::new)?;
+                Ok(PanKeyProgress { is_working: false, ..progress })
+            }
         }
     }
 
