@@ -43,6 +43,7 @@ siteTest('an endpoint is added, tried and given a new secret', async (stage) => 
     await page.getByRole('button', { name: 'Add' }).click();
     const secret = await page.locator('code.secret').textContent();
     assert.match(secret, /^whsec_/);
+    await page.getByRole('button', { name: 'Copy signing secret' }).waitFor();
     await stage.shot(page, 'webhook-secret');
     await page.getByRole('link', { name: 'Done' }).click();
     await stage.shot(page, 'webhook-new');
@@ -56,7 +57,7 @@ siteTest('an endpoint is added, tried and given a new secret', async (stage) => 
 
     receiver.status = 500;
     await page.getByRole('button', { name: /^Send again/ }).first().click();
-    await page.getByText('did not take it').waitFor();
+    await page.locator('p.alert[role=status]').getByText('did not take it').waitFor();
     await stage.shot(page, 'webhook-attempts');
     assert.ok(!(await page.content()).includes(secret), 'a secret is shown once');
 

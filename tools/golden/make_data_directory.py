@@ -10,11 +10,15 @@ makes `tests/recovery/golden/NAME.tar.gz` with
     credentials.json what `init` printed
     expected.json    path -> what `/v1` answered just before the kill
 
+A NAME that begins with `deliveries` makes a directory with webhooks under way instead, and `deliveries.json` with what each
+endpoint is still to be told (tests/recovery/golden_deliveries.rs).
+
 Run it with the build whose format is to be kept, before the format changes; archives are never made again. Later builds
 have to open each of them and answer the same (tests/recovery/golden_directory.rs).
 """
 
 import base64
+import http.server
 import json
 import pathlib
 import shutil
@@ -23,6 +27,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -52,10 +58,10 @@ class Maker:
         ran = subprocess.run([self.binary, *arguments, "--json"], check=True, stdout=subprocess.PIPE)
         return json.loads(ran.stdout)
 
-    def serve(self):
+    def serve(self, *further: str):
         doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0", "--clock", "manual", "--base-url", BASE_URL]
         self.process = subprocess.Popen(
-            [self.binary, "serve", "--data", str(self.data), *doors], stdout=subprocess.PIPE, text=True
+            [self.binary, "serve", "--data", str(self.data), *doors, *further], stdout=subprocess.PIPE, text=True
         )
         ready = dict(part.split("=") for part in self.process.stdout.readline().split()[1:])
         self.http, self.iso8583 = ready["http"], ready["iso8583"]
@@ -122,6 +128,49 @@ class Maker:
         self.ask("POST", path, form, f"multipart/form-data; boundary={boundary.decode()}")
         self.ask("DELETE", f"/v1/categories/{gone['id']}")
 
+    def buy(self, card: dict, amount: int) -> str:
+        body = {"card_id": card["card_id"], "amount": amount, "merchant": {"mcc": "5812"}}
+        return self.ask("POST", "/network/v1/authorizations", body)["transaction_id"]
+
+    def fill_deliveries(self) -> list:
+        """Endpoints with messages that wait, that are under way, and that are off. Returns what each is to be told."""
+        card = next(
+            card
+            for card in map(json.loads, (self.home / "cards.jsonl").read_text().splitlines())
+            if card["profile"] == "ordinary"
+        )
+        refusing, silent, taking = (Receiver(manner) for manner in ("refuses", "is silent", "takes"))
+        endpoints = {}
+        for name, receiver in {"waiting": refusing, "under way": silent, "off": taking}.items():
+            endpoint = self.ask("POST", "/v1/webhook-endpoints", {"delivery_url": receiver.url})
+            endpoints[name] = endpoint["id"]
+        since = self.ask("GET", "/v1/events?limit=1000")["cursor"]
+        bought = [self.buy(card, amount) for amount in (1, 2, 3)]
+        self.wait_until(lambda: refusing.ids and silent.ids and taking.ids)
+        off = f"/v1/webhook-endpoints/{endpoints['off']}"
+        self.wait_until(lambda: self.ask("GET", off)["delivery"]["last_delivered_at"])
+        self.ask("PUT", off, {"is_enabled": False})
+        # Events of a transaction that waits stand behind it; those of others wait, too.
+        for transaction in bought:
+            self.ask("POST", "/network/v1/reversals", {"transaction_id": transaction})
+        bought.append(self.buy(card, 4))
+        waiting = f"/v1/webhook-endpoints/{endpoints['waiting']}"
+        self.wait_until(lambda: self.ask("GET", waiting)["delivery"]["waiting"])
+        # Deliveries are written down about once a second.
+        time.sleep(3)
+        events = self.ask("GET", f"/v1/events?limit=1000&after={since}")["results"]
+        told = [{"event": event["event"], "transaction": event["transaction"]["id"]} for event in events]
+        return [
+            {"id": endpoints["waiting"], "messages": sorted(set(refusing.ids)), "events": told},
+            {"id": endpoints["under way"], "messages": sorted(set(silent.ids)), "events": told},
+            {"id": endpoints["off"], "messages": [], "events": []},
+        ]
+
+    @staticmethod
+    def wait_until(is_so):
+        while not is_so():
+            time.sleep(0.05)
+
     def answers(self) -> dict:
         """What `/v1` says of all that."""
         paths = [f"/v1/{name}?limit=1000" for name in LISTS]
@@ -133,27 +182,57 @@ class Maker:
         return answers | {path: self.ask("GET", path) for path in more}
 
 
+class Receiver:
+    """A receiver of webhooks that refuses them, is silent or takes them; `ids` are those of the messages that came."""
+
+    def __init__(self, manner: str):
+        self.ids = ids = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                ids.append(self.headers["webhook-id"])
+                if manner == "is silent":
+                    time.sleep(600)
+                self.send_response(204 if manner == "takes" else 503)
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{server.server_port}/hook"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
 def main():
     binary, name = sys.argv[1:]
+    has_deliveries = name.startswith("deliveries")
     with tempfile.TemporaryDirectory() as temporary:
         home = pathlib.Path(temporary)
         maker = Maker(binary, home)
         app = ["app", "add", "--data", str(maker.data), "--company", maker.made["company_id"], "--name", "Golden app"]
         maker.run_json(*app, "--redirect-url", "https://golden.example/back", "--scope", "admin", "--token")
-        maker.serve()
+        # To this machine webhooks are sent where the site is on it.
+        maker.serve(*(["--app-url", "http://127.0.0.1:8080"] if has_deliveries else []))
         try:
-            maker.fill()
+            deliveries = maker.fill_deliveries() if has_deliveries else maker.fill()
             expected = maker.answers()
         finally:
             maker.end(signal.SIGKILL)
         maker.run_json("verify", "--data", str(maker.data))
+        if has_deliveries:
+            # How they do changes by itself.
+            expected = {path: answer for path, answer in expected.items() if "webhook-endpoints" not in path}
+            (home / "deliveries.json").write_text(json.dumps(deliveries, indent=1))
         (home / "expected.json").write_text(json.dumps(expected, indent=1))
         (home / "credentials.json").write_text(json.dumps(maker.made, indent=1))
         shutil.rmtree(maker.data / "outbox", ignore_errors=True)
         archive = ROOT / "tests" / "recovery" / "golden" / f"{name}.tar.gz"
         archive.parent.mkdir(exist_ok=True)
         with tarfile.open(archive, "w:gz") as tar:
-            for part in "data", "cards.jsonl", "credentials.json", "expected.json":
+            parts = ["data", "cards.jsonl", "credentials.json", "expected.json"]
+            for part in [*parts, "deliveries.json"] if has_deliveries else parts:
                 tar.add(home / part, arcname=part)
         counts = {path: answer["count"] for path, answer in expected.items() if "count" in answer}
         print(archive, archive.stat().st_size, json.dumps(counts, indent=1))

@@ -71,6 +71,9 @@ async fn what_was_tried_is_shown_and_can_be_sent_again() {
     ada.post(&format!("{path}/example"), &[]).await.expect(303);
     let page = ada.get(&path).await.expect(200);
     assert!(page.body.contains("The host cannot be reached"), "{}", page.body);
+    let notice =
+        "<p class=\"alert\" role=\"status\">It was sent, but the receiver did not take it.";
+    assert!(page.body.contains(notice), "in vain is no success: {}", page.body);
     let (_, rest) = page.body.split_once("/attempts/").unwrap();
     let attempt = rest.split_once('/').unwrap().0.to_owned();
     ada.post(&format!("{path}/attempts/{attempt}/resend"), &[]).await.expect(303);
@@ -81,7 +84,9 @@ async fn what_was_tried_is_shown_and_can_be_sent_again() {
     ada.post(&format!("{path}/recover"), &[("since", "2026-03-01T00:00")]).await.expect(303);
     ada.get(&path).await.expect(200);
     let page = ada.post(&format!("{path}/secret"), &[]).await.expect(200);
-    assert!(page.body.contains("whsec_"));
+    assert!(page.body.contains("whsec_") && page.body.contains("data-copy=\"signing secret\""));
+    assert!(page.body.contains("/copy-"), "it has a button that copies: {}", page.body);
+    assert!(page.header("content-security-policy").contains("script-src 'self'"));
     assert!(ada.get(&path).await.body.contains("The secret before this one signs, too"));
 }
 

@@ -30,9 +30,6 @@ const FAILING_SENDS_MAX: usize = 256;
 const ASKED_SENDS_MAX: usize = 16;
 /// How many of these at endpoints of one company.
 const ASKED_OF_COMPANY_MAX: usize = 2;
-/// How far the instants of events may be ahead of a clock that stands: each record has one of its own.
-/// Units: microseconds.
-const AHEAD_US: i64 = 1_000_000;
 
 const GONE: u16 = 410;
 
@@ -111,7 +108,9 @@ impl Dispatcher {
             message,
             kind,
             tries,
-            at: now,
+            // Each record has an instant of its own, which may be ahead of a clock that stands: no attempt
+            // was before what it tells of.
+            at: self.followed.at.map_or(now, |followed| followed.max(now)),
             duration_ms: 0,
             result: AttemptResult::Unanswered(Failure::NotSent),
             again_at: None,
@@ -239,7 +238,7 @@ impl Dispatcher {
         };
         let content = match events.as_slice() {
             [] => Content::Example,
-            _ => Content::Again(events, at.plus(AHEAD_US)),
+            _ => Content::Again(events, at),
         };
         let (kind, tries) = (AttemptKind::Resent, tries.saturating_add(1));
         self.send_asked(Sent { id, kind, message, tries, content }, reply);
