@@ -12,6 +12,11 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+def pytest_collection_modifyitems(items):
+    """What takes longest comes first, so that nothing waits for it in the end."""
+    items.sort(key=lambda item: "test_openapi" not in item.nodeid)
+
+
 def binary() -> str:
     """`CARDSWITCH_BIN`, else what `cargo build` makes."""
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
