@@ -105,9 +105,11 @@ siteTest('inviting somebody, asking for a purchase and approving it by keyboard 
   await jean.getByText('You have asked for it.').waitFor();
 
   await press(page, 'Overview');
+  await page.getByRole('heading', { name: 'Overview', level: 1 }).waitFor();
   await press(page, '1 requisition');
   await page.getByRole('heading', { name: 'Requisitions' }).waitFor();
   await press(page, 'A keyboard');
+  await page.getByRole('heading', { name: 'A keyboard', level: 1 }).waitFor();
   await press(page, 'Approve');
   await page.getByText('The requisition is approved.').waitFor();
   await jean.reload();

@@ -32,7 +32,7 @@ function forms({ requisitions, holder }, webhook, clientId) {
     [`/apps/${clientId}`, { website: '' }, 'Save', ['website']],
     [`/apps/${clientId}`, {}, 'Delete', []],
     ['/account/password', { old: 'wrong', password: 'short', repeated: 'other' }, 'Change the password', null],
-    ['/account/question', { question: ' ', answer: ' ', password: 'wrong' }, 'Save', null],
+    ['/account/question', { question: 'What?', answer: ' ', password: 'wrong' }, 'Save', null],
   ];
 }
 

@@ -55,7 +55,7 @@ siteTest('the days people ask for are there under their words', async (stage) =>
       page.waitForEvent('download'),
       page.getByRole('link', { name: `CSV of ${range}` }).click(),
     ]);
-    assert.match(await readFile(await download.path(), 'latin1'), /^number,/, range);
+    assert.match(await readFile(await download.path(), 'latin1'), /^date,number,/, range);
   }
   assert.equal(new URL(page.url()).pathname, '/statements');
 });
