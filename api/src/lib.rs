@@ -14,7 +14,7 @@
 //! | `telemetry`, `token_rate` | figures, health and log for operators; what a token may ask in a second |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
-//! | `secrets`, `link_secrets`, `pan`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
+//! | `secrets`, `link_secrets`, `pan`, `pan_rotation`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
 //! | `compat` | habits of older clients |
 
 pub mod adoption;

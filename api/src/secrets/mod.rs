@@ -46,7 +46,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 pub use self::message_hash::{HashPurpose, MessageHasher};
-pub use self::pan_keys::{PAN_KEYS_FILE, PanKey, PanKeys, PanKeysError};
+pub use self::pan_keys::{PanKey, PanKeys, PanKeysError};
 pub use self::seal::SealError;
 
 use self::keyed_hash::KeyedHash;

@@ -31,7 +31,7 @@ use crate::master_key::create_private;
 use crate::wire::time::{parse_time, render_time};
 
 /// The file's name.
-pub const PAN_KEYS_FILE: &str = "pan_seal.keys";
+const PAN_KEYS_FILE: &str = "pan_seal.keys";
 /// It while it is written.
 const UNFINISHED: &str = "pan_seal.keys.new";
 const FIRST_LINE: &str = "cardswitch card number keys";

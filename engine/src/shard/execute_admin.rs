@@ -87,14 +87,10 @@ pub(super) fn execute_admin(
         AdminCommand::DeleteMember(company, id) => {
             delete_member(state, moment, (*company, *id), effects)
         }
-        AdminCommand::CreateDimension(new) => create_dimension(state, moment, new, effects),
-        AdminCommand::UpdateDimension(named, changes) => {
-            update_dimension(state, named, changes, effects)
-        }
-        AdminCommand::DeleteDimension(named) => delete_dimension(state, named, effects),
-        AdminCommand::TagTransaction(company, id, changes) => {
-            tag_transaction(state, moment, (*company, *id), changes, effects)
-        }
+        AdminCommand::CreateDimension(_)
+        | AdminCommand::UpdateDimension(..)
+        | AdminCommand::DeleteDimension(_)
+        | AdminCommand::TagTransaction(..) => execute_books(state, moment, command, effects),
         AdminCommand::CreateUser(_)
         | AdminCommand::UpdateUser(..)
         | AdminCommand::UseTotpStep(..)
@@ -147,6 +143,26 @@ fn execute_around_cards(
             cancel_requisition(state, (*company, *id), effects)
         }
         _ => unreachable!("no command about shared links or requisitions"),
+    }
+}
+
+/// Commands about what books sort by.
+fn execute_books(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    command: &AdminCommand,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    match command {
+        AdminCommand::CreateDimension(new) => create_dimension(state, moment, new, effects),
+        AdminCommand::UpdateDimension(named, changes) => {
+            update_dimension(state, named, changes, effects)
+        }
+        AdminCommand::DeleteDimension(named) => delete_dimension(state, named, effects),
+        AdminCommand::TagTransaction(company, id, changes) => {
+            tag_transaction(state, moment, (*company, *id), changes, effects)
+        }
+        _ => unreachable!("no command about what books sort by"),
     }
 }
 
