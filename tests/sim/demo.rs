@@ -47,7 +47,8 @@ fn real_time_demo_piped_ends_with_its_report() {
     assert_no_card_numbers(&output);
     let kept = std::fs::read_to_string(data.join("credentials.json")).expect("credentials");
     let kept: Value = serde_json::from_str(&kept).expect("JSON");
-    for told in ["http://127.0.0.1:", "admin@example.com", kept["admin_password"].as_str().unwrap()] {
+    for told in ["http://127.0.0.1:", "admin@example.com", kept["admin_password"].as_str().unwrap()]
+    {
         assert!(output.stderr.contains(told), "a newcomer is told the way in: {told}");
     }
 }

@@ -324,7 +324,8 @@ mod tests {
             created_at: Timestamp(0),
         };
         let shown = seen(&app).to_string();
-        let other = App { name: "Ledgers".to_owned(), requested: AccessScope::default(), ..app.clone() };
+        let other =
+            App { name: "Ledgers".to_owned(), requested: AccessScope::default(), ..app.clone() };
         assert_eq!(seen(&other).changed_since(&shown), ["name", "scopes"]);
         let approved = App { approved: AccessScope::default(), ..app.clone() };
         assert!(seen(&approved).changed_since(&shown).is_empty(), "that is the operator's");

@@ -207,7 +207,8 @@ async fn hundreds_of_cards_do_not_hide_the_question() {
     ] {
         assert!(page.body.contains(part), "{part}: {}", page.body);
     }
-    let [at_first_sight, folded] = page.body.split("<details class=\"fold\">").collect::<Vec<_>>()[..]
+    let [at_first_sight, folded] =
+        page.body.split("<details class=\"fold\">").collect::<Vec<_>>()[..]
     else {
         panic!("one list is folded");
     };
