@@ -133,6 +133,20 @@ siteTest('everything works without JavaScript', async (stage) => {
   await page.waitForURL('**/login');
 });
 
+siteTest('a page begins at its top, and on a phone the way on that it is at is in sight', async (stage) => {
+  const page = await stage.newPage();
+  await signIn(page, stage.installation.administrator);
+  for (const viewport of [{ width: 1280, height: 400 }, { width: 390, height: 400 }]) {
+    await page.setViewportSize(viewport);
+    for (const path of ['/overview', '/cards/new', '/requisitions?status=canceled', '/account']) {
+      await page.goto(path);
+      assert.equal(await page.evaluate(() => globalThis.scrollY), 0, `${path} at ${viewport.width}`);
+      const here = await page.locator('.ways [aria-current]').boundingBox();
+      assert.ok(here.x > -1 && here.x + here.width <= viewport.width, `${path} at ${viewport.width}: ${JSON.stringify(here)}`);
+    }
+  }
+});
+
 siteTest('pages work in the dark and for those who want no motion', async (stage) => {
   const page = await stage.newPage({ colorScheme: 'dark', reducedMotion: 'reduce' });
   await page.goto('/login');
