@@ -28,7 +28,7 @@ impl CardBook {
         for card in 0..program.cards {
             let company = u32::try_from(card / program.cards_per_company).must("count companies");
             let record = CardRecord { account: AccountSlot(company), ..card_record(card) };
-            cards.push(&profile(card, CompanySlot(company), &record), record);
+            cards.push(&profile(card, CompanySlot(company), &record).view(), record);
         }
         Self { cards, accounts: vec![ample_balances(); accounts], slots: Vec::new() }
     }

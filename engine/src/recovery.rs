@@ -6,6 +6,7 @@
 //! INVARIANT: recovery is only `apply`: no command is executed again.
 
 use std::panic::resume_unwind;
+use std::sync::OnceLock;
 
 use crossbeam_channel::bounded;
 
@@ -33,21 +34,35 @@ pub(crate) fn recover(
     open_journal: impl FnOnce() -> Result<RedbJournal, JournalError>,
     progress: &RecoveryProgress,
 ) -> Result<(RedbJournal, ShardState), OpenError> {
-    // The tables are read while the journal is proven; neither looks at the other.
-    let (prepared, restored) = std::thread::scope(|scope| {
-        let restored = scope.spawn(|| restore_recent(store, caches));
-        let opened = open_journal().map_err(OpenError::from);
-        let prepared = opened.and_then(|journal| {
-            let keys = read_message_keys(store, caches)?;
-            let room = room_for_tail(&journal, position, caches);
-            Ok((journal, keys, room))
+    // The tables are read while the journal is proven; neither looks at the other. Who is done makes
+    // memory ready for the tail.
+    let room: OnceLock<TransactionRoom> = OnceLock::new();
+    let (opened, restored) = std::thread::scope(|scope| {
+        let (made, is_made) = bounded::<()>(1);
+        let room = &room;
+        let restored = scope.spawn(move || {
+            let restored = restore(store, caches)?;
+            // Ends when the other thread is done with the journal; no room is made where that fails.
+            let _is_over = is_made.recv();
+            if let Some(room) = room.get() {
+                room.make_present();
+            }
+            Ok::<_, StoreError>(restored)
         });
-        (prepared, restored.join())
+        let opened = open_journal().inspect(|journal| {
+            let needed = room_for_tail(journal, position, caches);
+            let room = needed.map(|needed| room.get_or_init(|| needed));
+            drop(made);
+            if let Some(room) = room {
+                room.make_present();
+            }
+        });
+        (opened, restored.join())
     });
-    let (journal, keys, room) = prepared?;
-    let mut state = restored.unwrap_or_else(|panic| resume_unwind(panic))?;
+    let journal = opened?;
+    let (mut state, keys) = restored.unwrap_or_else(|panic| resume_unwind(panic))?;
     state.take_in_keys(keys);
-    state.move_into(room);
+    room.into_inner().into_iter().for_each(|room| state.move_into(room));
     replay_tail(&mut state, &journal, position, progress)?;
     state.go_live();
     progress.finish();
@@ -55,26 +70,25 @@ pub(crate) fn recover(
 }
 
 /// Memory for what the batches after `position` bring, which a tail as long as checkpoints allow
-/// fills. Its pages are there before the replay, so that it waits for none.
+/// fills. None where they fit what there is room for anyway.
 fn room_for_tail(
     journal: &RedbJournal,
     position: ChainPosition,
     caches: CacheLimits,
-) -> TransactionRoom {
+) -> Option<TransactionRoom> {
     let records = journal.recovered().last_seq.saturating_sub(position.last_seq);
     let records = records.min(limits::CHECKPOINT_RECORDS_MAX);
     let records = usize::try_from(records).unwrap_or(0);
-    // As much as it has room for anyway takes no preparing.
-    let records = if records <= caches.recent_transactions / 2 { 0 } else { records };
-    TransactionRoom::for_records(records, restored_transactions(caches))
+    (records > caches.recent_transactions / 2)
+        .then(|| TransactionRoom::for_records(records, restored_transactions(caches)))
 }
 
 fn restored_transactions(caches: CacheLimits) -> usize {
     caches.recent_transactions.min(limits::RESTORED_TRANSACTIONS_MAX)
 }
 
-/// Folds the batches after `position`, which the open has proven. One thread reads and decodes them,
-/// this one applies the records.
+/// Folds the batches after `position`, which the open has proven. This thread reads and decodes them,
+/// another one applies the records.
 fn replay_tail(
     state: &mut ShardState,
     journal: &RedbJournal,
@@ -83,22 +97,38 @@ fn replay_tail(
 ) -> Result<(), OpenError> {
     progress.begin_replay(journal.recovered().last_seq.saturating_sub(position.last_seq));
     let (decoded, batches) = bounded::<Vec<ReplayedRecord>>(limits::DECODED_BATCHES_MAX);
+    // What was applied comes back to be filled again: new memory is dear.
+    let (spent, spare) = bounded::<Vec<ReplayedRecord>>(limits::DECODED_BATCHES_MAX);
     std::thread::scope(|scope| {
-        let reading = scope.spawn(move || {
-            journal.visit_recovered(position, |header, payload| {
-                // Nobody is there to receive it only where applying has broken off.
-                drop(decoded.send(decode_batch(header.number, payload)?));
-                Ok(())
-            })
+        let applying = scope.spawn(move || {
+            // Dropped when it ends, whatever happens: the other thread waits for room in it.
+            for mut records in batches {
+                let count = records.len() as u64;
+                state.replay(&mut records);
+                progress.add_replayed(count);
+                drop(spent.try_send(records));
+            }
         });
-        // Dropped here, whatever happens: the other thread waits for room in it.
-        for records in batches {
-            let count = records.len() as u64;
-            state.replay(records);
-            progress.add_replayed(count);
-        }
-        reading.join().unwrap_or_else(|panic| resume_unwind(panic))
+        // Here, where the journal was proven: pages go where those were.
+        let read = journal.visit_recovered(position, |header, payload| {
+            let mut records = spare.try_recv().unwrap_or_default();
+            decode_batch(header.number, payload, &mut records)?;
+            // Nobody is there to receive it only where applying has broken off.
+            drop(decoded.send(records));
+            Ok(())
+        });
+        drop(decoded);
+        applying.join().unwrap_or_else(|panic| resume_unwind(panic));
+        read
     })
+}
+
+/// Rebuilds what an engine keeps in memory, and the keys of the last day's messages, as of the tables'
+/// checkpoint.
+fn restore(store: &Store, caches: CacheLimits) -> Result<(ShardState, MessageKeys), StoreError> {
+    let beside = store.open_beside()?;
+    let store = beside.as_ref().unwrap_or(store);
+    Ok((restore_recent(store, caches)?, read_message_keys(store, caches)?))
 }
 
 /// Rebuilds what an engine keeps in memory, as of the tables' checkpoint.
@@ -109,6 +139,7 @@ fn restore_recent(store: &Store, caches: CacheLimits) -> Result<ShardState, Stor
     let scope = RestoreScope::Recent { transactions };
     let checkpoint = store.restore(scope, &mut |restored| match restored {
         Restored::Effect(effect) => state.apply(&effect),
+        Restored::Card(card) => state.take_in_card(&card.profile, card.record),
         Restored::Answer { place: AnswerPlace::Transaction(seq), answer } => {
             state.restore_transaction_answer(seq, &answer);
         }
@@ -146,6 +177,7 @@ pub(crate) fn restore_whole(store: &Store) -> Result<(ShardState, Checkpoint), S
     state.begin_restore(store.read()?.card_count()?);
     let checkpoint = store.restore(RestoreScope::Whole, &mut |restored| match restored {
         Restored::Effect(effect) => state.apply(&effect),
+        Restored::Card(card) => state.take_in_card(&card.profile, card.record),
         Restored::Answer { answer, .. } => state.apply(&Effect::Answer(answer)),
     })?;
     state.index_cards();
@@ -184,14 +216,21 @@ fn replay_batch(
     number: BatchNumber,
     payload: &[u8],
 ) -> Result<u64, OpenError> {
-    let records = decode_batch(number, payload)?;
+    let mut records = Vec::new();
+    decode_batch(number, payload, &mut records)?;
     let count = records.len() as u64;
-    state.replay(records);
+    state.replay(&mut records);
     Ok(count)
 }
 
-fn decode_batch(number: BatchNumber, payload: &[u8]) -> Result<Vec<ReplayedRecord>, OpenError> {
+fn decode_batch(
+    number: BatchNumber,
+    payload: &[u8],
+    records: &mut Vec<ReplayedRecord>,
+) -> Result<(), OpenError> {
     let unreadable = |source| OpenError::Record { batch: number.0, source };
-    let decoded = record_views(payload).map(|view| ReplayedRecord::of(view?));
-    decoded.collect::<Result<_, _>>().map_err(unreadable)
+    for view in record_views(payload) {
+        records.push(view.and_then(ReplayedRecord::of).map_err(unreadable)?);
+    }
+    Ok(())
 }

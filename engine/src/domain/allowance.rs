@@ -114,9 +114,12 @@ impl CardUsage {
     /// The usage as it stands on the local date `today`: past periods and days are left behind.
     #[must_use]
     pub fn rolled(mut self, interval: Interval, today: BusinessDate) -> Self {
-        let period_start = today.period_start(interval);
-        if interval != Interval::None && period_start > self.period_started_on {
-            self.start_period(period_start);
+        // No period starts after the day it is asked about.
+        if interval != Interval::None && today > self.period_started_on {
+            let period_start = today.period_start(interval);
+            if period_start > self.period_started_on {
+                self.start_period(period_start);
+            }
         }
         if today > self.day {
             self.day = today;

@@ -36,6 +36,9 @@ impl BusinessDate {
     /// The first date of the period of kind `interval` that holds this date.
     #[must_use]
     pub fn period_start(self, interval: Interval) -> Self {
+        if let Some(start) = self.plain_period_start(interval) {
+            return start;
+        }
         let date = self.to_naive();
         let first_of = |month| NaiveDate::from_ymd_opt(date.year(), month, 1).unwrap_or(date);
         let start = match interval {
@@ -47,6 +50,39 @@ impl BusinessDate {
             Interval::Yearly => first_of(1),
         };
         Self::from_naive(start)
+    }
+
+    /// The same for what nearly every purchase asks, without a calendar.
+    fn plain_period_start(self, interval: Interval) -> Option<Self> {
+        let days = self.plain_days()?;
+        let back = match interval {
+            Interval::Daily => 0,
+            // 1970 began on a Thursday.
+            Interval::Weekly => (days + 3) % 7,
+            Interval::Monthly => self.plain()?.day - 1,
+            Interval::None | Interval::Quarterly | Interval::Yearly => return None,
+        };
+        Some(Self(self.0 - back.cast_signed()))
+    }
+
+    /// Year, month and day where it is a date of these centuries.
+    /// Source: Neri and Schneider, "Euclidean affine functions and their application to calendar
+    /// algorithms", with years that begin in March.
+    pub(super) fn plain(self) -> Option<PlainDate> {
+        let quarters = 4 * (self.plain_days()? + DAYS_BEFORE_1970) + 3;
+        let (century, quarters) = (quarters / CENTURY_QUARTERS, quarters % CENTURY_QUARTERS | 3);
+        let (year, day) = (quarters / 1_461, quarters % 1_461 / 4);
+        let (month, day) = ((5 * day + 461) / 153, (5 * day + 461) % 153 / 5 + 1);
+        let (year, is_next) = (100 * century + year, month > 12);
+        Some(PlainDate {
+            year: year + u32::from(is_next),
+            month: if is_next { month - 12 } else { month },
+            day,
+        })
+    }
+
+    fn plain_days(self) -> Option<u32> {
+        u32::try_from(self.0).ok().filter(|days| *days < PLAIN_DAYS_END)
     }
 
     /// The first date of the period after the one that holds this date; none without an interval.
@@ -65,6 +101,21 @@ impl BusinessDate {
         Some(Self(start.0 + days).period_start(interval))
     }
 }
+
+/// A date taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PlainDate {
+    pub(super) year: u32,
+    pub(super) month: u32,
+    pub(super) day: u32,
+}
+
+/// Dates from 1970 to 2399 are taken apart without a calendar.
+const PLAIN_DAYS_END: u32 = 157_054;
+/// From the first of March of the year 0.
+const DAYS_BEFORE_1970: u32 = 719_468;
+/// Quarters of a day in a century, on average.
+const CENTURY_QUARTERS: u32 = 146_097;
 
 /// How often an allowance's budget starts anew.
 /// Source: spec "Allowance", interval; quarterly and yearly are extensions.
@@ -166,6 +217,26 @@ mod tests {
         let start = start_of_date(Sao_Paulo, date("2018-11-04"));
         assert_eq!(start, instant("2018-11-04T01:00:00-02:00"));
         assert_eq!(date_at(Sao_Paulo, start.plus(-1)), date("2018-11-03"));
+    }
+
+    #[test]
+    fn every_plain_date_is_what_the_calendar_says() {
+        for days in -40..PLAIN_DAYS_END.cast_signed() + 40 {
+            let (found, calendar) = (BusinessDate(days), BusinessDate(days).to_naive());
+            let is_plain = (0..PLAIN_DAYS_END.cast_signed()).contains(&days);
+            assert_eq!(found.plain().is_some(), is_plain, "{calendar}");
+            if let Some(PlainDate { year, month, day }) = found.plain() {
+                let expected = (calendar.year().cast_unsigned(), calendar.month(), calendar.day());
+                assert_eq!((year, month, day), expected);
+            }
+            let (monday, first) = (
+                calendar - Days::new(u64::from(calendar.weekday().num_days_from_monday())),
+                calendar.with_day(1).unwrap(),
+            );
+            assert_eq!(found.period_start(Interval::Daily), found);
+            assert_eq!(found.period_start(Interval::Weekly).to_naive(), monday);
+            assert_eq!(found.period_start(Interval::Monthly).to_naive(), first);
+        }
     }
 
     #[test]

@@ -25,6 +25,25 @@ pub struct Address {
     pub country: String,
 }
 
+/// The texts of an address where they stand, in the order of its fields.
+pub type AddressTexts<'a> = [&'a str; 7];
+
+impl Address {
+    /// Its texts.
+    #[must_use]
+    pub fn texts(&self) -> AddressTexts<'_> {
+        let Self { attn, address_1, address_2, city, state, zip_code, country } = self;
+        [attn, address_1, address_2, city, state, zip_code, country]
+    }
+
+    /// The address with these texts.
+    #[must_use]
+    pub fn with_texts(texts: &AddressTexts<'_>) -> Self {
+        let [attn, address_1, address_2, city, state, zip_code, country] = texts.map(str::to_owned);
+        Self { attn, address_1, address_2, city, state, zip_code, country }
+    }
+}
+
 /// How often one card may be tried before it looks like fraud; zero switches a limit off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VelocityLimits {

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::business_date::BusinessDate;
+use super::business_date::{BusinessDate, PlainDate};
 use super::ids::Timestamp;
 
 /// A card's expiry as messages carry it: year of the century and month, `yy * 100 + mm`.
@@ -18,6 +18,10 @@ impl ExpiryMonth {
     #[must_use]
     pub fn of(expires_on: BusinessDate) -> Self {
         use chrono::Datelike;
+        if let Some(PlainDate { year, month, .. }) = expires_on.plain() {
+            // INVARIANT: a year of the century and a month have four digits.
+            return Self(u16::try_from(year % 100 * 100 + month).unwrap_or(0));
+        }
         let date = expires_on.to_naive();
         let year = u16::try_from(date.year().rem_euclid(100)).unwrap_or(0);
         let month = u16::try_from(date.month()).unwrap_or(0);

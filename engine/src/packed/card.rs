@@ -22,8 +22,8 @@ use crate::codec::CodecError;
 use crate::command::effect::IssuedCard;
 use crate::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use crate::domain::business_date::{BusinessDate, Interval};
-use crate::domain::card::{CardProfile, CardRecord, Dimensions, PanHash, SealedPan};
-use crate::domain::company::Address;
+use crate::domain::card::{CardProfile, CardRecord, Dimensions, PanHash, ProfileView, SealedPan};
+use crate::domain::company::{Address, AddressTexts};
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
     AccountSlot, AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp,
@@ -104,68 +104,109 @@ fn present_fields(profile: &CardProfile, terms: &AllowanceTerms) -> u16 {
 }
 
 fn append_address(bytes: &mut Vec<u8>, address: &Address) {
-    let Address { attn, address_1, address_2, city, state, zip_code, country } = address;
-    for text in [attn, address_1, address_2, city, state, zip_code, country] {
+    for text in address.texts() {
         push_text(bytes, text);
     }
+}
+
+/// A packed card, its texts where they stand.
+#[derive(Clone, Copy)]
+pub struct CardView<'a> {
+    /// What people know of it.
+    pub profile: ProfileView<'a>,
+    /// What decisions read of it.
+    pub record: CardRecord,
+    /// Its number, sealed.
+    pub sealed_pan: &'a [u8],
 }
 
 /// Reads a card from bytes that hold nothing else; its usage is left at its default.
 /// Errors: bytes that `append_card` did not write.
 pub fn parse_card(bytes: &[u8]) -> Result<IssuedCard, CodecError> {
-    let mut cursor = Cursor(bytes);
-    let version = cursor.u8()?;
-    if version != FORMAT {
-        return Err(CodecError::UnknownVersion { version });
+    CardView::parse(bytes).map(|card| card.to_issued())
+}
+
+/// Shows no number, sealed or not.
+impl std::fmt::Debug for CardView<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("CardView")
+            .field("profile", &self.profile)
+            .field("record", &self.record)
+            .finish_non_exhaustive()
     }
-    let present = cursor.u16()?;
-    if present & !KNOWN != 0 {
-        return Err(malformed("unknown fields of a card"));
+}
+
+impl<'a> CardView<'a> {
+    /// Reads a card from bytes that hold nothing else; its usage is left at its default.
+    /// Cost: no memory of its own.
+    /// Errors: bytes that `append_card` did not write.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let mut cursor = Cursor(bytes);
+        let version = cursor.u8()?;
+        if version != FORMAT {
+            return Err(CodecError::UnknownVersion { version });
+        }
+        let present = cursor.u16()?;
+        if present & !KNOWN != 0 {
+            return Err(malformed("unknown fields of a card"));
+        }
+        let has = |bit: u16| present & bit != 0;
+        let [slot, company, account, holder] =
+            [cursor.u32()?, cursor.u32()?, cursor.u32()?, cursor.u32()?];
+        let expires_on = BusinessDate(cursor.i32()?);
+        let pan_hash = PanHash(cursor.u64()?);
+        let (pin, zip) = (PinVerifier(cursor.u64()?), PackedZip(cursor.u64()?));
+        let (mut terms, scope_len) = take_terms(&mut cursor)?;
+        terms.single_use = has(SINGLE_USE);
+        let id = CardId(Uuid::from_bytes(cursor.array()?));
+        let allowance_id = AllowanceId(Uuid::from_bytes(cursor.array()?));
+        let created_at = Timestamp(cursor.i64()?);
+        let last_four = cursor.array()?;
+        terms.scope = take_scope(&mut cursor, scope_len)?;
+        let mut dimensions = Dimensions::default();
+        for (place, dimension) in dimensions.iter_mut().enumerate() {
+            if has(FIRST_DIMENSION << place) {
+                *dimension = Some(DimensionId(Uuid::from_bytes(cursor.array()?)));
+            }
+        }
+        let description = cursor.text()?;
+        let billing_name = cursor.text()?;
+        let sealed_len = cursor.count()?;
+        let sealed_pan = cursor.slice(sealed_len)?;
+        let mut address =
+            |bit| if has(bit) { take_address(&mut cursor).map(Some) } else { Ok(None) };
+        let profile = ProfileView {
+            slot: CardSlot(slot),
+            id,
+            allowance_id,
+            company: CompanySlot(company),
+            description,
+            billing_name,
+            is_virtual: has(VIRTUAL),
+            last_four,
+            assigned_to: has(HOLDER).then_some(MemberSlot(holder)),
+            dimensions,
+            billing_address: address(BILLING_ADDRESS)?,
+            shipping_address: address(SHIPPING_ADDRESS)?,
+            created_at,
+        };
+        cursor.end()?;
+        let usage = CardUsage::default();
+        let account = AccountSlot(account);
+        let record = CardRecord { pan_hash, pin, zip, account, expires_on, usage, terms };
+        Ok(Self { profile, record, sealed_pan })
     }
-    let has = |bit: u16| present & bit != 0;
-    let [slot, company, account, holder] =
-        [cursor.u32()?, cursor.u32()?, cursor.u32()?, cursor.u32()?];
-    let expires_on = BusinessDate(cursor.i32()?);
-    let pan_hash = PanHash(cursor.u64()?);
-    let (pin, zip) = (PinVerifier(cursor.u64()?), PackedZip(cursor.u64()?));
-    let (mut terms, scope_len) = take_terms(&mut cursor)?;
-    terms.single_use = has(SINGLE_USE);
-    let id = CardId(Uuid::from_bytes(cursor.array()?));
-    let allowance_id = AllowanceId(Uuid::from_bytes(cursor.array()?));
-    let created_at = Timestamp(cursor.i64()?);
-    let last_four = cursor.array()?;
-    terms.scope = take_scope(&mut cursor, scope_len)?;
-    let mut dimensions = Dimensions::default();
-    for (place, dimension) in dimensions.iter_mut().enumerate() {
-        if has(FIRST_DIMENSION << place) {
-            *dimension = Some(DimensionId(Uuid::from_bytes(cursor.array()?)));
+
+    /// The card with texts of its own.
+    #[must_use]
+    pub fn to_issued(&self) -> IssuedCard {
+        IssuedCard {
+            profile: self.profile.to_profile(),
+            record: self.record,
+            sealed_pan: SealedPan(self.sealed_pan.to_vec()),
         }
     }
-    let description = cursor.text()?.to_owned();
-    let billing_name = cursor.text()?.to_owned();
-    let sealed_len = cursor.count()?;
-    let sealed_pan = SealedPan(cursor.slice(sealed_len)?.to_vec());
-    let mut address = |bit| if has(bit) { take_address(&mut cursor).map(Some) } else { Ok(None) };
-    let profile = CardProfile {
-        slot: CardSlot(slot),
-        id,
-        allowance_id,
-        company: CompanySlot(company),
-        description,
-        billing_name,
-        is_virtual: has(VIRTUAL),
-        last_four,
-        assigned_to: has(HOLDER).then_some(MemberSlot(holder)),
-        dimensions,
-        billing_address: address(BILLING_ADDRESS)?,
-        shipping_address: address(SHIPPING_ADDRESS)?,
-        created_at,
-    };
-    cursor.end()?;
-    let usage = CardUsage::default();
-    let account = AccountSlot(account);
-    let record = CardRecord { pan_hash, pin, zip, account, expires_on, usage, terms };
-    Ok(IssuedCard { profile, record, sealed_pan })
 }
 
 /// The terms less their scope, and the scope's length.
@@ -190,17 +231,12 @@ fn take_scope(cursor: &mut Cursor<'_>, len: usize) -> Result<Scope, CodecError> 
     Scope::new(codes).ok_or_else(|| malformed("a scope is too long"))
 }
 
-fn take_address(cursor: &mut Cursor<'_>) -> Result<Address, CodecError> {
-    let mut text = || cursor.text().map(str::to_owned);
-    Ok(Address {
-        attn: text()?,
-        address_1: text()?,
-        address_2: text()?,
-        city: text()?,
-        state: text()?,
-        zip_code: text()?,
-        country: text()?,
-    })
+fn take_address<'a>(cursor: &mut Cursor<'a>) -> Result<AddressTexts<'a>, CodecError> {
+    let mut texts = AddressTexts::default();
+    for text in &mut texts {
+        *text = cursor.text()?;
+    }
+    Ok(texts)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ mod transaction;
 
 pub use answer::RowAnswer;
 pub use append::{append_row, append_row_with_progress};
-pub use card::{append_card, parse_card};
+pub use card::{CardView, append_card, parse_card};
 pub use event_log::{EventBlock, EventEntries, LoggedEvents};
 pub(crate) use facts::{append_facts, take_facts};
 pub use images::{

@@ -11,7 +11,7 @@ use super::transactions::{OpenTransaction, TransactionRoom};
 use crate::command::effect::{Effect, IssuedCard, RememberedAnswer};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::business_date::DayWindow;
-use crate::domain::card::{CardRecord, CardState};
+use crate::domain::card::{CardRecord, CardState, ProfileView};
 use crate::domain::company::{Company, CompanyState};
 use crate::domain::ids::{CardSlot, LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::member::Member;
@@ -209,9 +209,14 @@ impl ShardState {
     }
 
     fn apply_card_issued(&mut self, card: &IssuedCard) {
-        self.cards.push(&card.profile, card.record);
-        let kind = TimerKind::AllowanceEnd(card.profile.slot);
-        self.timers.reschedule(kind, Timestamp::MAX, end_timer_of(&card.record));
+        self.take_in_card(&card.profile.view(), card.record);
+    }
+
+    /// Takes in a card that was made, or that a start has read.
+    pub fn take_in_card(&mut self, profile: &ProfileView<'_>, record: CardRecord) {
+        self.cards.push(profile, record);
+        let kind = TimerKind::AllowanceEnd(profile.slot);
+        self.timers.reschedule(kind, Timestamp::MAX, end_timer_of(&record));
     }
 
     fn change_card(&mut self, slot: CardSlot, change: impl FnOnce(&mut CardRecord)) {

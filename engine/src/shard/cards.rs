@@ -14,7 +14,7 @@ use super::held_cards::HeldCards;
 use super::index::{Growth, Index, Values, spread};
 use super::memory::{prefetch, with_huge_capacity};
 use super::texts::{TextRef, Texts, read_address, read_text, write_address, write_text};
-use crate::domain::card::{CardProfile, CardRecord, CardState, Dimensions, PanHash};
+use crate::domain::card::{CardProfile, CardRecord, CardState, Dimensions, PanHash, ProfileView};
 use crate::domain::ids::{
     AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp,
 };
@@ -133,6 +133,8 @@ pub struct Cards {
     records: Chunks<CardRecord>,
     heads: Chunks<CardHead>,
     texts: Texts,
+    /// Where texts are packed before they are kept.
+    packed: Vec<u8>,
     by_pan: Index,
     by_id: Index,
     by_allowance: Index,
@@ -148,6 +150,7 @@ impl Default for Cards {
             records: Chunks::default(),
             heads: Chunks::default(),
             texts: Texts::default(),
+            packed: Vec::new(),
             by_pan: index(),
             by_id: index(),
             by_allowance: index(),
@@ -241,7 +244,7 @@ impl Cards {
     }
 
     /// Adds a card behind all others.
-    pub fn push(&mut self, profile: &CardProfile, record: CardRecord) {
+    pub fn push(&mut self, profile: &ProfileView<'_>, record: CardRecord) {
         let slot = profile.slot;
         assert!(slot.index() == self.len(), "cards are issued slot after slot");
         let head = self.pack(profile, None);
@@ -444,7 +447,7 @@ impl Cards {
             known.id == profile.id && known.allowance_id == profile.allowance_id,
             "a card and its allowance keep their ids"
         );
-        let head = self.pack(profile, Some(known.texts));
+        let head = self.pack(&profile.view(), Some(known.texts));
         if head.assigned_to != known.assigned_to {
             self.let_go(profile.slot);
         }
@@ -455,10 +458,11 @@ impl Cards {
         }
     }
 
-    fn pack(&mut self, profile: &CardProfile, replaced: Option<TextRef>) -> CardHead {
-        let mut packed = Vec::new();
-        write_text(&mut packed, &profile.description);
-        write_text(&mut packed, &profile.billing_name);
+    fn pack(&mut self, profile: &ProfileView<'_>, replaced: Option<TextRef>) -> CardHead {
+        let mut packed = std::mem::take(&mut self.packed);
+        packed.clear();
+        write_text(&mut packed, profile.description);
+        write_text(&mut packed, profile.billing_name);
         let mut marks = 0;
         let mut mark = |bit: u8, is_set: bool| marks |= if is_set { bit } else { 0 };
         mark(IS_VIRTUAL, profile.is_virtual);
@@ -473,10 +477,12 @@ impl Cards {
                 packed.extend_from_slice(id.as_bytes());
             }
         }
+        let texts = self.texts.put(&packed, replaced);
+        self.packed = packed;
         CardHead {
             id: profile.id,
             allowance_id: profile.allowance_id,
-            texts: self.texts.put(&packed, replaced),
+            texts,
             created_at: profile.created_at,
             company: profile.company,
             assigned_to: profile.assigned_to.map_or(NOBODY, |member| member.0),
@@ -576,7 +582,7 @@ mod tests {
         const COUNT: u32 = 5_000;
         let mut cards = Cards::default();
         for number in 0..COUNT {
-            cards.push(&profile(number), record(number));
+            cards.push(&profile(number).view(), record(number));
         }
         let mut changed = profile(77);
         changed.description = "longer than it was".repeat(20);
@@ -609,7 +615,7 @@ mod tests {
     fn texts_that_change_for_ever_take_no_more_room() {
         let mut cards = Cards::default();
         for number in 0..100 {
-            cards.push(&profile(number), record(number));
+            cards.push(&profile(number).view(), record(number));
         }
         let mut wordy = profile(5);
         for length in 0..100_000 {
@@ -634,7 +640,7 @@ mod tests {
                 ..profile(number)
             };
             texts += plain.description.len() + plain.billing_name.len();
-            cards.push(&plain, record(number));
+            cards.push(&plain.view(), record(number));
         }
         let beyond_names = (cards.bytes() - texts) / COUNT as usize;
         println!("{beyond_names} bytes a card");

@@ -16,9 +16,10 @@
 //! INVARIANT: no line between an entry's own and the one it stands in has an empty place, so a
 //! look-up ends at the first line with one.
 
-use super::memory::{prefetch, zeroed_words};
+use super::line::places_with_head;
+use super::memory::{Pieces, prefetch, zeroed_words};
 
-const LINE_LEN: usize = 8;
+pub(super) const LINE_LEN: usize = 8;
 /// How many lines an entry may stand in, its own included.
 const REACH: usize = 7;
 const TAG_BITS: u32 = 29;
@@ -101,6 +102,11 @@ impl Index {
             insertions: 0,
             unknown_bits: 0,
         }
+    }
+
+    /// Lets all memory under it be there before it is used.
+    pub(super) fn make_present(&self, pieces: &Pieces) {
+        pieces.make_present(&self.table.words);
     }
 
     /// Asks for the line of a hash ahead of its use.
@@ -328,8 +334,8 @@ impl Table {
         for distance in 0..REACH {
             let start = self.first + (home + distance) * LINE_LEN;
             let line = self.words.get(start..)?.first_chunk::<LINE_LEN>()?;
-            let wanted = head_of(distance, tag) >> unknown_bits;
-            for place in places_where(line, |entry| head(entry) >> unknown_bits == wanted) {
+            let wanted = head_of(distance, tag);
+            for place in Places(places_with_head(line, wanted, unknown_bits)) {
                 if is_it(value_of(line[place])) {
                     return Some((start + place, value_of(line[place])));
                 }

@@ -5,6 +5,8 @@
 
 #![expect(unsafe_code, reason = "hints to the processor and to the system, nothing else")]
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 /// Asks for the cache line that holds `place`, so that it is near when it is read soon.
 #[inline]
 pub(super) fn prefetch<T>(place: &T) {
@@ -29,13 +31,28 @@ pub(super) fn with_huge_capacity<T>(capacity: usize) -> Vec<T> {
     entries
 }
 
-/// The same, and all of its pages are there when it is returned, where the system can do so: whoever
-/// fills it waits for none.
-pub(super) fn with_present_capacity<T>(capacity: usize) -> Vec<T> {
-    let entries = with_huge_capacity(capacity);
-    #[cfg(target_os = "linux")]
-    advise(&entries, libc::MADV_POPULATE_WRITE);
-    entries
+/// How much is made present at a time: meanwhile no other thread gets new memory. Units: bytes.
+const PIECE_BYTES: usize = 2 << 20;
+
+/// Which pieces of some memory have been made present. Threads that ask for the same memory share the
+/// work.
+#[derive(Debug, Default)]
+pub(super) struct Pieces(AtomicUsize);
+
+impl Pieces {
+    /// Lets all pages under what a vector has reserved be there, where the system can do so: whoever
+    /// fills it waits for none.
+    pub(super) fn make_present<T>(&self, entries: &Vec<T>) {
+        let bytes = entries.capacity().saturating_mul(size_of::<T>());
+        loop {
+            let start = self.0.fetch_add(1, Ordering::Relaxed).saturating_mul(PIECE_BYTES);
+            if start >= bytes {
+                return;
+            }
+            #[cfg(target_os = "linux")]
+            advise(entries, start..bytes.min(start + PIECE_BYTES), libc::MADV_POPULATE_WRITE);
+        }
+    }
 }
 
 /// So many zero words, on huge pages where the system grants them; no page is there before it is
@@ -53,16 +70,17 @@ fn ask_for_huge_pages<T>(entries: &Vec<T>) {
         return;
     }
     #[cfg(target_os = "linux")]
-    advise(entries, libc::MADV_HUGEPAGE);
+    advise(entries, 0..bytes, libc::MADV_HUGEPAGE);
 }
 
-/// Gives the system advice about the whole pages that a vector has reserved.
+/// Gives the system advice about the whole pages under some of the bytes that a vector has reserved.
 #[cfg(target_os = "linux")]
-fn advise<T>(entries: &Vec<T>, advice: libc::c_int) {
-    let bytes = entries.capacity().saturating_mul(size_of::<T>());
-    let start = entries.as_ptr().cast::<u8>();
+fn advise<T>(entries: &Vec<T>, bytes: std::ops::Range<usize>, advice: libc::c_int) {
+    let reserved = entries.capacity().saturating_mul(size_of::<T>());
+    let (first, end) = (bytes.start.min(reserved), bytes.end.min(reserved));
+    let start = entries.as_ptr().cast::<u8>().wrapping_add(first);
     let skipped = start.align_offset(PAGE_BYTES);
-    let whole_pages = bytes.saturating_sub(skipped) / PAGE_BYTES * PAGE_BYTES;
+    let whole_pages = (end - first).saturating_sub(skipped) / PAGE_BYTES * PAGE_BYTES;
     let first_page = start.wrapping_add(skipped).cast_mut().cast();
     // SAFETY: the range lies within the vector's own allocation; both pieces of advice change which
     // pages are under it, never their content, and a refusal leaves everything as it is.

@@ -34,6 +34,7 @@ mod execute_webhook_endpoint;
 mod held_cards;
 mod identity;
 pub mod index;
+mod line;
 mod member_names;
 mod memory;
 mod organization;

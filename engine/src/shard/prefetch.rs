@@ -17,6 +17,7 @@ use crate::command::Command;
 use crate::command::effect::Effect;
 use crate::command::network::{CardRef, NetworkCommand, NetworkRequest, PurchaseFacts};
 use crate::domain::card::PanHash;
+use crate::domain::ids::CardSlot;
 
 /// Commands of a group: what they touch together fits the cache next to the processor.
 pub(super) const GROUP_LEN: usize = 32;
@@ -35,13 +36,15 @@ pub fn look_ahead<'a>(
         Command::Network(request) => Some(&**request),
         Command::Admin(_) | Command::Noted(_) | Command::Keyed(_) | Command::Tick => None,
     };
-    let stages: [fn(&ShardState, &NetworkRequest); 4] =
-        [prefetch_request, prefetch_lines, prefetch_card, prefetch_account];
-    for stage in stages {
-        for request in (position..position + GROUP_LEN).filter_map(request_at) {
-            stage(state, request);
-        }
+    let requests = || (position..position + GROUP_LEN).filter_map(&request_at);
+    requests().for_each(prefetch_request);
+    requests().for_each(|request| prefetch_lines(state, request));
+    // What the index leads to nearly always is the card: nobody looks again for a hint.
+    let mut cards = [None; GROUP_LEN];
+    for (card, request) in cards.iter_mut().zip(requests()) {
+        *card = prefetch_card(state, request);
     }
+    cards.into_iter().flatten().for_each(|card| prefetch_account(state, card));
 }
 
 /// Asks for what effects change that are applied next, at a start: some dozens at a time.
@@ -85,7 +88,7 @@ fn pan_of(request: &NetworkRequest) -> Option<PanHash> {
 }
 
 /// The lines of a request that another thread wrote.
-fn prefetch_request(_: &ShardState, request: &NetworkRequest) {
+fn prefetch_request(request: &NetworkRequest) {
     prefetch(request);
     prefetch(&request.fingerprint);
     if let NetworkCommand::Authorize(authorize) = &request.command {
@@ -110,16 +113,14 @@ fn prefetch_lines(state: &ShardState, request: &NetworkRequest) {
     }
 }
 
-fn prefetch_card(state: &ShardState, request: &NetworkRequest) {
-    if let Some(slot) = pan_of(request).and_then(|pan| state.cards.prefetch_record(pan)) {
-        state.cards.prefetch_head(slot);
-    }
+fn prefetch_card(state: &ShardState, request: &NetworkRequest) -> Option<CardSlot> {
+    let slot = pan_of(request).and_then(|pan| state.cards.prefetch_record(pan))?;
+    state.cards.prefetch_head(slot);
+    Some(slot)
 }
 
-fn prefetch_account(state: &ShardState, request: &NetworkRequest) {
-    if let Some(slot) = pan_of(request).and_then(|pan| state.cards.find_by_pan(pan))
-        && let Some(account) = state.accounts.get(state.card(slot).account.index())
-    {
+fn prefetch_account(state: &ShardState, card: CardSlot) {
+    if let Some(account) = state.accounts.get(state.card(card).account.index()) {
         prefetch(account);
     }
 }

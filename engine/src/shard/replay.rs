@@ -87,9 +87,9 @@ impl ReplayedAuthorization {
 }
 
 impl ShardState {
-    /// Folds records that follow one another; what they touch is asked for by groups.
-    pub fn replay(&mut self, records: Vec<ReplayedRecord>) {
-        let mut records = records.into_iter();
+    /// Folds records that follow one another, and leaves none; what they touch is asked for by groups.
+    pub fn replay(&mut self, records: &mut Vec<ReplayedRecord>) {
+        let mut records = records.drain(..);
         while records.len() > 0 {
             let group = records.as_slice().iter().take(GROUP_LEN);
             group.for_each(|record| record.look_ahead(self));

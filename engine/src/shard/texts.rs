@@ -3,7 +3,7 @@
 //! A text is its length (seven bits a byte, the highest bit says that more follow) and its bytes.
 //! What is replaced leaves a hole; when half of everything is holes, all is packed anew.
 
-use crate::domain::company::Address;
+use crate::domain::company::{Address, AddressTexts};
 
 /// Bytes of one chunk; a longer block has a chunk of its own.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -138,9 +138,8 @@ pub(super) fn read_text(packed: &mut &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-pub(super) fn write_address(packed: &mut Vec<u8>, address: &Address) {
-    let Address { attn, address_1, address_2, city, state, zip_code, country } = address;
-    for text in [attn, address_1, address_2, city, state, zip_code, country] {
+pub(super) fn write_address(packed: &mut Vec<u8>, address: &AddressTexts<'_>) {
+    for text in address {
         write_text(packed, text);
     }
 }

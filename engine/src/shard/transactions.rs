@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use compact_str::CompactString;
 
 use super::index::{Growth, Index, Values, spread};
-use super::memory::with_present_capacity;
+use super::memory::{Pieces, with_huge_capacity};
 use crate::command::effect::RememberedAnswer;
 use crate::command::reply::{AuthorizationReply, NetworkReply};
 use crate::decision::RuleSet;
@@ -206,13 +206,31 @@ impl Default for CacheLimits {
 
 /// Memory for the transactions that a start replays, made ready beside the state they are for.
 #[derive(Debug)]
-pub struct TransactionRoom(Vec<Option<OpenTransaction>>);
+pub struct TransactionRoom {
+    ring: Vec<Option<OpenTransaction>>,
+    by_original: Index,
+    by_retrieval: Index,
+    /// Of the ring and of the two indexes.
+    present: [Pieces; 3],
+}
 
 impl TransactionRoom {
     /// Room for the transactions of so many records behind those that are `restored`.
     #[must_use]
     pub fn for_records(records: usize, restored: usize) -> Self {
-        Self(with_present_capacity(records.saturating_add(restored)))
+        let ring = with_huge_capacity(records.saturating_add(restored));
+        let index = || Index::with_capacity(Growth::ByQuarters, ring.capacity());
+        let (by_original, by_retrieval) = (index(), index());
+        Self { ring, by_original, by_retrieval, present: Default::default() }
+    }
+
+    /// Lets its pages be there, so that whoever fills it waits for none. Threads that do this at the
+    /// same time share the work.
+    pub fn make_present(&self) {
+        let [ring, by_original, by_retrieval] = &self.present;
+        ring.make_present(&self.ring);
+        self.by_original.make_present(by_original);
+        self.by_retrieval.make_present(by_retrieval);
     }
 }
 
@@ -305,15 +323,14 @@ impl Transactions {
 
     /// Goes on in a larger room: an index that grows reads the keys of the whole ring again each time.
     pub(super) fn move_into(&mut self, room: TransactionRoom) {
-        let len = room.0.capacity();
-        if len <= self.ring.capacity() {
+        let TransactionRoom { ring, by_original, by_retrieval, .. } = room;
+        if ring.capacity() <= self.ring.capacity() {
             return;
         }
-        let mut ring = VecDeque::from(room.0);
+        let mut ring = VecDeque::from(ring);
         ring.append(&mut self.ring);
         self.ring = ring;
-        self.by_original = Index::with_capacity(Growth::ByQuarters, len);
-        self.by_retrieval = Index::with_capacity(Growth::ByQuarters, len);
+        (self.by_original, self.by_retrieval) = (by_original, by_retrieval);
         for position in 0..self.ring.len() {
             let Some(open) = self.ring[position].as_ref().filter(|open| !open.is_declined()) else {
                 continue;

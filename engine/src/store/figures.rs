@@ -141,7 +141,7 @@ impl AddedFigures {
             return;
         }
         while let Some(below) = self.0.pop_if(|below| below.len() <= 2 * added.len()) {
-            added = NewFigures(below.iter().copied().chain(added).collect()).in_order();
+            added = merged(&below, &added);
         }
         self.0.push(added.into());
     }
@@ -169,6 +169,27 @@ impl AddedFigures {
         }
         write_rows(write_txn, &self.all())
     }
+}
+
+/// Two layers as one; where both have a key, its figures are added up.
+fn merged(
+    below: &[(FigureKey, Figure)],
+    above: &[(FigureKey, Figure)],
+) -> Vec<(FigureKey, Figure)> {
+    let mut figures = Vec::with_capacity(below.len() + above.len());
+    let mut below = below.iter().peekable();
+    for (key, figure) in above {
+        while let Some(lower) = below.next_if(|lower| lower.0 < *key) {
+            figures.push(*lower);
+        }
+        let mut figure = *figure;
+        if let Some(same) = below.next_if(|lower| lower.0 == *key) {
+            figure.add(same.1);
+        }
+        figures.push((*key, figure));
+    }
+    figures.extend(below);
+    figures
 }
 
 /// Adds figures, which come in the order of their keys, to those in the table.

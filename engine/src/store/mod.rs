@@ -37,6 +37,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use redb::backends::FileBackend;
 use redb::{
     Builder, Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase,
     StorageBackend, StorageError, WriteTransaction,
@@ -64,6 +65,7 @@ use writing_back::WritingBack;
 
 use crate::domain::ids::RecordSeq;
 use crate::journal::ChainPosition;
+use crate::journal::overlay::{OverlayBackend, OverlayLocks, SharedBackend};
 use crate::limits;
 
 /// Whether a commit survives a crash.
@@ -79,6 +81,8 @@ pub enum CommitKind {
 #[derive(Debug)]
 pub struct Store {
     database: Database,
+    /// The file again, where the tables are in one.
+    file: Option<SharedBackend>,
     /// One commit at a time.
     writing: Mutex<()>,
     numbers: Mutex<KnownNumbers>,
@@ -118,9 +122,11 @@ impl Store {
         if file.metadata().map_err(io_failure)?.len() == 0 {
             return Err(StoreError::NotAStore { what: "it is empty".to_owned() });
         }
+        let again = FileBackend::new(file.try_clone().map_err(io_failure)?)?;
         let file = WritingBack::new(file)?;
         let opened = catch_unwind(AssertUnwindSafe(|| builder().create_with_backend(file)));
-        let store = Self::over(opened.map_err(|_| in_disorder())??);
+        let mut store = Self::over(opened.map_err(|_| in_disorder())??);
+        store.file = Some(SharedBackend::new(again));
         store.check_identity(directory_id)?;
         store.bring_up_to_date()?;
         store.take_up()?;
@@ -145,7 +151,21 @@ impl Store {
     }
 
     fn over(database: Database) -> Self {
-        Self { database, writing: Mutex::new(()), numbers: Mutex::default() }
+        Self { database, file: None, writing: Mutex::new(()), numbers: Mutex::default() }
+    }
+
+    /// Opens the same tables again for who reads all of them once, and never writes: pages go through a
+    /// small cache, instead of filling a large one with what nobody asks for again. None where the
+    /// tables are not in a file. INVARIANT: nobody commits while they are open twice.
+    pub(crate) fn open_beside(&self) -> Result<Option<Self>, StoreError> {
+        let Some(file) = &self.file else { return Ok(None) };
+        let overlay = OverlayBackend::over(file.clone(), OverlayLocks::Held).map_err(io_failure)?;
+        let mut builder = Builder::new();
+        builder.set_cache_size(limits::START_CACHE_BYTES);
+        let opened = catch_unwind(AssertUnwindSafe(|| builder.create_with_backend(overlay)));
+        let store = Self::over(opened.map_err(|_| in_disorder())??);
+        store.take_up()?;
+        Ok(Some(store))
     }
 
     /// How far the tables have come, as reads see them.

@@ -348,12 +348,12 @@ pub fn catch_up(
 
 /// Gathers the records of batches, which follow record `last_seq` without a gap.
 fn project_batches<'a>(
-    batches: impl Iterator<Item = Batch<'a>>,
+    batches: impl Iterator<Item = Batch<'a>> + Clone,
     mut last_seq: u64,
 ) -> Result<Projection, ProjectionError> {
     let mut projection = Projection::default();
+    projection.reserve(batches.clone().map(|batch| batch.payload.len()).sum());
     for batch in batches {
-        projection.reserve(batch.payload.len());
         for record in record::record_views(batch.payload) {
             let expected = last_seq + 1;
             let unreadable = |error| ProjectionError::Record(expected, error);

@@ -19,10 +19,11 @@ use super::tables::{
     REQUISITIONS, SHARED_LINKS, StoredAnswer, TICKETS, TOKEN_GRANTS, USERS, WEBHOOK_ENDPOINTS,
 };
 use crate::codec::CodecError;
-use crate::command::effect::{EarlyReversal, Effect, IssuedCard, RememberedAnswer};
+use crate::command::effect::{EarlyReversal, Effect, RememberedAnswer};
 use crate::domain::ids::{CardSlot, CompanySlot, MemberSlot, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::network_key::{DuplicateKey, DuplicateWindow, OriginalKey, RetrievalKey};
 use crate::domain::transaction::TransactionState;
+use crate::packed::CardView;
 
 /// How much of the history a shard takes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +49,11 @@ pub enum AnswerPlace {
 
 /// A piece of the hot state.
 #[derive(Clone, Debug)]
-pub enum Restored {
+pub enum Restored<'a> {
     /// Something is so.
     Effect(Effect),
+    /// There is this card.
+    Card(CardView<'a>),
     /// A message was answered so.
     Answer {
         /// Where the answer is kept.
@@ -60,18 +63,14 @@ pub enum Restored {
     },
 }
 
-type Visit<'a> = &'a mut dyn FnMut(Restored);
+type Visit<'a> = &'a mut dyn FnMut(Restored<'_>);
 
 impl Store {
     /// Hands everything that makes up the hot state to `visit`, in slot and sequence order, answers
     /// in the order in which they were given, and returns what the tables cover. Whatever has expired stays out, and
     /// of the whole state what was declined.
     /// Cost: O(rows of the scope).
-    pub fn restore(
-        &self,
-        scope: RestoreScope,
-        visit: &mut dyn FnMut(Restored),
-    ) -> Result<Checkpoint, StoreError> {
+    pub fn restore(&self, scope: RestoreScope, visit: Visit<'_>) -> Result<Checkpoint, StoreError> {
         let snapshot = self.read()?;
         let checkpoint = snapshot.checkpoint()?;
         let first = match scope {
@@ -83,9 +82,10 @@ impl Store {
                 if seq <= 1 { (0, Timestamp::MIN) } else { (seq, since) }
             }
         };
+        restore_organization(&snapshot, &mut |effect| visit(Restored::Effect(effect)))?;
+        snapshot.card_tables()?.each_in_place(|card| visit(Restored::Card(card)))?;
         let mut apply = |effect| visit(Restored::Effect(effect));
-        restore_organization(&snapshot, &mut apply)?;
-        restore_cards(&snapshot, &mut apply)?;
+        restore_beside_cards(&snapshot, &mut apply)?;
         restore_around_cards(&snapshot, checkpoint.applied_at, &mut apply)?;
         restore_transactions(&snapshot, first.0, scope, &mut apply)?;
         restore_early_reversals(&snapshot, checkpoint.applied_at, &mut apply)?;
@@ -162,14 +162,8 @@ fn restore_around_cards(
     })
 }
 
-fn restore_cards(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), StoreError> {
-    snapshot.card_tables()?.each(|card| {
-        apply(Effect::CardIssued(Box::new(IssuedCard {
-            profile: card.profile,
-            record: card.record,
-            sealed_pan: card.sealed_pan,
-        })));
-    })?;
+/// What is remembered of single cards.
+fn restore_beside_cards(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), StoreError> {
     snapshot.each(&CARD_ATTEMPTS, |slot, row| apply(Effect::CardAttempts(CardSlot(slot), row)))?;
     snapshot.each(&CREDENTIAL_FAILURES, |slot, row| {
         apply(Effect::CredentialFailures(CardSlot(slot), row));

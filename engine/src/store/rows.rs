@@ -50,10 +50,10 @@ pub(super) fn pack(append: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 
 /// The packed value in these bytes, as `parse` reads it.
 /// Errors: `Row` if they are damaged.
-pub(super) fn unpack<T>(
+pub(super) fn unpack<'a, T>(
     table: &'static str,
-    bytes: &[u8],
-    parse: impl FnOnce(&[u8]) -> Result<T, CodecError>,
+    bytes: &'a [u8],
+    parse: impl FnOnce(&'a [u8]) -> Result<T, CodecError>,
 ) -> Result<T, StoreError> {
     checked(bytes).and_then(parse).map_err(|source| StoreError::Row { table, source })
 }

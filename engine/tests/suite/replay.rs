@@ -37,8 +37,9 @@ fn fold(state: &mut ShardState, records: &[Record]) {
 /// The state that the tables of `store` hold.
 fn restore(store: &Store) -> ShardState {
     let mut state = ShardState::default();
-    let mut visit = |restored| match restored {
+    let mut visit = |restored: Restored<'_>| match restored {
         Restored::Effect(effect) => state.apply(&effect),
+        Restored::Card(card) => state.take_in_card(&card.profile, card.record),
         Restored::Answer { answer, .. } => state.apply(&Effect::Answer(answer)),
     };
     let checkpoint = store.restore(RestoreScope::Whole, &mut visit).unwrap();
@@ -99,12 +100,13 @@ fn a_start_takes_the_records_in_as_their_effects_would_be() {
     let seed = Rng::seed_from_environment().wrapping_add(3);
     let mut pair = lived(seed, STEPS);
     let read = record_views(&pair.driver.payload).map(|view| ReplayedRecord::of(view.unwrap()));
-    let written: Vec<_> = read.collect::<Result<_, _>>().unwrap();
+    let mut written: Vec<_> = read.collect::<Result<_, _>>().unwrap();
     let is_packed = |record: &&ReplayedRecord| matches!(record, ReplayedRecord::Authorization(_));
     assert!(written.iter().filter(is_packed).count() > 100, "most take the short way");
     let mut started = ShardState::default();
     started.move_into(TransactionRoom::for_records(written.len(), 0));
-    started.replay(written);
+    started.replay(&mut written);
+    assert!(written.is_empty(), "every record was taken");
     assert_eq!(started.part_hashes(), pair.driver.state.part_hashes());
     live_on(&mut pair, started);
 }

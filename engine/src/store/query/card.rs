@@ -12,7 +12,7 @@ use crate::command::effect::IssuedCard;
 use crate::domain::allowance::CardUsage;
 use crate::domain::card::{CardProfile, CardRecord, CardState, Dimensions, PanHash, SealedPan};
 use crate::domain::ids::{AllowanceId, CardId, CardSlot, CompanySlot, MemberSlot, Timestamp};
-use crate::packed::parse_card;
+use crate::packed::{CardView, parse_card};
 use crate::store::error::StoreError;
 use crate::store::numbers::UsageReader;
 use crate::store::rows;
@@ -282,6 +282,21 @@ impl CardTables {
             let (slot, row) = entry?;
             let card = parse(row.value())?;
             visit(with_usage(card, self.usages.usage(CardSlot(slot.value()))?));
+        }
+        Ok(())
+    }
+
+    /// Hands every card to `visit`, in the order of their slots.
+    /// Cost: reads them in place, without memory for any.
+    pub(in crate::store) fn each_in_place(
+        &mut self,
+        mut visit: impl FnMut(CardView<'_>),
+    ) -> Result<(), StoreError> {
+        for entry in self.cards.iter()? {
+            let (slot, row) = entry?;
+            let mut card = rows::unpack(CARDS.name(), row.value(), CardView::parse)?;
+            card.record.usage = self.usages.usage(CardSlot(slot.value()))?;
+            visit(card);
         }
         Ok(())
     }

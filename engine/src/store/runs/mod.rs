@@ -20,6 +20,7 @@ mod directory;
 mod merge;
 mod read;
 mod seek;
+mod sort;
 
 #[cfg(test)]
 mod tests;
@@ -183,7 +184,7 @@ impl<'txn> RunWriter<'txn> {
         kind: RunKind,
         entries: &mut Vec<Entry>,
     ) -> Result<(), StoreError> {
-        entries.sort_unstable();
+        sort::sort(entries);
         entries.dedup();
         let mut directory = Directory::read(&self.lists, kind)?;
         self.leave_out_known(kind, &directory, entries)?;

@@ -140,8 +140,11 @@ fn a_recent_restore_takes_back_the_newest_transactions_and_their_answers() {
             let since = if first <= 1 { Timestamp::MIN } else { since };
             let mut restored = Model::default();
             let mut answers = BTreeMap::new();
-            let mut visit = |found| match found {
+            let mut visit = |found: Restored<'_>| match found {
                 Restored::Effect(effect) => restored.apply(effect),
+                Restored::Card(card) => {
+                    restored.apply(Effect::CardIssued(Box::new(card.to_issued())));
+                }
                 Restored::Answer { place, answer } => {
                     answers.insert(answer.fingerprint.key, (place, *answer));
                 }

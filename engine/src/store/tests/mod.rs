@@ -192,8 +192,9 @@ fn dump_table<K: Key + 'static, V: Value + 'static>(
 
 /// Restores a whole store as effects.
 fn restore_effects(store: &Store, apply: &mut dyn FnMut(Effect)) -> Checkpoint {
-    let mut visit = |restored| match restored {
+    let mut visit = |restored: Restored<'_>| match restored {
         Restored::Effect(effect) => apply(effect),
+        Restored::Card(card) => apply(Effect::CardIssued(Box::new(card.to_issued()))),
         Restored::Answer { answer, .. } => apply(Effect::Answer(answer)),
     };
     store.restore(RestoreScope::Whole, &mut visit).unwrap()

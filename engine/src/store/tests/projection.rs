@@ -171,6 +171,31 @@ fn a_store_is_made_once_and_refuses_what_is_not_its_own() {
     assert!(matches!(foreign, Err(crate::store::StoreError::NotAStore { .. })), "{foreign:?}");
 }
 
+/// A start reads the tables beside those that it goes on with.
+#[test]
+fn tables_opened_beside_read_the_same_and_change_no_byte() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.redb");
+    drop(Store::create(&path, DIRECTORY).unwrap());
+    let store = Store::open(&path, DIRECTORY).unwrap();
+    let records = journal(4, 300);
+    commit(&store, &records, CommitKind::Checkpoint).unwrap();
+    // As a kill leaves it.
+    let left = directory.path().join("left.redb");
+    std::fs::copy(&path, &left).unwrap();
+
+    let killed = Store::open(&left, DIRECTORY).unwrap();
+    let bytes = std::fs::read(&left).unwrap();
+    let beside = killed.open_beside().unwrap().expect("these tables are in a file");
+    assert_eq!(beside.checkpoint().unwrap(), killed.checkpoint().unwrap());
+    assert_same_dump(&beside, &store, "the tables as they were left");
+    drop(beside);
+    assert!(std::fs::read(&left).unwrap() == bytes);
+    let second = Store::open(&left, DIRECTORY);
+    assert!(matches!(second, Err(crate::store::StoreError::InUse)), "{second:?}");
+    assert!(empty_store().open_beside().unwrap().is_none(), "those are in memory");
+}
+
 #[test]
 fn a_newer_format_is_refused_by_its_number() {
     let disk = FaultyBackend::new();
