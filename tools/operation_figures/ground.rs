@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use cardswitch_api::issuing::SystemRandom;
 use cardswitch_api::webhooks::signature::WebhookSecret;
+use cardswitch_benches::Must;
 use cardswitch_benches::caller::{Caller, wait_for_tables};
 use cardswitch_benches::installation::{CardHashes, card_number, install, open, secrets};
 use cardswitch_benches::program::{
@@ -105,7 +106,7 @@ fn add_endpoints(engine: &Arc<Engine>, plan: &Plan) -> Outcome<()> {
     }
     let (count, mut refused) = (commands.len() as u64, None);
     let mut commands = commands.into_iter();
-    let mut next = || commands.next().unwrap_or_else(|| unreachable!("counted before"));
+    let mut next = || commands.next().must("found the endpoints");
     Caller::new(Arc::clone(engine), WINDOW).run(count, &mut next, &mut |reply, _| {
         if !matches!(reply, Reply::Done(_)) {
             refused = Some(format!("an endpoint is refused: {reply:?}"));

@@ -9,8 +9,9 @@ const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-prac
 
 /** Every finding on the page as it stands, one line each. */
 export async function findings(page) {
-  // The policy of pages holds for what they load, not for what a debugger brings.
-  await page.evaluate(SOURCE);
+  // The policy of pages holds for what they load, not for what a debugger brings. One that was brought
+  // stays until the next page.
+  if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(SOURCE);
   const violations = await page.evaluate(async (tags) => {
     const options = { runOnly: { type: 'tag', values: tags }, resultTypes: ['violations'], preload: false };
     const { violations } = await globalThis.axe.run(document, options);
