@@ -27,7 +27,7 @@
     const axis = { stroke: colour('--soft-ink'), font: '12px system-ui, sans-serif', ticks: { show: false } };
     const grid = { stroke: colour('--line'), width: 1 };
     const short = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
-    const day = new Intl.DateTimeFormat('en', { day: 'numeric', month: 'short', timeZone: 'UTC' });
+    const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
     plot = new uPlot({
       width: holder.clientWidth,
       height: 240,
@@ -43,6 +43,7 @@
         { label: 'Day', value: (_, at) => (at === null ? '–' : day.format(at * 1000)) },
         {
           label: `Spent (${holder.dataset.plot})`,
+          value: (_, amount) => (amount === null ? '–' : amount.toLocaleString('en')),
           width: 0,
           stroke: colour('--accent'),
           fill: colour('--accent'),

@@ -14,6 +14,7 @@ use crate::routes::view::View;
 use crate::site::choices::{Choice, choices};
 use crate::site::dimension_choices::{DimensionChoice, dimension_choices};
 use crate::site::faults::Faults;
+use crate::site::words::zone_words;
 use crate::wire::currency::render_currency;
 
 /// How often a budget starts anew, to choose from.
@@ -32,7 +33,7 @@ pub(super) struct CardForm {
     pub(super) fields: CardFields,
     pub(super) faults: Faults,
     pub(super) currency: String,
-    pub(super) zone: &'static str,
+    pub(super) zone: String,
     pub(super) intervals: Vec<Choice>,
     pub(super) groups: Vec<Choice>,
     pub(super) dimensions: Vec<DimensionChoice>,
@@ -56,7 +57,7 @@ impl CardForm {
         let chosen = fields.dimensions().map(|chosen| chosen.unwrap_or_default().to_owned());
         Ok(Self {
             currency: render_currency(view.company.currency),
-            zone: view.company.zone.name(),
+            zone: zone_words(view.company.zone),
             intervals: choices(INTERVALS, &fields.interval),
             groups: groups.collect(),
             dimensions: dimension_choices(view, &DimensionKind::ALL, &chosen)?,

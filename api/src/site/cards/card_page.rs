@@ -26,7 +26,7 @@ use crate::site::dimensions::kind_words;
 use crate::site::frame;
 use crate::site::rights::{Acting, Right};
 use crate::site::transactions::decision::Teller;
-use crate::site::words::{Moment, moment, money, person, scope_words};
+use crate::site::words::{Moment, moment, money, person, scope_words, zone_words};
 use crate::state::AppState;
 
 /// How many transactions stand on the page; the others are a list of their own.
@@ -105,7 +105,7 @@ fn content(card: &CardRow, acting: &Acting, view: &View<'_>) -> Result<CardConte
         alert: String::new(),
         face: Face::new(card, company, view.now),
         holder: holder.unwrap_or_default(),
-        zone: company.zone.name().replace('_', " "),
+        zone: zone_words(company.zone),
         is_open: is_open(card),
         state: card.record.usage.state,
         may_manage,

@@ -20,6 +20,7 @@ use crate::site::next::ACCOUNT_PATH;
 use crate::site::rights::{Acting, Right};
 use crate::site::session::SignedIn;
 use crate::site::transactions::decision::Teller;
+use crate::site::words::zone_words;
 use crate::state::AppState;
 
 /// How many of the visitor's cards are shown; the others are a list of their own.
@@ -80,7 +81,7 @@ async fn company_page(state: &AppState, acting: &Acting) -> Result<Response, Api
     let shown = Shown::new(&figures, company, now).map_err(|error| ApiError::internal(&error))?;
     let content = OverviewContent {
         company: &company.name,
-        zone: company.zone.name().replace('_', " "),
+        zone: zone_words(company.zone),
         currency: crate::wire::currency::render_currency(company.currency),
         shown,
         own,

@@ -15,7 +15,7 @@ use crate::site::assets::COPY;
 use crate::site::cards::face::Face;
 use crate::site::cards::secret::CardSecret;
 use crate::site::frame::{plain_page, plain_page_with_scripts};
-use crate::site::words::{day_words, moment, money, scope_words};
+use crate::site::words::{day_words, moment, money, scope_words, zone_words};
 
 /// The title of every page here: addresses and titles are what browsers remember.
 const TITLE: &str = "Shared card";
@@ -161,5 +161,5 @@ fn rules(opened: &Opened) -> Vec<(&'static str, String)> {
 
 /// The viewer may be in another zone than the company.
 fn in_zone(at: Timestamp, zone: chrono_tz::Tz) -> String {
-    format!("{} ({})", moment(at, zone).words, zone.name().replace('_', " "))
+    format!("{} ({})", moment(at, zone).words, zone_words(zone))
 }

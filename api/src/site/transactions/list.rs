@@ -18,7 +18,7 @@ use crate::site::pager::{Pager, Part};
 use crate::site::rights::Acting;
 use crate::site::words::{
     Badge, Moment, amount_words, kind_words, last_four, moment, outcome_words, person, title,
-    transaction_badge,
+    transaction_badge, zone_words,
 };
 use crate::state::AppState;
 
@@ -26,7 +26,7 @@ use crate::state::AppState;
 #[template(path = "transactions/list.html")]
 struct ListContent<'a> {
     company: &'a str,
-    zone: &'static str,
+    zone: String,
     is_whole: bool,
     asked: &'a TransactionQuery,
     is_filtered: bool,
@@ -81,7 +81,7 @@ pub(super) async fn list_transactions(
     let pairs = asked.pairs();
     let content = ListContent {
         company: &acting.company.name,
-        zone: acting.company.zone.name(),
+        zone: zone_words(acting.company.zone),
         is_whole: own.is_none(),
         asked: &asked,
         is_filtered: pairs.iter().any(|(_, text)| !text.is_empty()),

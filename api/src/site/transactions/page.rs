@@ -30,7 +30,7 @@ use crate::site::rights::{Acting, Right};
 use crate::site::seen::Seen;
 use crate::site::words::{
     Badge, Moment, amount_words, card_name, kind_words, merchant_kind, moment, money, person,
-    place, title, transaction_badge,
+    place, title, transaction_badge, zone_words,
 };
 use crate::state::AppState;
 use crate::wire::reference::DIMENSION_FIELDS;
@@ -50,7 +50,7 @@ pub(super) struct Said {
 #[template(path = "transactions/page.html")]
 struct TransactionContent {
     csrf: String,
-    zone: &'static str,
+    zone: String,
     id: String,
     title: String,
     kind: &'static str,
@@ -165,7 +165,7 @@ impl TransactionContent {
         let receipt_alert = said.receipt_alert.clone();
         Ok(Self {
             csrf,
-            zone: company.zone.name(),
+            zone: zone_words(company.zone),
             id: record.id.0.to_string(),
             title: title(record),
             kind: kind_words(record.kind),

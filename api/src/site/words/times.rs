@@ -34,8 +34,7 @@ fn written(at: Timestamp, zone: Tz, form: &str) -> String {
 
 /// An instant by the clock of a zone, such as `4 Mar 2026, 12:00`.
 pub(in crate::site) fn moment(at: Timestamp, zone: Tz) -> Moment {
-    let zone_name = zone.name().replace('_', " ");
-    let title = format!("{} ({zone_name})", written(at, zone, SECOND_FORM));
+    let title = format!("{} ({})", written(at, zone, SECOND_FORM), zone_words(zone));
     Moment { exact: render_time(at), words: written(at, zone, MINUTE_FORM), title }
 }
 
@@ -58,6 +57,11 @@ pub(in crate::site) fn shown_moment(at: Timestamp, session: &Session) -> Moment 
 
 fn zone_of(session: &Session) -> Tz {
     session.current.as_ref().map_or(Tz::UTC, |(company, _)| company.zone)
+}
+
+/// What a zone is called, such as `America/Los Angeles`.
+pub(in crate::site) fn zone_words(zone: Tz) -> String {
+    zone.name().replace('_', " ")
 }
 
 /// A day, such as `4 Mar 2026`.
