@@ -7,15 +7,16 @@
 //! INVARIANT: the tables of a backup are those of one commit, and its journal continues them in the
 //! same chain. It stands at its place only when it is whole and durable.
 
+mod error;
+
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::codec::CodecError;
 use crate::command::record::record_views;
 use crate::directory::{DataDirectory, DirectoryError};
 use crate::domain::ids::{RecordSeq, Timestamp};
-use crate::engine::{OpenError, PARTITION, chain_position, journal_identity};
+use crate::engine::{PARTITION, chain_position, journal_identity};
 use crate::journal::chain::BatchBuilder;
 use crate::journal::redb::{JournalCopy, open_read_only};
 use crate::journal::{
@@ -24,6 +25,8 @@ use crate::journal::{
 use crate::limits;
 use crate::store::{Checkpoint, Snapshot, StoreError};
 use crate::verify::open_store_overlaid;
+
+pub use error::CopyError;
 
 /// What a backup or a restored directory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,140 +39,8 @@ pub struct Copied {
     pub bytes: u64,
 }
 
-/// Why there is no copy.
-#[derive(Debug)]
-pub enum CopyError {
-    /// A data directory.
-    Directory(DirectoryError),
-    /// Something is at the place already.
-    Exists(PathBuf),
-    /// What has to make room for an unfinished copy is none itself.
-    InTheWay(PathBuf),
-    /// Tables.
-    Store(StoreError),
-    /// A journal.
-    Journal(JournalError),
-    /// A record cannot be read.
-    Record(u64, CodecError),
-    /// The engine has ended.
-    ShutDown,
-    /// The tables are of a later moment than the one asked for.
-    TooLate {
-        /// Of when they are.
-        tables_at: Timestamp,
-    },
-    /// The further journal begins after the end of the backup's.
-    Gap {
-        /// The batch that had to follow.
-        needed: u64,
-        /// The first one there is.
-        first: u64,
-    },
-    /// The further journal ends where the backup's does, or before.
-    NothingFurther {
-        /// Its last batch, if it has one.
-        last: Option<u64>,
-        /// The last batch of the backup.
-        known: u64,
-    },
-    /// The further journal tells another history than the backup's.
-    OtherHistory {
-        /// From this batch on, at the latest.
-        batch: u64,
-    },
-    /// The copy would not fit.
-    NoRoom {
-        /// Where it was to be.
-        place: PathBuf,
-        /// What it takes, about. Units: bytes.
-        needed: u64,
-        /// What there is. Units: bytes.
-        free: u64,
-    },
-    /// The system refused.
-    Io(PathBuf, io::Error),
-}
-
-impl std::fmt::Display for CopyError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Directory(error) => error.fmt(formatter),
-            Self::Exists(path) => write!(formatter, "`{}` exists already", path.display()),
-            Self::InTheWay(path) => write!(
-                formatter,
-                "`{}` is needed for the unfinished copy, but is none: move it away",
-                path.display()
-            ),
-            Self::Store(error) => write!(formatter, "query tables: {error}"),
-            Self::Journal(error) => write!(formatter, "journal: {error}"),
-            Self::Record(seq, error) => write!(formatter, "record {seq} cannot be read: {error}"),
-            Self::ShutDown => formatter.write_str("the switch is stopping"),
-            Self::TooLate { .. } => formatter
-                .write_str("the backup is of a later moment; take one that was made before it"),
-            Self::Gap { needed, first } => write!(
-                formatter,
-                "the journal begins with batch {first}, but the backup has to go on with batch \
-                 {needed}: take a later backup, or a journal that was kept longer"
-            ),
-            Self::NothingFurther { last: Some(last), known } => write!(
-                formatter,
-                "the journal ends with batch {last}, but the backup has batch {known} already: it \
-                 adds nothing; restore without it, or take a later one"
-            ),
-            Self::NothingFurther { last: None, .. } => {
-                formatter.write_str("the journal has no batch: it adds nothing; restore without it")
-            }
-            Self::OtherHistory { batch } => write!(
-                formatter,
-                "the journal does not follow on the backup: at batch {batch} they tell different \
-                 histories, as when a restored copy went on beside the original"
-            ),
-            Self::NoRoom { place, needed, free } => write!(
-                formatter,
-                "`{}`: the copy takes about {} MiB, and {} MiB are free there",
-                place.display(),
-                needed.div_ceil(MIB),
-                free / MIB
-            ),
-            Self::Io(path, error) => write!(formatter, "`{}`: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for CopyError {}
-
-impl From<DirectoryError> for CopyError {
-    fn from(error: DirectoryError) -> Self {
-        Self::Directory(error)
-    }
-}
-
-impl From<StoreError> for CopyError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<JournalError> for CopyError {
-    fn from(error: JournalError) -> Self {
-        Self::Journal(error)
-    }
-}
-
-impl From<OpenError> for CopyError {
-    fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::Journal(error) => Self::Journal(error),
-            OpenError::Store(error) => Self::Store(error),
-            OpenError::Record { batch, source } => Self::Record(batch, source),
-            OpenError::Thread(error) => Self::Io(PathBuf::new(), error),
-        }
-    }
-}
-
-const MIB: u64 = 1 << 20;
 /// What a copy takes beyond what is copied: the least size of its files. Units: bytes.
-const SPARE_BYTES: u64 = 16 * MIB;
+const SPARE_BYTES: u64 = 16 << 20;
 
 /// Copies what the engine does not know of into the directory it is given: once before the tables
 /// are copied and once after, since what they name may come and go meanwhile.

@@ -31,7 +31,7 @@ fn decoded(text: &str, alphabet: &[u8]) -> Vec<u8> {
         bits += bits_each;
         if bits >= 8 {
             bits -= 8;
-            bytes.push((held >> bits) as u8);
+            bytes.push(u8::try_from(held >> bits).expect("eight bits"));
             held &= (1 << bits) - 1;
         }
     }
