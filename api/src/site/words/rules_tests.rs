@@ -133,6 +133,11 @@ fn everything_else_is_told_in_words_too() {
     for (rule, compared, expected) in rows {
         assert_eq!(failed(rule, compared), expected);
     }
+}
+
+#[test]
+fn a_rule_without_a_limit_says_so() {
+    let count = Quantity::Count;
     let passed =
         RuleFinding { rule: Rule::VelocityPerHour, passed: true, compared: Some(only(count(1))) };
     assert_eq!(
