@@ -29,7 +29,7 @@ pub(in crate::webhooks) fn attempt(place: u64) -> Attempt {
 }
 
 fn kept(number: u64) -> KeptLane {
-    let off_seen = Some(Timestamp(5)).filter(|_| number % 2 == 0);
+    let off_seen = Some(Timestamp(5)).filter(|_| number.is_multiple_of(2));
     KeptLane { lane: Lane::after(EventNumber(number)), attempts: number, off_seen }
 }
 

@@ -70,7 +70,7 @@ impl BusinessDate {
     /// algorithms", with years that begin in March.
     pub(super) fn plain(self) -> Option<PlainDate> {
         let quarters = 4 * (self.plain_days()? + DAYS_BEFORE_1970) + 3;
-        let (century, quarters) = (quarters / CENTURY_QUARTERS, quarters % CENTURY_QUARTERS | 3);
+        let (century, quarters) = (quarters / CENTURY_QUARTERS, (quarters % CENTURY_QUARTERS) | 3);
         let (year, day) = (quarters / 1_461, quarters % 1_461 / 4);
         let (month, day) = ((5 * day + 461) / 153, (5 * day + 461) % 153 / 5 + 1);
         let (year, is_next) = (100 * century + year, month > 12);

@@ -62,9 +62,9 @@ mod tests {
             let mut word = || next_random(&mut random);
             let heads = [word(), word(), word() >> 60 << 32, 0];
             let line: [u64; LINE_LEN] = std::array::from_fn(|_| {
-                heads[word() as usize % 4] ^ (word() >> 32 & 0x1_0000_0001)
+                heads[(word() % 4) as usize] ^ (word() >> 32 & 0x1_0000_0001)
             });
-            let head = (heads[word() as usize % 4] >> 32) as u32;
+            let head = (heads[(word() % 4) as usize] >> 32) as u32;
             let known = u32::MAX << unknown_bits;
             assert_eq!(
                 places_with_head(&line, head, unknown_bits),

@@ -49,6 +49,10 @@ pub enum AnswerPlace {
 
 /// A piece of the hot state.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a card, the most frequent, is handed on as it was read"
+)]
 pub enum Restored<'a> {
     /// Something is so.
     Effect(Effect),
@@ -67,8 +71,8 @@ type Visit<'a> = &'a mut dyn FnMut(Restored<'_>);
 
 impl Store {
     /// Hands everything that makes up the hot state to `visit`, in slot and sequence order, answers
-    /// in the order in which they were given, and returns what the tables cover. Whatever has expired stays out, and
-    /// of the whole state what was declined.
+    /// in the order in which they were given, and returns what the tables cover. Whatever has expired
+    /// stays out, and of the whole state what was declined.
     /// Cost: O(rows of the scope).
     pub fn restore(&self, scope: RestoreScope, visit: Visit<'_>) -> Result<Checkpoint, StoreError> {
         let snapshot = self.read()?;

@@ -1,7 +1,7 @@
 //! What people may do to the model.
 
 use cardswitch_engine::command::admin::{
-    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, NewCard, NewCompany,
+    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, NewCard, NewCompany, ResealedCard,
     SettableCardState,
 };
 use cardswitch_engine::command::reply::Rejection;
@@ -25,11 +25,7 @@ impl Model {
                 self.pan_generation = *generation;
                 Ok(())
             }
-            AdminCommand::ResealCards(cards) => {
-                let newest = self.pan_generation;
-                let is_newest = cards.iter().all(|card| card.sealed_pan.generation() == newest);
-                if is_newest { Ok(()) } else { Err(Rejection::PanKeyOutdated) }
-            }
+            AdminCommand::ResealCards(cards) => self.reseal(cards),
             AdminCommand::IssueCard(new) => self.issue_card(at, new),
             AdminCommand::UpdateCard(company, id, changes) => {
                 let card = self.card_of(*company, *id)?;
@@ -53,14 +49,7 @@ impl Model {
                 let card = self.allowance_of(*company, *id)?;
                 self.update_allowance(at, card, changes)
             }
-            AdminCommand::IssueCards(cards) => {
-                let count_before = self.cards.len();
-                let made = cards.iter().try_for_each(|new| self.issue_card(at, new));
-                if made.is_err() {
-                    self.cards.truncate(count_before);
-                }
-                made
-            }
+            AdminCommand::IssueCards(cards) => self.issue_cards(at, cards),
             // No purchase depends on any of it: `shared_links` tests it, step by step.
             AdminCommand::SetCompanySso(..)
             | AdminCommand::CreateSharedLink(_)
@@ -94,6 +83,22 @@ impl Model {
             // What no decision reads has tests of its own: `dimensions`, `webhook_endpoints`, `looking`.
             _ => unreachable!("no program asks for it"),
         }
+    }
+
+    fn issue_cards(&mut self, at: i64, cards: &[NewCard]) -> Result<(), Rejection> {
+        let count_before = self.cards.len();
+        let made = cards.iter().try_for_each(|new| self.issue_card(at, new));
+        if made.is_err() {
+            self.cards.truncate(count_before);
+        }
+        made
+    }
+
+    /// What a number is sealed under is nothing that a decision reads.
+    fn reseal(&self, cards: &[ResealedCard]) -> Result<(), Rejection> {
+        let newest = self.pan_generation;
+        let is_newest = cards.iter().all(|card| card.sealed_pan.generation() == newest);
+        if is_newest { Ok(()) } else { Err(Rejection::PanKeyOutdated) }
     }
 
     pub(super) fn company(&self, id: CompanyId) -> Result<usize, Rejection> {
