@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::frame;
 use super::pager::{Pager, Part};
 use super::rights::AuditReader;
-use super::words::moment_to_second;
+use super::words::{moment_to_second, zone_words};
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::time::render_time;
@@ -53,7 +53,7 @@ fn parse_id(text: &str) -> Result<Option<Uuid>, &'static str> {
 #[template(path = "audit.html")]
 struct AuditContent<'a> {
     company: &'a str,
-    zone: &'static str,
+    zone: String,
     alert: &'static str,
     action: &'a str,
     actor: &'a str,
@@ -98,7 +98,7 @@ pub(super) async fn list_events(
         [("action", &*query.action), ("actor", &*query.actor), ("object", &*query.object)];
     let content = AuditContent {
         company: &company.name,
-        zone: company.zone.name(),
+        zone: zone_words(company.zone),
         alert,
         action: &query.action,
         actor: &query.actor,

@@ -20,7 +20,7 @@ use crate::site::faults::Faults;
 use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::{Acting, StatementReader};
-use crate::site::words::{day_words, money};
+use crate::site::words::{day_words, money, zone_words};
 use crate::state::AppState;
 use crate::statements::{DAYS_APART_MAX, movement};
 use crate::wire::currency::render_currency;
@@ -53,7 +53,7 @@ pub(super) struct Days {
 struct MonthContent<'a> {
     account: String,
     currency: String,
-    zone: &'static str,
+    zone: String,
     figures: Vec<Figure>,
     month: String,
     months: Vec<Choice>,
@@ -129,7 +129,7 @@ pub(super) async fn month_page(
     let content = MonthContent {
         account: format!("{} {}", account.name, account.number),
         currency: render_currency(account.currency),
-        zone: company.zone.name(),
+        zone: zone_words(company.zone),
         figures: figures(&found.account),
         month: month.words(),
         months: Month::between(oldest, newest).into_iter().map(|one| choice(one, month)).collect(),

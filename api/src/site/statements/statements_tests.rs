@@ -12,7 +12,7 @@ async fn balances_and_lines_are_those_of_the_month() {
     let page = visitor.get("/statements").await.expect(200);
     // The opening balance is the first line, posted on the fourth; the line of credit is 500.
     for text in
-        ["$1,000.00", "$1,500.00", "March 2026", "4 Mar 2026", "1–1 of 1", "America/Los_Angeles"]
+        ["$1,000.00", "$1,500.00", "March 2026", "4 Mar 2026", "1–1 of 1", "America/Los Angeles"]
     {
         assert!(page.body.contains(text), "{text}: {}", page.body);
     }
