@@ -1,5 +1,5 @@
-// A switch with a past: a data directory, transactions of its last months from the feed, people who
-// look at them, and the load that it is put under.
+// A switch with a past: a data directory, transactions of its last months from the feed and as many of
+// today as are wanted from the load generator, people who look at them, and the load that it is put under.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,6 +18,9 @@ const DAY_MS = 24 * 3600 * 1000;
 const PASSWORD = 'a heron walks at low tide';
 /** As many streams as one user may have. */
 const OVERVIEWS_A_USER = 6;
+/** How purchases of today are made. */
+const FILLING_IN_FLIGHT = 256;
+const FILLING_SECONDS = 2;
 const BALANCE = '90000000000';
 
 const timeOf = (daysAgo) => new Date(Date.now() - daysAgo * DAY_MS).toISOString();
@@ -28,8 +31,8 @@ export class History {
   #child;
   #load;
 
-  /** Makes the directory, feeds it in virtual time, and serves it in real time. */
-  static async make({ transactions, cards, overviews, binaries }, say) {
+  /** Makes the directory, feeds it in virtual time, serves it in real time and loads what lacks. */
+  static async make({ transactions, fed, cards, overviews, binaries }, say) {
     const history = new History();
     history.#directory = await mkdtemp(path.join(tmpdir(), 'cardswitch-pages-'));
     history.#load = path.join(binaries, 'load');
@@ -39,10 +42,11 @@ export class History {
     const args = ['init', '--data', history.data, '--opening-balance', BALANCE, '--json', ...made];
     history.credentials = await runJson(args);
     await history.#addViewers(Math.ceil(overviews / OVERVIEWS_A_USER));
-    say(`feeding ${transactions} purchases of ${DAYS} days`);
-    await history.#feed(transactions);
+    say(`feeding ${Math.min(fed, transactions)} purchases of ${DAYS} days`);
+    await history.#feed(Math.min(fed, transactions));
     await history.#serve('system');
     history.known = await history.#find();
+    await history.#fill(transactions, say);
     return history;
   }
 
@@ -67,6 +71,15 @@ export class History {
     const pace = ['--rate', rate, '--duration', `${DAYS}d`, '--speed', 'max', '--start', timeOf(DAYS + SETTLING_DAYS)];
     await run(['feed', '--connect', this.iso8583, '--cards', this.cards, ...pace]);
     await this.#stop();
+  }
+
+  /** Has purchases made as fast as they are taken until there are so many transactions. */
+  async #fill(transactions, say) {
+    while (this.known.transactions < transactions) {
+      say(`${this.known.transactions} transactions, making more`);
+      await this.load({ inFlight: FILLING_IN_FLIGHT, seconds: FILLING_SECONDS });
+      this.known.transactions = (await this.#ask('GET', '/v1/transactions?limit=1')).count;
+    }
   }
 
   async #serve(clock) {
@@ -107,9 +120,10 @@ export class History {
   }
 
   /** Puts authorizations through the switch and returns what the load generator tells. */
-  async load({ rate, seconds }) {
-    const args = ['iso', '--address', this.iso8583, '--cards', this.cards, '--json'];
-    const child = spawn(this.#load, [...args, '--rate', String(rate), '--seconds', String(seconds)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  async load({ rate, inFlight, seconds }) {
+    const args = ['iso', '--address', this.iso8583, '--cards', this.cards, '--json', '--seconds', String(seconds)];
+    const pace = rate ? ['--rate', String(rate)] : ['--in-flight', String(inFlight)];
+    const child = spawn(this.#load, [...args, ...pace], { stdio: ['ignore', 'pipe', 'inherit'] });
     const chunks = [];
     child.stdout.on('data', (chunk) => chunks.push(chunk));
     const [code] = await once(child, 'close');

@@ -18,6 +18,7 @@ import { Visitor, spread } from './visitor.mjs';
 
 const OPTIONS = {
   transactions: { type: 'string', default: '1000000' },
+  fed: { type: 'string', default: '50000' },
   cards: { type: 'string', default: '5000' },
   requests: { type: 'string', default: '500' },
   paints: { type: 'string', default: '15' },
