@@ -10,7 +10,7 @@ use std::hint::black_box;
 
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{
-    CardBook, Program, ample_balances, card_records, credentials, decide_purchase, pan_hash,
+    Asked, CardBook, Program, ample_balances, card_records, pan_hash,
 };
 use cardswitch_benches::yardstick::{CardLines, LineOrder};
 use cardswitch_engine::domain::card::CardRecord;
@@ -43,17 +43,15 @@ fn measure_decisions(bench: &mut Bench, cards: u64) -> (Meter, Meter) {
     if !bench.wants(&batched) && !bench.wants(&singly) {
         return (Meter::default(), Meter::default());
     }
-    let mut book = CardBook::new(Program::of_many_companies(cards));
+    let book = CardBook::new(Program::of_many_companies(cards));
     let mut order = LineOrder::new(cards);
-    let (pans, credentials) = (order.map(pan_hash), credentials());
+    let (pans, asked) = (order.map(pan_hash), Asked::at_start());
     let batched = bench.measure(&batched, elements(), || {
-        let decide =
-            |_| book.decide_batch(&pans[order.next_range(BATCH_LEN)], black_box(&credentials));
+        let decide = |_| book.decide_batch(&pans[order.next_range(BATCH_LEN)], black_box(&asked));
         assert_eq!((0..BATCHES).map(decide).sum::<usize>(), BATCHES * BATCH_LEN);
     });
     let singly = bench.measure(&singly, elements(), || {
-        let decide =
-            |_| book.decide_singly(&pans[order.next_range(BATCH_LEN)], black_box(&credentials));
+        let decide = |_| book.decide_singly(&pans[order.next_range(BATCH_LEN)], black_box(&asked));
         assert_eq!((0..BATCHES).map(decide).sum::<usize>(), BATCHES * BATCH_LEN);
     });
     (batched, singly)
@@ -93,11 +91,10 @@ fn measure_dense(bench: &mut Bench, cards: u64) -> Meter {
     let records: Vec<CardRecord> = card_records(cards);
     let mut order = LineOrder::new(cards);
     let slots = order.map(|card| usize::try_from(card).unwrap_or(0));
-    let (balances, credentials) = (black_box(ample_balances()), credentials());
+    let (balances, asked) = (black_box(ample_balances()), black_box(Asked::at_start()));
     bench.measure(&name, elements(), || {
         let range = order.next_range(BATCHES * BATCH_LEN);
-        let approved =
-            |slot: &&usize| decide_purchase(&records[**slot], &balances, &credentials).is_empty();
+        let approved = |slot: &&usize| asked.decide(&records[**slot], &balances).is_empty();
         slots[range].iter().filter(approved).count()
     })
 }

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use cardswitch_benches::Must;
 use cardswitch_benches::meter::{Bench, Meter, Pace, print_ratio};
 use cardswitch_benches::program::{
-    BareShard, Program, Purchases, Random, ample_balances, card_records, credentials,
-    decide_purchase, is_approved,
+    Asked, BareShard, Program, Purchases, Random, ample_balances, card_records, is_approved,
 };
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::effect::Effect;
@@ -110,13 +109,11 @@ fn measure_decisions(bench: &mut Bench, cards: u64) -> Meter {
         return Meter::default();
     }
     let records = card_records(cards);
-    let credentials = credentials();
-    let balances = black_box(ample_balances());
+    let (balances, asked) = (black_box(ample_balances()), black_box(Asked::at_start()));
     let mut random = Random::new(12);
     bench.measure(&name, BATCH_LEN, || {
         let slots = (0..BATCH_LEN).map(|_| usize::try_from(random.below(cards)).unwrap_or(0));
-        let approved =
-            |slot: &usize| decide_purchase(&records[*slot], &balances, &credentials).is_empty();
+        let approved = |slot: &usize| asked.decide(&records[*slot], &balances).is_empty();
         slots.filter(approved).count()
     })
 }

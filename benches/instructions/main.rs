@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::process::ExitCode;
 
 use cardswitch_benches::program::{
-    BareShard, Purchases, Random, ample_balances, card_records, credentials, decide_purchase,
+    Asked, BareShard, Purchases, Random, ample_balances, card_records,
 };
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::record::append_record;
@@ -49,12 +49,12 @@ fn make_commands(count: u64) -> u64 {
 
 /// The rules alone. Returns how many purchases they approve.
 fn decide(count: u64) -> u64 {
-    let (cards, balances, credentials) = (card_records(CARDS), ample_balances(), credentials());
+    let (cards, balances, asked) = (card_records(CARDS), ample_balances(), Asked::at_start());
     let mut random = Random::new(SEED);
     let mut approved = 0;
     for _ in 0..count {
         let slot = usize::try_from(random.below(CARDS)).unwrap_or(0);
-        approved += u64::from(decide_purchase(&cards[slot], &balances, &credentials).is_empty());
+        approved += u64::from(asked.decide(&cards[slot], &balances).is_empty());
     }
     approved
 }

@@ -3,11 +3,10 @@
 
 use cardswitch_engine::domain::account::AccountBalances;
 use cardswitch_engine::domain::card::{CardProfile, CardRecord, PanHash};
-use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, CompanySlot};
 use cardswitch_engine::shard::cards::Cards;
 
-use super::{Program, START, ample_balances, card_record, company_id, decide_purchase, new_card};
+use super::{Asked, Program, START, ample_balances, card_record, company_id, new_card};
 use crate::must::Must;
 
 /// Cards found by their numbers, and their accounts.
@@ -15,8 +14,6 @@ use crate::must::Must;
 pub struct CardBook {
     cards: Cards,
     accounts: Vec<AccountBalances>,
-    /// Where the cards of a batch most likely are.
-    slots: Vec<Option<CardSlot>>,
 }
 
 impl CardBook {
@@ -30,38 +27,32 @@ impl CardBook {
             let record = CardRecord { account: AccountSlot(company), ..card_record(card) };
             cards.push(&profile(card, CompanySlot(company), &record).view(), record);
         }
-        Self { cards, accounts: vec![ample_balances(); accounts], slots: Vec::new() }
+        Self { cards, accounts: vec![ample_balances(); accounts] }
     }
 
-    /// Decides a purchase on each of these cards: the lines of the whole batch are asked for stage
-    /// by stage, then the purchases are decided in order. Returns how many are approved.
+    /// Decides a purchase on each of these cards, found as the engine finds many. Returns how many
+    /// are approved.
     #[must_use]
-    pub fn decide_batch(&mut self, pans: &[PanHash], credentials: &PresentedCredentials) -> usize {
-        let Self { cards, accounts, slots } = self;
-        pans.iter().for_each(|pan| cards.prefetch_pan(*pan));
-        slots.clear();
-        // What the index leads to nearly always has the number; who decides looks again.
-        slots.extend(pans.iter().map(|pan| cards.prefetch_record(*pan)));
-        let is_approved = |(pan, likely): &(&PanHash, &Option<CardSlot>)| {
-            let found = likely.filter(|slot| cards.record(*slot).pan_hash == **pan);
-            found.or_else(|| cards.find_by_pan(**pan)).is_some_and(|slot| {
-                let card = cards.record(slot);
-                decide_purchase(card, &accounts[card.account.index()], credentials).is_empty()
-            })
-        };
-        pans.iter().zip(slots.iter()).filter(is_approved).count()
+    pub fn decide_batch(&self, pans: &[PanHash], asked: &Asked) -> usize {
+        let mut approved = 0;
+        self.cards.find_each(pans, |_, found| {
+            approved += usize::from(found.is_some_and(|card| self.is_approved(card, asked)));
+        });
+        approved
     }
 
     /// The same one after the other, each card found when it is its turn.
     #[must_use]
-    pub fn decide_singly(&self, pans: &[PanHash], credentials: &PresentedCredentials) -> usize {
+    pub fn decide_singly(&self, pans: &[PanHash], asked: &Asked) -> usize {
         let is_approved = |pan: &&PanHash| {
-            self.cards.find_by_pan(**pan).is_some_and(|slot| {
-                let card = self.cards.record(slot);
-                decide_purchase(card, &self.accounts[card.account.index()], credentials).is_empty()
-            })
+            let slot = self.cards.find_by_pan(**pan);
+            slot.is_some_and(|slot| self.is_approved(self.cards.record(slot), asked))
         };
         pans.iter().filter(is_approved).count()
+    }
+
+    fn is_approved(&self, card: &CardRecord, asked: &Asked) -> bool {
+        asked.decide(card, &self.accounts[card.account.index()]).is_empty()
     }
 }
 

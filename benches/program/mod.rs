@@ -13,7 +13,7 @@ mod random;
 use cardswitch_engine::decision::{Facts, Question, RuleSet, VelocityFinding, decide};
 use cardswitch_engine::domain::account::AccountBalances;
 use cardswitch_engine::domain::allowance::{AllowanceTerms, CardUsage, Scope};
-use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
+use cardswitch_engine::domain::business_date::{BusinessDate, DayWindow, Interval};
 use cardswitch_engine::domain::card::{CardRecord, CardState, PanHash};
 use cardswitch_engine::domain::credential::{
     CvvCheck, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials,
@@ -21,6 +21,7 @@ use cardswitch_engine::domain::credential::{
 use cardswitch_engine::domain::ids::{AccountSlot, Timestamp};
 use cardswitch_engine::domain::merchant::Mcc;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use chrono_tz::Tz;
 
 pub use bare_shard::{BareShard, is_approved};
 pub use card_book::CardBook;
@@ -98,34 +99,46 @@ pub fn credentials() -> PresentedCredentials {
     }
 }
 
-/// Decides one ordinary purchase on a card, as the shard asks it: usage rolled to today first.
-#[must_use]
-#[inline]
-pub fn decide_purchase(
-    card: &CardRecord,
-    balances: &AccountBalances,
-    credentials: &PresentedCredentials,
-) -> RuleSet {
-    let facts = Facts {
-        card,
-        usage: card.usage.rolled(card.terms.interval, TODAY),
-        balances,
-        credit_limit: Minor::ZERO,
-        is_company_closed: false,
-        is_reversed_before: false,
-        velocity: VelocityFinding::default(),
-        failures: None,
-    };
-    let question = Question {
-        amount: Minor(4_200),
-        added_to: Minor::ZERO,
-        mcc: Some(Mcc(5812)),
-        is_cash: false,
-        credentials,
-        at: START,
-        today: TODAY,
-    };
-    decide(&facts, &question)
+/// One ordinary purchase, asked of card after card on one day.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    credentials: PresentedCredentials,
+    day: DayWindow,
+}
+
+impl Asked {
+    /// A purchase of 42 dollars at a restaurant, when the program starts.
+    #[must_use]
+    pub fn at_start() -> Self {
+        Self { credentials: credentials(), day: DayWindow::containing(Tz::UTC, START) }
+    }
+
+    /// Decides it on a card, as the shard does: usage rolled to the day first.
+    #[must_use]
+    #[inline]
+    pub fn decide(&self, card: &CardRecord, balances: &AccountBalances) -> RuleSet {
+        let today = self.day.date;
+        let facts = Facts {
+            card,
+            usage: card.usage.rolled_to(self.day.period_start(card.terms.interval), today),
+            balances,
+            credit_limit: Minor::ZERO,
+            is_company_closed: false,
+            is_reversed_before: false,
+            velocity: VelocityFinding::default(),
+            failures: None,
+        };
+        let question = Question {
+            amount: Minor(4_200),
+            added_to: Minor::ZERO,
+            mcc: Some(Mcc(5812)),
+            is_cash: false,
+            credentials: &self.credentials,
+            at: START,
+            today,
+        };
+        decide(&facts, &question)
+    }
 }
 
 /// Balances that cover every purchase.

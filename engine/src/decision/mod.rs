@@ -20,7 +20,7 @@ use crate::domain::account::AccountBalances;
 use crate::domain::allowance::CardUsage;
 use crate::domain::business_date::BusinessDate;
 use crate::domain::card::{CardRecord, CardState, SuspensionReason};
-use crate::domain::credential::{CredentialFailures, CvvCheck, ExpiryMonth, PresentedCredentials};
+use crate::domain::credential::{CredentialFailures, CvvCheck, PresentedCredentials};
 use crate::domain::ids::Timestamp;
 use crate::domain::merchant::Mcc;
 use crate::domain::merchant_category;
@@ -118,8 +118,7 @@ fn is_within_bounds(facts: &Facts<'_>, question: &Question<'_>) -> bool {
 /// What the cardholder proved; only what the message carries is compared.
 fn decide_credentials(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleSet) {
     let (card, shown) = (facts.card, question.credentials);
-    let expiry_differs =
-        shown.expiry.is_some_and(|expiry| expiry != ExpiryMonth::of(card.expires_on));
+    let expiry_differs = shown.expiry.is_some_and(|expiry| !expiry.is_month_of(card.expires_on));
     failed.insert_if(Rule::ExpirationDiffers, expiry_differs);
     let is_pin_locked = facts.usage.pin_failures >= PIN_FAILURES_MAX;
     let pin_wrong =

@@ -113,13 +113,21 @@ pub struct CardUsage {
 impl CardUsage {
     /// The usage as it stands on the local date `today`: past periods and days are left behind.
     #[must_use]
-    pub fn rolled(mut self, interval: Interval, today: BusinessDate) -> Self {
+    pub fn rolled(self, interval: Interval, today: BusinessDate) -> Self {
         // No period starts after the day it is asked about.
-        if interval != Interval::None && today > self.period_started_on {
-            let period_start = today.period_start(interval);
-            if period_start > self.period_started_on {
-                self.start_period(period_start);
-            }
+        let period_start = if today > self.period_started_on {
+            today.period_start(interval)
+        } else {
+            self.period_started_on
+        };
+        self.rolled_to(period_start, today)
+    }
+
+    /// The same where the first date of the period that holds `today` is known.
+    #[must_use]
+    pub fn rolled_to(mut self, period_start: BusinessDate, today: BusinessDate) -> Self {
+        if period_start > self.period_started_on {
+            self.start_period(period_start);
         }
         if today > self.day {
             self.day = today;

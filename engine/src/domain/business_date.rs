@@ -137,6 +137,12 @@ pub enum Interval {
     Yearly,
 }
 
+impl Interval {
+    /// Every kind, in the order of the variants, which is that of their numbers in records.
+    pub const ALL: [Self; 6] =
+        [Self::None, Self::Daily, Self::Weekly, Self::Monthly, Self::Quarterly, Self::Yearly];
+}
+
 /// One local day as a span of instants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DayWindow {
@@ -146,6 +152,9 @@ pub struct DayWindow {
     pub starts_at: Timestamp,
     /// The first instant of the next day.
     pub ends_at: Timestamp,
+    /// The first dates of the periods that hold the day, in the order of `Interval`: found once for
+    /// all its purchases.
+    period_starts: [BusinessDate; Interval::ALL.len()],
 }
 
 impl DayWindow {
@@ -154,7 +163,14 @@ impl DayWindow {
     pub fn containing(zone: Tz, at: Timestamp) -> Self {
         let date = date_at(zone, at);
         let ends_at = start_of_date(zone, BusinessDate(date.0 + 1));
-        Self { date, starts_at: start_of_date(zone, date), ends_at }
+        let period_starts = Interval::ALL.map(|interval| date.period_start(interval));
+        Self { date, starts_at: start_of_date(zone, date), ends_at, period_starts }
+    }
+
+    /// The first date of the period of kind `interval` that holds the day.
+    #[must_use]
+    pub const fn period_start(&self, interval: Interval) -> BusinessDate {
+        self.period_starts[interval as usize]
     }
 
     /// Whether the instant falls into this day.

@@ -27,7 +27,36 @@ impl ExpiryMonth {
         let month = u16::try_from(date.month()).unwrap_or(0);
         Self(year * 100 + month)
     }
+
+    /// Whether a card that is valid through `expires_on` expires in this month: what `of` says,
+    /// without taking a date of this century apart.
+    #[must_use]
+    pub fn is_month_of(self, expires_on: BusinessDate) -> bool {
+        let (year, month) = (self.0 / 100, self.0 % 100);
+        let of_century = MONTH_STARTS[0]..MONTH_STARTS[MONTHS_OF_CENTURY];
+        if !(of_century.contains(&expires_on.0) && year < 100 && (1..=12).contains(&month)) {
+            return self == Self::of(expires_on);
+        }
+        let place = usize::from(year * 12 + month - 1);
+        (MONTH_STARTS[place]..MONTH_STARTS[place + 1]).contains(&expires_on.0)
+    }
 }
+
+const MONTHS_OF_CENTURY: usize = 1_200;
+
+/// The first day of each month from January 2000 to January 2100. Units: days since 1970-01-01.
+static MONTH_STARTS: [i32; MONTHS_OF_CENTURY + 1] = {
+    const DAYS: [i32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut starts = [10_957; MONTHS_OF_CENTURY + 1];
+    let mut place = 0;
+    while place < MONTHS_OF_CENTURY {
+        // INVARIANT: every fourth year of this century is a leap year, 2000 among them.
+        let is_leap_february = place % 12 == 1 && place / 12 % 4 == 0;
+        starts[place + 1] = starts[place] + DAYS[place % 12] + is_leap_february as i32;
+        place += 1;
+    }
+    starts
+};
 
 /// A keyed verification value of a PIN; zero stands for "no PIN set".
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,5 +167,19 @@ mod tests {
     fn expiry_months_are_year_and_month() {
         let last_of_june_2029 = BusinessDate::from_naive("2029-06-30".parse().unwrap());
         assert_eq!(ExpiryMonth::of(last_of_june_2029), ExpiryMonth(2906));
+    }
+
+    #[test]
+    fn a_month_knows_its_dates_as_the_calendar_does() {
+        // From before the table of this century to after it.
+        for day in 10_900..47_600 {
+            let date = BusinessDate(day);
+            let month = ExpiryMonth::of(date);
+            let wrong = [month.0 + 1, month.0.wrapping_sub(1), month.0 + 100, 0, 13, 9_912, 10_001];
+            assert!(month.is_month_of(date), "{date:?}");
+            for other in wrong.map(ExpiryMonth) {
+                assert_eq!(other.is_month_of(date), other == month, "{other:?} {date:?}");
+            }
+        }
     }
 }

@@ -40,15 +40,6 @@ const SHIPPING_ADDRESS: u16 = 1 << 4;
 const FIRST_DIMENSION: u16 = 1 << 5;
 const KNOWN: u16 = (1 << 9) - 1;
 
-pub(super) const INTERVALS: [Interval; 6] = [
-    Interval::None,
-    Interval::Daily,
-    Interval::Weekly,
-    Interval::Monthly,
-    Interval::Quarterly,
-    Interval::Yearly,
-];
-
 /// Appends a card; its usage stays out.
 pub fn append_card(bytes: &mut Vec<u8>, card: &IssuedCard) {
     let IssuedCard { profile, record, sealed_pan } = card;
@@ -217,7 +208,7 @@ fn take_terms(cursor: &mut Cursor<'_>) -> Result<(AllowanceTerms, usize), CodecE
     terms.starts_at = Timestamp(cursor.i64()?);
     terms.ends_at = Timestamp(cursor.i64()?);
     let number = cursor.u8()?;
-    let interval = INTERVALS.get(usize::from(number));
+    let interval = Interval::ALL.get(usize::from(number));
     terms.interval = *interval.ok_or(CodecError::UnknownKind { kind: number })?;
     Ok((terms, usize::from(cursor.u8()?)))
 }
@@ -245,7 +236,7 @@ mod tests {
 
     #[test]
     fn intervals_stand_at_the_place_of_their_number() {
-        for (number, interval) in INTERVALS.iter().enumerate() {
+        for (number, interval) in Interval::ALL.iter().enumerate() {
             assert_eq!(*interval as usize, number);
         }
     }

@@ -16,13 +16,12 @@
 //!
 //! Amounts, days and counts are short integers; a common purchase takes about thirty bytes.
 
-use super::card::INTERVALS;
 use super::cursor::{Cursor, malformed, push_short_i64, push_short_u64};
 use super::images::{CARD_STATES, SUSPENSION_REASONS, numbered};
 use crate::codec::CodecError;
 use crate::decision::{AttemptWindow, CredentialsPresent, DecisionFacts, VelocityFacts};
 use crate::domain::allowance::{AllowanceTerms, CardUsage, Scope};
-use crate::domain::business_date::BusinessDate;
+use crate::domain::business_date::{BusinessDate, Interval};
 use crate::domain::credential::CredentialFailures;
 use crate::domain::ids::Timestamp;
 use crate::domain::money::Minor;
@@ -122,7 +121,7 @@ fn take(cursor: &mut Cursor<'_>) -> Result<DecisionFacts, CodecError> {
     let period_started_on = take_date(cursor, day)?;
     let expires_on = take_date(cursor, day)?;
     let mut terms = AllowanceTerms::budget(amount);
-    terms.interval = numbered(&INTERVALS, card >> 4 & 0b111)?;
+    terms.interval = numbered(&Interval::ALL, card >> 4 & 0b111)?;
     terms.single_use = card >> 7 != 0;
     take_terms(cursor, present, &mut terms)?;
     let usage = CardUsage {

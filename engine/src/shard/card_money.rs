@@ -37,8 +37,9 @@ impl<'a> CardMoney<'a> {
         transaction: TransactionSeq,
     ) -> Self {
         let record = state.card(slot);
-        let today = state.day_at(state.account(record.account).company, moment.at).date;
-        let usage = record.usage.rolled(record.terms.interval, today);
+        let day = state.day_at(state.account(record.account).company, moment.at);
+        let (today, period_start) = (day.date, day.period_start(record.terms.interval));
+        let usage = record.usage.rolled_to(period_start, today);
         let balances = state.account(record.account).balances;
         let account = record.account;
         Self { state, moment, transaction, slot, usage, balances, account, today, lines: 0 }

@@ -24,8 +24,9 @@ use uuid::Uuid;
 const CHUNK_LEN: usize = 1 << CHUNK_BITS;
 const CHUNK_BITS: u32 = 18;
 
-/// How many cards `find_each` asks for at a time.
-const GROUP_LEN: usize = 32;
+/// How many cards are asked for at a time: with more, less of what is computed for one group goes on
+/// while the memory serves the next.
+const GROUP_LEN: usize = 16;
 
 /// A dense array that grows by whole chunks, so that nothing is moved when it grows.
 #[derive(Debug)]
@@ -371,13 +372,17 @@ impl Cards {
                 *slot = self.prefetch_record(*pan);
             }
             for (place, (slot, pan)) in likely.iter().zip(pans).enumerate() {
-                let record = slot.map(|slot| self.record(slot));
-                let found = record
-                    .filter(|record| record.pan_hash == *pan)
-                    .or_else(|| self.find_by_pan(*pan).map(|slot| self.record(slot)));
-                visit(group * GROUP_LEN + place, found);
+                visit(group * GROUP_LEN + place, self.record_with(*slot, *pan));
             }
         }
+    }
+
+    /// The record of the card with this number, which most likely stands in `likely`.
+    fn record_with(&self, likely: Option<CardSlot>, pan: PanHash) -> Option<&CardRecord> {
+        likely
+            .map(|slot| self.record(slot))
+            .filter(|record| record.pan_hash == pan)
+            .or_else(|| self.find_by_pan(pan).map(|slot| self.record(slot)))
     }
 
     /// Asks for the line that says whose card it is.

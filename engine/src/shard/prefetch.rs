@@ -20,7 +20,7 @@ use crate::domain::card::PanHash;
 use crate::domain::ids::CardSlot;
 
 /// Commands of a group: what they touch together fits the cache next to the processor.
-pub(super) const GROUP_LEN: usize = 32;
+pub(super) const GROUP_LEN: usize = 16;
 
 /// Called before each command of a batch is taken, where `command_at` gives the commands by their
 /// place; asks for what it and those behind it need where a group begins.

@@ -12,14 +12,6 @@ use chrono_tz::{TZ_VARIANTS, Tz};
 use proptest::prelude::*;
 
 const MINUTE: i64 = 60_000_000;
-const INTERVALS: [Interval; 6] = [
-    Interval::None,
-    Interval::Daily,
-    Interval::Weekly,
-    Interval::Monthly,
-    Interval::Quarterly,
-    Interval::Yearly,
-];
 
 fn day(number: i32) -> NaiveDate {
     BusinessDate(number).to_naive()
@@ -105,6 +97,9 @@ proptest! {
             prop_assert_eq!(window.date, found);
             prop_assert_eq!((window.starts_at.0, window.ends_at.0), (starts_at, next));
             prop_assert!(window.contains(Timestamp(at)));
+            for interval in Interval::ALL {
+                prop_assert_eq!(window.period_start(interval), found.period_start(interval));
+            }
         }
         prop_assert_eq!(date_at(zone, Timestamp(starts_at - 1)), BusinessDate(found.0 - 1));
     }
@@ -113,7 +108,7 @@ proptest! {
     fn a_budget_starts_anew_where_a_day_in_between_begins_a_period(
         from in 15_000..40_000_i32,
         passed in prop_oneof![0..40_i32, 0..1_200],
-        interval in prop::sample::select(INTERVALS.to_vec()),
+        interval in prop::sample::select(Interval::ALL.to_vec()),
     ) {
         let mut usage = CardUsage { day: BusinessDate(from), ..CardUsage::default() };
         usage.start_period(BusinessDate(from).period_start(interval));
