@@ -5,7 +5,7 @@ use crate::domain::account::AccountBalances;
 use crate::domain::allowance::{AllowanceTerms, Scope};
 use crate::domain::business_date::Interval;
 use crate::domain::card::PanHash;
-use crate::domain::credential::{PackedZip, PinVerifier};
+use crate::domain::credential::{ExpiryMonth, PackedZip, PinVerifier};
 use crate::domain::ids::AccountSlot;
 use crate::domain::response_code::ResponseCode;
 
