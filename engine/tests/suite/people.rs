@@ -20,9 +20,8 @@ use cardswitch_engine::limits;
 use cardswitch_engine::shard::ShardState;
 
 use crate::desk::purchase;
-use crate::members::{ADA, BOB, FOREIGNER, Office, member_id, new_member};
-use crate::workload::company_id;
-use crate::workload_people::{app_id, digest, ticket_id, token_id, user_id};
+use crate::members::{ADA, BOB, FOREIGNER, Office, new_member};
+use crate::samples::{app_id, company_id, digest, member_id, ticket_id, token_id, user_id};
 
 const HOUR: i64 = 3_600_000_000;
 const APP: u64 = 1;
