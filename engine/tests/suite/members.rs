@@ -142,7 +142,7 @@ impl Office {
     }
 }
 
-fn leaving() -> MemberChanges {
+pub(crate) fn leaving() -> MemberChanges {
     MemberChanges { is_active: Some(false), ..MemberChanges::default() }
 }
 
