@@ -10,11 +10,9 @@ use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::TransactionSeq;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::network_key::RetrievalKey;
-use cardswitch_engine::domain::public_id::IdMint;
-use cardswitch_engine::shard::{Moment, ShardState, execute};
 
 use super::{
-    Golden, START, Timestamp, ZONE, admin, amounts, authorize, card, card_ref, company, network,
+    Golden, ZONE, admin, amounts, authorize, card, card_ref, company, network, records_of,
 };
 
 const INCREMENTS: Golden = Golden {
@@ -69,17 +67,7 @@ fn life_of_a_stay() -> Vec<u8> {
         network(2, increment(5_000)),
         network(3, increment(9_000)),
     ];
-    let ids = IdMint::new(*b"golden id key 16", 0);
-    let (mut state, mut payload) = (ShardState::default(), Vec::new());
-    for (place, command) in (0..).zip(&commands) {
-        let at = START.plus(place * Timestamp::MINUTE);
-        let mut effects = Vec::new();
-        execute(&state, &Moment { at, ids: &ids }, command, &mut effects);
-        let seq = state.last_seq().next();
-        append_record(&mut payload, seq, at, &effects).expect("a record within its bound");
-        state.apply_record(seq, at, &effects);
-    }
-    payload
+    records_of(&commands)
 }
 
 fn increment(amount: i64) -> NetworkCommand {

@@ -19,6 +19,7 @@ use cardswitch_engine::command::network::{
     ReversalKind, Reverse,
 };
 use cardswitch_engine::command::record::{RecordView, append_record, record_views, records};
+use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::decision::{Change, Rule, explain};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::BusinessDate;
@@ -206,12 +207,18 @@ fn life_of_a_card(velocity: VelocityLimits) -> Vec<u8> {
             }),
         ),
     ];
+    records_of(&commands)
+}
+
+/// The records of commands, each a minute after the one before.
+fn records_of(commands: &[Command]) -> Vec<u8> {
     let ids = IdMint::new(*b"golden id key 16", 0);
     let (mut state, mut payload) = (ShardState::default(), Vec::new());
-    for (place, command) in (0..).zip(&commands) {
+    for (place, command) in (0..).zip(commands) {
         let at = START.plus(place * Timestamp::MINUTE);
         let mut effects = Vec::new();
-        execute(&state, &Moment { at, ids: &ids }, command, &mut effects);
+        let reply = execute(&state, &Moment { at, ids: &ids }, command, &mut effects);
+        assert!(!matches!(reply, Reply::Rejected(_)), "{command:?}: {reply:?}");
         let seq = state.last_seq().next();
         append_record(&mut payload, seq, at, &effects).expect("a record within its bound");
         state.apply_record(seq, at, &effects);

@@ -3,18 +3,16 @@
 use cardswitch_engine::command::admin::{AdminCommand, NewCard, ResealedCard};
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::{append_record, records};
-use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::card::{PanHash, SealedPan};
 use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::{AllowanceId, CardId};
 use cardswitch_engine::domain::pan_key::PanGeneration;
-use cardswitch_engine::domain::public_id::IdMint;
-use cardswitch_engine::shard::{Moment, ShardState, execute};
+use cardswitch_engine::shard::ShardState;
 use uuid::Uuid;
 
-use super::{Golden, START, Timestamp, admin, card, company};
+use super::{Golden, admin, card, company, records_of};
 
 const PAN_KEY: Golden = Golden {
     path: "tests/golden/records_8.hex",
@@ -49,7 +47,7 @@ fn records_of_another_key_are_read_folded_and_written_again() {
     assert_eq!((generations, numbers), (vec![(0, 1), (1, 1)], 2));
 }
 
-/// Two cards, a rotation, both sealed anew, the old key forgotten: each a minute after the one before.
+/// Two cards, a rotation, both sealed anew, the old key forgotten.
 fn life_of_a_key() -> Vec<u8> {
     let second = NewCard {
         id: CardId(Uuid::from_u128(50)),
@@ -66,18 +64,7 @@ fn life_of_a_key() -> Vec<u8> {
         admin(AdminCommand::ResealCards(resealed.into())),
         noted(AdminCommand::ForgetPanKeys(PanGeneration(1))),
     ];
-    let ids = IdMint::new(*b"golden id key 16", 0);
-    let (mut state, mut payload) = (ShardState::default(), Vec::new());
-    for (place, command) in (0..).zip(&commands) {
-        let at = START.plus(place * Timestamp::MINUTE);
-        let mut effects = Vec::new();
-        let reply = execute(&state, &Moment { at, ids: &ids }, command, &mut effects);
-        assert!(matches!(reply, Reply::Done(_)), "{command:?}: {reply:?}");
-        let seq = state.last_seq().next();
-        append_record(&mut payload, seq, at, &effects).expect("a record within its bound");
-        state.apply_record(seq, at, &effects);
-    }
-    payload
+    records_of(&commands)
 }
 
 fn noted(change: AdminCommand) -> Command {

@@ -8,18 +8,16 @@ use cardswitch_engine::command::identity::{
     PasswordLinkUse, UserChanges,
 };
 use cardswitch_engine::command::record::{append_record, records};
-use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, MemberId, TicketId, UserId};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
-use cardswitch_engine::domain::public_id::IdMint;
 use cardswitch_engine::domain::user::{SecurityQuestion, Totp};
-use cardswitch_engine::shard::{Moment, ShardState, execute};
+use cardswitch_engine::shard::ShardState;
 use uuid::Uuid;
 
-use super::{Golden, START, Timestamp, admin, company};
+use super::{Golden, START, Timestamp, admin, company, records_of};
 
 const PEOPLE: Golden = Golden {
     path: "tests/golden/records_5.hex",
@@ -71,7 +69,6 @@ fn kind_of(effect: &Effect) -> &'static str {
     }
 }
 
-/// Each command a minute after the one before.
 fn life_of_a_user() -> Vec<u8> {
     let commands = [
         admin(AdminCommand::CreateCompany(company(PEOPLE.velocity))),
@@ -107,18 +104,7 @@ fn life_of_a_user() -> Vec<u8> {
             ),
         ),
     ];
-    let ids = IdMint::new(*b"golden id key 16", 0);
-    let (mut state, mut payload) = (ShardState::default(), Vec::new());
-    for (place, command) in (0..).zip(&commands) {
-        let at = START.plus(place * Timestamp::MINUTE);
-        let mut effects = Vec::new();
-        let reply = execute(&state, &Moment { at, ids: &ids }, command, &mut effects);
-        assert!(matches!(reply, Reply::Done(_)), "{command:?}: {reply:?}");
-        let seq = state.last_seq().next();
-        append_record(&mut payload, seq, at, &effects).expect("a record within its bound");
-        state.apply_record(seq, at, &effects);
-    }
-    payload
+    records_of(&commands)
 }
 
 fn noted(actor: Actor, change: AdminCommand) -> Command {

@@ -4,7 +4,6 @@ use cardswitch_engine::command::admin::{AdminCommand, NewSharedLink};
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::identity::NewApp;
 use cardswitch_engine::command::record::{append_record, records};
-use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::command::webhook_endpoint::{
     NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
 };
@@ -13,11 +12,10 @@ use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, SharedLinkId, UserId, WebhookEndpointId};
 use cardswitch_engine::domain::member::AccessScope;
-use cardswitch_engine::domain::public_id::IdMint;
-use cardswitch_engine::shard::{Moment, ShardState, execute};
+use cardswitch_engine::shard::ShardState;
 use uuid::Uuid;
 
-use super::{Golden, START, Timestamp, admin, card, company};
+use super::{Golden, START, Timestamp, admin, card, company, records_of};
 
 const WEBHOOKS: Golden = Golden {
     path: "tests/golden/records_7.hex",
@@ -54,7 +52,6 @@ fn records_of_webhook_endpoints_are_read_folded_and_written_again() {
     assert_eq!(part.map(|part| part.entries), Some(2));
 }
 
-/// Each command a minute after the one before.
 fn life_of_an_endpoint() -> Vec<u8> {
     let user = Actor::User { id: UserId(Uuid::from_u128(21)), member: None };
     let commands = [
@@ -80,18 +77,7 @@ fn life_of_an_endpoint() -> Vec<u8> {
         admin(AdminCommand::CreateSharedLink(link())),
         admin(AdminCommand::ViewSharedLink(LINK)),
     ];
-    let ids = IdMint::new(*b"golden id key 16", 0);
-    let (mut state, mut payload) = (ShardState::default(), Vec::new());
-    for (place, command) in (0..).zip(&commands) {
-        let at = START.plus(place * Timestamp::MINUTE);
-        let mut effects = Vec::new();
-        let reply = execute(&state, &Moment { at, ids: &ids }, command, &mut effects);
-        assert!(matches!(reply, Reply::Done(_)), "{command:?}: {reply:?}");
-        let seq = state.last_seq().next();
-        append_record(&mut payload, seq, at, &effects).expect("a record within its bound");
-        state.apply_record(seq, at, &effects);
-    }
-    payload
+    records_of(&commands)
 }
 
 fn noted(actor: Actor, change: AdminCommand) -> Command {

@@ -18,9 +18,10 @@ use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::money::Minor;
 use uuid::Uuid;
 
-use crate::members::{BOB, FOREIGNER, Office, member_id, new_member};
-use crate::workload::{company_id, new_card, new_company};
-use crate::workload_people::{app_id, digest, ticket_id, token_id, user_id};
+use crate::members::{BOB, FOREIGNER, Office, new_member};
+use crate::samples::{
+    app_id, company_id, digest, member_id, new_card, new_company, ticket_id, token_id, user_id,
+};
 
 const SECRET: &str = "never to be written down";
 

@@ -12,7 +12,7 @@ use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::verify::{Verification, verify};
 
 use crate::desk::{Desk, authorization, purchase};
-use crate::workload::START;
+use crate::samples::START;
 
 /// A second of the manual clock. Units: microseconds.
 const SECOND: i64 = 1_000_000;

@@ -11,7 +11,7 @@ use cardswitch_engine::shard::ShardState;
 use uuid::Uuid;
 
 use crate::driver::Driver;
-use crate::workload::{START, admin, company_id, new_card, new_company};
+use crate::samples::{START, admin, company_id, new_card, new_company};
 
 fn card(number: u64) -> NewCard {
     new_card(number, 0, AllowanceTerms::budget(Minor(100)))

@@ -22,7 +22,7 @@ use cardswitch_engine::store::{Pacing, Snapshot};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::workload::{START, admin, facts, network, new_card, new_company, pan};
+use crate::samples::{START, admin, facts, network, new_card, new_company, pan};
 
 pub(crate) const ID_KEY: [u8; 16] = *b"an id key, fixed";
 /// The one card of `set_up`.

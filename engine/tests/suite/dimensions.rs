@@ -24,7 +24,7 @@ use cardswitch_engine::shard::ShardState;
 use uuid::Uuid;
 
 use crate::driver::Driver;
-use crate::workload::{START, admin, company_id, facts, network, new_card, new_company, pan};
+use crate::samples::{START, admin, company_id, facts, network, new_card, new_company, pan};
 
 const CATEGORY: DimensionKind = DimensionKind::Category;
 const LABEL: DimensionKind = DimensionKind::Label;

@@ -14,7 +14,7 @@ use crossbeam_channel::unbounded;
 
 use crate::desk::{CARD, Desk, authorization, purchase};
 use crate::model::DAY;
-use crate::workload::{START, company_id, facts, network, pan};
+use crate::samples::{START, company_id, facts, network, pan};
 
 use EventKind::{Created, Updated};
 

@@ -17,7 +17,7 @@ use cardswitch_engine::verify::verify;
 use crate::desk::Desk;
 use crate::driver::Driver;
 use crate::model::DAY;
-use crate::workload::{START, admin, new_card, new_company};
+use crate::samples::{START, admin, company_id, new_card, new_company};
 
 /// A change under a key, as it comes from a request with this hash.
 fn keyed(key: u8, request: u8, change: AdminCommand) -> Command {
@@ -76,7 +76,7 @@ fn a_key_travels_in_the_record_of_its_change() {
     let mut driver = driver();
     driver.run(Timestamp(START + 1), &keyed(1, 2, issue(1)));
     // A change that leaves everything as it is uses its key all the same.
-    let unchanged = AdminCommand::SetCompany(crate::workload::company_id(0), Default::default());
+    let unchanged = AdminCommand::SetCompany(company_id(0), Default::default());
     driver.run(Timestamp(START + 2), &keyed(2, 2, unchanged));
     let records: Vec<_> = records(&driver.payload).map(Result::unwrap).collect();
     let [_, issued, unchanged] = records.as_slice() else { panic!("{}", records.len()) };

@@ -15,11 +15,12 @@ use cardswitch_engine::store::query::{LeavingEffects, Page};
 use uuid::Uuid;
 
 use crate::desk::Desk;
-use crate::members::{ADA, BOB, FOREIGNER, member_id, new_member};
+use crate::members::{ADA, BOB, FOREIGNER, new_member};
 use crate::people::{grant_of, new_user};
+use crate::samples::{
+    START, company_id, digest, member_id, new_card, new_company, ticket_id, user_id,
+};
 use crate::shared_links::{card_id, new_link};
-use crate::workload::{START, company_id, new_card, new_company};
-use crate::workload_people::{digest, ticket_id, user_id};
 
 const OWN: CompanySlot = CompanySlot(0);
 /// Bob's, and that of his other membership.

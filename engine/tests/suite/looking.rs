@@ -9,8 +9,8 @@ use cardswitch_engine::limits;
 
 use crate::audited::events_of;
 use crate::members::Office;
+use crate::samples::company_id;
 use crate::shared_links::{card_id, link_id, new_link};
-use crate::workload::company_id;
 
 #[test]
 fn whoever_is_shown_a_number_is_noted_and_nothing_changes() {

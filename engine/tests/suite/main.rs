@@ -1,11 +1,11 @@
 //! The engine as a whole, through its public face.
 //!
-//! `model` checks the shard against a slow, obvious reference; `replay` folds what it journaled
-//! again, from records and from tables; `money` keeps the stories of found bugs; `running` drives
-//! the engine with all its threads; `members`, `people`, `requisitions`, `dimensions`,
-//! `shared_links`, `keyed` and `audited` are the tables of their rules; `shrink` makes failing programs small. Random tests print
-//! their seed; `CARDSWITCH_SEED` repeats one
-//! and `CARDSWITCH_MODEL_STEPS` makes them longer.
+//! `model` checks the shard, on what `workload` draws, against a slow, obvious reference; `replay`
+//! folds what it journaled again, from records and from tables; `money` keeps the stories of found
+//! bugs; `running` drives the engine with all its threads; `members`, `people`, `requisitions`,
+//! `dimensions`, `shared_links`, `keyed` and `audited` are the tables of their rules; `samples` has
+//! what all of them start from; `shrink` makes failing programs small. Random tests print their
+//! seed; `CARDSWITCH_SEED` repeats one and `CARDSWITCH_MODEL_STEPS` makes them longer.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is missing")]
 #![expect(clippy::panic, reason = "a test says what differs and stops")]
@@ -37,8 +37,8 @@ mod replay;
 mod requisitions;
 mod rng;
 mod running;
+mod samples;
 mod shared_links;
 mod shrink;
 mod webhook_endpoints;
 mod workload;
-mod workload_people;

@@ -15,7 +15,7 @@ use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{
-    CardId, CardSlot, CompanySlot, DimensionId, MemberId, MemberSlot, RequisitionId, SharedLinkId,
+    CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, RequisitionId, SharedLinkId,
     SharedLinkSlot, Timestamp,
 };
 use cardswitch_engine::domain::member::{MemberRole, MemberState};
@@ -30,7 +30,9 @@ use uuid::Uuid;
 use crate::desk::purchase;
 use crate::driver::Driver;
 use crate::model::DAY;
-use crate::workload::{START, admin, company_id, facts, network, new_card, new_company, pan};
+use crate::samples::{
+    START, admin, company_id, facts, member_id, network, new_card, new_company, pan,
+};
 
 /// A shard asked once a second. Two companies; in the first Ada (1) administers, Bob (2) is a member.
 pub(crate) struct Office {
@@ -41,10 +43,6 @@ pub(crate) struct Office {
 pub(crate) const ADA: u64 = 1;
 pub(crate) const BOB: u64 = 2;
 pub(crate) const FOREIGNER: u64 = 3;
-
-pub(crate) fn member_id(number: u64) -> MemberId {
-    MemberId(Uuid::from_u64_pair(2, number))
-}
 
 pub(crate) fn new_member(number: u64, company: u64, email: &str) -> NewMember {
     NewMember {
@@ -144,7 +142,7 @@ impl Office {
     }
 }
 
-fn leaving() -> MemberChanges {
+pub(crate) fn leaving() -> MemberChanges {
     MemberChanges { is_active: Some(false), ..MemberChanges::default() }
 }
 

@@ -19,7 +19,7 @@ use cardswitch_engine::domain::transaction::TransactionFlags;
 use cardswitch_engine::shard::ShardState;
 
 use crate::driver::Driver;
-use crate::workload::{START, admin, facts, network, new_card, new_company, pan};
+use crate::samples::{START, admin, facts, network, new_card, new_company, pan};
 
 /// A shard with one company and one card, asked once a second.
 struct Story {

@@ -14,8 +14,8 @@ use cardswitch_engine::limits;
 use crate::audited::events_of;
 use crate::desk::{CARD, Desk};
 use crate::members::Office;
+use crate::samples::{admin, company_id, new_card, resealed, sealed_under};
 use crate::shared_links::card_id;
-use crate::workload::{admin, company_id, new_card, resealed, sealed_under};
 
 const OUTDATED: Result<(), Rejection> = Err(Rejection::PanKeyOutdated);
 

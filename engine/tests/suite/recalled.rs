@@ -27,9 +27,9 @@ use cardswitch_engine::verify::verify;
 use uuid::Uuid;
 
 use crate::desk::{CARD, Desk, authorization, manual, options, purchase};
-use crate::members::{ADA, BOB, member_id, new_member};
+use crate::members::{ADA, BOB, new_member};
 use crate::model::DAY;
-use crate::workload::{START, company_id, facts, network, pan};
+use crate::samples::{START, company_id, facts, member_id, network, pan};
 
 const TINY: CacheLimits =
     CacheLimits { recent_transactions: 8, loaded_transactions: 16, answers: 4, message_keys: 128 };

@@ -13,8 +13,8 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::requisition::{Requisition, RequisitionStatus};
 use uuid::Uuid;
 
-use crate::members::{ADA, BOB, Office, member_id};
-use crate::workload::{company_id, new_card};
+use crate::members::{ADA, BOB, Office};
+use crate::samples::{company_id, member_id, new_card};
 
 fn id(number: u128) -> RequisitionId {
     RequisitionId(Uuid::from_u128(number))

@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 
 use crate::desk::{CARD, Desk, authorization, purchase};
 use crate::model::{DAY, HOUR};
-use crate::workload::{START, company_id, facts, new_card, pan};
+use crate::samples::{START, company_id, facts, new_card, pan};
 
 fn proven(path: &std::path::Path) -> String {
     let found = verify(path).unwrap();

@@ -14,7 +14,7 @@ use cardswitch_engine::store::query::Page;
 use uuid::Uuid;
 
 use crate::desk::Desk;
-use crate::workload::{admin, company_id, new_card, new_company};
+use crate::samples::{admin, company_id, new_card, new_company};
 
 const OWN: CompanySlot = CompanySlot(0);
 

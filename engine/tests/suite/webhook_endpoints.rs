@@ -14,8 +14,7 @@ use uuid::Uuid;
 use crate::audited::events_of;
 use crate::members::Office;
 use crate::people::new_app;
-use crate::workload::company_id;
-use crate::workload_people::app_id;
+use crate::samples::{app_id, company_id};
 
 /// Of the first company, see `Office::with_people`.
 const APP: u64 = 1;

@@ -6,60 +6,34 @@ use cardswitch_engine::command::identity::{
     NewTokenGrant, NewUser, PasswordLinkUse, UserChanges,
 };
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
-use cardswitch_engine::domain::ids::{
-    AccessTokenId, AppId, CompanyId, MemberId, TicketId, Timestamp, UserId,
-};
+use cardswitch_engine::domain::ids::{CompanyId, MemberId, Timestamp};
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::domain::user::Totp;
-use uuid::Uuid;
 
+use super::MEMBERS_AT_FIRST;
 use crate::model::{DAY, HOUR, MINUTE};
 use crate::rng::Rng;
-use crate::workload::{company_id, member_id};
+use crate::samples::{app_id, company_id, digest, member_id, ticket_id, token_id, user_id};
 
 /// Users are the first members of the three companies, by their numbers.
 const USERS: u64 = 9;
-const MEMBERS_PER_COMPANY: u64 = 3;
 const APPS: u64 = 4;
 
 /// How many of everything there were.
 #[derive(Default)]
-pub(crate) struct PeopleDrawn {
+pub(super) struct PeopleDrawn {
     tickets: u64,
     tokens: u64,
 }
 
-pub(crate) fn user_id(number: u64) -> UserId {
-    UserId(Uuid::from_u64_pair(10, number))
-}
-
-pub(crate) fn ticket_id(number: u64) -> TicketId {
-    TicketId(Uuid::from_u64_pair(11, number))
-}
-
-pub(crate) fn app_id(number: u64) -> AppId {
-    AppId(Uuid::from_u64_pair(12, number))
-}
-
-pub(crate) fn token_id(number: u64) -> AccessTokenId {
-    AccessTokenId(Uuid::from_u64_pair(13, number))
-}
-
-/// The hash that stands for a secret.
-pub(crate) fn digest(kind: u8, number: u64) -> [u8; 32] {
-    let mut digest = [kind; 32];
-    digest[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
-    digest
-}
-
 /// The address of the member with this number, in a company.
-pub(crate) fn email_of(number: u64, company: u64) -> String {
+pub(super) fn email_of(number: u64, company: u64) -> String {
     format!("ada{}@{company}.example", if number.is_multiple_of(4) { 0 } else { number })
 }
 
 /// Who asks for a change.
-pub(crate) fn draw_note(rng: &mut Rng) -> AuditNote {
+pub(super) fn draw_note(rng: &mut Rng) -> AuditNote {
     let member = rng.chance(50).then(|| member_id(rng.below(USERS)));
     let actor = match rng.below(4) {
         0 => Actor::Operator,
@@ -71,7 +45,7 @@ pub(crate) fn draw_note(rng: &mut Rng) -> AuditNote {
 }
 
 impl PeopleDrawn {
-    pub(crate) fn draw_invite(&mut self, rng: &mut Rng, at: i64, number: u64) -> NewInvite {
+    pub(super) fn draw_invite(&mut self, rng: &mut Rng, at: i64, number: u64) -> NewInvite {
         self.tickets += 1;
         NewInvite {
             user: user_id(number),
@@ -81,7 +55,7 @@ impl PeopleDrawn {
         }
     }
 
-    pub(crate) fn draw(&mut self, rng: &mut Rng, at: i64) -> AdminCommand {
+    pub(super) fn draw(&mut self, rng: &mut Rng, at: i64) -> AdminCommand {
         let user = user_id(rng.below(USERS + 1));
         match rng.below(100) {
             0..14 => AdminCommand::CreateUser(draw_user(rng)),
@@ -134,7 +108,7 @@ impl PeopleDrawn {
                 let member = if rng.chance(90) { who } else { rng.below(USERS) };
                 NewTicketContent::AuthorizationCode(Box::new(NewAuthorizationCode {
                     app: app_id(rng.below(APPS)),
-                    company: company_id(member / MEMBERS_PER_COMPANY),
+                    company: company_id(member / MEMBERS_AT_FIRST),
                     member: member_id(member),
                     redirect_uri: Some("https://app.example/back".to_owned()),
                     scope: AccessScope { accountant: true, ..AccessScope::default() },
@@ -170,7 +144,7 @@ impl PeopleDrawn {
 
     fn draw_grant(&mut self, rng: &mut Rng) -> AdminCommand {
         let member = rng.below(USERS);
-        let token = self.draw_token(rng, company_id(member / MEMBERS_PER_COMPANY));
+        let token = self.draw_token(rng, company_id(member / MEMBERS_AT_FIRST));
         AdminCommand::GrantToken(Box::new(NewTokenGrant {
             token,
             app: rng.chance(80).then(|| app_id(rng.below(APPS))),
@@ -187,7 +161,7 @@ fn draw_member_id(rng: &mut Rng, number: u64) -> MemberId {
 
 fn draw_user(rng: &mut Rng) -> NewUser {
     let number = rng.below(USERS);
-    let email = email_of(number, number / MEMBERS_PER_COMPANY);
+    let email = email_of(number, number / MEMBERS_AT_FIRST);
     NewUser {
         id: user_id(if rng.chance(95) { number } else { rng.below(USERS) }),
         email: if rng.chance(50) { email.to_uppercase() } else { email },

@@ -1,0 +1,82 @@
+//! Advices in the model: a hold that is completed, or a purchase that others have decided.
+
+use cardswitch_engine::command::network::{AdviceOutcome, Advise};
+use cardswitch_engine::command::reply::{AuthorizationReply, NetworkReply};
+use cardswitch_engine::decision::{Rule, RuleSet};
+use cardswitch_engine::domain::ids::TransactionSeq;
+use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
+use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
+use cardswitch_engine::shard::authorization_id_of;
+
+use super::authorization::Verdict;
+use super::rules::{Attempt, set_of};
+use crate::model::{Model, take_last};
+
+impl Model {
+    pub(super) fn advise(&mut self, at: i64, command: &Advise) -> NetworkReply {
+        let facts = &command.facts;
+        let Some(card) = self.find_card(facts.card) else { return Self::unknown_card() };
+        let (amount, foreign) = match self.amounts(card, &facts.amounts) {
+            Ok(amounts) => amounts,
+            Err(reply) => return reply,
+        };
+        self.turn_pages(card, at);
+        let pending = self
+            .find_original(Some(card), &command.original)
+            .filter(|found| self.purchases[*found].state == TransactionState::Pending);
+        if let Some(pending) = pending {
+            return self.complete_hold(pending, amount);
+        }
+        let tried = Attempt {
+            added_to: 0,
+            mcc: facts.merchant.mcc.map(|mcc| mcc.0),
+            is_cash: false,
+            credentials: &command.credentials,
+            is_reversed_before: self.is_reversed_before(&facts.trace),
+            over_minute: false,
+            over_hour: false,
+        };
+        let failed = self.failed_rules(at, card, amount, &tried);
+        let (code, sub_reason) = if failed.contains(&Rule::ReversedBefore) {
+            (ResponseCode::Declined, SubReason::ReversedBefore)
+        } else if failed.contains(&Rule::OutOfBounds) {
+            (ResponseCode::Declined, SubReason::OutOfBounds)
+        } else if command.outcome == AdviceOutcome::Declined {
+            (ResponseCode::Declined, SubReason::DeclinedByNetwork)
+        } else {
+            (ResponseCode::Approved, SubReason::None)
+        };
+        let flags = TransactionFlags::ADVICE;
+        let verdict = Verdict { code, sub_reason, failed: set_of(&failed), flags, part: None };
+        let kind =
+            if amount == 0 { TransactionKind::Verification } else { TransactionKind::Purchase };
+        self.conclude(at, self.new_purchase(at, card, facts, (kind, amount, foreign)), &verdict)
+    }
+
+    fn complete_hold(&mut self, pending: usize, amount: i64) -> NetworkReply {
+        if !Self::can_post(amount) {
+            return NetworkReply::FormatError(SubReason::OutOfBounds);
+        }
+        let (card, held) = (self.purchases[pending].card, self.purchases[pending].held());
+        if amount > held {
+            let added = self.part(card, amount - held);
+            self.purchases[pending].held.extend(added);
+        } else {
+            take_last(&mut self.purchases[pending].held, held - amount);
+        }
+        self.purchases[pending].close_if_nothing_is_held();
+        NetworkReply::Authorization(AuthorizationReply {
+            transaction: Some(self.id_of(pending)),
+            response_code: ResponseCode::Approved,
+            sub_reason: SubReason::None,
+            failed_rules: RuleSet::EMPTY,
+            approved: Minor(amount),
+            authorization_id: Some(authorization_id_of(TransactionSeq(
+                self.purchases[pending].seq,
+            ))),
+            allowance_balance: Minor(self.allowance_balance(card)),
+            currency: self.currency(card),
+        })
+    }
+}

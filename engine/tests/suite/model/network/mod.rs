@@ -1,0 +1,138 @@
+//! What the network may do to the model: each message once, then by its kind. What several kinds
+//! share is here: amounts in the card's currency, and how a purchase begins.
+
+mod advice;
+mod authorization;
+mod inquiry;
+mod posting;
+mod reversal;
+mod rules;
+
+use cardswitch_engine::command::network::{
+    MessageAmounts, NetworkCommand, NetworkRequest, PurchaseFacts,
+};
+use cardswitch_engine::command::reply::NetworkReply;
+use cardswitch_engine::domain::card::{CardState, SuspensionReason};
+use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode};
+use cardswitch_engine::domain::network_key::{DuplicateWindow, Fingerprint};
+use cardswitch_engine::domain::response_code::SubReason;
+use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
+
+use super::{Answer, DAY, MINUTE, Model, Purchase};
+
+pub(super) const AMOUNT_MAX: i64 = 10_000_000_000_000_000;
+
+impl Model {
+    pub(super) fn network(&mut self, at: i64, request: &NetworkRequest) -> NetworkReply {
+        if let Some(reply) = request.fingerprint.and_then(|print| self.said_before(&print)) {
+            return reply;
+        }
+        let reply = match &request.command {
+            NetworkCommand::Authorize(command) => self.authorize(at, command),
+            NetworkCommand::Increment(command) => self.increment(at, command),
+            NetworkCommand::Advise(command) => self.advise(at, command),
+            NetworkCommand::Reverse(command) => NetworkReply::Reversal(self.reverse(at, command)),
+            NetworkCommand::Present(command) => self.present(at, command),
+            NetworkCommand::Refund(command) => self.refund(at, command),
+            NetworkCommand::InquireBalance(command) => self.inquire(at, command),
+            NetworkCommand::Transfer(command) => self.transfer(at, command),
+            NetworkCommand::ConcludeTransfer(command) => self.conclude_transfer(command),
+        };
+        if let Some(fingerprint) = request.fingerprint {
+            let lives = match fingerprint.window {
+                DuplicateWindow::Day => DAY,
+                DuplicateWindow::RepeatsOnly { .. } => 10 * MINUTE,
+            };
+            let reply = reply.clone();
+            self.answers.push(Answer { fingerprint, expires_at: at + lives, reply });
+        }
+        reply
+    }
+
+    fn said_before(&self, asked: &Fingerprint) -> Option<NetworkReply> {
+        let newest_first = || self.answers.iter().rev();
+        let same_key = newest_first().find(|answer| answer.fingerprint.key == asked.key);
+        if asked.window != (DuplicateWindow::RepeatsOnly { is_repeat: false })
+            && let Some(answer) = same_key
+        {
+            let is_same = answer.fingerprint.content == asked.content;
+            return Some(if is_same { answer.reply.clone() } else { NetworkReply::Conflict });
+        }
+        asked.trace?;
+        let same_trace = newest_first().find(|answer| answer.fingerprint.trace == asked.trace)?;
+        (same_trace.fingerprint.content != asked.content).then_some(NetworkReply::Conflict)
+    }
+
+    fn currency(&self, card: usize) -> CurrencyCode {
+        CurrencyCode(self.companies[self.cards[card].company].currency)
+    }
+
+    fn amounts(
+        &self,
+        card: usize,
+        amounts: &MessageAmounts,
+    ) -> Result<(i64, Option<CurrencyAmount>), NetworkReply> {
+        let own = self.currency(card);
+        let asked = amounts.currency.unwrap_or(own);
+        if asked == own {
+            return Ok((amounts.amount.0, None));
+        }
+        match amounts.billing {
+            Some(billing) if billing.currency == own => {
+                let foreign = CurrencyAmount { amount: amounts.amount, currency: asked };
+                Ok((billing.amount.0, Some(foreign)))
+            }
+            _ => Err(NetworkReply::FormatError(SubReason::BillingAmountMissing)),
+        }
+    }
+
+    fn can_post(amount: i64) -> bool {
+        (0..=AMOUNT_MAX).contains(&amount)
+    }
+
+    fn new_purchase(
+        &self,
+        at: i64,
+        card: usize,
+        facts: &PurchaseFacts,
+        (kind, requested, foreign): (TransactionKind, i64, Option<CurrencyAmount>),
+    ) -> Purchase {
+        let mcc = facts.merchant.mcc.map(|mcc| mcc.0);
+        Purchase {
+            seq: self.last_seq + 1,
+            at,
+            card,
+            member: self.cards[card].holder,
+            merchant: facts.merchant.name.to_string(),
+            kind,
+            state: TransactionState::Declined,
+            held: Vec::new(),
+            cleared: Vec::new(),
+            requested,
+            foreign,
+            posted: 0,
+            refunded: 0,
+            presented: Vec::new(),
+            is_final: false,
+            expires_at: at + hold_lifetime(mcc),
+            flags: TransactionFlags::default(),
+            original_key: facts.trace.original_key,
+            retrieval_key: facts.trace.retrieval_key,
+            mcc,
+            refund_of: None,
+        }
+    }
+
+    fn use_up(&mut self, purchase: &mut Purchase) {
+        let card = &mut self.cards[purchase.card];
+        if card.terms.single_use && card.state == CardState::Active {
+            (card.state, card.reason) = (CardState::Suspended, SuspensionReason::SingleUse);
+            purchase.flags.insert(TransactionFlags::CONSUMED_SINGLE_USE);
+        }
+    }
+}
+
+fn hold_lifetime(mcc: Option<u16>) -> i64 {
+    let is_stay = matches!(mcc, Some(3351..=3999 | 7011 | 7012 | 7512 | 7513 | 7519));
+    if is_stay { 30 * DAY } else { 7 * DAY }
+}

@@ -1,0 +1,147 @@
+//! What posts in the model: presentments and refunds.
+
+use cardswitch_engine::command::network::{CardRef, Present, PresentmentNumber, Refund};
+use cardswitch_engine::command::reply::{NetworkReply, PostingOutcome, PostingReply};
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
+
+use crate::model::{Model, move_first, take_last, total};
+
+impl Model {
+    pub(super) fn present(&mut self, at: i64, command: &Present) -> NetworkReply {
+        let named: Option<CardRef> = command.facts.as_ref().map(|facts| facts.card);
+        let card = named.and_then(|card| self.find_card(card));
+        if named.is_some() && card.is_none() {
+            return Self::not_posted(PostingOutcome::UnknownCard);
+        }
+        let found = self
+            .find_original(card, &command.original)
+            .filter(|found| self.purchases[*found].kind != TransactionKind::Refund);
+        let (found, amount) = match (found, &command.facts, card) {
+            (Some(found), ..) => {
+                let purchase = &self.purchases[found];
+                let owner = purchase.card;
+                self.turn_pages(owner, at);
+                let purchase = &self.purchases[found];
+                if purchase.kind == TransactionKind::SingleMessagePurchase
+                    || purchase.presented.contains(&command.number.number)
+                {
+                    return self.posted(found, 0);
+                }
+                let amounts = command.amounts.as_ref();
+                match amounts.map(|amounts| self.amounts(owner, amounts)) {
+                    Some(Ok((amount, _))) => (found, amount),
+                    Some(Err(reply)) => return reply,
+                    None => (found, purchase.held()),
+                }
+            }
+            (None, Some(facts), Some(card)) => {
+                let (amount, foreign) = match self.amounts(card, &facts.amounts) {
+                    Ok(amounts) => amounts,
+                    Err(reply) => return reply,
+                };
+                if !Self::can_post(amount) {
+                    return Self::not_posted(PostingOutcome::OutOfBounds);
+                }
+                self.turn_pages(card, at);
+                let kind = TransactionKind::Purchase;
+                let mut purchase = self.new_purchase(at, card, facts, (kind, amount, foreign));
+                self.last_seq += 1;
+                self.use_up(&mut purchase);
+                self.purchases.push(purchase);
+                (self.purchases.len() - 1, amount)
+            }
+            _ => return Self::not_posted(PostingOutcome::NotFound),
+        };
+        if !Self::can_post(amount) {
+            return Self::not_posted(PostingOutcome::OutOfBounds);
+        }
+        self.settle(found, command.number, amount);
+        let named = command.facts.as_ref().map(|facts| facts.merchant.name.to_string());
+        let of_purchase = || self.purchases[found].merchant.clone();
+        let merchant = named.filter(|name| !name.is_empty()).unwrap_or_else(of_purchase);
+        self.write_line(found, -amount, &merchant);
+        self.posted(found, amount)
+    }
+
+    fn settle(&mut self, found: usize, number: PresentmentNumber, amount: i64) {
+        let card = self.purchases[found].card;
+        let held = self.purchases[found].held();
+        let beyond = self.part(card, (amount - held).max(0));
+        let purchase = &mut self.purchases[found];
+        if purchase.is_final {
+            purchase.flags.insert(TransactionFlags::AFTER_FINAL);
+        } else if held == 0 {
+            purchase.flags.insert(TransactionFlags::FORCED);
+        } else if amount > held {
+            purchase.flags.insert(TransactionFlags::OVER_CLEARED);
+        }
+        move_first(&mut purchase.held, &mut purchase.cleared, amount.min(held));
+        purchase.cleared.extend(beyond);
+        purchase.posted += amount;
+        purchase.presented.push(number.number);
+        purchase.is_final |= number.number >= number.count;
+        if purchase.is_final {
+            purchase.held.clear();
+        }
+        purchase.state = TransactionState::Completed;
+    }
+
+    pub(super) fn refund(&mut self, at: i64, command: &Refund) -> NetworkReply {
+        let facts = &command.facts;
+        let Some(card) = self.find_card(facts.card) else {
+            return Self::not_posted(PostingOutcome::UnknownCard);
+        };
+        let (amount, foreign) = match self.amounts(card, &facts.amounts) {
+            Ok(amounts) => amounts,
+            Err(reply) => return reply,
+        };
+        if !Self::can_post(amount) {
+            return Self::not_posted(PostingOutcome::OutOfBounds);
+        }
+        self.turn_pages(card, at);
+        let kind = TransactionKind::Refund;
+        let mut refund = self.new_purchase(at, card, facts, (kind, amount, foreign));
+        if let Some(found) = self.find_original(Some(card), &command.original) {
+            let purchase = &mut self.purchases[found];
+            let refundable = (purchase.posted - purchase.refunded).max(0);
+            if amount > refundable {
+                refund.flags.insert(TransactionFlags::OVER_REFUNDED);
+            }
+            let given_back = amount.min(refundable);
+            let room = given_back.min(total(&purchase.cleared));
+            take_last(&mut purchase.cleared, room);
+            purchase.refunded += given_back;
+            (refund.refunded, refund.refund_of) = (given_back, Some(found));
+            refund.member = purchase.member;
+        }
+        refund.posted = -amount;
+        (refund.state, refund.is_final) = (TransactionState::Completed, true);
+        self.last_seq += 1;
+        self.purchases.push(refund);
+        let refund = self.purchases.len() - 1;
+        self.write_line(refund, amount, &facts.merchant.name);
+        self.posted(refund, amount)
+    }
+
+    fn posted(&self, purchase: usize, amount: i64) -> NetworkReply {
+        let card = self.purchases[purchase].card;
+        NetworkReply::Posting(PostingReply {
+            outcome: PostingOutcome::Posted,
+            transaction: Some(self.id_of(purchase)),
+            posted: Minor(amount),
+            allowance_balance: Minor(self.allowance_balance(card)),
+            currency: self.currency(card),
+        })
+    }
+
+    fn not_posted(outcome: PostingOutcome) -> NetworkReply {
+        NetworkReply::Posting(PostingReply {
+            outcome,
+            transaction: None,
+            posted: Minor::ZERO,
+            allowance_balance: Minor::ZERO,
+            currency: CurrencyCode::default(),
+        })
+    }
+}

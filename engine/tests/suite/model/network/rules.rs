@@ -1,0 +1,122 @@
+//! Which rules an attempt breaks in the model, and how attempts and wrong credentials add up.
+
+use cardswitch_engine::decision::{Rule, RuleSet};
+use cardswitch_engine::domain::card::{CardState, SuspensionReason};
+use cardswitch_engine::domain::credential::{CvvCheck, PresentedCredentials};
+use cardswitch_engine::domain::merchant_category::is_in_scope;
+use cardswitch_engine::domain::money::Minor;
+use chrono::Datelike;
+
+use super::AMOUNT_MAX;
+use crate::model::{HOUR, MINUTE, Model};
+
+/// What an attempt brings with it besides card and amount.
+pub(super) struct Attempt<'a> {
+    /// What the purchase holds already.
+    pub(super) added_to: i64,
+    pub(super) mcc: Option<u16>,
+    pub(super) is_cash: bool,
+    pub(super) credentials: &'a PresentedCredentials,
+    pub(super) is_reversed_before: bool,
+    pub(super) over_minute: bool,
+    pub(super) over_hour: bool,
+}
+
+impl Model {
+    pub(super) fn failed_rules(
+        &self,
+        at: i64,
+        card_at: usize,
+        amount: i64,
+        tried: &Attempt<'_>,
+    ) -> Vec<Rule> {
+        let card = &self.cards[card_at];
+        let company = &self.companies[card.company];
+        let terms = &card.terms;
+        let shown = tried.credentials;
+        let valid_until = card.expires_on;
+        let expiry = (valid_until.year() % 100) as u16 * 100 + valid_until.month() as u16;
+        let has_ended = at > terms.ends_at.0;
+        let is_ended = card.reason == SuspensionReason::EndTime && has_ended;
+        let available = self.available(card.company) + company.credit_limit;
+        let blocked = card.wrong_credentials.is_some_and(|(since, n)| n >= 5 && at < since + HOUR);
+        let scope = terms.scope.codes();
+        let checks = [
+            (Rule::CardTerminated, card.state == CardState::Terminated),
+            (Rule::CompanyClosed, company.is_closed || self.is_holder_gone(card)),
+            (Rule::ReversedBefore, tried.is_reversed_before),
+            (Rule::OutOfBounds, !Self::can_post(amount) || amount > AMOUNT_MAX - tried.added_to),
+            (Rule::CardUnactivated, card.state == CardState::Unactivated),
+            (Rule::CardSuspended, card.state == CardState::Suspended && !is_ended),
+            (Rule::CardExpired, card.today > card.expires_on),
+            (Rule::ExpirationDiffers, shown.expiry.is_some_and(|shown| shown.0 != expiry)),
+            (
+                Rule::PinWrong,
+                shown
+                    .pin
+                    .is_some_and(|pin| card.wrong_pins >= 3 || card.pin == 0 || pin.0 != card.pin),
+            ),
+            (Rule::CvvWrong, shown.cvv == Some(CvvCheck::Mismatch)),
+            (Rule::ZipDiffers, shown.zip.is_some_and(|zip| card.zip != 0 && zip.0 != card.zip)),
+            (Rule::CashWithdrawal, tried.is_cash || matches!(tried.mcc, Some(6010 | 6011))),
+            (Rule::VelocityPerMinute, tried.over_minute),
+            (Rule::VelocityPerHour, tried.over_hour),
+            (Rule::CredentialFailures, blocked),
+            (Rule::BeforeStart, at < terms.starts_at.0),
+            (Rule::AfterEnd, has_ended),
+            (Rule::OutOfScope, !is_in_scope(scope, tried.mcc)),
+            (Rule::TransactionLimit, amount + tried.added_to > terms.transaction_limit.0),
+            (
+                Rule::DailyLimit,
+                terms.daily_limit != Minor::UNLIMITED
+                    && amount > terms.daily_limit.0 - self.day_spent(card_at),
+            ),
+            (Rule::AllowanceBalance, amount > self.allowance_balance(card_at)),
+            (Rule::AvailableCredit, amount > available),
+        ];
+        checks.into_iter().filter(|(_, fails)| *fails).map(|(rule, _)| rule).collect()
+    }
+
+    /// Whether this attempt is one too many in a minute, and in an hour; counts it.
+    pub(super) fn count_attempt(&mut self, at: i64, card: usize) -> (bool, bool) {
+        let card = &mut self.cards[card];
+        let limits = self.companies[card.company].velocity;
+        if limits.per_minute == 0 && limits.per_hour == 0 {
+            return (false, false);
+        }
+        let since = |span: i64| card.attempts.iter().filter(|then| **then > at - span).count();
+        let is_over = |limit: u16, span| limit > 0 && since(span) >= usize::from(limit);
+        let over = (is_over(limits.per_minute, MINUTE), is_over(limits.per_hour, HOUR));
+        card.attempts.push(at);
+        over
+    }
+
+    pub(super) fn count_credentials(
+        &mut self,
+        at: i64,
+        card: usize,
+        shown: &PresentedCredentials,
+        failed: &[Rule],
+    ) {
+        let card = &mut self.cards[card];
+        if shown.pin.is_some() && card.wrong_pins < 3 {
+            let is_wrong = failed.contains(&Rule::PinWrong);
+            card.wrong_pins = if is_wrong { card.wrong_pins + 1 } else { 0 };
+        }
+        let wrong = [Rule::ExpirationDiffers, Rule::PinWrong, Rule::CvvWrong, Rule::ZipDiffers];
+        if failed.iter().any(|rule| wrong.contains(rule)) {
+            card.wrong_credentials = match card.wrong_credentials {
+                Some((since, count)) if at < since + HOUR => Some((since, count + 1)),
+                _ => Some((at, 1)),
+            };
+        }
+    }
+}
+
+pub(super) fn set_of(rules: &[Rule]) -> RuleSet {
+    let mut set = RuleSet::EMPTY;
+    for rule in rules {
+        set.insert_if(*rule, true);
+    }
+    set
+}

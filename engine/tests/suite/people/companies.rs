@@ -1,0 +1,139 @@
+//! Companies and whom they take in: approval, ids of their own, invitations.
+
+use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, MemberChanges, NewMember};
+use cardswitch_engine::command::effect::Effect;
+use cardswitch_engine::command::identity::NewInvite;
+use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
+use cardswitch_engine::domain::company::CompanyState;
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::member::{MemberRole, MemberState};
+
+use super::use_link;
+use crate::desk::purchase;
+use crate::members::{ADA, BOB, Office, leaving, new_member};
+use crate::model::HOUR;
+use crate::samples::{company_id, digest, member_id, ticket_id, user_id};
+
+#[test]
+fn a_company_that_is_not_approved_yet_buys_nothing() {
+    let mut office = Office::open();
+    office.give_card(1, None).unwrap();
+    let code = |office: &mut Office, mark| match office.run(&purchase(100, mark)) {
+        Reply::Network(NetworkReply::Authorization(reply)) => reply.response_code.number(),
+        other => panic!("{other:?}"),
+    };
+    let rows =
+        [(CompanyState::Pending, 1000), (CompanyState::Active, 0), (CompanyState::Closed, 1000)];
+    for (mark, (state, expected)) in (1..).zip(rows) {
+        let changes = CompanyChanges { state: Some(state), ..CompanyChanges::default() };
+        office.does(AdminCommand::SetCompany(company_id(0), changes));
+        assert_eq!(code(&mut office, mark), expected, "{state:?}");
+    }
+}
+
+#[test]
+fn external_ids_are_a_companys_own() {
+    let mut office = Office::open();
+    let called = |id: Option<&str>| MemberChanges {
+        external_id: Some(id.map(str::to_owned)),
+        ..MemberChanges::default()
+    };
+    let taken = Err(Rejection::ExternalIdTaken);
+    let new = |number: u64, company, id: &str| {
+        let member = new_member(number, company, &format!("m{number}@example.com"));
+        let member = NewMember { external_id: Some(id.to_owned()), ..member };
+        AdminCommand::CreateMember(member)
+    };
+    office.does(new(10, 0, "x"));
+    assert_eq!(office.asks(new(11, 0, "x")), taken);
+    assert_eq!(office.asks(new(11, 1, "x")), Ok(()), "another company");
+    assert_eq!(office.asks(new(12, 0, "X")), Ok(()), "another case is another id");
+    assert_eq!(office.update(BOB, called(Some("x"))), taken);
+    assert_eq!(office.update(10, called(Some("x"))), Ok(()), "its own");
+    assert_eq!(office.update(10, called(None)), Ok(()));
+    assert_eq!(office.update(BOB, called(Some("x"))), Ok(()));
+    // Who is away keeps it, who was deleted does not.
+    assert_eq!(office.update(BOB, leaving()), Ok(()));
+    assert_eq!(office.update(10, called(Some("x"))), taken);
+    office.does(AdminCommand::DeleteMember(company_id(0), member_id(BOB)));
+    assert_eq!(office.update(10, called(Some("x"))), Ok(()));
+    office.assert_replays();
+}
+
+#[test]
+fn an_invitation_makes_a_user_and_a_link_where_there_are_none() {
+    let mut office = Office::with_people();
+    let invited = |office: &mut Office, number: u64, company, email: &str| {
+        let new = new_member(number, company, email);
+        let new = NewMember { invite: invite(office, number), ..new };
+        office.asks(AdminCommand::CreateMember(new))
+    };
+    // Nobody has the address.
+    assert_eq!(invited(&mut office, 20, 0, "new@example.com"), Ok(()));
+    assert_eq!(told(&office), ["Member", "User", "Ticket"]);
+    // Somebody who has no password yet, in another company.
+    assert_eq!(invited(&mut office, 21, 1, "New@example.com"), Ok(()));
+    assert_eq!(told(&office), ["Member", "Ticket"]);
+    // Somebody who has one.
+    assert_eq!(invited(&mut office, 22, 1, "ada@example.com"), Ok(()));
+    assert_eq!(told(&office), ["Member"]);
+    // Both links open until one of them is used.
+    office.does(use_link(21));
+    assert_eq!(office.asks(use_link(20)), Err(Rejection::TicketSpent));
+    // A user's id or a link's secret that is in use leaves no member behind.
+    let member = new_member(23, 0, "third@example.com");
+    let taken = NewInvite { user: user_id(ADA), ..invite(&office, 23).unwrap() };
+    let taken = NewMember { invite: Some(taken), ..member };
+    assert_eq!(office.asks(AdminCommand::CreateMember(taken)), Err(Rejection::IdTaken));
+    assert_eq!(invited(&mut office, 23, 0, "third@example.com"), Ok(()));
+    office.assert_replays();
+}
+
+#[test]
+fn who_takes_no_part_is_invited_on_coming_back() {
+    let mut office = Office::open();
+    let new = NewMember {
+        is_active: false,
+        role: MemberRole::Reviewer,
+        invite: invite(&office, 20),
+        ..new_member(20, 0, "new@example.com")
+    };
+    office.does(AdminCommand::CreateMember(new));
+    assert_eq!(told(&office), ["Member"], "nobody is invited who takes no part");
+    match office.last_effects().as_slice() {
+        [Effect::Member(member)] => {
+            assert_eq!((member.state, member.role), (MemberState::Inactive, MemberRole::Member));
+        }
+        other => panic!("{other:?}"),
+    }
+    let change = |is_active, invite| MemberChanges {
+        is_active: Some(is_active),
+        invite,
+        ..MemberChanges::default()
+    };
+    let first = invite(&office, 20);
+    assert_eq!(office.update(20, change(true, first)), Ok(()));
+    assert_eq!(told(&office), ["Member", "User", "Ticket"]);
+    let records = office.driver.ends.len();
+    let second = invite(&office, 21);
+    assert_eq!(office.update(20, change(true, second)), Ok(()));
+    assert_eq!(office.driver.ends.len(), records, "whoever takes part is not invited again");
+    office.does(use_link(20));
+    assert_eq!(office.update(20, leaving()), Ok(()));
+    let third = invite(&office, 22);
+    assert_eq!(office.update(20, change(true, third)), Ok(()));
+    assert_eq!(told(&office), ["Member"], "who has a password needs no link");
+    office.assert_replays();
+}
+
+fn invite(office: &Office, number: u64) -> Option<NewInvite> {
+    let expires_at = Timestamp(office.now() + HOUR);
+    let (user, ticket) = (user_id(number), ticket_id(number));
+    Some(NewInvite { user, digest: digest(1, number), ticket, expires_at })
+}
+
+/// The names of what the newest record changed.
+fn told(office: &Office) -> Vec<String> {
+    let name = |effect: &Effect| format!("{effect:?}").split(['(', ' ']).next().unwrap().into();
+    office.last_effects().iter().map(name).collect()
+}

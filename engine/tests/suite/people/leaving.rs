@@ -1,0 +1,174 @@
+//! What ends with a membership or a role, and what stays of it elsewhere.
+
+use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewAccessToken};
+use cardswitch_engine::command::effect::Effect;
+use cardswitch_engine::command::identity::{NewTicketContent, NewTokenGrant, UserChanges};
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::member::{AccessScope, MemberRole};
+use cardswitch_engine::domain::ticket::TicketState;
+use cardswitch_engine::domain::token_grant::TokenOrigin;
+use cardswitch_engine::domain::user::{SecurityQuestion, Totp};
+use cardswitch_engine::limits;
+
+use super::{APP, BOOKS, code_of, exchange, grant_of, link, new_user, session, use_link};
+use crate::members::{ADA, BOB, FOREIGNER, Office, leaving, new_member};
+use crate::samples::{company_id, member_id, token_id, user_id};
+
+#[test]
+fn leaving_ends_sessions_codes_and_tokens_in_its_own_record() {
+    let delete = |office: &mut Office| {
+        office.does(AdminCommand::DeleteMember(company_id(0), member_id(BOB)));
+    };
+    let deactivate = |office: &mut Office| assert_eq!(office.update(BOB, leaving()), Ok(()));
+    for leave in [delete as fn(&mut Office), deactivate] {
+        let mut office = Office::with_people();
+        office.issue(1, BOB, session()).unwrap();
+        office.issue(2, BOB, code_of(APP, 0, BOB)).unwrap();
+        office.issue(3, BOB, code_of(APP, 1, FOREIGNER)).unwrap();
+        office.issue(4, BOB, link()).unwrap();
+        office.issue(5, ADA, session()).unwrap();
+        let owners = [(0, BOB), (0, ADA), (1, FOREIGNER)];
+        for (number, (company, member)) in (1..).zip(owners) {
+            let new = grant_of(number, company, (Some(APP), Some(member)));
+            office.does(AdminCommand::GrantToken(Box::new(new)));
+        }
+        leave(&mut office);
+        let effects = office.last_effects();
+        assert!(matches!(effects.first(), Some(Effect::Member(_))));
+        // Who takes part in another company stays signed in.
+        assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![true]));
+        let revoked = effects.iter().find_map(|effect| match effect {
+            Effect::AccessToken(token) => Some(token.id),
+            _ => None,
+        });
+        assert_eq!(revoked, Some(token_id(1)));
+        assert_eq!(office.asks(exchange(2, 9, 0)), Err(Rejection::TicketSpent));
+        assert_eq!(office.asks(exchange(3, 9, 1)), Ok(()), "the same person, another member");
+        office.assert_replays();
+    }
+}
+
+/// However long the texts are that a browser or an app sends.
+#[test]
+fn ending_everything_fits_one_record() {
+    let mut office = Office::with_people();
+    for number in 0..limits::TICKETS_OF_USER_MAX as u64 {
+        let content = NewTicketContent::Session { user_agent: "x".repeat(60_000) };
+        office.issue(number, BOB, content).unwrap();
+        let mut content = code_of(APP, 0, BOB);
+        if let NewTicketContent::AuthorizationCode(code) = &mut content {
+            code.redirect_uri = Some(format!("https://app.example/{}", "y".repeat(60_000)));
+        }
+        office.issue(1_000 + number, BOB, content).unwrap();
+    }
+    let elsewhere = AdminCommand::DeleteMember(company_id(1), member_id(FOREIGNER));
+    office.does(elsewhere);
+    assert_eq!(office.update(BOB, leaving()), Ok(()));
+    let all = 2 * limits::TICKETS_OF_USER_MAX;
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, all)], vec![]));
+    assert!(!format!("{:?}", office.last_effects()).contains("xx"));
+}
+
+/// Any company may add any address. Doing so and undoing it must not sign its owner out.
+#[test]
+fn a_company_that_adds_an_address_and_deletes_it_ends_no_session() {
+    let mut office = Office::with_people();
+    office.issue(1, ADA, session()).unwrap();
+    let visit = |number| AdminCommand::CreateMember(new_member(number, 1, "ADA@example.com"));
+    office.does(visit(50));
+    office.does(AdminCommand::DeleteMember(company_id(1), member_id(50)));
+    assert_eq!(office.last_ends(), (vec![], vec![]));
+    office.does(visit(51));
+    let away = AdminCommand::UpdateMember(company_id(1), member_id(51), leaving());
+    office.does(away);
+    assert_eq!(office.last_ends(), (vec![], vec![]));
+    // Nor may it be the address's last member that takes part, or that there is.
+    let own = new_member(60, 0, "own@example.com");
+    office.does(AdminCommand::CreateMember(own));
+    office.does(AdminCommand::CreateUser(new_user(60, "own@example.com")));
+    office.issue(2, 60, session()).unwrap();
+    assert_eq!(office.update(60, leaving()), Ok(()));
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
+    office.assert_replays();
+}
+
+/// Somebody new is given the address of somebody who is gone.
+#[test]
+fn an_address_that_is_freed_lets_nobody_in() {
+    let mut office = Office::with_people();
+    let question = SecurityQuestion { question: "Why?".to_owned(), answer_hash: "hash".to_owned() };
+    let changes = UserChanges {
+        totp: Some(Some(Totp { sealed_seed: vec![1; 40], last_step: 5 })),
+        security_question: Some(Some(question)),
+        developer_of: Some(vec![company_id(0)]),
+        ..UserChanges::default()
+    };
+    office.does(AdminCommand::UpdateUser(user_id(BOB), changes));
+    office.issue(1, BOB, session()).unwrap();
+    office.issue(2, BOB, link()).unwrap();
+    let user_in = |office: &Office| {
+        office.last_effects().into_iter().find_map(|effect| match effect {
+            Effect::User(user) => Some(*user),
+            _ => None,
+        })
+    };
+    // He is a member of another company still, and then away, but not deleted there.
+    office.does(AdminCommand::DeleteMember(company_id(0), member_id(BOB)));
+    assert_eq!((office.last_ends(), user_in(&office)), ((vec![], vec![]), None));
+    let away = AdminCommand::UpdateMember(company_id(1), member_id(FOREIGNER), leaving());
+    office.does(away);
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
+    assert_eq!(user_in(&office), None);
+    office.does(AdminCommand::DeleteMember(company_id(1), member_id(FOREIGNER)));
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
+    let user = user_in(&office).unwrap();
+    assert_eq!((user.password_hash, user.developer_of), (None, vec![]));
+    assert!(user.totp.is_none() && user.security_question.is_none());
+    assert_eq!(office.asks(use_link(2)), Err(Rejection::TicketSpent));
+    // Deleting once more, after somebody has set a password, takes nothing away.
+    office.issue(3, BOB, link()).unwrap();
+    office.does(use_link(3));
+    let records = office.driver.ends.len();
+    office.does(AdminCommand::DeleteMember(company_id(1), member_id(FOREIGNER)));
+    assert_eq!(office.driver.ends.len(), records);
+    office.assert_replays();
+}
+
+#[test]
+fn a_role_that_falls_takes_back_what_it_may_not_allow() {
+    let all = AccessScope { accountant: true, admin: true, scim: true, iam: true };
+    let alone = [
+        AccessScope::default(),
+        BOOKS,
+        AccessScope { accountant: false, scim: false, iam: false, ..all },
+        AccessScope { accountant: false, admin: false, iam: false, ..all },
+        AccessScope { accountant: false, admin: false, scim: false, ..all },
+    ];
+    let (top, books, least) =
+        (MemberRole::Administrator, MemberRole::Accountant, MemberRole::Member);
+    // How many of the five of each stay.
+    let rows = [(top, books, 2), (top, least, 0), (books, least, 0), (books, top, 5)];
+    for (from, to, kept) in rows {
+        let mut office = Office::with_people();
+        let role = |role| MemberChanges { role: Some(role), ..MemberChanges::default() };
+        assert_eq!(office.update(ADA, role(top)), Ok(()), "somebody has to be");
+        assert_eq!(office.update(BOB, role(from)), Ok(()));
+        for (number, scope) in (1..).zip(alone) {
+            let mut content = code_of(APP, 0, BOB);
+            if let NewTicketContent::AuthorizationCode(code) = &mut content {
+                code.scope = scope;
+            }
+            office.issue(number, BOB, content).unwrap();
+            let new = grant_of(number, 0, (Some(APP), Some(BOB)));
+            let token = NewAccessToken { scope, ..new.token };
+            let new = NewTokenGrant { token, ..new };
+            office.does(AdminCommand::GrantToken(Box::new(new)));
+            office.grant(100 + number, TokenOrigin::Password, (APP, ADA));
+        }
+        assert_eq!(office.update(BOB, role(to)), Ok(()));
+        let (tickets, tokens) = office.last_ends();
+        let ended: usize = tickets.iter().map(|row| row.1).sum();
+        assert_eq!((ended, tokens), (5 - kept, vec![true; 5 - kept]), "{from:?} to {to:?}");
+        office.assert_replays();
+    }
+}

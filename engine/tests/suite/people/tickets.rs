@@ -1,0 +1,208 @@
+//! Sessions, links and codes: to whom they are issued, what each is good for, when they end.
+
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::identity::UserChanges;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::ticket::{TicketState, USED_CODE_MEMORY};
+use cardswitch_engine::domain::token_grant::TokenOrigin;
+use cardswitch_engine::domain::user::{SecurityQuestion, Totp};
+use cardswitch_engine::limits;
+
+use super::{APP, code_of, exchange, link, new_app, new_user, session, use_link};
+use crate::members::{ADA, BOB, FOREIGNER, Office, leaving, new_member};
+use crate::model::HOUR;
+use crate::samples::{app_id, company_id, digest, ticket_id, token_id, user_id};
+
+#[test]
+fn a_ticket_is_issued_once_and_for_somebody() {
+    let mut office = Office::with_people();
+    office.does(AdminCommand::CreateApp(new_app(2, 0)));
+    office.does(AdminCommand::DeleteApp(company_id(0), app_id(2)));
+    office.does(AdminCommand::CreateMember(new_member(5, 0, "carol@example.com")));
+    assert_eq!(office.update(5, leaving()), Ok(()));
+    office.does(AdminCommand::CreateUser(new_user(5, "carol@example.com")));
+    assert_eq!(office.issue(1, BOB, session()), Ok(()));
+    let rows = [
+        ("a secret that is known", 1, BOB, session(), Err(Rejection::IdTaken)),
+        ("no user", 2, 99, session(), Err(Rejection::UserNotFound)),
+        ("no app", 2, BOB, code_of(9, 0, BOB), Err(Rejection::AppNotFound)),
+        ("a deleted app", 2, BOB, code_of(2, 0, BOB), Err(Rejection::AppNotFound)),
+        ("no company", 2, BOB, code_of(APP, 9, BOB), Err(Rejection::CompanyNotFound)),
+        ("no member", 2, BOB, code_of(APP, 0, 9), Err(Rejection::MemberNotFound)),
+        ("another company's member", 2, BOB, code_of(APP, 1, BOB), Err(Rejection::MemberNotFound)),
+        ("somebody else", 2, BOB, code_of(APP, 0, ADA), Err(Rejection::MemberNotFound)),
+        ("who has left", 2, 5, code_of(APP, 0, 5), Err(Rejection::MemberNotFound)),
+        ("a membership", 2, BOB, code_of(APP, 0, BOB), Ok(())),
+        ("another membership, of another company", 3, BOB, code_of(APP, 1, FOREIGNER), Ok(())),
+        ("a link", 4, BOB, link(), Ok(())),
+    ];
+    for (told, number, user, content, expected) in rows {
+        assert_eq!(office.issue(number, user, content), expected, "{told}");
+    }
+    let past = Timestamp(office.now() + 1_000_000);
+    assert_eq!(office.issue_until(5, BOB, past, session()), Err(Rejection::TicketSpent));
+    office.assert_replays();
+}
+
+#[test]
+fn a_link_sets_a_password_once_and_ends_every_other_way_in() {
+    let mut office = Office::with_people();
+    for (number, content) in [(1, link()), (2, link()), (3, session()), (4, session())] {
+        office.issue(number, BOB, content).unwrap();
+    }
+    office.issue(5, BOB, code_of(APP, 0, BOB)).unwrap();
+    office.issue(6, ADA, session()).unwrap();
+    // One that was given for the old password, and two that were not.
+    office.grant(1, TokenOrigin::Password, (APP, BOB));
+    office.grant(2, TokenOrigin::OwnCompany, (APP, BOB));
+    office.grant(3, TokenOrigin::Password, (APP, ADA));
+    office.does(use_link(1));
+    let ended = vec![(TicketState::Used, 1), (TicketState::Ended, 4)];
+    assert_eq!(office.last_ends(), (ended, vec![true]));
+    assert_eq!(office.asks(exchange(5, 9, 0)), Err(Rejection::TicketSpent));
+    // The second of two who come with the same link, and whoever has the other one.
+    assert_eq!(office.asks(use_link(1)), Err(Rejection::TicketSpent));
+    assert_eq!(office.asks(use_link(2)), Err(Rejection::TicketSpent));
+    assert_eq!(office.asks(AdminCommand::EndTicket(user_id(ADA), ticket_id(6))), Ok(()));
+
+    // A password set from within a session leaves that one open.
+    for number in 7..10 {
+        office.issue(number, BOB, session()).unwrap();
+    }
+    let changes = UserChanges {
+        password_hash: Some("another".to_owned()),
+        keep_session: Some(digest(1, 8)),
+        ..UserChanges::default()
+    };
+    office.does(AdminCommand::UpdateUser(user_id(BOB), changes));
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 2)], vec![]));
+    office.does(AdminCommand::EndSessions(user_id(BOB)));
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
+    office.assert_replays();
+}
+
+/// A password reset that comes between a page and what is sent from it wins.
+#[test]
+fn a_change_made_in_a_session_needs_that_session_to_be_open() {
+    let mut office = Office::with_people();
+    for (number, user) in [(1, BOB), (2, BOB), (3, ADA)] {
+        office.issue(number, user, session()).unwrap();
+    }
+    office.issue(4, BOB, link()).unwrap();
+    let question = SecurityQuestion { question: "Why?".to_owned(), answer_hash: "hash".to_owned() };
+    let within = |session: u64, changes: UserChanges| {
+        let keep_session = Some(digest(1, session));
+        AdminCommand::UpdateUser(user_id(BOB), UserChanges { keep_session, ..changes })
+    };
+    let totp = |last_step| UserChanges {
+        totp: Some(Some(Totp { sealed_seed: vec![1; 40], last_step })),
+        ..UserChanges::default()
+    };
+    let asked = UserChanges { security_question: Some(Some(question)), ..UserChanges::default() };
+    let spent = Err(Rejection::TicketSpent);
+    for (told, session) in [("somebody else's", 3), ("a link", 4), ("none", 99)] {
+        let records = office.driver.ends.len();
+        assert_eq!(office.asks(within(session, totp(1))), spent, "{told}");
+        assert_eq!(office.driver.ends.len(), records, "{told}");
+    }
+    // A second factor ends every other session, whatever the password.
+    office.does(within(1, totp(1)));
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
+    office.issue(5, BOB, session()).unwrap();
+    office.does(within(1, asked.clone()));
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
+    office.does(AdminCommand::EndSessions(user_id(BOB)));
+    for changes in [totp(2), asked, UserChanges { password_hash: None, ..UserChanges::default() }] {
+        assert_eq!(office.asks(within(1, changes)), spent);
+    }
+    office.assert_replays();
+}
+
+#[test]
+fn tickets_end_at_their_instant_and_are_forgotten_then() {
+    let mut office = Office::with_people();
+    let start = office.now();
+    // The office asks once a second.
+    let at = |seconds: i64| Timestamp(start + seconds * 1_000_000);
+    office.issue_until(1, BOB, at(7), link()).unwrap();
+    office.issue_until(2, BOB, at(6), link()).unwrap();
+    office.issue_until(3, BOB, at(7), code_of(APP, 0, BOB)).unwrap();
+    office.issue_until(4, BOB, at(7), code_of(APP, 0, BOB)).unwrap();
+    office.does(exchange(3, 1, 0));
+    assert_eq!(office.entries("tickets"), 4);
+    // The sixth second: one has ended, and a refusal makes no record, so it is remembered still.
+    assert_eq!(office.asks(use_link(2)), Err(Rejection::TicketSpent));
+    assert_eq!(office.entries("tickets"), 4);
+    // The seventh: all of them, at that very instant.
+    assert_eq!(office.asks(exchange(4, 2, 0)), Err(Rejection::TicketSpent));
+    assert_eq!(office.asks(use_link(1)), Err(Rejection::TicketSpent));
+    // A forgotten secret may come again.
+    office.issue(2, BOB, link()).unwrap();
+    assert_eq!(office.entries("tickets"), 2, "the used code, and the new link");
+    office.assert_replays();
+
+    // The used code is remembered for a day, and its token taken back until then.
+    let mut late = Office::with_people();
+    late.issue(1, BOB, code_of(APP, 0, BOB)).unwrap();
+    let ends_at = late.now() + HOUR - 1_000_000;
+    late.does(exchange(1, 1, 0));
+    late.wait_until(ends_at + USED_CODE_MEMORY - 2_000_000);
+    late.does(AdminCommand::RevokeCode(digest(1, 1)));
+    assert_eq!(late.last_ends(), (vec![], vec![true]));
+    let after = AdminCommand::RevokeCode(digest(1, 1));
+    assert_eq!(late.asks(after), Err(Rejection::TicketNotFound));
+    late.assert_replays();
+}
+
+#[test]
+fn one_more_ticket_than_there_may_be_ends_the_oldest() {
+    let mut office = Office::with_people();
+    for number in 0..limits::TICKETS_OF_USER_MAX as u64 {
+        office.issue(number, BOB, session()).unwrap();
+        assert_eq!(office.last_ends(), (vec![(TicketState::Open, 1)], vec![]));
+    }
+    office.issue(500, BOB, link()).unwrap();
+    assert_eq!(office.last_ends(), (vec![(TicketState::Open, 1)], vec![]), "another kind");
+    office.issue(501, BOB, session()).unwrap();
+    let ended = vec![(TicketState::Ended, 1), (TicketState::Open, 1)];
+    assert_eq!(office.last_ends(), (ended, vec![]));
+    let first = AdminCommand::EndTicket(user_id(BOB), ticket_id(0));
+    assert_eq!(office.asks(first), Err(Rejection::TicketNotFound));
+    office.does(AdminCommand::EndSessions(user_id(BOB)));
+    let all = limits::TICKETS_OF_USER_MAX;
+    assert_eq!(office.last_ends(), (vec![(TicketState::Ended, all)], vec![]));
+}
+
+/// Nobody fills the switch by signing in and out.
+#[test]
+fn what_is_spent_is_forgotten_at_once() {
+    let mut office = Office::with_people();
+    for number in 0..20 {
+        office.issue(number, BOB, session()).unwrap();
+        office.does(AdminCommand::EndTicket(user_id(BOB), ticket_id(number)));
+        assert_eq!(office.entries("tickets"), 0);
+    }
+    office.issue(30, BOB, link()).unwrap();
+    office.issue(31, BOB, link()).unwrap();
+    office.does(use_link(30));
+    assert_eq!(office.entries("tickets"), 0, "one was used, the other ended");
+    office.issue(32, BOB, code_of(APP, 0, BOB)).unwrap();
+    office.does(AdminCommand::RevokeCode(digest(1, 32)));
+    assert_eq!(office.entries("tickets"), 0);
+    // Used codes are kept, so many of them, without texts.
+    let room = limits::USED_CODES_OF_USER_MAX as u64;
+    for number in 100..=100 + room {
+        office.issue(number, BOB, code_of(APP, 0, BOB)).unwrap();
+        office.does(exchange(number, number, 0));
+        assert!(!format!("{:?}", office.last_effects()).contains("app.example"));
+        office.does(AdminCommand::RevokeToken(company_id(0), token_id(number)));
+        let kept = (number - 99).min(room) as usize;
+        assert_eq!(office.entries("tickets"), kept, "{number}");
+    }
+    let forgotten = AdminCommand::RevokeCode(digest(1, 100));
+    assert_eq!(office.asks(forgotten), Err(Rejection::TicketNotFound));
+    assert_eq!(office.asks(AdminCommand::RevokeCode(digest(1, 101))), Ok(()));
+    assert_eq!(office.entries("access tokens"), 0);
+    office.assert_replays();
+}

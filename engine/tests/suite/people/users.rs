@@ -1,0 +1,77 @@
+//! What a user has and keeps: an address, names, a password, steps of one-time passwords.
+
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::effect::Effect;
+use cardswitch_engine::command::identity::UserChanges;
+use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::ids::CompanySlot;
+use cardswitch_engine::domain::user::{SecurityQuestion, Totp};
+
+use super::new_user;
+use crate::members::{BOB, Office};
+use crate::samples::{company_id, user_id};
+
+#[test]
+fn a_user_has_an_address_that_no_other_has() {
+    let mut office = Office::with_people();
+    let rows = [
+        ("another id, in any case", new_user(7, "BOB@example.com"), Err(Rejection::EmailTaken)),
+        ("another address", new_user(BOB, "new@example.com"), Err(Rejection::IdTaken)),
+        ("both of their own", new_user(7, "new@example.com"), Ok(())),
+    ];
+    for (told, new, expected) in rows {
+        assert_eq!(office.asks(AdminCommand::CreateUser(new)), expected, "{told}");
+    }
+    office.assert_replays();
+}
+
+#[test]
+fn a_step_of_one_time_passwords_is_used_once() {
+    let mut office = Office::with_people();
+    let bob = user_id(BOB);
+    assert_eq!(office.asks(AdminCommand::UseTotpStep(bob, 7)), Err(Rejection::StepUsed));
+    let totp = |totp| UserChanges { totp: Some(totp), ..UserChanges::default() };
+    let set = Totp { sealed_seed: vec![1; 40], last_step: 5 };
+    office.does(AdminCommand::UpdateUser(bob, totp(Some(set))));
+    let used = Err(Rejection::StepUsed);
+    let rows = [(5, used), (4, used), (6, Ok(())), (6, used), (9, Ok(())), (8, used), (10, Ok(()))];
+    for (step, expected) in rows {
+        assert_eq!(office.asks(AdminCommand::UseTotpStep(bob, step)), expected, "{step}");
+    }
+    match office.last_effects().as_slice() {
+        [Effect::User(user)] => {
+            let totp = user.totp.as_ref().unwrap();
+            assert_eq!((totp.last_step, totp.sealed_seed.as_slice()), (10, [1; 40].as_slice()));
+        }
+        other => panic!("{other:?}"),
+    }
+    office.does(AdminCommand::UpdateUser(bob, totp(None)));
+    assert_eq!(office.asks(AdminCommand::UseTotpStep(bob, 11)), Err(Rejection::StepUsed));
+    office.assert_replays();
+}
+
+#[test]
+fn what_is_not_named_of_a_user_stays() {
+    let mut office = Office::with_people();
+    let question = SecurityQuestion { question: "Why?".to_owned(), answer_hash: "hash".to_owned() };
+    let changes = UserChanges {
+        first_name: Some("Robert".to_owned()),
+        security_question: Some(Some(question.clone())),
+        developer_of: Some(vec![company_id(1), company_id(0), company_id(1)]),
+        ..UserChanges::default()
+    };
+    office.does(AdminCommand::UpdateUser(user_id(BOB), changes.clone()));
+    match office.last_effects().as_slice() {
+        [Effect::User(user)] => {
+            let names = (user.first_name.as_str(), user.last_name.as_str());
+            assert_eq!(names, ("Robert", "User"));
+            assert_eq!(user.developer_of, [CompanySlot(0), CompanySlot(1)]);
+            assert_eq!(user.security_question, Some(question));
+            assert_eq!(user.password_hash.as_deref(), Some("hash"));
+        }
+        other => panic!("{other:?}"),
+    }
+    let records = office.driver.ends.len();
+    office.does(AdminCommand::UpdateUser(user_id(BOB), changes));
+    assert_eq!(office.driver.ends.len(), records, "nothing has changed");
+}

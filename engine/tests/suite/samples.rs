@@ -1,0 +1,152 @@
+//! Companies, cards, messages and ids as tests make them where they say nothing else: from the same
+//! number the same ones.
+
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::admin::{
+    AdminCommand, NewAccount, NewCard, NewCompany, ResealedCard,
+};
+use cardswitch_engine::command::network::{
+    CardRef, MessageAmounts, NetworkCommand, NetworkRequest, PurchaseFacts,
+};
+use cardswitch_engine::domain::allowance::AllowanceTerms;
+use cardswitch_engine::domain::business_date::BusinessDate;
+use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};
+use cardswitch_engine::domain::company::{Address, VelocityLimits};
+use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
+use cardswitch_engine::domain::ids::{
+    AccessTokenId, AccountId, AllowanceId, AppId, CardId, CompanyId, MemberId, TicketId, UserId,
+};
+use cardswitch_engine::domain::merchant::{Mcc, Merchant};
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::network_key::{NetworkTrace, OriginalKey, RetrievalKey};
+use chrono_tz::Tz;
+use uuid::Uuid;
+
+/// 2026-02-20T10:00:00Z, a Friday two weeks before clocks change in the United States.
+pub(crate) const START: i64 = 1_771_581_600_000_000;
+pub(crate) const DOLLAR: CurrencyCode = CurrencyCode(840);
+
+pub(crate) fn company_id(number: u64) -> CompanyId {
+    CompanyId(Uuid::from_u64_pair(1, number))
+}
+
+pub(crate) fn member_id(number: u64) -> MemberId {
+    MemberId(Uuid::from_u64_pair(2, number))
+}
+
+pub(crate) fn account_id(company: u64) -> AccountId {
+    AccountId(Uuid::from_u64_pair(3, company))
+}
+
+pub(crate) fn user_id(number: u64) -> UserId {
+    UserId(Uuid::from_u64_pair(10, number))
+}
+
+pub(crate) fn ticket_id(number: u64) -> TicketId {
+    TicketId(Uuid::from_u64_pair(11, number))
+}
+
+pub(crate) fn app_id(number: u64) -> AppId {
+    AppId(Uuid::from_u64_pair(12, number))
+}
+
+pub(crate) fn token_id(number: u64) -> AccessTokenId {
+    AccessTokenId(Uuid::from_u64_pair(13, number))
+}
+
+/// The hash that stands for a secret.
+pub(crate) fn digest(kind: u8, number: u64) -> [u8; 32] {
+    let mut digest = [kind; 32];
+    digest[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+    digest
+}
+
+pub(crate) fn admin(command: AdminCommand) -> Command {
+    Command::Admin(Box::new(command))
+}
+
+pub(crate) fn network(command: NetworkCommand) -> Command {
+    Command::Network(Box::new(NetworkRequest { command, fingerprint: None }))
+}
+
+pub(crate) fn new_company(number: u64, zone: Tz, opening: i64, credit: i64) -> NewCompany {
+    NewCompany {
+        id: company_id(number),
+        name: format!("Company {number}"),
+        website: String::new(),
+        zone,
+        currency: DOLLAR,
+        network: "visa".to_owned(),
+        velocity: VelocityLimits::default(),
+        partial_approval: false,
+        billing_address: Address { zip_code: "94105".to_owned(), ..Address::default() },
+        shipping_address: Address::default(),
+        account: NewAccount {
+            id: account_id(number),
+            name: "Checking".to_owned(),
+            number: format!("{number:012}"),
+            credit_limit: Minor(credit),
+            funding_source: None,
+            opening_balance: Minor(opening),
+        },
+    }
+}
+
+pub(crate) fn new_card(number: u64, company: u64, terms: AllowanceTerms) -> NewCard {
+    NewCard {
+        id: CardId(Uuid::from_u64_pair(4, number)),
+        allowance_id: AllowanceId(Uuid::from_u64_pair(5, number)),
+        company: company_id(company),
+        pan_hash: PanHash(1_000 + number),
+        sealed_pan: SealedPan(vec![7; 40]),
+        last_four: *b"4242",
+        pin: PinVerifier(100 + number),
+        zip: PackedZip::pack("94105"),
+        expires_on: BusinessDate::from_naive("2029-06-30".parse().unwrap()),
+        terms,
+        state: CardState::Active,
+        is_virtual: true,
+        description: format!("Card {number}"),
+        billing_name: "A. Holder".to_owned(),
+        billing_address: None,
+        shipping_address: None,
+        assigned_to: None,
+        dimensions: [None; 4],
+    }
+}
+
+/// A number sealed anew, as far as the shard looks at it.
+pub(crate) fn resealed(card: CardId, generation: u32) -> ResealedCard {
+    ResealedCard { card, sealed_pan: sealed_under(generation) }
+}
+
+/// A sealed number of the form that names its generation.
+pub(crate) fn sealed_under(generation: u32) -> SealedPan {
+    let mut sealed = vec![SealedPan::FORM_WITH_GENERATION];
+    sealed.extend_from_slice(&generation.to_le_bytes());
+    sealed.resize(49, 7);
+    SealedPan(sealed)
+}
+
+pub(crate) fn pan(number: u64) -> CardRef {
+    CardRef::Pan(PanHash(1_000 + number), MaskedPan::default())
+}
+
+pub(crate) fn facts(card: CardRef, amount: i64, mark: u64) -> PurchaseFacts {
+    PurchaseFacts {
+        card,
+        amounts: MessageAmounts { amount: Minor(amount), currency: None, billing: None },
+        merchant: Merchant {
+            mcc: Some(Mcc(5812)),
+            name: "A Restaurant".into(),
+            ..Merchant::default()
+        },
+        trace: NetworkTrace {
+            stan: format!("{:06}", mark % 1_000_000).into(),
+            rrn: format!("{mark:012}").into(),
+            original_key: Some(OriginalKey(mark)),
+            retrieval_key: Some(RetrievalKey(mark)),
+            ..NetworkTrace::default()
+        },
+    }
+}

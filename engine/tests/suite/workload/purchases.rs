@@ -1,0 +1,162 @@
+//! Draws what comes of purchases: more on them, reversals, presentments, refunds and advices.
+
+use cardswitch_engine::command::network::{
+    AdviceOutcome, Advise, CardRef, Increment, OriginalRef, Present, PresentmentNumber, Refund,
+    ReversalAmount, ReversalKind, Reverse,
+};
+use cardswitch_engine::domain::card::MaskedPan;
+use cardswitch_engine::domain::ids::TransactionSeq;
+use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::network_key::OriginalKey;
+use cardswitch_engine::domain::transaction::TransactionState;
+use cardswitch_engine::shard::authorization_id_of;
+
+use super::{EARLY, Workload};
+use crate::model::Model;
+
+impl Workload {
+    pub(super) fn draw_increment(&mut self, model: &Model) -> Increment {
+        let (original, card, _) = self.draw_original(model);
+        let of_whom = match card {
+            Some(card) => card,
+            None => self.draw_card_ref(model),
+        };
+        let facts = self.draw_facts(model, of_whom);
+        let otherwise = self.rng.chance(50).then(|| Box::new(self.draw_authorize(model)));
+        Increment {
+            card: card.filter(|_| self.rng.chance(80)),
+            amounts: facts.amounts,
+            mcc: facts.merchant.mcc.filter(|_| self.rng.chance(60)),
+            credentials: self.draw_credentials(model, Some(of_whom)),
+            original,
+            otherwise,
+        }
+    }
+
+    pub(super) fn draw_reverse(&mut self, model: &Model) -> Reverse {
+        let (original, card, found) = self.draw_original(model);
+        let found = found.map(|at| &model.purchases[at]);
+        let (open, foreign) = found
+            .map_or((500, None), |found| (found.held().max(found.posted.abs()), found.foreign));
+        let part = Minor(self.rng.between(0, open.clamp(1, 1 << 40)));
+        let amount = match self.rng.below(100) {
+            0..45 => ReversalAmount::Full,
+            45..62 => ReversalAmount::GiveBack(part),
+            62..80 => ReversalAmount::Remaining(part),
+            80..92 => ReversalAmount::RemainingOriginal(foreign.map_or(part, |foreign| {
+                Minor(self.rng.between(0, foreign.amount.0.clamp(1, 1 << 40)))
+            })),
+            92..94 => ReversalAmount::GiveBack(Minor(open + 1)),
+            94..96 => ReversalAmount::Remaining(Minor(open + 1)),
+            96 => ReversalAmount::GiveBack(Minor(-1)),
+            97 => ReversalAmount::Remaining(Minor(i64::MIN)),
+            98 => ReversalAmount::RemainingOriginal(Minor(-1)),
+            _ => ReversalAmount::RemainingOriginal(Minor(i64::MAX)),
+        };
+        let kind = if self.rng.chance(50) { ReversalKind::Request } else { ReversalKind::Advice };
+        let card = card.filter(|_| self.rng.chance(70));
+        Reverse { card, original, amount, kind }
+    }
+
+    pub(super) fn draw_present(&mut self, model: &Model) -> Present {
+        let (original, card, found) = self.draw_original(model);
+        let number = match self.rng.below(10) {
+            0..6 => PresentmentNumber::ONLY,
+            _ => {
+                let count = self.rng.between(2, 3) as u8;
+                PresentmentNumber { number: self.rng.between(1, 3) as u8, count }
+            }
+        };
+        let held = found.map_or(500, |at| model.purchases[at].held());
+        let amount = match self.rng.below(20) {
+            0..8 => held,
+            8..13 => self.rng.between(0, held.clamp(1, 1 << 40)),
+            13..17 => held + self.rng.between(1, 2_000),
+            17 => 0,
+            18 => self.rng.between(1, 4_000),
+            _ => -self.rng.between(1, 9),
+        };
+        let card = match card {
+            Some(card) => card,
+            None => self.draw_card_ref(model),
+        };
+        let mut facts = self.draw_facts(model, card);
+        facts.amounts.amount = Minor(amount);
+        let amounts = facts.amounts;
+        let has_facts = self.rng.chance(85);
+        Present {
+            facts: has_facts.then_some(facts),
+            amounts: (!self.rng.chance(10)).then_some(amounts),
+            original,
+            number,
+        }
+    }
+
+    pub(super) fn draw_refund(&mut self, model: &Model) -> Refund {
+        let (mut original, card, found) = self.draw_original(model);
+        let card = match card {
+            Some(card) => card,
+            None => self.draw_card_ref(model),
+        };
+        let mut facts = self.draw_facts(model, card);
+        let posted = found.map_or(0, |at| model.purchases[at].posted);
+        if posted > 0 && self.rng.chance(70) {
+            facts.amounts.amount = Minor(self.rng.between(0, posted + 10));
+        }
+        // Many a refund carries the retrieval reference of its purchase as its own.
+        if let Some(at) = found.filter(|_| self.rng.chance(50)) {
+            facts.trace.retrieval_key = model.purchases[at].retrieval_key;
+        }
+        if self.rng.chance(30) {
+            original = OriginalRef::default();
+        }
+        Refund { facts, original }
+    }
+
+    pub(super) fn draw_advise(&mut self, model: &Model) -> Advise {
+        let (mut original, card, found) = self.draw_original(model);
+        let card = match card {
+            Some(card) => card,
+            None => self.draw_card_ref(model),
+        };
+        let mut facts = self.draw_facts(model, card);
+        let is_pending = |at: usize| model.purchases[at].state == TransactionState::Pending;
+        if found.is_some_and(is_pending) && self.rng.chance(60) {
+            facts.amounts.amount = Minor(self.rng.between(-1, 9_000));
+        } else if self.rng.chance(80) {
+            original = OriginalRef::default();
+        }
+        let declined = self.rng.chance(15);
+        let outcome = if declined { AdviceOutcome::Declined } else { AdviceOutcome::Approved };
+        Advise { facts, credentials: self.draw_credentials(model, Some(card)), outcome, original }
+    }
+
+    /// A purchase: likely one that is still open, and how a message names it, with its card.
+    fn draw_original(&mut self, model: &Model) -> (OriginalRef, Option<CardRef>, Option<usize>) {
+        let mut named = OriginalRef::default();
+        let count = model.purchases.len() as u64;
+        if count == 0 || self.rng.chance(6) {
+            self.early_mark = EARLY + self.marks;
+            named.original_key = Some(OriginalKey(self.early_mark));
+            return (named, None, None);
+        }
+        let is_open = |at: &usize| model.purchases[*at].held() > 0;
+        let open: Vec<_> = (0..model.purchases.len()).rev().filter(is_open).take(30).collect();
+        let at = if self.rng.chance(65) && !open.is_empty() {
+            self.rng.pick(&open)
+        } else {
+            let back = self.rng.below(count.min(60));
+            (count - 1 - back) as usize
+        };
+        let purchase = &model.purchases[at];
+        match self.rng.below(4) {
+            0 => named.transaction = Some(model.id_of(at)),
+            1 => named.authorization_id = Some(authorization_id_of(TransactionSeq(purchase.seq))),
+            2 => named.original_key = purchase.original_key,
+            _ => named.retrieval_key = purchase.retrieval_key,
+        }
+        let card = CardRef::Pan(model.cards[purchase.card].pan, MaskedPan::default());
+        let card = if self.rng.chance(4) { self.draw_card_ref(model) } else { card };
+        (named, Some(card), Some(at))
+    }
+}
