@@ -5,8 +5,8 @@
 //! or silence) keeps both the world before and the world after. What the switch shows is right
 //! if it is one of the worlds.
 //!
-//! This file keeps all purchases and compares them with what the switch shows; `purchase_book` keeps
-//! one, and `worlds` says which states there are and what leads from one to another.
+//! This file keeps all purchases and compares them with what the switch shows; `purchase_book`
+//! keeps one, and `worlds` says which states there are and what leads from one to another.
 //!
 //! INVARIANT: messages count in the order in which they were sent, whatever the order of answers.
 

@@ -1,5 +1,5 @@
-//! The HTTP door as a whole against a real engine on a manual clock: who may come in, what is offered,
-//! batches, and requests that come again.
+//! The HTTP door as a whole against a real engine on a manual clock: who may come in, what is
+//! offered, batches, and requests that come again.
 
 use axum::body::Body;
 use axum::http::{Request, header};

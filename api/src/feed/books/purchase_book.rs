@@ -1,5 +1,5 @@
-//! What the ledger keeps of one purchase or refund: its messages, what became of them, and the states
-//! it may be in by now.
+//! What the ledger keeps of one purchase or refund: its messages, what became of them, and the
+//! states it may be in by now.
 
 use super::worlds::{
     ABSENT, CANCELED, Event, Outcome, State, World, carry, describe, is_certain, later_word,

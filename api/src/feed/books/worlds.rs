@@ -1,5 +1,5 @@
-//! The states that a purchase may be in at the switch ("worlds"), and how a message and what is known
-//! of its outcome lead from one to the next: the money rules, as far as the feed uses them.
+//! The states that a purchase may be in at the switch ("worlds"), and how a message and what is
+//! known of its outcome lead from one to the next: the money rules, as far as the feed uses them.
 
 /// State of a transaction at the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

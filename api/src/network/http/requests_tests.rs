@@ -1,5 +1,5 @@
-//! Each kind of request against a real engine: what is decided, in which words it is told, and which
-//! faults are named.
+//! Each kind of request against a real engine: what is decided, in which words it is told, and
+//! which faults are named.
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::credential::PinVerifier;

@@ -1,5 +1,5 @@
-//! What tests of the HTTP door ask: a switch of their own with one company, its cards, and a purchase
-//! with one of them.
+//! What tests of the HTTP door ask: a switch of their own with one company, its cards, and a
+//! purchase with one of them.
 
 use axum::Router;
 use axum::body::Body;
