@@ -41,8 +41,7 @@ impl Sent {
 
     fn request(&self) -> Request<Body> {
         let request = Request::builder().method(self.method).uri(&self.path);
-        let add =
-            |request: Builder, (name, value): &(&str, String)| request.header(*name, value);
+        let add = |request: Builder, (name, value): &(&str, String)| request.header(*name, value);
         self.headers.iter().fold(request, add).body(Body::from(self.body.clone())).unwrap()
     }
 }
