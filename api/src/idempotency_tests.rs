@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::{get, post};
 use cardswitch_engine::clock::Clock;
-use cardswitch_engine::command::admin::{AdminCommand, CardChanges, NewMember};
+use cardswitch_engine::command::admin::{AdminCommand, CardChanges};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, CardId, CompanyId, MemberId, Timestamp,
 };
-use cardswitch_engine::domain::member::{AccessScope, MemberRole};
+use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::money::CurrencyCode;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::*;
 use crate::auth::check_access;
 use crate::router;
-use crate::test_world::{TestSwitch, access_token, company};
+use crate::test_world::{TestSwitch, access_token, company, new_member};
 
 const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const ADMIN: AccessTokenId = AccessTokenId(Uuid::from_u128(3));
@@ -128,19 +128,7 @@ impl Bench {
 }
 
 fn member(id: u128, email: &str) -> AdminCommand {
-    AdminCommand::CreateMember(NewMember {
-        code: None,
-        dimensions: [None; 4],
-        id: MemberId(Uuid::from_u128(id)),
-        company: COMPANY,
-        first_name: "Ada".into(),
-        last_name: "Byron".into(),
-        email: email.into(),
-        role: MemberRole::Member,
-        external_id: None,
-        is_active: true,
-        invite: None,
-    })
+    AdminCommand::CreateMember(new_member(MemberId(Uuid::from_u128(id)), COMPANY, email))
 }
 
 fn card(description: &str) -> Value {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use cardswitch_engine::clock::Clock;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken, NewAccount, NewCompany};
+use cardswitch_engine::command::admin::{
+    AdminCommand, NewAccessToken, NewAccount, NewCompany, NewMember,
+};
 use cardswitch_engine::directory::DataDirectory;
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
-use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId};
-use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, MemberId};
+use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_engine::shard::CacheLimits;
@@ -116,6 +118,23 @@ fn address() -> Address {
         state: "CA".into(),
         zip_code: "94105".into(),
         country: "US".into(),
+    }
+}
+
+/// Somebody who is to be a member of a company, without further rights and without an invitation.
+pub(crate) fn new_member(id: MemberId, company: CompanyId, email: &str) -> NewMember {
+    NewMember {
+        id,
+        company,
+        first_name: "Ada".into(),
+        last_name: "Byron".into(),
+        email: email.into(),
+        role: MemberRole::Member,
+        code: None,
+        dimensions: Default::default(),
+        external_id: None,
+        is_active: true,
+        invite: None,
     }
 }
 

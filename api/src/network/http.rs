@@ -296,5 +296,9 @@ async fn wait_for_named(state: &AppState, body: &[u8]) {
 }
 
 #[cfg(test)]
+mod doors_tests;
+#[cfg(test)]
 #[path = "http_tests.rs"]
 mod tests;
+#[cfg(test)]
+mod world;

@@ -23,6 +23,7 @@ use crate::auth::totp::Seed;
 use crate::issuing::SystemRandom;
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 use crate::secrets::token_digest;
+use crate::test_world::new_member;
 
 /// Everybody's.
 pub(super) const PASSWORD: &str = "correct horse battery";
@@ -100,20 +101,10 @@ impl World {
     }
 
     pub(super) async fn add_member(&self, company: Uuid, name: &str, role: MemberRole) {
-        let member = NewMember {
-            id: MemberId(Uuid::now_v7()),
-            company: CompanyId(company),
-            first_name: name.into(),
-            last_name: "Byron".into(),
-            email: email_of(name),
-            role,
-            code: None,
-            dimensions: Default::default(),
-            external_id: None,
-            is_active: true,
-            invite: None,
-        };
-        self.carry_out(AdminCommand::CreateMember(member)).await;
+        let id = MemberId(Uuid::now_v7());
+        let new = new_member(id, CompanyId(company), &email_of(name));
+        let new = NewMember { first_name: name.into(), role, ..new };
+        self.carry_out(AdminCommand::CreateMember(new)).await;
     }
 
     pub(super) async fn add_user(&self, name: &str, password_hash: Option<String>) {

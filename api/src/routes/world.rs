@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::http::{Request, header};
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{AdminCommand, NewCompany, NewMember};
+use cardswitch_engine::command::admin::{AdminCommand, NewCompany};
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
     PartialApproval, PurchaseFacts,
@@ -14,7 +14,7 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{AccountId, CardId, CompanyId, MemberId};
-use cardswitch_engine::domain::member::{AccessScope, MemberRole};
+use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::NetworkTrace;
@@ -24,7 +24,7 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use crate::state::AppState;
-use crate::test_world::{TestSwitch, access_token, company, token_id};
+use crate::test_world::{TestSwitch, access_token, company, new_member, token_id};
 use crate::wire::time::parse_time;
 
 pub(crate) const COMPANY: Uuid = Uuid::from_u128(1);
@@ -49,8 +49,8 @@ impl Bench {
         let commands = vec![
             AdminCommand::CreateCompany(spending(COMPANY, ACCOUNT, USD)),
             AdminCommand::CreateCompany(spending(OTHER_COMPANY, Uuid::from_u128(12), JPY)),
-            AdminCommand::CreateMember(member(COMPANY, MEMBER)),
-            AdminCommand::CreateMember(member(OTHER_COMPANY, OTHER_MEMBER)),
+            ada(MEMBER, COMPANY),
+            ada(OTHER_MEMBER, OTHER_COMPANY),
             token("admin", COMPANY, true),
             token("read", COMPANY, false),
             token("other", OTHER_COMPANY, true),
@@ -139,20 +139,8 @@ fn spending(id: Uuid, account: Uuid, currency: CurrencyCode) -> NewCompany {
     spending
 }
 
-fn member(company: Uuid, id: Uuid) -> NewMember {
-    NewMember {
-        id: MemberId(id),
-        company: CompanyId(company),
-        first_name: "Ada".into(),
-        last_name: "Byron".into(),
-        email: "ada@example.com".into(),
-        role: MemberRole::Member,
-        code: None,
-        dimensions: Default::default(),
-        external_id: None,
-        is_active: true,
-        invite: None,
-    }
+fn ada(id: Uuid, company: Uuid) -> AdminCommand {
+    AdminCommand::CreateMember(new_member(MemberId(id), CompanyId(company), "ada@example.com"))
 }
 
 fn token(text: &str, company: Uuid, admin: bool) -> AdminCommand {

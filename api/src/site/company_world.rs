@@ -11,6 +11,7 @@ use super::site_world::{EMAIL, PASSWORD, bench, membership, sign_in};
 use super::visitor_tests::Visitor;
 use crate::auth::passwords::hash;
 use crate::routes::world::{Bench, COMPANY};
+use crate::test_world::new_member;
 
 pub(super) const REVIEWER: &str = "grace@example.com";
 pub(super) const ACCOUNTANT: &str = "luca@example.com";
@@ -48,18 +49,12 @@ pub(super) async fn company() -> Bench {
 
 /// A member of the company who cannot sign in.
 pub(super) async fn add_member(bench: &Bench, number: u128, email: &str, role: MemberRole) {
+    let id = MemberId(Uuid::from_u128(number));
     let new = NewMember {
-        id: MemberId(Uuid::from_u128(number)),
-        company: CompanyId(COMPANY),
         first_name: "Some".to_owned(),
         last_name: "Body".to_owned(),
-        email: email.to_owned(),
         role,
-        code: None,
-        dimensions: Default::default(),
-        external_id: None,
-        is_active: true,
-        invite: None,
+        ..new_member(id, CompanyId(COMPANY), email)
     };
     bench.state.carry_out(AdminCommand::CreateMember(new)).await.unwrap();
 }

@@ -11,6 +11,7 @@ use super::site_world::{EMAIL, OTHER_EMAIL, USER, bench, letter, letters, member
 use super::visitor_tests::Page;
 use crate::invitation::Invitation;
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
+use crate::test_world::new_member;
 
 #[tokio::test]
 async fn sessions_are_listed_and_ended_one_by_one() {
@@ -125,19 +126,9 @@ async fn only_an_active_company_lets_its_own_apps_in() {
 async fn invite(bench: &Bench, id: u128, company: Uuid, email: &str) {
     let (company, _) = membership(bench, company).await;
     let invitation = Invitation::draw(&bench.state).unwrap();
-    let new = NewMember {
-        id: MemberId(Uuid::from_u128(id)),
-        company: company.id,
-        first_name: "Grace".into(),
-        last_name: "Hopper".into(),
-        email: email.into(),
-        role: MemberRole::Member,
-        code: None,
-        dimensions: Default::default(),
-        external_id: None,
-        is_active: true,
-        invite: Some(invitation.invite.clone()),
-    };
+    let invite = Some(invitation.invite.clone());
+    let id = MemberId(Uuid::from_u128(id));
+    let new = NewMember { invite, ..new_member(id, company.id, email) };
     let (command, news) = (AdminCommand::CreateMember(new), invitation.news(&company));
     bench.state.carry_out_and_tell(command, Some(news)).await.unwrap();
 }

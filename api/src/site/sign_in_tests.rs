@@ -3,10 +3,10 @@
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
+use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
 use cardswitch_engine::command::identity::{NewApp, UserChanges};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
-use cardswitch_engine::domain::member::{AccessScope, MemberRole};
+use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::user::SecurityQuestion;
 use uuid::Uuid;
 
@@ -19,6 +19,7 @@ use crate::auth::passwords::counted::verifications;
 use crate::auth::passwords::hash;
 use crate::auth::throttle::Source;
 use crate::routes::world::{Bench, COMPANY};
+use crate::test_world::new_member;
 
 #[tokio::test]
 async fn who_signs_in_gets_a_key_that_nobody_knew_before() {
@@ -156,21 +157,9 @@ async fn whether_somebody_has_an_address_cannot_be_told_by_the_answers() {
 
 /// A member of the company with this address.
 async fn add_member(bench: &Bench, email: &str) -> MemberId {
-    let member = NewMember {
-        id: MemberId(Uuid::now_v7()),
-        company: CompanyId(COMPANY),
-        first_name: "Eve".into(),
-        last_name: "Byron".into(),
-        email: email.into(),
-        role: MemberRole::Member,
-        code: None,
-        dimensions: Default::default(),
-        external_id: None,
-        is_active: true,
-        invite: None,
-    };
-    let id = member.id;
-    bench.state.carry_out(AdminCommand::CreateMember(member)).await.unwrap();
+    let id = MemberId(Uuid::now_v7());
+    let new = new_member(id, CompanyId(COMPANY), email);
+    bench.state.carry_out(AdminCommand::CreateMember(new)).await.unwrap();
     id
 }
 

@@ -62,3 +62,7 @@ fn operation_of(method: &Method, path: &str) -> Option<Operation> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+#[path = "direct_tests.rs"]
+mod tests;

@@ -456,3 +456,7 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         PresentmentNumber { number, count }
     }
 }
+
+#[cfg(test)]
+#[path = "requests_tests.rs"]
+mod tests;

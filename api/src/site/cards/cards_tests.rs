@@ -12,6 +12,7 @@ use crate::auth::passwords::hash;
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY, amount};
 use crate::site::site_world::PASSWORD;
 use crate::site::visitor_tests::{Page, Visitor};
+use crate::test_world::new_member;
 
 pub(in crate::site) const ROOT: &str = "root@example.com";
 pub(in crate::site) const BOOKS: &str = "books@example.com";
@@ -42,20 +43,9 @@ pub(in crate::site) async fn stage() -> (Bench, Value) {
             developer_of: Vec::new(),
         };
         bench.state.carry_out(AdminCommand::CreateUser(user)).await.unwrap();
-        let member = NewMember {
-            id: MemberId(Uuid::from_u128(number)),
-            company: CompanyId(company),
-            first_name: "Ada".into(),
-            last_name: "Byron".into(),
-            email: email.into(),
-            role,
-            code: None,
-            dimensions: Default::default(),
-            external_id: None,
-            is_active: true,
-            invite: None,
-        };
-        bench.state.carry_out(AdminCommand::CreateMember(member)).await.unwrap();
+        let id = MemberId(Uuid::from_u128(number));
+        let new = NewMember { role, ..new_member(id, CompanyId(company), email) };
+        bench.state.carry_out(AdminCommand::CreateMember(new)).await.unwrap();
     }
     let card = json!({
         "description": "Travel",
