@@ -8,7 +8,7 @@
 //! | `follower` | `followed_at` | when that happened; missing in files of before it was kept |
 //! | `series` | `series` | 16 random bytes, drawn when the file is made or the log has lost events |
 //!
-//! Lanes of format 1 end before `known_by`; they are read, and written as format 2.
+//! Lanes of format 1 end before `off_seen`; they are read, and written as format 2.
 //!
 //! It is written about once a second and when the switch stops. Whatever it lags behind is delivered
 //! once more after a crash; nothing is lost, because lanes only ever stand where the log was told.
@@ -36,7 +36,7 @@ pub const ATTEMPTS_MAX: u16 = 100;
 /// How much of the file is kept in memory. Units: bytes.
 const CACHE_BYTES: usize = 8 << 20;
 const LANE_FORMAT: u8 = 2;
-/// Without `known_by`.
+/// Without `off_seen`.
 const OLD_LANE_FORMAT: u8 = 1;
 const ATTEMPT_FORMAT: u8 = 1;
 const FOLLOWED: &str = "followed";
@@ -141,11 +141,11 @@ pub struct KeptLane {
     pub lane: Lane,
     /// How many attempts it has had.
     pub attempts: u64,
-    /// When its endpoint was last changed, as far as that is known.
-    pub known_by: Option<Timestamp>,
+    /// While it is off: when what had last changed about its endpoint by the time that was seen.
+    pub off_seen: Option<Timestamp>,
 }
 
-/// A lane as it was kept before `known_by`.
+/// A lane as it was kept before `off_seen`.
 #[derive(Debug, Serialize, Deserialize)]
 struct OldKeptLane {
     lane: Lane,
@@ -371,7 +371,7 @@ fn parse_lane(bytes: &[u8]) -> Result<KeptLane, DeliveriesError> {
         (LANE_FORMAT, rest) => decode(rest).map_err(DeliveriesError::Value),
         (OLD_LANE_FORMAT, rest) => {
             let old = decode::<OldKeptLane>(rest).map_err(DeliveriesError::Value);
-            old.map(|OldKeptLane { lane, attempts }| KeptLane { lane, attempts, known_by: None })
+            old.map(|OldKeptLane { lane, attempts }| KeptLane { lane, attempts, off_seen: None })
         }
         (version, _) => Err(DeliveriesError::Value(CodecError::UnknownVersion { version })),
     }

@@ -29,8 +29,8 @@ pub(in crate::webhooks) fn attempt(place: u64) -> Attempt {
 }
 
 fn kept(number: u64) -> KeptLane {
-    let known_by = Some(Timestamp(5)).filter(|_| number.is_multiple_of(2));
-    KeptLane { lane: Lane::after(EventNumber(number)), attempts: number, known_by }
+    let off_seen = Some(Timestamp(5)).filter(|_| number.is_multiple_of(2));
+    KeptLane { lane: Lane::after(EventNumber(number)), attempts: number, off_seen }
 }
 
 fn place(number: u64, at: i64) -> EventPlace {

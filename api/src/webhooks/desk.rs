@@ -35,8 +35,8 @@ pub(super) struct Desk {
     pub(super) lane: Lane,
     /// How many attempts it has had.
     pub(super) attempts: u64,
-    /// When it was last changed, as far as that is known.
-    pub(super) known_by: Option<Timestamp>,
+    /// While it is off: when what had last changed about it by the time that was seen.
+    pub(super) off_seen: Option<Timestamp>,
     /// Where it stands among those that have something to send.
     pub(super) queued: Option<Queued>,
     /// Whether it stands among those that read the log by themselves.

@@ -26,8 +26,8 @@ impl Dispatcher {
         let dirty = std::mem::take(&mut self.dirty);
         let kept = |id: &WebhookEndpointId| {
             let desk = self.desks.get(id)?;
-            let (lane, attempts, known_by) = (desk.lane.clone(), desk.attempts, desk.known_by);
-            Some((*id, KeptLane { lane, attempts, known_by }))
+            let (lane, attempts, off_seen) = (desk.lane.clone(), desk.attempts, desk.off_seen);
+            Some((*id, KeptLane { lane, attempts, off_seen }))
         };
         let changes = Changes {
             followed: self.followed,

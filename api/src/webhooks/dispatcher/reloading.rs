@@ -44,9 +44,8 @@ impl Dispatcher {
                 let desk = self.desks.get(&endpoint.id);
                 let missed = desk.map(|desk| desk.missed(snapshot, &companies, upto));
                 let missed = missed.transpose()?.unwrap_or_default();
-                let known_by = self.known_by(snapshot, &endpoint)?;
                 let turn = self.turn_of(snapshot, &endpoint, settled)?;
-                Ok(Found { endpoint, companies, missed, turn, known_by })
+                Ok(Found { endpoint, companies, missed, turn })
             });
             Ok((found.collect::<Result<Vec<_>, StoreError>>()?, last))
         };
@@ -82,40 +81,25 @@ impl Dispatcher {
         let desk = self.desks.get(&endpoint.id);
         let kept = self.kept.get(&endpoint.id);
         let lane = desk.map(|desk| &desk.lane).or(kept.map(|kept| &kept.lane));
-        let known_by = desk.map_or(kept.and_then(|kept| kept.known_by), |desk| desk.known_by);
+        let off_seen = desk.map_or(kept.and_then(|kept| kept.off_seen), |desk| desk.off_seen);
         if !endpoint.is_enabled() {
-            return Ok(Turn::Off);
+            let is_seen = desk.is_some_and(|desk| *desk.endpoint == *endpoint);
+            let seen = off_seen.filter(|_| is_seen);
+            let seen =
+                seen.map_or_else(|| changed_at(snapshot, endpoint).map(Some), |at| Ok(Some(at)));
+            return Ok(Turn::Off(seen?));
         }
-        let Some(lane) = lane else {
-            let made_at = endpoint.created_at;
-            let at = turned_on_behind(snapshot, endpoint, made_at)?.unwrap_or(made_at);
-            return Ok(Turn::New(snapshot.first_event_at(at.max(settled))?));
-        };
-        let is_as_known = desk.is_some_and(|desk| *desk.endpoint == *endpoint);
-        let at = match known_by {
-            _ if is_as_known && !lane.is_off() => None,
-            Some(known_by) => turned_on_behind(snapshot, endpoint, known_by)?,
-            // A file of older days does not say up to when it knew.
-            None if lane.is_off() => turned_on_last(snapshot, endpoint)?,
-            None => None,
-        };
-        Ok(match at {
-            Some(at) => Turn::On(snapshot.first_event_at(at)?),
-            None if lane.is_off() => Turn::On(snapshot.last_event()?),
+        Ok(match lane {
             // It stands where it stood.
-            None => Turn::Stays,
+            Some(lane) if !lane.is_off() => Turn::Stays,
+            Some(_) => {
+                let at = turned_on_at(snapshot, endpoint, off_seen)?;
+                let after =
+                    at.map_or_else(|| snapshot.last_event(), |at| snapshot.first_event_at(at));
+                Turn::On(after?)
+            }
+            None => Turn::New(snapshot.first_event_at(endpoint.created_at.max(settled))?),
         })
-    }
-
-    /// When an endpoint was last changed; not read again while it is as it was.
-    fn known_by(
-        &self,
-        snapshot: &Snapshot,
-        endpoint: &WebhookEndpoint,
-    ) -> Result<Option<Timestamp>, StoreError> {
-        let desk = self.desks.get(&endpoint.id);
-        let known = desk.filter(|desk| *desk.endpoint == *endpoint).and_then(|desk| desk.known_by);
-        known.map_or_else(|| changed_at(snapshot, endpoint).map(Some), |at| Ok(Some(at)))
     }
 
     pub(super) fn was_following(&self) -> bool {
@@ -130,7 +114,7 @@ impl Dispatcher {
             self.remove(id);
         }
         self.by_company.clear();
-        for Found { endpoint, companies, missed, turn, known_by } in found {
+        for Found { endpoint, companies, missed, turn } in found {
             let id = endpoint.id;
             if endpoint.is_enabled() {
                 for company in &companies {
@@ -142,7 +126,7 @@ impl Dispatcher {
             let desk = self.desks.entry(id).or_insert_with(|| new_desk(&endpoint, kept));
             desk.endpoint = Arc::new(endpoint);
             desk.companies = companies;
-            let has_turned = desk.turn(turn, known_by, self.followed.number);
+            let has_turned = desk.turn(turn, self.followed.number);
             let has_missed = desk.take_missed(missed, self.followed.number);
             if is_new || has_turned || has_missed {
                 self.refresh(id);
@@ -170,7 +154,6 @@ struct Found {
     companies: Vec<CompanySlot>,
     missed: Missed,
     turn: Turn,
-    known_by: Option<Timestamp>,
 }
 
 /// What becomes of a lane.
@@ -180,67 +163,47 @@ enum Turn {
     Stays,
     /// It is on, and was not known: it begins after this event.
     New(EventNumber),
-    /// It is on again, even if nobody saw it off, and goes on after this event.
+    /// It is on again, and goes on after this event.
     On(EventNumber),
-    /// It is off.
-    Off,
+    /// It is off, and this is when its endpoint was last changed.
+    Off(Option<Timestamp>),
 }
 
 impl Desk {
-    /// Turns the lane of an endpoint that was last changed at `known_by`. Returns whether it was not
-    /// like that before, or what is kept of it has changed.
-    fn turn(&mut self, turn: Turn, known_by: Option<Timestamp>, followed: EventNumber) -> bool {
-        let is_changed = self.known_by != known_by;
-        self.known_by = known_by;
-        let followed = self.lane.read_upto(followed);
-        let has_turned = match turn {
+    /// Turns the lane. Returns whether it was not like that before, or what is kept of it has changed.
+    fn turn(&mut self, turn: Turn, followed: EventNumber) -> bool {
+        match turn {
             Turn::Stays => false,
             Turn::New(after) => {
                 self.lane = Lane::after(after);
                 true
             }
             Turn::On(after) => {
-                self.lane.turn_off(followed);
+                self.off_seen = None;
                 self.lane.turn_on(after)
             }
-            Turn::Off => self.lane.turn_off(followed),
-        };
-        has_turned || is_changed
+            Turn::Off(seen) => {
+                let is_new = self.off_seen != seen;
+                self.off_seen = seen;
+                self.lane.turn_off(followed) || is_new
+            }
+        }
     }
 }
 
-/// When an endpoint that is on was turned on first behind `known_by`, by its audit; none where it was
-/// on all the time since. Each change of its state turns it: where there are two, it was off between.
-fn turned_on_behind(
+/// When an endpoint that is on was turned on, by its audit: the first change of its state behind what
+/// was seen while it was off, else the last one. None where nobody noted it.
+fn turned_on_at(
     snapshot: &Snapshot,
     endpoint: &WebhookEndpoint,
-    known_by: Timestamp,
+    off_seen: Option<Timestamp>,
 ) -> Result<Option<Timestamp>, StoreError> {
-    let order = Order::OldestFirst;
-    let created_after = Some(known_by.plus(1));
+    let order = if off_seen.is_some() { Order::OldestFirst } else { Order::NewestFirst };
+    let created_after = off_seen.map(|at| at.plus(1));
     let page = Page { order, created_after, ..Page::first(CHANGES_READ_MAX) };
-    let turns = turns_of(snapshot, endpoint, &page)?;
-    let first_on = usize::from(turns.len().is_multiple_of(2));
-    Ok(turns.get(first_on).copied())
-}
-
-/// When it was turned on last. None where nobody noted it.
-fn turned_on_last(
-    snapshot: &Snapshot,
-    endpoint: &WebhookEndpoint,
-) -> Result<Option<Timestamp>, StoreError> {
-    Ok(turns_of(snapshot, endpoint, &Page::first(CHANGES_READ_MAX))?.first().copied())
-}
-
-/// When the state of an endpoint was changed.
-fn turns_of(
-    snapshot: &Snapshot,
-    endpoint: &WebhookEndpoint,
-    page: &Page,
-) -> Result<Vec<Timestamp>, StoreError> {
-    let changes = changes_of(snapshot, endpoint, page)?;
+    let changes = changes_of(snapshot, endpoint, &page)?;
     let is_of_state = |event: &&AuditEvent| event.fields.iter().any(|field| field == "state");
-    Ok(changes.iter().filter(is_of_state).map(|event| event.at).collect())
+    Ok(changes.iter().find(is_of_state).map(|event| event.at))
 }
 
 /// When an endpoint was last changed.
@@ -260,15 +223,15 @@ fn changes_of(
 
 /// The desk of an endpoint that is met for the first time since the start: it goes on where it stood.
 fn new_desk(endpoint: &WebhookEndpoint, kept: Option<KeptLane>) -> Desk {
-    let nothing = || KeptLane { lane: Lane::after(EventNumber(0)), attempts: 0, known_by: None };
-    let KeptLane { mut lane, attempts, known_by } = kept.unwrap_or_else(nothing);
+    let nothing = || KeptLane { lane: Lane::after(EventNumber(0)), attempts: 0, off_seen: None };
+    let KeptLane { mut lane, attempts, off_seen } = kept.unwrap_or_else(nothing);
     lane.resume();
     Desk {
         endpoint: Arc::new(endpoint.clone()),
         companies: Vec::new(),
         lane,
         attempts,
-        known_by,
+        off_seen,
         queued: None,
         is_queued_behind: false,
     }
