@@ -191,8 +191,6 @@ const fn kind_of(effect: &Effect) -> &'static str {
         Effect::User(_) => "user",
         Effect::Ticket(_) => "ticket",
         Effect::App(_) => "app",
-        Effect::TokenGrant(_) => "token-grant",
-        Effect::MemberExternalId(..) => "member-external-id",
         Effect::Audit(_) => "audit",
         Effect::Increment(_) => "increment",
         Effect::WebhookEndpoint(_) => "webhook-endpoint",
@@ -214,7 +212,8 @@ fn describe(effect: &Effect) -> String {
         ),
         Effect::Member(row) => format!("{} {} {:?}", row.slot.0, row.id.0, row.state),
         Effect::AccessToken(row) => {
-            format!("{} company {} revoked {}", row.id.0, row.company.0, row.is_revoked)
+            let origin = row.grant.as_ref().map(|grant| grant.origin);
+            format!("{} company {} {origin:?} revoked {}", row.id.0, row.company.0, row.is_revoked)
         }
         Effect::CardIssued(row) => {
             format!("{} {} account {}", row.profile.slot.0, row.profile.id.0, row.record.account.0)
@@ -251,8 +250,6 @@ fn describe(effect: &Effect) -> String {
         Effect::User(_)
         | Effect::Ticket(_)
         | Effect::App(_)
-        | Effect::TokenGrant(_)
-        | Effect::MemberExternalId(..)
         | Effect::Audit(_)
         | Effect::WebhookEndpoint(_) => describe_identity(effect),
         _ => describe_movement(effect),
@@ -275,10 +272,6 @@ fn describe_identity(effect: &Effect) -> String {
             time(row.expires_at)
         ),
         Effect::App(row) => format!("{} {} deleted {}", row.slot.0, row.id.0, row.is_deleted),
-        Effect::TokenGrant(row) => {
-            format!("{} company {} {:?}", row.token.0, row.company.0, row.origin)
-        }
-        Effect::MemberExternalId(slot, id) => format!("{} set {}", slot.0, id.is_some()),
         Effect::Audit(row) => {
             let object = row.object.map_or_else(String::new, |object| format!(" {object}"));
             format!("{}{object} by {:?}", row.action, row.actor)

@@ -17,7 +17,6 @@
 //! | `secrets`, `link_secrets`, `pan`, `pan_rotation`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
 //! | `compat` | habits of older clients |
 
-pub mod adoption;
 pub mod auth;
 pub mod backup;
 pub mod commands;

@@ -16,7 +16,6 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::adoption::adopt_old_passwords;
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
 use crate::control::Control;
 use crate::http_server::{self, HttpSide};
@@ -166,10 +165,6 @@ impl Server {
         let (state, deliveries) = state_of(data, &settings, http_address, (&engine, parts)).await?;
         let pan_keys = keep_pan_keys(data, &state).await.map_err(StartError::PanKeys)?;
         remove_orphans(&state);
-        if let Err(error) = adopt_old_passwords(&state).await {
-            // Purchases are decided all the same.
-            tracing::error!(?error, "administrators of before there were users cannot sign in");
-        }
         telemetry.set_working(&engine, listener.counters());
         show_mail(&telemetry, &state);
         show_webhooks(&telemetry, &state);

@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `directory` | text: a title line, `format N`, `id` and 32 hex digits; also the lock |
+//! | `directory` | text: a title line, `layouts` and 16 hex digits, `id` and 32 hex digits; also the lock |
 //! | `journal.redb`, `journal.ack` | the journal, see `journal` |
 //! | `store.redb` | the query tables, see `store` |
 //! | `receipts/` | files of receipts, which the edge keeps |
@@ -14,8 +14,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The version of the directory's layout.
-pub const DIRECTORY_FORMAT: u32 = 1;
+use crate::layouts::FINGERPRINT;
+
 const TITLE: &str = "cardswitch data directory";
 const IDENTITY_FILE: &str = "directory";
 const IDENTITY_BYTES_MAX: u64 = 4096;
@@ -38,8 +38,8 @@ pub enum DirectoryError {
     Exists(PathBuf),
     /// Another process uses it.
     InUse(PathBuf),
-    /// It was made by a later build.
-    NewerFormat(u32),
+    /// It was made by a build with other layouts.
+    OtherLayouts(PathBuf),
     /// Its identity file is not one.
     Foreign(PathBuf),
     /// The system refused.
@@ -66,9 +66,12 @@ impl std::fmt::Display for DirectoryError {
                     path.display()
                 )
             }
-            Self::NewerFormat(found) => write!(
+            Self::OtherLayouts(path) => write!(
                 formatter,
-                "the data directory has format {found}, this build knows {DIRECTORY_FORMAT}"
+                "data directory `{}` was made by another build of cardswitch, whose files this one \
+                 does not read; nothing was changed: use that build, or make a new directory with \
+                 `cardswitch init`",
+                path.display()
             ),
             Self::Foreign(path) => {
                 write!(formatter, "`{}` was not written by cardswitch", path.display())
@@ -102,7 +105,7 @@ impl DataDirectory {
                 },
             )?;
         let id_text: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        write!(file, "{TITLE}\nformat {DIRECTORY_FORMAT}\nid {id_text}\n")
+        write!(file, "{TITLE}\nlayouts {FINGERPRINT}\nid {id_text}\n")
             .and_then(|()| file.sync_all())
             .and_then(|()| File::open(path)?.sync_all())
             .map_err(|error| DirectoryError::Io(identity, error))?;
@@ -186,11 +189,9 @@ fn read_identity(file: &File, path: &Path) -> Result<[u8; 16], DirectoryError> {
     if lines.next() != Some(TITLE) {
         return Err(foreign());
     }
-    let format = lines.next().and_then(|line| line.strip_prefix("format ")?.parse().ok());
-    match format {
-        Some(DIRECTORY_FORMAT) => {}
-        Some(newer) if newer > DIRECTORY_FORMAT => return Err(DirectoryError::NewerFormat(newer)),
-        _ => return Err(foreign()),
+    if lines.next().and_then(|line| line.strip_prefix("layouts ")) != Some(FINGERPRINT) {
+        let directory = path.parent().unwrap_or(path);
+        return Err(DirectoryError::OtherLayouts(directory.into()));
     }
     let id = lines.next().and_then(|line| parse_id(line.strip_prefix("id ")?));
     id.ok_or_else(foreign)
@@ -223,10 +224,25 @@ mod tests {
         assert!(matches!(DataDirectory::open(&path), Err(DirectoryError::InUse(_))));
         drop(made);
         assert_eq!(DataDirectory::open(&path).unwrap().id(), [7; 16]);
-        for (text, newer) in [("cardswitch data directory\nformat 9\n", true), ("hello", false)] {
+    }
+
+    #[test]
+    fn a_directory_with_other_layouts_is_refused_and_left_as_it_is() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("data");
+        drop(DataDirectory::create(&path, [7; 16]).unwrap());
+        let identity = std::fs::read_to_string(path.join(IDENTITY_FILE)).unwrap();
+        let other = identity.replace(FINGERPRINT, "fedcba9876543210");
+        let before = format!("{TITLE}\nformat 1\nid {:032x}\n", 7);
+        for (text, is_ours) in [(other.as_str(), true), (before.as_str(), true), ("hello", false)] {
             std::fs::write(path.join(IDENTITY_FILE), text).unwrap();
-            let error = DataDirectory::open(&path).unwrap_err();
-            assert_eq!(matches!(error, DirectoryError::NewerFormat(9)), newer, "{error}");
+            for outcome in [DataDirectory::open(&path), DataDirectory::open_read_only(&path)] {
+                let error = outcome.unwrap_err();
+                let is_other = matches!(&error, DirectoryError::OtherLayouts(at) if *at == path);
+                assert_eq!(is_other, is_ours, "{error}");
+            }
+            assert!(matches!(DataDirectory::create(&path, [8; 16]), Err(DirectoryError::Exists(_))));
+            assert_eq!(std::fs::read_to_string(path.join(IDENTITY_FILE)).unwrap(), text);
         }
     }
 }

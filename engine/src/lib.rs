@@ -14,6 +14,7 @@ pub mod engine;
 pub mod inbox;
 pub mod inspection;
 pub mod journal;
+pub mod layouts;
 pub mod limits;
 pub mod loader;
 pub mod meters;

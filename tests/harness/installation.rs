@@ -66,22 +66,6 @@ impl Installation {
         Self { directory, starts: AtomicU32::new(0), credentials, cards }
     }
 
-    /// A data directory that an earlier build has written, from its archive. The second value is where
-    /// the archive was unpacked.
-    #[track_caller]
-    #[must_use]
-    pub fn unpack(archive: &Path) -> (Self, PathBuf) {
-        let directory = TempDir::new().expect("a temporary directory");
-        let home = directory.path().to_owned();
-        let (archive, target) = (text_of(archive), text_of(&home));
-        let unpacked = Command::new("tar").args(["-xzf", archive, "-C", target]).status();
-        assert!(unpacked.expect("tar is there").success(), "{archive} cannot be unpacked");
-        let printed = fs::read(home.join("credentials.json")).expect("what init printed");
-        let credentials = parse_credentials(&serde_json::from_slice(&printed).expect("JSON"));
-        let cards = Portfolio::read(&home.join("cards.jsonl"));
-        (Self { directory, starts: AtomicU32::new(0), credentials, cards }, home)
-    }
-
     /// Adds an access token of the company with these scopes (with commas between several; read
     /// alone where blank). The directory must be at rest.
     #[track_caller]

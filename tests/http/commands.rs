@@ -1,5 +1,9 @@
 //! What operators do to a data directory at rest: users, apps, tokens, and what companies are.
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
 use cardswitch_harness::{Browser, Installation, run_cardswitch, run_cardswitch_reading};
 use serde_json::{Value, json};
 
@@ -371,5 +375,43 @@ fn what_operators_do_is_in_the_audit_as_theirs() {
         let noted = events(action);
         assert!(!noted.is_empty(), "{action}");
         assert!(noted.iter().all(|event| event["actor"]["kind"] == "operator"), "{action}");
+    }
+}
+
+/// Every file of a directory, with its content.
+fn files_of(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(directory).expect("a directory");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let files = paths.filter(|path| path.is_file());
+    files.map(|path| (path.display().to_string(), fs::read(&path).expect("a file"))).collect()
+}
+
+#[test]
+fn a_directory_of_a_build_with_other_layouts_is_refused_and_left_as_it_is() {
+    let installation = Installation::init(60, 1_399);
+    let data = installation.data();
+    let identity = data.join("directory");
+    let text = fs::read_to_string(&identity).expect("the identity file");
+    let line = text.lines().find(|line| line.starts_with("layouts ")).expect("a fingerprint");
+    fs::write(&identity, text.replace(line, "layouts 0123456789abcdef")).expect("written");
+    let before = files_of(&data);
+    let place = |name: &str| data.with_file_name(name).to_str().expect("a path").to_owned();
+    let (data_text, copy, key) = (place("data"), place("copy"), place("data/master.key"));
+    let company = installation.credentials.company_id.as_str();
+    for arguments in [
+        vec!["serve", "--data", &data_text, "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"],
+        vec!["verify", "--data", &data_text],
+        vec!["backup", "--data", &data_text, "--to", &copy],
+        vec!["restore", "--from", &data_text, "--data", &copy, "--master-key", &key],
+        vec!["rotate-pan-key", "--data", &data_text],
+        vec!["token", "list", "--data", &data_text, "--company", company],
+        vec!["init", "--data", &data_text],
+    ] {
+        let output = run_cardswitch(&arguments);
+        assert_eq!(output.code, Some(1), "{arguments:?}: {output:#?}");
+        let is_told = output.stderr.contains("another build of cardswitch");
+        let exists = output.stderr.contains("is a data directory already");
+        assert!(if arguments[0] == "init" { exists } else { is_told }, "{output:#?}");
+        assert_eq!(files_of(&data), before, "{arguments:?}");
     }
 }

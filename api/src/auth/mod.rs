@@ -122,8 +122,7 @@ pub(crate) fn find_caller(headers: &HeaderMap, state: &AppState) -> Result<Calle
     let found = state.switch.read_at_once(|snapshot| {
         let Some(token) = snapshot.access_token(&digest)? else { return Ok(None) };
         let Some(company) = snapshot.company(token.company)? else { return Ok(None) };
-        let member = snapshot.token_grant(token.id)?.and_then(|grant| grant.member);
-        let member = member.map_or(Ok(None), |member| snapshot.member(member))?;
+        let member = token.member().map_or(Ok(None), |member| snapshot.member(member))?;
         Ok(Some((token, company, member.map(|member| member.id))))
     })?;
     match found {

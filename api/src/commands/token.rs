@@ -100,9 +100,8 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
     let tokens = switch.read(|snapshot| snapshot.access_tokens(company.slot, &page)).await;
     let tokens = tokens.map_err(Failure::new)?.rows;
     switch.engine().shut_down();
-    let rows = tokens.iter().map(|(token, grant)| {
-        let label = grant.as_ref().map_or("", |grant| grant.label.as_str());
-        (token.id.0, scope::names(token.scope), render_time(token.created_at), label)
+    let rows = tokens.iter().map(|token| {
+        (token.id.0, scope::names(token.scope), render_time(token.created_at), token.label())
     });
     if args.of.data.json {
         let shown: Vec<_> = rows

@@ -2,8 +2,7 @@
 //!
 //! | text | is |
 //! |---|---|
-//! | `v2 SEQ AT` | the transaction, and when it was made (microseconds since 1970; `-` before the first one) |
-//! | `SEQ` | the same in the format before, which is read |
+//! | `SEQ AT` | the transaction, and when it was made (microseconds since 1970; `-` before the first one) |
 //!
 //! A directory that came out of a backup gives numbers out again: the instant tells.
 
@@ -17,14 +16,12 @@ use cardswitch_engine::domain::ids::{Timestamp, TransactionSeq};
 
 use super::limits::CURSOR_INTERVAL;
 
-const VERSION: &str = "v2";
-
 /// A transaction, by its number and by when it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TransactionPlace {
     /// Its number; 0 before the first one.
     pub(super) seq: TransactionSeq,
-    /// When it was made; none before the first one, and where only the number was kept.
+    /// When it was made; none before the first one.
     pub(super) at: Option<Timestamp>,
 }
 
@@ -73,21 +70,13 @@ impl Cursor {
 
 fn render(TransactionPlace { seq, at }: TransactionPlace) -> String {
     let at = at.map_or_else(|| "-".to_owned(), |at| at.0.to_string());
-    format!("{VERSION} {} {at}", seq.0)
+    format!("{} {at}", seq.0)
 }
 
 /// Errors: why it is not understood.
 fn parse(text: &str) -> Result<TransactionPlace, String> {
     let not_understood = || format!("is not understood: `{}`", text.trim());
-    let words: Vec<_> = text.split_whitespace().collect();
-    let (seq, at) = match words.as_slice() {
-        [VERSION, seq, at] => (seq, *at),
-        [version, ..] if version.starts_with('v') && *version != VERSION => {
-            return Err(format!("has the format `{version}`, which this version does not know"));
-        }
-        [seq] => (seq, "-"),
-        _ => return Err(not_understood()),
-    };
+    let (seq, at) = text.split_once(' ').ok_or_else(not_understood)?;
     let seq = seq.parse().map(TransactionSeq).map_err(|_| not_understood())?;
     let at = match at {
         "-" => None,
@@ -116,14 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn the_format_before_is_read_and_others_are_named() {
-        assert_eq!(parse("12\n"), Ok(place(12, None)));
-        assert_eq!(parse("v2 12 -"), Ok(place(12, None)));
-        for text in ["", "many", "v2", "v2 1", "v2 12 soon", "v2 many 3", "1 2", "v2 -1 3"] {
+    fn another_text_is_refused() {
+        for text in ["", "many", "12", "12 soon", "many 3", "1 2 3", "-1 3", "12  -"] {
             assert!(parse(text).unwrap_err().contains("not understood"), "{text:?}");
-        }
-        for text in ["v3 1 2", "v9"] {
-            assert!(parse(text).unwrap_err().contains("format `v"), "{text:?}");
         }
     }
 }

@@ -148,8 +148,7 @@ fn find_own(
 ) -> Result<Option<(CompanyId, AccessTokenId)>, ApiError> {
     let found = state.switch.read_at_once(|snapshot| {
         let Some(token) = snapshot.access_token(digest)? else { return Ok(None) };
-        let grant = snapshot.token_grant(token.id)?;
-        let is_own = grant.is_some_and(|grant| grant.app == Some(app.slot));
+        let is_own = token.app() == Some(app.slot);
         let company = snapshot.company(token.company)?.filter(|_| is_own);
         Ok(company.map(|company| (company.id, token.id)))
     });

@@ -8,7 +8,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::AccessToken;
-use cardswitch_engine::domain::token_grant::{TokenGrant, TokenOrigin};
+use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
 use serde::Serialize;
@@ -56,18 +56,14 @@ pub struct AppReference {
 }
 
 impl AccessTokenBody {
-    fn new(
-        (token, grant): (AccessToken, Option<TokenGrant>),
-        view: &View<'_>,
-    ) -> Result<Self, StoreError> {
-        let app = grant.as_ref().and_then(|grant| grant.app);
-        let app = app.map(|app| view.snapshot.app(app)).transpose()?.flatten();
-        let origin = render_origin(grant.as_ref().map(|grant| grant.origin));
-        let member = view.member_reference(grant.as_ref().and_then(|grant| grant.member))?;
+    fn new(token: &AccessToken, view: &View<'_>) -> Result<Self, StoreError> {
+        let app = token.app().map(|app| view.snapshot.app(app)).transpose()?.flatten();
+        let origin = render_origin(token.origin());
+        let member = view.member_reference(token.member())?;
         Ok(Self {
             id: token.id.0,
             url: view.urls.object("access-tokens", token.id.0),
-            label: grant.map(|grant| grant.label).unwrap_or_default(),
+            label: token.label().to_owned(),
             scope: scope::names(token.scope),
             origin,
             app: app.map(|app| AppReference { id: app.id.0, name: app.name }),
@@ -104,7 +100,7 @@ pub async fn list_access_tokens(
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
         let Listed { count, rows } = view.snapshot.access_tokens(view.company.slot, &page)?;
-        let rows = rows.into_iter().map(|row| AccessTokenBody::new(row, view));
+        let rows = rows.into_iter().map(|row| AccessTokenBody::new(&row, view));
         Ok(Listed { count, rows: rows.collect::<Result<_, _>>()? })
     });
     Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
@@ -126,8 +122,7 @@ pub async fn get_access_token(
         let id = AccessTokenId(id);
         let found = view.snapshot.access_token_by_id(view.company.slot, id)?;
         let Some(token) = found.filter(|token| !token.is_revoked) else { return Ok(None) };
-        let grant = view.snapshot.token_grant(id)?;
-        AccessTokenBody::new((token, grant), view).map(Some)
+        AccessTokenBody::new(&token, view).map(Some)
     });
     body.await?.map(Json).ok_or_else(ApiError::not_found)
 }

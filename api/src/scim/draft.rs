@@ -53,7 +53,7 @@ impl Draft {
             family_name: Some(member.last_name.clone()),
             active: Some(user.is_active()),
             role: Some(member.role),
-            external_id: user.external_id.clone(),
+            external_id: member.external_id.clone(),
             employee_number: member.code.clone(),
             department: user.department.clone(),
         }

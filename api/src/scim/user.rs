@@ -25,7 +25,6 @@ pub(super) struct User {
     /// The member.
     pub(super) member: Member,
     /// The id that the client gave it.
-    pub(super) external_id: Option<String>,
     /// The name of its department.
     pub(super) department: Option<String>,
     display_name: String,
@@ -37,9 +36,7 @@ impl User {
     /// Errors: what is kept beside it cannot be read.
     pub(super) fn new(member: Member, view: &View<'_>) -> Result<Self, StoreError> {
         let department = view.dimension_reference(member.dimensions[DEPARTMENT])?;
-        let external_id = view.snapshot.external_id(member.slot)?;
         Ok(Self {
-            external_id,
             department: department.map(|department| department.name),
             display_name: format!("{} {}", member.first_name, member.last_name),
             id: member.id.0.to_string(),
@@ -66,7 +63,7 @@ impl User {
             Field::EmailPrimary => return Some(FieldValue::Flag(true)),
             Field::Created => return Some(FieldValue::Time(member.created_at)),
             Field::Id => &self.id,
-            Field::ExternalId => self.external_id.as_deref()?,
+            Field::ExternalId => self.member.external_id.as_deref()?,
             Field::UserName | Field::Email => &member.email,
             Field::GivenName => &member.first_name,
             Field::FamilyName => &member.last_name,
@@ -99,7 +96,7 @@ impl User {
                 "location": urls.path(&format!("/scim/v2/Users/{}", self.id)),
             },
         });
-        if let Some(external_id) = &self.external_id {
+        if let Some(external_id) = &self.member.external_id {
             body["externalId"] = json!(external_id);
         }
         let mut enterprise = serde_json::Map::new();

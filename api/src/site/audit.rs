@@ -146,8 +146,8 @@ fn actor_words(snapshot: &Snapshot, actor: &Actor) -> Result<String, StoreError>
 }
 
 fn token_words(snapshot: &Snapshot, id: AccessTokenId) -> Result<String, StoreError> {
-    let grant = snapshot.token_grant(id)?;
-    let label = grant.map(|grant| grant.label).filter(|label| !label.is_empty());
+    let token = snapshot.any_access_token(id)?;
+    let label = token.map(|token| token.label().to_owned()).filter(|label| !label.is_empty());
     Ok(label.map_or_else(
         || "an access token of the operator".to_owned(),
         |label| format!("{label}, by access token"),

@@ -7,7 +7,7 @@ use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::{AccessToken, Member};
-use cardswitch_engine::domain::token_grant::{TokenGrant, TokenOrigin};
+use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use serde::de::IgnoredAny;
 
@@ -50,7 +50,7 @@ pub(super) async fn list_tokens(
     let company = &acting.company;
     let read = |snapshot: &Snapshot| {
         let listed = snapshot.access_tokens(company.slot, &part.page())?;
-        let row = |(token, grant)| token_row(snapshot, token, grant, &acting.session);
+        let row = |token| token_row(snapshot, &token, &acting.session);
         let rows = listed.rows.into_iter().map(row).collect::<Result<Vec<_>, StoreError>>()?;
         Ok((rows, listed.count))
     };
@@ -68,21 +68,18 @@ pub(super) async fn list_tokens(
 
 fn token_row(
     snapshot: &Snapshot,
-    token: AccessToken,
-    grant: Option<TokenGrant>,
+    token: &AccessToken,
     session: &Session,
 ) -> Result<TokenRow, StoreError> {
-    let slot = grant.as_ref().and_then(|grant| grant.app);
-    let app = slot.map(|app| snapshot.app(app)).transpose()?.flatten();
-    let slot = grant.as_ref().and_then(|grant| grant.member);
-    let member = slot.map(|member| snapshot.member(member)).transpose()?.flatten();
+    let app = token.app().map(|app| snapshot.app(app)).transpose()?.flatten();
+    let member = token.member().map(|member| snapshot.member(member)).transpose()?.flatten();
     // Apps are called what they are called now; what has none, what it was called.
-    let label = grant.as_ref().map(|grant| grant.label.clone()).filter(|label| !label.is_empty());
+    let label = Some(token.label().to_owned()).filter(|label| !label.is_empty());
     let holder = app.map(|app| app.name).or(label);
     Ok(TokenRow {
         id: token.id.0.to_string(),
         holder: holder.unwrap_or_else(|| "The operator of this switch".to_owned()),
-        origin: origin_words(grant.map(|grant| grant.origin), member.as_ref()),
+        origin: origin_words(token.origin(), member.as_ref()),
         scopes: names(token.scope),
         made: shown_moment(token.created_at, session),
     })

@@ -5,10 +5,8 @@
 //! | `lanes` | endpoint id (16) | format (1), `KeptLane` |
 //! | `attempts` | endpoint id (16), place (2) | format (1), `Attempt` |
 //! | `follower` | `followed` | the last event that was handed to lanes |
-//! | `follower` | `followed_at` | when that happened; missing in files of before it was kept |
+//! | `follower` | `followed_at` | when that happened |
 //! | `series` | `series` | 16 random bytes, drawn when the file is made or the log has lost events |
-//!
-//! Lanes of format 1 end before `off_seen`; they are read, and written as format 2.
 //!
 //! It is written about once a second and when the switch stops. Whatever it lags behind is delivered
 //! once more after a crash; nothing is lost, because lanes only ever stand where the log was told.
@@ -24,6 +22,7 @@ use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;
 use parking_lot::Mutex;
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -35,10 +34,8 @@ pub const FILE: &str = "deliveries.redb";
 pub const ATTEMPTS_MAX: u16 = 100;
 /// How much of the file is kept in memory. Units: bytes.
 const CACHE_BYTES: usize = 8 << 20;
-const LANE_FORMAT: u8 = 2;
-/// Without `off_seen`.
-const OLD_LANE_FORMAT: u8 = 1;
-const ATTEMPT_FORMAT: u8 = 1;
+/// The version of both values.
+const FORMAT: u8 = 1;
 const FOLLOWED: &str = "followed";
 const FOLLOWED_AT: &str = "followed_at";
 
@@ -145,13 +142,6 @@ pub struct KeptLane {
     pub off_seen: Option<Timestamp>,
 }
 
-/// A lane as it was kept before `off_seen`.
-#[derive(Debug, Serialize, Deserialize)]
-struct OldKeptLane {
-    lane: Lane,
-    attempts: u64,
-}
-
 /// What is to be written together.
 #[derive(Debug, Default)]
 pub struct Changes {
@@ -247,7 +237,7 @@ impl Deliveries {
             for row in read_txn.open_table(LANES)?.iter()? {
                 let (id, value) = row?;
                 let id = WebhookEndpointId(Uuid::from_bytes(id.value()));
-                lanes.push((id, parse_lane(value.value())?));
+                lanes.push((id, parse(value.value())?));
             }
             Ok(Loaded { followed, lanes })
         })
@@ -325,11 +315,11 @@ fn write(database: &Database, changes: &Changes) -> Result<(), DeliveriesError> 
         let mut lanes = write_txn.open_table(LANES)?;
         let mut attempts = write_txn.open_table(ATTEMPTS)?;
         for (id, lane) in &changes.lanes {
-            lanes.insert(id.0.into_bytes(), render(LANE_FORMAT, lane)?.as_slice())?;
+            lanes.insert(id.0.into_bytes(), render(lane)?.as_slice())?;
         }
         for (id, place, attempt) in &changes.attempts {
             let key = (id.0.into_bytes(), ring_place(*place));
-            attempts.insert(key, render(ATTEMPT_FORMAT, attempt)?.as_slice())?;
+            attempts.insert(key, render(attempt)?.as_slice())?;
         }
         for id in &changes.removed {
             let id = id.0.into_bytes();
@@ -352,34 +342,19 @@ fn ring_place(place: u64) -> u16 {
     u16::try_from(place % u64::from(ATTEMPTS_MAX)).unwrap_or_default()
 }
 
-fn render<T: Serialize>(format: u8, value: &T) -> Result<Vec<u8>, DeliveriesError> {
-    let mut bytes = vec![format];
+fn render<T: Serialize>(value: &T) -> Result<Vec<u8>, DeliveriesError> {
+    let mut bytes = vec![FORMAT];
     bytes.extend(encode(value).map_err(DeliveriesError::Value)?);
     Ok(bytes)
 }
 
-/// Reads an attempt.
-fn parse(bytes: &[u8]) -> Result<Attempt, DeliveriesError> {
-    match split_format(bytes)? {
-        (ATTEMPT_FORMAT, rest) => decode(rest).map_err(DeliveriesError::Value),
-        (version, _) => Err(DeliveriesError::Value(CodecError::UnknownVersion { version })),
-    }
-}
-
-fn parse_lane(bytes: &[u8]) -> Result<KeptLane, DeliveriesError> {
-    match split_format(bytes)? {
-        (LANE_FORMAT, rest) => decode(rest).map_err(DeliveriesError::Value),
-        (OLD_LANE_FORMAT, rest) => {
-            let old = decode::<OldKeptLane>(rest).map_err(DeliveriesError::Value);
-            old.map(|OldKeptLane { lane, attempts }| KeptLane { lane, attempts, off_seen: None })
-        }
-        (version, _) => Err(DeliveriesError::Value(CodecError::UnknownVersion { version })),
-    }
-}
-
-fn split_format(bytes: &[u8]) -> Result<(u8, &[u8]), DeliveriesError> {
-    let (format, rest) = bytes.split_first().ok_or(DeliveriesError::Value(CodecError::Cut))?;
-    Ok((*format, rest))
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DeliveriesError> {
+    let value = match bytes.split_first() {
+        Some((&FORMAT, value)) => decode(value),
+        Some((&version, _)) => Err(CodecError::UnknownVersion { version }),
+        None => Err(CodecError::Cut),
+    };
+    value.map_err(DeliveriesError::Value)
 }
 
 #[cfg(test)]

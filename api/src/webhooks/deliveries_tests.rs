@@ -81,16 +81,16 @@ fn attempts_are_bounded_and_go_with_their_endpoint() {
 }
 
 #[test]
-fn lanes_of_the_format_before_are_read_and_others_refused() {
-    let KeptLane { lane, attempts, .. } = kept(7);
-    let old = render(OLD_LANE_FORMAT, &OldKeptLane { lane, attempts }).unwrap();
-    assert_eq!(parse_lane(&old).unwrap(), kept(7));
-    for bytes in [&[][..], &[9, 1, 2, 3], &old[..old.len() - 1]] {
-        assert!(parse_lane(bytes).is_err() && parse(bytes).is_err(), "{bytes:?}");
+fn damaged_values_are_refused() {
+    let lane = render(&kept(7)).unwrap();
+    assert_eq!(parse::<KeptLane>(&lane).unwrap(), kept(7));
+    for bytes in [&[][..], &[9, 1, 2, 3], &lane[..lane.len() - 1]] {
+        let (lane, attempt) = (parse::<KeptLane>(bytes), parse::<Attempt>(bytes));
+        assert!(lane.is_err() && attempt.is_err(), "{bytes:?}");
     }
-    let mut bytes = render(ATTEMPT_FORMAT, &attempt(1)).unwrap();
+    let mut bytes = render(&attempt(1)).unwrap();
     bytes.pop();
-    assert!(parse(&bytes).is_err());
+    assert!(parse::<Attempt>(&bytes).is_err());
 }
 
 /// A disk without room for as long as `is_full`.

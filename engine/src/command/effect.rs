@@ -16,7 +16,7 @@ use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
 use crate::domain::dimension::Dimension;
 use crate::domain::ids::{
-    AccountSlot, CardSlot, CompanySlot, MemberSlot, Timestamp, TransactionSeq,
+    AccountSlot, CardSlot, CompanySlot, Timestamp, TransactionSeq,
 };
 use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::member::{AccessToken, Member};
@@ -28,7 +28,6 @@ use crate::domain::requisition::Requisition;
 use crate::domain::response_code::SubReason;
 use crate::domain::shared_link::SharedLink;
 use crate::domain::ticket::Ticket;
-use crate::domain::token_grant::TokenGrant;
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::domain::transaction_tags::TagChanges;
 use crate::domain::user::User;
@@ -99,10 +98,6 @@ pub enum Effect {
     Ticket(Box<Ticket>),
     /// An app is so.
     App(Box<App>),
-    /// An access token was given for this.
-    TokenGrant(Box<TokenGrant>),
-    /// What a directory of identities calls a member is so.
-    MemberExternalId(MemberSlot, Option<String>),
     /// Somebody changed something.
     Audit(Box<AuditEvent>),
     /// An increment was decided so.

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0 | 4 | length of what follows, little endian |
 //! | 4 | 1 | format version |
-//! | 5 | 1 | kind: 1 = outcome, 2 = authorization, 3 = outcome with the facts of a decision |
+//! | 5 | 1 | kind: 1 = outcome, 2 = authorization |
 //!
 //! An outcome goes on with `Record` in bincode's legacy encoding; an authorization, which is what
 //! nearly every record is, with the packed row of its transaction:
@@ -19,15 +19,6 @@
 //! | | 0 or 32 | the card's usage |
 //! | | 0 or 40 | the account's balances |
 //!
-//! An outcome in which a decision made a transaction begins with what that was made from, which the
-//! older serialized form does not hold:
-//!
-//! | offset | bytes | content |
-//! |---|---|---|
-//! | 6 | 4 | length of the facts |
-//! | 10 | n | for each transaction of the record: 0, or 1 and its facts, layout in `packed/facts.rs` |
-//! | | | `Record`, as in kind 1 |
-//!
 //! INVARIANT: the kind is only a way to write: a record reads back to the very effects it was made
 //! of. A record holds effects with their results, never only the request, so a replay decides
 //! nothing.
@@ -39,15 +30,12 @@ pub use super::authorization_record::AuthorizationView;
 use super::effect::Effect;
 use crate::codec::{self, CodecError};
 use crate::domain::ids::{RecordSeq, Timestamp};
-use crate::domain::transaction::TransactionRecord;
 use crate::limits;
-use crate::packed::{append_facts, take_facts};
 
 /// The version of the layout above and of every type in it.
 pub const RECORD_FORMAT: u8 = 1;
 const KIND_OUTCOME: u8 = 1;
 const KIND_AUTHORIZATION: u8 = 2;
-const KIND_DECISION: u8 = 3;
 const HEADER_BYTES: usize = 6;
 
 /// The outcome of one command.
@@ -82,12 +70,7 @@ pub fn append_record(
         payload.extend_from_slice(&[0, 0, 0, 0, RECORD_FORMAT, KIND_AUTHORIZATION]);
         authorization.append(seq, at, payload);
     } else {
-        let has_facts = transactions_of(effects).any(|record| record.facts.is_some());
-        let kind = if has_facts { KIND_DECISION } else { KIND_OUTCOME };
-        payload.extend_from_slice(&[0, 0, 0, 0, RECORD_FORMAT, kind]);
-        if has_facts {
-            append_all_facts(payload, effects)?;
-        }
+        payload.extend_from_slice(&[0, 0, 0, 0, RECORD_FORMAT, KIND_OUTCOME]);
         codec::encode_into(&BorrowedRecord { seq, at, effects }, payload)?;
     }
     let body_bytes = payload.len() - start - 4;
@@ -98,53 +81,6 @@ pub fn append_record(
         u32::try_from(body_bytes).map_err(|_| CodecError::TooLong { bytes: body_bytes })?;
     payload[start..start + 4].copy_from_slice(&length.to_le_bytes());
     Ok(())
-}
-
-fn transactions_of(effects: &[Effect]) -> impl Iterator<Item = &TransactionRecord> {
-    effects.iter().filter_map(|effect| match effect {
-        Effect::Transaction(record, _) => Some(&**record),
-        _ => None,
-    })
-}
-
-/// Appends the facts of every transaction, with their length before them.
-fn append_all_facts(payload: &mut Vec<u8>, effects: &[Effect]) -> Result<(), CodecError> {
-    let start = payload.len();
-    payload.extend_from_slice(&[0; 4]);
-    for record in transactions_of(effects) {
-        payload.push(u8::from(record.facts.is_some()));
-        if let Some(facts) = &record.facts {
-            append_facts(payload, facts);
-        }
-    }
-    let bytes = payload.len() - start - 4;
-    let length = u32::try_from(bytes).map_err(|_| CodecError::TooLong { bytes })?;
-    payload[start..start + 4].copy_from_slice(&length.to_le_bytes());
-    Ok(())
-}
-
-/// Reads an outcome whose transactions have their facts before it.
-fn decode_decision(body: &[u8]) -> Result<Record, CodecError> {
-    let (length, rest) = body.split_first_chunk().ok_or(CodecError::Cut)?;
-    let length = u32::from_le_bytes(*length) as usize;
-    let (mut facts, outcome) = rest.split_at_checked(length).ok_or(CodecError::Cut)?;
-    let mut record: Record = codec::decode(outcome)?;
-    for effect in &mut record.effects {
-        if let Effect::Transaction(transaction, _) = effect {
-            let (has_facts, behind) = facts.split_first().ok_or(CodecError::Cut)?;
-            facts = behind;
-            transaction.facts = match has_facts {
-                0 => None,
-                1 => Some(take_facts(&mut facts)?),
-                _ => return Err(malformed("neither facts nor none")),
-            };
-        }
-    }
-    if facts.is_empty() { Ok(record) } else { Err(malformed("facts of no transaction")) }
-}
-
-fn malformed(what: &str) -> CodecError {
-    CodecError::Malformed { what: what.to_owned() }
 }
 
 /// A record as it is read: decoded, or looked at in place.
@@ -241,7 +177,6 @@ fn take_record<'a>(rest: &mut &'a [u8]) -> Result<RecordView<'a>, CodecError> {
     let body = rest.get(HEADER_BYTES..4 + length).ok_or(CodecError::Cut)?;
     let view = match kind {
         KIND_OUTCOME => RecordView::Outcome(codec::decode(body)?),
-        KIND_DECISION => RecordView::Outcome(decode_decision(body)?),
         KIND_AUTHORIZATION => RecordView::Authorization(AuthorizationView::parse(body)?),
         _ => return Err(CodecError::UnknownKind { kind }),
     };

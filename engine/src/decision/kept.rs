@@ -16,8 +16,9 @@ use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::merchant::Mcc;
 use crate::domain::money::Minor;
 
-/// The facts of one decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The facts of one decision. Serialized packed: see `packed/facts.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Vec<u8>", try_from = "Vec<u8>")]
 pub struct DecisionFacts {
     /// The allowance's terms.
     pub terms: AllowanceTerms,

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::card::Dimensions;
-use super::ids::{AccessTokenId, CompanySlot, MemberId, MemberSlot, Timestamp};
+use super::ids::{AccessTokenId, AppSlot, CompanySlot, MemberId, MemberSlot, Timestamp};
+use super::token_grant::{TokenGrant, TokenOrigin};
 
 /// What a member may do. Source: spec "Member", role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,12 +62,12 @@ pub struct Member {
     pub role: MemberRole,
     /// Employee id: digits only.
     pub code: Option<String>,
+    /// What the company's identity provider calls it; none of a deleted one. Source: RFC 7643, 3.1.
+    pub external_id: Option<String>,
     /// Whether it takes part.
     pub state: MemberState,
     /// Its department, label and location.
     pub dimensions: Dimensions,
-    /// No longer written: passwords are the user's. The row keeps its place.
-    pub password_hash: Option<String>,
     /// When it was made.
     pub created_at: Timestamp,
 }
@@ -126,6 +127,40 @@ pub struct AccessToken {
     pub is_revoked: bool,
     /// When it was made.
     pub created_at: Timestamp,
+    /// What it was given for; none of one that an operator made.
+    pub grant: Option<TokenGrant>,
+}
+
+impl AccessToken {
+    /// The app that has it.
+    #[must_use]
+    pub fn app(&self) -> Option<AppSlot> {
+        self.grant.as_ref()?.app
+    }
+
+    /// The member it acts for.
+    #[must_use]
+    pub fn member(&self) -> Option<MemberSlot> {
+        self.grant.as_ref()?.member
+    }
+
+    /// On what proof it was given; none of one that an operator made.
+    #[must_use]
+    pub fn origin(&self) -> Option<TokenOrigin> {
+        Some(self.grant.as_ref()?.origin)
+    }
+
+    /// What people tell it by; blank of one that an operator made.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        self.grant.as_ref().map_or("", |grant| &grant.label)
+    }
+
+    /// Whether it was given for a member's password.
+    #[must_use]
+    pub fn is_of_password(&self) -> bool {
+        self.origin() == Some(TokenOrigin::Password)
+    }
 }
 
 #[cfg(test)]

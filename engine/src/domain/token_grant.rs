@@ -1,20 +1,14 @@
 //! How an access token came to be: by which app, for which member, on what proof.
 //!
-//! It stands beside the token's own row. A token made by an operator has none.
+//! It is part of the token's row. A token made by an operator has none.
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::{AccessTokenId, AppSlot, CompanySlot, MemberSlot};
+use super::ids::{AppSlot, MemberSlot};
 
 /// What an access token was given for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenGrant {
-    /// The token's record.
-    pub token: AccessTokenId,
-    /// SHA-256 of the token's text.
-    pub digest: [u8; 32],
-    /// Whose data it opens.
-    pub company: CompanySlot,
     /// Which app has it.
     pub app: Option<AppSlot>,
     /// Who it acts for.

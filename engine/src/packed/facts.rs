@@ -37,7 +37,7 @@ const SCOPE: u8 = 1 << 4;
 const KNOWN: u8 = (1 << 5) - 1;
 
 /// Appends the facts of a decision.
-pub(crate) fn append_facts(bytes: &mut Vec<u8>, facts: &DecisionFacts) {
+pub(super) fn append_facts(bytes: &mut Vec<u8>, facts: &DecisionFacts) {
     let DecisionFacts { terms, usage, .. } = facts;
     let present = present_terms(terms);
     bytes.extend_from_slice(&[
@@ -97,9 +97,28 @@ fn append_terms(bytes: &mut Vec<u8>, terms: &AllowanceTerms, present: u8) {
     }
 }
 
+impl From<DecisionFacts> for Vec<u8> {
+    fn from(facts: DecisionFacts) -> Self {
+        let mut bytes = Self::new();
+        append_facts(&mut bytes, &facts);
+        bytes
+    }
+}
+
+impl TryFrom<Vec<u8>> for DecisionFacts {
+    type Error = CodecError;
+
+    fn try_from(bytes: Vec<u8>) -> Result<Self, CodecError> {
+        let mut cursor = Cursor(&bytes);
+        let facts = take(&mut cursor)?;
+        cursor.end()?;
+        Ok(facts)
+    }
+}
+
 /// Reads the facts of a decision.
 /// Errors: bytes that `append_facts` did not write.
-pub(crate) fn take_facts(bytes: &mut &[u8]) -> Result<DecisionFacts, CodecError> {
+pub(super) fn take_facts(bytes: &mut &[u8]) -> Result<DecisionFacts, CodecError> {
     let mut cursor = Cursor(bytes);
     let facts = take(&mut cursor);
     *bytes = cursor.0;

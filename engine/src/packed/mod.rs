@@ -23,7 +23,6 @@ pub use answer::RowAnswer;
 pub use append::{append_row, append_row_with_progress};
 pub use card::{CardView, append_card, parse_card};
 pub use event_log::{EventBlock, EventEntries, LoggedEvents};
-pub(crate) use facts::{append_facts, take_facts};
 pub use images::{
     BALANCES_BYTES, POSTING_BYTES, USAGE_BYTES, pack_balances, pack_posting, pack_usage,
     parse_balances, parse_posting, parse_usage,

@@ -550,11 +550,11 @@ fn common_facts() -> DecisionFacts {
 #[test]
 fn the_facts_of_a_common_purchase_take_a_few_dozen_bytes() {
     let mut bytes = Vec::new();
-    append_facts(&mut bytes, &common_facts());
+    facts::append_facts(&mut bytes, &common_facts());
     println!("{} bytes", bytes.len());
     assert!(bytes.len() <= 40, "{} bytes", bytes.len());
     let mut rest = &bytes[..];
-    assert_eq!(take_facts(&mut rest), Ok(common_facts()));
+    assert_eq!(facts::take_facts(&mut rest), Ok(common_facts()));
     assert!(rest.is_empty());
 }
 

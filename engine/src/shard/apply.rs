@@ -159,11 +159,6 @@ impl ShardState {
             Effect::User(row) => self.identity.apply_user(row),
             Effect::Ticket(row) => self.identity.tickets.insert(row),
             Effect::App(row) => self.identity.apply_app(row),
-            Effect::TokenGrant(row) => self.identity.apply_grant(row, &self.tokens[&row.digest]),
-            Effect::MemberExternalId(slot, id) => {
-                let company = self.members[slot.index()].company;
-                self.identity.apply_external_id((company, *slot), id.as_deref());
-            }
             Effect::WebhookEndpoint(row) => self.webhook_endpoints.apply(row),
             // Read from the tables only.
             Effect::Posting(_)
@@ -204,7 +199,9 @@ impl ShardState {
 
     fn apply_member(&mut self, member: &Member) {
         self.member_by_id.insert(member.id, member.slot);
-        self.member_names.replace(self.members.get(member.slot.index()), member);
+        let before = self.members.get(member.slot.index());
+        self.member_names.replace(before, member);
+        self.identity.apply_external_id(before, member);
         put_at(&mut self.members, member.slot.index(), member.clone());
     }
 

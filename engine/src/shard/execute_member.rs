@@ -36,6 +36,7 @@ pub(super) fn create_member(
     }
     let slot = MemberSlot::next_after(state.members.len()).ok_or(Rejection::Full)?;
     check_code(state, company, slot, new.code.as_deref())?;
+    check_external_id(state, company, slot, new.external_id.as_deref())?;
     check_dimensions(state, company, &new.dimensions)?;
     effects.push(Effect::Member(Box::new(Member {
         slot,
@@ -47,15 +48,11 @@ pub(super) fn create_member(
         // SPEC "States and transitions": who takes no part is a member.
         role: if new.is_active { new.role } else { MemberRole::Member },
         code: new.code.clone(),
+        external_id: new.external_id.clone(),
         state: if new.is_active { MemberState::Active } else { MemberState::Inactive },
         dimensions: new.dimensions,
-        password_hash: None,
         created_at: moment.at,
     })));
-    if let Some(id) = &new.external_id {
-        check_external_id(state, (company, slot), id)?;
-        effects.push(Effect::MemberExternalId(slot, Some(id.clone())));
-    }
     match new.invite.as_ref().filter(|_| new.is_active) {
         Some(new_invite) => {
             let who = (new.email.as_str(), new.first_name.as_str(), new.last_name.as_str());
@@ -84,12 +81,13 @@ pub(super) fn update_member(
         check_code(state, known.company, known.slot, code.as_deref())?;
         member.code.clone_from(code);
     }
+    if let Some(id) = &changes.external_id {
+        check_external_id(state, known.company, known.slot, id.as_deref())?;
+        member.external_id.clone_from(id);
+    }
     change_dimensions(state, known.company, &mut member.dimensions, &changes.dimensions)?;
     if let Some(is_active) = changes.is_active {
         member.state = if is_active { MemberState::Active } else { MemberState::Inactive };
-    }
-    if let Some(id) = &changes.external_id {
-        put_external_id(state, known, id.as_deref(), effects)?;
     }
     let begins = member.takes_part() && !known.takes_part();
     put_member(state, moment, member.clone(), effects)?;
@@ -110,11 +108,10 @@ pub(super) fn delete_member(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let known = find_member(state, find_company(state, company)?, id)?;
-    let gone = Member { state: MemberState::Deleted, password_hash: None, ..known.clone() };
+    let gone = Member { state: MemberState::Deleted, external_id: None, ..known.clone() };
     if known.state == MemberState::Deleted {
         return Ok(());
     }
-    put_external_id(state, known, None, effects)?;
     put_member(state, moment, gone, effects)?;
     free_address(state, moment, known, effects);
     check_room_in_record(state, moment, effects)
@@ -222,30 +219,13 @@ fn narrow(
     }
 }
 
-/// Sets what a directory of identities calls a member.
-fn put_external_id(
-    state: &ShardState,
-    member: &Member,
-    id: Option<&str>,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let known = state.identity.external_ids.get(&member.slot);
-    if known.map(String::as_str) == id {
-        return Ok(());
-    }
-    if let Some(id) = id {
-        check_external_id(state, (member.company, member.slot), id)?;
-    }
-    effects.push(Effect::MemberExternalId(member.slot, id.map(str::to_owned)));
-    Ok(())
-}
-
 fn check_external_id(
     state: &ShardState,
-    (company, owner): (CompanySlot, MemberSlot),
-    id: &str,
+    company: CompanySlot,
+    owner: MemberSlot,
+    id: Option<&str>,
 ) -> Result<(), Rejection> {
-    let known = state.identity.find_by_external(company, id);
+    let known = id.and_then(|id| state.identity.find_by_external(company, id));
     if known.is_none_or(|known| known == owner) { Ok(()) } else { Err(Rejection::ExternalIdTaken) }
 }
 

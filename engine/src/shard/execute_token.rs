@@ -13,7 +13,7 @@ use crate::command::admin::NewAccessToken;
 use crate::command::effect::Effect;
 use crate::command::identity::{CodeExchange, NewTokenGrant};
 use crate::command::reply::Rejection;
-use crate::domain::ids::{AccessTokenId, AppSlot, CompanyId, MemberSlot, UserSlot};
+use crate::domain::ids::{AccessTokenId, CompanyId, UserSlot};
 use crate::domain::member::{AccessScope, AccessToken};
 use crate::domain::ticket::{AuthorizationCode, Ticket, TicketContent, TicketState};
 use crate::domain::token_grant::{TokenGrant, TokenOrigin};
@@ -47,6 +47,7 @@ fn token_of(
         scope,
         is_revoked: false,
         created_at: moment.at,
+        grant: None,
     })
 }
 
@@ -60,7 +61,8 @@ pub(super) fn grant_token(
     let app = new.app.map(|id| find_any_app(state, id)).transpose()?;
     let member = new.member.map(|id| find_active_member(state, token.company, id)).transpose()?;
     let member = member.map(|member| member.slot);
-    push_grant(state, &token, (app, member), (new.origin, &new.label), effects)
+    let grant = TokenGrant { app, member, origin: new.origin, label: new.label.clone() };
+    push_granted(state, token, grant, effects)
 }
 
 /// Makes the token that a code is for; the code opens nothing afterwards.
@@ -81,10 +83,12 @@ pub(super) fn exchange_code(
     if token.company != code.company {
         return Err(Rejection::CompanyNotFound);
     }
-    let owners = (Some(code.app), Some(code.member));
-    push_grant(state, &token, owners, (TokenOrigin::Code, &exchange.label), effects)?;
+    let digest = token.digest;
+    let (app, member, label) = (Some(code.app), Some(code.member), exchange.label.clone());
+    let grant = TokenGrant { app, member, origin: TokenOrigin::Code, label };
+    push_granted(state, token, grant, effects)?;
     // What it was asked with is of no use any more.
-    let (redirect_uri, code_challenge, token) = (None, None, Some(token.digest));
+    let (redirect_uri, code_challenge, token) = (None, None, Some(digest));
     let code = AuthorizationCode { redirect_uri, code_challenge, token, ..code.clone() };
     forget_used_code(state, ticket.user, effects);
     effects.push(Effect::Ticket(Box::new(Ticket {
@@ -149,25 +153,15 @@ pub(super) fn revoke(token: &AccessToken, effects: &mut Vec<Effect>) {
     effects.push(Effect::AccessToken(Box::new(token)));
 }
 
-/// A token with what it is given for. Errors: `TooManyTokens`.
-fn push_grant(
+/// Adds a token with what it is given for. Errors: `TooManyTokens`.
+fn push_granted(
     state: &ShardState,
-    token: &AccessToken,
-    (app, member): (Option<AppSlot>, Option<MemberSlot>),
-    (origin, label): (TokenOrigin, &str),
+    token: AccessToken,
+    grant: TokenGrant,
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    make_room(state, (app, member), origin, effects)?;
-    effects.push(Effect::AccessToken(Box::new(token.clone())));
-    effects.push(Effect::TokenGrant(Box::new(TokenGrant {
-        token: token.id,
-        digest: token.digest,
-        company: token.company,
-        app,
-        member,
-        origin,
-        label: label.to_owned(),
-    })));
+    make_room(state, &grant, effects)?;
+    effects.push(Effect::AccessToken(Box::new(AccessToken { grant: Some(grant), ..token })));
     Ok(())
 }
 
@@ -177,8 +171,7 @@ fn push_grant(
 /// Errors: `TooManyTokens`. Cost: O(tokens of the owners), which are bounded.
 fn make_room(
     state: &ShardState,
-    (app, member): (Option<AppSlot>, Option<MemberSlot>),
-    origin: TokenOrigin,
+    &TokenGrant { app, member, origin, .. }: &TokenGrant,
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let identity = &state.identity;
@@ -187,10 +180,7 @@ fn make_room(
     if of_app < limits::TOKENS_OF_APP_MAX && of_member < limits::TOKENS_OF_MEMBER_MAX {
         return Ok(());
     }
-    let is_of_same = |token: &&AccessToken| {
-        let grant = identity.grants.get(&token.id);
-        grant.is_some_and(|grant| grant.app == app && grant.origin == TokenOrigin::Password)
-    };
+    let is_of_same = |token: &&AccessToken| token.app() == app && token.is_of_password();
     let tokens = member.into_iter().flat_map(|member| identity.tokens_of_member(member));
     let oldest = tokens.map(|digest| &state.tokens[&digest]).find(|token| is_of_same(token));
     let oldest = oldest.filter(|_| origin == TokenOrigin::Password);

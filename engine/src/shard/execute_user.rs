@@ -15,7 +15,6 @@ use crate::command::identity::{NewInvite, NewUser, PasswordLinkUse, UserChanges}
 use crate::command::reply::Rejection;
 use crate::domain::ids::{CompanyId, CompanySlot, UserId, UserSlot};
 use crate::domain::ticket::{Ticket, TicketContent, TicketKind, TicketState};
-use crate::domain::token_grant::TokenOrigin;
 use crate::domain::user::{Totp, User};
 
 pub(super) fn create_user(
@@ -209,8 +208,7 @@ fn end_ways_in(
     let members = state.member_names.memberships(&user.email);
     for digest in members.flat_map(|member| identity.tokens_of_member(member)) {
         let token = &state.tokens[&digest];
-        let grant = identity.grants.get(&token.id);
-        if grant.is_some_and(|grant| grant.origin == TokenOrigin::Password) {
+        if token.is_of_password() {
             revoke(token, effects);
         }
     }

@@ -11,9 +11,8 @@ use crate::domain::app::App;
 use crate::domain::ids::{
     AccessTokenId, AppId, AppSlot, CompanySlot, MemberSlot, Timestamp, UserId, UserSlot,
 };
-use crate::domain::member::{AccessToken, email_key};
+use crate::domain::member::{AccessToken, Member, email_key};
 use crate::domain::ticket::{Ticket, TicketKind, TicketState};
-use crate::domain::token_grant::TokenGrant;
 use crate::domain::user::User;
 
 /// A token of some owner, in the order in which they were made.
@@ -28,12 +27,9 @@ pub(super) struct Identity {
     pub(super) tickets: Tickets,
     pub(super) apps: Vec<App>,
     pub(super) app_by_id: HashMap<AppId, AppSlot>,
-    pub(super) grants: BTreeMap<AccessTokenId, TokenGrant>,
     pub(super) token_by_id: HashMap<AccessTokenId, [u8; 32]>,
     live_of_member: Live<MemberSlot>,
     live_of_app: Live<AppSlot>,
-    /// What directories of identities call members that are not deleted.
-    pub(super) external_ids: BTreeMap<MemberSlot, String>,
     member_by_external: BTreeMap<(CompanySlot, String), MemberSlot>,
 }
 
@@ -70,51 +66,25 @@ impl Identity {
         put_at(&mut self.apps, app.slot.index(), app.clone());
     }
 
-    /// Takes in a token; a revoked one is let go of, with what it was given for: only the tables keep
-    /// those.
+    /// Takes in a token; a revoked one is let go of: only the tables keep those.
     pub(super) fn apply_token(&mut self, token: &AccessToken) {
         if token.is_revoked {
             self.token_by_id.remove(&token.id);
-            if let Some(grant) = self.grants.remove(&token.id) {
-                self.set_live((grant.member, grant.app), token);
-            }
-            return;
+        } else {
+            self.token_by_id.insert(token.id, token.digest);
         }
-        self.token_by_id.insert(token.id, token.digest);
-        if let Some(grant) = self.grants.get(&token.id) {
-            let owners = (grant.member, grant.app);
-            self.set_live(owners, token);
-        }
+        set(&mut self.live_of_member, token.member(), token);
+        set(&mut self.live_of_app, token.app(), token);
     }
 
-    /// Takes in what a token was given for; `token` is there before.
-    pub(super) fn apply_grant(&mut self, grant: &TokenGrant, token: &AccessToken) {
-        assert!(grant.token == token.id, "a grant is for its token");
-        assert!(!token.is_revoked, "a revoked token is not there");
-        self.set_live((grant.member, grant.app), token);
-        self.grants.insert(grant.token, grant.clone());
-    }
-
-    fn set_live(&mut self, owners: (Option<MemberSlot>, Option<AppSlot>), token: &AccessToken) {
-        set(&mut self.live_of_member, owners.0, token);
-        set(&mut self.live_of_app, owners.1, token);
-    }
-
-    pub(super) fn apply_external_id(
-        &mut self,
-        (company, slot): (CompanySlot, MemberSlot),
-        id: Option<&str>,
-    ) {
-        if let Some(before) = self.external_ids.remove(&slot) {
-            let key = (company, before);
-            // Two may have swapped their ids in one record.
-            if self.member_by_external.get(&key) == Some(&slot) {
-                self.member_by_external.remove(&key);
-            }
+    /// Finds a member by its external id instead of the one before.
+    pub(super) fn apply_external_id(&mut self, before: Option<&Member>, member: &Member) {
+        let (slot, company) = (member.slot, member.company);
+        if let Some(id) = before.and_then(|before| before.external_id.as_ref()) {
+            self.member_by_external.remove(&(company, id.clone()));
         }
-        if let Some(id) = id {
-            self.external_ids.insert(slot, id.to_owned());
-            self.member_by_external.insert((company, id.to_owned()), slot);
+        if let Some(id) = &member.external_id {
+            self.member_by_external.insert((company, id.clone()), slot);
         }
     }
 }

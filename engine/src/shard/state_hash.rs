@@ -125,8 +125,6 @@ impl ShardState {
             part("users", &self.identity.users),
             part("tickets", self.identity.tickets.iter()),
             part("apps", &self.identity.apps),
-            part("token grants", self.identity.grants.values()),
-            part("external ids", &self.identity.external_ids),
             part("webhook endpoints", &self.webhook_endpoints.rows),
         ]
     }

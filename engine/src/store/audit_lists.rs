@@ -15,16 +15,14 @@ use super::rows;
 use super::sets;
 use super::tables::{
     ACCESS_TOKENS, APP_IDS, APP_TOKENS, APPS, AUDIT_EVENTS, AUDIT_MARKS, COMPANY_APPS,
-    COMPANY_TOKENS, COMPANY_WEBHOOK_ENDPOINTS, EMAIL_MEMBERS, EXTERNAL_IDS, MEMBER_EXTERNAL_IDS,
-    MEMBERS, RowTable, TAG_MOVES, TICKET_ENDS, TICKETS, TOKEN_GRANTS, TOKEN_IDS, TRANSACTION_TAGS,
+    COMPANY_TOKENS, COMPANY_WEBHOOK_ENDPOINTS, EMAIL_MEMBERS, EXTERNAL_IDS,
+    MEMBERS, RowTable, TAG_MOVES, TICKET_ENDS, TICKETS, TOKEN_IDS, TRANSACTION_TAGS,
     USER_EMAILS, USER_IDS, USER_TICKETS, USERS, WEBHOOK_ENDPOINT_IDS, WEBHOOK_ENDPOINTS,
 };
 use crate::domain::app::App;
 use crate::domain::audit::AuditEvent;
-use crate::domain::ids::MemberSlot;
 use crate::domain::member::{AccessToken, Member, MemberState, email_key};
 use crate::domain::ticket::Ticket;
-use crate::domain::token_grant::TokenGrant;
 use crate::domain::transaction_tags::TagChanges;
 use crate::domain::user::User;
 use crate::domain::webhook_endpoint::WebhookEndpoint;
@@ -78,12 +76,16 @@ impl Snapshot {
 
     /// Members, apps, tokens and what they are called, and how many the lists lead to.
     fn lists_of_programs(&self) -> Result<[Figure; 5], StoreError> {
-        let of_people = self.table(EMAIL_MEMBERS)?;
-        let mut members = Found::default();
+        let (of_people, by_external) = (self.table(EMAIL_MEMBERS)?, self.table(EXTERNAL_IDS)?);
+        let (mut members, mut external) = (Found::default(), Found::default());
         self.look_at(&MEMBERS, |slot, member: Member| {
             if member.state != MemberState::Deleted {
                 let key = email_key(&member.email);
                 members.look(of_people.get((key.as_str(), slot))?.is_some());
+            }
+            if let Some(id) = &member.external_id {
+                let found = by_external.get((member.company.0, id.as_str()))?;
+                external.look(found.is_some_and(|found| found.value() == slot));
             }
             Ok(())
         })?;
@@ -106,17 +108,6 @@ impl Snapshot {
                 let key = (token.company.0, token.created_at.0, digest);
                 live.look(of_company.get(key)?.is_some());
             }
-            Ok(())
-        })?;
-        let by_external = self.table(EXTERNAL_IDS)?;
-        let mut external = Found::default();
-        self.look_at(&MEMBER_EXTERNAL_IDS, |slot, id: String| {
-            let company = self.member(MemberSlot(slot))?.map(|member| member.company.0);
-            let found = match company {
-                Some(company) => by_external.get((company, id.as_str()))?,
-                None => None,
-            };
-            external.look(found.is_some_and(|found| found.value() == slot));
             Ok(())
         })?;
         Ok([
@@ -142,10 +133,10 @@ impl Snapshot {
         })?;
         let of_app = self.table(APP_TOKENS)?;
         let mut tokens = Found::default();
-        self.look_at(&TOKEN_GRANTS, |id, grant: TokenGrant| {
-            let is_live = self.access_token(&grant.digest)?.is_some_and(|token| !token.is_revoked);
-            if let Some(app) = grant.app.filter(|_| is_live) {
-                tokens.look(of_app.get((app.0, grant.company.0, id))?.is_some());
+        self.look_at(&ACCESS_TOKENS, |_, token: AccessToken| {
+            if let Some(app) = token.app().filter(|_| !token.is_revoked) {
+                let key = (app.0, token.company.0, token.id.0.as_u128());
+                tokens.look(of_app.get(key)?.is_some());
             }
             Ok(())
         })?;

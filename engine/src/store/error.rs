@@ -25,18 +25,11 @@ pub enum StoreError {
         /// What was found instead.
         what: String,
     },
-    /// Written by an earlier build, in a layout this one does not read.
-    OlderFormat {
+    /// Written by a build with another layout.
+    UnknownFormat {
         /// The version found.
         found: u32,
         /// The version this build reads.
-        supported: u32,
-    },
-    /// Written by a later build.
-    NewerFormat {
-        /// The version found.
-        found: u32,
-        /// The newest version this build reads.
         supported: u32,
     },
     /// Made in another data directory.
@@ -75,15 +68,9 @@ impl fmt::Display for StoreError {
                 write!(f, "there is a file already at `{}`", path.display())
             }
             Self::NotAStore { what } => write!(f, "the file is not a store: {what}"),
-            Self::OlderFormat { found, supported } => write!(
-                f,
-                "the store is of format {found}, this build reads format {supported}: with a \
-                 journal that was kept whole, move the file away and it is made anew"
-            ),
-            Self::NewerFormat { found, supported } => write!(
-                f,
-                "the store is of format {found}, newer than this build reads ({supported})"
-            ),
+            Self::UnknownFormat { found, supported } => {
+                write!(f, "the store is of format {found}, this build reads format {supported}")
+            }
             Self::ForeignDirectory { .. } => {
                 write!(f, "the store belongs to another data directory")
             }

@@ -266,14 +266,6 @@ pub(super) fn figures_of(
     Ok(found)
 }
 
-/// Counts all decisions of tables that were made before they were counted.
-/// Cost: reads every transaction.
-pub(super) fn rebuild(write_txn: &WriteTransaction, rows: &Snapshot) -> Result<(), StoreError> {
-    write_txn.delete_table(DAY_FIGURES.definition())?;
-    let counted: Vec<_> = counted(rows)?.into_iter().collect();
-    write_rows(write_txn, &counted)
-}
-
 /// How the figures compare with the transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Compared {

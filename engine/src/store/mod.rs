@@ -58,8 +58,7 @@ pub use watermark::Watermark;
 use numbers::Numbers;
 use project::Written;
 use tables::{
-    META, META_COMMIT, META_DIRECTORY, META_EVENTS_SINCE, META_FORMAT, META_NUMBERS, STORE_FORMAT,
-    STORE_FORMAT_OLDEST, STORE_FORMAT_WITH_PEOPLE, STORE_FORMAT_WITH_SETS,
+    META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT,
 };
 use writing_back::WritingBack;
 
@@ -114,8 +113,7 @@ impl Store {
 
     /// Opens the store that was made for this directory. What is read from it is checked when it is
     /// read; `check_pages` looks at everything.
-    /// Errors: `InUse`, `NotAStore`, `OlderFormat`, `NewerFormat`, `ForeignDirectory`,
-    /// `Inconsistent`.
+    /// Errors: `InUse`, `NotAStore`, `UnknownFormat`, `ForeignDirectory`, `Inconsistent`.
     pub fn open(path: &Path, directory_id: [u8; 16]) -> Result<Self, StoreError> {
         // Pages in disorder can make redb panic while it looks at them.
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(io_failure)?;
@@ -128,7 +126,6 @@ impl Store {
         let mut store = Self::over(opened.map_err(|_| in_disorder())??);
         store.file = Some(SharedBackend::new(again));
         store.check_identity(directory_id)?;
-        store.bring_up_to_date()?;
         store.take_up()?;
         Ok(store)
     }
@@ -145,7 +142,6 @@ impl Store {
             store.initialize(directory_id)?;
         }
         store.check_identity(directory_id)?;
-        store.bring_up_to_date()?;
         store.take_up()?;
         Ok(store)
     }
@@ -266,7 +262,6 @@ impl Store {
             meta.insert(META_DIRECTORY, directory_id.as_slice())?;
             meta.insert(META_NUMBERS, 0_u64.to_le_bytes().as_slice())?;
             meta.insert(META_COMMIT, 0_u64.to_le_bytes().as_slice())?;
-            meta.insert(META_EVENTS_SINCE, 1_u64.to_le_bytes().as_slice())?;
         }
         write_txn.commit()?;
         Ok(())
@@ -279,54 +274,13 @@ impl Store {
             other => StoreError::NotAStore { what: other.to_string() },
         })?;
         let found = u32::from_le_bytes(query::meta_bytes(&meta, META_FORMAT)?);
-        if found < STORE_FORMAT_OLDEST {
-            return Err(StoreError::OlderFormat { found, supported: STORE_FORMAT });
-        }
-        if found > STORE_FORMAT {
-            return Err(StoreError::NewerFormat { found, supported: STORE_FORMAT });
+        if found != STORE_FORMAT {
+            return Err(StoreError::UnknownFormat { found, supported: STORE_FORMAT });
         }
         let found = query::meta_bytes(&meta, META_DIRECTORY)?;
         if found != expected {
             return Err(StoreError::ForeignDirectory { found, expected });
         }
-        Ok(())
-    }
-
-    /// Adds what tables of an older version lack: first the tables, which a second try finds made,
-    /// then what is in them, together with the version.
-    fn bring_up_to_date(&self) -> Result<(), StoreError> {
-        let found = {
-            let read_txn = self.database.begin_read()?;
-            let meta = read_txn.open_table(META)?;
-            u32::from_le_bytes(query::meta_bytes(&meta, META_FORMAT)?)
-        };
-        if found == STORE_FORMAT {
-            return Ok(());
-        }
-        let mut write_txn = self.database.begin_write()?;
-        write_txn.set_quick_repair(true);
-        tables::create_all(&write_txn)?;
-        write_txn.commit()?;
-        let mut write_txn = self.database.begin_write()?;
-        write_txn.set_quick_repair(true);
-        let read_txn = self.database.begin_read()?;
-        let commit = commit_of(&read_txn)?;
-        let rows = Snapshot::new(read_txn, Arc::new(Numbers::none_at(commit)));
-        if found < STORE_FORMAT_WITH_SETS {
-            project::list_all_members(&write_txn)?;
-            sets::rebuild(&write_txn, &rows)?;
-        }
-        if found < STORE_FORMAT_WITH_PEOPLE {
-            project::list_people(&write_txn)?;
-        }
-        project::list_all_app_tokens(&write_txn)?;
-        figures::rebuild(&write_txn, &rows)?;
-        // What happened before is not made up: the event log begins here.
-        let next = rows.checkpoint()?.last_transaction.next();
-        write_number(&write_txn, META_EVENTS_SINCE, next.0)?;
-        let format = STORE_FORMAT.to_le_bytes();
-        write_txn.open_table(META)?.insert(META_FORMAT, format.as_slice())?;
-        write_txn.commit()?;
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! checkpoint, is the shard that applied the whole journal; or, where only recent transactions were
 //! asked for, the part of it that they make up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use redb::{ReadOnlyTable, ReadableTable};
 
@@ -15,12 +15,12 @@ use super::query::{Snapshot, TransactionRows};
 use super::rows;
 use super::tables::{
     ACCESS_TOKENS, ACCOUNTS, ANSWERS, APPS, CARD_ATTEMPTS, COMPANIES, COMPANY_SSO,
-    CREDENTIAL_FAILURES, DIMENSIONS, EARLY_REVERSALS, KEYED_ANSWERS, MEMBER_EXTERNAL_IDS, MEMBERS,
-    REQUISITIONS, SHARED_LINKS, StoredAnswer, TICKETS, TOKEN_GRANTS, USERS, WEBHOOK_ENDPOINTS,
+    CREDENTIAL_FAILURES, DIMENSIONS, EARLY_REVERSALS, KEYED_ANSWERS, MEMBERS,
+    REQUISITIONS, SHARED_LINKS, StoredAnswer, TICKETS, USERS, WEBHOOK_ENDPOINTS,
 };
 use crate::codec::CodecError;
 use crate::command::effect::{EarlyReversal, Effect, RememberedAnswer};
-use crate::domain::ids::{CardSlot, CompanySlot, MemberSlot, RecordSeq, Timestamp, TransactionSeq};
+use crate::domain::ids::{CardSlot, CompanySlot, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::network_key::{DuplicateKey, DuplicateWindow, OriginalKey, RetrievalKey};
 use crate::domain::transaction::TransactionState;
 use crate::packed::CardView;
@@ -113,9 +113,10 @@ fn restore_organization(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), Sto
         }
     }
     snapshot.each(&MEMBERS, |_, row| apply(Effect::Member(Box::new(row))))?;
-    restore_tokens(snapshot, apply)?;
-    snapshot.each(&MEMBER_EXTERNAL_IDS, |slot, id| {
-        apply(Effect::MemberExternalId(MemberSlot(slot), Some(id)));
+    snapshot.each(&ACCESS_TOKENS, |_, row| {
+        if !row.is_revoked {
+            apply(Effect::AccessToken(Box::new(row)));
+        }
     })?;
     snapshot.each(&USERS, |_, row| apply(Effect::User(Box::new(row))))?;
     snapshot.each(&APPS, |_, row| apply(Effect::App(Box::new(row))))?;
@@ -127,22 +128,6 @@ fn restore_organization(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), Sto
     snapshot.each(&DIMENSIONS, |_, row| apply(Effect::Dimension(Box::new(row))))?;
     snapshot.each(&COMPANY_SSO, |slot, row| {
         apply(Effect::CompanySso(CompanySlot(slot), Some(Box::new(row))));
-    })
-}
-
-/// Tokens that are not revoked, with what they were given for.
-fn restore_tokens(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), StoreError> {
-    let mut live = BTreeSet::new();
-    snapshot.each(&ACCESS_TOKENS, |_, row| {
-        if !row.is_revoked {
-            live.insert(row.id);
-            apply(Effect::AccessToken(Box::new(row)));
-        }
-    })?;
-    snapshot.each(&TOKEN_GRANTS, |_, row| {
-        if live.contains(&row.token) {
-            apply(Effect::TokenGrant(Box::new(row)));
-        }
     })
 }
 

@@ -3,7 +3,7 @@
 //!
 //! | row, at | bytes | content | | packed value, at | bytes | content |
 //! |---|---|---|---|---|---|---|
-//! | 0 | 1 | format version, 2 | | 0 | 4 | CRC32C over what follows |
+//! | 0 | 1 | format version, 1 | | 0 | 4 | CRC32C over what follows |
 //! | 1 | 4 | CRC32C over what follows | | 4 | | the value |
 //! | 5 | | the value in bincode | | | | |
 
@@ -14,7 +14,7 @@ use super::error::StoreError;
 use crate::codec::{self, CodecError};
 
 /// The version of every row type; a row of another one is refused, never guessed at.
-const ROW_FORMAT: u8 = 2;
+const ROW_FORMAT: u8 = 1;
 const SUM_BYTES: usize = 4;
 
 /// A row's bytes.

@@ -7,7 +7,7 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | meta | name | format, directory, checkpoint, numbers, commit, network key, first transaction of the event log |
+//! | meta | name | format, directory, checkpoint, numbers, commit, network key |
 //! | companies, accounts, account_balances, members | slot | row |
 //! | access_tokens | SHA-256 of the token | row |
 //! | cards | card slot | CRC32C, packed card |
@@ -15,7 +15,7 @@
 //! | card_attempts, credential_failures | card slot | row |
 //! | transaction_blocks | first transaction sequence | block of packed transactions |
 //! | transaction_changes | transaction sequence | CRC32C, packed progress; where it is newer than the block's |
-//! | increments | transaction sequence, record sequence | CRC32C, packed decision; in older tables made with the first one |
+//! | increments | transaction sequence, record sequence | CRC32C, packed decision |
 //! | line_blocks | first line sequence | block of packed statement lines |
 //! | posting_blocks | first posting, counted from 1 | block of packed postings |
 //! | answers | record sequence | row; answers that no transaction's row says |
@@ -49,10 +49,8 @@
 //! | user_ids, app_ids | id | slot |
 //! | user_emails | lower-cased address | user slot |
 //! | company_apps | company, slot | -; without deleted ones |
-//! | token_grants | id of an access token's record | row |
-//! | token_ids | the same | SHA-256 of the token |
+//! | token_ids | id of an access token's record | SHA-256 of the token |
 //! | company_tokens | company, when it was made, SHA-256 of the token | -; without revoked ones |
-//! | member_external_ids | member slot | row: its external id |
 //! | external_ids | company, external id | member slot |
 //! | email_members | lower-cased address, member slot | -; without deleted members |
 //! | audit_events | company, or 2^32 - 1 for none; number from 1 | row |
@@ -95,19 +93,12 @@ use crate::domain::member::{AccessToken, Member};
 use crate::domain::requisition::Requisition;
 use crate::domain::shared_link::SharedLink;
 use crate::domain::ticket::Ticket;
-use crate::domain::token_grant::TokenGrant;
 use crate::domain::transaction_tags::TagChanges;
 use crate::domain::user::User;
 use crate::domain::webhook_endpoint::WebhookEndpoint;
 
 /// The version of this page: key layouts and row types together.
-pub(super) const STORE_FORMAT: u32 = 5;
-/// The first version with people and programs.
-pub(super) const STORE_FORMAT_WITH_PEOPLE: u32 = 4;
-/// The first version with lists of members, and of transactions and cards by their state.
-pub(super) const STORE_FORMAT_WITH_SETS: u32 = 3;
-/// The oldest version that is brought up to this one when it is opened.
-pub(super) const STORE_FORMAT_OLDEST: u32 = 2;
+pub(super) const STORE_FORMAT: u32 = 1;
 
 /// A table whose values are encoded rows of one type.
 pub(super) struct RowTable<K, T> {
@@ -145,8 +136,6 @@ pub(super) const META_COMMIT: &str = "commit";
 pub(super) const META_NETWORK_KEY: &str = "network_key";
 /// Which generations of the key of card numbers are of use; 0 alone where there is none.
 pub(super) const META_PAN_GENERATIONS: &str = "pan_generations";
-/// The first transaction that the event log tells of.
-pub(super) const META_EVENTS_SINCE: &str = "events_since";
 
 /// Place of a log entry: the record that wrote it and which of its effects it is.
 pub(super) type RecordPlace = (u64, u32);
@@ -194,8 +183,6 @@ rows! {
     USERS: u32 => User = "users";
     TICKETS: [u8; 32] => Ticket = "tickets";
     APPS: u32 => App = "apps";
-    TOKEN_GRANTS: u128 => TokenGrant = "token_grants";
-    MEMBER_EXTERNAL_IDS: u32 => String = "member_external_ids";
     AUDIT_EVENTS: (u32, u64) => AuditEvent = "audit_events";
     EVENT_BLOCKS: u64 => Packed = "event_blocks";
     DAY_FIGURES: (u32, u32) => Packed = "day_figures";

@@ -1,41 +1,23 @@
 //! Records of increments, as they were first written: one that was approved, one that was declined.
 
+use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::{Increment, NetworkCommand, OriginalRef};
-use cardswitch_engine::command::record::{append_record, records};
 use cardswitch_engine::decision::{Change, IncrementDecision, Rule, explain_increment};
-use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::TransactionSeq;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::network_key::RetrievalKey;
 
 use super::{
-    Golden, ZONE, admin, amounts, authorize, card, card_ref, company, network, records_of,
+    LIMITED, ZONE, admin, amounts, authorize, card, card_ref, company, effects_of, network,
 };
 
-const INCREMENTS: Golden = Golden {
-    path: "tests/golden/records_6.hex",
-    velocity: VelocityLimits { per_minute: 10, per_hour: 100 },
-};
-
-#[test]
-fn increments_keep_their_bytes() {
-    let written = life_of_a_stay();
-    INCREMENTS.expect(&written);
-    let mut again = Vec::new();
-    for record in records(&written).map(|record| record.expect("a golden record")) {
-        append_record(&mut again, record.seq, record.at, &record.effects).expect("a short record");
-    }
-    assert!(again == written);
-}
 
 #[test]
 fn golden_increments_are_explained() {
-    let bytes = INCREMENTS.read();
-    let effects = records(&bytes).flat_map(|record| record.expect("a golden record").effects);
-    let decisions: Vec<IncrementDecision> = effects
+    let decisions: Vec<IncrementDecision> = effects_of("increments")
         .filter_map(|effect| match effect {
             Effect::Increment(decision) => Some(*decision),
             _ => None,
@@ -58,16 +40,15 @@ fn golden_increments_are_explained() {
     assert_eq!(explained.amount_at_most, Some(Minor(7_500)));
 }
 
-/// A company, a card, an approval, more on it, and too much more: as records.
-fn life_of_a_stay() -> Vec<u8> {
-    let commands = [
-        admin(AdminCommand::CreateCompany(company(INCREMENTS.velocity))),
+/// A company, a card, an approval, more on it, and too much more.
+pub(super) fn life_of_a_stay() -> Vec<Command> {
+    vec![
+        admin(AdminCommand::CreateCompany(company(LIMITED))),
         admin(AdminCommand::IssueCard(card())),
         authorize(1, Minor(7_500), PresentedCredentials::default()),
         network(2, increment(5_000)),
         network(3, increment(9_000)),
-    ];
-    records_of(&commands)
+    ]
 }
 
 fn increment(amount: i64) -> NetworkCommand {

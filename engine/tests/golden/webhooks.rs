@@ -3,24 +3,17 @@
 use cardswitch_engine::command::admin::{AdminCommand, NewSharedLink};
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::identity::NewApp;
-use cardswitch_engine::command::record::{append_record, records};
 use cardswitch_engine::command::webhook_endpoint::{
     NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
 };
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
-use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, SharedLinkId, UserId, WebhookEndpointId};
 use cardswitch_engine::domain::member::AccessScope;
-use cardswitch_engine::shard::ShardState;
 use uuid::Uuid;
 
-use super::{Golden, START, Timestamp, admin, card, company, records_of};
+use super::{START, Timestamp, UNLIMITED, admin, card, company, effects_of};
 
-const WEBHOOKS: Golden = Golden {
-    path: "tests/golden/records_7.hex",
-    velocity: VelocityLimits { per_minute: 0, per_hour: 0 },
-};
 const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const APP: AppId = AppId(Uuid::from_u128(22));
 const OWN: WebhookEndpointId = WebhookEndpointId(Uuid::from_u128(40));
@@ -28,34 +21,20 @@ const OF_APP: WebhookEndpointId = WebhookEndpointId(Uuid::from_u128(41));
 const LINK: SharedLinkId = SharedLinkId(Uuid::from_u128(42));
 
 #[test]
-fn records_of_webhook_endpoints_keep_their_bytes() {
-    WEBHOOKS.expect(&life_of_an_endpoint());
-}
-
-#[test]
-fn records_of_webhook_endpoints_are_read_folded_and_written_again() {
-    let (bytes, mut again) = (WEBHOOKS.read(), Vec::new());
-    let mut state = ShardState::default();
+fn records_of_webhook_endpoints_cover_their_life() {
     let (mut endpoints, mut shown) = (0, 0);
-    for record in records(&bytes).map(|record| record.expect("a whole record")) {
-        append_record(&mut again, record.seq, record.at, &record.effects).expect("a record");
-        state.apply_record(record.seq, record.at, &record.effects);
-        for effect in &record.effects {
-            endpoints += usize::from(matches!(effect, Effect::WebhookEndpoint(_)));
-            let is_shown = |effect: &Effect| matches!(effect, Effect::Audit(event) if event.action == "card.number_shown");
-            shown += usize::from(is_shown(effect));
-        }
+    for effect in effects_of("webhooks") {
+        endpoints += usize::from(matches!(effect, Effect::WebhookEndpoint(_)));
+        let is_shown = |effect: &Effect| matches!(effect, Effect::Audit(event) if event.action == "card.number_shown");
+        shown += usize::from(is_shown(&effect));
     }
-    assert!(again == bytes);
     assert_eq!((endpoints, shown), (5, 1), "two made, two changed, one taken away");
-    let part = state.part_hashes().into_iter().find(|part| part.name == "webhook endpoints");
-    assert_eq!(part.map(|part| part.entries), Some(2));
 }
 
-fn life_of_an_endpoint() -> Vec<u8> {
+pub(super) fn life_of_an_endpoint() -> Vec<Command> {
     let user = Actor::User { id: UserId(Uuid::from_u128(21)), member: None };
-    let commands = [
-        admin(AdminCommand::CreateCompany(company(WEBHOOKS.velocity))),
+    vec![
+        admin(AdminCommand::CreateCompany(company(UNLIMITED))),
         admin(AdminCommand::IssueCard(card())),
         admin(AdminCommand::CreateApp(app())),
         noted(user, AdminCommand::CreateWebhookEndpoint(endpoint(OWN, None))),
@@ -76,8 +55,7 @@ fn life_of_an_endpoint() -> Vec<u8> {
         noted(user, AdminCommand::NoteCardShown(COMPANY, card().id)),
         admin(AdminCommand::CreateSharedLink(link())),
         admin(AdminCommand::ViewSharedLink(LINK)),
-    ];
-    records_of(&commands)
+    ]
 }
 
 fn noted(actor: Actor, change: AdminCommand) -> Command {

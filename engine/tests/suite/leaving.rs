@@ -39,9 +39,7 @@ fn standing(snapshot: &Snapshot) -> [usize; 5] {
     let pending = requisitions.iter().filter(|row| row.status == RequisitionStatus::Pending);
     let links = snapshot.list_shared_links(OWN, None, &page).unwrap().rows;
     let tokens = snapshot.access_tokens(OWN, &page).unwrap().rows;
-    let acting = tokens
-        .iter()
-        .filter(|(_, grant)| grant.as_ref().is_some_and(|grant| grant.member == Some(BOB_SLOT)));
+    let acting = tokens.iter().filter(|token| token.member() == Some(BOB_SLOT));
     let sessions = snapshot.sessions_of(UserSlot(0)).unwrap().len();
     [open.count(), pending.count(), links.len(), acting.count(), sessions]
 }

@@ -14,6 +14,7 @@ use cardswitch_engine::domain::ids::{
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::Book;
 use cardswitch_engine::domain::ticket::TicketState;
+use cardswitch_engine::domain::member::AccessToken;
 use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::shard::ShardState;
 
@@ -337,15 +338,19 @@ fn audit_people(payload: &[u8], model: &Model, at: Timestamp) -> Vec<&'static st
 
 fn told_by(effect: &Effect) -> Option<&'static str> {
     match effect {
-        Effect::TokenGrant(grant) if grant.origin == TokenOrigin::Code => Some("token for a code"),
         Effect::Ticket(ticket) if ticket.state == TicketState::Used && ticket.code().is_none() => {
             Some("password by a link")
         }
         Effect::Ticket(ticket) if ticket.state == TicketState::Ended => Some("ticket ended"),
         Effect::AccessToken(token) if token.is_revoked => Some("token revoked"),
+        Effect::AccessToken(token) if is_of_code(token) => Some("token for a code"),
         Effect::Audit(_) => Some("change audited"),
         _ => None,
     }
+}
+
+fn is_of_code(token: &AccessToken) -> bool {
+    token.grant.as_ref().is_some_and(|grant| grant.origin == TokenOrigin::Code)
 }
 
 /// What failed, with the fewest steps after the opening that fail in the same file: a replay compares

@@ -1,5 +1,4 @@
-//! Writes people and programs, with the lists they are found in: users, tickets, apps, access tokens
-//! with what they were given for, external ids of members.
+//! Writes people and programs, with the lists they are found in: users, tickets, apps, access tokens.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +9,14 @@ use super::write::write_table;
 use crate::command::effect::Effect;
 use crate::domain::app::App;
 use crate::domain::ids::Timestamp;
-use crate::domain::member::{AccessToken, Member, MemberState, email_key};
+use crate::domain::member::{AccessToken, email_key};
 use crate::domain::ticket::Ticket;
-use crate::domain::token_grant::TokenGrant;
 use crate::domain::user::User;
 use crate::store::error::StoreError;
 use crate::store::rows;
 use crate::store::tables::{
-    ACCESS_TOKENS, APP_IDS, APPS, COMPANY_APPS, COMPANY_TOKENS, EMAIL_MEMBERS, EXTERNAL_IDS,
-    MEMBER_EXTERNAL_IDS, MEMBERS, TICKET_ENDS, TICKETS, TOKEN_GRANTS, TOKEN_IDS, USER_EMAILS,
-    USER_IDS, USER_TICKETS, USERS,
+    ACCESS_TOKENS, APP_IDS, APP_TOKENS, APPS, COMPANY_APPS, COMPANY_TOKENS, TICKET_ENDS, TICKETS,
+    TOKEN_IDS, USER_EMAILS, USER_IDS, USER_TICKETS, USERS,
 };
 
 /// The newest images of what a run changes.
@@ -28,8 +25,6 @@ pub(super) struct IdentityChanges {
     users: BTreeMap<u32, User>,
     tickets: BTreeMap<[u8; 32], Ticket>,
     apps: BTreeMap<u32, App>,
-    grants: BTreeMap<u128, TokenGrant>,
-    external_ids: BTreeMap<u32, Option<String>>,
 }
 
 impl IdentityChanges {
@@ -39,13 +34,11 @@ impl IdentityChanges {
             Effect::User(row) => drop(self.users.insert(row.slot.0, *row)),
             Effect::Ticket(row) => drop(self.tickets.insert(row.digest, *row)),
             Effect::App(row) => drop(self.apps.insert(row.slot.0, *row)),
-            Effect::TokenGrant(row) => drop(self.grants.insert(row.token.0.as_u128(), *row)),
-            Effect::MemberExternalId(slot, id) => drop(self.external_ids.insert(slot.0, id)),
             _ => {}
         }
     }
 
-    /// Writes it all; the members are there. Lets go of tickets that are forgotten by `at`, the
+    /// Writes it all. Lets go of tickets that are forgotten by `at`, the
     /// instant of the newest record.
     pub(super) fn write(
         &self,
@@ -54,8 +47,6 @@ impl IdentityChanges {
     ) -> Result<(), StoreError> {
         write_users(write_txn, &self.users)?;
         write_apps(write_txn, &self.apps)?;
-        write_table(write_txn, &TOKEN_GRANTS, &self.grants)?;
-        write_external_ids(write_txn, &self.external_ids)?;
         write_tickets(write_txn, &self.tickets)?;
         forget_tickets(write_txn, at)
     }
@@ -95,53 +86,19 @@ pub(super) fn write_tokens(
     if rows.is_empty() {
         return Ok(());
     }
-    list_tokens(write_txn, rows.values())?;
-    write_table(write_txn, &ACCESS_TOKENS, rows)
-}
-
-fn list_tokens<'a>(
-    write_txn: &WriteTransaction,
-    tokens: impl IntoIterator<Item = &'a AccessToken>,
-) -> Result<(), StoreError> {
     let mut ids = write_txn.open_table(TOKEN_IDS)?;
     let mut listed = write_txn.open_table(COMPANY_TOKENS)?;
-    for token in tokens {
+    let mut of_app = write_txn.open_table(APP_TOKENS)?;
+    for token in rows.values() {
         ids.insert(token.id.0.as_u128(), token.digest)?;
         let key = (token.company.0, token.created_at.0, token.digest);
         set_listed(&mut listed, key, !token.is_revoked)?;
+        if let Some(app) = token.app() {
+            let key = (app.0, token.company.0, token.id.0.as_u128());
+            set_listed(&mut of_app, key, !token.is_revoked)?;
+        }
     }
-    Ok(())
-}
-
-fn write_external_ids(
-    write_txn: &WriteTransaction,
-    ids: &BTreeMap<u32, Option<String>>,
-) -> Result<(), StoreError> {
-    if ids.is_empty() {
-        return Ok(());
-    }
-    let members = write_txn.open_table(MEMBERS.definition())?;
-    let mut stored = write_txn.open_table(MEMBER_EXTERNAL_IDS.definition())?;
-    let mut found_by = write_txn.open_table(EXTERNAL_IDS)?;
-    let company_of = |slot| -> Result<u32, StoreError> {
-        let member = stored_row(&MEMBERS, &members, slot)?;
-        let member = member.ok_or_else(|| StoreError::Inconsistent {
-            what: format!("member {slot} has an external id, and there is none"),
-        })?;
-        Ok(member.company.0)
-    };
-    // First all old ids go, then the new ones come, so that members may swap them.
-    for slot in ids.keys() {
-        let Some(before) = stored_row(&MEMBER_EXTERNAL_IDS, &stored, *slot)? else { continue };
-        found_by.remove((company_of(*slot)?, before.as_str()))?;
-        stored.remove(*slot)?;
-    }
-    for (slot, id) in ids {
-        let Some(id) = id else { continue };
-        found_by.insert((company_of(*slot)?, id.as_str()), slot)?;
-        stored.insert(*slot, rows::encode(MEMBER_EXTERNAL_IDS.name(), id)?.as_slice())?;
-    }
-    Ok(())
+    write_table(write_txn, &ACCESS_TOKENS, rows)
 }
 
 fn write_tickets(
@@ -184,20 +141,4 @@ fn forget_tickets(write_txn: &WriteTransaction, at: Timestamp) -> Result<(), Sto
         }
     }
     Ok(())
-}
-
-/// Lists the members and tokens of tables that were made before there were these lists.
-pub(in crate::store) fn list_people(write_txn: &WriteTransaction) -> Result<(), StoreError> {
-    let mut of_people = write_txn.open_table(EMAIL_MEMBERS)?;
-    for entry in write_txn.open_table(MEMBERS.definition())?.iter()? {
-        let member: Member = rows::decode(MEMBERS.name(), entry?.1.value())?;
-        if member.state != MemberState::Deleted {
-            of_people.insert((email_key(&member.email).as_str(), member.slot.0), ())?;
-        }
-    }
-    let mut tokens = Vec::new();
-    for entry in write_txn.open_table(ACCESS_TOKENS.definition())?.iter()? {
-        tokens.push(rows::decode::<AccessToken>(ACCESS_TOKENS.name(), entry?.1.value())?);
-    }
-    list_tokens(write_txn, &tokens)
 }

@@ -13,7 +13,7 @@ use crate::domain::member::{Member, MemberState, email_key};
 use crate::store::error::StoreError;
 use crate::store::rows;
 use crate::store::tables::{
-    ACCOUNT_IDS, COMPANY_ACCOUNTS, COMPANY_IDS, EMAIL_MEMBERS, MEMBER_EMAILS, MEMBER_IDS, MEMBERS,
+    ACCOUNT_IDS, COMPANY_ACCOUNTS, COMPANY_IDS, EMAIL_MEMBERS, EXTERNAL_IDS, MEMBER_EMAILS, MEMBER_IDS, MEMBERS,
 };
 
 pub(super) fn write_companies(
@@ -57,8 +57,9 @@ pub(super) fn write_members(
     let mut ids = write_txn.open_table(MEMBER_IDS)?;
     let mut emails = write_txn.open_table(MEMBER_EMAILS)?;
     let mut of_people = write_txn.open_table(EMAIL_MEMBERS)?;
+    let mut by_external = write_txn.open_table(EXTERNAL_IDS)?;
     let stored = write_txn.open_table(MEMBERS.definition())?;
-    // First all old addresses go, then the new ones come, so that members may swap them.
+    // First what they were found by goes, then the new comes, so that members may swap it.
     for slot in members.keys() {
         let Some(row) = stored.get(slot)? else { continue };
         let before: Member = rows::decode(MEMBERS.name(), row.value())?;
@@ -68,6 +69,9 @@ pub(super) fn write_members(
         if owner == Some(*slot) {
             emails.remove((key.0, key.1.as_str()))?;
         }
+        if let Some(id) = &before.external_id {
+            by_external.remove((key.0, id.as_str()))?;
+        }
     }
     for (slot, member) in members {
         ids.insert(member.id.0.as_u128(), slot)?;
@@ -76,6 +80,9 @@ pub(super) fn write_members(
             let email = email_key(&member.email);
             emails.insert((member.company.0, email.as_str()), slot)?;
             of_people.insert((email.as_str(), *slot), ())?;
+        }
+        if let Some(id) = &member.external_id {
+            by_external.insert((member.company.0, id.as_str()), slot)?;
         }
     }
     Ok(())

@@ -20,9 +20,7 @@ mod write;
 
 pub(in crate::store) use audit_events::{MARK_ACTOR, MARK_OBJECT, audit_owner};
 pub(in crate::store) use changes::no_such_transaction;
-pub(in crate::store) use identity::list_people;
-pub(in crate::store) use organization::{kind_number, list_all_members};
-pub(in crate::store) use webhook_endpoints::list_all_app_tokens;
+pub(in crate::store) use organization::kind_number;
 pub(in crate::store) use write::Written;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -271,9 +269,7 @@ impl Projection {
             | Effect::KeyedAnswer(_) => self.organization.take(effect),
             Effect::User(_)
             | Effect::Ticket(_)
-            | Effect::App(_)
-            | Effect::TokenGrant(_)
-            | Effect::MemberExternalId(..) => self.identity.take(effect),
+            | Effect::App(_) => self.identity.take(effect),
             Effect::Audit(row) => self.audit_events.push(*row),
             Effect::WebhookEndpoint(row) => put(&mut self.webhook_endpoints, row.slot.0, *row),
         }

@@ -22,7 +22,7 @@ use crate::store::rows;
 use crate::store::tables::{
     CARD_REQUISITIONS, CARD_SHARED_LINKS, COMPANY_DIMENSIONS, COMPANY_MEMBERS,
     COMPANY_REQUISITIONS, COMPANY_SHARED_LINKS, COMPANY_SSO, DIMENSION_IDS, DIMENSIONS,
-    KEYED_ANSWER_ENDS, KEYED_ANSWERS, MEMBER_REQUISITIONS, MEMBERS, REQUISITION_IDS, REQUISITIONS,
+    KEYED_ANSWER_ENDS, KEYED_ANSWERS, MEMBER_REQUISITIONS, REQUISITION_IDS, REQUISITIONS,
     RowTable, SHARED_LINK_IDS, SHARED_LINK_KEYS, SHARED_LINKS,
 };
 
@@ -210,15 +210,6 @@ pub(super) fn list_members<'a>(
         set_listed(&mut listed, (member.company.0, member.slot.0), is_listed)?;
     }
     Ok(())
-}
-
-/// Lists the members of tables that were made before there was a list.
-pub(in crate::store) fn list_all_members(write_txn: &WriteTransaction) -> Result<(), StoreError> {
-    let mut members = Vec::new();
-    for entry in write_txn.open_table(MEMBERS.definition())?.iter()? {
-        members.push(rows::decode::<Member>(MEMBERS.name(), entry?.1.value())?);
-    }
-    list_members(write_txn, &members)
 }
 
 pub(super) fn set_listed<K>(

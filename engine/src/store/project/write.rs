@@ -95,7 +95,6 @@ impl Projection {
         write_table(write_txn, &CARD_ATTEMPTS, &self.card_attempts)?;
         write_table(write_txn, &CREDENTIAL_FAILURES, &self.credential_failures)?;
         self.identity.write(write_txn, at)?;
-        webhook_endpoints::list_app_tokens(write_txn, self.access_tokens.values())?;
         webhook_endpoints::write_endpoints(write_txn, &self.webhook_endpoints)?;
         audit_events::write_events(write_txn, &self.audit_events)?;
         self.organization.write(write_txn, at)

@@ -11,13 +11,12 @@ use crate::domain::ids::{
 };
 use crate::domain::member::{AccessToken, Member, email_key};
 use crate::domain::ticket::{Ticket, TicketKind, TicketState};
-use crate::domain::token_grant::TokenGrant;
 use crate::domain::user::User;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
 use crate::store::tables::{
     ACCESS_TOKENS, APP_IDS, APPS, COMPANY_APPS, COMPANY_TOKENS, EMAIL_MEMBERS, EXTERNAL_IDS,
-    MEMBER_EXTERNAL_IDS, TICKETS, TOKEN_GRANTS, TOKEN_IDS, USER_EMAILS, USER_IDS, USER_TICKETS,
+    TICKETS, TOKEN_IDS, USER_EMAILS, USER_IDS, USER_TICKETS,
     USERS,
 };
 
@@ -97,29 +96,28 @@ impl Snapshot {
         self.list_rows((COMPANY_APPS, slots_of(company.0)), &APPS, page, |_| true)
     }
 
-    /// What an access token was given for; none for one that an operator made.
-    pub fn token_grant(&self, id: AccessTokenId) -> Result<Option<TokenGrant>, StoreError> {
-        self.find(&TOKEN_GRANTS, id.0.as_u128())
-    }
-
     /// Finds an access token of a company by the id of its record, also a revoked one.
     pub fn access_token_by_id(
         &self,
         company: CompanySlot,
         id: AccessTokenId,
     ) -> Result<Option<AccessToken>, StoreError> {
-        let digest = self.table(TOKEN_IDS)?.get(id.0.as_u128())?.map(|digest| digest.value());
-        let token = digest.map_or(Ok(None), |digest| self.access_token(&digest))?;
-        Ok(token.filter(|token| token.company == company))
+        Ok(self.any_access_token(id)?.filter(|token| token.company == company))
     }
 
-    /// Lists a company's access tokens, without revoked ones, with what they were given for.
+    /// Finds an access token of any company by the id of its record, also a revoked one.
+    pub fn any_access_token(&self, id: AccessTokenId) -> Result<Option<AccessToken>, StoreError> {
+        let digest = self.table(TOKEN_IDS)?.get(id.0.as_u128())?.map(|digest| digest.value());
+        digest.map_or(Ok(None), |digest| self.access_token(&digest))
+    }
+
+    /// Lists a company's access tokens, without revoked ones.
     /// Cost: O(tokens of the company).
     pub fn access_tokens(
         &self,
         company: CompanySlot,
         page: &Page,
-    ) -> Result<Listed<(AccessToken, Option<TokenGrant>)>, StoreError> {
+    ) -> Result<Listed<AccessToken>, StoreError> {
         let all = (company.0, i64::MIN, [0; 32])..=(company.0, i64::MAX, [u8::MAX; 32]);
         let keys = self.table(COMPANY_TOKENS)?;
         let digests = list::filter_page(keys.range(all)?, page, |(_, made_at, digest)| {
@@ -130,11 +128,9 @@ impl Snapshot {
         let tokens = self.table(ACCESS_TOKENS.definition())?;
         digests.load(|digest| {
             let token = super::find(&ACCESS_TOKENS, &tokens, digest)?;
-            let token = token.ok_or_else(|| StoreError::Inconsistent {
+            token.ok_or_else(|| StoreError::Inconsistent {
                 what: "a company's list has a token that is not there".to_owned(),
-            })?;
-            let grant = self.token_grant(token.id)?;
-            Ok((token, grant))
+            })
         })
     }
 
@@ -146,11 +142,6 @@ impl Snapshot {
     ) -> Result<Option<Member>, StoreError> {
         let slot = self.table(EXTERNAL_IDS)?.get((company.0, id))?;
         slot.map_or(Ok(None), |slot| self.member(MemberSlot(slot.value())))
-    }
-
-    /// What a directory of identities calls a member.
-    pub fn external_id(&self, member: MemberSlot) -> Result<Option<String>, StoreError> {
-        self.find(&MEMBER_EXTERNAL_IDS, member.0)
     }
 }
 

@@ -80,8 +80,7 @@ impl Snapshot {
         let mut tokens = 0;
         for entry in self.table(COMPANY_TOKENS)?.range(all)? {
             let Some(token) = self.access_token(&entry?.0.value().2)? else { continue };
-            let grant = self.token_grant(token.id)?;
-            tokens += u64::from(grant.is_some_and(|grant| grant.member == Some(member.slot)));
+            tokens += u64::from(token.member() == Some(member.slot));
         }
         Ok(tokens)
     }

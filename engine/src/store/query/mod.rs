@@ -27,7 +27,7 @@ mod webhook_endpoint;
 use std::sync::Arc;
 
 use redb::{
-    Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, TableError, Value,
+    Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, Value,
 };
 use serde::de::DeserializeOwned;
 
@@ -126,18 +126,6 @@ impl Snapshot {
         definition: TableDefinition<'_, K, V>,
     ) -> Result<ReadOnlyTable<K, V>, StoreError> {
         Ok(self.read_txn.open_table(definition)?)
-    }
-
-    /// A table that older tables lack until something is in it.
-    pub(super) fn table_if_made<K: Key + 'static, V: Value + 'static>(
-        &self,
-        definition: TableDefinition<'_, K, V>,
-    ) -> Result<Option<ReadOnlyTable<K, V>>, StoreError> {
-        match self.read_txn.open_table(definition) {
-            Ok(table) => Ok(Some(table)),
-            Err(TableError::TableDoesNotExist(_)) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
     }
 
     /// Hands every row of a table to `visit`, in key order.

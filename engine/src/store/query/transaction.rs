@@ -65,9 +65,7 @@ impl Snapshot {
         seq: TransactionSeq,
         limit: usize,
     ) -> Result<Vec<IncrementDecision>, StoreError> {
-        let Some(table) = self.table_if_made(INCREMENTS.definition())? else {
-            return Ok(Vec::new());
-        };
+        let table = self.table(INCREMENTS.definition())?;
         let of_transaction = table.range((seq.0, 0)..=(seq.0, u64::MAX))?.take(limit);
         let decision_of = |entry: Result<(_, AccessGuard<'_, &[u8]>), StorageError>| {
             rows::unpack(INCREMENTS.name(), entry?.1.value(), parse_increment)

@@ -3,31 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use redb::{ReadableTableMetadata, WriteTransaction};
+use redb::ReadableTableMetadata;
 
 use super::page::{Counts, Members, PAGE_LEN};
 use super::{Class, PageKey, STATE_PAGES, SetKey};
 use crate::domain::ids::CompanySlot;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
-
-/// Makes all sets anew from the rows as a snapshot has them.
-/// Cost: reads every transaction and every card.
-pub(in crate::store) fn rebuild(
-    write_txn: &WriteTransaction,
-    rows: &Snapshot,
-) -> Result<(), StoreError> {
-    write_txn.delete_table(STATE_PAGES)?;
-    let mut pages = write_txn.open_table(STATE_PAGES)?;
-    let sums = each_page(rows, |page, members| {
-        pages.insert(page.key(), members.to_bytes(page.key()).as_slice())?;
-        Ok(())
-    })?;
-    for (key, counts) in sums {
-        pages.insert(key, counts.to_bytes(key).as_slice())?;
-    }
-    Ok(())
-}
 
 /// How the sets compare with the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -29,7 +29,7 @@ use page::PAGE_LEN;
 
 pub use class::TransactionClasses;
 pub(in crate::store) use class::{Class, Classes};
-pub(in crate::store) use expected::{compare, rebuild};
+pub(in crate::store) use expected::compare;
 pub(in crate::store) use read::{ClassFilter, SetReader};
 pub(in crate::store) use write::SetChanges;
 

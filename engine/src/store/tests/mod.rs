@@ -6,9 +6,9 @@
 mod audit;
 mod crash;
 mod events;
-mod formats;
 mod history;
 mod increments;
+mod layouts;
 mod model;
 mod organization;
 mod people;

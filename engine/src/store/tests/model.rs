@@ -21,7 +21,6 @@ use crate::domain::requisition::Requisition;
 use crate::domain::response_code::ResponseCode;
 use crate::domain::shared_link::SharedLink;
 use crate::domain::ticket::Ticket;
-use crate::domain::token_grant::TokenGrant;
 use crate::domain::transaction::{TransactionKind, TransactionState};
 use crate::domain::transaction_tags::TagChanges;
 use crate::domain::user::User;
@@ -54,8 +53,6 @@ pub(super) struct Model {
     pub(super) users: BTreeMap<UserSlot, User>,
     pub(super) tickets: BTreeMap<[u8; 32], Ticket>,
     pub(super) apps: BTreeMap<AppSlot, App>,
-    pub(super) grants: BTreeMap<AccessTokenId, TokenGrant>,
-    pub(super) external_ids: BTreeMap<MemberSlot, String>,
     pub(super) events: Vec<AuditEvent>,
     pub(super) endpoints: BTreeMap<WebhookEndpointSlot, WebhookEndpoint>,
     /// What each record did to transactions, a record and a transaction once.
@@ -173,9 +170,6 @@ impl Model {
             Effect::User(row) => drop(self.users.insert(row.slot, *row)),
             Effect::Ticket(row) => drop(self.tickets.insert(row.digest, *row)),
             Effect::App(row) => drop(self.apps.insert(row.slot, *row)),
-            Effect::TokenGrant(row) => drop(self.grants.insert(row.token, *row)),
-            Effect::MemberExternalId(slot, Some(id)) => drop(self.external_ids.insert(slot, id)),
-            Effect::MemberExternalId(slot, None) => drop(self.external_ids.remove(&slot)),
             Effect::Audit(row) => self.events.push(*row),
             Effect::WebhookEndpoint(row) => drop(self.endpoints.insert(row.slot, *row)),
             Effect::Posting(_) | Effect::NetworkLog(_) | Effect::Increment(_) => {}
@@ -194,9 +188,7 @@ impl Model {
         self.events.clear();
         self.log.clear();
         self.decisions.clear();
-        let tokens = &mut self.tokens;
-        tokens.retain(|_, token| !token.is_revoked);
-        self.grants.retain(|_, grant| tokens.contains_key(&grant.digest));
+        self.tokens.retain(|_, token| !token.is_revoked);
         for row in self.transactions.values_mut() {
             row.tags = TagChanges::default();
         }

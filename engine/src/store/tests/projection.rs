@@ -197,24 +197,6 @@ fn tables_opened_beside_read_the_same_and_change_no_byte() {
 }
 
 #[test]
-fn a_newer_format_is_refused_by_its_number() {
-    let disk = FaultyBackend::new();
-    let store = Store::open_with_backend(disk.clone(), DIRECTORY).unwrap();
-    let write_txn = store.database.begin_write().unwrap();
-    let newer = STORE_FORMAT + 1;
-    write_txn
-        .open_table(META)
-        .unwrap()
-        .insert(META_FORMAT, newer.to_le_bytes().as_slice())
-        .unwrap();
-    write_txn.commit().unwrap();
-    drop(store);
-    let outcome = Store::open_with_backend(disk, DIRECTORY).map(drop);
-    let text = outcome.unwrap_err().to_string();
-    assert!(text.contains("format 6") && text.contains("reads (5)"), "{text}");
-}
-
-#[test]
 fn a_row_of_another_version_is_refused() {
     let store = store_of(&journal(3, 10));
     let write_txn = store.database.begin_write().unwrap();

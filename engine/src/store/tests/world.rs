@@ -207,9 +207,9 @@ impl World {
             email,
             role: MemberRole::Member,
             code: None,
+            external_id: None,
             state: MemberState::Active,
             dimensions: [None; 4],
-            password_hash: None,
             created_at: self.at,
         };
         self.members.push(member.clone());
@@ -225,6 +225,7 @@ impl World {
         });
         if let Some(holder) = holder {
             holder.state = MemberState::Deleted;
+            holder.external_id = None;
             let gone = holder.clone();
             self.record(vec![Effect::Member(Box::new(gone))]);
         }

@@ -8,7 +8,7 @@ use crate::command::effect::Effect;
 use crate::domain::app::App;
 use crate::domain::audit::{Actor, AuditEvent};
 use crate::domain::ids::*;
-use crate::domain::member::{AccessScope, AccessToken};
+use crate::domain::member::{AccessScope, AccessToken, MemberState};
 use crate::domain::ticket::{AuthorizationCode, Ticket, TicketContent, TicketState};
 use crate::domain::token_grant::{TokenGrant, TokenOrigin};
 use crate::domain::user::{Totp, User};
@@ -209,6 +209,12 @@ impl World {
             Some(member) => self.members[member].company,
             None => self.company_slot(),
         };
+        let grant = TokenGrant {
+            app: app.map(|app| self.people.apps[app].slot),
+            member: member.map(|member| self.members[member].slot),
+            origin: TokenOrigin::Code,
+            label: format!("token {number}"),
+        };
         let token = AccessToken {
             digest,
             id: AccessTokenId(id(6, number)),
@@ -216,32 +222,23 @@ impl World {
             scope: AccessScope::default(),
             is_revoked: false,
             created_at: self.at,
+            grant: (self.below(4) > 0).then_some(grant),
         };
         self.people.tokens.push(token.clone());
-        let grant = TokenGrant {
-            token: token.id,
-            digest,
-            company,
-            app: app.map(|app| self.people.apps[app].slot),
-            member: member.map(|member| self.members[member].slot),
-            origin: TokenOrigin::Code,
-            label: format!("token {number}"),
-        };
-        let mut effects = vec![Effect::AccessToken(Box::new(token))];
-        if self.below(4) > 0 {
-            effects.push(Effect::TokenGrant(Box::new(grant)));
-        }
-        self.record(effects);
+        self.record(vec![Effect::AccessToken(Box::new(token))]);
     }
 
     /// Sets or clears an external id, or has two members swap theirs.
     fn change_external_id(&mut self) {
         let Some(member) = self.pick(self.members.len()) else { return };
-        let slot = self.members[member].slot;
         let number = self.people.external_ids;
         self.people.external_ids += 1;
-        let id = (!number.is_multiple_of(4)).then(|| format!("external {number}"));
-        self.record(vec![Effect::MemberExternalId(slot, id)]);
+        let row = &mut self.members[member];
+        if row.state != MemberState::Deleted {
+            row.external_id = (!number.is_multiple_of(4)).then(|| format!("external {number}"));
+            let row = row.clone();
+            self.record(vec![Effect::Member(Box::new(row))]);
+        }
     }
 
     fn note_event(&mut self) {
