@@ -241,7 +241,10 @@ mod tests {
                 let is_other = matches!(&error, DirectoryError::OtherLayouts(at) if *at == path);
                 assert_eq!(is_other, is_ours, "{error}");
             }
-            assert!(matches!(DataDirectory::create(&path, [8; 16]), Err(DirectoryError::Exists(_))));
+            assert!(matches!(
+                DataDirectory::create(&path, [8; 16]),
+                Err(DirectoryError::Exists(_))
+            ));
             assert_eq!(std::fs::read_to_string(path.join(IDENTITY_FILE)).unwrap(), text);
         }
     }

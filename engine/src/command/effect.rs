@@ -15,9 +15,7 @@ use crate::domain::card::{CardProfile, CardRecord, MaskedPan, SealedPan};
 use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
 use crate::domain::dimension::Dimension;
-use crate::domain::ids::{
-    AccountSlot, CardSlot, CompanySlot, Timestamp, TransactionSeq,
-};
+use crate::domain::ids::{AccountSlot, CardSlot, CompanySlot, Timestamp, TransactionSeq};
 use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::member::{AccessToken, Member};
 use crate::domain::money::{CurrencyCode, Minor};

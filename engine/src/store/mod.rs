@@ -57,9 +57,7 @@ pub use watermark::Watermark;
 
 use numbers::Numbers;
 use project::Written;
-use tables::{
-    META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT,
-};
+use tables::{META, META_COMMIT, META_DIRECTORY, META_FORMAT, META_NUMBERS, STORE_FORMAT};
 use writing_back::WritingBack;
 
 use crate::domain::ids::RecordSeq;

@@ -15,8 +15,8 @@ use super::query::{Snapshot, TransactionRows};
 use super::rows;
 use super::tables::{
     ACCESS_TOKENS, ACCOUNTS, ANSWERS, APPS, CARD_ATTEMPTS, COMPANIES, COMPANY_SSO,
-    CREDENTIAL_FAILURES, DIMENSIONS, EARLY_REVERSALS, KEYED_ANSWERS, MEMBERS,
-    REQUISITIONS, SHARED_LINKS, StoredAnswer, TICKETS, USERS, WEBHOOK_ENDPOINTS,
+    CREDENTIAL_FAILURES, DIMENSIONS, EARLY_REVERSALS, KEYED_ANSWERS, MEMBERS, REQUISITIONS,
+    SHARED_LINKS, StoredAnswer, TICKETS, USERS, WEBHOOK_ENDPOINTS,
 };
 use crate::codec::CodecError;
 use crate::command::effect::{EarlyReversal, Effect, RememberedAnswer};

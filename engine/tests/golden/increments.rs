@@ -14,7 +14,6 @@ use super::{
     LIMITED, ZONE, admin, amounts, authorize, card, card_ref, company, effects_of, network,
 };
 
-
 #[test]
 fn golden_increments_are_explained() {
     let decisions: Vec<IncrementDecision> = effects_of("increments")

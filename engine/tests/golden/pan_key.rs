@@ -11,7 +11,6 @@ use uuid::Uuid;
 
 use super::{UNLIMITED, admin, card, company, effects_of};
 
-
 #[test]
 fn records_of_another_key_name_generations_and_numbers() {
     let (mut generations, mut numbers) = (Vec::new(), 0);

@@ -11,10 +11,10 @@ use cardswitch_engine::decision::{IncrementDecision, explain_increment};
 use cardswitch_engine::domain::ids::{
     AccountSlot, CardSlot, MemberSlot, RecordSeq, Timestamp, TransactionSeq,
 };
+use cardswitch_engine::domain::member::AccessToken;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::Book;
 use cardswitch_engine::domain::ticket::TicketState;
-use cardswitch_engine::domain::member::AccessToken;
 use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::shard::ShardState;
 

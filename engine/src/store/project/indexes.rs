@@ -13,7 +13,8 @@ use crate::domain::member::{Member, MemberState, email_key};
 use crate::store::error::StoreError;
 use crate::store::rows;
 use crate::store::tables::{
-    ACCOUNT_IDS, COMPANY_ACCOUNTS, COMPANY_IDS, EMAIL_MEMBERS, EXTERNAL_IDS, MEMBER_EMAILS, MEMBER_IDS, MEMBERS,
+    ACCOUNT_IDS, COMPANY_ACCOUNTS, COMPANY_IDS, EMAIL_MEMBERS, EXTERNAL_IDS, MEMBER_EMAILS,
+    MEMBER_IDS, MEMBERS,
 };
 
 pub(super) fn write_companies(

@@ -267,9 +267,7 @@ impl Projection {
             | Effect::TransactionTags(..)
             | Effect::CompanySso(..)
             | Effect::KeyedAnswer(_) => self.organization.take(effect),
-            Effect::User(_)
-            | Effect::Ticket(_)
-            | Effect::App(_) => self.identity.take(effect),
+            Effect::User(_) | Effect::Ticket(_) | Effect::App(_) => self.identity.take(effect),
             Effect::Audit(row) => self.audit_events.push(*row),
             Effect::WebhookEndpoint(row) => put(&mut self.webhook_endpoints, row.slot.0, *row),
         }

@@ -11,8 +11,8 @@ use crate::domain::ids::{CompanySlot, EventNumber, Timestamp, TransactionSeq};
 use crate::packed::{EventEntries, LoggedEvents};
 use crate::store::audit::AuditFigure;
 use crate::store::error::StoreError;
-use crate::store::query::transaction::{TransactionRows, unreadable};
 use crate::store::query::Snapshot;
+use crate::store::query::transaction::{TransactionRows, unreadable};
 use crate::store::rows;
 use crate::store::tables::EVENT_BLOCKS;
 

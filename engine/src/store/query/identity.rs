@@ -16,8 +16,7 @@ use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
 use crate::store::tables::{
     ACCESS_TOKENS, APP_IDS, APPS, COMPANY_APPS, COMPANY_TOKENS, EMAIL_MEMBERS, EXTERNAL_IDS,
-    TICKETS, TOKEN_IDS, USER_EMAILS, USER_IDS, USER_TICKETS,
-    USERS,
+    TICKETS, TOKEN_IDS, USER_EMAILS, USER_IDS, USER_TICKETS, USERS,
 };
 
 impl Snapshot {

@@ -26,9 +26,7 @@ mod webhook_endpoint;
 
 use std::sync::Arc;
 
-use redb::{
-    Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, Value,
-};
+use redb::{Key, ReadOnlyTable, ReadTransaction, ReadableTable, TableDefinition, Value};
 use serde::de::DeserializeOwned;
 
 pub use account::AccountRow;

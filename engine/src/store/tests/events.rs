@@ -305,7 +305,8 @@ fn endpoints_and_the_companies_of_apps_are_those_of_the_slow_store() {
     }
     let mut with_several = 0;
     for app in model.apps.keys() {
-        let live = model.tokens.values().filter(|token| token.app() == Some(*app) && !token.is_revoked);
+        let live =
+            model.tokens.values().filter(|token| token.app() == Some(*app) && !token.is_revoked);
         let mut expected: Vec<_> = live.map(|token| token.company).collect();
         expected.sort_unstable();
         expected.dedup();

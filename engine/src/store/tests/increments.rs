@@ -10,7 +10,7 @@ use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::packed::packed_tests::common_increment;
 
 /// Records behind these, each with one increment of a purchase.
-fn increments_behind(records: &[Record], of: &[u64]) -> Vec<Record> {
+pub(super) fn increments_behind(records: &[Record], of: &[u64]) -> Vec<Record> {
     let last = records.last().unwrap();
     let record = |(place, transaction): (u64, &u64)| {
         let decision = IncrementDecision {
