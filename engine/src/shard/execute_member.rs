@@ -41,8 +41,8 @@ pub(super) fn create_member(
         slot,
         id: new.id,
         company,
-        first_name: new.first_name.clone(),
-        last_name: new.last_name.clone(),
+        first_name: new.first_name.to_string(),
+        last_name: new.last_name.to_string(),
         email: new.email.clone(),
         // SPEC "States and transitions": who takes no part is a member.
         role: if new.is_active { new.role } else { MemberRole::Member },
@@ -54,7 +54,7 @@ pub(super) fn create_member(
     })));
     if let Some(id) = &new.external_id {
         check_external_id(state, (company, slot), id)?;
-        effects.push(Effect::MemberExternalId(slot, Some(id.clone())));
+        effects.push(Effect::MemberExternalId(slot, Some(id.to_string())));
     }
     match new.invite.as_ref().filter(|_| new.is_active) {
         Some(new_invite) => {

@@ -26,6 +26,7 @@ use cardswitch_engine::domain::ids::{
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::CurrencyAmount;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::network_key::{
     Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,
 };
@@ -75,7 +76,7 @@ struct Member {
     code: Option<String>,
     role: MemberRole,
     state: MemberState,
-    external_id: Option<String>,
+    external_id: Option<LineText>,
     name: String,
 }
 
