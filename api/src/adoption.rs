@@ -9,6 +9,7 @@ use cardswitch_engine::command::identity::NewUser;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::ids::UserId;
 use cardswitch_engine::domain::member::Member;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::query::{Order, Page};
 use cardswitch_engine::store::{Snapshot, StoreError};
 
@@ -24,8 +25,8 @@ pub async fn adopt_old_passwords(state: &AppState) -> Result<(), ApiError> {
         let new = NewUser {
             id: UserId(SystemRandom.id(state.now())?),
             email: member.email,
-            first_name: member.first_name,
-            last_name: member.last_name,
+            first_name: LineText::spaced(&member.first_name),
+            last_name: LineText::spaced(&member.last_name),
             password_hash: member.password_hash,
             developer_of: Vec::new(),
         };

@@ -40,7 +40,8 @@ impl Address {
     /// The address with these texts.
     #[must_use]
     pub fn with_texts(texts: &AddressTexts<'_>) -> Self {
-        let [attn, address_1, address_2, city, state, zip_code, country] = texts.map(LineText::spaced);
+        let [attn, address_1, address_2, city, state, zip_code, country] =
+            texts.map(LineText::spaced);
         Self { attn, address_1, address_2, city, state, zip_code, country }
     }
 }

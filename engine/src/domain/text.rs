@@ -194,7 +194,9 @@ mod tests {
 
     #[test]
     fn texts_of_any_script_are_kept_as_they_are() {
-        for text in ["", " ", "Café & <Söhne>", "محل الورود", "e\u{301}", "👩\u{200d}🌾", "=1+1, \"x\""] {
+        for text in
+            ["", " ", "Café & <Söhne>", "محل الورود", "e\u{301}", "👩\u{200d}🌾", "=1+1, \"x\""]
+        {
             assert_eq!(LineText::new(text).unwrap(), text);
             assert_eq!(LineText::spaced(text), text);
             assert_eq!(ParagraphText::new(text).unwrap(), text);

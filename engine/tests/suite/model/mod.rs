@@ -26,13 +26,13 @@ use cardswitch_engine::domain::ids::{
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
 use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::CurrencyAmount;
-use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::network_key::{
     Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,
 };
 use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::domain::public_id::IdMint;
 use cardswitch_engine::domain::requisition::RequisitionStatus;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 use chrono::{DateTime, Datelike, NaiveDate, Weekday};
 use chrono_tz::Tz;

@@ -96,7 +96,8 @@ fn a_company_that_adds_an_address_and_deletes_it_ends_no_session() {
 #[test]
 fn an_address_that_is_freed_lets_nobody_in() {
     let mut office = Office::with_people();
-    let question = SecurityQuestion { question: "Why?".parse().unwrap(), answer_hash: "hash".to_owned() };
+    let question =
+        SecurityQuestion { question: "Why?".parse().unwrap(), answer_hash: "hash".to_owned() };
     let changes = UserChanges {
         totp: Some(Some(Totp { sealed_seed: vec![1; 40], last_step: 5 })),
         security_question: Some(Some(question)),

@@ -29,7 +29,10 @@ impl Workload {
             role: roles[number as usize % roles.len()],
             code: self.rng.chance(30).then(|| format!("{:03}", self.rng.below(20))),
             dimensions: [None; 4],
-            external_id: self.rng.chance(20).then(|| format!("ext{}", self.rng.below(6)).parse().unwrap()),
+            external_id: self
+                .rng
+                .chance(20)
+                .then(|| format!("ext{}", self.rng.below(6)).parse().unwrap()),
             is_active: self.rng.chance(90),
             invite: self
                 .rng
@@ -58,7 +61,10 @@ impl Workload {
             _ => {
                 let roles = [MemberRole::Member, MemberRole::Reviewer];
                 let code = self.rng.chance(30).then(|| format!("{:03}", self.rng.below(20)));
-                let external = self.rng.chance(70).then(|| format!("ext{}", self.rng.below(6)).parse().unwrap());
+                let external = self
+                    .rng
+                    .chance(70)
+                    .then(|| format!("ext{}", self.rng.below(6)).parse().unwrap());
                 let changes = MemberChanges {
                     // Who left comes back soon.
                     is_active: self.rng.chance(60).then(|| self.rng.chance(80)),
