@@ -310,7 +310,8 @@ async fn a_change_that_was_never_answered_is_answered_with_what_it_made() {
     let path = format!("/v1/cards/{id}");
     let rename = json!({"description": "Dinner"});
     let put = |key: &str| request("admin", "PUT", &path, key, &rename);
-    let changes = CardChanges { description: Some("Dinner".into()), ..CardChanges::default() };
+    let changes =
+        CardChanges { description: Some("Dinner".parse().unwrap()), ..CardChanges::default() };
     let card_id = CardId(id.parse().unwrap());
     let command = AdminCommand::UpdateCard(COMPANY, card_id, changes);
     change_without_answer(&bench, put("one"), command.clone()).await.unwrap();

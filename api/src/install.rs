@@ -25,6 +25,7 @@ use cardswitch_engine::domain::ids::{
 };
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
@@ -70,9 +71,9 @@ pub struct Installation {
 #[derive(Clone, Debug)]
 pub struct CompanyOrder {
     /// Its name.
-    pub name: String,
+    pub name: LineText,
     /// Its web site.
-    pub website: String,
+    pub website: LineText,
     /// The zone of its days.
     pub zone: Tz,
     /// The currency of its account.
@@ -230,8 +231,8 @@ impl Installer<'_> {
         let member = AdminCommand::CreateMember(NewMember {
             id: MemberId(self.random.id(self.at)?),
             company: company.id,
-            first_name: "Ada".to_owned(),
-            last_name: "Admin".to_owned(),
+            first_name: LineText::spaced("Ada"),
+            last_name: LineText::spaced("Admin"),
             email: self.order.admin_email.clone(),
             role: MemberRole::Administrator,
             code: None,
@@ -243,8 +244,8 @@ impl Installer<'_> {
         let user = AdminCommand::CreateUser(NewUser {
             id: UserId(self.random.id(self.at)?),
             email: self.order.admin_email.clone(),
-            first_name: "Ada".to_owned(),
-            last_name: "Admin".to_owned(),
+            first_name: LineText::spaced("Ada"),
+            last_name: LineText::spaced("Admin"),
             password_hash: Some(password_hash),
             developer_of: Vec::new(),
         });
@@ -283,13 +284,13 @@ impl Installer<'_> {
         let own = CompanyId(credentials.company_id.parse().unwrap_or_default());
         let template = self.order.company.clone();
         let no_funds = CompanyOrder {
-            name: "Penniless Ltd".to_owned(),
+            name: LineText::spaced("Penniless Ltd"),
             opening_balance: NO_FUNDS_BALANCE,
             credit_limit: Minor::ZERO,
             ..template.clone()
         };
         let velocity =
-            CompanyOrder { name: "Watchful Ltd".to_owned(), velocity: VELOCITY, ..template };
+            CompanyOrder { name: LineText::spaced("Watchful Ltd"), velocity: VELOCITY, ..template };
         let no_funds = self.create_company(no_funds).await?.id;
         let velocity = self.create_company(velocity).await?.id;
         let company_of = |profile| match profile {
@@ -326,8 +327,8 @@ impl Installer<'_> {
             zone,
             terms: profile.terms(self.at),
             is_virtual: profile.state() != CardState::Unactivated,
-            description: format!("Test card {}, {profile:?}", place + 1),
-            billing_name: format!("Test card {}", place + 1),
+            description: LineText::spaced(&format!("Test card {}, {profile:?}", place + 1)),
+            billing_name: LineText::spaced(&format!("Test card {}", place + 1)),
             billing_address: None,
             billing_zip_code: company_address().zip_code,
             shipping_address: None,
@@ -478,18 +479,18 @@ pub fn new_company(
         website: order.website,
         zone: order.zone,
         currency: order.currency,
-        network: network.to_owned(),
+        network: LineText::spaced(network),
         velocity: order.velocity,
         partial_approval: order.partial_approval,
         billing_address: company_address(),
         shipping_address: company_address(),
         account: NewAccount {
             id: AccountId(random.id(at)?),
-            name: format!("{} spending account", order.name),
-            number: format!("{number:012}"),
+            name: LineText::spaced(&format!("{} spending account", order.name)),
+            number: LineText::spaced(&format!("{number:012}")),
             credit_limit: order.credit_limit,
             funding_source: Some(FundingSource {
-                name: format!("{} operating account", order.name),
+                name: LineText::spaced(&format!("{} operating account", order.name)),
                 is_verified: true,
             }),
             opening_balance: order.opening_balance,
@@ -500,12 +501,12 @@ pub fn new_company(
 
 fn company_address() -> Address {
     Address {
-        attn: String::new(),
-        address_1: "1 Market Street".to_owned(),
-        address_2: String::new(),
-        city: "San Francisco".to_owned(),
-        state: "CA".to_owned(),
-        zip_code: "94105".to_owned(),
-        country: "US".to_owned(),
+        attn: LineText::default(),
+        address_1: LineText::spaced("1 Market Street"),
+        address_2: LineText::default(),
+        city: LineText::spaced("San Francisco"),
+        state: LineText::spaced("CA"),
+        zip_code: LineText::spaced("94105"),
+        country: LineText::spaced("US"),
     }
 }

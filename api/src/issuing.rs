@@ -11,6 +11,7 @@ use cardswitch_engine::domain::card::{CardState, Dimensions};
 use cardswitch_engine::domain::company::Address;
 use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
 use cardswitch_engine::domain::ids::{AllowanceId, CardId, CompanyId, MemberId, Timestamp};
+use cardswitch_engine::domain::text::LineText;
 use chrono::{Datelike, Days, Months};
 use chrono_tz::Tz;
 use uuid::Uuid;
@@ -125,13 +126,13 @@ pub struct CardOrder {
     /// Virtual or physical.
     pub is_virtual: bool,
     /// Shown above it.
-    pub description: String,
+    pub description: LineText,
     /// Embossed on it.
-    pub billing_name: String,
+    pub billing_name: LineText,
     /// Its own billing address.
     pub billing_address: Option<Address>,
     /// The postal code of its billing address, or of the company's.
-    pub billing_zip_code: String,
+    pub billing_zip_code: LineText,
     /// Where a physical card goes.
     pub shipping_address: Option<Address>,
     /// Who holds it.
@@ -235,10 +236,10 @@ mod tests {
             zone: Los_Angeles,
             terms: AllowanceTerms::budget(cardswitch_engine::domain::money::Minor(100)),
             is_virtual: true,
-            description: "Lunch".into(),
-            billing_name: "Lunch".into(),
+            description: "Lunch".parse().unwrap(),
+            billing_name: "Lunch".parse().unwrap(),
             billing_address: None,
-            billing_zip_code: "94105-1234".into(),
+            billing_zip_code: "94105-1234".parse().unwrap(),
             shipping_address: None,
             assigned_to: None,
             dimensions: Dimensions::default(),

@@ -17,11 +17,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cardswitch_engine::domain::ids::CompanySlot;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction_tags::ReceiptType;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+use crate::wire::fault::Flaw;
+use crate::wire::fields;
 
 /// The name of their directory among the data.
 pub const RECEIPTS_DIRECTORY: &str = "receipts";
@@ -222,23 +226,28 @@ pub const fn media_type(kind: ReceiptType) -> &'static str {
     }
 }
 
-/// The name a receipt is kept under: the last part of what the client calls it, without control
-/// characters; `receipt` and an ending where nothing is left.
-#[must_use]
-pub fn filename(given: Option<&str>, kind: ReceiptType) -> String {
-    let last = given.unwrap_or_default().rsplit(['/', '\\']).next().unwrap_or_default();
-    let letters = last.chars().filter(|letter| !letter.is_control());
-    let name: String = letters.take(FILENAME_CHARS_MAX).collect();
-    let name = name.trim();
-    if !name.trim_matches('.').is_empty() {
-        return name.to_owned();
+/// How the names of receipts end; the first is given to those that end otherwise.
+const fn endings(kind: ReceiptType) -> &'static [&'static str] {
+    match kind {
+        ReceiptType::Png => &[".png"],
+        ReceiptType::Jpeg => &[".jpg", ".jpeg"],
+        ReceiptType::Pdf => &[".pdf"],
     }
-    let ending = match kind {
-        ReceiptType::Png => "png",
-        ReceiptType::Jpeg => "jpg",
-        ReceiptType::Pdf => "pdf",
-    };
-    format!("receipt.{ending}")
+}
+
+/// The name a receipt is kept under: the last part of what the client calls it, with an ending of
+/// what is in it, since that is what opens it elsewhere; `receipt` where nothing is left.
+/// Errors: a character that steers.
+pub fn filename(given: Option<&str>, kind: ReceiptType) -> Result<LineText, Flaw> {
+    let last = given.unwrap_or_default().rsplit(['/', '\\']).next().unwrap_or_default().trim();
+    let name = if last.trim_matches('.').is_empty() { "receipt" } else { last };
+    let lower = name.to_ascii_lowercase();
+    let endings = endings(kind);
+    let ending = endings.iter().copied().find(|ending| lower.ends_with(ending));
+    let stem = ending.map_or(name, |ending| &name[..name.len() - ending.len()]);
+    let ending = ending.map_or(endings[0], |ending| &name[name.len() - ending.len()..]);
+    let kept: String = stem.chars().take(FILENAME_CHARS_MAX - ending.len()).collect();
+    fields::plain(LineText::new(&format!("{kept}{ending}")))
 }
 
 #[cfg(test)]
@@ -278,22 +287,36 @@ mod tests {
     }
 
     #[test]
-    fn names_are_the_last_part_of_what_was_given() {
+    fn names_are_the_last_part_of_what_was_given_and_end_as_their_content() {
         let long = "x".repeat(300);
+        let long_with_ending = format!("{long}.png");
+        let cut = format!("{}.png", "x".repeat(FILENAME_CHARS_MAX - 4));
         let rows = [
             (Some("lunch.png"), "lunch.png"),
             (Some("../../etc/passwd"), "passwd"),
             (Some("C:\\scans\\lunch 1.png"), "lunch 1.png"),
-            (Some("a\r\nset-cookie: b"), "aset-cookie: b"),
             (Some("Quittung für 東京.png"), "Quittung für 東京.png"),
-            (Some(long.as_str()), &long[..FILENAME_CHARS_MAX]),
+            (Some("Scan.PNG"), "Scan.PNG"),
+            (Some("evil.hta"), "evil.hta.png"),
+            (Some("evil.png.exe "), "evil.png.exe.png"),
+            (Some("lunch.pdf"), "lunch.pdf.png"),
+            (Some("of \"Søren\", 5%"), "of \"Søren\", 5%.png"),
+            (Some(".png"), ".png"),
+            (Some(long.as_str()), &cut),
+            (Some(long_with_ending.as_str()), &cut),
             (Some(".."), "receipt.png"),
             (Some("scans/"), "receipt.png"),
             (Some(""), "receipt.png"),
             (None, "receipt.png"),
         ];
         for (given, expected) in rows {
-            assert_eq!(filename(given, ReceiptType::Png), expected, "{given:?}");
+            assert_eq!(filename(given, ReceiptType::Png).unwrap(), *expected, "{given:?}");
+        }
+        assert_eq!(filename(Some("a.JPEG"), ReceiptType::Jpeg).unwrap(), "a.JPEG");
+        assert_eq!(filename(None, ReceiptType::Jpeg).unwrap(), "receipt.jpg");
+        for hostile in ["a\r\nset-cookie: b", "a\u{202e}gnp.exe", "a\0.png", "a\u{2028}b"] {
+            let flaw = filename(Some(hostile), ReceiptType::Png).unwrap_err();
+            assert_eq!(flaw.code, "control_character", "{hostile:?}");
         }
     }
 

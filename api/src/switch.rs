@@ -287,7 +287,7 @@ mod tests {
         assert!(!waiting.is_finished(), "no transaction was made or changed");
         let opening = |snapshot: &Snapshot| snapshot.transaction(TransactionSeq(1));
         let id = state.switch.read(opening).await.unwrap().unwrap().record.id;
-        let note = TagChanges { note: Some("ours".to_owned()), ..TagChanges::default() };
+        let note = TagChanges { note: Some("ours".parse().unwrap()), ..TagChanges::default() };
         let tagged = AdminCommand::TagTransaction(CompanyId(COMPANY), id, note);
         state.carry_out(tagged).await.unwrap();
         assert_eq!(waiting.await.unwrap().unwrap(), Some(known.next()));

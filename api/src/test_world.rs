@@ -89,19 +89,19 @@ pub(crate) fn company(
 ) -> NewCompany {
     NewCompany {
         id,
-        name: "Acme".into(),
-        website: "https://acme.example.com".into(),
+        name: "Acme".parse().unwrap(),
+        website: "https://acme.example.com".parse().unwrap(),
         zone: chrono_tz::America::Los_Angeles,
         currency,
-        network: "visa".into(),
+        network: "visa".parse().unwrap(),
         velocity: VelocityLimits::default(),
         partial_approval: false,
         billing_address: address(),
         shipping_address: address(),
         account: NewAccount {
             id: account,
-            name: "Spending".into(),
-            number: "000123456789".into(),
+            name: "Spending".parse().unwrap(),
+            number: "000123456789".parse().unwrap(),
             credit_limit: Minor::ZERO,
             funding_source: None,
             opening_balance: Minor(opening),
@@ -111,13 +111,13 @@ pub(crate) fn company(
 
 fn address() -> Address {
     Address {
-        attn: String::new(),
-        address_1: "1 Market Street".into(),
-        address_2: String::new(),
-        city: "San Francisco".into(),
-        state: "CA".into(),
-        zip_code: "94105".into(),
-        country: "US".into(),
+        attn: Default::default(),
+        address_1: "1 Market Street".parse().unwrap(),
+        address_2: Default::default(),
+        city: "San Francisco".parse().unwrap(),
+        state: "CA".parse().unwrap(),
+        zip_code: "94105".parse().unwrap(),
+        country: "US".parse().unwrap(),
     }
 }
 
@@ -126,8 +126,8 @@ pub(crate) fn new_member(id: MemberId, company: CompanyId, email: &str) -> NewMe
     NewMember {
         id,
         company,
-        first_name: "Ada".into(),
-        last_name: "Byron".into(),
+        first_name: "Ada".parse().unwrap(),
+        last_name: "Byron".parse().unwrap(),
         email: email.into(),
         role: MemberRole::Member,
         code: None,

@@ -7,6 +7,7 @@ use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::credential::{PackedZip, PinVerifier};
 use cardswitch_engine::domain::ids::{AccountId, AllowanceId, CardId, CompanyId};
 use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::text::LineText;
 use uuid::Uuid;
 
 use super::{EXPIRES_ON, US_DOLLAR, terms_of};
@@ -75,19 +76,19 @@ pub const fn allowance_id(card: u64) -> AllowanceId {
 fn new_company(company: u64) -> NewCompany {
     NewCompany {
         id: company_id(company),
-        name: "Bench and Company".to_owned(),
-        website: String::new(),
+        name: LineText::spaced("Bench and Company"),
+        website: LineText::default(),
         zone: chrono_tz::America::Los_Angeles,
         currency: US_DOLLAR,
-        network: "Visa".to_owned(),
+        network: LineText::spaced("Visa"),
         velocity: VelocityLimits::default(),
         partial_approval: false,
         billing_address: Address::default(),
         shipping_address: Address::default(),
         account: NewAccount {
             id: AccountId(Uuid::from_u128(4 << 64 | u128::from(company))),
-            name: "Operating".to_owned(),
-            number: format!("{:012}", company + 1),
+            name: LineText::spaced("Operating"),
+            number: LineText::spaced(&format!("{:012}", company + 1)),
             credit_limit: Minor::ZERO,
             funding_source: None,
             opening_balance: Minor::AMOUNT_MAX,
@@ -111,8 +112,8 @@ pub fn new_card(card: u64, company: CompanyId, pan_hash: PanHash) -> NewCard {
         terms: terms_of(card),
         state: CardState::Active,
         is_virtual: true,
-        description: "Travel".to_owned(),
-        billing_name: "A CARDHOLDER".to_owned(),
+        description: LineText::spaced("Travel"),
+        billing_name: LineText::spaced("A CARDHOLDER"),
         billing_address: None,
         shipping_address: None,
         assigned_to: None,

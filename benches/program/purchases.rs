@@ -12,6 +12,7 @@ use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey, RetrievalKey, TraceKey,
 };
+use cardswitch_engine::domain::text::LineText;
 
 use super::{MERCHANT_CATEGORIES, Random, US_DOLLAR, credentials, mix, pan_hash};
 
@@ -52,8 +53,8 @@ impl Purchases {
         *card_ref = CardRef::Pan(pan_hash(card), MaskedPan::default());
         amounts.amount = Minor(i64::try_from(100 + mark % 20_000).unwrap_or(100));
         merchant.mcc = Some(Mcc(MERCHANT_CATEGORIES[usize::from(mark.to_le_bytes()[0]) % 6]));
-        trace.stan = text(&digits::<6>(self.count)).into();
-        trace.rrn = text(&digits::<12>(self.count)).into();
+        trace.stan = LineText::spaced(text(&digits::<6>(self.count)));
+        trace.rrn = LineText::spaced(text(&digits::<12>(self.count)));
         trace.original_key = Some(OriginalKey(mark));
         trace.retrieval_key = Some(RetrievalKey(mix(mark)));
         let fingerprint = Fingerprint {
@@ -84,19 +85,19 @@ fn pattern() -> Authorize {
             merchant: Merchant {
                 mid: 445_566,
                 mcc: None,
-                card_acceptor_id: "000000000445566".into(),
-                name: "Blue Bottle Coffee".into(),
-                city: "San Francisco".into(),
-                state: "CA".into(),
-                country: "US".into(),
-                zip: "94103".into(),
+                card_acceptor_id: LineText::spaced("000000000445566"),
+                name: LineText::spaced("Blue Bottle Coffee"),
+                city: LineText::spaced("San Francisco"),
+                state: LineText::spaced("CA"),
+                country: LineText::spaced("US"),
+                zip: LineText::spaced("94103"),
             },
             trace: NetworkTrace {
-                stan: "000000".into(),
-                rrn: "000000000000".into(),
-                acquirer: "123456".into(),
-                terminal: "TERM0001".into(),
-                transmission_time: "1121120000".into(),
+                stan: LineText::spaced("000000"),
+                rrn: LineText::spaced("000000000000"),
+                acquirer: LineText::spaced("123456"),
+                terminal: LineText::spaced("TERM0001"),
+                transmission_time: LineText::spaced("1121120000"),
                 original_key: None,
                 retrieval_key: None,
             },

@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 # Nothing here takes so long; what does is stuck.
 PATIENCE_S = 60
 PASSWORD = "correct horse battery"
-EVIL = "<script>alert(1)</script>\"'\u202e\U0001f4a3"
+EVIL = "<script>alert(1)</script>\"'\u200f\U0001f4a3"
 
 
 class Postbox:

@@ -85,7 +85,7 @@ siteTest('what is denied and what is taken back says so', async (stage) => {
 siteTest('what is wrong with a request is told beside the field, and nothing typed is lost', async (stage) => {
   const mary = await as(stage, stage.prepared.member);
   await mary.goto('/requisitions/new');
-  const evil = '"><script>alert(1)</script>\u202e🦊';
+  const evil = '"><script>alert(1)</script>\u200f🦊';
   await mary.getByLabel('What do you want to buy?').fill(evil);
   await mary.getByLabel('How much is it at most?').fill('about ten');
   await mary.getByLabel('Note').fill(evil);

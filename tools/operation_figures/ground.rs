@@ -21,6 +21,7 @@ use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::command::webhook_endpoint::NewWebhookEndpoint;
 use cardswitch_engine::domain::card::{MaskedPan, PanHash};
 use cardswitch_engine::domain::ids::WebhookEndpointId;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::engine::{Engine, Retention};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -98,7 +99,7 @@ fn add_endpoints(engine: &Arc<Engine>, plan: &Plan) -> Outcome<()> {
             company: company_id((number / per_company) as u64),
             app: None,
             url: url.clone(),
-            description: String::new(),
+            description: LineText::default(),
             sealed_secret: secrets.seal_webhook_secret(&secret, id)?,
         };
         let command = AdminCommand::CreateWebhookEndpoint(endpoint);

@@ -13,6 +13,7 @@ use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::network_key::NetworkTrace;
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction::{
     TransactionProgress, TransactionRecord, TransactionState,
 };
@@ -193,12 +194,12 @@ fn record_of(row: &Row) -> Outcome<TransactionRecord> {
         merchant: Some(Merchant {
             mid: 445_566,
             mcc: Some(Mcc(5_812)),
-            card_acceptor_id: "000000000445566".into(),
-            name: "Blue Bottle Coffee".into(),
-            city: "San Francisco".into(),
-            state: "CA".into(),
-            country: "US".into(),
-            zip: "94103".into(),
+            card_acceptor_id: LineText::spaced("000000000445566"),
+            name: LineText::spaced("Blue Bottle Coffee"),
+            city: LineText::spaced("San Francisco"),
+            state: LineText::spaced("CA"),
+            country: LineText::spaced("US"),
+            zip: LineText::spaced("94103"),
         }),
         bank_account: None,
         trace: NetworkTrace::default(),

@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::bitmap::Bitmap;
 use crate::dialect::{BitmapEncoding, Dialect, FRAME_BYTES_MAX};
-use crate::fields::{FieldSpec, Length, field};
+use crate::fields::{Class, FieldSpec, Length, field};
 use crate::message::{Message, Span};
 use crate::mti::Mti;
 
@@ -102,6 +102,29 @@ pub fn decode<'a>(frame: &'a [u8], dialect: &Dialect) -> Result<Message<'a>, Dec
     }
 }
 
+/// The frame with a space for each byte of its texts that is not printable: for messages that must not be lost for a
+/// merchant's name. Texts are the elements of class `ans`, and the retrieval reference number.
+///
+/// None where the layout cannot be read, or where nothing changes.
+#[must_use]
+pub fn with_plain_texts(frame: &[u8], dialect: &Dialect) -> Option<Vec<u8>> {
+    let (announced, bitmap_bytes) = Bitmap::read(frame.get(MTI_BYTES..)?, dialect.bitmap)?;
+    let mut cursor = Cursor { frame, at: MTI_BYTES + bitmap_bytes };
+    let mut plain = frame.to_vec();
+    for de in announced.elements() {
+        let Some(spec) = field(de) else { continue };
+        let (offset, content) = take_content(&mut cursor, spec, dialect.bitmap).ok()?;
+        if spec.class == Class::Printable || de == RETRIEVAL_REFERENCE {
+            let text = plain.get_mut(offset..offset + content.len())?;
+            text.iter_mut()
+                .filter(|byte| !matches!(byte, b' '..=b'~'))
+                .for_each(|byte| *byte = b' ');
+        }
+    }
+    (plain != frame).then_some(plain)
+}
+
+const RETRIEVAL_REFERENCE: u8 = 37;
 const MTI_BYTES: usize = 4;
 
 /// A fault and its element, while decoding goes on.
@@ -156,6 +179,22 @@ fn read_element(
     spec: &FieldSpec,
     encoding: BitmapEncoding,
 ) -> Result<Span, ElementFault> {
+    let (offset, content) = take_content(cursor, spec, encoding)?;
+    if !spec.class.accepts(content, encoding) {
+        return Err(ElementFault::Content(DecodeFault::BadContent));
+    }
+    let too_long = |_| ElementFault::Layout(DecodeFault::FrameTooLong);
+    let offset = u16::try_from(offset).map_err(too_long)?;
+    let len = u16::try_from(content.len()).map_err(too_long)?;
+    Ok(Span { offset, len })
+}
+
+/// Takes the content of an element, whatever it is, and says where it begins.
+fn take_content<'a>(
+    cursor: &mut Cursor<'a>,
+    spec: &FieldSpec,
+    encoding: BitmapEncoding,
+) -> Result<(usize, &'a [u8]), ElementFault> {
     let len_max = spec.wire_len_max(encoding);
     let len = match spec.length {
         Length::Fixed => len_max,
@@ -169,12 +208,7 @@ fn read_element(
     if len > len_max {
         return Err(ElementFault::Content(DecodeFault::TooLong));
     }
-    if !spec.class.accepts(content, encoding) {
-        return Err(ElementFault::Content(DecodeFault::BadContent));
-    }
-    let offset =
-        u16::try_from(offset).map_err(|_| ElementFault::Layout(DecodeFault::FrameTooLong))?;
-    Ok(Span { offset, len })
+    Ok((offset, content))
 }
 
 /// Two or three digits as a length.
@@ -255,6 +289,29 @@ mod tests {
         assert_eq!(faulty(&frame), (DecodeFault::BadContent, Some(2), vec![3, 11, 41]));
         frame.truncate(frame.len() - 1);
         assert_eq!(faulty(&frame), (DecodeFault::BadContent, Some(2), vec![3, 11]));
+    }
+
+    #[test]
+    fn texts_lose_what_is_not_printable_and_nothing_else_changes() {
+        let dialect = Dialect::default();
+        let frame = good();
+        assert_eq!(with_plain_texts(&frame, &dialect), None);
+        let terminal = frame.len() - 8;
+        for byte in [b'\0', b'\r', 0x1b, 0x7f, 0x85, 0xe9, 0xff] {
+            let mut hostile = frame.clone();
+            hostile[terminal + 1] = byte;
+            assert_eq!(faulty(&hostile), (DecodeFault::BadContent, Some(41), vec![2, 3, 4, 11]));
+            let plain = with_plain_texts(&hostile, &dialect).unwrap();
+            let message = decode(&plain, &dialect).unwrap();
+            assert_eq!(message.get(41), Some(&b"T RM1   "[..]));
+            assert_eq!(plain[..terminal], frame[..terminal]);
+        }
+        let mut letters = frame.clone();
+        letters[AMOUNT_AT] = b'\0';
+        assert_eq!(with_plain_texts(&letters, &dialect), None, "amounts are no texts");
+        for end in 0..frame.len() {
+            assert_eq!(with_plain_texts(&frame[..end], &dialect), None, "cut at {end}");
+        }
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub use additional_amounts::AdditionalAmount;
 pub use answer::Answer;
 pub use bitmap::Bitmap;
 pub use builder::MessageBuilder;
-pub use codec::{DecodeError, DecodeFault, decode};
+pub use codec::{DecodeError, DecodeFault, decode, with_plain_texts};
 pub use describe::describe;
 pub use dialect::{BitmapEncoding, Dialect, FRAME_BYTES_MAX, LengthPrefix};
 pub use echo::Echo;

@@ -195,7 +195,7 @@ impl Conversation {
 fn questions_of(user: &User) -> Vec<(Factor, String)> {
     let code = user.totp.as_ref().map(|_| (Factor::Totp, CODE_QUESTION.to_owned()));
     let question = user.security_question.as_ref();
-    let question = question.map(|asked| (Factor::SecurityQuestion, asked.question.clone()));
+    let question = question.map(|asked| (Factor::SecurityQuestion, asked.question.to_string()));
     code.into_iter().chain(question).collect()
 }
 
@@ -484,7 +484,7 @@ mod tests {
             password_hash: Some("hash".into()),
             totp: has_totp.then(|| Totp { sealed_seed: Vec::new(), last_step: 0 }),
             security_question: has_question.then(|| SecurityQuestion {
-                question: "First pet?".into(),
+                question: "First pet?".parse().unwrap(),
                 answer_hash: "hash".into(),
             }),
             developer_of: Vec::new(),

@@ -6,6 +6,7 @@ use cardswitch_engine::domain::app::App;
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
 use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::store::query::{Order, Page};
 use serde_json::json;
@@ -41,10 +42,10 @@ pub struct AddArgs {
     of: CompanyDataArgs,
     /// Its name, as people see it who let it in
     #[arg(long, value_name = "NAME")]
-    name: String,
+    name: LineText,
     /// Its web site
     #[arg(long, default_value = "", value_name = "URL")]
-    website: String,
+    website: LineText,
     /// Where codes may be sent; several times for several
     #[arg(long, value_name = "URL")]
     redirect_url: Vec<String>,
@@ -131,7 +132,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
 async fn approve_new(
     switch: &Switch,
     company: &Company,
-    (id, name): (AppId, String),
+    (id, name): (AppId, LineText),
     scope: AccessScope,
     has_token: bool,
 ) -> Result<Option<String>, Failure> {
@@ -160,9 +161,8 @@ async fn approve_new(
 }
 
 fn check(args: &AddArgs) -> Result<(), Failure> {
-    let is_line =
-        |text: &str| !text.contains(char::is_control) && text.chars().count() <= TEXT_CHARS_MAX;
-    if args.name.trim().is_empty() || !is_line(&args.name) || !is_line(&args.website) {
+    let is_long = |text: &LineText| text.chars().count() > TEXT_CHARS_MAX;
+    if args.name.trim().is_empty() || is_long(&args.name) || is_long(&args.website) {
         let what = format!("name and web site are one line of at most {TEXT_CHARS_MAX} characters");
         return Err(Failure::usage(what));
     }

@@ -8,6 +8,7 @@ use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Address, Company, CompanyState, VelocityLimits};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Order, Page};
 use serde_json::json;
 
@@ -52,10 +53,10 @@ pub struct SetArgs {
     of: CompanyDataArgs,
     /// Its name
     #[arg(long, value_name = "NAME")]
-    name: Option<String>,
+    name: Option<LineText>,
     /// Its web site
     #[arg(long, value_name = "URL")]
-    website: Option<String>,
+    website: Option<LineText>,
     /// Its line of credit
     #[arg(long, value_name = "AMOUNT")]
     credit_limit: Option<String>,
@@ -80,7 +81,7 @@ pub struct SetArgs {
     billing_address: Option<String>,
     /// Name of the bank account that the money comes from; blank for none
     #[arg(long, value_name = "NAME")]
-    funding_source: Option<String>,
+    funding_source: Option<LineText>,
     /// Whether that bank account was verified
     #[arg(long, value_name = "BOOL")]
     funding_verified: Option<bool>,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::text::LineText;
 use chrono_tz::Tz;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand_chacha::ChaCha20Rng;
@@ -58,10 +59,10 @@ pub struct InitArgs {
 pub struct CompanyArgs {
     /// Name of the company
     #[arg(long, default_value = "Example Company", value_name = "NAME")]
-    name: String,
+    name: LineText,
     /// Its web site
     #[arg(long, default_value = "https://example.com", value_name = "URL")]
-    website: String,
+    website: LineText,
     /// Time zone of its days, periods and posting dates; cannot change later
     #[arg(long, default_value = "America/Los_Angeles", value_name = "ZONE", value_parser = parse_zone)]
     zone: Tz,

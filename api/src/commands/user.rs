@@ -10,6 +10,7 @@ use cardswitch_engine::command::identity::{NewTicket, NewTicketContent, NewUser,
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, TicketId, UserId};
 use cardswitch_engine::domain::member::MemberRole;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::user::User;
 use cardswitch_engine::store::Snapshot;
 use serde_json::json;
@@ -50,10 +51,10 @@ pub struct AddArgs {
     email: String,
     /// First name; needed for somebody new
     #[arg(long, value_name = "NAME")]
-    first_name: Option<String>,
+    first_name: Option<LineText>,
     /// Last name; needed for somebody new
     #[arg(long, value_name = "NAME")]
-    last_name: Option<String>,
+    last_name: Option<LineText>,
     /// A company to be a member of
     #[arg(long, value_name = "COMPANY_ID", value_parser = parse_id)]
     company: Option<Uuid>,
@@ -176,12 +177,10 @@ fn check(args: &AddArgs) -> Result<(), Failure> {
     if !is_email(&args.email) {
         return Err(Failure::usage(format!("`{}` is no e-mail address", args.email)));
     }
-    let is_name = |name: &String| {
-        let is_plain = !name.trim().is_empty() && !name.contains(char::is_control);
-        is_plain && name.chars().count() <= NAME_CHARS_MAX
-    };
+    let is_name =
+        |name: &&LineText| !name.trim().is_empty() && name.chars().count() <= NAME_CHARS_MAX;
     match args.first_name.iter().chain(&args.last_name).find(|name| !is_name(name)) {
-        Some(name) => Err(Failure::usage(format!("`{}` is no name", name.escape_debug()))),
+        Some(name) => Err(Failure::usage(format!("`{name}` is no name"))),
         None => Ok(()),
     }
 }
@@ -214,9 +213,9 @@ async fn developer_of(
 }
 
 /// The names given, else those that are known.
-fn names(args: &AddArgs, known: Option<&User>) -> Result<(String, String), Failure> {
-    let first = args.first_name.clone().or(known.map(|user| user.first_name.clone()));
-    let last = args.last_name.clone().or(known.map(|user| user.last_name.clone()));
+fn names(args: &AddArgs, known: Option<&User>) -> Result<(LineText, LineText), Failure> {
+    let first = args.first_name.clone().or(known.map(|user| LineText::spaced(&user.first_name)));
+    let last = args.last_name.clone().or(known.map(|user| LineText::spaced(&user.last_name)));
     let needed = || Failure::usage("somebody new needs --first-name and --last-name");
     first.zip(last).ok_or_else(needed)
 }
@@ -226,7 +225,7 @@ async fn add_member(
     switch: &Switch,
     args: &AddArgs,
     company: Uuid,
-    (first_name, last_name): (&str, &str),
+    (first_name, last_name): (&LineText, &LineText),
 ) -> Result<(), Failure> {
     let company = find_company(switch, company).await?;
     let known = switch.read(|snapshot| snapshot.member_by_email(company.slot, &args.email)).await;
@@ -239,8 +238,8 @@ async fn add_member(
         None => AdminCommand::CreateMember(NewMember {
             id: MemberId(new_id(switch)?),
             company: company.id,
-            first_name: first_name.to_owned(),
-            last_name: last_name.to_owned(),
+            first_name: first_name.clone(),
+            last_name: last_name.clone(),
             email: args.email.clone(),
             role: role.unwrap_or(MemberRole::Member),
             code: None,

@@ -139,7 +139,7 @@ fn bulk_leaves_room_for_letters_that_go_first() {
     let shared = News::SharedLink {
         company: Uuid::nil(),
         link: Uuid::nil(),
-        recipient: Recipient { name: "Bo".to_owned(), email: "bo@example.com".to_owned() },
+        recipient: Recipient { name: "Bo".parse().unwrap(), email: "bo@example.com".to_owned() },
         message: None,
     };
     assert!(matches!(queue.hold(Uuid::now_v7(), &shared), Err(MailError::Full)));

@@ -301,4 +301,6 @@ mod doors_tests;
 #[path = "http_tests.rs"]
 mod tests;
 #[cfg(test)]
+mod texts_tests;
+#[cfg(test)]
 mod world;

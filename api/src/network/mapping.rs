@@ -24,6 +24,7 @@ use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_iso8583::replacement_amounts::parse_replacement_amount;
 use cardswitch_iso8583::{MerchantLocation, Message, OriginalData, PrivateUse, private_use};
 
@@ -286,7 +287,7 @@ fn currency_of(message: &Message<'_>, de: u8) -> Option<CurrencyCode> {
 }
 
 fn merchant_of(message: &Message<'_>) -> Merchant {
-    let text = |text: &str| text.trim().into();
+    let text = |text: &str| LineText::spaced(text.trim());
     let acquirer = message.get_text(32).unwrap_or_default();
     let card_acceptor_id = message.get_trimmed(42).unwrap_or_default();
     let mut merchant = Merchant {

@@ -13,6 +13,7 @@ use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::network_key::{
     AuthorizationId, NetworkTrace, OriginalKey, RetrievalKey,
 };
+use cardswitch_engine::domain::text::LineText;
 use sha2::{Digest, Sha256};
 
 use crate::secrets::{HashPurpose, Secrets};
@@ -42,7 +43,7 @@ impl Marks<'_> {
     /// The marks as they are kept with a transaction, with the keys by which it may be named.
     #[must_use]
     pub fn trace(&self, secrets: &Secrets, card: PanHash) -> NetworkTrace {
-        let text = |mark: Option<&str>| mark.unwrap_or_default().trim_end().into();
+        let text = |mark: Option<&str>| LineText::spaced(mark.unwrap_or_default().trim_end());
         NetworkTrace {
             stan: text(self.stan),
             rrn: text(self.rrn),

@@ -9,6 +9,7 @@
 //! | `mapping`, `presented`, `fingerprint` | from a message to what is asked of the engine |
 //! | `mapping_answer`, `de39` | from the engine's reply to an answer |
 //! | `marks` | the keys by which messages are named, the same for both doors |
+//! | `told_texts` | characters that steer in messages that must not be lost |
 //! | `http` | the HTTP door |
 //! | `limits`, `peers`, `counters` | bounds, the allow-list, what was seen |
 
@@ -28,3 +29,4 @@ pub mod marks;
 pub mod peers;
 mod presented;
 mod session;
+mod told_texts;

@@ -20,6 +20,7 @@ use super::in_flight::{ConnectionPort, InFlight, Pending};
 use super::limits;
 use super::mapping::{Mapped, Refusal, map_message};
 use super::mapping_answer::AnswerElements;
+use super::told_texts::{note_spaced, salvage};
 use crate::secrets::Secrets;
 use crate::switch::Submit;
 
@@ -107,6 +108,10 @@ impl Session {
         let message = match decode(frame, &self.shared.dialect) {
             Ok(message) => message,
             Err(error) => {
+                if let Some(plain) = salvage(frame, &self.shared.dialect, &error) {
+                    note_spaced(&self.peer);
+                    return self.take_message(&plain, tpdu, envelopes);
+                }
                 self.note_bad_message(&error);
                 let refused = AnswerElements::refused(Refusal::Undecodable(error.de));
                 if let Some(readable) = &error.readable {

@@ -185,5 +185,5 @@ async fn finish(
     if !found.is_ok_and(|(_, member)| member.id == pending.member) {
         return Err(ApiError::challenge_over());
     }
-    password_grant::make_token(state, digest, pending, app.name).await
+    password_grant::make_token(state, digest, pending, &app.name).await
 }

@@ -12,6 +12,7 @@ use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::{Member, MemberState};
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::ticket::{AuthorizationCode, Ticket, TicketState};
 
 use super::parameters::Parameters;
@@ -105,7 +106,7 @@ async fn exchange(
             company: known.company.id,
             scope: known.code.scope,
         },
-        label: app.name.clone(),
+        label: LineText::spaced(&app.name),
     };
     act_as(Actor::Token { id: exchange.token.id, member: Some(known.member.id) });
     match state.carry_out(AdminCommand::ExchangeCode(Box::new(exchange))).await {

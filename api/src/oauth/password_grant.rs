@@ -13,6 +13,7 @@ use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
 use cardswitch_engine::domain::member::{AccessScope, Member};
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::domain::user::User;
 use uuid::Uuid;
@@ -58,7 +59,7 @@ pub(super) async fn give(
         let body = TokenBody::pending(&secret.text, challenge);
         return Ok((StatusCode::NON_AUTHORITATIVE_INFORMATION, body));
     }
-    make_token(state, secret.digest, &pending, app.name.clone()).await?;
+    make_token(state, secret.digest, &pending, &app.name).await?;
     Ok((StatusCode::CREATED, TokenBody::new(&secret.text, READ)))
 }
 
@@ -116,7 +117,7 @@ pub(super) async fn make_token(
     state: &AppState,
     digest: [u8; 32],
     pending: &PendingToken,
-    label: String,
+    label: &str,
 ) -> Result<(), ApiError> {
     let grant = NewTokenGrant {
         token: NewAccessToken {
@@ -128,7 +129,7 @@ pub(super) async fn make_token(
         app: Some(pending.app),
         member: Some(pending.member),
         origin: TokenOrigin::Password,
-        label,
+        label: LineText::spaced(label),
     };
     act_as(Actor::Token { id: grant.token.id, member: grant.member });
     match state.carry_out(AdminCommand::GrantToken(Box::new(grant))).await {

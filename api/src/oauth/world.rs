@@ -103,7 +103,7 @@ impl World {
     pub(super) async fn add_member(&self, company: Uuid, name: &str, role: MemberRole) {
         let id = MemberId(Uuid::now_v7());
         let new = new_member(id, CompanyId(company), &email_of(name));
-        let new = NewMember { first_name: name.into(), role, ..new };
+        let new = NewMember { first_name: name.parse().unwrap(), role, ..new };
         self.carry_out(AdminCommand::CreateMember(new)).await;
     }
 
@@ -111,8 +111,8 @@ impl World {
         let user = NewUser {
             id: UserId(Uuid::now_v7()),
             email: email_of(name),
-            first_name: name.into(),
-            last_name: "Byron".into(),
+            first_name: name.parse().unwrap(),
+            last_name: "Byron".parse().unwrap(),
             password_hash,
             developer_of: Vec::new(),
         };
@@ -124,8 +124,8 @@ impl World {
         let app = NewApp {
             id,
             company,
-            name: "Books".into(),
-            website: "https://books.example.com".into(),
+            name: "Books".parse().unwrap(),
+            website: "https://books.example.com".parse().unwrap(),
             secret_digest: token_digest(&secret_of(number)),
             redirect_urls: vec![REDIRECT.into(), format!("{REDIRECT}/second")],
             requested: AccessScope { admin: true, ..AccessScope::default() },
@@ -163,7 +163,7 @@ impl World {
 
     pub(super) async fn give_question(&self, name: &str) {
         let answer_hash = hashes().await[1].clone();
-        let asked = SecurityQuestion { question: "First pet?".into(), answer_hash };
+        let asked = SecurityQuestion { question: "First pet?".parse().unwrap(), answer_hash };
         let security_question = Some(Some(asked));
         self.change(name, UserChanges { security_question, ..UserChanges::default() }).await;
     }

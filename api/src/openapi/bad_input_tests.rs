@@ -8,6 +8,19 @@ use super::world::{Answer, Ids, Operation, Sent, Side, World, id_name};
 /// An id that is nobody's.
 const NOBODY: &str = "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f";
 
+/// Texts that no field takes, of one line or of several.
+pub(crate) const STEERING: [&str; 9] = [
+    "a\u{0}b",
+    "a\u{1b}[31mb",
+    "a\u{7f}b",
+    "a\u{85}b",
+    "a\u{9b}b",
+    "a\u{202e}b",
+    "a\u{2066}b",
+    "a\u{2028}b",
+    "a\u{2029}b",
+];
+
 /// A field of a body.
 #[derive(Debug)]
 struct Field<'a> {
@@ -170,9 +183,7 @@ fn wrong_texts(schema: &Value) -> Vec<(&'static str, Value)> {
     if let Some(len_max) = schema["maxLength"].as_u64() {
         let len = usize::try_from(len_max).unwrap() + 1;
         wrong.push(("too long", json!("x".repeat(len))));
-        wrong.extend(
-            ["a\u{0}b", "a\u{1b}[31mb", "a\u{85}b"].map(|text| ("control character", json!(text))),
-        );
+        wrong.extend(STEERING.map(|text| ("control character", json!(text))));
     }
     if schema["pattern"] == r"\S" {
         wrong.push(("blank", json!("")));

@@ -58,7 +58,7 @@ impl AccountBody {
             pending_credits: amount(balances.credits_in_transit),
             credit_limit: amount(account.credit_limit),
             funding_source: account.funding_source.as_ref().map(|source| FundingSourceBody {
-                name: source.name.clone(),
+                name: source.name.to_string(),
                 is_verified: source.is_verified,
             }),
             created_at: render_time(account.created_at),

@@ -9,6 +9,7 @@ use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::{CardState, Dimensions};
 use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::domain::ids::{CardId, DimensionId, MemberId};
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
 use serde::Serialize;
@@ -189,10 +190,10 @@ pub struct CardFilters {
 #[derive(Debug)]
 pub(super) struct CreateCardRequest {
     terms: AllowanceTerms,
-    description: String,
+    description: LineText,
     is_virtual: bool,
     shipping_address: Option<Address>,
-    billing_name: String,
+    billing_name: LineText,
     billing_address: Option<Address>,
     pub(super) assigned_to: Option<MemberId>,
     pub(super) dimensions: Dimensions,
@@ -248,18 +249,17 @@ fn parse_shipping_address(fields: &mut Fields<'_>, company: &Company) -> Option<
     fields.object("shipping_address", |inner| read_shipping_address(inner, company))
 }
 
-fn description(value: &RawValue) -> Result<String, Flaw> {
-    fields::non_blank_text(value)?;
-    fields::short_text(value, DESCRIPTION_CHARS_MAX)
+fn description(value: &RawValue) -> Result<LineText, Flaw> {
+    fields::line(value, DESCRIPTION_CHARS_MAX)
 }
 
-fn billing_name(value: &RawValue) -> Result<String, Flaw> {
+fn billing_name(value: &RawValue) -> Result<LineText, Flaw> {
     fields::short_text(value, BILLING_NAME_CHARS_MAX)
 }
 
 /// What is embossed on a card where nobody says.
-pub(super) fn default_billing_name(description: &str) -> String {
-    description.chars().take(BILLING_NAME_CHARS_MAX).collect()
+pub(super) fn default_billing_name(description: &LineText) -> LineText {
+    LineText::spaced(&description.chars().take(BILLING_NAME_CHARS_MAX).collect::<String>())
 }
 
 /// The body of PUT /v1/cards/:card_id.

@@ -13,6 +13,7 @@ use cardswitch_engine::command::admin::{
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::dimension::Dimension;
 use cardswitch_engine::domain::ids::{CompanyId, DimensionId};
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::limits;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
@@ -141,7 +142,7 @@ fn parse_changes(fields: &mut Fields<'_>) -> DimensionChanges {
     }
 }
 
-fn name(value: &RawValue) -> Result<String, Flaw> {
+fn name(value: &RawValue) -> Result<LineText, Flaw> {
     fields::line(value, NAME_CHARS_MAX)
 }
 

@@ -8,6 +8,7 @@ use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, DimensionId, MemberId};
 use cardswitch_engine::domain::member::{Member, MemberRole, MemberState};
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, Page};
 use serde::Serialize;
@@ -208,7 +209,7 @@ fn parse_member_changes(fields: &mut Fields<'_>) -> MemberChanges {
 }
 
 /// Reads a first or last name.
-pub fn name(value: &RawValue) -> Result<String, Flaw> {
+pub fn name(value: &RawValue) -> Result<LineText, Flaw> {
     fields::line(value, NAME_CHARS_MAX)
 }
 

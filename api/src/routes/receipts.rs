@@ -10,11 +10,12 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
     X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::{ReceiptId, TransactionId};
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType, TagChanges};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -28,7 +29,7 @@ use crate::error::ApiError;
 use crate::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
 use crate::request_body::read_upload;
 use crate::state::{AppState, WriteError};
-use crate::wire::disposition::{name_in_disposition, render_attachment};
+use crate::wire::disposition::{name_in_disposition, name_in_form, render_attachment};
 use crate::wire::fault::Flaw;
 use crate::wire::fields;
 use crate::wire::time::render_time;
@@ -69,7 +70,7 @@ impl ReceiptBody {
         Self {
             id: receipt.id.0,
             url: is_there.then_some(url),
-            filename: is_there.then(|| receipt.filename.clone()),
+            filename: is_there.then(|| receipt.filename.to_string()),
             content_type: is_there.then(|| media_type(receipt.content_type)),
             size: is_there.then_some(receipt.size),
             created_at: render_time(receipt.created_at),
@@ -144,7 +145,8 @@ pub(crate) async fn hand_in(
     let kind = sniff(&content).ok_or_else(ApiError::not_a_receipt)?;
     let receipt = Receipt {
         id: ReceiptId(Uuid::now_v7()),
-        filename: filename(given.as_deref(), kind),
+        filename: filename(given.as_deref(), kind)
+            .map_err(|flaw| ApiError::invalid_field("filename", flaw))?,
         content_type: kind,
         size: u32::try_from(content.len()).unwrap_or(u32::MAX),
         digest: keep(state, content).await?,
@@ -176,7 +178,8 @@ async fn read_file(request: Request) -> Result<Upload, ApiError> {
     let upload = match boundary {
         Some(boundary) => read_form(content, boundary).await?,
         None => {
-            let disposition = text_of(&parts.headers, CONTENT_DISPOSITION);
+            let disposition = parts.headers.get(CONTENT_DISPOSITION).map(HeaderValue::as_bytes);
+            let disposition = disposition.and_then(|bytes| str::from_utf8(bytes).ok());
             Upload { filename: disposition.and_then(name_in_disposition), content }
         }
     };
@@ -195,7 +198,7 @@ async fn read_form(form: Bytes, boundary: String) -> Result<Upload, ApiError> {
     let mut form = multer::Multipart::new(Body::from(form).into_data_stream(), boundary);
     while let Some(field) = form.next_field().await.map_err(|_| ApiError::malformed_form())? {
         if field.name() == Some("file") {
-            let filename = field.file_name().map(str::to_owned);
+            let filename = field.file_name().map(name_in_form);
             let content = field.bytes().await.map_err(|_| ApiError::malformed_form())?;
             return Ok(Upload { filename, content });
         }
@@ -307,7 +310,7 @@ pub async fn lose_receipt(
 pub(crate) fn lost(state: &AppState) -> Receipt {
     Receipt {
         id: ReceiptId(Uuid::now_v7()),
-        filename: String::new(),
+        filename: LineText::default(),
         content_type: ReceiptType::Pdf,
         size: 0,
         digest: [0; 32],

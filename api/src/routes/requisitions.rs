@@ -17,6 +17,7 @@ use cardswitch_engine::domain::ids::{
 use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::requisition::{Requisition, RequisitionStatus};
+use cardswitch_engine::domain::text::{LineText, ParagraphText};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, RequisitionFilter};
 use serde::Serialize;
@@ -242,11 +243,11 @@ fn later(value: &RawValue, now: Timestamp) -> Result<Timestamp, Flaw> {
     if at > now { Ok(at) } else { Err(Flaw::new("past", "must be later than now")) }
 }
 
-fn description(value: &RawValue) -> Result<String, Flaw> {
+fn description(value: &RawValue) -> Result<LineText, Flaw> {
     fields::line(value, DESCRIPTION_CHARS_MAX)
 }
 
-fn note(value: &RawValue) -> Result<String, Flaw> {
+fn note(value: &RawValue) -> Result<ParagraphText, Flaw> {
     fields::lines(value, NOTE_CHARS_MAX)
 }
 
@@ -540,7 +541,7 @@ pub(crate) async fn review_requisition(
     let mut request = UpdateRequisitionRequest::parse(&mut fields, currency, state.now());
     // INVARIANT: the shard sets these before it gives the verdict, in the same command.
     request.changes.amount = Some(seen.amount);
-    request.changes.description = Some(seen.description.clone());
+    request.changes.description = Some(LineText::spaced(&seen.description));
     request.changes.end_time = Some(seen.end_time);
     change_as(state, whom, seen.id, (request, fields)).await
 }
@@ -626,14 +627,15 @@ async fn approve_with_new_card(
 
 /// The order of a card for a requisition; what may change meanwhile is up to the shard.
 fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Company) -> CardOrder {
-    let description = changes.description.as_ref().unwrap_or(&known.description);
+    let known_description = || LineText::spaced(&known.description);
+    let description = changes.description.clone().unwrap_or_else(known_description);
     CardOrder {
         company: company.id,
         zone: company.zone,
         terms: AllowanceTerms::budget(known.amount),
         is_virtual: true,
-        description: description.clone(),
-        billing_name: default_billing_name(description),
+        billing_name: default_billing_name(&description),
+        description,
         billing_address: None,
         billing_zip_code: company.billing_address.zip_code.clone(),
         shipping_address: None,

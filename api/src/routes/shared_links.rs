@@ -11,6 +11,7 @@ use axum::http::StatusCode;
 use cardswitch_engine::command::admin::{AdminCommand, NewSharedLink, SharedLinkChanges};
 use cardswitch_engine::domain::ids::{CardId, CompanyId, SharedLinkId};
 use cardswitch_engine::domain::shared_link::{Recipient, SharedLink};
+use cardswitch_engine::domain::text::ParagraphText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
 use serde::Serialize;
@@ -85,7 +86,8 @@ impl SharedLinkBody {
             url: view.urls.object("shared-links", link.id.0),
             link: view.link_address(link)?,
             card: SharedCard { id: view.card_id(link.card)?.0 },
-            recipient: recipient.map(|Recipient { name, email }| RecipientBody { name, email }),
+            recipient: recipient
+                .map(|Recipient { name, email }| RecipientBody { name: name.into(), email }),
             passphrase_fields: view.passphrase_of(link)?,
             hide_balance: link.hide_balance,
             last_viewed_at: link.last_viewed_at.map(render_time),
@@ -280,7 +282,7 @@ fn no_randomness(error: impl std::fmt::Display) -> ApiError {
 #[derive(Debug)]
 struct Addressee {
     recipient: Recipient,
-    message: Option<String>,
+    message: Option<ParagraphText>,
     is_told: bool,
 }
 
@@ -291,7 +293,7 @@ impl Addressee {
             company: company.0,
             link: link.0,
             recipient: self.recipient.clone(),
-            message: self.message.clone(),
+            message: self.message.as_ref().map(ToString::to_string),
         })
     }
 }
@@ -327,7 +329,7 @@ fn parse_passphrase(fields: &mut Fields<'_>) -> Option<Option<Vec<PassphraseFiel
 fn parse_passphrase_field(fields: &mut Fields<'_>) -> PassphraseField {
     let kind = fields.nullable("type", passphrase_kind).flatten().unwrap_or_default();
     PassphraseField {
-        name: fields.required("name", |value| fields::line(value, NAME_CHARS_MAX)),
+        name: fields.required("name", |value| fields::line(value, NAME_CHARS_MAX)).into(),
         value: fields.required("value", |value| passphrase_value(value, kind)),
         kind,
     }
@@ -343,7 +345,7 @@ fn passphrase_value(value: &RawValue, kind: PassphraseKind) -> Result<String, Fl
     if kind == PassphraseKind::Date && parse_date(&text).is_none() {
         return Err(not_a_date());
     }
-    Ok(text)
+    Ok(text.into())
 }
 
 /// Shares a card by a link.

@@ -5,6 +5,7 @@ use axum::Json;
 use axum::extract::State;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::TransactionId;
+use cardswitch_engine::domain::text::ParagraphText;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -48,7 +49,7 @@ fn parse_tags(fields: &mut Fields<'_>) -> TagChanges {
     }
 }
 
-fn note(value: &RawValue) -> Result<String, Flaw> {
+fn note(value: &RawValue) -> Result<ParagraphText, Flaw> {
     fields::lines(value, NOTE_CHARS_MAX)
 }
 

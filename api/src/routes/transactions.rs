@@ -188,9 +188,9 @@ impl TransactionReference {
 impl BankAccountBody {
     fn new(account: &BankAccount) -> Self {
         Self {
-            description: account.description.clone(),
-            name: account.name.clone(),
-            number: account.number.clone(),
+            description: account.description.to_string(),
+            name: account.name.to_string(),
+            number: account.number.to_string(),
         }
     }
 }

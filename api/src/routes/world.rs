@@ -135,7 +135,7 @@ fn spending(id: Uuid, account: Uuid, currency: CurrencyCode) -> NewCompany {
     let mut spending = company(CompanyId(id), AccountId(account), currency, 100_000);
     spending.account.credit_limit = Minor(50_000);
     spending.account.funding_source =
-        Some(FundingSource { name: "Bank".into(), is_verified: true });
+        Some(FundingSource { name: "Bank".parse().unwrap(), is_verified: true });
     spending
 }
 
@@ -152,12 +152,12 @@ fn merchant() -> Merchant {
     Merchant {
         mid: 123_456,
         mcc: Some(Mcc(5812)),
-        card_acceptor_id: "000000000123456".into(),
-        name: "Luigi".into(),
-        city: "Oakland".into(),
-        state: "CA".into(),
-        country: "US".into(),
-        zip: "94601".into(),
+        card_acceptor_id: "000000000123456".parse().unwrap(),
+        name: "Luigi".parse().unwrap(),
+        city: "Oakland".parse().unwrap(),
+        state: "CA".parse().unwrap(),
+        country: "US".parse().unwrap(),
+        zip: "94601".parse().unwrap(),
     }
 }
 

@@ -5,6 +5,7 @@
 //! them on `/v1`.
 
 use cardswitch_engine::domain::member::{MemberRole, email_key};
+use cardswitch_engine::domain::text::LineText;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
@@ -27,19 +28,19 @@ pub(super) struct Draft {
     /// The e-mail address that people sign in with.
     pub(super) user_name: Option<String>,
     /// First name.
-    pub(super) given_name: Option<String>,
+    pub(super) given_name: Option<LineText>,
     /// Last name.
-    pub(super) family_name: Option<String>,
+    pub(super) family_name: Option<LineText>,
     /// Whether the member takes part.
     pub(super) active: Option<bool>,
     /// The role.
     pub(super) role: Option<MemberRole>,
     /// The client's own id.
-    pub(super) external_id: Option<String>,
+    pub(super) external_id: Option<LineText>,
     /// The member's code.
     pub(super) employee_number: Option<String>,
     /// The department, by name or code.
-    pub(super) department: Option<String>,
+    pub(super) department: Option<LineText>,
 }
 
 impl Draft {
@@ -49,13 +50,13 @@ impl Draft {
         let member = &user.member;
         Self {
             user_name: Some(member.email.clone()),
-            given_name: Some(member.first_name.clone()),
-            family_name: Some(member.last_name.clone()),
+            given_name: Some(LineText::spaced(&member.first_name)),
+            family_name: Some(LineText::spaced(&member.last_name)),
             active: Some(user.is_active()),
             role: Some(member.role),
-            external_id: member.external_id.clone(),
+            external_id: member.external_id.as_deref().map(LineText::spaced),
             employee_number: member.code.clone(),
-            department: user.department.clone(),
+            department: user.department.as_deref().map(LineText::spaced),
         }
     }
 
@@ -226,13 +227,13 @@ mod tests {
     fn known() -> Draft {
         Draft {
             user_name: Some("Ada@example.com".into()),
-            given_name: Some("Ada".into()),
-            family_name: Some("Lovelace".into()),
+            given_name: Some("Ada".parse().unwrap()),
+            family_name: Some("Lovelace".parse().unwrap()),
             active: Some(true),
             role: Some(MemberRole::Member),
-            external_id: Some("7".into()),
+            external_id: Some("7".parse().unwrap()),
             employee_number: Some("42".into()),
-            department: Some("Mathematics".into()),
+            department: Some("Mathematics".parse().unwrap()),
         }
     }
 

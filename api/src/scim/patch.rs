@@ -91,13 +91,13 @@ mod tests {
     fn known() -> Draft {
         Draft {
             user_name: Some("ada@example.com".into()),
-            given_name: Some("Ada".into()),
-            family_name: Some("Lovelace".into()),
+            given_name: Some("Ada".parse().unwrap()),
+            family_name: Some("Lovelace".parse().unwrap()),
             active: Some(true),
             role: Some(MemberRole::Member),
             external_id: None,
             employee_number: Some("42".into()),
-            department: Some("Mathematics".into()),
+            department: Some("Mathematics".parse().unwrap()),
         }
     }
 
@@ -110,9 +110,9 @@ mod tests {
     #[test]
     fn identity_providers_are_understood() {
         let inactive = Draft { active: Some(false), ..known() };
-        let renamed = Draft { given_name: Some("Grace".into()), ..known() };
+        let renamed = Draft { given_name: Some("Grace".parse().unwrap()), ..known() };
         let alone = Draft { employee_number: None, department: None, ..known() };
-        let moved = Draft { department: Some("Physics".into()), ..known() };
+        let moved = Draft { department: Some("Physics".parse().unwrap()), ..known() };
         let enterprise = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
         let department = format!("{enterprise}:department");
         let rows = [

@@ -177,9 +177,9 @@ fn new_member(
     caller: &Caller,
     department: Option<DimensionId>,
 ) -> Result<NewMember, ApiError> {
-    let required = |value: &Option<String>, name: &str| {
-        value.clone().ok_or_else(|| ApiError::invalid_field(name, Flaw::required()))
-    };
+    fn wanted<T: Clone>(value: &Option<T>, name: &str) -> Result<T, ApiError> {
+        value.clone().ok_or_else(|| required(name))
+    }
     let role = draft.role.unwrap_or(MemberRole::Member);
     if !is_settable(role) {
         return Err(ApiError::invalid_field("userType", role_not_settable()));
@@ -189,9 +189,9 @@ fn new_member(
     Ok(NewMember {
         id: MemberId(Uuid::now_v7()),
         company: caller.company.id,
-        first_name: required(&draft.given_name, "name.givenName")?,
-        last_name: required(&draft.family_name, "name.familyName")?,
-        email: required(&draft.user_name, "userName")?,
+        first_name: wanted(&draft.given_name, "name.givenName")?,
+        last_name: wanted(&draft.family_name, "name.familyName")?,
+        email: wanted(&draft.user_name, "userName")?,
         role,
         code: draft.employee_number.clone(),
         dimensions,
@@ -267,11 +267,10 @@ async fn settle(
         let found = read_view(state, caller, |view| department(view, draft)).await?;
         dimensions[DEPARTMENT] = Some(found?);
     }
-    let changed = |wanted: &Option<String>, known: &Option<String>| {
-        wanted.clone().filter(|_| wanted != known)
-    };
-    let optional =
-        |wanted: &Option<String>, known: &Option<String>| (wanted != known).then(|| wanted.clone());
+    fn optional<T: Clone + PartialEq>(wanted: &Option<T>, known: &Option<T>) -> Option<Option<T>> {
+        (wanted != known).then(|| wanted.clone())
+    }
+    let changed = |wanted, known| optional(wanted, known).flatten();
     let is_active = draft.active.filter(|_| draft.active != known.active);
     let invitation = Invitation::of_change(state, is_active)?;
     let changes = MemberChanges {
@@ -312,7 +311,7 @@ fn department(
     let kind = DimensionKind::Department;
     let known = view.snapshot.list_dimensions(view.company.slot, kind, &page)?.rows;
     let name = wanted.to_lowercase();
-    let by_code = known.iter().find(|known| known.code.as_ref() == Some(wanted));
+    let by_code = known.iter().find(|known| known.code.as_deref() == Some(wanted.as_str()));
     let found = by_code.or_else(|| known.iter().find(|known| known.name.to_lowercase() == name));
     let unknown = || ApiError::invalid_field("department", Flaw::not_found("department"));
     Ok(found.map(|found| Some(found.id)).ok_or_else(unknown))

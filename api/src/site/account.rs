@@ -9,6 +9,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::identity::UserChanges;
 use cardswitch_engine::domain::ids::TicketId;
 use cardswitch_engine::domain::member::MemberRole;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::ticket::{Ticket, TicketContent};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -91,8 +92,8 @@ pub(super) async fn save_profile(
         return Ok(response);
     }
     let changes = UserChanges {
-        first_name: Some(form.first_name),
-        last_name: Some(form.last_name),
+        first_name: Some(LineText::spaced(&form.first_name)),
+        last_name: Some(LineText::spaced(&form.last_name)),
         ..UserChanges::default()
     };
     state.carry_out(AdminCommand::UpdateUser(session.user.id, changes)).await?;
@@ -102,7 +103,7 @@ pub(super) async fn save_profile(
 fn name_error(name: &str) -> &'static str {
     if name.chars().count() > NAME_CHARS_MAX {
         "A name has at most 100 characters."
-    } else if name.contains(char::is_control) {
+    } else if LineText::new(name).is_err() {
         "A name is one line of plain text."
     } else {
         ""

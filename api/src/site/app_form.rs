@@ -3,6 +3,7 @@
 
 use cardswitch_engine::domain::app::App;
 use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::text::LineText;
 use serde::Deserialize;
 use url::Url;
 
@@ -51,9 +52,9 @@ pub(super) struct AppFields {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AppTerms {
     /// Its name.
-    pub(super) name: String,
+    pub(super) name: LineText,
     /// Its web site.
-    pub(super) website: String,
+    pub(super) website: LineText,
     /// Where codes may be sent.
     pub(super) redirect_urls: Vec<String>,
     /// What it wants to be allowed at most.
@@ -176,7 +177,7 @@ pub(super) fn seen(app: &App) -> Seen {
         .field("scopes", scope::names(app.requested).join(" "))
 }
 
-fn parse_name(text: &str) -> Result<String, String> {
+fn parse_name(text: &str) -> Result<LineText, String> {
     let name = text.trim();
     // What is invisible could make one app look like another.
     if name.chars().any(is_invisible) {
@@ -184,7 +185,7 @@ fn parse_name(text: &str) -> Result<String, String> {
     }
     match name.chars().count() {
         0 => Err("Fill this in.".to_owned()),
-        1..=NAME_CHARS_MAX => Ok(name.to_owned()),
+        1..=NAME_CHARS_MAX => Ok(LineText::spaced(name)),
         _ => Err(format!("Has at most {NAME_CHARS_MAX} characters.")),
     }
 }
@@ -215,7 +216,7 @@ fn is_invisible(letter: char) -> bool {
         || matches!(letter, '\u{2060}'..='\u{206f}')
 }
 
-fn parse_website(text: &str) -> Result<String, String> {
+fn parse_website(text: &str) -> Result<LineText, String> {
     let website = text.trim();
     let url = Url::parse(website).ok();
     let is_address = url.is_some_and(|url| {
@@ -230,7 +231,7 @@ fn parse_website(text: &str) -> Result<String, String> {
     if website.len() > WEBSITE_BYTES_MAX {
         return Err(format!("Has at most {WEBSITE_BYTES_MAX} characters."));
     }
-    Ok(website.to_owned())
+    Ok(LineText::spaced(website))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use cardswitch_engine::domain::app::App;
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
 use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::token_grant::TokenOrigin;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -184,7 +185,7 @@ fn own_token(
         app: Some(app.id),
         member: Some(acting.member.id),
         origin: TokenOrigin::OwnCompany,
-        label: app.name.clone(),
+        label: LineText::spaced(&app.name),
     })
 }
 

@@ -14,7 +14,7 @@ use crate::routes::world::{Bench, COMPANY, MEMBER, amount, id_of};
 /// Texts that are no markup, no matter where they stand.
 pub(super) const EVIL: &str = "\"><script>alert(1)</script>'&<b>";
 /// A text in two directions, with letters of four bytes.
-pub(super) const ODD: &str = "\u{202e}\u{5d0}\u{5d1} 𝕆𝕕𝕕 🧾";
+pub(super) const ODD: &str = "\u{200f}\u{5d0}\u{5d1} 𝕆𝕕𝕕 🧾";
 
 /// Signs in as the member, who has `role` from now on.
 pub(super) async fn sign_in_as(bench: &Bench, role: MemberRole) -> Visitor<'_> {

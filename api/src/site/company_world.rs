@@ -18,7 +18,7 @@ pub(super) const ACCOUNTANT: &str = "luca@example.com";
 pub(super) const MEMBER: &str = "mary@example.com";
 
 /// What no page may take for markup, in a single line.
-pub(super) const EVIL: &str = "\"><script>alert(1)</script>'&<b>\u{202e}🦊";
+pub(super) const EVIL: &str = "\"><script>alert(1)</script>'&<b>\u{200f}🦊";
 
 /// A company in which Ada is the administrator, with a reviewer, an accountant and a member.
 pub(super) async fn company() -> Bench {
@@ -37,8 +37,8 @@ pub(super) async fn company() -> Bench {
         let user = NewUser {
             id: UserId(Uuid::from_u128(number)),
             email: email.to_owned(),
-            first_name: "Some".to_owned(),
-            last_name: "Body".to_owned(),
+            first_name: "Some".parse().unwrap(),
+            last_name: "Body".parse().unwrap(),
             password_hash: Some(password_hash.clone()),
             developer_of: Vec::new(),
         };
@@ -51,8 +51,8 @@ pub(super) async fn company() -> Bench {
 pub(super) async fn add_member(bench: &Bench, number: u128, email: &str, role: MemberRole) {
     let id = MemberId(Uuid::from_u128(number));
     let new = NewMember {
-        first_name: "Some".to_owned(),
-        last_name: "Body".to_owned(),
+        first_name: "Some".parse().unwrap(),
+        last_name: "Body".parse().unwrap(),
         role,
         ..new_member(id, CompanyId(COMPANY), email)
     };

@@ -85,8 +85,8 @@ async fn only_an_active_company_lets_its_own_apps_in() {
     let app = NewApp {
         id,
         company: company.id,
-        name: "Books".into(),
-        website: String::new(),
+        name: "Books".parse().unwrap(),
+        website: Default::default(),
         secret_digest: [7; 32],
         redirect_urls: Vec::new(),
         requested: AccessScope::default(),

@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_engine::command::identity::UserChanges;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::user::SecurityQuestion;
 use serde::Deserialize;
 
@@ -58,7 +59,7 @@ enum Action {
 /// GET /account/question.
 pub(super) async fn show(State(state): State<AppState>, SignedIn(session): SignedIn) -> Response {
     let asked = session.user.security_question.as_ref();
-    let question = asked.map_or(String::new(), |asked| asked.question.clone());
+    let question = asked.map_or(String::new(), |asked| asked.question.to_string());
     shown(&state, &session, QuestionContent { question, ..Default::default() })
 }
 
@@ -102,7 +103,10 @@ pub(super) async fn change(
     }
     let (asked, notice) = match form.action {
         Action::Set => {
-            let asked = SecurityQuestion { question, answer_hash: hash(&answer).await? };
+            let asked = SecurityQuestion {
+                question: LineText::spaced(&question),
+                answer_hash: hash(&answer).await?,
+            };
             (Some(asked), Notice::QUESTION_SET)
         }
         Action::Remove => (None, Notice::QUESTION_REMOVED),
@@ -117,7 +121,7 @@ fn question_error(question: &str) -> &'static str {
         "Ask something."
     } else if question.chars().count() > TEXT_CHARS_MAX {
         "A question has at most 200 characters."
-    } else if question.contains(char::is_control) {
+    } else if LineText::new(question).is_err() {
         "A question is one line of plain text."
     } else {
         ""

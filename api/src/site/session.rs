@@ -18,6 +18,7 @@ use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, TicketId, Timestamp, UserId};
 use cardswitch_engine::domain::member::{Member, MemberRole};
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::ticket::{Ticket, TicketKind};
 use cardswitch_engine::domain::user::User;
 use cardswitch_engine::store::{Snapshot, StoreError};
@@ -217,10 +218,11 @@ pub(super) const fn later(now: Timestamp, seconds: i64) -> Timestamp {
 }
 
 /// What the browser says it is, as far as it is kept.
-fn user_agent_of(headers: &HeaderMap) -> String {
+fn user_agent_of(headers: &HeaderMap) -> LineText {
     let said = headers.get(USER_AGENT).map_or(&b""[..], HeaderValue::as_bytes);
     let kept = said.iter().take(USER_AGENT_BYTES_MAX);
-    kept.map(|byte| if (b' '..=b'~').contains(byte) { char::from(*byte) } else { '?' }).collect()
+    let plain = |byte: &u8| if (b' '..=b'~').contains(byte) { char::from(*byte) } else { '?' };
+    LineText::spaced(&kept.map(plain).collect::<String>())
 }
 
 /// What `POST /company` takes.

@@ -210,7 +210,7 @@ async fn who_leaves_between_the_steps_does_not_get_in() {
     let bench = bench().await;
     let member = add_member(&bench, OTHER_EMAIL).await;
     let answer_hash = hash("difference").await.unwrap();
-    let asked = SecurityQuestion { question: "First engine?".into(), answer_hash };
+    let asked = SecurityQuestion { question: "First engine?".parse().unwrap(), answer_hash };
     let changes = UserChanges { security_question: Some(Some(asked)), ..UserChanges::default() };
     bench.state.carry_out(AdminCommand::UpdateUser(OTHER_USER, changes)).await.unwrap();
     let mut visitor = Visitor::new(&bench);
@@ -248,8 +248,8 @@ async fn an_app_is_told_nothing_of_people_who_have_not_signed_in() {
     let app = NewApp {
         id: AppId(Uuid::from_u128(101)),
         company: CompanyId(COMPANY),
-        name: "Books".into(),
-        website: "https://books.example.com".into(),
+        name: "Books".parse().unwrap(),
+        website: "https://books.example.com".parse().unwrap(),
         secret_digest: [1; 32],
         redirect_urls: vec!["https://books.example.com/callback".into()],
         requested: AccessScope::default(),

@@ -29,8 +29,8 @@ pub(super) async fn bench() -> Bench {
         let user = NewUser {
             id,
             email: email.into(),
-            first_name: "Ada".into(),
-            last_name: "Byron".into(),
+            first_name: "Ada".parse().unwrap(),
+            last_name: "Byron".parse().unwrap(),
             password_hash: Some(hash(PASSWORD).await.unwrap()),
             developer_of: Vec::new(),
         };

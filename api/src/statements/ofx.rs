@@ -16,7 +16,7 @@ use cardswitch_engine::domain::transaction::{TransactionKind, TransactionRecord}
 use cardswitch_engine::store::Snapshot;
 use chrono::DateTime;
 use quick_xml::Writer;
-use quick_xml::escape::escape;
+use quick_xml::escape::partial_escape;
 use quick_xml::events::{BytesDecl, BytesEnd, BytesPI, BytesStart, BytesText, Event};
 
 use super::export::{Background, Entry, Export, movement};
@@ -173,9 +173,11 @@ impl Elements {
         self.writer.write_event(Event::End(BytesEnd::new(name)))
     }
 
+    /// An element with a text. Only what would be markup is escaped: readers from the days of SGML
+    /// know no other references, and take the rest as it stands. Source: OFX 2.2, section 2.3.2.1.
     fn text(&mut self, name: &str, text: &str) -> io::Result<()> {
         self.open(name)?;
-        self.writer.write_event(Event::Text(BytesText::from_escaped(ascii(text))))?;
+        self.writer.write_event(Event::Text(BytesText::from_escaped(partial_escape(text))))?;
         self.close(name)
     }
 
@@ -254,20 +256,6 @@ fn name_of(origin: &TransactionRecord, line: &StatementLine) -> String {
     names.into_iter().find(|name| !name.is_empty()).unwrap_or_default()
 }
 
-/// A text as markup, all of it ASCII: some readers take nothing else, and those of XML know no
-/// difference. Source: XML 1.0, section 4.1.
-fn ascii(text: &str) -> String {
-    let mut markup = String::with_capacity(text.len());
-    for char in escape(text).chars() {
-        if char.is_ascii() {
-            markup.push(char);
-        } else {
-            markup.push_str(&format!("&#{};", u32::from(char)));
-        }
-    }
-    markup
-}
-
 /// The first characters of a text, in one line, without what XML cannot hold.
 /// Source: XML 1.0, production 2.
 fn cut(text: &str, chars_max: usize) -> String {
@@ -337,9 +325,10 @@ mod tests {
     }
 
     #[test]
-    fn markup_in_texts_is_escaped() {
+    fn markup_in_texts_is_escaped_and_nothing_else() {
         let mut elements = Elements::new(CurrencyCode(840));
-        elements.text("NAME", "A&B <C> é山").unwrap();
-        assert_eq!(elements.finish(), "<NAME>A&amp;B &lt;C&gt; &#233;&#23665;</NAME>");
+        elements.text("NAME", "A&B <C> \"d\" 'e' é山").unwrap();
+        let expected = "<NAME>A&amp;B &lt;C&gt; \"d\" 'e' é山</NAME>";
+        assert_eq!(elements.finish(), expected);
     }
 }

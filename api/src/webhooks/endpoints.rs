@@ -7,6 +7,7 @@ use cardswitch_engine::command::webhook_endpoint::{
 };
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp, WebhookEndpointId};
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::webhook_endpoint::{DisabledBy, EndpointState, WebhookEndpoint};
 use serde_json::value::RawValue;
 
@@ -42,7 +43,7 @@ pub struct GivenEndpoint {
     /// Where webhooks are sent.
     pub address: String,
     /// What people tell it by.
-    pub description: String,
+    pub description: LineText,
     /// For which app, where it is for one.
     pub app: Option<AppId>,
 }
@@ -64,7 +65,7 @@ pub struct GivenChanges {
     /// Where webhooks are sent.
     pub address: Option<String>,
     /// What people tell it by.
-    pub description: Option<String>,
+    pub description: Option<LineText>,
     /// Whether it is told of events.
     pub is_enabled: Option<bool>,
 }
@@ -83,10 +84,10 @@ impl GivenChanges {
 fn address(value: &RawValue, reach: Reach) -> Result<String, Flaw> {
     let text = fields::line(value, ADDRESS_BYTES_MAX)?;
     check_address(&text, reach).map_err(|fault| Flaw::new(fault.code(), fault.to_string()))?;
-    Ok(text)
+    Ok(text.into())
 }
 
-fn description(value: &RawValue) -> Result<String, Flaw> {
+fn description(value: &RawValue) -> Result<LineText, Flaw> {
     fields::short_text(value, DESCRIPTION_CHARS_MAX)
 }
 

@@ -51,7 +51,7 @@ async fn touch(bench: &Bench, company: Uuid, note: &str) {
     };
     let opening = bench.state.switch.read(|snapshot: &Snapshot| snapshot.transaction(slot));
     let id = opening.await.unwrap().unwrap().record.id;
-    let changes = TagChanges { note: Some(note.to_owned()), ..TagChanges::default() };
+    let changes = TagChanges { note: Some(note.parse().unwrap()), ..TagChanges::default() };
     let tagged = AdminCommand::TagTransaction(CompanyId(company), id, changes);
     bench.state.carry_out(tagged).await.unwrap();
 }
@@ -68,7 +68,7 @@ async fn let_in(bench: &Bench, company: Uuid) {
         app: Some(APP),
         member: None,
         origin: TokenOrigin::Code,
-        label: "Books".to_owned(),
+        label: "Books".parse().unwrap(),
     };
     bench.state.carry_out(AdminCommand::GrantToken(Box::new(grant))).await.unwrap();
 }
@@ -84,8 +84,8 @@ async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
     let app = NewApp {
         id: APP,
         company: CompanyId(COMPANY),
-        name: "Books".to_owned(),
-        website: "https://books.example.com".to_owned(),
+        name: "Books".parse().unwrap(),
+        website: "https://books.example.com".parse().unwrap(),
         secret_digest: [7; 32],
         redirect_urls: vec!["https://books.example.com/back".to_owned()],
         requested: AccessScope::default(),
@@ -94,7 +94,7 @@ async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
     let_in(bench, COMPANY).await;
     bench.advance("2026-03-04T20:01:00Z");
     let (address, mut gets) = receiver().await;
-    let given = GivenEndpoint { address, description: String::new(), app: Some(APP) };
+    let given = GivenEndpoint { address, description: Default::default(), app: Some(APP) };
     let (id, _) = create(&bench.state, CompanyId(COMPANY), given).await.unwrap();
     touch(bench, OTHER_COMPANY, "before").await;
     touch(bench, COMPANY, "own").await;

@@ -2,6 +2,7 @@
 
 use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::domain::ids::CompanyId;
+use cardswitch_engine::domain::text::LineText;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
@@ -37,11 +38,11 @@ impl AddressBody {
     #[must_use]
     pub fn new(address: &Address) -> Self {
         Self {
-            address_1: address.address_1.clone(),
-            address_2: address.address_2.clone(),
-            city: address.city.clone(),
-            state: address.state.clone(),
-            zip_code: address.zip_code.clone(),
+            address_1: address.address_1.to_string(),
+            address_2: address.address_2.to_string(),
+            city: address.city.to_string(),
+            state: address.state.to_string(),
+            zip_code: address.zip_code.to_string(),
         }
     }
 }
@@ -78,13 +79,13 @@ impl ShippingAddressBody {
         Self {
             id,
             url: urls.object("shipping-addresses", id),
-            attn: address.attn,
-            address_1: address.address_1,
-            address_2: address.address_2,
-            city: address.city,
-            state: address.state,
-            zip_code: address.zip_code,
-            country: address.country,
+            attn: address.attn.into(),
+            address_1: address.address_1.into(),
+            address_2: address.address_2.into(),
+            city: address.city.into(),
+            state: address.state.into(),
+            zip_code: address.zip_code.into(),
+            country: address.country.into(),
         }
     }
 }
@@ -151,16 +152,16 @@ pub fn read_address(fields: &mut Fields<'_>) -> Address {
         country: fields
             .nullable("country", country)
             .flatten()
-            .unwrap_or_else(|| COUNTRY_DEFAULT.to_owned()),
+            .unwrap_or_else(|| LineText::spaced(COUNTRY_DEFAULT)),
     }
 }
 
-fn country(value: &serde_json::value::RawValue) -> Result<String, Flaw> {
+fn country(value: &serde_json::value::RawValue) -> Result<LineText, Flaw> {
     let code = fields::text(value).unwrap_or_default();
     if code.len() != 2 || !code.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         return Err(Flaw::new("not_a_country", "must be a country code of two letters"));
     }
-    Ok(code.to_ascii_uppercase())
+    Ok(LineText::spaced(&code.to_ascii_uppercase()))
 }
 
 /// Reads where a physical card goes: an address, or a reference to the company's own.

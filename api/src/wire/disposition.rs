@@ -23,13 +23,55 @@ fn plain_letter(letter: char) -> char {
 /// The file's name in a `Content-Disposition` that a client sent, where it says one.
 #[must_use]
 pub fn name_in_disposition(header: &str) -> Option<String> {
-    let parameter = |name: &str| {
-        let parts = header.split(';').filter_map(|part| part.split_once('='));
-        let mut values = parts.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name));
-        values.next().map(|(_, value)| value.trim().trim_matches('"'))
+    let parameters = parameters(header);
+    let named = |name: &str| {
+        let mut values = parameters.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
+        values.next().map(|(_, value)| value.as_str())
     };
-    let extended = parameter("filename*").and_then(|value| value.strip_prefix("UTF-8''"));
-    extended.and_then(decode).or_else(|| parameter("filename").map(str::to_owned))
+    let extended = named("filename*").and_then(|value| {
+        // Charset, language, text. Source: RFC 8187, 3.2.1.
+        let (charset, rest) = value.split_once('\'')?;
+        let (_, encoded) = rest.split_once('\'')?;
+        charset.eq_ignore_ascii_case("UTF-8").then(|| decode(encoded))?
+    });
+    extended.or_else(|| named("filename").map(str::to_owned))
+}
+
+/// The parameters after the type, each value without its quotes. Source: RFC 9110, 5.6.4, 5.6.6.
+fn parameters(header: &str) -> Vec<(&str, String)> {
+    let mut parameters = Vec::new();
+    let mut rest = header.split_once(';').map_or("", |(_, rest)| rest);
+    while let Some((name, after)) = rest.split_once('=') {
+        let (value, after) = value(after.trim_start());
+        parameters.push((name.trim(), value));
+        rest = after.split_once(';').map_or("", |(_, rest)| rest);
+    }
+    parameters
+}
+
+/// A value, quoted or not, and what follows it.
+fn value(text: &str) -> (String, &str) {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find(';').unwrap_or(text.len());
+        return (text[..end].trim().to_owned(), &text[end..]);
+    };
+    let mut value = String::new();
+    let mut letters = quoted.char_indices();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '"' => return (value, &quoted[at + 1..]),
+            '\\' => value.extend(letters.next().map(|(_, letter)| letter)),
+            _ => value.push(letter),
+        }
+    }
+    (value, "")
+}
+
+/// The file's name as a form has it: browsers write `%22` for a quotation mark and leave percent
+/// signs alone. Source: HTML, "multipart/form-data encoding algorithm".
+#[must_use]
+pub fn name_in_form(name: &str) -> String {
+    name.replace("%22", "\"")
 }
 
 /// Undoes percent signs; none where they make no text.
@@ -64,6 +106,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_is_read_back() {
+        for name in
+            ["a\"b\\c;d=e.png", "%22.pdf", "東京 \u{5d0}\u{5d1} 'x' 100%.jpg", "👩\u{200d}🌾.png"]
+        {
+            assert_eq!(name_in_disposition(&render_attachment(name)).as_deref(), Some(name));
+        }
+        assert_eq!(name_in_form("of %22Ada%22 5%.png"), "of \"Ada\" 5%.png");
+    }
+
+    #[test]
     fn names_are_read_in_either_form() {
         let rows = [
             ("attachment; filename=\"lunch.png\"", Some("lunch.png")),
@@ -71,6 +123,13 @@ mod tests {
             ("attachment; filename=\"x\"; filename*=UTF-8''f%C3%BCr.pdf", Some("für.pdf")),
             ("attachment; filename=\"x\"; filename*=UTF-8''%FF", Some("x")),
             ("attachment; filename*=UTF-8''%F", None),
+            ("attachment; filename*=utf-8'de'f%C3%BCr.pdf", Some("für.pdf")),
+            ("attachment; filename*=latin1''f%FCr.pdf; filename=x", Some("x")),
+            ("attachment; filename=\"a;b=c.png\"", Some("a;b=c.png")),
+            ("attachment; FileName = \"a \\\"b\\\".png\" ; size=5", Some("a \"b\".png")),
+            ("attachment; name=\"filename=x\"; filename=y", Some("y")),
+            ("attachment; filename=\"open", Some("open")),
+            ("inline; filename=\"für.png\"", Some("für.png")),
             ("attachment", None),
             ("", None),
         ];

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::text::{LineText, ParagraphText, SteeringCharacter};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -247,8 +248,8 @@ pub fn borrowed_text(value: &RawValue) -> Result<Cow<'_, str>, Flaw> {
 }
 
 /// Reads text of one line that is not blank.
-pub fn non_blank_text(value: &RawValue) -> Result<String, Flaw> {
-    let text = without_controls(text(value)?, &[])?;
+pub fn non_blank_text(value: &RawValue) -> Result<LineText, Flaw> {
+    let text = plain(LineText::new(&borrowed_text(value)?))?;
     if text.trim().is_empty() {
         return Err(Flaw::new("blank", "must not be blank"));
     }
@@ -256,8 +257,8 @@ pub fn non_blank_text(value: &RawValue) -> Result<String, Flaw> {
 }
 
 /// Reads text of one line and at most `chars_max` characters.
-pub fn short_text(value: &RawValue, chars_max: usize) -> Result<String, Flaw> {
-    without_controls(borrowed_short_text(value, chars_max)?.into_owned(), &[])
+pub fn short_text(value: &RawValue, chars_max: usize) -> Result<LineText, Flaw> {
+    plain(LineText::new(&borrowed_short_text(value, chars_max)?))
 }
 
 /// Reads text of at most `chars_max` characters where it stands, unless it has escapes.
@@ -269,27 +270,21 @@ pub fn borrowed_short_text(value: &RawValue, chars_max: usize) -> Result<Cow<'_,
     Ok(text)
 }
 
-/// Reads a text of one line: at most `chars_max` characters, none of them a control character, not
-/// all of them blank.
-pub fn line(value: &RawValue, chars_max: usize) -> Result<String, Flaw> {
+/// Reads a text of one line: at most `chars_max` characters, not all of them blank.
+pub fn line(value: &RawValue, chars_max: usize) -> Result<LineText, Flaw> {
     non_blank_text(value)?;
     short_text(value, chars_max)
 }
 
-/// Reads a text of any lines: at most `chars_max` characters, of the control characters only tabs
-/// and ends of lines; it may be blank.
-pub fn lines(value: &RawValue, chars_max: usize) -> Result<String, Flaw> {
-    let text = borrowed_short_text(value, chars_max)?.into_owned();
-    without_controls(text, &['\t', '\n', '\r'])
+/// Reads a text of any lines: at most `chars_max` characters; it may be blank.
+pub fn lines(value: &RawValue, chars_max: usize) -> Result<ParagraphText, Flaw> {
+    plain(ParagraphText::new(&borrowed_short_text(value, chars_max)?))
 }
 
-/// Refuses characters that steer terminals, files and printers, but for those `allowed`.
-fn without_controls(text: String, allowed: &[char]) -> Result<String, Flaw> {
-    let is_allowed = |letter: char| !letter.is_control() || allowed.contains(&letter);
-    if text.chars().all(is_allowed) {
-        return Ok(text);
-    }
-    Err(Flaw::new("control_character", "must have no control characters"))
+/// Refuses a text with characters that steer.
+pub fn plain<T>(text: Result<T, SteeringCharacter>) -> Result<T, Flaw> {
+    let message = "must have no control characters and no overrides of its direction";
+    text.map_err(|_| Flaw::new("control_character", message))
 }
 
 /// Reads a number that is a name: text of 1 to `digits_max` digits, or a whole number.
@@ -368,14 +363,17 @@ mod tests {
             (r#""nul \u0000""#, Err("control_character"), Err("control_character")),
             (r#""del \u007f""#, Err("control_character"), Err("control_character")),
             (r#""c1 \u0085""#, Err("control_character"), Err("control_character")),
+            (r#""\u202egpj.exe""#, Err("control_character"), Err("control_character")),
+            ("\"raw \u{2066}\"", Err("control_character"), Err("control_character")),
+            (r#""line \u2028""#, Err("control_character"), Err("control_character")),
             (r#""123456789012345678901""#, Err("too_long"), Err("too_long")),
             ("12", Err("not_text"), Err("not_text")),
             ("[]", Err("not_text"), Err("not_text")),
         ];
         for (json, one, many) in rows {
-            let code = |read: Result<String, Flaw>| read.map(drop).map_err(|flaw| flaw.code);
-            assert_eq!(code(line(&raw(json), 20)), one, "{json}");
-            assert_eq!(code(lines(&raw(json), 20)), many, "{json}");
+            let code = |flaw: Flaw| flaw.code;
+            assert_eq!(line(&raw(json), 20).map(drop).map_err(code), one, "{json}");
+            assert_eq!(lines(&raw(json), 20).map(drop).map_err(code), many, "{json}");
         }
     }
 

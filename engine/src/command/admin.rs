@@ -19,6 +19,7 @@ use crate::domain::member::{AccessScope, MemberRole};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::pan_key::PanGeneration;
 use crate::domain::shared_link::Recipient;
+use crate::domain::text::{LineText, ParagraphText};
 use crate::domain::transaction_tags::TagChanges;
 
 use super::identity::{
@@ -143,15 +144,15 @@ pub struct NewCompany {
     /// Its id.
     pub id: CompanyId,
     /// Its name.
-    pub name: String,
+    pub name: LineText,
     /// Its web site.
-    pub website: String,
+    pub website: LineText,
     /// The zone of its days.
     pub zone: Tz,
     /// The currency of its money.
     pub currency: CurrencyCode,
     /// The card network of its cards.
-    pub network: String,
+    pub network: LineText,
     /// Velocity limits.
     pub velocity: VelocityLimits,
     /// Whether a purchase may be approved in part.
@@ -170,9 +171,9 @@ pub struct NewAccount {
     /// Its id.
     pub id: AccountId,
     /// Its name.
-    pub name: String,
+    pub name: LineText,
     /// Its number, 12 digits.
-    pub number: String,
+    pub number: LineText,
     /// Its line of credit.
     pub credit_limit: Minor,
     /// Where its money comes from.
@@ -185,9 +186,9 @@ pub struct NewAccount {
 #[derive(Clone, Debug, Default)]
 pub struct CompanyChanges {
     /// Its name.
-    pub name: Option<String>,
+    pub name: Option<LineText>,
     /// Its web site.
-    pub website: Option<String>,
+    pub website: Option<LineText>,
     /// Its line of credit.
     pub credit_limit: Option<Minor>,
     /// Velocity limits.
@@ -212,9 +213,9 @@ pub struct NewMember {
     /// Whose member.
     pub company: CompanyId,
     /// First name.
-    pub first_name: String,
+    pub first_name: LineText,
     /// Last name.
-    pub last_name: String,
+    pub last_name: LineText,
     /// E-mail address.
     pub email: String,
     /// What it may do.
@@ -224,7 +225,7 @@ pub struct NewMember {
     /// Its department, label and location.
     pub dimensions: Dimensions,
     /// What a directory of identities calls it, unique within the company. Source: RFC 7643, 3.1.
-    pub external_id: Option<String>,
+    pub external_id: Option<LineText>,
     /// Whether it takes part from the start.
     pub is_active: bool,
     /// The invitation to sign in, where it is invited; not used where it takes no part.
@@ -235,9 +236,9 @@ pub struct NewMember {
 #[derive(Clone, Debug, Default)]
 pub struct MemberChanges {
     /// First name.
-    pub first_name: Option<String>,
+    pub first_name: Option<LineText>,
     /// Last name.
-    pub last_name: Option<String>,
+    pub last_name: Option<LineText>,
     /// What it may do.
     pub role: Option<MemberRole>,
     /// Employee id: digits only.
@@ -247,7 +248,7 @@ pub struct MemberChanges {
     /// Its dimensions, by kind.
     pub dimensions: [Option<Option<DimensionId>>; 4],
     /// What a directory of identities calls it.
-    pub external_id: Option<Option<String>>,
+    pub external_id: Option<Option<LineText>>,
     /// The invitation to sign in, used where it begins to take part and has no password.
     pub invite: Option<NewInvite>,
 }
@@ -293,9 +294,9 @@ pub struct NewCard {
     /// Virtual or physical.
     pub is_virtual: bool,
     /// Shown above it.
-    pub description: String,
+    pub description: LineText,
     /// Embossed on it.
-    pub billing_name: String,
+    pub billing_name: LineText,
     /// Its own billing address.
     pub billing_address: Option<Address>,
     /// Where a physical card goes.
@@ -319,7 +320,7 @@ pub enum SettableCardState {
 #[derive(Clone, Debug, Default)]
 pub struct CardChanges {
     /// Shown above it.
-    pub description: Option<String>,
+    pub description: Option<LineText>,
     /// Its state.
     pub state: Option<SettableCardState>,
     /// Who holds it.
@@ -397,11 +398,11 @@ pub struct NewRequisition {
     /// What is asked for, in the account's currency.
     pub amount: Minor,
     /// What is to be bought.
-    pub description: String,
+    pub description: LineText,
     /// Until when it is to be bought.
     pub end_time: Option<Timestamp>,
     /// More about it.
-    pub note: Option<String>,
+    pub note: Option<ParagraphText>,
     /// Its dimensions.
     pub dimensions: Dimensions,
 }
@@ -412,11 +413,11 @@ pub struct RequisitionChanges {
     /// What is asked for, in the account's currency.
     pub amount: Option<Minor>,
     /// What is to be bought.
-    pub description: Option<String>,
+    pub description: Option<LineText>,
     /// Until when it is to be bought.
     pub end_time: Option<Option<Timestamp>>,
     /// More about it.
-    pub note: Option<Option<String>>,
+    pub note: Option<Option<ParagraphText>>,
     /// Its dimensions, by kind.
     pub dimensions: [Option<Option<DimensionId>>; 4],
     /// What a reviewer says to all that.
@@ -465,7 +466,7 @@ pub struct NewDimension {
     /// Which of the four.
     pub kind: DimensionKind,
     /// Its name.
-    pub name: String,
+    pub name: LineText,
     /// Its number in accounting: digits only.
     pub code: Option<String>,
     /// What it stands below.
@@ -487,7 +488,7 @@ pub struct NamedDimension {
 #[derive(Clone, Debug, Default)]
 pub struct DimensionChanges {
     /// Its name.
-    pub name: Option<String>,
+    pub name: Option<LineText>,
     /// Its number in accounting: digits only.
     pub code: Option<Option<String>>,
     /// What it stands below.

@@ -2,6 +2,7 @@
 
 use crate::domain::ids::{AppId, CompanyId, MemberId, TicketId, Timestamp, UserId};
 use crate::domain::member::AccessScope;
+use crate::domain::text::LineText;
 use crate::domain::token_grant::TokenOrigin;
 use crate::domain::user::{SecurityQuestion, Totp};
 
@@ -15,9 +16,9 @@ pub struct NewUser {
     /// E-mail address.
     pub email: String,
     /// First name.
-    pub first_name: String,
+    pub first_name: LineText,
     /// Last name.
-    pub last_name: String,
+    pub last_name: LineText,
     /// An encoded Argon2id hash of the password.
     pub password_hash: Option<String>,
     /// For which companies it may register apps without administering them.
@@ -34,9 +35,9 @@ impl std::fmt::Debug for NewUser {
 #[derive(Clone, Default)]
 pub struct UserChanges {
     /// First name.
-    pub first_name: Option<String>,
+    pub first_name: Option<LineText>,
     /// Last name.
-    pub last_name: Option<String>,
+    pub last_name: Option<LineText>,
     /// A new password, as an encoded Argon2id hash: ends every way in that the old one may have
     /// opened.
     pub password_hash: Option<String>,
@@ -93,7 +94,7 @@ pub enum NewTicketContent {
     /// The pages of the site.
     Session {
         /// What the browser says it is.
-        user_agent: String,
+        user_agent: LineText,
     },
     /// Setting a password.
     PasswordLink {
@@ -144,7 +145,7 @@ pub struct CodeExchange {
     /// The token. Its company has to be the code's; its scope is taken from the code.
     pub token: NewAccessToken,
     /// What people tell it by.
-    pub label: String,
+    pub label: LineText,
 }
 
 /// An access token to make, with what it is given for.
@@ -159,7 +160,7 @@ pub struct NewTokenGrant {
     /// On what proof it is given.
     pub origin: TokenOrigin,
     /// What people tell it by.
-    pub label: String,
+    pub label: LineText,
 }
 
 /// An app to register.
@@ -170,9 +171,9 @@ pub struct NewApp {
     /// Who registers it.
     pub company: CompanyId,
     /// Its name.
-    pub name: String,
+    pub name: LineText,
     /// Its web site.
-    pub website: String,
+    pub website: LineText,
     /// SHA-256 of its secret.
     pub secret_digest: [u8; 32],
     /// Where codes may be sent.
@@ -185,9 +186,9 @@ pub struct NewApp {
 #[derive(Clone, Debug, Default)]
 pub struct AppChanges {
     /// Its name.
-    pub name: Option<String>,
+    pub name: Option<LineText>,
     /// Its web site.
-    pub website: Option<String>,
+    pub website: Option<LineText>,
     /// Where codes may be sent.
     pub redirect_urls: Option<Vec<String>>,
     /// What it wants to be allowed at most.

@@ -1,6 +1,7 @@
 //! What is asked about webhook endpoints. Secrets come sealed by the edge.
 
 use crate::domain::ids::{AppId, CompanyId, Timestamp, WebhookEndpointId};
+use crate::domain::text::LineText;
 
 /// A webhook endpoint to make.
 #[derive(Clone, Debug)]
@@ -14,7 +15,7 @@ pub struct NewWebhookEndpoint {
     /// Where events are sent; the edge has found it to be an address that it sends to.
     pub url: String,
     /// What people tell it by.
-    pub description: String,
+    pub description: LineText,
     /// The secret that deliveries are signed with.
     pub sealed_secret: Vec<u8>,
 }
@@ -25,7 +26,7 @@ pub struct WebhookEndpointChanges {
     /// Where events are sent.
     pub url: Option<String>,
     /// What people tell it by.
-    pub description: Option<String>,
+    pub description: Option<LineText>,
     /// Whether somebody wants it to be told of events.
     pub is_enabled: Option<bool>,
     /// A new secret.

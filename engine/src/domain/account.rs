@@ -7,12 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{AccountId, AccountSlot, CompanySlot, Timestamp};
 use super::money::{CurrencyCode, Minor};
+use super::text::LineText;
 
 /// Where an account's money comes from. Source: spec "Account", funding_source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FundingSource {
     /// The name of the bank account.
-    pub name: String,
+    pub name: LineText,
     /// Whether it was verified.
     pub is_verified: bool,
 }

@@ -5,24 +5,25 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{CompanyId, CompanySlot, Timestamp};
 use super::money::CurrencyCode;
+use super::text::LineText;
 
 /// A postal address. Source: spec "Reference objects".
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Address {
     /// Addressee, where it is not the cardholder.
-    pub attn: String,
+    pub attn: LineText,
     /// Street and number.
-    pub address_1: String,
+    pub address_1: LineText,
     /// Second line.
-    pub address_2: String,
+    pub address_2: LineText,
     /// City.
-    pub city: String,
+    pub city: LineText,
     /// State or province.
-    pub state: String,
+    pub state: LineText,
     /// Postal code.
-    pub zip_code: String,
+    pub zip_code: LineText,
     /// Two-letter country code.
-    pub country: String,
+    pub country: LineText,
 }
 
 /// The texts of an address where they stand, in the order of its fields.
@@ -39,7 +40,8 @@ impl Address {
     /// The address with these texts.
     #[must_use]
     pub fn with_texts(texts: &AddressTexts<'_>) -> Self {
-        let [attn, address_1, address_2, city, state, zip_code, country] = texts.map(str::to_owned);
+        let [attn, address_1, address_2, city, state, zip_code, country] =
+            texts.map(LineText::spaced);
         Self { attn, address_1, address_2, city, state, zip_code, country }
     }
 }

@@ -1,7 +1,8 @@
 //! A merchant as a card network names it.
 
-use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
+
+use super::text::LineText;
 
 /// A merchant category code. Source: ISO 18245, ISO DE18.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -20,15 +21,15 @@ pub struct Merchant {
     /// Its category, where the message names one.
     pub mcc: Option<Mcc>,
     /// The merchant id as sent.
-    pub card_acceptor_id: CompactString,
+    pub card_acceptor_id: LineText,
     /// Name.
-    pub name: CompactString,
+    pub name: LineText,
     /// City.
-    pub city: CompactString,
+    pub city: LineText,
     /// State or province, may be blank.
-    pub state: CompactString,
+    pub state: LineText,
     /// Two-letter country code, may be blank.
-    pub country: CompactString,
+    pub country: LineText,
     /// Postal code, may be blank.
-    pub zip: CompactString,
+    pub zip: LineText,
 }

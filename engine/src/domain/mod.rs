@@ -28,6 +28,7 @@ pub mod public_id;
 pub mod requisition;
 pub mod response_code;
 pub mod shared_link;
+pub mod text;
 pub mod ticket;
 pub mod token_grant;
 pub mod transaction;

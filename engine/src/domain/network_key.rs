@@ -4,10 +4,10 @@
 //! The edge derives them (keyed hashes over data elements), the shard only compares them.
 //! Source: ISO DE2, 3, 4, 7, 11, 12, 13, 32, 37, 41, 90.
 
-use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use super::ids::Timestamp;
+use super::text::LineText;
 
 /// Identifies one message: the same key gets the same answer.
 /// INVARIANT: a key is made of all that a trace is made of, so messages of one key have one trace.
@@ -92,15 +92,15 @@ pub struct AuthorizationId(pub [u8; 6]);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetworkTrace {
     /// DE11.
-    pub stan: CompactString,
+    pub stan: LineText,
     /// DE37.
-    pub rrn: CompactString,
+    pub rrn: LineText,
     /// DE32.
-    pub acquirer: CompactString,
+    pub acquirer: LineText,
     /// DE41.
-    pub terminal: CompactString,
+    pub terminal: LineText,
     /// DE7, MMDDhhmmss.
-    pub transmission_time: CompactString,
+    pub transmission_time: LineText,
     /// The key other messages may name it by.
     pub original_key: Option<OriginalKey>,
     /// The key other messages may name it by.

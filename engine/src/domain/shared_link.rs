@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::ids::{CardSlot, CompanySlot, SharedLinkId, SharedLinkSlot, Timestamp};
+use super::text::LineText;
 
 /// Who was sent a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipient {
     /// The name it was sent to.
-    pub name: String,
+    pub name: LineText,
     /// The address it was sent to.
     pub email: String,
 }

@@ -14,6 +14,7 @@ use super::merchant::Merchant;
 use super::money::{CurrencyAmount, Minor};
 use super::network_key::NetworkTrace;
 use super::response_code::{ResponseCode, SubReason};
+use super::text::LineText;
 use crate::decision::{DecisionFacts, RuleSet};
 
 /// A transaction's state. Source: spec "States and transitions".
@@ -126,11 +127,11 @@ impl TransactionFlags {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BankAccount {
     /// What the statement says.
-    pub description: String,
+    pub description: LineText,
     /// Its name.
-    pub name: String,
+    pub name: LineText,
     /// Its number.
-    pub number: String,
+    pub number: LineText,
 }
 
 /// What never changes about a transaction.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::card::Dimensions;
 use super::ids::{DimensionId, ReceiptId, Timestamp};
+use super::text::{LineText, ParagraphText};
 
 /// What was changed by hand; absent fields are as the transaction was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +15,7 @@ pub struct TagChanges {
     /// Its dimensions, by kind: set, or cleared.
     pub dimensions: [Option<Option<DimensionId>>; 4],
     /// Its note; may be blank.
-    pub note: Option<String>,
+    pub note: Option<ParagraphText>,
     /// Its receipt: one, or none any more.
     pub receipt: Option<Option<Receipt>>,
 }
@@ -57,7 +58,7 @@ pub struct Receipt {
     /// Its public id.
     pub id: ReceiptId,
     /// What its file was called.
-    pub filename: String,
+    pub filename: LineText,
     /// What it is.
     pub content_type: ReceiptType,
     /// How long it is. Units: bytes.
@@ -81,7 +82,7 @@ mod tests {
         let (old, new) = (DimensionId(Uuid::from_u128(1)), DimensionId(Uuid::from_u128(2)));
         let mut tags = TagChanges {
             dimensions: [Some(Some(old)), Some(Some(old)), None, None],
-            note: Some("lunch".to_owned()),
+            note: Some("lunch".parse().unwrap()),
             receipt: None,
         };
         tags.merge(&TagChanges {

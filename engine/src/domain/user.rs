@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ids::{CompanySlot, Timestamp, UserId, UserSlot};
+use super::text::LineText;
 
 /// A user.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +47,7 @@ pub struct Totp {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecurityQuestion {
     /// What is asked.
-    pub question: String,
+    pub question: LineText,
     /// An encoded Argon2id hash of the answer, trimmed and in lower case.
     pub answer_hash: String,
 }

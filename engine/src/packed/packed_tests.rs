@@ -1,6 +1,5 @@
 //! What is packed unpacks to an equal value; damage is refused and never a panic.
 
-use compact_str::CompactString;
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -26,11 +25,12 @@ use crate::domain::network_key::*;
 use crate::domain::posting::StatementLine;
 use crate::domain::public_id::IdMint;
 use crate::domain::response_code::{ResponseCode, SubReason};
+use crate::domain::text::LineText;
 use crate::domain::transaction::*;
 
 /// Text as the network sends it, or nearly so: digits of the right and of wrong lengths, letters,
 /// none, and long ones.
-fn mark(len: usize) -> impl Strategy<Value = CompactString> {
+fn mark(len: usize) -> impl Strategy<Value = LineText> {
     prop_oneof![
         4 => proptest::string::string_regex(&format!("[0-9]{{{len}}}")).unwrap(),
         1 => Just("9".repeat(len)),
@@ -38,11 +38,11 @@ fn mark(len: usize) -> impl Strategy<Value = CompactString> {
         1 => ".{0,16}".prop_map(|text: String| text),
         1 => (250_usize..600).prop_map(|len| "é".repeat(len)),
     ]
-    .prop_map(CompactString::from)
+    .prop_map(|text| LineText::spaced(&text))
 }
 
-fn text() -> impl Strategy<Value = CompactString> {
-    ".{0,30}".prop_map(CompactString::from)
+fn text() -> impl Strategy<Value = LineText> {
+    ".{0,30}".prop_map(|text: String| LineText::spaced(&text))
 }
 
 fn parts() -> impl Strategy<Value = Vec<(i64, u32, i32)>> {
@@ -119,7 +119,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn bank_account()((description, name, number) in any::<(String, String, String)>())
+    fn bank_account()((description, name, number) in (text(), text(), text()))
         -> BankAccount
     {
         BankAccount { description, name, number }
@@ -310,7 +310,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn address()(first in prop::collection::vec(any::<String>(), 7)) -> Address {
+    fn address()(first in prop::collection::vec(text(), 7)) -> Address {
         let [attn, address_1, address_2, city, state, zip_code, country] =
             first.try_into().unwrap();
         Address { attn, address_1, address_2, city, state, zip_code, country }
@@ -595,20 +595,20 @@ fn purchase() -> (TransactionRecord, TransactionProgress, RowAnswer) {
         merchant: Some(Merchant {
             mid: 9_876_543_210,
             mcc: Some(Mcc(5812)),
-            card_acceptor_id: "123456789012345".into(),
-            name: "BLUE BOTTLE COFFEE 042".into(),
-            city: "SAN FRANCISCO".into(),
-            state: "CA".into(),
-            country: "US".into(),
-            zip: "".into(),
+            card_acceptor_id: "123456789012345".parse().unwrap(),
+            name: "BLUE BOTTLE COFFEE 042".parse().unwrap(),
+            city: "SAN FRANCISCO".parse().unwrap(),
+            state: "CA".parse().unwrap(),
+            country: "US".parse().unwrap(),
+            zip: "".parse().unwrap(),
         }),
         bank_account: None,
         trace: NetworkTrace {
-            stan: "123456".into(),
-            rrn: "606212345678".into(),
-            acquirer: "400001".into(),
-            terminal: "TERM0042".into(),
-            transmission_time: "0303120000".into(),
+            stan: "123456".parse().unwrap(),
+            rrn: "606212345678".parse().unwrap(),
+            acquirer: "400001".parse().unwrap(),
+            terminal: "TERM0042".parse().unwrap(),
+            transmission_time: "0303120000".parse().unwrap(),
             original_key: Some(OriginalKey(11)),
             retrieval_key: Some(RetrievalKey(12)),
         },

@@ -45,11 +45,11 @@ use crate::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey, RetrievalKey, TraceKey,
 };
 use crate::domain::response_code::{ResponseCode, SubReason};
+use crate::domain::text::LineText;
 use crate::domain::transaction::{
     BankAccount, TransactionFlags, TransactionKind, TransactionProgress, TransactionRecord,
     TransactionState,
 };
-use compact_str::CompactString;
 use uuid::Uuid;
 
 /// The version of the layout above.
@@ -378,12 +378,12 @@ impl<'a> TransactionView<'a> {
         Ok(Merchant {
             mid: cursor.u64()?,
             mcc: self.optional(MCC, cursor, |cursor| cursor.u16().map(Mcc))?,
-            card_acceptor_id: cursor.text()?.into(),
-            name: cursor.text()?.into(),
-            city: cursor.text()?.into(),
-            state: cursor.text()?.into(),
-            country: cursor.text()?.into(),
-            zip: cursor.text()?.into(),
+            card_acceptor_id: take_line(cursor)?,
+            name: take_line(cursor)?,
+            city: take_line(cursor)?,
+            state: take_line(cursor)?,
+            country: take_line(cursor)?,
+            zip: take_line(cursor)?,
         })
     }
 
@@ -392,8 +392,8 @@ impl<'a> TransactionView<'a> {
             stan: self.digits::<3>(STAN_DIGITS, STAN_LEN, cursor)?,
             rrn: self.digits::<5>(RRN_DIGITS, RRN_LEN, cursor)?,
             transmission_time: self.digits::<4>(TIME_DIGITS, TIME_LEN, cursor)?,
-            acquirer: cursor.text()?.into(),
-            terminal: cursor.text()?.into(),
+            acquirer: take_line(cursor)?,
+            terminal: take_line(cursor)?,
             original_key: self.original_key(),
             retrieval_key: self.retrieval_key(),
         })
@@ -405,11 +405,11 @@ impl<'a> TransactionView<'a> {
         bit: u32,
         len: usize,
         cursor: &mut Cursor<'_>,
-    ) -> Result<CompactString, CodecError> {
+    ) -> Result<LineText, CodecError> {
         if self.has(bit) {
-            Ok(cursor.digits::<N>(len)?.as_str()?.into())
+            Ok(LineText::spaced(cursor.digits::<N>(len)?.as_str()?))
         } else {
-            Ok(cursor.text()?.into())
+            take_line(cursor)
         }
     }
 
@@ -463,11 +463,15 @@ fn take_foreign(cursor: &mut Cursor<'_>) -> Result<CurrencyAmount, CodecError> {
     Ok(CurrencyAmount { amount, currency: CurrencyCode(cursor.u16()?) })
 }
 
+fn take_line(cursor: &mut Cursor<'_>) -> Result<LineText, CodecError> {
+    LineText::new(cursor.text()?).map_err(|_| malformed("text has a character that steers"))
+}
+
 fn take_bank_account(cursor: &mut Cursor<'_>) -> Result<BankAccount, CodecError> {
     Ok(BankAccount {
-        description: cursor.text()?.to_owned(),
-        name: cursor.text()?.to_owned(),
-        number: cursor.text()?.to_owned(),
+        description: take_line(cursor)?,
+        name: take_line(cursor)?,
+        number: take_line(cursor)?,
     })
 }
 

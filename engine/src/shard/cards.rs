@@ -563,7 +563,10 @@ mod tests {
     }
 
     fn profile(number: u32) -> CardProfile {
-        let address = |line: &str| Address { address_1: line.repeat(40), ..Address::default() };
+        let address = |line: &str| Address {
+            address_1: line.repeat(40).parse().unwrap(),
+            ..Address::default()
+        };
         let dimension = DimensionId(Uuid::from_u128(77));
         CardProfile {
             slot: CardSlot(number),

@@ -248,9 +248,9 @@ fn find_allowance(
 }
 
 /// Takes over what is wanted, where anything is.
-pub(super) fn replace<T: Clone>(current: &mut T, wanted: &Option<T>) {
+pub(super) fn replace<T, W: Clone + Into<T>>(current: &mut T, wanted: &Option<W>) {
     if let Some(wanted) = wanted {
-        current.clone_from(wanted);
+        *current = wanted.clone().into();
     }
 }
 
@@ -293,8 +293,8 @@ pub(super) fn issued_card(
             id: new.id,
             allowance_id: new.allowance_id,
             company,
-            description: new.description.clone(),
-            billing_name: new.billing_name.clone(),
+            description: new.description.to_string(),
+            billing_name: new.billing_name.to_string(),
             is_virtual: new.is_virtual,
             last_four: new.last_four,
             assigned_to,

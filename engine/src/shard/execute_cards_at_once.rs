@@ -86,5 +86,5 @@ fn bytes_of(card: &IssuedCard) -> usize {
 
 fn address_bytes(address: &Address) -> usize {
     let Address { attn, address_1, address_2, city, state, zip_code, country } = address;
-    [attn, address_1, address_2, city, state, zip_code, country].map(String::len).iter().sum()
+    [attn, address_1, address_2, city, state, zip_code, country].map(|text| text.len()).iter().sum()
 }

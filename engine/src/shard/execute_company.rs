@@ -15,6 +15,7 @@ use crate::domain::money::Minor;
 use crate::domain::network_key::NetworkTrace;
 use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::response_code::{ResponseCode, SubReason};
+use crate::domain::text::LineText;
 use crate::domain::transaction::{
     BankAccount, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
 };
@@ -35,11 +36,11 @@ pub(super) fn create_company(
     effects.push(Effect::Company(Box::new(Company {
         slot: company,
         id: new.id,
-        name: new.name.clone(),
-        website: new.website.clone(),
+        name: new.name.to_string(),
+        website: new.website.to_string(),
         zone: new.zone,
         currency: new.currency,
-        network: new.network.clone(),
+        network: new.network.to_string(),
         velocity: new.velocity,
         partial_approval: new.partial_approval,
         billing_address: new.billing_address.clone(),
@@ -51,8 +52,8 @@ pub(super) fn create_company(
         slot: account,
         id: new.account.id,
         company,
-        name: new.account.name.clone(),
-        number: new.account.number.clone(),
+        name: new.account.name.to_string(),
+        number: new.account.number.to_string(),
         currency: new.currency,
         credit_limit: new.account.credit_limit,
         funding_source: new.account.funding_source.clone(),
@@ -119,9 +120,9 @@ fn opening_record(
         foreign: None,
         merchant: None,
         bank_account: Some(BankAccount {
-            description: OPENING_DESCRIPTION.to_owned(),
-            name: source.map_or_else(String::new, |source| source.name.clone()),
-            number: String::new(),
+            description: LineText::spaced(OPENING_DESCRIPTION),
+            name: source.map(|source| source.name.clone()).unwrap_or_default(),
+            number: LineText::default(),
         }),
         trace: NetworkTrace::default(),
         response_code: ResponseCode::Approved,

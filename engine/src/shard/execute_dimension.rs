@@ -40,7 +40,7 @@ pub(super) fn create_dimension(
         id: new.id,
         company,
         kind: new.kind,
-        name: new.name.clone(),
+        name: new.name.to_string(),
         code: new.code.clone(),
         parent: new.parent.map(|id| find_parent(state, company, new.kind, id)).transpose()?,
         is_deleted: false,

@@ -42,13 +42,13 @@ pub(super) fn create_member(
         slot,
         id: new.id,
         company,
-        first_name: new.first_name.clone(),
-        last_name: new.last_name.clone(),
+        first_name: new.first_name.to_string(),
+        last_name: new.last_name.to_string(),
         email: new.email.clone(),
         // SPEC "States and transitions": who takes no part is a member.
         role: if new.is_active { new.role } else { MemberRole::Member },
         code: new.code.clone(),
-        external_id: new.external_id.clone(),
+        external_id: new.external_id.clone().map(String::from),
         state: if new.is_active { MemberState::Active } else { MemberState::Inactive },
         dimensions: new.dimensions,
         created_at: moment.at,
@@ -83,7 +83,7 @@ pub(super) fn update_member(
     }
     if let Some(id) = &changes.external_id {
         check_external_id(state, known.company, known.slot, id.as_deref())?;
-        member.external_id.clone_from(id);
+        member.external_id = id.clone().map(String::from);
     }
     change_dimensions(state, known.company, &mut member.dimensions, &changes.dimensions)?;
     if let Some(is_active) = changes.is_active {

@@ -20,6 +20,7 @@ use crate::domain::ids::{
 use crate::domain::member::MemberRole;
 use crate::domain::money::Minor;
 use crate::domain::requisition::{Requisition, RequisitionStatus};
+use crate::domain::text::LineText;
 use crate::limits;
 
 pub(super) fn create_requisition(
@@ -50,10 +51,10 @@ pub(super) fn create_requisition(
         approved_at: None,
         card: None,
         dimensions: new.dimensions,
-        description: new.description.clone(),
+        description: new.description.to_string(),
         end_time: new.end_time,
         member,
-        note: new.note.clone(),
+        note: new.note.as_ref().map(ToString::to_string),
         reviewed_by: None,
         created_at: moment.at,
     })));
@@ -75,7 +76,9 @@ pub(super) fn update_requisition(
     let mut requisition = known.clone();
     replace(&mut requisition.amount, &changes.amount);
     replace(&mut requisition.description, &changes.description);
-    replace(&mut requisition.note, &changes.note);
+    if let Some(note) = &changes.note {
+        requisition.note = note.as_ref().map(ToString::to_string);
+    }
     replace(&mut requisition.end_time, &changes.end_time);
     check_amount(requisition.amount)?;
     let dimensions = &mut requisition.dimensions;
@@ -156,7 +159,7 @@ fn card_for(state: &ShardState, requisition: &Requisition, drawn: &NewCard) -> N
         },
         state: CardState::Active,
         is_virtual: true,
-        description: requisition.description.clone(),
+        description: LineText::spaced(&requisition.description),
         assigned_to: Some(state.members[requisition.member.index()].id),
         dimensions: requisition.dimensions,
         ..drawn.clone()

@@ -27,7 +27,7 @@ pub(super) fn issue_ticket(
     let user = find_user(state, new.user)?;
     let content = match &new.content {
         NewTicketContent::Session { user_agent } => {
-            TicketContent::Session { user_agent: user_agent.clone() }
+            TicketContent::Session { user_agent: user_agent.to_string() }
         }
         NewTicketContent::PasswordLink { is_invite } => {
             TicketContent::PasswordLink { is_invite: *is_invite }

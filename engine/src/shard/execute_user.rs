@@ -14,6 +14,7 @@ use crate::command::effect::Effect;
 use crate::command::identity::{NewInvite, NewUser, PasswordLinkUse, UserChanges};
 use crate::command::reply::Rejection;
 use crate::domain::ids::{CompanyId, CompanySlot, UserId, UserSlot};
+use crate::domain::text::LineText;
 use crate::domain::ticket::{Ticket, TicketContent, TicketKind, TicketState};
 use crate::domain::user::{Totp, User};
 
@@ -35,8 +36,8 @@ pub(super) fn create_user(
         slot,
         id: new.id,
         email: new.email.clone(),
-        first_name: new.first_name.clone(),
-        last_name: new.last_name.clone(),
+        first_name: new.first_name.to_string(),
+        last_name: new.last_name.to_string(),
         password_hash: new.password_hash.clone(),
         totp: None,
         security_question: None,
@@ -63,8 +64,8 @@ pub(super) fn invite(
             let user = NewUser {
                 id: invite.user,
                 email: email.to_owned(),
-                first_name: first_name.to_owned(),
-                last_name: last_name.to_owned(),
+                first_name: LineText::spaced(first_name),
+                last_name: LineText::spaced(last_name),
                 password_hash: None,
                 developer_of: Vec::new(),
             };

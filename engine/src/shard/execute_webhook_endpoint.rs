@@ -38,7 +38,7 @@ pub(super) fn create_webhook_endpoint(
         company,
         app: app.map(|app| app.slot),
         url: new.url.clone(),
-        description: new.description.clone(),
+        description: new.description.to_string(),
         sealed_secret: new.sealed_secret.clone(),
         previous_secret: None,
         state: EndpointState::Enabled,

@@ -4,6 +4,7 @@
 //! What is replaced leaves a hole; when half of everything is holes, all is packed anew.
 
 use crate::domain::company::{Address, AddressTexts};
+use crate::domain::text::LineText;
 
 /// Bytes of one chunk; a longer block has a chunk of its own.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -138,6 +139,10 @@ pub(super) fn read_text(packed: &mut &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
+fn read_line(packed: &mut &[u8]) -> LineText {
+    LineText::spaced(&read_text(packed))
+}
+
 pub(super) fn write_address(packed: &mut Vec<u8>, address: &AddressTexts<'_>) {
     for text in address {
         write_text(packed, text);
@@ -147,12 +152,12 @@ pub(super) fn write_address(packed: &mut Vec<u8>, address: &AddressTexts<'_>) {
 /// Takes one address off the front of what `write_address` wrote.
 pub(super) fn read_address(packed: &mut &[u8]) -> Address {
     Address {
-        attn: read_text(packed),
-        address_1: read_text(packed),
-        address_2: read_text(packed),
-        city: read_text(packed),
-        state: read_text(packed),
-        zip_code: read_text(packed),
-        country: read_text(packed),
+        attn: read_line(packed),
+        address_1: read_line(packed),
+        address_2: read_line(packed),
+        city: read_line(packed),
+        state: read_line(packed),
+        zip_code: read_line(packed),
+        country: read_line(packed),
     }
 }

@@ -71,7 +71,7 @@ const _: () = assert!(size_of::<OpenTransaction>() <= 384);
 /// What a statement line says of the other side.
 fn name_on_lines(record: &TransactionRecord) -> CompactString {
     match (&record.merchant, &record.bank_account) {
-        (Some(merchant), _) => merchant.name.clone(),
+        (Some(merchant), _) => merchant.name.as_str().into(),
         (None, Some(bank_account)) => bank_account.description.as_str().into(),
         (None, None) => CompactString::default(),
     }

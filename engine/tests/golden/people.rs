@@ -61,7 +61,7 @@ pub(super) fn life_of_a_user() -> Vec<Command> {
         admin(AdminCommand::CreateApp(app())),
         noted(
             Actor::User { id: USER, member: None },
-            ticket(2, NewTicketContent::Session { user_agent: "Golden/1.0".to_owned() }),
+            ticket(2, NewTicketContent::Session { user_agent: "Golden/1.0".parse().unwrap() }),
         ),
         admin(ticket(3, NewTicketContent::AuthorizationCode(Box::new(code())))),
         noted(Actor::Switch, AdminCommand::ExchangeCode(Box::new(exchange()))),
@@ -71,7 +71,7 @@ pub(super) fn life_of_a_user() -> Vec<Command> {
                 COMPANY,
                 MEMBER,
                 MemberChanges {
-                    external_id: Some(Some("golden-2".to_owned())),
+                    external_id: Some(Some("golden-2".parse().unwrap())),
                     ..MemberChanges::default()
                 },
             ),
@@ -88,13 +88,13 @@ fn member() -> NewMember {
     NewMember {
         id: MEMBER,
         company: COMPANY,
-        first_name: "Ada".to_owned(),
-        last_name: "Golden".to_owned(),
+        first_name: "Ada".parse().unwrap(),
+        last_name: "Golden".parse().unwrap(),
         email: "Ada@golden.example".to_owned(),
         role: MemberRole::Administrator,
         code: None,
         dimensions: [None; 4],
-        external_id: Some("golden-1".to_owned()),
+        external_id: Some("golden-1".parse().unwrap()),
         is_active: true,
         invite: Some(NewInvite {
             user: USER,
@@ -109,7 +109,7 @@ fn factors() -> UserChanges {
     UserChanges {
         totp: Some(Some(Totp { sealed_seed: vec![8; 48], last_step: 58_920_000 })),
         security_question: Some(Some(SecurityQuestion {
-            question: "Which door?".to_owned(),
+            question: "Which door?".parse().unwrap(),
             answer_hash: "$argon2id$blue".to_owned(),
         })),
         developer_of: Some(vec![COMPANY]),
@@ -121,8 +121,8 @@ fn app() -> NewApp {
     NewApp {
         id: APP,
         company: COMPANY,
-        name: "Golden books".to_owned(),
-        website: "https://books.example".to_owned(),
+        name: "Golden books".parse().unwrap(),
+        website: "https://books.example".parse().unwrap(),
         secret_digest: [5; 32],
         redirect_urls: vec!["https://books.example/back".to_owned()],
         requested: SCOPE,
@@ -160,6 +160,6 @@ fn exchange() -> CodeExchange {
             company: COMPANY,
             scope: SCOPE,
         },
-        label: "Golden books".to_owned(),
+        label: "Golden books".parse().unwrap(),
     }
 }

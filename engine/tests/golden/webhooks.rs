@@ -67,8 +67,8 @@ fn app() -> NewApp {
     NewApp {
         id: APP,
         company: COMPANY,
-        name: "Golden books".to_owned(),
-        website: "https://books.example".to_owned(),
+        name: "Golden books".parse().unwrap(),
+        website: "https://books.example".parse().unwrap(),
         secret_digest: [5; 32],
         redirect_urls: vec!["https://books.example/back".to_owned()],
         requested: AccessScope::default(),
@@ -81,7 +81,7 @@ fn endpoint(id: WebhookEndpointId, app: Option<AppId>) -> NewWebhookEndpoint {
         company: COMPANY,
         app,
         url: "https://books.example/hooks".to_owned(),
-        description: "Golden books".to_owned(),
+        description: "Golden books".parse().unwrap(),
         sealed_secret: vec![3; 60],
     }
 }
@@ -89,7 +89,7 @@ fn endpoint(id: WebhookEndpointId, app: Option<AppId>) -> NewWebhookEndpoint {
 fn changes() -> WebhookEndpointChanges {
     WebhookEndpointChanges {
         url: Some("https://books.example/elsewhere".to_owned()),
-        description: Some("Other books".to_owned()),
+        description: Some("Other books".parse().unwrap()),
         is_enabled: Some(false),
         secret: Some(NewSecret { sealed: vec![4; 60], overlap_until: START.plus(Timestamp::DAY) }),
         gone_url: None,

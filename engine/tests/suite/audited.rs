@@ -82,8 +82,8 @@ fn secretive_app() -> NewApp {
     NewApp {
         id: app_id(1),
         company: company_id(0),
-        name: SECRET.to_owned(),
-        website: SECRET.to_owned(),
+        name: SECRET.parse().unwrap(),
+        website: SECRET.parse().unwrap(),
         secret_digest: [1; 32],
         redirect_urls: vec![SECRET.to_owned()],
         requested: AccessScope::default(),
@@ -95,7 +95,7 @@ fn an_event_says_who_did_what_to_which() {
     let mut office = Office::open();
     office.give_card(1, None).unwrap();
     let card = new_card(1, 0, AllowanceTerms::budget(Minor(1))).id;
-    let text = || Some(SECRET.to_owned());
+    let text = || Some(SECRET.parse().unwrap());
     let named = CardChanges { description: text(), ..CardChanges::default() };
     let rows = [
         (
@@ -234,8 +234,8 @@ fn what_a_user_does_is_told_to_one_company() {
     let user = NewUser {
         id: user_id(BOB),
         email: "BOB@example.com".to_owned(),
-        first_name: SECRET.to_owned(),
-        last_name: SECRET.to_owned(),
+        first_name: SECRET.parse().unwrap(),
+        last_name: SECRET.parse().unwrap(),
         password_hash: None,
         developer_of: Vec::new(),
     };
@@ -244,7 +244,7 @@ fn what_a_user_does_is_told_to_one_company() {
     let update = AdminCommand::UpdateUser(user_id(BOB), changes);
     assert_eq!(told(update, "user.updated", user_id(BOB).0), one);
 
-    let session = NewTicketContent::Session { user_agent: SECRET.to_owned() };
+    let session = NewTicketContent::Session { user_agent: SECRET.parse().unwrap() };
     let sign_in = ticket(1, &office, session);
     let events = events_of(&mut office, sign_in).unwrap();
     assert_eq!((companies(&events), events[0].action.as_str()), (one.clone(), "session.created"));
@@ -263,7 +263,7 @@ fn what_a_user_does_is_told_to_one_company() {
     assert_eq!(office.update(BOB, leaving), Ok(()));
     let ending = AdminCommand::UseTotpStep(user_id(BOB), 1);
     assert_eq!(events_of(&mut office, ending), Err(Rejection::StepUsed));
-    let session = || NewTicketContent::Session { user_agent: String::new() };
+    let session = || NewTicketContent::Session { user_agent: Default::default() };
     let again = ticket(3, &office, session());
     assert_eq!(companies(&events_of(&mut office, again).unwrap()), one, "he acts as that member");
     let again = ticket(4, &office, session());
@@ -281,8 +281,8 @@ fn what_a_user_does_is_told_to_one_company() {
     let stranger = NewUser {
         id: user_id(77),
         email: "nobody@example.com".to_owned(),
-        first_name: String::new(),
-        last_name: String::new(),
+        first_name: Default::default(),
+        last_name: Default::default(),
         password_hash: None,
         developer_of: Vec::new(),
     };

@@ -52,7 +52,7 @@ fn one_that_cannot_be_made_leaves_none() {
         cards
     };
     let text = "\u{20ac}".repeat(30_000);
-    let long = Address { address_1: text, ..Address::default() };
+    let long = Address { address_1: text.parse().unwrap(), ..Address::default() };
     let rows: Vec<(Vec<NewCard>, Rejection)> = vec![
         (with(&|new| new.id = card(1).id), Rejection::IdTaken),
         (with(&|new| new.id = card(2).id), Rejection::IdTaken),

@@ -48,7 +48,7 @@ fn new(number: u64, code: Option<&str>, parent: Option<u64>) -> NewDimension {
         id: id(number),
         company: company_id(0),
         kind: CATEGORY,
-        name: format!("Category {number}"),
+        name: format!("Category {number}").parse().unwrap(),
         code: code.map(str::to_owned),
         parent: parent.map(id),
     }
@@ -188,7 +188,7 @@ fn dimensions_are_found_by_company_and_kind_until_they_are_deleted() {
         (of_nobody, Err(Rejection::CompanyNotFound)),
     ];
     for (named, expected) in rows {
-        let name = Some("Travel".to_owned());
+        let name = Some("Travel".parse().unwrap());
         let changes = DimensionChanges { name, ..Default::default() };
         let update = AdminCommand::UpdateDimension(named, changes);
         assert_eq!(books.change(update), expected, "{named:?}");
@@ -290,7 +290,7 @@ fn nobody_has_more_children_than_one_record_lifts() {
     let mut books = Books::open();
     let most = limits::DIMENSION_CHILDREN_MAX as u64;
     let named_long = |number: u64, parent: Option<u64>| NewDimension {
-        name: "é".repeat(limits::DIMENSION_NAME_BYTES_MAX / 2),
+        name: "é".repeat(limits::DIMENSION_NAME_BYTES_MAX / 2).parse().unwrap(),
         code: Some(format!("{number:0>width$}", width = limits::DIMENSION_CODE_DIGITS_MAX)),
         ..new(number, None, parent)
     };
@@ -346,7 +346,7 @@ fn cards_and_transactions_take_live_dimensions_of_their_company_and_kind() {
         card.dimensions = dimensions.map(Option::flatten);
         assert_eq!(books.change(AdminCommand::IssueCard(card)), expected, "{dimensions:?}");
     }
-    let note = TagChanges { note: Some("lunch".to_owned()), ..TagChanges::default() };
+    let note = TagChanges { note: Some("lunch".parse().unwrap()), ..TagChanges::default() };
     assert_eq!(books.tag(1_000, note.clone()), Err(Rejection::TransactionNotFound));
     books.tag(1, note.clone()).unwrap();
     let expected = Effect::TransactionTags(TransactionSeq(1), Box::new(note));

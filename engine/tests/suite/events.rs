@@ -29,7 +29,7 @@ fn told(events: &[Event]) -> Vec<(EventKind, u64)> {
 
 fn note(desk: &Desk, transaction: TransactionSeq, text: &str) {
     let id = desk.read().transaction(transaction).unwrap().unwrap().record.id;
-    let changes = TagChanges { note: Some(text.to_owned()), ..TagChanges::default() };
+    let changes = TagChanges { note: Some(text.parse().unwrap()), ..TagChanges::default() };
     desk.change(AdminCommand::TagTransaction(company_id(0), id, changes));
 }
 

@@ -62,7 +62,7 @@ fn set_up(desk: &Desk) {
         user: user_id(BOB),
         expires_at: Timestamp(START * 2),
         address: String::new(),
-        content: NewTicketContent::Session { user_agent: String::new() },
+        content: NewTicketContent::Session { user_agent: Default::default() },
     }));
     for card in 1..=CARDS + 1 {
         let new = new_card(card, 0, AllowanceTerms::budget(Minor(100)));
@@ -75,7 +75,7 @@ fn set_up(desk: &Desk) {
     for (number, email) in
         [(1, "BOB@example.com"), (2, "carol@example.com"), (3, "bob@example.com")]
     {
-        let recipient = Some(Recipient { name: "B".to_owned(), email: email.to_owned() });
+        let recipient = Some(Recipient { name: "B".parse().unwrap(), email: email.to_owned() });
         let link = NewSharedLink { recipient, ..new_link(number, CARDS + 1) };
         desk.change(AdminCommand::CreateSharedLink(link));
     }
@@ -85,7 +85,7 @@ fn set_up(desk: &Desk) {
             company: company_id(0),
             member: member_id(member),
             amount: Minor(500),
-            description: "A chair".to_owned(),
+            description: "A chair".parse().unwrap(),
             end_time: None,
             note: None,
             dimensions: [None; 4],

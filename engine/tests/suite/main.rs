@@ -3,7 +3,7 @@
 //! `model` checks the shard, on what `workload` draws, against a slow, obvious reference; `replay`
 //! folds what it journaled again, from records and from tables; `money` keeps the stories of found
 //! bugs; `running` drives the engine with all its threads; `members`, `people`, `requisitions`,
-//! `dimensions`, `shared_links`, `keyed` and `audited` are the tables of their rules; `samples` has
+//! `dimensions`, `shared_links`, `keyed` and `audited` are the tables of their rules; `texts` looks at their fields; `samples` has
 //! what all of them start from; `shrink` makes failing programs small. Random tests print their
 //! seed; `CARDSWITCH_SEED` repeats one and `CARDSWITCH_MODEL_STEPS` makes them longer.
 
@@ -40,5 +40,6 @@ mod running;
 mod samples;
 mod shared_links;
 mod shrink;
+mod texts;
 mod webhook_endpoints;
 mod workload;

@@ -48,8 +48,8 @@ pub(crate) fn new_member(number: u64, company: u64, email: &str) -> NewMember {
     NewMember {
         id: member_id(number),
         company: company_id(company),
-        first_name: "Member".to_owned(),
-        last_name: number.to_string(),
+        first_name: "Member".parse().unwrap(),
+        last_name: number.to_string().parse().unwrap(),
         email: email.to_owned(),
         role: MemberRole::Member,
         code: None,
@@ -452,9 +452,9 @@ fn asking(number: u64, who: u64, text_bytes: usize) -> NewRequisition {
         company: company_id(0),
         member: member_id(who),
         amount: Minor(500),
-        description: "x".repeat(text_bytes),
+        description: "x".repeat(text_bytes).parse().unwrap(),
         end_time: None,
-        note: Some("y".repeat(text_bytes)),
+        note: Some("y".repeat(text_bytes).parse().unwrap()),
         dimensions: [None; 4],
     }
 }
@@ -467,7 +467,7 @@ fn shared_link(slot: u32, email: &str, sealed_bytes: usize) -> SharedLink {
         card: CardSlot(0),
         key_digest: u128::from(slot).to_be_bytes(),
         sealed_key: vec![1; sealed_bytes],
-        recipient: Some(Recipient { name: "Bob".to_owned(), email: email.to_owned() }),
+        recipient: Some(Recipient { name: "Bob".parse().unwrap(), email: email.to_owned() }),
         sealed_passphrase: Some(vec![2; sealed_bytes]),
         hide_balance: false,
         last_viewed_at: None,

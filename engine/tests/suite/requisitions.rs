@@ -26,7 +26,7 @@ fn asking(number: u128) -> NewRequisition {
         company: company_id(0),
         member: member_id(BOB),
         amount: Minor(500),
-        description: "A chair".to_owned(),
+        description: "A chair".parse().unwrap(),
         end_time: None,
         note: None,
         dimensions: [None; 4],
@@ -169,7 +169,7 @@ fn approving_makes_the_card_that_was_asked_for_whatever_was_drawn() {
     office.does(AdminCommand::CreateRequisition(asking(1)));
     let changes = RequisitionChanges {
         amount: Some(Minor(700)),
-        description: Some("Two chairs".to_owned()),
+        description: Some("Two chairs".parse().unwrap()),
         end_time: Some(Some(ends_at)),
         ..decided(with_new_card(5), None)
     };

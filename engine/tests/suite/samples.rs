@@ -72,19 +72,19 @@ pub(crate) fn network(command: NetworkCommand) -> Command {
 pub(crate) fn new_company(number: u64, zone: Tz, opening: i64, credit: i64) -> NewCompany {
     NewCompany {
         id: company_id(number),
-        name: format!("Company {number}"),
-        website: String::new(),
+        name: format!("Company {number}").parse().unwrap(),
+        website: Default::default(),
         zone,
         currency: DOLLAR,
-        network: "visa".to_owned(),
+        network: "visa".parse().unwrap(),
         velocity: VelocityLimits::default(),
         partial_approval: false,
-        billing_address: Address { zip_code: "94105".to_owned(), ..Address::default() },
+        billing_address: Address { zip_code: "94105".parse().unwrap(), ..Address::default() },
         shipping_address: Address::default(),
         account: NewAccount {
             id: account_id(number),
-            name: "Checking".to_owned(),
-            number: format!("{number:012}"),
+            name: "Checking".parse().unwrap(),
+            number: format!("{number:012}").parse().unwrap(),
             credit_limit: Minor(credit),
             funding_source: None,
             opening_balance: Minor(opening),
@@ -106,8 +106,8 @@ pub(crate) fn new_card(number: u64, company: u64, terms: AllowanceTerms) -> NewC
         terms,
         state: CardState::Active,
         is_virtual: true,
-        description: format!("Card {number}"),
-        billing_name: "A. Holder".to_owned(),
+        description: format!("Card {number}").parse().unwrap(),
+        billing_name: "A. Holder".parse().unwrap(),
         billing_address: None,
         shipping_address: None,
         assigned_to: None,
@@ -138,12 +138,12 @@ pub(crate) fn facts(card: CardRef, amount: i64, mark: u64) -> PurchaseFacts {
         amounts: MessageAmounts { amount: Minor(amount), currency: None, billing: None },
         merchant: Merchant {
             mcc: Some(Mcc(5812)),
-            name: "A Restaurant".into(),
+            name: "A Restaurant".parse().unwrap(),
             ..Merchant::default()
         },
         trace: NetworkTrace {
-            stan: format!("{:06}", mark % 1_000_000).into(),
-            rrn: format!("{mark:012}").into(),
+            stan: format!("{:06}", mark % 1_000_000).parse().unwrap(),
+            rrn: format!("{mark:012}").parse().unwrap(),
             original_key: Some(OriginalKey(mark)),
             retrieval_key: Some(RetrievalKey(mark)),
             ..NetworkTrace::default()

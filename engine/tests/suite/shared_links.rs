@@ -56,7 +56,7 @@ pub(crate) fn new_link(number: u64, card: u64) -> NewSharedLink {
 }
 
 fn recipient(email: &str) -> Recipient {
-    Recipient { name: "Ada".to_owned(), email: email.to_owned() }
+    Recipient { name: "Ada".parse().unwrap(), email: email.to_owned() }
 }
 
 fn refusal(desk: &Desk, command: AdminCommand) -> Option<Rejection> {

@@ -29,7 +29,7 @@ fn new_endpoint(number: u64, company: u64, app: Option<u64>) -> NewWebhookEndpoi
         company: company_id(company),
         app: app.map(app_id),
         url: format!("https://receiver.example/{number}"),
-        description: "Books".to_owned(),
+        description: "Books".parse().unwrap(),
         sealed_secret: vec![1; 60],
     }
 }
@@ -199,7 +199,7 @@ fn what_is_changed_is_audited_by_its_name() {
     let mut office = Office::with_people();
     let everything = WebhookEndpointChanges {
         url: Some("https://elsewhere.example".to_owned()),
-        description: Some("Other books".to_owned()),
+        description: Some("Other books".parse().unwrap()),
         is_enabled: Some(false),
         ..rotated(2, office.now() * 2)
     };

@@ -17,14 +17,14 @@ use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace,
 };
-use compact_str::CompactString;
+use cardswitch_engine::domain::text::LineText;
 use uuid::Uuid;
 
 use super::named::Named;
 use super::transfers::plan_transfer;
 use super::values::{
-    CardUse, Lowest, amount, authorization_id, card_use, category_code, currency, digits,
-    expiry_month, merchant_id, presentment_count, trace_number,
+    CardUse, Lowest, Steering, amount, authorization_id, card_use, category_code, currency, digits,
+    expiry_month, line, merchant_id, presentment_count, trace_number,
 };
 use crate::error::ApiError;
 use crate::network::marks::{Marks, merchant_number};
@@ -59,6 +59,14 @@ impl Operation {
             "transfer" => Self::Transfer,
             _ => return None,
         })
+    }
+
+    /// What becomes of its texts.
+    const fn steering(self) -> Steering {
+        match self {
+            Self::Authorization | Self::Increment | Self::Transfer => Steering::Refused,
+            Self::Advice | Self::Reversal | Self::Presentment | Self::Refund => Steering::Spaced,
+        }
     }
 }
 
@@ -104,7 +112,8 @@ pub(super) fn plan_request(
         None => None,
     };
     let supplied_at = fields.optional("time", fields::timestamp);
-    let mut reader = Reader::new(state, &named, card_of_transaction, fields);
+    let steering = asked.operation.steering();
+    let mut reader = Reader::new(state, &named, (card_of_transaction, steering), fields);
     let command = match asked.operation {
         Operation::Authorization => reader.authorization(),
         Operation::Advice => reader.advice(),
@@ -150,7 +159,8 @@ struct Reader<'a, 'b, 'c> {
     card_of_transaction: Option<CardId>,
     /// The currency the merchant asks in, where the body says it.
     currency: Option<CurrencyCode>,
-    rrn: Option<Cow<'c, str>>,
+    steering: Steering,
+    rrn: Option<LineText>,
     acquirer: Option<Cow<'c, str>>,
     fields: &'b mut Fields<'c>,
 }
@@ -159,17 +169,18 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
     fn new(
         state: &'a AppState,
         named: &'a Named,
-        card_of_transaction: Option<CardId>,
+        (card_of_transaction, steering): (Option<CardId>, Steering),
         fields: &'b mut Fields<'c>,
     ) -> Self {
         let currency = fields.nullable("currency", currency).flatten();
-        let rrn = fields.optional("rrn", |value| fields::borrowed_short_text(value, 12));
+        let rrn = fields.optional("rrn", |value| line(value, 12, steering));
         let acquirer = fields.optional("acquirer", |value| digits(value, 1, 11));
         Self {
             secrets: &state.secrets,
             named,
             card_of_transaction,
             currency,
+            steering,
             rrn,
             acquirer,
             fields,
@@ -368,7 +379,8 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         let (named, secrets) = (self.named, self.secrets);
         let cvv = self.fields.optional("cvv", fields::borrowed_text);
         let pin = self.fields.optional("pin", fields::borrowed_text);
-        let zip = self.fields.optional("zip", |value| fields::borrowed_short_text(value, 16));
+        let steering = self.steering;
+        let zip = self.fields.optional("zip", |value| line(value, 16, steering));
         PresentedCredentials {
             expiry: self.fields.optional("expiration", expiry_month),
             cvv: cvv.map(|cvv| named.check_cvv(secrets, &cvv)),
@@ -378,13 +390,13 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
     }
 
     fn merchant(&mut self, acquirer: &str) -> Merchant {
+        let steering = self.steering;
         let read = |inner: &mut Fields<'_>| {
             let text = |inner: &mut Fields<'_>, name: &str, chars_max: usize| {
-                let read = |value| fields::borrowed_short_text(value, chars_max);
-                inner.optional(name, read).map(CompactString::from)
+                inner.optional(name, |value| line(value, chars_max, steering))
             };
-            let number = inner.optional("mid", merchant_id);
-            let sent = text(inner, "card_acceptor_id", 15).or(number.map(CompactString::from));
+            let number = inner.optional("mid", |value| merchant_id(value, steering));
+            let sent = text(inner, "card_acceptor_id", 15).or(number);
             let sent = sent.unwrap_or_default();
             Merchant {
                 mid: merchant_number(acquirer, &sent),
@@ -403,8 +415,8 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
     fn trace(&mut self) -> NetworkTrace {
         let stan = self.fields.optional("stan", trace_number);
         let time = self.fields.optional("transmission_time", |value| digits(value, 10, 10));
-        let terminal =
-            self.fields.optional("terminal", |value| fields::borrowed_short_text(value, 8));
+        let steering = self.steering;
+        let terminal = self.fields.optional("terminal", |value| line(value, 8, steering));
         let marks = Marks {
             stan: stan.as_deref(),
             transmission_time: time.as_deref(),

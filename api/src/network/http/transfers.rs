@@ -9,6 +9,7 @@ use cardswitch_engine::command::network::{
 };
 use cardswitch_engine::domain::ids::{AccountId, TransactionId};
 use cardswitch_engine::domain::money::Minor;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction::{BankAccount, TransferDirection};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -55,9 +56,9 @@ pub(super) fn plan_transfer(
         direction,
         amount: Minor(amount.0.saturating_abs()),
         bank_account: bank_account.unwrap_or_else(|| BankAccount {
-            description: String::new(),
-            name: String::new(),
-            number: String::new(),
+            description: LineText::default(),
+            name: LineText::default(),
+            number: LineText::default(),
         }),
         timing: if settled { TransferTiming::AtOnce } else { TransferTiming::InTransit },
     });

@@ -7,9 +7,11 @@ use cardswitch_engine::domain::credential::ExpiryMonth;
 use cardswitch_engine::domain::merchant::Mcc;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::AuthorizationId;
+use cardswitch_engine::domain::text::LineText;
 use serde_json::value::RawValue;
 
 use crate::network::marks::parse_authorization_id;
+use crate::network::told_texts::note_spaced;
 use crate::wire::amount::parse_json_amount;
 use crate::wire::currency::parse_currency;
 use crate::wire::fault::Flaw;
@@ -33,6 +35,32 @@ impl Lowest {
             Self::NotZero => Flaw::new("zero", "must not be zero"),
         }
     }
+}
+
+/// What becomes of characters that steer whatever shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Steering {
+    /// The text is refused.
+    Refused,
+    /// Each becomes a space: what the body tells has happened already.
+    Spaced,
+}
+
+/// Reads a text of one line, of at most `chars_max` characters.
+pub(super) fn line(
+    value: &RawValue,
+    chars_max: usize,
+    steering: Steering,
+) -> Result<LineText, Flaw> {
+    if steering == Steering::Refused {
+        return fields::short_text(value, chars_max);
+    }
+    let sent = fields::borrowed_short_text(value, chars_max)?;
+    let text = LineText::spaced(&sent);
+    if text != *sent {
+        note_spaced(&"/network/v1");
+    }
+    Ok(text)
 }
 
 /// Reads an amount that is not below the lowest that makes sense.
@@ -115,10 +143,10 @@ pub(super) fn trace_number(value: &RawValue) -> Result<Cow<'_, str>, Flaw> {
 }
 
 /// Reads a merchant id: a number, or text as a terminal sends it. Source: ISO DE42.
-pub(super) fn merchant_id(value: &RawValue) -> Result<Cow<'_, str>, Flaw> {
+pub(super) fn merchant_id(value: &RawValue, steering: Steering) -> Result<LineText, Flaw> {
     match value.get().starts_with('"') {
-        true => fields::borrowed_short_text(value, 15),
-        false => digits(value, 1, 16),
+        true => line(value, 15, steering),
+        false => digits(value, 1, 16).map(|digits| LineText::spaced(&digits)),
     }
 }
 

@@ -22,6 +22,7 @@ use crate::test_world::{TestSwitch, access_token, company};
 use crate::wire::time::parse_time;
 
 pub(super) const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
+const ACCOUNT: AccountId = AccountId(Uuid::from_u128(2));
 const START: &str = "2026-03-04T20:00:00Z";
 
 /// A switch with one company in dollars. API token `token`, network key `key`.
@@ -46,9 +47,8 @@ impl Bench {
 
     pub(super) async fn with_clock(clock: Clock) -> Self {
         let scope = AccessScope { admin: true, ..AccessScope::default() };
-        let account = AccountId(Uuid::from_u128(2));
         let commands = vec![
-            AdminCommand::CreateCompany(company(COMPANY, account, CurrencyCode(840), 1_000_000)),
+            AdminCommand::CreateCompany(company(COMPANY, ACCOUNT, CurrencyCode(840), 1_000_000)),
             access_token(AccessTokenId(Uuid::from_u128(3)), "token", COMPANY, scope),
             AdminCommand::SetNetworkKey(token_digest("key")),
         ];
@@ -104,6 +104,10 @@ impl Bench {
             self.ask("Bearer key", "GET", &format!("/network/v1/{path}"), "").await;
         assert_eq!(status, 200, "{path}: {answer}");
         answer
+    }
+
+    pub(super) const fn account_id(&self) -> Uuid {
+        ACCOUNT.0
     }
 
     pub(super) async fn card(&self, budget: i64) -> Card {

@@ -19,7 +19,7 @@ pub(in crate::site) const BOOKS: &str = "books@example.com";
 pub(in crate::site) const HOLDER: &str = "holder@example.com";
 pub(in crate::site) const REVIEWER: &str = "review@example.com";
 const OUTSIDER: &str = "outside@example.net";
-const EVIL: &str = "\"><script>alert(1)</script>\u{202e}\u{1F4A9}'";
+const EVIL: &str = "\"><script>alert(1)</script>\u{200f}\u{1F4A9}'";
 
 /// A switch with somebody of every role, and an administrator of the other company; a card is held by
 /// `HOLDER`.
@@ -37,8 +37,8 @@ pub(in crate::site) async fn stage() -> (Bench, Value) {
         let user = NewUser {
             id: UserId(Uuid::from_u128(number)),
             email: email.into(),
-            first_name: "Ada".into(),
-            last_name: "Byron".into(),
+            first_name: "Ada".parse().unwrap(),
+            last_name: "Byron".parse().unwrap(),
             password_hash: password_hash.clone(),
             developer_of: Vec::new(),
         };

@@ -60,7 +60,7 @@ fn in_groups(number: &str) -> String {
 /// An address as it is written on letters, without blank lines.
 fn address_lines(address: &Address) -> Vec<String> {
     let place = format!("{} {} {}", address.city, address.state, address.zip_code);
-    let lines = [&address.address_1, &address.address_2, &place, &address.country];
+    let lines = [&*address.address_1, &*address.address_2, &*place, &*address.country];
     lines.map(|line| line.trim().to_owned()).into_iter().filter(|line| !line.is_empty()).collect()
 }
 
@@ -83,16 +83,16 @@ mod tests {
     #[test]
     fn addresses_have_no_blank_lines() {
         let mut address = Address {
-            address_1: "1 Main St".into(),
-            address_2: " ".into(),
-            city: "Austin".into(),
-            state: "TX".into(),
-            zip_code: "78701".into(),
-            country: "US".into(),
+            address_1: "1 Main St".parse().unwrap(),
+            address_2: " ".parse().unwrap(),
+            city: "Austin".parse().unwrap(),
+            state: "TX".parse().unwrap(),
+            zip_code: "78701".parse().unwrap(),
+            country: "US".parse().unwrap(),
             ..Address::default()
         };
         assert_eq!(address_lines(&address), ["1 Main St", "Austin TX 78701", "US"]);
-        address.address_2 = "Floor 2".into();
+        address.address_2 = "Floor 2".parse().unwrap();
         assert_eq!(address_lines(&address).len(), 4);
         assert!(address_lines(&Address::default()).is_empty());
     }

@@ -10,6 +10,7 @@ use cardswitch_engine::command::identity::{NewTicket, NewTicketContent, NewUser}
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{MemberId, TicketId, UserId};
 use cardswitch_engine::domain::member::Member;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::user::User;
 use serde::de::IgnoredAny;
 use tokio::sync::Semaphore;
@@ -126,8 +127,8 @@ async fn get_user(state: &AppState, member: &Member) -> Result<User, ApiError> {
     let new = NewUser {
         id: UserId(fresh_id(state)?),
         email: member.email.clone(),
-        first_name: member.first_name.clone(),
-        last_name: member.last_name.clone(),
+        first_name: LineText::spaced(&member.first_name),
+        last_name: LineText::spaced(&member.last_name),
         password_hash: None,
         developer_of: Vec::new(),
     };

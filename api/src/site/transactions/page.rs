@@ -178,8 +178,8 @@ impl TransactionContent {
             merchant: record.merchant.as_ref().map(MerchantWords::new),
             bank_account: record
                 .bank_account
-                .clone()
-                .map(|bank| [bank.name, bank.number, bank.description]),
+                .as_ref()
+                .map(|bank| [&bank.name, &bank.number, &bank.description].map(ToString::to_string)),
             foreign: record.foreign.map(|foreign| money(foreign.amount, foreign.currency)),
             card: shown.card()?,
             member: shown.member()?,
@@ -292,7 +292,7 @@ pub(super) fn receipt_seen(row: &TransactionRow) -> String {
 impl ReceiptWords {
     fn new(receipt: &Receipt, shown: &Shown<'_>) -> Self {
         Self {
-            filename: receipt.filename.clone(),
+            filename: receipt.filename.to_string(),
             size: size_words(receipt.size),
             at: moment(receipt.created_at, shown.view.company.zone),
             is_lost: receipt.is_lost,

@@ -67,6 +67,10 @@ pub(super) async fn hand_in_receipt(
             let text = "That is no PNG, JPEG or PDF file, whatever it is called.";
             refused(&state, &acting, &row, (error.status(), text)).await
         }
+        Err(error) if error.status() == StatusCode::BAD_REQUEST => {
+            let text = "The name of the file has characters that cannot be shown. Rename it first.";
+            refused(&state, &acting, &row, (error.status(), text)).await
+        }
         Err(error) => Err(error),
     }
 }

@@ -19,6 +19,7 @@ use crate::site::error_page::failure_page;
 use crate::site::forms::{foreign_form, stale_form};
 use crate::site::rights::Acting;
 use crate::state::AppState;
+use crate::wire::disposition::name_in_form;
 
 /// What was sent.
 #[derive(Debug)]
@@ -86,7 +87,7 @@ async fn read_fields(body: Bytes, boundary: String) -> Result<(UploadForm, Strin
     while let Some(field) = form.next_field().await? {
         match field.name() {
             Some("file") => {
-                let filename = field.file_name().map(str::to_owned);
+                let filename = field.file_name().map(name_in_form);
                 let content = field.bytes().await?;
                 // What browsers send where no file was chosen.
                 let is_chosen =

@@ -58,7 +58,7 @@ fn address_lines(company: &Company) -> Vec<String> {
     lines.into_iter().filter(|line| !line.is_empty()).collect()
 }
 
-fn joined(parts: &[&String], between: &str) -> String {
+fn joined(parts: &[&str], between: &str) -> String {
     let parts: Vec<&str> =
         parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()).collect();
     parts.join(between)

@@ -129,9 +129,9 @@ impl LineRow {
 fn far_end(snapshot: &Snapshot, line: &StatementLine) -> Result<String, StoreError> {
     let origin = Background::read(snapshot, line)?.origin.record;
     let bank_account = origin.bank_account.map(|account| account.name);
-    let merchant = origin.merchant.map(|merchant| merchant.name.to_string());
+    let merchant = origin.merchant.map(|merchant| merchant.name);
     let name = bank_account.into_iter().chain(merchant).find(|name| !name.trim().is_empty());
-    Ok(name.unwrap_or_else(|| movement(origin.kind, line.amount).to_owned()))
+    Ok(name.map_or_else(|| movement(origin.kind, line.amount).to_owned(), String::from))
 }
 
 impl Row {

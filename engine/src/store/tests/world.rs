@@ -598,7 +598,7 @@ impl World {
         link.is_deleted |= number == 1;
         link.last_viewed_at = (number == 2).then_some(at);
         link.recipient = (number == 3)
-            .then(|| Recipient { name: "Ann".to_owned(), email: EMAILS[0].to_owned() });
+            .then(|| Recipient { name: "Ann".parse().unwrap(), email: EMAILS[0].to_owned() });
         let link = link.clone();
         self.record(vec![Effect::SharedLink(Box::new(link))]);
     }
@@ -647,7 +647,7 @@ impl World {
         let Some(place) = self.pick(self.transactions.len()) else { return };
         let wanted = self.dimensions(self.transactions[place].0.company);
         let dimensions = wanted.map(|wanted| (self.below(2) == 0).then_some(wanted));
-        let note = (self.below(2) == 0).then(|| format!("note {place}"));
+        let note = (self.below(2) == 0).then(|| format!("note {place}").parse().unwrap());
         let seq = self.transactions[place].0.seq;
         let changes = TagChanges { dimensions, note, receipt: None };
         self.record(vec![Effect::TransactionTags(seq, Box::new(changes))]);

@@ -138,7 +138,7 @@ impl Model {
             credit_limit: new.account.credit_limit.0,
             is_closed: false,
             velocity: new.velocity,
-            zip: new.billing_address.zip_code.clone(),
+            zip: new.billing_address.zip_code.to_string(),
             lines,
         });
         Ok(())
@@ -182,7 +182,7 @@ impl Model {
             pin: new.pin.0,
             zip: new.zip.0,
             is_virtual: new.is_virtual,
-            description: new.description.clone(),
+            description: new.description.to_string(),
             holder,
             state: new.state,
             reason: SuspensionReason::None,
@@ -226,7 +226,7 @@ impl Model {
         }
         card.holder = holder;
         if let Some(address) = &changes.billing_address {
-            let zip = address.as_ref().map_or(&company_zip, |address| &address.zip_code);
+            let zip = address.as_ref().map_or(&*company_zip, |address| &address.zip_code);
             card.zip = PackedZip::pack(zip).0;
         }
         Ok(())

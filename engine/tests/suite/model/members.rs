@@ -212,7 +212,7 @@ impl Model {
             return Err(Rejection::TooManyRequisitions);
         }
         self.requisitions.push(Requisition {
-            description: new.description.clone(),
+            description: new.description.to_string(),
             id: new.id,
             company,
             member,
@@ -308,7 +308,7 @@ impl Model {
                     state: CardState::Active,
                     is_virtual: true,
                     assigned_to: Some(holder),
-                    description: self.requisitions[asked].description.clone(),
+                    description: self.requisitions[asked].description.parse().unwrap(),
                     ..(**drawn).clone()
                 };
                 self.issue_card(at, &card)?;

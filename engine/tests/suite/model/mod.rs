@@ -32,6 +32,7 @@ use cardswitch_engine::domain::network_key::{
 use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::domain::public_id::IdMint;
 use cardswitch_engine::domain::requisition::RequisitionStatus;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 use chrono::{DateTime, Datelike, NaiveDate, Weekday};
 use chrono_tz::Tz;
@@ -75,7 +76,7 @@ struct Member {
     code: Option<String>,
     role: MemberRole,
     state: MemberState,
-    external_id: Option<String>,
+    external_id: Option<LineText>,
     name: String,
 }
 

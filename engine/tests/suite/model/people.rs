@@ -7,6 +7,7 @@ use cardswitch_engine::command::identity::{
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, TicketId, UserId};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole, MemberState};
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::ticket::{TicketKind, TicketState};
 use cardswitch_engine::domain::token_grant::TokenOrigin;
 
@@ -239,8 +240,8 @@ impl Model {
             self.create_user(&NewUser {
                 id: invite.user,
                 email: email.to_owned(),
-                first_name: String::new(),
-                last_name: String::new(),
+                first_name: Default::default(),
+                last_name: Default::default(),
                 password_hash: None,
                 developer_of: Vec::new(),
             })?;
@@ -447,7 +448,7 @@ impl Model {
         &self,
         company: usize,
         owner: Option<usize>,
-        id: Option<&String>,
+        id: Option<&LineText>,
     ) -> Result<(), Rejection> {
         let Some(id) = id else { return Ok(()) };
         let has_it = |(number, member): (usize, &super::Member)| {

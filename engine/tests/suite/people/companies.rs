@@ -35,13 +35,13 @@ fn a_company_that_is_not_approved_yet_buys_nothing() {
 fn external_ids_are_a_companys_own() {
     let mut office = Office::open();
     let called = |id: Option<&str>| MemberChanges {
-        external_id: Some(id.map(str::to_owned)),
+        external_id: Some(id.map(|id| id.parse().unwrap())),
         ..MemberChanges::default()
     };
     let taken = Err(Rejection::ExternalIdTaken);
     let new = |number: u64, company, id: &str| {
         let member = new_member(number, company, &format!("m{number}@example.com"));
-        let member = NewMember { external_id: Some(id.to_owned()), ..member };
+        let member = NewMember { external_id: Some(id.parse().unwrap()), ..member };
         AdminCommand::CreateMember(member)
     };
     office.does(new(10, 0, "x"));

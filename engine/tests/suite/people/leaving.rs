@@ -53,7 +53,7 @@ fn leaving_ends_sessions_codes_and_tokens_in_its_own_record() {
 fn ending_everything_fits_one_record() {
     let mut office = Office::with_people();
     for number in 0..limits::TICKETS_OF_USER_MAX as u64 {
-        let content = NewTicketContent::Session { user_agent: "x".repeat(60_000) };
+        let content = NewTicketContent::Session { user_agent: "x".repeat(60_000).parse().unwrap() };
         office.issue(number, BOB, content).unwrap();
         let mut content = code_of(APP, 0, BOB);
         if let NewTicketContent::AuthorizationCode(code) = &mut content {
@@ -96,7 +96,8 @@ fn a_company_that_adds_an_address_and_deletes_it_ends_no_session() {
 #[test]
 fn an_address_that_is_freed_lets_nobody_in() {
     let mut office = Office::with_people();
-    let question = SecurityQuestion { question: "Why?".to_owned(), answer_hash: "hash".to_owned() };
+    let question =
+        SecurityQuestion { question: "Why?".parse().unwrap(), answer_hash: "hash".to_owned() };
     let changes = UserChanges {
         totp: Some(Some(Totp { sealed_seed: vec![1; 40], last_step: 5 })),
         security_question: Some(Some(question)),

@@ -113,8 +113,8 @@ pub(crate) fn new_user(number: u64, email: &str) -> NewUser {
     NewUser {
         id: user_id(number),
         email: email.to_owned(),
-        first_name: "A".to_owned(),
-        last_name: "User".to_owned(),
+        first_name: "A".parse().unwrap(),
+        last_name: "User".parse().unwrap(),
         password_hash: Some("hash".to_owned()),
         developer_of: Vec::new(),
     }
@@ -124,8 +124,8 @@ pub(crate) fn new_app(number: u64, company: u64) -> NewApp {
     NewApp {
         id: app_id(number),
         company: company_id(company),
-        name: "An app".to_owned(),
-        website: "https://app.example".to_owned(),
+        name: "An app".parse().unwrap(),
+        website: "https://app.example".parse().unwrap(),
         secret_digest: [9; 32],
         redirect_urls: vec!["https://app.example/back".to_owned()],
         requested: AccessScope { accountant: true, admin: true, scim: false, iam: false },
@@ -133,7 +133,7 @@ pub(crate) fn new_app(number: u64, company: u64) -> NewApp {
 }
 
 fn session() -> NewTicketContent {
-    NewTicketContent::Session { user_agent: "a browser".to_owned() }
+    NewTicketContent::Session { user_agent: "a browser".parse().unwrap() }
 }
 
 fn link() -> NewTicketContent {
@@ -167,7 +167,7 @@ pub(crate) fn grant_of(
         app: owners.0.map(app_id),
         member: owners.1.map(member_id),
         origin: TokenOrigin::Password,
-        label: "granted".to_owned(),
+        label: "granted".parse().unwrap(),
     }
 }
 
@@ -175,7 +175,7 @@ fn exchange(code: u64, token: u64, company: u64) -> AdminCommand {
     AdminCommand::ExchangeCode(Box::new(CodeExchange {
         digest: digest(1, code),
         token: new_token(token, company),
-        label: "by a code".to_owned(),
+        label: "by a code".parse().unwrap(),
     }))
 }
 

@@ -90,7 +90,8 @@ fn a_change_made_in_a_session_needs_that_session_to_be_open() {
         office.issue(number, user, session()).unwrap();
     }
     office.issue(4, BOB, link()).unwrap();
-    let question = SecurityQuestion { question: "Why?".to_owned(), answer_hash: "hash".to_owned() };
+    let question =
+        SecurityQuestion { question: "Why?".parse().unwrap(), answer_hash: "hash".to_owned() };
     let within = |session: u64, changes: UserChanges| {
         let keep_session = Some(digest(1, session));
         AdminCommand::UpdateUser(user_id(BOB), UserChanges { keep_session, ..changes })

@@ -53,9 +53,10 @@ fn a_step_of_one_time_passwords_is_used_once() {
 #[test]
 fn what_is_not_named_of_a_user_stays() {
     let mut office = Office::with_people();
-    let question = SecurityQuestion { question: "Why?".to_owned(), answer_hash: "hash".to_owned() };
+    let question =
+        SecurityQuestion { question: "Why?".parse().unwrap(), answer_hash: "hash".to_owned() };
     let changes = UserChanges {
-        first_name: Some("Robert".to_owned()),
+        first_name: Some("Robert".parse().unwrap()),
         security_question: Some(Some(question.clone())),
         developer_of: Some(vec![company_id(1), company_id(0), company_id(1)]),
         ..UserChanges::default()

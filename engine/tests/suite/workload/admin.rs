@@ -85,7 +85,7 @@ impl Workload {
             state: Some(state),
             credit_limit: self.rng.chance(30).then_some(Minor(credit)),
             partial_approval: self.rng.chance(20).then(|| self.rng.chance(70)),
-            name: Some("Another name".to_owned()),
+            name: Some("Another name".parse().unwrap()),
             ..CompanyChanges::default()
         }
     }
@@ -128,7 +128,7 @@ impl Workload {
             changes.assigned_to = Some(self.rng.chance(70).then(|| self.pick_member(company)));
         }
         if self.rng.chance(15) {
-            let zip_code = self.rng.pick(&["94105", "10001", ""]).to_owned();
+            let zip_code = self.rng.pick(&["94105", "10001", ""]).parse().unwrap();
             let address = Address { zip_code, ..Address::default() };
             changes.billing_address = Some(self.rng.chance(70).then_some(address));
         }

@@ -23,13 +23,16 @@ impl Workload {
         NewMember {
             id: member_id(number),
             company: company_id(company),
-            first_name: "Ada".to_owned(),
-            last_name: format!("Lovelace {number}"),
+            first_name: "Ada".parse().unwrap(),
+            last_name: format!("Lovelace {number}").parse().unwrap(),
             email: if self.rng.chance(50) { email.to_uppercase() } else { email },
             role: roles[number as usize % roles.len()],
             code: self.rng.chance(30).then(|| format!("{:03}", self.rng.below(20))),
             dimensions: [None; 4],
-            external_id: self.rng.chance(20).then(|| format!("ext{}", self.rng.below(6))),
+            external_id: self
+                .rng
+                .chance(20)
+                .then(|| format!("ext{}", self.rng.below(6)).parse().unwrap()),
             is_active: self.rng.chance(90),
             invite: self
                 .rng
@@ -58,7 +61,10 @@ impl Workload {
             _ => {
                 let roles = [MemberRole::Member, MemberRole::Reviewer];
                 let code = self.rng.chance(30).then(|| format!("{:03}", self.rng.below(20)));
-                let external = self.rng.chance(70).then(|| format!("ext{}", self.rng.below(6)));
+                let external = self
+                    .rng
+                    .chance(70)
+                    .then(|| format!("ext{}", self.rng.below(6)).parse().unwrap());
                 let changes = MemberChanges {
                     // Who left comes back soon.
                     is_active: self.rng.chance(60).then(|| self.rng.chance(80)),
@@ -84,7 +90,7 @@ impl Workload {
                 company: company_id(company),
                 member: self.pick_member(company),
                 amount: Minor(self.rng.between(0, 20_000)),
-                description: "A chair".to_owned(),
+                description: "A chair".parse().unwrap(),
                 end_time: draw_end(&mut self.rng, self.at),
                 note: None,
                 dimensions: [None; 4],

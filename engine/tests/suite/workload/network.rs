@@ -100,7 +100,7 @@ impl Workload {
         if self.rng.chance(12) {
             facts.amounts = self.draw_foreign(facts.amounts.amount);
         }
-        facts.merchant.name = MERCHANTS[self.marks as usize % MERCHANTS.len()].into();
+        facts.merchant.name = MERCHANTS[self.marks as usize % MERCHANTS.len()].parse().unwrap();
         if self.rng.chance(10) {
             facts.trace.original_key = None;
         }

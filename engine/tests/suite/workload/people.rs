@@ -89,7 +89,7 @@ impl PeopleDrawn {
     fn draw_user_changes(&self, rng: &mut Rng) -> UserChanges {
         let totp = Totp { sealed_seed: vec![1; 20], last_step: rng.below(5) };
         UserChanges {
-            first_name: rng.chance(30).then(|| "Grace".to_owned()),
+            first_name: rng.chance(30).then(|| "Grace".parse().unwrap()),
             password_hash: rng.chance(30).then(|| "a new one".to_owned()),
             totp: rng.chance(60).then(|| rng.chance(85).then_some(totp)),
             keep_session: rng.chance(20).then(|| digest(1, self.late_ticket(rng))),
@@ -102,7 +102,7 @@ impl PeopleDrawn {
         let number = if rng.chance(97) { self.tickets } else { self.late_ticket(rng) };
         let who = rng.below(USERS);
         let content = match rng.below(10) {
-            0..2 => NewTicketContent::Session { user_agent: "a browser".to_owned() },
+            0..2 => NewTicketContent::Session { user_agent: "a browser".parse().unwrap() },
             2..4 => NewTicketContent::PasswordLink { is_invite: false },
             _ => {
                 let member = if rng.chance(90) { who } else { rng.below(USERS) };
@@ -138,7 +138,7 @@ impl PeopleDrawn {
         let code = digest(1, self.late_ticket(rng));
         // Of the right company a third of the time.
         let company = company_id(rng.below(3));
-        let (token, label) = (self.draw_token(rng, company), "by a code".to_owned());
+        let (token, label) = (self.draw_token(rng, company), "by a code".parse().unwrap());
         AdminCommand::ExchangeCode(Box::new(CodeExchange { digest: code, token, label }))
     }
 
@@ -150,7 +150,7 @@ impl PeopleDrawn {
             app: rng.chance(80).then(|| app_id(rng.below(APPS))),
             member: rng.chance(80).then(|| draw_member_id(rng, member)),
             origin: TokenOrigin::Password,
-            label: "granted".to_owned(),
+            label: "granted".parse().unwrap(),
         }))
     }
 }
@@ -165,8 +165,8 @@ fn draw_user(rng: &mut Rng) -> NewUser {
     NewUser {
         id: user_id(if rng.chance(95) { number } else { rng.below(USERS) }),
         email: if rng.chance(50) { email.to_uppercase() } else { email },
-        first_name: "Ada".to_owned(),
-        last_name: "Lovelace".to_owned(),
+        first_name: "Ada".parse().unwrap(),
+        last_name: "Lovelace".parse().unwrap(),
         password_hash: rng.chance(50).then(|| "the first one".to_owned()),
         developer_of: Vec::new(),
     }
@@ -180,14 +180,14 @@ fn draw_app_command(rng: &mut Rng) -> AdminCommand {
         0..7 => AdminCommand::CreateApp(NewApp {
             id: app_id(number),
             company,
-            name: "An app".to_owned(),
-            website: String::new(),
+            name: "An app".parse().unwrap(),
+            website: Default::default(),
             secret_digest: [1; 32],
             redirect_urls: Vec::new(),
             requested: AccessScope::default(),
         }),
         7..9 => {
-            let name = Some("Another name".to_owned());
+            let name = Some("Another name".parse().unwrap());
             let changes = AppChanges { name, ..AppChanges::default() };
             AdminCommand::UpdateApp(company, app_id(number), changes)
         }

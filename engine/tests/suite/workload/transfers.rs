@@ -32,9 +32,9 @@ impl Workload {
             direction,
             amount: Minor(amount),
             bank_account: BankAccount {
-                description: "Operating account".to_owned(),
-                name: "First Bank".to_owned(),
-                number: "1234".to_owned(),
+                description: "Operating account".parse().unwrap(),
+                name: "First Bank".parse().unwrap(),
+                number: "1234".parse().unwrap(),
             },
             timing: if settled { TransferTiming::AtOnce } else { TransferTiming::InTransit },
         }

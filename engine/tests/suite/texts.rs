@@ -1,0 +1,66 @@
+//! No text comes into the engine unchecked: commands carry lines and paragraphs, whose types cannot hold
+//! characters that steer. The plain strings that commands carry are all listed here, each with what
+//! keeps it plain; another one is a failure of this test, and is to be a `LineText`.
+
+use std::collections::BTreeSet;
+
+/// Files all of whose types are commands or parts of them.
+const COMMANDS: [&str; 4] = [
+    include_str!("../../src/command/admin.rs"),
+    include_str!("../../src/command/identity.rs"),
+    include_str!("../../src/command/network.rs"),
+    include_str!("../../src/command/webhook_endpoint.rs"),
+];
+/// Types of the domain that commands carry, by their files.
+const CARRIED: [(&str, &str); 10] = [
+    ("Address", include_str!("../../src/domain/company.rs")),
+    ("SingleSignOn", include_str!("../../src/domain/company.rs")),
+    ("FundingSource", include_str!("../../src/domain/account.rs")),
+    ("BankAccount", include_str!("../../src/domain/transaction.rs")),
+    ("Merchant", include_str!("../../src/domain/merchant.rs")),
+    ("NetworkTrace", include_str!("../../src/domain/network_key.rs")),
+    ("Receipt", include_str!("../../src/domain/transaction_tags.rs")),
+    ("TagChanges", include_str!("../../src/domain/transaction_tags.rs")),
+    ("Recipient", include_str!("../../src/domain/shared_link.rs")),
+    ("SecurityQuestion", include_str!("../../src/domain/user.rs")),
+];
+/// Plain strings, each with the form that the edge holds it to.
+const PLAIN: [(&str, &str); 12] = [
+    ("address", "an address of the network, written by the switch"),
+    ("answer_hash", "an encoded Argon2id hash"),
+    ("code", "digits"),
+    ("code_challenge", "base64url"),
+    ("domain", "a domain name"),
+    ("email", "an e-mail address"),
+    ("gone_url", "a URL"),
+    ("idp_metadata", "an XML document"),
+    ("password_hash", "an encoded Argon2id hash"),
+    ("redirect_uri", "a URL"),
+    ("redirect_urls", "URLs"),
+    ("url", "a URL"),
+];
+
+/// The names of fields that are strings of any kind but the checked ones.
+fn plain_strings(source: &str) -> impl Iterator<Item = &str> {
+    source.lines().filter_map(|line| {
+        let (name, kind) = line.trim().trim_start_matches("pub ").split_once(": ")?;
+        let is_field = name
+            .chars()
+            .all(|letter| letter.is_ascii_lowercase() || letter == '_' || letter.is_ascii_digit());
+        let is_plain = ["String", "CompactString", "str"].iter().any(|plain| {
+            kind.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == *plain)
+        });
+        (is_field && is_plain).then_some(name)
+    })
+}
+
+#[test]
+fn commands_carry_no_text_that_was_not_checked() {
+    let carried = CARRIED.map(|(name, source)| {
+        let (_, rest) = source.split_once(&format!("pub struct {name} {{")).expect(name);
+        rest.split_once("\n}").expect("a struct ends").0
+    });
+    let found: BTreeSet<_> = COMMANDS.into_iter().chain(carried).flat_map(plain_strings).collect();
+    let listed: BTreeSet<_> = PLAIN.into_iter().map(|(name, _)| name).collect();
+    assert_eq!(found, listed);
+}
