@@ -213,9 +213,10 @@ const fn verdict(rule: Rule, passed: bool) -> &'static str {
         Rule::VelocityPerHour => {
             ("the attempts of an hour are few enough", "too many attempts in an hour")
         }
-        Rule::CredentialFailures => {
-            ("wrong credentials are few enough", "too many wrong credentials in an hour")
-        }
+        Rule::CredentialsLocked => (
+            "the credentials are not locked, or none was shown",
+            "too many wrong credentials in an hour lock the card's",
+        ),
         Rule::BeforeStart => ("the allowance has started", "the allowance has not started"),
         Rule::AfterEnd => ("the allowance has not ended", "the allowance has ended"),
         Rule::OutOfScope => {
