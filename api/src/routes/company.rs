@@ -124,10 +124,10 @@ pub struct CompanyUpdate {
 #[derive(Debug, ToSchema)]
 pub struct RiskGiven {
     /// Attempts in a sliding minute.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 65535)]
     pub per_minute: Option<u16>,
     /// Attempts in a sliding hour.
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 65535)]
     pub per_hour: Option<u16>,
 }
 
