@@ -16,7 +16,7 @@ use cardswitch_engine::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use cardswitch_engine::domain::business_date::{BusinessDate, DayWindow, Interval};
 use cardswitch_engine::domain::card::{CardRecord, CardState, PanHash};
 use cardswitch_engine::domain::credential::{
-    CvvCheck, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials,
+    Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, Shown,
 };
 use cardswitch_engine::domain::ids::{AccountSlot, Timestamp};
 use cardswitch_engine::domain::merchant::Mcc;
@@ -91,11 +91,12 @@ fn terms_of(card: u64) -> AllowanceTerms {
 /// What every cardholder of the program proves.
 #[must_use]
 pub fn credentials() -> PresentedCredentials {
+    let cvv = Cvv::parse(b"123");
     PresentedCredentials {
-        expiry: Some(ExpiryMonth::of(EXPIRES_ON)),
-        cvv: Some(CvvCheck::Match),
+        expiry: Some(Shown::new(ExpiryMonth::of(EXPIRES_ON))),
+        cvv: Some(Shown::new(CvvPair { shown: cvv, own: cvv })),
         pin: None,
-        zip: Some(PackedZip::pack("94105")),
+        zip: Some(Shown::new(PackedZip::pack("94105"))),
     }
 }
 
@@ -137,7 +138,7 @@ impl Asked {
             at: START,
             today,
         };
-        decide(&facts, &question)
+        decide(&facts, &question).failed
     }
 }
 

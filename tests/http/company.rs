@@ -13,7 +13,7 @@ fn company_shows_every_field_of_the_specification() {
     let installation = Installation::init(60, 871);
     let switch = installation.serve();
     let company = switch.api().get("/v1/company").expect(200);
-    for key in ["id", "name", "website", "shipping_address", "sso", "created_at"] {
+    for key in ["id", "name", "website", "shipping_address", "sso", "risk", "created_at"] {
         assert!(company.get(key).is_some(), "a company has `{key}`: {company:#}");
     }
     assert_eq!(company["id"], installation.credentials.company_id.as_str());
@@ -108,4 +108,62 @@ fn tokens_are_added_for_companies_that_are_there() {
     assert_eq!(add(&installation.credentials.company_id, "everything").code, Some(2));
     let printed = add(&installation.credentials.company_id, "iam");
     assert_eq!(printed.code, Some(0), "{printed:#?}");
+}
+
+#[test]
+fn velocity_limits_are_set_by_admin_alone_and_bind_from_then_on() {
+    let installation = Installation::init(60, 876);
+    let (iam, both) = (installation.add_token("iam"), installation.add_token("admin,iam"));
+    let reader = installation.add_token("");
+    let switch = installation.serve();
+    let (admin, network) = (switch.api(), switch.network_api());
+    let put =
+        |risk: Value| admin.put("/v1/company", &json!({"risk": risk})).expect(200)["risk"].clone();
+    let card = installation.cards.ordinary();
+    let buy = || {
+        let body = json!({"card_number": card.pan, "amount": 1, "merchant": {"mcc": 5411}});
+        network.post("/network/v1/authorizations", &body).expect(200)["response_code"].clone()
+    };
+    let none = json!({"per_minute": null, "per_hour": null});
+    assert_eq!(admin.get("/v1/company").expect(200)["risk"], none);
+    assert_eq!(put(json!({"per_hour": 2})), json!({"per_minute": null, "per_hour": 2}));
+    assert_eq!([buy(), buy(), buy()], [0, 0, 1701]);
+    assert_eq!(put(json!({"per_minute": 9})), json!({"per_minute": 9, "per_hour": 2}));
+    assert_eq!(put(json!({"per_hour": null})), json!({"per_minute": 9, "per_hour": null}));
+    assert_eq!(buy(), 0);
+    assert_eq!(put(Value::Null), none);
+
+    let risk = json!({"risk": {"per_hour": 5}});
+    for token in [&iam, &reader] {
+        let detail = switch.api_with(token).put("/v1/company", &risk).expect_error(403);
+        assert_eq!(detail["code"], "insufficient_scope");
+    }
+    let sso = json!({"sso": {"domain": "example.com", "idp_metadata": METADATA},
+        "risk": {"per_hour": 5}});
+    switch.api_with(&iam).put("/v1/company", &sso).expect_error(403);
+    admin.put("/v1/company", &sso).expect_error(403);
+    assert_eq!(admin.get("/v1/company").expect(200)["sso"], Value::Null, "nothing of it was done");
+    let changed = switch.api_with(&both).put("/v1/company", &sso).expect(200);
+    assert_eq!(
+        (&changed["risk"]["per_hour"], &changed["sso"]["domain"]),
+        (&json!(5), &json!("example.com"))
+    );
+
+    for (risk, param) in [
+        (json!(5), "risk"),
+        (json!({"per_minute": 0}), "risk.per_minute"),
+        (json!({"per_minute": -1}), "risk.per_minute"),
+        (json!({"per_hour": 65_536}), "risk.per_hour"),
+        (json!({"per_hour": 1.5}), "risk.per_hour"),
+        (json!({"per_hour": "5"}), "risk.per_hour"),
+    ] {
+        let detail = admin.put("/v1/company", &json!({"risk": risk})).expect_error(400);
+        assert_eq!(detail["param"], param, "{risk}");
+    }
+    let path = "/v1/audit-events?action=company.updated&limit=1";
+    let noted = admin.get(path).expect(200)["results"][0].clone();
+    assert_eq!(noted["fields"], json!(["risk", "sso"]), "{noted:#}");
+    switch.kill9();
+    let switch = installation.serve();
+    assert_eq!(switch.api().get("/v1/company").expect(200)["risk"]["per_hour"], 5);
 }

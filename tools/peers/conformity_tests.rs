@@ -9,7 +9,7 @@ use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::business_date::{self, BusinessDate};
 use cardswitch_engine::domain::card::{self, MaskedPan, PanHash};
 use cardswitch_engine::domain::credential::{
-    CvvCheck, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials,
+    Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, Shown,
 };
 use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, Timestamp, TransactionSeq};
 use cardswitch_engine::domain::merchant::Mcc;
@@ -92,12 +92,13 @@ impl Shard {
         if purchase.is_cash {
             authorize.kind = AuthorizationKind::Cash;
         }
-        let cvv = |matches| if matches { CvvCheck::Match } else { CvvCheck::Mismatch };
+        let own = Cvv::parse(b"123");
+        let cvv = |matches| CvvPair { shown: if matches { own } else { Cvv::NONE }, own };
         authorize.credentials = PresentedCredentials {
-            expiry: purchase.expiry.map(ExpiryMonth),
-            cvv: purchase.cvv_matches.map(cvv),
-            pin: purchase.pin.map(PinVerifier),
-            zip: purchase.zip.map(PackedZip::pack),
+            expiry: purchase.expiry.map(ExpiryMonth).map(Shown::new),
+            cvv: purchase.cvv_matches.map(cvv).map(Shown::new),
+            pin: purchase.pin.map(PinVerifier).map(Shown::new),
+            zip: purchase.zip.map(PackedZip::pack).map(Shown::new),
         };
         let fingerprint = request.fingerprint.as_mut().unwrap();
         fingerprint.key = DuplicateKey(purchase.network_key);

@@ -169,9 +169,10 @@ pub struct AccountantAccess(pub Caller);
 #[derive(Clone, Debug)]
 pub struct AdminAccess(pub Caller);
 
-/// A caller with the scope `iam`; `admin` is another right, which neither gives nor needs it.
+/// A caller who may change some of the company's settings: of `iam` and `admin` neither gives the
+/// other's.
 #[derive(Clone, Debug)]
-pub struct IamAccess(pub Caller);
+pub struct SettingsAccess(pub Caller);
 
 /// These names only say what the table decides.
 macro_rules! caller_named {
@@ -189,7 +190,8 @@ macro_rules! caller_named {
     )*};
 }
 
-caller_named!(ReadAccess AccountantAccess AdminAccess IamAccess);
+caller_named!(ReadAccess AccountantAccess AdminAccess SettingsAccess);
+
 #[cfg(test)]
 mod tests {
     use super::*;

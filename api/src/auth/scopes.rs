@@ -6,7 +6,7 @@
 
 use cardswitch_engine::domain::member::AccessScope;
 
-use self::Needed::{Accountant, Admin, Iam, Read};
+use self::Needed::{Accountant, Admin, Read, Settings};
 
 /// What the scope of a token must have. Source: spec "Authentication", scopes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +17,9 @@ pub enum Needed {
     Accountant,
     /// Everything else that can be changed, and what is secret.
     Admin,
-    /// How people sign in.
-    Iam,
+    /// The company's settings: how its people sign in needs `iam`, the rest `admin`. The handler looks
+    /// which of them a body has.
+    Settings,
 }
 
 impl Needed {
@@ -29,7 +30,7 @@ impl Needed {
             Read => &[],
             Accountant => &["accountant", "admin"],
             Admin => &["admin"],
-            Iam => &["iam"],
+            Settings => &["iam", "admin"],
         }
     }
 
@@ -40,7 +41,7 @@ impl Needed {
             Read => true,
             Accountant => scope.accountant || scope.admin,
             Admin => scope.admin,
-            Iam => scope.iam,
+            Settings => scope.iam || scope.admin,
         }
     }
 }
@@ -92,7 +93,7 @@ pub const TABLE: &[Row] = &[
     row("PUT",    "/v1/requisitions/{requisition_id}", Admin),
     row("DELETE", "/v1/requisitions/{requisition_id}", Admin),
     row("GET",    "/v1/company", Read),
-    row("PUT",    "/v1/company", Iam),
+    row("PUT",    "/v1/company", Settings),
     row("GET",    "/v1/shipping-addresses/{shipping_address_id}", Read),
     row("GET",    "/v1/members", Read),
     row("POST",   "/v1/members", Admin),
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_scopes_named_are_those_that_suffice() {
-        for needed in [Read, Accountant, Admin, Iam] {
+        for needed in [Read, Accountant, Admin, Settings] {
             for (name, scope) in SCOPES {
                 let is_named = needed.scopes().is_empty() || needed.scopes().contains(&name);
                 assert_eq!(needed.is_met_by(scope), is_named, "{needed:?} {name}");

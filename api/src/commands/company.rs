@@ -1,11 +1,11 @@
 //! `cardswitch company add` and `cardswitch company set`: on a data directory at rest.
 
 use cardswitch_engine::command::admin::{
-    AdminCommand, CardChanges, CompanyChanges, NewAccessToken,
+    AdminCommand, CardChanges, CompanyChanges, NewAccessToken, VelocityChanges,
 };
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::card::CardState;
-use cardswitch_engine::domain::company::{Address, Company, CompanyState, VelocityLimits};
+use cardswitch_engine::domain::company::{Address, Company, CompanyState};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::text::LineText;
@@ -136,11 +136,8 @@ async fn set(args: SetArgs) -> Result<(), Failure> {
         parse_amount(text, company.currency)
             .map_err(|_| Failure::usage(format!("`{text}` is no amount for --credit-limit")))
     });
-    let before = company.velocity;
-    let velocity = VelocityLimits {
-        per_minute: args.velocity_per_minute.unwrap_or(before.per_minute),
-        per_hour: args.velocity_per_hour.unwrap_or(before.per_hour),
-    };
+    let velocity =
+        VelocityChanges { per_minute: args.velocity_per_minute, per_hour: args.velocity_per_hour };
     let open = |is_open, otherwise| if is_open { CompanyState::Active } else { otherwise };
     let is_active = args.active.map(|active| open(active, CompanyState::Closed));
     let is_approved = args.approved.map(|approved| open(approved, CompanyState::Pending));
@@ -150,7 +147,7 @@ async fn set(args: SetArgs) -> Result<(), Failure> {
         name: args.name.clone(),
         website: args.website.clone(),
         credit_limit: credit_limit.transpose()?,
-        velocity: (velocity != before).then_some(velocity),
+        velocity,
         partial_approval: args.partial_approval,
         state: is_active.or(is_approved),
         billing_address,

@@ -90,7 +90,6 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         | AdminCommand::TerminateCard(..)
         | AdminCommand::SetPin(..)
         | AdminCommand::UpdateAllowance(..)
-        | AdminCommand::SetCompanySso(..)
         | AdminCommand::UpdateSharedLink(..)
         | AdminCommand::DeleteSharedLink(..)
         | AdminCommand::UpdateMember(..)

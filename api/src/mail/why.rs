@@ -61,7 +61,7 @@ const fn of_rule(rule: Rule) -> Why {
             "The card was used more often than usual in a short time.",
             "Wait a while, and try again.",
         ),
-        Rule::CredentialFailures => (
+        Rule::CredentialsLocked => (
             "Too many wrong details were given for the card in a short time.",
             "Wait an hour, and check what is typed.",
         ),

@@ -142,7 +142,7 @@ fn map_money(
     let command = match (mti.class(), mti.function()) {
         (_, 0) if code == BALANCE_INQUIRY => NetworkCommand::InquireBalance(InquireBalance {
             card: presented.card,
-            credentials: presented.credentials,
+            credentials: presented.credentials(message, secrets),
         }),
         (_, 0) if is_purchase || is_cash => {
             map_authorization(message, secrets, &presented, is_cash)
@@ -174,7 +174,7 @@ fn map_authorization(
     };
     let takes_partial = private_use(message).is_some_and(|private| private.is_partial_capable());
     let partial = if takes_partial { PartialApproval::Taken } else { PartialApproval::NotTaken };
-    let credentials = presented.credentials;
+    let credentials = presented.credentials(message, secrets);
     let authorize = Authorize { facts, kind, credentials, partial };
     if kind != AuthorizationKind::Purchase || !message.has(38) {
         return NetworkCommand::Authorize(authorize);
@@ -199,7 +199,6 @@ fn map_advice(
     let is_declined = message.get(39).is_some_and(|code| !De39::is_approval(code));
     Ok(NetworkCommand::Advise(Advise {
         facts: facts_of(message, secrets, presented),
-        credentials: presented.credentials,
         outcome: if is_declined { AdviceOutcome::Declined } else { AdviceOutcome::Approved },
         original: original_of(message, secrets, presented)?,
     }))

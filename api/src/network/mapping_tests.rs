@@ -1,6 +1,9 @@
 //! Each message type and processing code, each required element, each way to name an original.
 
-use cardswitch_engine::domain::credential::{CvvCheck, ExpiryMonth, PackedZip, PinVerifier};
+use cardswitch_engine::domain::credential::{
+    Comparison, CredentialsPresent, CvvPair, ExpiryMonth, PackedZip, PinVerifier,
+    PresentedCredentials, Shown,
+};
 use cardswitch_engine::domain::network_key::{AuthorizationId, DuplicateWindow, Fingerprint};
 use cardswitch_iso8583::{
     Dialect, MessageBuilder, Mti, Pin, PrivateUseWriter, decode, encode_pin_block,
@@ -203,7 +206,7 @@ fn a_purchase_carries_its_card_amount_merchant_and_marks() {
     assert_eq!((trace.stan.as_str(), trace.rrn.as_str()), ("000042", "606412000042"));
     assert_eq!((trace.acquirer.as_str(), trace.terminal.as_str()), ("12345", "TERM0001"));
     assert_eq!(trace.transmission_time, "0305120000");
-    assert_eq!(authorize.credentials, Default::default());
+    assert!(authorize.credentials.is_empty());
 }
 
 #[test]
@@ -222,7 +225,7 @@ fn a_foreign_purchase_carries_both_amounts_if_it_has_them() {
 }
 
 #[test]
-fn credentials_are_compared_or_hashed_and_only_where_present() {
+fn credentials_are_handed_on_only_where_present_and_by_advices_never() {
     let secrets = secrets();
     let cvv = String::from_utf8(secrets.cvv(&pan()).to_vec()).unwrap();
     let wrong_cvv = if cvv == "000" { "001" } else { "000" };
@@ -230,32 +233,47 @@ fn credentials_are_compared_or_hashed_and_only_where_present() {
     let credentials = |built: &MessageBuilder| match command(built) {
         NetworkCommand::Authorize(command) => command.credentials,
         NetworkCommand::InquireBalance(command) => command.credentials,
-        NetworkCommand::Advise(command) => command.credentials,
         other => panic!("{other:?}"),
     };
     let private = PrivateUseWriter::new().cvv(&cvv).zip("94105-1234");
-    for (mti, code) in [("0100", "000000"), ("0100", "300000"), ("0120", "000000")] {
+    for (mti, code) in [("0100", "000000"), ("0100", "300000"), ("0200", "000000")] {
         let full = message(mti)
             .set_text(3, code)
             .set_text(14, "2906")
             .set(48, private.as_bytes())
             .set(52, &block);
         let found = credentials(&full);
-        assert_eq!(found.expiry, Some(ExpiryMonth(2906)));
-        assert_eq!(found.cvv, Some(CvvCheck::Match));
-        assert_eq!(found.zip, Some(PackedZip::pack("94105")));
-        assert_eq!(found.pin, Some(secrets.pin_verifier(&pan(), b"1234")));
+        assert!(is_shown(found.expiry, ExpiryMonth(2906)));
+        assert!(is_right(found.cvv));
+        assert!(is_shown(found.zip, PackedZip::pack("94105")));
+        assert!(is_shown(found.pin, secrets.pin_verifier(&pan(), b"1234")));
     }
     let with_private = |private: PrivateUseWriter| message("0100").set(48, private.as_bytes());
     for cvv in [wrong_cvv, "", "12", "12a"] {
         let built = with_private(PrivateUseWriter::new().cvv(cvv));
-        assert_eq!(credentials(&built).cvv, Some(CvvCheck::Mismatch), "`{cvv}`");
+        let found = credentials(&built).cvv;
+        assert!(found.is_some() && !is_right(found), "`{cvv}`");
     }
     let opaque = message("0100").set_text(48, "some text of the acquirer's own");
-    assert_eq!(credentials(&opaque), Default::default());
-    let no_block = credentials(&message("0100").set(52, &[0xee; 8])).pin.unwrap();
-    assert!(no_block != PinVerifier::default());
-    assert_ne!(no_block, secrets.pin_verifier(&pan(), b"1234"));
+    assert!(credentials(&opaque).is_empty());
+    let no_block = credentials(&message("0100").set(52, &[0xee; 8])).pin;
+    assert!(no_block.is_some() && !is_shown(no_block, PinVerifier::default()));
+    assert!(!is_shown(no_block, secrets.pin_verifier(&pan(), b"1234")));
+}
+
+fn comparison() -> Comparison {
+    Comparison::open(None, Timestamp(0)).unwrap()
+}
+
+/// Whether just this credential is shown.
+fn is_shown<T: PartialEq>(shown: Option<Shown<T>>, expected: T) -> bool {
+    let is_own = |value| value == expected;
+    shown.is_some() && !comparison().differs(CredentialsPresent::default(), shown, is_own)
+}
+
+/// Whether the card's own CVV is shown.
+fn is_right(shown: Option<Shown<CvvPair>>) -> bool {
+    shown.is_some() && !comparison().cvv_differs(shown)
 }
 
 #[test]
@@ -265,12 +283,12 @@ fn a_track_stands_in_for_number_and_expiry() {
     let NetworkCommand::Authorize(authorize) = command(&swiped) else { panic!() };
     let keyed = asked(&message("0100"));
     assert_eq!(authorize.facts.card, CardRef::Pan(secrets().pan_hash(&pan()), pan().masked()));
-    assert_eq!(authorize.credentials.expiry, Some(ExpiryMonth(2906)));
+    assert!(is_shown(authorize.credentials.expiry, ExpiryMonth(2906)));
     assert_eq!(asked(&swiped).1, keyed.1, "the card counts, not how it was read");
     let NetworkCommand::Authorize(both) = command(&swiped.clone().set_text(14, "3001")) else {
         panic!()
     };
-    assert_eq!(both.credentials.expiry, Some(ExpiryMonth(3001)));
+    assert!(is_shown(both.credentials.expiry, ExpiryMonth(3001)));
     assert_eq!(refusal(&message("0100").set(2, b"1234")), Refusal::Invalid(2));
     assert_eq!(refusal(&swiped.set_text(35, "4111111111111111")), Refusal::Invalid(35));
 }

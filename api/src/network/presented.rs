@@ -1,28 +1,30 @@
 //! The card a message names and what its holder proved, turned into what the engine compares.
 //!
-//! Nothing of the card number, CVV or PIN in clear leaves this file: the number becomes its hash,
-//! the CVV is compared here, the PIN becomes its keyed value.
+//! Nothing of the card number or PIN in clear leaves this file: the number becomes its hash, the PIN
+//! its keyed value, and beside the CVV stands the card's. Nothing is compared here: whether that is
+//! allowed depends on the attempts before, which the shard knows.
 
 use cardswitch_engine::command::network::CardRef;
 use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::credential::{
-    CvvCheck, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials,
+    Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, Shown,
 };
 use cardswitch_iso8583::{Message, Track2, decode_pin_block, private_use};
 
 use super::mapping::{Refusal, card_ref, private_use};
 use crate::pan::Pan;
-use crate::secrets::{Secrets, codes_equal};
+use crate::secrets::Secrets;
 
 /// A card as a message presents it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct PresentedCard {
     pub(super) card: CardRef,
     pub(super) hash: PanHash,
-    pub(super) credentials: PresentedCredentials,
+    pan: Pan,
+    track_expiry: Option<[u8; 4]>,
 }
 
-/// Reads card and credentials. Source: ISO DE2, DE14, DE35, DE48 tags 80 and 92, DE52.
+/// Reads the card. Source: ISO DE2, DE35.
 /// Errors: no card number, or one that cannot be.
 pub(super) fn presented_card(
     message: &Message<'_>,
@@ -38,23 +40,37 @@ pub(super) fn presented_card(
         (None, None) if message.has(35) => return Err(Refusal::Invalid(35)),
         (None, None) => return Err(Refusal::Missing(2)),
     };
-    let expiry = message.get_array(14).or(track.map(|track| track.expiry));
-    let private = private_use(message);
-    let cvv = private.and_then(|private| private.find(private_use::CVV));
-    let zip = private.and_then(|private| private.zip()).map(PackedZip::pack);
     let hash = secrets.pan_hash(&pan);
-    let credentials = PresentedCredentials {
-        expiry: expiry.and_then(expiry_month),
-        cvv: cvv.map(|cvv| check_cvv(secrets, &pan, cvv)),
-        pin: message.get_binary(52).map(|block| pin_of_block(secrets, &pan, block)),
-        zip: zip.filter(|zip| !zip.is_absent()),
-    };
-    Ok(PresentedCard { card: card_ref(hash, &pan), hash, credentials })
+    let track_expiry = track.map(|track| track.expiry);
+    Ok(PresentedCard { card: card_ref(hash, &pan), hash, pan, track_expiry })
 }
 
-/// Compares a CVV with the card's.
-pub(super) fn check_cvv(secrets: &Secrets, pan: &Pan, cvv: &[u8]) -> CvvCheck {
-    if codes_equal(&secrets.cvv(pan), cvv) { CvvCheck::Match } else { CvvCheck::Mismatch }
+impl PresentedCard {
+    /// Reads what was proved. Source: ISO DE14, DE35, DE48 tags 80 and 92, DE52.
+    pub(super) fn credentials(
+        &self,
+        message: &Message<'_>,
+        secrets: &Secrets,
+    ) -> PresentedCredentials {
+        let pan = &self.pan;
+        let expiry = message.get_array(14).or(self.track_expiry);
+        let private = private_use(message);
+        let cvv = private.and_then(|private| private.find(private_use::CVV));
+        let zip = private.and_then(|private| private.zip()).map(PackedZip::pack);
+        let pin = message.get_binary(52).map(|block| pin_of_block(secrets, pan, block));
+        PresentedCredentials {
+            expiry: expiry.and_then(expiry_month).map(Shown::new),
+            cvv: cvv.map(|cvv| Shown::new(cvv_pair(secrets, Some(pan), cvv))),
+            pin: pin.map(Shown::new),
+            zip: zip.filter(|zip| !zip.is_absent()).map(Shown::new),
+        }
+    }
+}
+
+/// A CVV beside the card's, where the card is known.
+pub(super) fn cvv_pair(secrets: &Secrets, pan: Option<&Pan>, cvv: &[u8]) -> CvvPair {
+    let own = pan.map_or(Cvv::NONE, |pan| Cvv::parse(&secrets.cvv(pan)));
+    CvvPair { shown: Cvv::parse(cvv), own }
 }
 
 /// The expiry as year and month. Source: ISO DE14.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::world::{Answer, Ids, Operation, Sent, Side, World, id_name};
+use super::world::{ADMIN_AND_IAM, Answer, Ids, Operation, Sent, Side, World, id_name};
 
 /// An id that is nobody's.
 const NOBODY: &str = "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f";
@@ -294,7 +294,7 @@ async fn writing(world: &World, ids: &Ids) -> Vec<(Operation, Value)> {
 }
 
 fn scope_for(operation: &Operation) -> &'static str {
-    if operation.path == "/v1/company" { "iam" } else { "admin" }
+    if operation.path == "/v1/company" { ADMIN_AND_IAM } else { "admin" }
 }
 
 #[tokio::test]

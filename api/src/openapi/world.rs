@@ -20,6 +20,9 @@ use crate::auth::scopes::is_open;
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 use crate::secrets::token_digest;
 
+/// The scopes of a token that may change everything of a company.
+pub(super) const ADMIN_AND_IAM: &str = "admin,iam";
+
 /// Every scope by its name; the first is none.
 pub(super) const SCOPES: [&str; 5] = ["read", "accountant", "admin", "iam", "scim"];
 
@@ -111,7 +114,7 @@ impl World {
         let document = document(Door::Company, bench.state.urls());
         let world = Self { bench, document, drawn: Cell::new(0) };
         for (side, company) in [(Side::Own, COMPANY), (Side::Foreign, OTHER_COMPANY)] {
-            for scope in SCOPES {
+            for scope in SCOPES.into_iter().chain([ADMIN_AND_IAM]) {
                 let text = token_text(side, scope);
                 let command = AdminCommand::CreateAccessToken(NewAccessToken {
                     id: AccessTokenId(Uuid::now_v7()),
@@ -119,8 +122,8 @@ impl World {
                     company: CompanyId(company),
                     scope: AccessScope {
                         accountant: scope == "accountant",
-                        admin: scope == "admin",
-                        iam: scope == "iam",
+                        admin: ["admin", ADMIN_AND_IAM].contains(&scope),
+                        iam: ["iam", ADMIN_AND_IAM].contains(&scope),
                         scim: scope == "scim",
                     },
                 });

@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
-use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::domain::company::{Company, SingleSignOn};
+use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, VelocityChanges};
+use cardswitch_engine::domain::company::{Company, SingleSignOn, VelocityLimits};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::input::JsonBody;
 use super::view::read_view;
-use crate::auth::{Caller, IamAccess, ReadAccess};
+use crate::auth::{Caller, ReadAccess, SettingsAccess};
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::address::ShippingAddressBody;
@@ -40,7 +40,27 @@ pub struct CompanyBody {
     shipping_address: ShippingAddressBody,
     /// How its members sign on elsewhere; null where they do not.
     sso: Option<SingleSignOnBody>,
+    /// How often one card may be tried before it looks like fraud.
+    risk: RiskBody,
     created_at: String,
+}
+
+/// Velocity limits as responses show them.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RiskBody {
+    /// Attempts in a sliding minute; null where they are not limited.
+    #[schema(minimum = 1)]
+    per_minute: Option<u16>,
+    /// Attempts in a sliding hour; null where they are not limited.
+    #[schema(minimum = 1)]
+    per_hour: Option<u16>,
+}
+
+impl RiskBody {
+    fn new(limits: VelocityLimits) -> Self {
+        let shown = |limit: u16| (limit > 0).then_some(limit);
+        Self { per_minute: shown(limits.per_minute), per_hour: shown(limits.per_hour) }
+    }
 }
 
 /// Single sign-on as responses show it. Source: spec "Company", sso.
@@ -63,6 +83,7 @@ impl CompanyBody {
             website: company.website.clone(),
             shipping_address: ShippingAddressBody::new(company, urls),
             sso,
+            risk: RiskBody::new(company.velocity),
             created_at: render_time(company.created_at),
         }
     }
@@ -93,8 +114,21 @@ async fn read_company(state: &AppState, caller: &Caller) -> Result<Json<CompanyB
 /// What is to change about a company.
 #[derive(Debug, ToSchema)]
 pub struct CompanyUpdate {
-    /// How its members sign on elsewhere; null where they do not.
+    /// How its members sign on elsewhere; null where they do not. Needs the scope `iam`.
     pub sso: Option<SingleSignOnGiven>,
+    /// How often one card may be tried; null switches both limits off. Needs the scope `admin`.
+    pub risk: Option<RiskGiven>,
+}
+
+/// Velocity limits as requests give them; null switches one off.
+#[derive(Debug, ToSchema)]
+pub struct RiskGiven {
+    /// Attempts in a sliding minute.
+    #[schema(minimum = 1, maximum = 65535)]
+    pub per_minute: Option<u16>,
+    /// Attempts in a sliding hour.
+    #[schema(minimum = 1, maximum = 65535)]
+    pub per_hour: Option<u16>,
 }
 
 /// Single sign-on as requests give it.
@@ -108,7 +142,7 @@ pub struct SingleSignOnGiven {
     pub idp_metadata: String,
 }
 
-/// Sets up single sign-on, or ends it.
+/// Sets up single sign-on, or ends it; sets velocity limits.
 #[utoipa::path(
     put,
     path = "/v1/company",
@@ -118,16 +152,40 @@ pub struct SingleSignOnGiven {
 )]
 pub async fn update_company(
     State(state): State<AppState>,
-    IamAccess(caller): IamAccess,
+    SettingsAccess(caller): SettingsAccess,
     body: JsonBody<COMPANY_BODY_BYTES_MAX>,
 ) -> Result<Json<CompanyBody>, ApiError> {
     let mut fields = body.fields()?;
+    for (name, scope, has_scope) in
+        [("sso", "iam", caller.scope.iam), ("risk", "admin", caller.scope.admin)]
+    {
+        if fields.is_sent(name) && !has_scope {
+            return Err(ApiError::scope_too_small(scope));
+        }
+    }
     let sso = fields.nullable_object("sso", parse_sso);
+    let risk = fields.nullable_object("risk", parse_risk);
     fields.finish()?;
-    if let Some(sso) = sso {
-        state.carry_out(AdminCommand::SetCompanySso(caller.company.id, sso)).await?;
+    // Null is no limit at all.
+    let off = VelocityChanges { per_minute: Some(0), per_hour: Some(0) };
+    let velocity = risk.map_or_else(VelocityChanges::default, |risk| risk.unwrap_or(off));
+    if sso.is_some() || !velocity.is_empty() {
+        let changes = CompanyChanges { sso, velocity, ..CompanyChanges::default() };
+        state.carry_out(AdminCommand::SetCompany(caller.company.id, changes)).await?;
     }
     read_company(&state, &caller).await
+}
+
+fn parse_risk(fields: &mut Fields<'_>) -> VelocityChanges {
+    let mut limit = |name| fields.nullable(name, attempts).map(Option::unwrap_or_default);
+    VelocityChanges { per_minute: limit("per_minute"), per_hour: limit("per_hour") }
+}
+
+/// A number of attempts, above zero.
+fn attempts(value: &RawValue) -> Result<u16, Flaw> {
+    let flaw =
+        || Flaw::new("out_of_range", format!("must be a whole number from 1 to {}", u16::MAX));
+    value.get().parse().ok().filter(|limit| *limit > 0).ok_or_else(flaw)
 }
 
 fn parse_sso(fields: &mut Fields<'_>) -> SingleSignOn {

@@ -4,11 +4,12 @@
 use axum::Json;
 use axum::extract::State;
 use cardswitch_engine::decision::{
-    Change, Compared, CredentialsPresent, DecidedBy, DecisionFacts, Explanation, IncrementDecision,
-    Quantity, Remedy, RuleFinding, explain, explain_increment,
+    Change, Compared, DecidedBy, DecisionFacts, Explanation, IncrementDecision, Quantity, Remedy,
+    RuleFinding, explain, explain_increment,
 };
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::credential::CredentialsPresent;
 use cardswitch_engine::domain::ids::{Timestamp, TransactionId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::store::query::TransactionRow;
@@ -165,7 +166,7 @@ struct FactsBody {
     usage: UsageBody,
     available_credit: Amount,
     held: Amount,
-    /// Credentials that the message carried.
+    /// Credentials that the message carried; of an advice none, since none is compared.
     credentials: Vec<&'static str>,
 }
 

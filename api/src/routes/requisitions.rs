@@ -256,7 +256,7 @@ fn note(value: &RawValue) -> Result<ParagraphText, Flaw> {
 struct UpdateRequisitionRequest {
     changes: RequisitionChanges,
     /// What it is to be; as it is, where that is what it is.
-    status: Option<RequisitionStatus>,
+    status: Option<VerdictGiven>,
     card: Option<CardId>,
     reviewed_by: Option<MemberId>,
 }
@@ -273,7 +273,7 @@ impl UpdateRequisitionRequest {
         };
         let status = fields.optional("status", settable_status);
         let card = fields.nullable("card", fields::reference).flatten().map(CardId);
-        if card.is_some() && status != Some(RequisitionStatus::Approved) {
+        if card.is_some() && status != Some(VerdictGiven::Approved) {
             fields.fault("card", Flaw::new("not_settable", "is set by approving only"));
         }
         let reviewed_by = fields.nullable("reviewed_by", fields::reference).flatten();
@@ -330,15 +330,22 @@ fn may_review(view: &View<'_>, id: MemberId) -> Result<bool, StoreError> {
     }))
 }
 
-fn settable_status(value: &RawValue) -> Result<RequisitionStatus, Flaw> {
-    let text = fields::text(value).unwrap_or_default();
-    match parse_status(&text) {
-        Some(RequisitionStatus::Canceled) => {
+/// What a body sets a requisition's status to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum VerdictGiven {
+    Approved,
+    Denied,
+}
+
+fn settable_status(value: &RawValue) -> Result<VerdictGiven, Flaw> {
+    match &*fields::borrowed_text(value).unwrap_or_default() {
+        "approved" => Ok(VerdictGiven::Approved),
+        "denied" => Ok(VerdictGiven::Denied),
+        "canceled" => {
             let message = "cannot be set to `canceled`; delete the requisition instead";
             Err(Flaw::new("not_settable", message))
         }
-        Some(status) => Ok(status),
-        None => Err(Flaw::new("unknown_value", "must be `approved` or `denied`")),
+        _ => Err(Flaw::new("unknown_value", "must be `approved` or `denied`")),
     }
 }
 
@@ -578,9 +585,9 @@ async fn carry_out(
     let company = owner.id;
     let UpdateRequisitionRequest { changes, status, card, reviewed_by } = request;
     let verdict = match (status, card) {
-        (Some(RequisitionStatus::Denied), _) => Verdict::Deny,
-        (Some(RequisitionStatus::Approved), Some(card)) => Verdict::ApproveWithCard(card),
-        (Some(RequisitionStatus::Approved), None) => {
+        (Some(VerdictGiven::Denied), _) => Verdict::Deny,
+        (Some(VerdictGiven::Approved), Some(card)) => Verdict::ApproveWithCard(card),
+        (Some(VerdictGiven::Approved), None) => {
             let order = order_for(known, &changes, owner);
             return approve_with_new_card(
                 state,
@@ -590,11 +597,7 @@ async fn carry_out(
             )
             .await;
         }
-        // It stays what it is: there is no way back.
-        (Some(_), _) if known.status != RequisitionStatus::Pending => {
-            return Ok(Err(WriteError::Rejected(Rejection::RequisitionDecided)));
-        }
-        _ => {
+        (None, _) => {
             let command = AdminCommand::UpdateRequisition(company, known.id, changes);
             return Ok(state.carry_out(command).await);
         }

@@ -39,9 +39,10 @@ impl Words {
         let used = compared.usage.map(|usage| usage.map(|used| self.quantity(&used)));
         match (compared.input, threshold, used) {
             (Quantity::Is(_), ..) if !is_credential(rule) => None,
-            (Quantity::Is(is_shown), _, None) => Some(shown(is_shown).to_owned()),
-            (Quantity::Is(is_shown), Some(most), Some([before, _])) => {
-                Some(format!("{}; wrong ones in a row before: {before} of {most}", shown(is_shown)))
+            (Quantity::Is(is_compared), _, None) => Some(compared_words(is_compared).to_owned()),
+            (Quantity::Is(is_compared), Some(most), Some([before, _])) => {
+                let compared = compared_words(is_compared);
+                Some(format!("{compared}; wrong ones in a row before: {before} of {most}"))
             }
             (Quantity::Count(_), Some(most), Some([before, _])) => {
                 Some(format!("{before} before, {most} allowed"))
@@ -56,12 +57,12 @@ impl Words {
         }
     }
 
-    /// What a rule looked at; of a credential only whether one was shown.
+    /// What a rule looked at; of a credential only whether one was compared.
     #[must_use]
     pub fn input(&self, rule: Rule, input: &Quantity) -> String {
         match *input {
-            Quantity::Is(is_shown) if is_credential(rule) => {
-                if is_shown { "shown" } else { "not shown" }.to_owned()
+            Quantity::Is(is_compared) if is_credential(rule) => {
+                if is_compared { "compared" } else { "not compared" }.to_owned()
             }
             _ => self.quantity(input),
         }
@@ -141,8 +142,8 @@ impl Words {
     }
 }
 
-const fn shown(is_shown: bool) -> &'static str {
-    if is_shown { "one was shown" } else { "none was shown" }
+const fn compared_words(is_compared: bool) -> &'static str {
+    if is_compared { "one was compared" } else { "none was compared" }
 }
 
 /// Whether a rule is about something that a message may show.
@@ -213,9 +214,10 @@ const fn verdict(rule: Rule, passed: bool) -> &'static str {
         Rule::VelocityPerHour => {
             ("the attempts of an hour are few enough", "too many attempts in an hour")
         }
-        Rule::CredentialFailures => {
-            ("wrong credentials are few enough", "too many wrong credentials in an hour")
-        }
+        Rule::CredentialsLocked => (
+            "the credentials are not locked, or none was shown",
+            "too many wrong credentials in an hour lock the card's",
+        ),
         Rule::BeforeStart => ("the allowance has started", "the allowance has not started"),
         Rule::AfterEnd => ("the allowance has not ended", "the allowance has ended"),
         Rule::OutOfScope => {
@@ -350,12 +352,12 @@ mod tests {
                 "the card has expired (2024-10-05 against 2024-10-04)",
             ),
             (Rule::CompanyClosed, only(Quantity::Is(true)), verdict(Rule::CompanyClosed, false)),
-            (Rule::CvvWrong, only(Quantity::Is(true)), "the CVV is wrong (one was shown)"),
+            (Rule::CvvWrong, only(Quantity::Is(true)), "the CVV is wrong (one was compared)"),
             (
                 Rule::PinWrong,
                 Some(pin),
                 "the PIN is wrong, not set, or locked \
-                 (one was shown; wrong ones in a row before: 1 of 3)",
+                 (one was compared; wrong ones in a row before: 1 of 3)",
             ),
             (
                 Rule::OutOfScope,

@@ -2,9 +2,11 @@
 //!
 //! Values stay text until a reader for their type takes them, so numbers keep every digit. Faults
 //! are collected: `finish` refuses the whole object and names every field at fault. Keys that
-//! nobody asks for, unknown and read-only ones alike, are ignored.
+//! nobody asks for, unknown and read-only ones alike, are ignored, unless `refuse_unread` says
+//! otherwise.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::fmt;
 
 use cardswitch_engine::domain::ids::Timestamp;
@@ -40,6 +42,12 @@ impl<'a> Fields<'a> {
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.values.get(name).is_some_and(|value| value.get() != "null")
+    }
+
+    /// Whether the field is there, be it null.
+    #[must_use]
+    pub fn is_sent(&self, name: &str) -> bool {
+        self.values.get(name).is_some()
     }
 
     /// A field that may be absent but not null.
@@ -146,6 +154,15 @@ impl<'a> Fields<'a> {
         self.faults.push(Fault::new(format!("{}{name}", self.path), flaw));
     }
 
+    /// Finds every field at fault that nobody has read so far: to be called when all that are known
+    /// have been.
+    pub fn refuse_unread(&mut self) {
+        let unread: Vec<_> = self.values.unread().map(str::to_owned).collect();
+        for name in unread {
+            self.fault(&name, Flaw::new("unknown_field", "is no field of this request"));
+        }
+    }
+
     /// Whether the field `name` was found at fault already.
     #[must_use]
     pub fn is_faulty(&self, name: &str) -> bool {
@@ -169,12 +186,26 @@ impl<'a> Fields<'a> {
 /// The values of an object by their keys, in the order sent. Objects here have few keys, and those
 /// of a body are read once each, so looking along the list is the quickest.
 #[derive(Debug)]
-struct Values<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+struct Values<'a>(Vec<Entry<'a>>);
+
+#[derive(Debug)]
+struct Entry<'a> {
+    key: Cow<'a, str>,
+    value: &'a RawValue,
+    is_read: Cell<bool>,
+}
 
 impl<'a> Values<'a> {
     /// The value under a key; the last where it was sent twice.
     fn get(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
+        let entry = self.0.iter().rev().find(|entry| entry.key == name)?;
+        entry.is_read.set(true);
+        Some(entry.value)
+    }
+
+    /// The keys that nobody has asked for.
+    fn unread(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|entry| !entry.is_read.get()).map(|entry| &*entry.key)
     }
 }
 
@@ -196,7 +227,7 @@ impl<'de> Visitor<'de> for ValuesVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut values = Vec::with_capacity(KEYS_USUAL);
         while let Some((Key(key), value)) = map.next_entry()? {
-            values.push((key, value));
+            values.push(Entry { key, value, is_read: Cell::new(false) });
         }
         Ok(Values(values))
     }

@@ -53,8 +53,6 @@ pub enum AdminCommand {
     UpdateAllowance(CompanyId, AllowanceId, AllowanceChanges),
     /// Makes cards with their allowances, all of them or none.
     IssueCards(Vec<NewCard>),
-    /// Sets how a company's members sign on, or that they do not.
-    SetCompanySso(CompanyId, Option<SingleSignOn>),
     /// Makes a shared link.
     CreateSharedLink(NewSharedLink),
     /// Changes a shared link.
@@ -192,7 +190,7 @@ pub struct CompanyChanges {
     /// Its line of credit.
     pub credit_limit: Option<Minor>,
     /// Velocity limits.
-    pub velocity: Option<VelocityLimits>,
+    pub velocity: VelocityChanges,
     /// Whether a purchase may be approved in part.
     pub partial_approval: Option<bool>,
     /// Default billing address.
@@ -203,6 +201,25 @@ pub struct CompanyChanges {
     pub funding_source: Option<Option<FundingSource>>,
     /// Whether it does business.
     pub state: Option<CompanyState>,
+    /// How its members sign on elsewhere.
+    pub sso: Option<Option<SingleSignOn>>,
+}
+
+/// What to change about velocity limits; absent stays, zero switches a limit off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VelocityChanges {
+    /// Attempts in a sliding minute.
+    pub per_minute: Option<u16>,
+    /// Attempts in a sliding hour.
+    pub per_hour: Option<u16>,
+}
+
+impl VelocityChanges {
+    /// Whether nothing is to change.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.per_minute.is_none() && self.per_hour.is_none()
+    }
 }
 
 /// A member to make.

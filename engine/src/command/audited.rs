@@ -98,9 +98,6 @@ impl AdminCommand {
             Admin::SetCompany(id, changes) => {
                 of(*id, ("company", "company.updated"), id.0).with(company_fields(changes))
             }
-            Admin::SetCompanySso(id, _) => {
-                of(*id, ("company", "company.updated"), id.0).with(vec!["sso"])
-            }
             Admin::CreateMember(new) => {
                 of(new.company, ("member", "member.created"), new.id.0).with(new_member_fields(new))
             }
@@ -373,17 +370,19 @@ fn company_fields(changes: &CompanyChanges) -> Vec<&'static str> {
         shipping_address,
         funding_source,
         state,
+        sso,
     } = changes;
     named([
         ("name", name.is_some()),
         ("website", website.is_some()),
         ("credit_limit", credit_limit.is_some()),
-        ("velocity_limits", velocity.is_some()),
+        ("risk", !velocity.is_empty()),
         ("partial_approval", partial_approval.is_some()),
         ("billing_address", billing_address.is_some()),
         ("shipping_address", shipping_address.is_some()),
         ("funding_source", funding_source.is_some()),
         ("state", state.is_some()),
+        ("sso", sso.is_some()),
     ])
 }
 

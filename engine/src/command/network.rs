@@ -137,13 +137,12 @@ pub enum AdviceOutcome {
     Declined,
 }
 
-/// Tells what was decided on the issuer's behalf, or completes a pending authorization.
+/// Tells what was decided on the issuer's behalf, or completes a pending authorization. It has no
+/// credentials: whoever decided has compared them, and nobody learns here which were right.
 #[derive(Clone, Debug)]
 pub struct Advise {
     /// The purchase.
     pub facts: PurchaseFacts,
-    /// What the cardholder proved.
-    pub credentials: PresentedCredentials,
     /// What was decided.
     pub outcome: AdviceOutcome,
     /// The pending authorization it completes, if any.

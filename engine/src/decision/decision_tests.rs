@@ -5,7 +5,7 @@ use crate::domain::account::AccountBalances;
 use crate::domain::allowance::{AllowanceTerms, Scope};
 use crate::domain::business_date::Interval;
 use crate::domain::card::PanHash;
-use crate::domain::credential::{ExpiryMonth, PackedZip, PinVerifier};
+use crate::domain::credential::{Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, Shown};
 use crate::domain::ids::AccountSlot;
 use crate::domain::response_code::ResponseCode;
 
@@ -74,6 +74,10 @@ fn case() -> Case {
 
 impl Case {
     fn decide(&self) -> RuleSet {
+        self.verdict().failed
+    }
+
+    fn verdict(&self) -> Verdict {
         let facts = Facts {
             card: &self.card,
             usage: self.card.usage,
@@ -95,6 +99,11 @@ impl Case {
         };
         decide(&facts, &question)
     }
+}
+
+/// A CVV shown to a card whose own is 123.
+fn cvv(shown: &[u8]) -> Option<Shown<CvvPair>> {
+    Some(Shown::new(CvvPair { shown: Cvv::parse(shown), own: Cvv::parse(b"123") }))
 }
 
 type Row = (&'static str, &'static [Rule], fn(&mut Case));
@@ -189,16 +198,16 @@ fn amounts_and_balances_stay_in_bounds() {
 fn only_what_the_message_carries_is_compared() {
     fn pin(case: &mut Case, on_card: u64, shown: u64, failures: u8) {
         case.card.pin = PinVerifier(on_card);
-        case.credentials.pin = Some(PinVerifier(shown));
+        case.credentials.pin = Some(Shown::new(PinVerifier(shown)));
         case.card.usage.pin_failures = failures;
     }
     check(&[
-        ("right expiry", &[], |c| c.credentials.expiry = Some(ExpiryMonth(2906))),
+        ("right expiry", &[], |c| c.credentials.expiry = Some(Shown::new(ExpiryMonth(2906)))),
         ("wrong month", &[Rule::ExpirationDiffers], |c| {
-            c.credentials.expiry = Some(ExpiryMonth(2907));
+            c.credentials.expiry = Some(Shown::new(ExpiryMonth(2907)));
         }),
         ("wrong year", &[Rule::ExpirationDiffers], |c| {
-            c.credentials.expiry = Some(ExpiryMonth(2806));
+            c.credentials.expiry = Some(Shown::new(ExpiryMonth(2806)));
         }),
         ("right PIN", &[], |c| pin(c, 77, 77, 0)),
         ("right PIN after two wrong ones", &[], |c| pin(c, 77, 77, 2)),
@@ -207,27 +216,24 @@ fn only_what_the_message_carries_is_compared() {
         ("a PIN to a card without one", &[Rule::PinWrong], |c| pin(c, 0, 77, 0)),
         ("the value that stands for no PIN", &[Rule::PinWrong], |c| pin(c, 0, 0, 0)),
         ("no PIN shown to a locked card", &[], |c| c.card.usage.pin_failures = 3),
-        ("right CVV", &[], |c| c.credentials.cvv = Some(CvvCheck::Match)),
-        ("wrong CVV", &[Rule::CvvWrong], |c| c.credentials.cvv = Some(CvvCheck::Mismatch)),
-        ("right ZIP", &[], |c| c.credentials.zip = Some(PackedZip::pack("94105-0001"))),
+        ("right CVV", &[], |c| c.credentials.cvv = cvv(b"123")),
+        ("wrong CVV", &[Rule::CvvWrong], |c| c.credentials.cvv = cvv(b"321")),
+        ("right ZIP", &[], |c| c.credentials.zip = Some(Shown::new(PackedZip::pack("94105-0001")))),
         ("wrong ZIP", &[Rule::ZipDiffers], |c| {
-            c.credentials.zip = Some(PackedZip::pack("94106"));
+            c.credentials.zip = Some(Shown::new(PackedZip::pack("94106")));
         }),
         ("an empty ZIP where one is on file", &[Rule::ZipDiffers], |c| {
-            c.credentials.zip = Some(PackedZip::default());
+            c.credentials.zip = Some(Shown::new(PackedZip::default()));
         }),
         ("any ZIP where none is on file", &[], |c| {
             c.card.zip = PackedZip::default();
-            c.credentials.zip = Some(PackedZip::pack("94106"));
+            c.credentials.zip = Some(Shown::new(PackedZip::pack("94106")));
         }),
     ]);
 }
 
 #[test]
 fn cash_and_risk() {
-    fn failures(case: &mut Case, count: u8, since: i64) {
-        case.failures = Some(CredentialFailures { count, since: NOON.plus(since) });
-    }
     check(&[
         ("cash by processing code", &[Rule::CashWithdrawal], |c| c.is_cash = true),
         ("cash at a counter", &[Rule::CashWithdrawal], |c| c.mcc = Some(Mcc(6010))),
@@ -235,13 +241,69 @@ fn cash_and_risk() {
         ("goods of a bank", &[], |c| c.mcc = Some(Mcc(6012))),
         ("too many in a minute", &[Rule::VelocityPerMinute], |c| c.velocity.over_minute = true),
         ("too many in an hour", &[Rule::VelocityPerHour], |c| c.velocity.over_hour = true),
-        ("four wrong credentials", &[], |c| failures(c, 4, -Timestamp::MINUTE)),
-        ("five within the hour", &[Rule::CredentialFailures], |c| {
-            failures(c, 5, -Timestamp::HOUR + 1);
-        }),
-        ("five, an hour ago", &[], |c| failures(c, 5, -Timestamp::HOUR)),
-        ("many, just now", &[Rule::CredentialFailures], |c| failures(c, u8::MAX, 0)),
     ]);
+}
+
+/// Every credential, right or wrong.
+fn show(case: &mut Case, is_right: bool) {
+    let pick = |right: u16, wrong: u16| if is_right { right } else { wrong };
+    case.credentials = PresentedCredentials {
+        expiry: Some(Shown::new(ExpiryMonth(pick(2906, 2907)))),
+        cvv: if is_right { cvv(b"123") } else { cvv(b"321") },
+        pin: Some(Shown::new(if is_right { PIN } else { PinVerifier(1) })),
+        zip: Some(Shown::new(PackedZip::pack(if is_right { "94105" } else { "94106" }))),
+    };
+}
+
+fn fail_before(case: &mut Case, count: u8, since: i64) {
+    case.failures = Some(CredentialFailures { count, since: NOON.plus(since) });
+}
+
+#[test]
+fn wrong_credentials_lock_for_the_rest_of_their_hour() {
+    check(&[
+        ("four wrong ones", &[], |c| {
+            show(c, true);
+            fail_before(c, 4, -Timestamp::MINUTE);
+        }),
+        ("five within the hour", &[Rule::CredentialsLocked], |c| {
+            show(c, true);
+            fail_before(c, 5, -Timestamp::HOUR + 1);
+        }),
+        ("five, an hour ago", &[], |c| {
+            show(c, true);
+            fail_before(c, 5, -Timestamp::HOUR);
+        }),
+        ("many, just now", &[Rule::CredentialsLocked], |c| {
+            show(c, false);
+            fail_before(c, u8::MAX, 0);
+        }),
+        ("many, and none shown", &[], |c| fail_before(c, u8::MAX, 0)),
+    ]);
+}
+
+/// After five wrong tries a wrong credential said 1303 and the right one 1701: the lock told which
+/// it was. Now nobody looks, so that nothing can tell.
+#[test]
+fn a_locked_credential_is_not_compared() {
+    for pin_failures in 0..=PIN_FAILURES_MAX {
+        let verdict = |is_right, count| {
+            let mut case = case();
+            show(&mut case, is_right);
+            fail_before(&mut case, count, 0);
+            case.card.usage.pin_failures = pin_failures;
+            case.verdict()
+        };
+        let (right, wrong) = (verdict(true, 5), verdict(false, 5));
+        assert_eq!(right, wrong);
+        assert_eq!(right.failed, RuleSet::of(Rule::CredentialsLocked));
+        assert_eq!(right.compared, CredentialsPresent::default());
+        // A PIN after three wrong ones is not compared either.
+        let compared = verdict(true, 4).compared;
+        let is_pin_open = pin_failures < PIN_FAILURES_MAX;
+        assert_eq!(compared.contains(CredentialsPresent::PIN), is_pin_open);
+        assert!(compared.contains(CredentialsPresent::CVV));
+    }
 }
 
 #[test]
@@ -333,16 +395,17 @@ const BREAKERS: [Breaker; 22] = [
     (Rule::CardUnactivated, 1201, |c| c.card.usage.state = CardState::Unactivated),
     (Rule::CardSuspended, 1202, |c| c.card.usage.suspend(SuspensionReason::Manual)),
     (Rule::CardExpired, 1203, |c| c.today = date("2029-07-01")),
-    (Rule::ExpirationDiffers, 1301, |c| c.credentials.expiry = Some(ExpiryMonth(3001))),
-    (Rule::PinWrong, 1302, |c| c.credentials.pin = Some(PinVerifier(1))),
-    (Rule::CvvWrong, 1303, |c| c.credentials.cvv = Some(CvvCheck::Mismatch)),
-    (Rule::ZipDiffers, 1304, |c| c.credentials.zip = Some(PackedZip::pack("1"))),
+    (Rule::CredentialsLocked, 1701, |c| {
+        c.credentials.zip = Some(Shown::new(PackedZip::pack("94105")));
+        fail_before(c, 5, 0);
+    }),
+    (Rule::ExpirationDiffers, 1301, |c| c.credentials.expiry = Some(Shown::new(ExpiryMonth(3001)))),
+    (Rule::PinWrong, 1302, |c| c.credentials.pin = Some(Shown::new(PinVerifier(1)))),
+    (Rule::CvvWrong, 1303, |c| c.credentials.cvv = cvv(b"321")),
+    (Rule::ZipDiffers, 1304, |c| c.credentials.zip = Some(Shown::new(PackedZip::pack("1")))),
     (Rule::CashWithdrawal, 1702, |c| c.is_cash = true),
     (Rule::VelocityPerMinute, 1701, |c| c.velocity.over_minute = true),
     (Rule::VelocityPerHour, 1701, |c| c.velocity.over_hour = true),
-    (Rule::CredentialFailures, 1701, |c| {
-        c.failures = Some(CredentialFailures { since: NOON, count: 5 });
-    }),
     (Rule::BeforeStart, 1501, |c| c.card.terms.starts_at = Timestamp::MAX),
     (Rule::AfterEnd, 1501, |c| c.card.terms.ends_at = NOON.plus(-1)),
     (Rule::OutOfScope, 1501, |c| c.card.terms.scope = Scope::new(&[5411]).unwrap_or_default()),
@@ -378,7 +441,10 @@ fn of_any_two_rules_the_first_decides_and_both_are_kept() {
                 continue;
             }
             let kept: Vec<_> = failed.iter().collect();
-            assert_eq!(kept, [first, *second], "both are kept");
+            let is_hidden =
+                first == Rule::CredentialsLocked && RuleSet::CREDENTIALS.contains(*second);
+            let both = [first, *second];
+            assert_eq!(kept, if is_hidden { &both[..1] } else { &both[..] }, "both are kept");
             assert_eq!(failed.first(), Some(first), "{first:?} before {second:?}");
             assert_eq!(failed.response_code().number(), code);
         }
@@ -392,8 +458,11 @@ fn every_rule_that_can_fail_at_once_is_kept() {
         change(&mut case);
     }
     let failed = case.decide();
-    let excluded = [Rule::CardUnactivated, Rule::CardSuspended];
-    let expected: Vec<_> = Rule::ALL.into_iter().filter(|rule| !excluded.contains(rule)).collect();
+    let excluded = |rule| {
+        let is_other_state = matches!(rule, Rule::CardUnactivated | Rule::CardSuspended);
+        is_other_state || RuleSet::CREDENTIALS.contains(rule)
+    };
+    let expected: Vec<_> = Rule::ALL.into_iter().filter(|rule| !excluded(*rule)).collect();
     assert_eq!(failed.iter().collect::<Vec<_>>(), expected);
     assert_eq!(failed.response_code(), ResponseCode::Declined);
 }

@@ -6,14 +6,15 @@
 
 use chrono_tz::Tz;
 
-use super::kept::{AttemptWindow, CredentialsPresent, DecisionFacts, IncrementDecision};
+use super::kept::{AttemptWindow, DecisionFacts, IncrementDecision};
 use super::{Facts, PIN_FAILURES_MAX, Question, Rule, RuleSet, VelocityFinding, decide};
 use crate::domain::account::AccountBalances;
 use crate::domain::allowance::Scope;
 use crate::domain::business_date::{BusinessDate, date_at, start_of_date};
 use crate::domain::card::{CardRecord, CardState, PanHash, SuspensionReason};
 use crate::domain::credential::{
-    CredentialFailures, CvvCheck, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials,
+    CredentialFailures, CredentialsPresent, Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier,
+    PresentedCredentials, Shown,
 };
 use crate::domain::ids::{AccountSlot, Timestamp};
 use crate::domain::merchant::Mcc;
@@ -83,7 +84,7 @@ pub enum Quantity {
     Date(BusinessDate),
     /// A card's state.
     Card(CardState, SuspensionReason),
-    /// Whether the message showed it, or a statement holds.
+    /// Whether the message's was compared, or a statement holds.
     Is(bool),
     /// A merchant's category.
     Category(Option<Mcc>),
@@ -321,7 +322,7 @@ impl Case {
             at: self.at,
             today,
         };
-        let failed = decide(&facts, &question);
+        let failed = decide(&facts, &question).failed;
         let is_own_doing = self.has_used_card_up && usage.suspension == SuspensionReason::SingleUse;
         if is_own_doing { failed.without(Rule::CardSuspended) } else { failed }
     }
@@ -343,21 +344,31 @@ impl Case {
         }
     }
 
-    /// Credentials that compare as those in the message did: 1 is what the card has.
+    /// Whether a credential was compared: shown, and nothing locked.
+    fn is_compared(&self, credential: CredentialsPresent) -> bool {
+        let is_locked = self.failed.contains(Rule::CredentialsLocked);
+        self.has(credential) && !is_locked
+    }
+
+    /// Credentials that compare as those in the message did: 1 is what the card has. Those that
+    /// nobody compared are taken to be right.
     fn credentials(&self) -> PresentedCredentials {
         let value_of = |rule| if self.failed.contains(rule) { 2 } else { 1 };
+        let own = Cvv::parse(b"000");
         let is_cvv_wrong = self.failed.contains(Rule::CvvWrong);
+        let cvv = CvvPair { shown: if is_cvv_wrong { Cvv::NONE } else { own }, own };
         let expiry = if self.failed.contains(Rule::ExpirationDiffers) {
             ExpiryMonth(u16::MAX)
         } else {
             ExpiryMonth::of(self.facts.expires_on)
         };
-        let cvv = if is_cvv_wrong { CvvCheck::Mismatch } else { CvvCheck::Match };
+        let pin = PinVerifier(value_of(Rule::PinWrong));
+        let zip = PackedZip(value_of(Rule::ZipDiffers));
         PresentedCredentials {
-            expiry: self.has(CredentialsPresent::EXPIRY).then_some(expiry),
-            cvv: self.has(CredentialsPresent::CVV).then_some(cvv),
-            pin: self.has(CredentialsPresent::PIN).then(|| PinVerifier(value_of(Rule::PinWrong))),
-            zip: self.has(CredentialsPresent::ZIP).then(|| PackedZip(value_of(Rule::ZipDiffers))),
+            expiry: self.has(CredentialsPresent::EXPIRY).then_some(Shown::new(expiry)),
+            cvv: self.has(CredentialsPresent::CVV).then_some(Shown::new(cvv)),
+            pin: self.has(CredentialsPresent::PIN).then_some(Shown::new(pin)),
+            zip: self.has(CredentialsPresent::ZIP).then_some(Shown::new(zip)),
         }
     }
 
@@ -389,7 +400,7 @@ impl Case {
                 let limit = self.window(rule).map_or(0, |window| window.limit);
                 Change::Attempts(limit.saturating_sub(1))
             }
-            Rule::CredentialFailures => Change::WrongCredentials(CredentialFailures::COUNT_MAX - 1),
+            Rule::CredentialsLocked => Change::WrongCredentials(CredentialFailures::COUNT_MAX - 1),
             Rule::BeforeStart => Change::StartBy(self.at),
             Rule::AfterEnd => Change::EndFrom(self.at),
             Rule::OutOfScope => Change::Category(self.mcc),
@@ -495,7 +506,7 @@ impl Case {
         let opens_at = match rule {
             Rule::BeforeStart => self.facts.terms.starts_at,
             Rule::VelocityPerMinute | Rule::VelocityPerHour => self.window(rule)?.room_at,
-            Rule::CredentialFailures => self.facts.failures?.since.plus(Timestamp::HOUR),
+            Rule::CredentialsLocked => self.facts.failures?.since.plus(Timestamp::HOUR),
             Rule::DailyLimit => start_of_date(self.zone, BusinessDate(today.0 + 1)),
             Rule::AllowanceBalance => {
                 start_of_date(self.zone, today.next_period_start(self.facts.terms.interval)?)
@@ -553,12 +564,14 @@ impl Case {
                 let today = date_at(self.zone, self.at);
                 against(Quantity::Date(today), Some(Quantity::Date(facts.expires_on)))
             }
-            Rule::ExpirationDiffers => only(Quantity::Is(self.has(CredentialsPresent::EXPIRY))),
+            Rule::ExpirationDiffers => {
+                only(Quantity::Is(self.is_compared(CredentialsPresent::EXPIRY)))
+            }
             Rule::PinWrong => self.compared_pin(),
-            Rule::CvvWrong => only(Quantity::Is(self.has(CredentialsPresent::CVV))),
-            Rule::ZipDiffers => only(Quantity::Is(self.has(CredentialsPresent::ZIP))),
+            Rule::CvvWrong => only(Quantity::Is(self.is_compared(CredentialsPresent::CVV))),
+            Rule::ZipDiffers => only(Quantity::Is(self.is_compared(CredentialsPresent::ZIP))),
             Rule::VelocityPerMinute | Rule::VelocityPerHour => self.compared_attempts(rule),
-            Rule::CredentialFailures => {
+            Rule::CredentialsLocked => {
                 let count = facts.failures.map_or(0, |failures| u16::from(failures.count));
                 let limit = Quantity::Count(u16::from(CredentialFailures::COUNT_MAX));
                 against(Quantity::Count(count), Some(limit))
@@ -585,16 +598,15 @@ impl Case {
 
     /// A PIN, beside how many wrong ones in a row lock the card.
     fn compared_pin(&self) -> Compared {
-        let is_shown = self.has(CredentialsPresent::PIN);
         let before = self.facts.usage.pin_failures;
-        let after =
-            match (is_shown && before < PIN_FAILURES_MAX, self.failed.contains(Rule::PinWrong)) {
-                (false, _) => before,
-                (true, true) => before + 1,
-                (true, false) => 0,
-            };
+        let is_compared = self.is_compared(CredentialsPresent::PIN) && before < PIN_FAILURES_MAX;
+        let after = match (is_compared, self.failed.contains(Rule::PinWrong)) {
+            (false, _) => before,
+            (true, true) => before + 1,
+            (true, false) => 0,
+        };
         Compared {
-            input: Quantity::Is(is_shown),
+            input: Quantity::Is(is_compared),
             threshold: Some(Quantity::Count(u16::from(PIN_FAILURES_MAX))),
             usage: Some([before, after].map(|count| Quantity::Count(u16::from(count)))),
         }

@@ -145,10 +145,13 @@ fn every_other_rule_names_its_least_change() {
         ),
         (
             "wrong credentials",
-            Rule::CredentialFailures,
+            Rule::CredentialsLocked,
             Change::WrongCredentials(4),
             Some(NOON.plus(Timestamp::HOUR - 1)),
-            |c| c.facts.failures = Some(CredentialFailures { since: c.at.plus(-1), count: 5 }),
+            |c| {
+                c.facts.credentials = CredentialsPresent::CVV;
+                c.facts.failures = Some(CredentialFailures { since: c.at.plus(-1), count: 5 });
+            },
         ),
     ]);
 }

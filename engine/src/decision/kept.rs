@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RuleSet;
 use crate::domain::business_date::BusinessDate;
-use crate::domain::credential::{CredentialFailures, PresentedCredentials};
+use crate::domain::credential::{CredentialFailures, CredentialsPresent};
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::merchant::Mcc;
 use crate::domain::money::Minor;
@@ -59,61 +59,6 @@ pub struct IncrementDecision {
     pub has_used_card_up: bool,
     /// What the rules were evaluated on.
     pub facts: DecisionFacts,
-}
-
-/// Which credentials a message carried, and which of those that may lack the card had.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CredentialsPresent(u8);
-
-impl CredentialsPresent {
-    /// An expiry was shown.
-    pub const EXPIRY: Self = Self(1);
-    /// A CVV was shown.
-    pub const CVV: Self = Self(1 << 1);
-    /// A PIN was shown.
-    pub const PIN: Self = Self(1 << 2);
-    /// A ZIP was shown.
-    pub const ZIP: Self = Self(1 << 3);
-    /// The card has a PIN.
-    pub const CARD_HAS_PIN: Self = Self(1 << 4);
-    /// A ZIP is on file.
-    pub const CARD_HAS_ZIP: Self = Self(1 << 5);
-    /// Every bit that has a meaning.
-    const ALL: u8 = (1 << 6) - 1;
-
-    /// What a message shows.
-    #[must_use]
-    pub fn shown(credentials: &PresentedCredentials) -> Self {
-        let mut present = Self::default();
-        present.insert_if(Self::EXPIRY, credentials.expiry.is_some());
-        present.insert_if(Self::CVV, credentials.cvv.is_some());
-        present.insert_if(Self::PIN, credentials.pin.is_some());
-        present.insert_if(Self::ZIP, credentials.zip.is_some());
-        present
-    }
-
-    /// Adds what `other` holds where the condition does.
-    pub const fn insert_if(&mut self, other: Self, condition: bool) {
-        self.0 |= other.0 * condition as u8;
-    }
-
-    /// Whether all of `other` are present.
-    #[must_use]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// As stored.
-    #[must_use]
-    pub const fn bits(self) -> u8 {
-        self.0
-    }
-
-    /// From what is stored; bits without a meaning are left out.
-    #[must_use]
-    pub const fn from_bits(bits: u8) -> Self {
-        Self(bits & Self::ALL)
-    }
 }
 
 /// Attempts before a decision, beside the limits of the company.
@@ -187,12 +132,5 @@ mod tests {
             assert_eq!(window.is_over(AT), room_at > AT, "{before:?} {limit}");
             assert!(!window.is_over(room_at), "{before:?} {limit}");
         }
-    }
-
-    #[test]
-    fn bits_without_a_meaning_are_left_out() {
-        assert_eq!(CredentialsPresent::from_bits(0xff).bits(), 0x3f);
-        let shown = CredentialsPresent::shown(&PresentedCredentials::default());
-        assert_eq!(shown, CredentialsPresent::default());
     }
 }

@@ -11,16 +11,16 @@ pub use explanation::{
     Change, Compared, DecidedBy, Explanation, Quantity, Remedy, RuleFinding, explain,
     explain_increment,
 };
-pub use kept::{
-    AttemptWindow, CredentialsPresent, DecisionFacts, IncrementDecision, VelocityFacts,
-};
+pub use kept::{AttemptWindow, DecisionFacts, IncrementDecision, VelocityFacts};
 pub use rules::{Rule, RuleSet};
 
 use crate::domain::account::AccountBalances;
 use crate::domain::allowance::CardUsage;
 use crate::domain::business_date::BusinessDate;
 use crate::domain::card::{CardRecord, CardState, SuspensionReason};
-use crate::domain::credential::{CredentialFailures, CvvCheck, PresentedCredentials};
+use crate::domain::credential::{
+    Comparison, CredentialFailures, CredentialsPresent, PresentedCredentials,
+};
 use crate::domain::ids::Timestamp;
 use crate::domain::merchant::Mcc;
 use crate::domain::merchant_category;
@@ -78,17 +78,25 @@ pub struct VelocityFinding {
     pub over_hour: bool,
 }
 
-/// Evaluates every rule and returns those that failed; an empty set is an approval.
-/// Source: spec "Response codes".
+/// What came of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub fn decide(facts: &Facts<'_>, question: &Question<'_>) -> RuleSet {
+pub struct Verdict {
+    /// The rules that failed; an empty set is an approval.
+    pub failed: RuleSet,
+    /// The credentials that were compared, and so have to be counted.
+    pub compared: CredentialsPresent,
+}
+
+/// Evaluates every rule. Source: spec "Response codes".
+pub fn decide(facts: &Facts<'_>, question: &Question<'_>) -> Verdict {
     let mut failed = RuleSet::default();
     decide_standing(facts, question, &mut failed);
-    decide_credentials(facts, question, &mut failed);
+    let compared = decide_credentials(facts, question, &mut failed);
     decide_risk(facts, question, &mut failed);
     decide_constraints(facts, question, &mut failed);
     decide_amounts(facts, question, &mut failed);
-    failed
+    Verdict { failed, compared }
 }
 
 /// Whether card and company do business at all.
@@ -115,18 +123,34 @@ fn is_within_bounds(facts: &Facts<'_>, question: &Question<'_>) -> bool {
         && (facts.usage.spent + amount).is_within_balance_bounds()
 }
 
-/// What the cardholder proved; only what the message carries is compared.
-fn decide_credentials(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleSet) {
+/// What the cardholder proved; only what the message carries is compared, and nothing of it while
+/// wrong credentials have locked the card's. Returns what was compared.
+fn decide_credentials(
+    facts: &Facts<'_>,
+    question: &Question<'_>,
+    failed: &mut RuleSet,
+) -> CredentialsPresent {
     let (card, shown) = (facts.card, question.credentials);
-    let expiry_differs = shown.expiry.is_some_and(|expiry| !expiry.is_month_of(card.expires_on));
+    let Some(mut comparison) = Comparison::open(facts.failures, question.at) else {
+        failed.insert_if(Rule::CredentialsLocked, !shown.is_empty());
+        return CredentialsPresent::default();
+    };
+    let expiry_differs = comparison.differs(CredentialsPresent::EXPIRY, shown.expiry, |expiry| {
+        expiry.is_month_of(card.expires_on)
+    });
     failed.insert_if(Rule::ExpirationDiffers, expiry_differs);
-    let is_pin_locked = facts.usage.pin_failures >= PIN_FAILURES_MAX;
-    let pin_wrong =
-        shown.pin.is_some_and(|pin| is_pin_locked || card.pin.0 == 0 || pin != card.pin);
+    let pin_wrong = if facts.usage.pin_failures >= PIN_FAILURES_MAX {
+        shown.pin.is_some()
+    } else {
+        let is_own = |pin| card.pin.0 != 0 && pin == card.pin;
+        comparison.differs(CredentialsPresent::PIN, shown.pin, is_own)
+    };
     failed.insert_if(Rule::PinWrong, pin_wrong);
-    failed.insert_if(Rule::CvvWrong, shown.cvv == Some(CvvCheck::Mismatch));
-    let zip_differs = shown.zip.is_some_and(|zip| !card.zip.is_absent() && zip != card.zip);
+    failed.insert_if(Rule::CvvWrong, comparison.cvv_differs(shown.cvv));
+    let zip_differs = comparison
+        .differs(CredentialsPresent::ZIP, shown.zip, |zip| card.zip.is_absent() || zip == card.zip);
     failed.insert_if(Rule::ZipDiffers, zip_differs);
+    comparison.compared()
 }
 
 fn decide_risk(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleSet) {
@@ -134,8 +158,6 @@ fn decide_risk(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleSet)
     failed.insert_if(Rule::CashWithdrawal, question.is_cash || is_cash_mcc);
     failed.insert_if(Rule::VelocityPerMinute, facts.velocity.over_minute);
     failed.insert_if(Rule::VelocityPerHour, facts.velocity.over_hour);
-    let is_blocked = facts.failures.is_some_and(|failures| failures.is_blocking(question.at));
-    failed.insert_if(Rule::CredentialFailures, is_blocked);
 }
 
 fn decide_constraints(facts: &Facts<'_>, question: &Question<'_>, failed: &mut RuleSet) {

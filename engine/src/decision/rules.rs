@@ -24,6 +24,8 @@ pub enum Rule {
     CardSuspended,
     /// The card is past its expiration.
     CardExpired,
+    /// The message carries credentials, and too many wrong ones in an hour have locked the card's.
+    CredentialsLocked,
     /// The expiry in the message is not the card's.
     ExpirationDiffers,
     /// The PIN is wrong, not set, or locked.
@@ -38,8 +40,6 @@ pub enum Rule {
     VelocityPerMinute,
     /// Too many attempts in an hour.
     VelocityPerHour,
-    /// Too many wrong credentials in an hour.
-    CredentialFailures,
     /// The allowance has not started.
     BeforeStart,
     /// The allowance has ended.
@@ -66,6 +66,7 @@ impl Rule {
         Self::CardUnactivated,
         Self::CardSuspended,
         Self::CardExpired,
+        Self::CredentialsLocked,
         Self::ExpirationDiffers,
         Self::PinWrong,
         Self::CvvWrong,
@@ -73,7 +74,6 @@ impl Rule {
         Self::CashWithdrawal,
         Self::VelocityPerMinute,
         Self::VelocityPerHour,
-        Self::CredentialFailures,
         Self::BeforeStart,
         Self::AfterEnd,
         Self::OutOfScope,
@@ -99,7 +99,7 @@ impl Rule {
             Self::CvvWrong => ResponseCode::InvalidCvv,
             Self::ZipDiffers => ResponseCode::InvalidZip,
             Self::CashWithdrawal => ResponseCode::CashDenied,
-            Self::VelocityPerMinute | Self::VelocityPerHour | Self::CredentialFailures => {
+            Self::CredentialsLocked | Self::VelocityPerMinute | Self::VelocityPerHour => {
                 ResponseCode::Risk
             }
             Self::BeforeStart | Self::AfterEnd | Self::OutOfScope => {
@@ -134,6 +134,7 @@ impl Rule {
             Self::CardUnactivated => "card_unactivated",
             Self::CardSuspended => "card_suspended",
             Self::CardExpired => "card_expired",
+            Self::CredentialsLocked => "credentials_locked",
             Self::ExpirationDiffers => "expiration_differs",
             Self::PinWrong => "pin_wrong",
             Self::CvvWrong => "cvv_wrong",
@@ -141,7 +142,6 @@ impl Rule {
             Self::CashWithdrawal => "cash_withdrawal",
             Self::VelocityPerMinute => "velocity_per_minute",
             Self::VelocityPerHour => "velocity_per_hour",
-            Self::CredentialFailures => "credential_failures",
             Self::BeforeStart => "before_start_time",
             Self::AfterEnd => "after_end_time",
             Self::OutOfScope => "out_of_scope",
@@ -202,8 +202,8 @@ impl RuleSet {
             | Rule::CardUnactivated.bit()
             | Rule::CardSuspended.bit()
             | Rule::CardExpired.bit()
-            | Self::CREDENTIALS.0
-            | Rule::CredentialFailures.bit(),
+            | Rule::CredentialsLocked.bit()
+            | Self::CREDENTIALS.0,
     );
 
     /// The rules that a smaller amount could pass.

@@ -1,7 +1,11 @@
 //! What a cardholder proves with: expiry, CVV, PIN and ZIP, in the forms the shard compares.
 //!
-//! Nothing secret in clear reaches the engine. The edge checks the CVV, turns a PIN into its keyed
-//! verification value and normalizes a ZIP; the shard compares and counts failures.
+//! The edge derives the card's CVV, turns a PIN into its keyed verification value and normalizes a
+//! ZIP; the shard alone compares, and counts what was wrong.
+//!
+//! INVARIANT: a credential of a message is compared by a `Comparison` and by nothing else, and there
+//! is none while wrong credentials have locked the card's. So a locked card answers the same to the
+//! right credential as to a wrong one: nobody has looked.
 
 use serde::{Deserialize, Serialize};
 
@@ -101,27 +105,175 @@ impl PackedZip {
     }
 }
 
-/// What an edge found when it compared a CVV itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CvvCheck {
-    /// The CVV is the card's.
-    Match,
-    /// It is not.
-    Mismatch,
+/// A card verification value: three digits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Cvv(u16);
+
+impl Cvv {
+    /// What is no card's: digits that are missing or too many, or no digits.
+    pub const NONE: Self = Self(u16::MAX);
+
+    /// Reads three ASCII digits.
+    #[must_use]
+    pub fn parse(digits: &[u8]) -> Self {
+        let is_digits = digits.len() == 3 && digits.iter().all(u8::is_ascii_digit);
+        if !is_digits {
+            return Self::NONE;
+        }
+        Self(digits.iter().fold(0, |number, digit| number * 10 + u16::from(digit - b'0')))
+    }
+}
+
+/// A CVV as a message shows it, beside the one of the card, which the engine does not know.
+#[derive(Clone, Copy)]
+pub struct CvvPair {
+    /// The message's.
+    pub shown: Cvv,
+    /// The card's; `Cvv::NONE` where the card is not known.
+    pub own: Cvv,
+}
+
+impl CvvPair {
+    fn is_equal(self) -> bool {
+        self.own != Cvv::NONE && self.shown == self.own
+    }
+}
+
+/// A credential that a message shows. It is compared by a `Comparison`; nothing else reads it.
+#[derive(Clone, Copy)]
+pub struct Shown<T>(T);
+
+impl<T> Shown<T> {
+    /// What a message shows.
+    pub const fn new(credential: T) -> Self {
+        Self(credential)
+    }
+}
+
+impl<T> std::fmt::Debug for Shown<T> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Shown(..)")
+    }
 }
 
 /// The credentials a message carries; absent ones are not checked.
 /// Source: ISO DE14, DE48 tag 92, DE52, DE48 tag 80.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct PresentedCredentials {
     /// Expiry month on the card.
-    pub expiry: Option<ExpiryMonth>,
-    /// The outcome of the CVV comparison.
-    pub cvv: Option<CvvCheck>,
+    pub expiry: Option<Shown<ExpiryMonth>>,
+    /// The CVV entered, and the card's.
+    pub cvv: Option<Shown<CvvPair>>,
     /// The keyed value of the PIN entered.
-    pub pin: Option<PinVerifier>,
+    pub pin: Option<Shown<PinVerifier>>,
     /// The postal code entered.
-    pub zip: Option<PackedZip>,
+    pub zip: Option<Shown<PackedZip>>,
+}
+
+impl PresentedCredentials {
+    /// No credential.
+    pub const NONE: Self = Self { expiry: None, cvv: None, pin: None, zip: None };
+
+    /// Whether the message carries none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.expiry.is_none() && self.cvv.is_none() && self.pin.is_none() && self.zip.is_none()
+    }
+}
+
+/// Leave to compare the credentials of one message with its card's, and the record of which were.
+#[derive(Debug)]
+pub struct Comparison {
+    compared: CredentialsPresent,
+}
+
+impl Comparison {
+    /// Opens the comparison; none while wrong credentials have locked the card's.
+    #[must_use]
+    pub fn open(failures: Option<CredentialFailures>, at: Timestamp) -> Option<Self> {
+        let is_locked = failures.is_some_and(|failures| failures.is_blocking(at));
+        (!is_locked).then_some(Self { compared: CredentialsPresent::default() })
+    }
+
+    /// Whether a credential is not the card's; what is not shown does not differ.
+    #[inline]
+    pub fn differs<T>(
+        &mut self,
+        kind: CredentialsPresent,
+        shown: Option<Shown<T>>,
+        is_own: impl FnOnce(T) -> bool,
+    ) -> bool {
+        let Some(Shown(credential)) = shown else { return false };
+        self.compared.insert_if(kind, true);
+        !is_own(credential)
+    }
+
+    /// Whether a CVV is not the card's.
+    #[inline]
+    pub fn cvv_differs(&mut self, shown: Option<Shown<CvvPair>>) -> bool {
+        self.differs(CredentialsPresent::CVV, shown, CvvPair::is_equal)
+    }
+
+    /// Which credentials were compared.
+    #[must_use]
+    pub const fn compared(&self) -> CredentialsPresent {
+        self.compared
+    }
+}
+
+/// Which credentials a message carried, and which of those that may lack the card had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CredentialsPresent(u8);
+
+impl CredentialsPresent {
+    /// An expiry was shown.
+    pub const EXPIRY: Self = Self(1);
+    /// A CVV was shown.
+    pub const CVV: Self = Self(1 << 1);
+    /// A PIN was shown.
+    pub const PIN: Self = Self(1 << 2);
+    /// A ZIP was shown.
+    pub const ZIP: Self = Self(1 << 3);
+    /// The card has a PIN.
+    pub const CARD_HAS_PIN: Self = Self(1 << 4);
+    /// A ZIP is on file.
+    pub const CARD_HAS_ZIP: Self = Self(1 << 5);
+    /// Every bit that has a meaning.
+    const ALL: u8 = (1 << 6) - 1;
+
+    /// What a message shows.
+    #[must_use]
+    pub fn shown(credentials: &PresentedCredentials) -> Self {
+        let mut present = Self::default();
+        present.insert_if(Self::EXPIRY, credentials.expiry.is_some());
+        present.insert_if(Self::CVV, credentials.cvv.is_some());
+        present.insert_if(Self::PIN, credentials.pin.is_some());
+        present.insert_if(Self::ZIP, credentials.zip.is_some());
+        present
+    }
+
+    /// Adds what `other` holds where the condition does.
+    pub const fn insert_if(&mut self, other: Self, condition: bool) {
+        self.0 |= other.0 * condition as u8;
+    }
+
+    /// Whether all of `other` are present.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// As stored.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// From what is stored; bits without a meaning are left out.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits & Self::ALL)
+    }
 }
 
 /// Wrong credentials on one card within an hour of the first of them.
@@ -134,7 +286,7 @@ pub struct CredentialFailures {
 }
 
 impl CredentialFailures {
-    /// So many failures within the hour close the card to every attempt for the rest of it.
+    /// So many failures within the hour lock the card's credentials for the rest of it.
     pub const COUNT_MAX: u8 = 5;
 
     /// Whether these failures still count at the instant `at`.
@@ -143,7 +295,7 @@ impl CredentialFailures {
         at < self.since.plus(Timestamp::HOUR)
     }
 
-    /// Whether the card is closed by these failures at the instant `at`.
+    /// Whether these failures lock the card's credentials at the instant `at`.
     #[must_use]
     pub fn is_blocking(&self, at: Timestamp) -> bool {
         self.count >= Self::COUNT_MAX && self.is_current(at)
@@ -180,6 +332,53 @@ mod tests {
             for other in wrong.map(ExpiryMonth) {
                 assert_eq!(other.is_month_of(date), other == month, "{other:?} {date:?}");
             }
+        }
+    }
+
+    #[test]
+    fn bits_without_a_meaning_are_left_out() {
+        assert_eq!(CredentialsPresent::from_bits(0xff).bits(), 0x3f);
+        let shown = CredentialsPresent::shown(&PresentedCredentials::default());
+        assert_eq!(shown, CredentialsPresent::default());
+    }
+
+    #[test]
+    fn nothing_is_compared_while_wrong_credentials_lock() {
+        let at = Timestamp(10 * Timestamp::HOUR);
+        let failures = |count, ago: i64| CredentialFailures { since: at.plus(-ago), count };
+        let rows = [
+            (None, true),
+            (Some(failures(4, 0)), true),
+            (Some(failures(5, 0)), false),
+            (Some(failures(u8::MAX, Timestamp::HOUR - 1)), false),
+            (Some(failures(5, Timestamp::HOUR)), true),
+        ];
+        for (failures, is_open) in rows {
+            assert_eq!(Comparison::open(failures, at).is_some(), is_open, "{failures:?}");
+        }
+    }
+
+    #[test]
+    fn a_comparison_records_what_it_compared() {
+        let mut comparison = Comparison::open(None, Timestamp(0)).unwrap();
+        let pin = Some(Shown::new(PinVerifier(1)));
+        assert!(!comparison.differs(CredentialsPresent::PIN, pin, |pin| pin == PinVerifier(1)));
+        assert!(comparison.differs(CredentialsPresent::PIN, pin, |pin| pin == PinVerifier(2)));
+        assert!(!comparison.differs::<PackedZip>(CredentialsPresent::ZIP, None, |_| false));
+        assert_eq!(comparison.compared(), CredentialsPresent::PIN);
+        assert_eq!(format!("{pin:?}"), "Some(Shown(..))");
+    }
+
+    #[test]
+    fn a_cvv_is_three_digits_and_the_one_of_no_card_is_nobodys() {
+        let differs = |shown: &[u8], own: &[u8]| {
+            let pair = CvvPair { shown: Cvv::parse(shown), own: Cvv::parse(own) };
+            let mut comparison = Comparison::open(None, Timestamp(0)).unwrap();
+            comparison.cvv_differs(Some(Shown::new(pair)))
+        };
+        assert!(!differs(b"042", b"042"));
+        for (shown, own) in [("043", "042"), ("42", "042"), ("0042", "042"), ("", ""), ("x", "x")] {
+            assert!(differs(shown.as_bytes(), own.as_bytes()), "{shown} {own}");
         }
     }
 }

@@ -19,10 +19,10 @@
 use super::cursor::{Cursor, malformed, push_short_i64, push_short_u64};
 use super::images::{CARD_STATES, SUSPENSION_REASONS, numbered};
 use crate::codec::CodecError;
-use crate::decision::{AttemptWindow, CredentialsPresent, DecisionFacts, VelocityFacts};
+use crate::decision::{AttemptWindow, DecisionFacts, VelocityFacts};
 use crate::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use crate::domain::business_date::{BusinessDate, Interval};
-use crate::domain::credential::CredentialFailures;
+use crate::domain::credential::{CredentialFailures, CredentialsPresent};
 use crate::domain::ids::Timestamp;
 use crate::domain::money::Minor;
 

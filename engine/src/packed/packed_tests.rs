@@ -6,9 +6,7 @@ use uuid::Uuid;
 use super::*;
 use crate::command::effect::{IssuedCard, RememberedAnswer};
 use crate::command::reply::{AuthorizationReply, NetworkReply};
-use crate::decision::{
-    AttemptWindow, CredentialsPresent, DecisionFacts, IncrementDecision, RuleSet, VelocityFacts,
-};
+use crate::decision::{AttemptWindow, DecisionFacts, IncrementDecision, RuleSet, VelocityFacts};
 use crate::domain::allowance::{AllowanceTerms, CardUsage, Scope};
 use crate::domain::authorization_id::authorization_id_of;
 use crate::domain::business_date::{BusinessDate, Interval};
@@ -16,7 +14,7 @@ use crate::domain::card::{
     CardProfile, CardRecord, CardState, PanHash, SealedPan, SuspensionReason,
 };
 use crate::domain::company::Address;
-use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
+use crate::domain::credential::{CredentialFailures, CredentialsPresent, PackedZip, PinVerifier};
 use crate::domain::hold::HoldPart;
 use crate::domain::ids::*;
 use crate::domain::merchant::{Mcc, Merchant};

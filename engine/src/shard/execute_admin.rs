@@ -6,7 +6,7 @@
 use super::execute::Moment;
 use super::execute_app::{create_app, delete_app, revoke_app_tokens, update_app};
 use super::execute_cards_at_once::issue_cards;
-use super::execute_company::{create_company, set_company, set_sso};
+use super::execute_company::{create_company, set_company};
 use super::execute_dimension::{
     change_dimensions, check_dimensions, create_dimension, delete_dimension, tag_transaction,
     update_dimension,
@@ -67,7 +67,6 @@ pub(super) fn execute_admin(
             update_allowance(state, moment, slot, changes, effects)
         }
         AdminCommand::IssueCards(cards) => issue_cards(state, moment, cards, effects),
-        AdminCommand::SetCompanySso(id, sso) => set_sso(state, *id, sso.as_ref(), effects),
         AdminCommand::CreateSharedLink(_)
         | AdminCommand::UpdateSharedLink(..)
         | AdminCommand::DeleteSharedLink(..)

@@ -2,9 +2,7 @@
 
 use super::card_money::CardMoney;
 use super::execute::Moment;
-use super::execute_card::{
-    Attempt, count_attempt, count_credentials, facts_of, judge, keep_facts, velocity_facts,
-};
+use super::execute_card::{Attempt, Judgement, count_attempt, facts_of, judge, velocity_facts};
 use super::execute_network::{amount_for_account, log_unknown_card};
 use super::execute_reversal::cancel_if_nothing_remains;
 use super::state::ShardState;
@@ -68,12 +66,10 @@ pub(super) fn execute_authorize(
         credentials: &command.credentials,
         is_reversed_before: state.early_reversals.names(&facts.trace, moment.at),
         velocity: count_attempt(state, moment, slot, effects),
+        before: velocity_facts(state, moment, slot),
     };
-    let failed = judge(state, moment, &money, &attempt);
-    let velocity = velocity_facts(state, moment, slot);
-    let decided_on = Some(keep_facts(state, moment, &money, &attempt, velocity));
+    let Judgement { failed, facts: known } = judge(state, moment, &mut money, &attempt, effects);
     let part = approved_part(state, command, &money, &attempt, failed);
-    count_credentials(state, moment, &mut money, &command.credentials, failed, effects);
     let (response_code, sub_reason) = match part {
         Some(_) => (ResponseCode::Approved, SubReason::None),
         None => (failed.response_code(), failed.sub_reason()),
@@ -87,7 +83,7 @@ pub(super) fn execute_authorize(
         response_code,
         sub_reason,
         failed,
-        decided_on,
+        decided_on: Some(known),
         refund_of: None,
     };
     let mut flags = TransactionFlags::default();
@@ -262,18 +258,21 @@ pub(super) fn execute_advise(
     {
         return complete_hold(state, moment, (seq, open), amount, effects);
     }
-    let money = CardMoney::open(state, moment, slot, state.last_transaction.next());
-    let purchase = advised_purchase(state, moment, command, &money, (amount, foreign));
+    let mut money = CardMoney::open(state, moment, slot, state.last_transaction.next());
+    let purchase = advised_purchase(state, moment, command, &mut money, (amount, foreign), effects);
     conclude(state, moment, purchase, TransactionFlags::ADVICE, money, effects)
 }
 
-/// A purchase decided by the network: the rules are evaluated and kept, but do not decide.
+/// A purchase decided by the network: the rules are evaluated and kept, but do not decide. No
+/// credential is compared: what an advice carries of them, the network has judged.
+#[expect(clippy::too_many_arguments, reason = "effects are the output beside what it is about")]
 fn advised_purchase<'a>(
     state: &ShardState,
     moment: &Moment<'_>,
     command: &'a Advise,
-    money: &CardMoney<'_>,
+    money: &mut CardMoney<'_>,
     (amount, foreign): (Minor, Option<CurrencyAmount>),
+    effects: &mut Vec<Effect>,
 ) -> Purchase<'a> {
     let facts = &command.facts;
     let attempt = Attempt {
@@ -281,12 +280,12 @@ fn advised_purchase<'a>(
         added_to: Minor::ZERO,
         mcc: facts.merchant.mcc,
         is_cash: false,
-        credentials: &command.credentials,
+        credentials: &PresentedCredentials::NONE,
         is_reversed_before: state.early_reversals.names(&facts.trace, moment.at),
         velocity: VelocityFinding::default(),
+        before: None,
     };
-    let failed = judge(state, moment, money, &attempt);
-    let decided_on = Some(keep_facts(state, moment, money, &attempt, None));
+    let Judgement { failed, facts: known } = judge(state, moment, money, &attempt, effects);
     // Bounds and an early reversal stand above the network's word: money is never invented.
     let vetoes = [Rule::ReversedBefore, Rule::OutOfBounds];
     let veto = vetoes.into_iter().find(|rule| failed.contains(*rule));
@@ -307,7 +306,7 @@ fn advised_purchase<'a>(
         response_code,
         sub_reason,
         failed,
-        decided_on,
+        decided_on: Some(known),
         refund_of,
     }
 }
@@ -366,8 +365,7 @@ pub(super) fn execute_inquire_balance(
         });
     };
     let mut money = CardMoney::open(state, moment, slot, state.last_transaction.next());
-    let failed = judge_standing(state, moment, &money, &command.credentials);
-    count_credentials(state, moment, &mut money, &command.credentials, failed, effects);
+    let failed = judge_standing(state, moment, &mut money, &command.credentials, effects);
     let reply = BalanceReply {
         response_code: failed.response_code(),
         sub_reason: failed.sub_reason(),
@@ -387,8 +385,9 @@ pub(super) fn execute_inquire_balance(
 fn judge_standing(
     state: &ShardState,
     moment: &Moment<'_>,
-    money: &CardMoney<'_>,
+    money: &mut CardMoney<'_>,
     credentials: &PresentedCredentials,
+    effects: &mut Vec<Effect>,
 ) -> RuleSet {
     let attempt = Attempt {
         amount: Minor::ZERO,
@@ -398,6 +397,8 @@ fn judge_standing(
         credentials,
         is_reversed_before: false,
         velocity: VelocityFinding::default(),
+        before: None,
     };
-    judge(state, moment, money, &attempt).intersection(RuleSet::CARD_AND_CREDENTIALS)
+    let Judgement { failed, .. } = judge(state, moment, money, &attempt, effects);
+    failed.intersection(RuleSet::CARD_AND_CREDENTIALS)
 }

@@ -1,15 +1,18 @@
 //! What every question about a card has in common: the judgement, and what is counted of it.
+//!
+//! INVARIANT: whoever compares credentials counts them: `judge` does both, and nothing else here asks
+//! the rules.
 
 use super::card_money::CardMoney;
 use super::execute::Moment;
 use super::state::ShardState;
 use crate::command::effect::Effect;
 use crate::decision::{
-    AttemptWindow, CredentialsPresent, DecisionFacts, Facts, PIN_FAILURES_MAX, Question, Rule,
-    RuleSet, VelocityFacts, VelocityFinding, decide,
+    AttemptWindow, DecisionFacts, Facts, Question, Rule, RuleSet, VelocityFacts, VelocityFinding,
+    Verdict, decide,
 };
 use crate::domain::company::VelocityLimits;
-use crate::domain::credential::{CredentialFailures, PresentedCredentials};
+use crate::domain::credential::{CredentialFailures, CredentialsPresent, PresentedCredentials};
 use crate::domain::ids::{CardSlot, Timestamp};
 use crate::domain::merchant::Mcc;
 use crate::domain::money::Minor;
@@ -25,15 +28,26 @@ pub(super) struct Attempt<'a> {
     pub(super) is_reversed_before: bool,
     /// Whether velocity limits apply; advices tell of the past and are not counted.
     pub(super) velocity: VelocityFinding,
+    /// The attempts before this one, where the company limits them and they count.
+    pub(super) before: Option<VelocityFacts>,
 }
 
-/// Evaluates every rule for an attempt.
+/// How an attempt was judged.
+pub(super) struct Judgement {
+    /// The rules that failed.
+    pub(super) failed: RuleSet,
+    /// What they were evaluated on, to be kept with the transaction.
+    pub(super) facts: DecisionFacts,
+}
+
+/// Evaluates every rule for an attempt, and counts the credentials that were compared for it.
 pub(super) fn judge(
     state: &ShardState,
     moment: &Moment<'_>,
-    money: &CardMoney<'_>,
+    money: &mut CardMoney<'_>,
     attempt: &Attempt<'_>,
-) -> RuleSet {
+    effects: &mut Vec<Effect>,
+) -> Judgement {
     let question = Question {
         amount: attempt.amount,
         added_to: attempt.added_to,
@@ -43,7 +57,11 @@ pub(super) fn judge(
         at: moment.at,
         today: money.today(),
     };
-    decide(&facts_of(state, money, attempt), &question)
+    let verdict = decide(&facts_of(state, money, attempt), &question);
+    // What was known is what was known before this attempt is counted.
+    let facts = keep_facts(state, moment, money, attempt);
+    count_credentials(state, moment, money, verdict, effects);
+    Judgement { failed: verdict.failed, facts }
 }
 
 /// What the rules know of a card when something is tried with it.
@@ -64,14 +82,13 @@ pub(super) fn facts_of<'a>(
     }
 }
 
-/// What an attempt is judged on, to be kept with its transaction; before anything is taken.
+/// What an attempt is judged on, before anything is taken.
 /// Cost: copies of what `judge` has just read.
-pub(super) fn keep_facts(
+fn keep_facts(
     state: &ShardState,
     moment: &Moment<'_>,
     money: &CardMoney<'_>,
     attempt: &Attempt<'_>,
-    velocity: Option<VelocityFacts>,
 ) -> DecisionFacts {
     let card = state.card(money.slot);
     let mut credentials = CredentialsPresent::shown(attempt.credentials);
@@ -86,7 +103,7 @@ pub(super) fn keep_facts(
         expires_on: card.expires_on,
         credentials,
         failures: failures.filter(|failures| failures.is_current(moment.at)),
-        velocity,
+        velocity: attempt.before,
     }
 }
 
@@ -147,16 +164,14 @@ fn attempts_after(before: &[Timestamp], limits: VelocityLimits, at: Timestamp) -
 }
 
 /// Counts wrong credentials, and wrong PINs in a row; a right PIN ends the row.
-#[expect(clippy::too_many_arguments, reason = "effects are the output beside what it is about")]
-pub(super) fn count_credentials(
+fn count_credentials(
     state: &ShardState,
     moment: &Moment<'_>,
     money: &mut CardMoney<'_>,
-    credentials: &PresentedCredentials,
-    failed: RuleSet,
+    Verdict { failed, compared }: Verdict,
     effects: &mut Vec<Effect>,
 ) {
-    if credentials.pin.is_some() && money.usage.pin_failures < PIN_FAILURES_MAX {
+    if compared.contains(CredentialsPresent::PIN) {
         let is_wrong = failed.contains(Rule::PinWrong);
         money.usage.pin_failures = if is_wrong { money.usage.pin_failures + 1 } else { 0 };
     }

@@ -9,7 +9,7 @@ use crate::command::reply::Rejection;
 use crate::decision::RuleSet;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::business_date::DayWindow;
-use crate::domain::company::{Company, CompanyState, SingleSignOn};
+use crate::domain::company::{Company, CompanyState};
 use crate::domain::ids::{AccountSlot, CompanyId, CompanySlot, LineSeq, TransactionSeq};
 use crate::domain::money::Minor;
 use crate::domain::network_key::NetworkTrace;
@@ -167,7 +167,8 @@ pub(super) fn set_company(
     let mut company = known.clone();
     replace(&mut company.name, &changes.name);
     replace(&mut company.website, &changes.website);
-    replace(&mut company.velocity, &changes.velocity);
+    replace(&mut company.velocity.per_minute, &changes.velocity.per_minute);
+    replace(&mut company.velocity.per_hour, &changes.velocity.per_hour);
     replace(&mut company.partial_approval, &changes.partial_approval);
     replace(&mut company.billing_address, &changes.billing_address);
     replace(&mut company.shipping_address, &changes.shipping_address);
@@ -186,19 +187,10 @@ pub(super) fn set_company(
             effects.push(Effect::Account(account));
         }
     }
-    Ok(())
-}
-
-/// Sets or clears single sign-on. Source: spec "Company", sso.
-pub(super) fn set_sso(
-    state: &ShardState,
-    id: CompanyId,
-    sso: Option<&SingleSignOn>,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let slot = find_company(state, id)?;
-    if state.organization.sso.get(&slot) != sso {
-        effects.push(Effect::CompanySso(slot, sso.cloned().map(Box::new)));
+    if let Some(sso) = &changes.sso
+        && state.organization.sso.get(&slot) != sso.as_ref()
+    {
+        effects.push(Effect::CompanySso(slot, sso.clone().map(Box::new)));
     }
     Ok(())
 }

@@ -7,9 +7,7 @@
 use super::card_money::CardMoney;
 use super::execute::Moment;
 use super::execute_authorization::{declined_without_transaction, execute_authorize};
-use super::execute_card::{
-    Attempt, count_attempt, count_credentials, judge, keep_facts, velocity_facts,
-};
+use super::execute_card::{Attempt, Judgement, count_attempt, judge, velocity_facts};
 use super::execute_network::amount_for_account;
 use super::state::ShardState;
 use super::transactions::OpenTransaction;
@@ -74,14 +72,14 @@ fn add_to_purchase(
         credentials: &command.credentials,
         is_reversed_before: false,
         velocity: count_attempt(state, moment, card, effects),
+        before: velocity_facts(state, moment, card),
     };
-    let mut failed = judge(state, moment, &money, &attempt);
+    let Judgement { mut failed, facts } = judge(state, moment, &mut money, &attempt, effects);
     // The purchase that used the card up may still take more.
     let has_used_card_up = open.progress.flags.contains(TransactionFlags::CONSUMED_SINGLE_USE);
     if has_used_card_up && money.usage.suspension == SuspensionReason::SingleUse {
         failed = failed.without(Rule::CardSuspended);
     }
-    let velocity = velocity_facts(state, moment, card);
     let decision = Box::new(IncrementDecision {
         transaction: seq,
         decided_at: moment.at,
@@ -90,9 +88,8 @@ fn add_to_purchase(
         mcc,
         failed_rules: failed,
         has_used_card_up,
-        facts: keep_facts(state, moment, &money, &attempt, velocity),
+        facts,
     });
-    count_credentials(state, moment, &mut money, &command.credentials, failed, effects);
     let is_approved = failed.is_empty();
     if is_approved {
         let mut progress = open.progress.clone();

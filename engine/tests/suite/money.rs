@@ -176,7 +176,6 @@ fn amounts_below_zero_move_nothing() {
     assert_eq!(story.refund(-1, 7, OriginalRef::default()).outcome, refused);
     let advice = network(NetworkCommand::Advise(Advise {
         facts: facts(pan(1), -1, 8),
-        credentials: PresentedCredentials::default(),
         outcome: AdviceOutcome::Approved,
         original: by_retrieval(5),
     }));

@@ -1,7 +1,9 @@
 //! Shared links and single sign-on: what is refused, what the tables show, and that both are there
 //! again after a start.
 
-use cardswitch_engine::command::admin::{AdminCommand, NewSharedLink, SharedLinkChanges};
+use cardswitch_engine::command::admin::{
+    AdminCommand, CompanyChanges, NewSharedLink, SharedLinkChanges,
+};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::company::SingleSignOn;
@@ -154,7 +156,11 @@ fn the_tables_show_links_as_they_stand_also_after_a_start() {
     // A closed card keeps its links.
     desk.change(AdminCommand::TerminateCard(company_id(0), card_id(2)));
     let sso = SingleSignOn { domain: "example.com".to_owned(), idp_metadata: "<a/>".to_owned() };
-    let set = |sso: Option<&SingleSignOn>| AdminCommand::SetCompanySso(company_id(0), sso.cloned());
+    let changes = |sso: Option<&SingleSignOn>| CompanyChanges {
+        sso: Some(sso.cloned()),
+        ..CompanyChanges::default()
+    };
+    let set = |sso| AdminCommand::SetCompany(company_id(0), changes(sso));
     let changed = desk.change(set(Some(&sso)));
     assert_eq!(desk.change(set(Some(&sso))), changed, "nothing is recorded twice");
 
@@ -190,7 +196,7 @@ fn the_tables_show_links_as_they_stand_also_after_a_start() {
     desk.change(set(None));
     assert_eq!(desk.read().company_sso(OWN).unwrap(), None);
     assert_eq!(
-        refusal(&desk, AdminCommand::SetCompanySso(CompanyId(Uuid::nil()), None)),
+        refusal(&desk, AdminCommand::SetCompany(CompanyId(Uuid::nil()), changes(None))),
         Some(Rejection::CompanyNotFound)
     );
 }

@@ -8,9 +8,10 @@ use bytes::Bytes;
 
 use crate::error::ApiError;
 use crate::network::limits;
-use crate::request_body::read_json_body;
+use crate::request_body::{read_body, read_json_body};
 use crate::secrets::{digests_equal, token_digest};
 use crate::state::AppState;
+use crate::wire::fields::Fields;
 
 /// The request carries the network key.
 #[derive(Clone, Copy, Debug)]
@@ -57,5 +58,24 @@ impl<S: Send + Sync> FromRequest<S> for NetworkBody {
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
         read_json_body(request, limits::BODY_BYTES_MAX).await.map(Self)
+    }
+}
+
+/// A body that says nothing: none, or an object without fields.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EmptyBody;
+
+impl<S: Send + Sync> FromRequest<S> for EmptyBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
+        let (parts, body) = request.into_parts();
+        let body = read_body(&parts.headers, body, limits::BODY_BYTES_MAX).await?;
+        if !body.is_empty() {
+            let mut fields = Fields::parse(&body).ok_or_else(ApiError::malformed_body)?;
+            fields.refuse_unread();
+            fields.finish()?;
+        }
+        Ok(Self)
     }
 }

@@ -88,6 +88,7 @@ pub(super) async fn set_clock(
         let name = if set_to.is_some() { "now" } else { "advance" };
         fields.fault(name, Flaw::new("out_of_range", "must not lead beyond the year 9999"));
     }
+    fields.refuse_unread();
     fields.finish()?;
     let command = TimedCommand { command: Command::Tick, supplied_at: Some(target) };
     match state.switch.ask(command).await? {

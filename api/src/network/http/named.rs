@@ -5,16 +5,15 @@ use std::borrow::Cow;
 
 use cardswitch_engine::command::network::CardRef;
 use cardswitch_engine::domain::card::PanHash;
-use cardswitch_engine::domain::credential::{CvvCheck, PinVerifier};
 use cardswitch_engine::domain::ids::{AccountSlot, CardId, TransactionId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::store::query::{CardRow, TransactionRow};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use serde_json::value::RawValue;
+use uuid::Uuid;
 use zeroize::Zeroize;
 
 use crate::error::ApiError;
-use crate::network::presented::check_cvv;
 use crate::pan::Pan;
 use crate::secrets::Secrets;
 use crate::state::AppState;
@@ -35,6 +34,8 @@ pub(super) struct Named {
     /// The currency of the account that pays.
     pub(super) currency: CurrencyCode,
     pan: Option<Pan>,
+    /// The card where its number is not given: the one named by its id, else the transaction's.
+    row: Option<CardRow>,
 }
 
 impl Named {
@@ -59,13 +60,13 @@ impl Named {
             None => None,
         };
         let number = pan.as_ref().map(|pan| (state.secrets.pan_hash(pan), pan.masked()));
-        let row = match (number, card_id) {
+        let by_id = match (number, card_id) {
             (None, Some(id)) => view.snapshot()?.card_by_any_company(id)?,
             _ => None,
         };
         let of_card = match number {
             Some((hash, _)) => state.switch.currency_of_card(view, hash)?,
-            None => currency_of(view, row.as_ref().map(|row| row.record.account))?,
+            None => currency_of(view, by_id.as_ref().map(|row| row.record.account))?,
         };
         let currency = match (of_card, &transaction) {
             (Some(currency), _) => Some(currency),
@@ -74,24 +75,31 @@ impl Named {
         };
         let by_number = number.map(|(hash, masked)| CardRef::Pan(hash, masked));
         let hash = number.map(|(hash, _)| hash);
+        let slot = transaction.as_ref().and_then(|(_, row)| row.record.card);
+        let row = match slot {
+            Some(slot) if number.is_none() && card_id.is_none() => view.snapshot()?.card(slot)?,
+            _ => by_id,
+        };
         Ok(Self {
             card: by_number.or(card_id.map(CardRef::Id)),
-            hash: hash.or(row.as_ref().map(|row| row.record.pan_hash)),
-            pan: pan.or_else(|| row.as_ref().and_then(|row| open_pan(&state.secrets, row))),
+            hash: hash
+                .or(row.as_ref().filter(|_| card_id.is_some()).map(|row| row.record.pan_hash)),
+            pan,
+            row,
             currency: currency.unwrap_or(CURRENCY_DEFAULT),
             transaction,
         })
     }
 
-    /// Compares a CVV with the card's.
-    pub(super) fn check_cvv(&self, secrets: &Secrets, cvv: &str) -> CvvCheck {
-        let pan = self.pan.as_ref();
-        pan.map_or(CvvCheck::Mismatch, |pan| check_cvv(secrets, pan, cvv.as_bytes()))
+    /// The card named, else the one of the transaction named.
+    pub(super) fn card(&self) -> CardRef {
+        let of_row = self.row.as_ref().map(|row| row.profile.id);
+        self.card.unwrap_or_else(|| CardRef::Id(of_row.unwrap_or(CardId(Uuid::nil()))))
     }
 
-    /// The keyed value of a PIN for this card.
-    pub(super) fn pin_verifier(&self, secrets: &Secrets, pin: &str) -> Option<PinVerifier> {
-        self.pan.as_ref().map(|pan| secrets.pin_verifier(pan, pin.as_bytes()))
+    /// The number of that card; none where it is not known.
+    pub(super) fn pan(&self, secrets: &Secrets) -> Option<Pan> {
+        self.pan.clone().or_else(|| open_pan(secrets, self.row.as_ref()?))
     }
 }
 

@@ -1,24 +1,28 @@
 //! From a JSON body to what is asked of the engine. Faults are collected in the body's `Fields`;
 //! whoever calls refuses the body when there are any.
+//!
+//! INVARIANT: each operation reads every field of its shape, also those that it has no use for: what
+//! is left unread is unknown, and refused. A request must not spend by a misunderstanding.
 
 use std::borrow::Cow;
 
 use cardswitch_engine::command::network::{
-    AdviceOutcome, Advise, AuthorizationKind, Authorize, CardRef, Increment, InquireBalance,
-    MessageAmounts, NetworkCommand, NetworkRequest, OriginalRef, PartialApproval, Present,
-    PresentmentNumber, PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
+    AdviceOutcome, Advise, AuthorizationKind, Authorize, Increment, InquireBalance, MessageAmounts,
+    NetworkCommand, NetworkRequest, OriginalRef, PartialApproval, Present, PresentmentNumber,
+    PurchaseFacts, Refund, ReversalAmount, ReversalKind, Reverse,
 };
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::card::PanHash;
-use cardswitch_engine::domain::credential::{PackedZip, PresentedCredentials};
-use cardswitch_engine::domain::ids::{CardId, Timestamp};
+use cardswitch_engine::domain::credential::{
+    ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, Shown,
+};
+use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace,
 };
 use cardswitch_engine::domain::text::LineText;
-use uuid::Uuid;
 
 use super::named::Named;
 use super::transfers::plan_transfer;
@@ -28,6 +32,7 @@ use super::values::{
 };
 use crate::error::ApiError;
 use crate::network::marks::{Marks, merchant_number};
+use crate::network::presented::cvv_pair;
 use crate::secrets::{HashPurpose, Secrets};
 use crate::state::AppState;
 use crate::switch::View;
@@ -106,14 +111,8 @@ pub(super) fn plan_request(
         return plan_transfer(state, view, asked, fields);
     }
     let named = Named::read(state, view, fields)?;
-    let card_of_transaction = match named.transaction.as_ref().and_then(|(_, row)| row.record.card)
-    {
-        Some(slot) => view.snapshot()?.card(slot)?.map(|card| card.profile.id),
-        None => None,
-    };
     let supplied_at = fields.optional("time", fields::timestamp);
-    let steering = asked.operation.steering();
-    let mut reader = Reader::new(state, &named, (card_of_transaction, steering), fields);
+    let mut reader = Reader::new(state, &named, asked.operation, fields);
     let command = match asked.operation {
         Operation::Authorization => reader.authorization(),
         Operation::Advice => reader.advice(),
@@ -123,6 +122,7 @@ pub(super) fn plan_request(
         Operation::Increment => reader.increment(),
         Operation::Transfer => unreachable!("planned by itself"),
     };
+    fields.refuse_unread();
     Ok(planned(state, asked, command, supplied_at, named.currency))
 }
 
@@ -151,12 +151,19 @@ fn fingerprint_of(secrets: &Secrets, asked: &Asked<'_>) -> Option<Fingerprint> {
     })
 }
 
+/// Credentials as a body has them.
+struct CredentialTexts<'c> {
+    expiry: Option<ExpiryMonth>,
+    cvv: Option<Cow<'c, str>>,
+    pin: Option<Cow<'c, str>>,
+    zip: Option<Cow<'c, str>>,
+}
+
 /// One body while it is read. Where a field is at fault a stand-in is returned, which is never
 /// used.
 struct Reader<'a, 'b, 'c> {
     secrets: &'a Secrets,
     named: &'a Named,
-    card_of_transaction: Option<CardId>,
     /// The currency the merchant asks in, where the body says it.
     currency: Option<CurrencyCode>,
     steering: Steering,
@@ -169,22 +176,18 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
     fn new(
         state: &'a AppState,
         named: &'a Named,
-        (card_of_transaction, steering): (Option<CardId>, Steering),
+        operation: Operation,
         fields: &'b mut Fields<'c>,
     ) -> Self {
-        let currency = fields.nullable("currency", currency).flatten();
+        // What a reversal gives back is counted in the account's currency.
+        let currency = match operation {
+            Operation::Reversal => None,
+            _ => fields.nullable("currency", currency).flatten(),
+        };
+        let steering = operation.steering();
         let rrn = fields.optional("rrn", |value| line(value, 12, steering));
         let acquirer = fields.optional("acquirer", |value| digits(value, 1, 11));
-        Self {
-            secrets: &state.secrets,
-            named,
-            card_of_transaction,
-            currency,
-            steering,
-            rrn,
-            acquirer,
-            fields,
-        }
+        Self { secrets: &state.secrets, named, currency, steering, rrn, acquirer, fields }
     }
 
     fn authorization(&mut self) -> NetworkCommand {
@@ -225,7 +228,7 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         self.require_original(&original);
         let amounts = self.required_amounts(Lowest::AboveZero);
         let credentials = self.credentials();
-        let mcc = self.merchant("").mcc;
+        let mcc = self.facts(amounts).merchant.mcc;
         let card = self.named.card;
         let otherwise = None;
         NetworkCommand::Increment(Increment {
@@ -239,18 +242,26 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
     }
 
     fn balance_inquiry(&mut self) -> NetworkCommand {
-        let card = self.card();
-        NetworkCommand::InquireBalance(InquireBalance { card, credentials: self.credentials() })
+        let credentials = self.credentials();
+        // An inquiry has no use for the rest, but a wrong value is a mistake all the same.
+        let own = self.named.currency;
+        let asked_in = self.currency.unwrap_or(own);
+        self.fields.optional("amount", |value| amount(value, asked_in, Lowest::Zero));
+        self.fields.nullable("billing_amount", |value| amount(value, own, Lowest::Zero));
+        self.fields.optional("partial", fields::boolean);
+        self.trace();
+        self.merchant("");
+        let card = self.named.card();
+        NetworkCommand::InquireBalance(InquireBalance { card, credentials })
     }
 
     fn advice(&mut self) -> NetworkCommand {
         self.require_card();
         let amounts = self.required_amounts(Lowest::Zero);
         let is_approved = self.fields.optional("approved", fields::boolean).unwrap_or(true);
-        let credentials = self.credentials();
+        self.read_credentials();
         NetworkCommand::Advise(Advise {
             facts: self.facts(amounts),
-            credentials,
             outcome: if is_approved { AdviceOutcome::Approved } else { AdviceOutcome::Declined },
             original: self.original(),
         })
@@ -272,6 +283,8 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
             (None, Some(remaining)) => ReversalAmount::Remaining(remaining),
             (None, None) => ReversalAmount::Full,
         };
+        self.read_credentials();
+        self.trace();
         let kind = ReversalKind::Request;
         NetworkCommand::Reverse(Reverse { card: self.named.card, original, amount, kind })
     }
@@ -281,15 +294,21 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         if original.transaction.is_none() {
             self.require_card();
         }
-        let has_amount = self.fields.has("amount");
-        let amounts = if has_amount || original.transaction.is_none() {
+        let names_money = ["amount", "currency", "billing_amount"];
+        let has_money = names_money.into_iter().any(|name| self.fields.has(name));
+        let amounts = if has_money || original.transaction.is_none() {
             Some(self.required_amounts(Lowest::AboveZero))
         } else {
             None
         };
-        let facts = amounts.filter(|_| self.named.card.is_some());
+        self.read_credentials();
+        let known = match amounts {
+            Some(amounts) => amounts,
+            None => self.amounts_of(Minor::ZERO),
+        };
+        let facts = self.facts(known);
         NetworkCommand::Present(Present {
-            facts: facts.map(|amounts| self.facts(amounts)),
+            facts: Some(facts).filter(|_| amounts.is_some() && self.named.card.is_some()),
             amounts,
             original,
             number: self.presentment_number(),
@@ -302,6 +321,7 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
             self.require_card();
         }
         let amounts = self.required_amounts(Lowest::AboveZero);
+        self.read_credentials();
         let mut facts = self.facts(amounts);
         if let Some((_, row)) = &self.named.transaction
             && !self.fields.has("merchant")
@@ -338,17 +358,10 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
     }
 
     fn facts(&mut self, amounts: MessageAmounts) -> PurchaseFacts {
-        let card = self.card();
+        let card = self.named.card();
         let trace = self.trace();
         let merchant = self.merchant(&trace.acquirer);
         PurchaseFacts { card, amounts, merchant, trace }
-    }
-
-    /// The card named, else the one of the transaction named.
-    fn card(&self) -> CardRef {
-        let of_transaction = self.card_of_transaction;
-        let nobody = CardId(Uuid::nil());
-        self.named.card.unwrap_or_else(|| CardRef::Id(of_transaction.unwrap_or(nobody)))
     }
 
     fn required_amounts(&mut self, lowest: Lowest) -> MessageAmounts {
@@ -375,17 +388,41 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         }
     }
 
+    /// What the body says of credentials, in the forms that the shard compares.
     fn credentials(&mut self) -> PresentedCredentials {
+<<<<<<< HEAD
         let (named, secrets) = (self.named, self.secrets);
         let cvv = self.fields.optional("cvv", fields::borrowed_text);
         let pin = self.fields.optional("pin", fields::borrowed_text);
         let steering = self.steering;
         let zip = self.fields.optional("zip", |value| line(value, 16, steering));
+=======
+        let secrets = self.secrets;
+        let CredentialTexts { expiry, cvv, pin, zip } = self.read_credentials();
+        let has_secret = cvv.is_some() || pin.is_some();
+        let pan = if has_secret { self.named.pan(secrets) } else { None };
+        // A PIN of a card whose number is not known is nobody's, not one that is left out.
+        let verifier = |pin: Cow<'_, str>| match &pan {
+            Some(pan) => secrets.pin_verifier(pan, pin.as_bytes()),
+            None => PinVerifier::default(),
+        };
+        let zip = zip.map(|zip| PackedZip::pack(&zip)).filter(|zip| !zip.is_absent());
+>>>>>>> decision
         PresentedCredentials {
+            expiry: expiry.map(Shown::new),
+            cvv: cvv.map(|cvv| Shown::new(cvv_pair(secrets, pan.as_ref(), cvv.as_bytes()))),
+            pin: pin.map(|pin| Shown::new(verifier(pin))),
+            zip: zip.map(Shown::new),
+        }
+    }
+
+    /// The credentials as they stand in the body; where nothing compares them, that is all.
+    fn read_credentials(&mut self) -> CredentialTexts<'c> {
+        CredentialTexts {
             expiry: self.fields.optional("expiration", expiry_month),
-            cvv: cvv.map(|cvv| named.check_cvv(secrets, &cvv)),
-            pin: pin.and_then(|pin| named.pin_verifier(secrets, &pin)),
-            zip: zip.map(|zip| PackedZip::pack(&zip)).filter(|zip| !zip.is_absent()),
+            cvv: self.fields.optional("cvv", fields::borrowed_text),
+            pin: self.fields.optional("pin", fields::borrowed_text),
+            zip: self.fields.optional("zip", |value| fields::borrowed_short_text(value, 16)),
         }
     }
 
@@ -398,7 +435,7 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
             let number = inner.optional("mid", |value| merchant_id(value, steering));
             let sent = text(inner, "card_acceptor_id", 15).or(number);
             let sent = sent.unwrap_or_default();
-            Merchant {
+            let merchant = Merchant {
                 mid: merchant_number(acquirer, &sent),
                 mcc: inner.nullable("mcc", category_code).flatten(),
                 card_acceptor_id: sent,
@@ -407,7 +444,9 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
                 state: text(inner, "state", 16).unwrap_or_default(),
                 country: text(inner, "country", 3).unwrap_or_default(),
                 zip: text(inner, "zip", 16).unwrap_or_default(),
-            }
+            };
+            inner.refuse_unread();
+            merchant
         };
         self.fields.object("merchant", read).unwrap_or_default()
     }

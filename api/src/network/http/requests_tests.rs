@@ -1,12 +1,15 @@
 //! Each kind of request against a real engine: what is decided, in which words it is told, and
 //! which faults are named.
 
+use std::collections::BTreeSet;
+
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::credential::PinVerifier;
 use cardswitch_engine::domain::ids::CardId;
 use serde_json::{Value, json};
 
 use crate::network::http::world::{Bench, COMPANY, Card, purchase};
+use crate::openapi::{Door, document};
 use crate::pan::Pan;
 
 #[tokio::test]
@@ -278,4 +281,97 @@ async fn each_fault_is_named_once() {
         "presentment_count": 1});
     assert_eq!(bench.refused("presentments", numbered).await.1["param"], "presentment_number");
     assert_eq!(bench.get(&format!("cards/{}/transactions", card.id)).await["count"], 0);
+}
+
+/// `dry_run: true` spent the money: what nobody reads must not look as if it were heeded.
+#[tokio::test]
+async fn unknown_fields_are_refused_and_spend_nothing() {
+    let bench = Bench::new().await;
+    let card = bench.card(100).await;
+    let with = |mut body: Value, name: &str| {
+        body[name] = json!(true);
+        body
+    };
+    let mut inner = purchase(&card, json!(1));
+    inner["merchant"]["category"] = json!("food");
+    let transfer = json!({"account_id": card.id, "amount": 1});
+    let mut to_bank = transfer.clone();
+    to_bank["bank_account"] = json!({"iban": "x"});
+    let rows = [
+        ("authorizations", with(purchase(&card, json!(1)), "dry_run"), "dry_run"),
+        ("authorizations", with(purchase(&card, json!(1)), "Amount"), "Amount"),
+        ("authorizations", with(purchase(&card, json!(1)), "type"), "type"),
+        ("authorizations", inner, "merchant.category"),
+        ("advices", with(purchase(&card, json!(1)), "partial"), "partial"),
+        ("presentments", with(purchase(&card, json!(1)), "kind"), "kind"),
+        ("reversals", with(purchase(&card, json!(1)), "merchant"), "merchant"),
+        ("transfers", with(transfer, "currency"), "currency"),
+        ("transfers", to_bank, "bank_account.iban"),
+        ("transfers/0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f/settle", json!({"amount": 1}), "amount"),
+        ("clock", json!({"advance": 1, "dry_run": true}), "dry_run"),
+    ];
+    for (path, body, param) in rows {
+        let (status, detail) = bench.refused(path, body.clone()).await;
+        let named: Vec<_> =
+            detail["errors"].as_array().unwrap().iter().map(|fault| &fault["param"]).collect();
+        assert_eq!((status, json!(named)), (400, json!([param])), "{path} {body}");
+        assert_eq!(detail["errors"][0]["code"], "unknown_field", "{path} {body}");
+    }
+    let mut item = purchase(&card, json!(1));
+    item["type"] = json!("authorization");
+    let answers = bench.post("batch", json!([item, with(item.clone(), "dry_run")])).await;
+    assert_eq!(answers[0]["approved"], true, "{answers}");
+    assert_eq!(answers[1]["detail"]["param"], "dry_run", "{answers}");
+    assert_eq!(bench.get(&format!("cards/{}/transactions", card.id)).await["count"], 1);
+}
+
+/// What the document shows of a body is what the operation reads, no more and no less.
+#[tokio::test]
+async fn the_fields_of_the_document_are_those_that_are_read() {
+    let bench = Bench::new().await;
+    let document = document(Door::Network, bench.state.urls());
+    let operations = [
+        "authorizations",
+        "advices",
+        "reversals",
+        "presentments",
+        "refunds",
+        "increments",
+        "transfers",
+        "clock",
+    ];
+    let shown = operations.map(|operation| {
+        let path = format!("/network/v1/{operation}");
+        let schema = &document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+            ["schema"];
+        let mut names = BTreeSet::new();
+        collect_names(&document, schema, &mut names);
+        assert!(names.len() > 1, "{operation}: {schema}");
+        (operation, names)
+    });
+    let all: BTreeSet<_> = shown.iter().flat_map(|(_, names)| names.clone()).collect();
+    for (operation, names) in &shown {
+        for name in &all {
+            // Of no use as a value, so that nothing comes of it.
+            let (_, detail) = bench.refused(operation, json!({name: [true]})).await;
+            let faults = detail["errors"].as_array().unwrap();
+            let is_unknown = faults
+                .iter()
+                .any(|fault| fault["param"] == **name && fault["code"] == "unknown_field");
+            assert_eq!(is_unknown, !names.contains(name), "{operation} {name}: {detail}");
+        }
+    }
+}
+
+/// The names of an object's fields, also of the objects that it is put together from.
+fn collect_names(document: &Value, schema: &Value, names: &mut BTreeSet<String>) {
+    if let Some(path) = schema["$ref"].as_str() {
+        collect_names(document, document.pointer(&path[1..]).unwrap(), names);
+    }
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        collect_names(document, part, names);
+    }
+    names.extend(
+        schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone()),
+    );
 }

@@ -14,7 +14,7 @@ use cardswitch_engine::domain::transaction::{BankAccount, TransferDirection};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::access::NetworkAccess;
+use super::access::{EmptyBody, NetworkAccess};
 use super::answers::render_reply;
 use super::json_response;
 use super::named::CURRENCY_DEFAULT;
@@ -46,6 +46,7 @@ pub(super) fn plan_transfer(
     let settled = fields.optional("settled", fields::boolean).unwrap_or(false);
     let supplied_at = fields.optional("time", fields::timestamp);
     let bank_account = fields.object("bank_account", bank_account);
+    fields.refuse_unread();
     let direction = if amount.is_positive() {
         TransferDirection::Deposit
     } else {
@@ -70,7 +71,9 @@ fn bank_account(inner: &mut Fields<'_>) -> BankAccount {
         let read = |value: &RawValue| fields::short_text(value, TEXT_CHARS_MAX);
         inner.optional(name, read).unwrap_or_default()
     };
-    BankAccount { description: text("description"), name: text("name"), number: text("number") }
+    let [description, name, number] = ["description", "name", "number"].map(&mut text);
+    inner.refuse_unread();
+    BankAccount { description, name, number }
 }
 
 /// Posts a transfer in transit.
@@ -85,6 +88,7 @@ pub(super) async fn settle(
     access: NetworkAccess,
     id: Path<String>,
     headers: HeaderMap,
+    _: EmptyBody,
 ) -> Result<Response, ApiError> {
     conclude(state, access, id, headers, TransferConclusion::Settle).await
 }
@@ -101,6 +105,7 @@ pub(super) async fn bring_back(
     access: NetworkAccess,
     id: Path<String>,
     headers: HeaderMap,
+    _: EmptyBody,
 ) -> Result<Response, ApiError> {
     conclude(state, access, id, headers, TransferConclusion::Return).await
 }

@@ -41,8 +41,8 @@ impl RuleWords {
     /// The figures behind a verdict, where it has any.
     fn figures(self, finding: &RuleFinding, compared: &Compared) -> Option<String> {
         match (compared.input, compared.threshold, compared.usage) {
-            (Quantity::Is(is_shown), limit, usage) => {
-                is_credential(finding.rule).then(|| shown(is_shown, limit, usage))
+            (Quantity::Is(is_compared), limit, usage) => {
+                is_credential(finding.rule).then(|| compared_words(is_compared, limit, usage))
             }
             (Quantity::Card(_, reason), ..) => {
                 suspended_by(reason).filter(|_| !finding.passed).map(str::to_owned)
@@ -154,13 +154,17 @@ const fn is_credential(rule: Rule) -> bool {
     matches!(rule, Rule::ExpirationDiffers | Rule::PinWrong | Rule::CvvWrong | Rule::ZipDiffers)
 }
 
-fn shown(is_shown: bool, limit: Option<Quantity>, usage: Option<[Quantity; 2]>) -> String {
-    let shown = if is_shown { "one was shown" } else { "none was shown" };
+fn compared_words(
+    is_compared: bool,
+    limit: Option<Quantity>,
+    usage: Option<[Quantity; 2]>,
+) -> String {
+    let compared = if is_compared { "one was compared" } else { "none was compared" };
     match (limit, usage) {
         (Some(Quantity::Count(most)), Some([Quantity::Count(before), _])) => {
-            format!("{shown}; {before} of {most} wrong ones in a row before it")
+            format!("{compared}; {before} of {most} wrong ones in a row before it")
         }
-        _ => shown.to_owned(),
+        _ => compared.to_owned(),
     }
 }
 
@@ -234,9 +238,9 @@ const fn verdict(rule: Rule, passed: bool) -> &'static str {
         Rule::VelocityPerHour => {
             ("There were few enough attempts in an hour", "There were too many attempts in an hour")
         }
-        Rule::CredentialFailures => (
-            "Few enough wrong codes were tried in an hour",
-            "Too many wrong codes were tried in an hour",
+        Rule::CredentialsLocked => (
+            "The card’s codes are not locked, or none was shown",
+            "The card’s codes are locked: too many wrong ones were tried in an hour",
         ),
         Rule::BeforeStart => ("The card’s time has begun", "The card’s time has not begun"),
         Rule::AfterEnd => ("The card’s time is not over", "The card’s time is over"),

@@ -119,7 +119,7 @@ fn everything_else_is_told_in_words_too() {
             "There were too many attempts in a minute (5 before it, 5 allowed).",
         ),
         (
-            Rule::CredentialFailures,
+            Rule::CredentialsLocked,
             against(count(10), count(10)),
             "Too many wrong codes were tried in an hour (10 before it, 10 are too many).",
         ),

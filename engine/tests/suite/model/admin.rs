@@ -51,8 +51,7 @@ impl Model {
             }
             AdminCommand::IssueCards(cards) => self.issue_cards(at, cards),
             // No purchase depends on any of it: `shared_links` tests it, step by step.
-            AdminCommand::SetCompanySso(..)
-            | AdminCommand::CreateSharedLink(_)
+            AdminCommand::CreateSharedLink(_)
             | AdminCommand::UpdateSharedLink(..)
             | AdminCommand::DeleteSharedLink(..) => panic!("not drawn: {command:?}"),
             AdminCommand::UpdateMember(company, id, changes) => {

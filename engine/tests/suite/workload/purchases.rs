@@ -128,7 +128,7 @@ impl Workload {
         }
         let declined = self.rng.chance(15);
         let outcome = if declined { AdviceOutcome::Declined } else { AdviceOutcome::Approved };
-        Advise { facts, credentials: self.draw_credentials(model, Some(card)), outcome, original }
+        Advise { facts, outcome, original }
     }
 
     /// A purchase: likely one that is still open, and how a message names it, with its card.

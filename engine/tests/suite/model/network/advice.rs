@@ -3,6 +3,7 @@
 use cardswitch_engine::command::network::{AdviceOutcome, Advise};
 use cardswitch_engine::command::reply::{AuthorizationReply, NetworkReply};
 use cardswitch_engine::decision::{Rule, RuleSet};
+use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::TransactionSeq;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
@@ -32,7 +33,7 @@ impl Model {
             added_to: 0,
             mcc: facts.merchant.mcc.map(|mcc| mcc.0),
             is_cash: false,
-            credentials: &command.credentials,
+            credentials: &PresentedCredentials::NONE,
             is_reversed_before: self.is_reversed_before(&facts.trace),
             over_minute: false,
             over_hour: false,

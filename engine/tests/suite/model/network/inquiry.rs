@@ -36,11 +36,11 @@ impl Model {
             Rule::CardUnactivated,
             Rule::CardSuspended,
             Rule::CardExpired,
+            Rule::CredentialsLocked,
             Rule::ExpirationDiffers,
             Rule::PinWrong,
             Rule::CvvWrong,
             Rule::ZipDiffers,
-            Rule::CredentialFailures,
         ];
         let mut failed = self.failed_rules(at, card, 0, &tried);
         failed.retain(|rule| asked.contains(rule));

@@ -2,13 +2,14 @@
 
 use cardswitch_engine::decision::{Rule, RuleSet};
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
-use cardswitch_engine::domain::credential::{CvvCheck, PresentedCredentials};
+use cardswitch_engine::domain::credential::{Comparison, CredentialsPresent, PresentedCredentials};
+use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::merchant_category::is_in_scope;
 use cardswitch_engine::domain::money::Minor;
 use chrono::Datelike;
 
 use super::AMOUNT_MAX;
-use crate::model::{HOUR, MINUTE, Model};
+use crate::model::{Card, HOUR, MINUTE, Model};
 
 /// What an attempt brings with it besides card and amount.
 pub(super) struct Attempt<'a> {
@@ -34,12 +35,10 @@ impl Model {
         let company = &self.companies[card.company];
         let terms = &card.terms;
         let shown = tried.credentials;
-        let valid_until = card.expires_on;
-        let expiry = (valid_until.year() % 100) as u16 * 100 + valid_until.month() as u16;
         let has_ended = at > terms.ends_at.0;
         let is_ended = card.reason == SuspensionReason::EndTime && has_ended;
         let available = self.available(card.company) + company.credit_limit;
-        let blocked = card.wrong_credentials.is_some_and(|(since, n)| n >= 5 && at < since + HOUR);
+        let wrong = self.wrong_credentials(at, card, shown);
         let scope = terms.scope.codes();
         let checks = [
             (Rule::CardTerminated, card.state == CardState::Terminated),
@@ -49,19 +48,14 @@ impl Model {
             (Rule::CardUnactivated, card.state == CardState::Unactivated),
             (Rule::CardSuspended, card.state == CardState::Suspended && !is_ended),
             (Rule::CardExpired, card.today > card.expires_on),
-            (Rule::ExpirationDiffers, shown.expiry.is_some_and(|shown| shown.0 != expiry)),
-            (
-                Rule::PinWrong,
-                shown
-                    .pin
-                    .is_some_and(|pin| card.wrong_pins >= 3 || card.pin == 0 || pin.0 != card.pin),
-            ),
-            (Rule::CvvWrong, shown.cvv == Some(CvvCheck::Mismatch)),
-            (Rule::ZipDiffers, shown.zip.is_some_and(|zip| card.zip != 0 && zip.0 != card.zip)),
+            (Rule::CredentialsLocked, wrong.contains(&Rule::CredentialsLocked)),
+            (Rule::ExpirationDiffers, wrong.contains(&Rule::ExpirationDiffers)),
+            (Rule::PinWrong, wrong.contains(&Rule::PinWrong)),
+            (Rule::CvvWrong, wrong.contains(&Rule::CvvWrong)),
+            (Rule::ZipDiffers, wrong.contains(&Rule::ZipDiffers)),
             (Rule::CashWithdrawal, tried.is_cash || matches!(tried.mcc, Some(6010 | 6011))),
             (Rule::VelocityPerMinute, tried.over_minute),
             (Rule::VelocityPerHour, tried.over_hour),
-            (Rule::CredentialFailures, blocked),
             (Rule::BeforeStart, at < terms.starts_at.0),
             (Rule::AfterEnd, has_ended),
             (Rule::OutOfScope, !is_in_scope(scope, tried.mcc)),
@@ -75,6 +69,35 @@ impl Model {
             (Rule::AvailableCredit, amount > available),
         ];
         checks.into_iter().filter(|(_, fails)| *fails).map(|(rule, _)| rule).collect()
+    }
+
+    /// What the credentials shown break: their lock alone, or each that is wrong.
+    fn wrong_credentials(&self, at: i64, card: &Card, shown: &PresentedCredentials) -> Vec<Rule> {
+        if card.is_locked(at) {
+            return if shown.is_empty() { Vec::new() } else { vec![Rule::CredentialsLocked] };
+        }
+        let expiry = (card.expires_on.year() % 100) as u16 * 100 + card.expires_on.month() as u16;
+        // Nothing else reads what is shown; the lock is the model's own.
+        let mut look = Comparison::open(None, Timestamp(at)).unwrap();
+        let is_pin_own = |pin: u64| card.wrong_pins < 3 && card.pin != 0 && pin == card.pin;
+        let checks = [
+            (
+                Rule::ExpirationDiffers,
+                look.differs(CredentialsPresent::EXPIRY, shown.expiry, |month| month.0 == expiry),
+            ),
+            (
+                Rule::PinWrong,
+                look.differs(CredentialsPresent::PIN, shown.pin, |pin| is_pin_own(pin.0)),
+            ),
+            (Rule::CvvWrong, look.cvv_differs(shown.cvv)),
+            (
+                Rule::ZipDiffers,
+                look.differs(CredentialsPresent::ZIP, shown.zip, |zip| {
+                    card.zip == 0 || zip.0 == card.zip
+                }),
+            ),
+        ];
+        checks.into_iter().filter(|(_, is_wrong)| *is_wrong).map(|(rule, _)| rule).collect()
     }
 
     /// Whether this attempt is one too many in a minute, and in an hour; counts it.
@@ -99,6 +122,9 @@ impl Model {
         failed: &[Rule],
     ) {
         let card = &mut self.cards[card];
+        if card.is_locked(at) {
+            return;
+        }
         if shown.pin.is_some() && card.wrong_pins < 3 {
             let is_wrong = failed.contains(&Rule::PinWrong);
             card.wrong_pins = if is_wrong { card.wrong_pins + 1 } else { 0 };
@@ -110,6 +136,12 @@ impl Model {
                 _ => Some((at, 1)),
             };
         }
+    }
+}
+
+impl Card {
+    fn is_locked(&self, at: i64) -> bool {
+        self.wrong_credentials.is_some_and(|(since, count)| count >= 5 && at < since + HOUR)
     }
 }
 

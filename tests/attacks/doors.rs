@@ -1,0 +1,250 @@
+//! What one door takes, the other takes: the same request with hostile texts and amounts, through ISO
+//! 8583 and through HTTP, against two switches made from one seed.
+
+use cardswitch_harness::{
+    Acquirer, HttpClient, HttpRequest, Installation, Message, Purchase, Random, TestCard,
+    campaign_scaled, de39_of, seed_for,
+};
+use serde_json::{Value, json};
+
+#[test]
+fn what_one_door_takes_the_other_takes() {
+    let seed = seed_for("what_one_door_takes_the_other_takes");
+    let mut random = Random::new(seed);
+    let (by_iso, by_http) = (Installation::init(120, 1_111), Installation::init(120, 1_111));
+    let (iso_switch, http_switch) = (by_iso.serve(), by_http.serve());
+    let (mut acquirer, network) = (iso_switch.acquirer(), http_switch.network_api());
+    let cards = by_iso.cards.with_profile("ordinary");
+    for step in 0..campaign_scaled(600, 30_000) {
+        let request = Request::draw(cards[random.index(cards.len())], &mut random);
+        let (iso, http) = (request.by_iso(&mut acquirer), request.by_http(&network, &mut random));
+        assert_eq!(iso, http, "step {step}: {request:?}");
+    }
+    acquirer.assert_alive();
+    // Both have made the same of it.
+    for card in cards {
+        let [iso, http] =
+            [(&iso_switch, card), (&http_switch, twin_of(&by_http, card))].map(|(switch, card)| {
+                let path = format!("/v1/allowances/{}", card.allowance_id);
+                switch.api().get(&path).expect(200)["balance"].clone()
+            });
+        assert_eq!(iso, http, "the balance of {}", card.pan);
+    }
+}
+
+fn twin_of<'a>(installation: &'a Installation, card: &TestCard) -> &'a TestCard {
+    let twin = installation.cards.all().iter().find(|other| other.pan == card.pan);
+    twin.expect("one seed makes the same cards")
+}
+
+/// What came of a request.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It was judged, with this code in DE39.
+    Judged(String),
+    /// It was refused as malformed.
+    Refused,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Authorization,
+    Verification,
+    BalanceInquiry,
+    SingleMessage,
+    Advice,
+    Presentment,
+    Refund,
+}
+
+impl Kind {
+    const ALL: [Self; 7] = [
+        Self::Authorization,
+        Self::Verification,
+        Self::BalanceInquiry,
+        Self::SingleMessage,
+        Self::Advice,
+        Self::Presentment,
+        Self::Refund,
+    ];
+
+    /// Whether an amount of zero makes sense.
+    fn takes_zero(self) -> bool {
+        !matches!(self, Self::Presentment | Self::Refund)
+    }
+}
+
+/// A currency: its codes, and how many decimals it has.
+#[derive(Clone, Copy, Debug)]
+struct Currency(&'static str, &'static str, usize);
+
+const CURRENCIES: [Currency; 4] = [
+    Currency("840", "USD", 2),
+    Currency("392", "JPY", 0),
+    Currency("414", "KWD", 3),
+    Currency("978", "EUR", 2),
+];
+
+/// A request that both doors can say.
+#[derive(Debug)]
+struct Request {
+    kind: Kind,
+    purchase: Purchase,
+    currency: Currency,
+    /// In cents of the account's dollars, where the currency is another.
+    billing_minor: Option<u64>,
+    /// Merchant's name, city, state, country and id; none longer than its ISO field.
+    texts: [Vec<u8>; 5],
+}
+
+/// The widths of DE43's parts, and of DE42.
+const WIDTHS: [usize; 5] = [22, 13, 3, 2, 15];
+
+impl Request {
+    fn draw(card: &TestCard, random: &mut Random) -> Self {
+        let kind = Kind::ALL[random.index(Kind::ALL.len())];
+        let amounts = [0, 1, 9, 10, 99, 100, 1_050, 999_999_999_999, 100_000_000_000, 12_345];
+        let mut purchase = Purchase::of(card, amounts[random.index(amounts.len())]);
+        match kind {
+            Kind::Verification => purchase.amount_minor = 0,
+            kind if purchase.amount_minor == 0 && !kind.takes_zero() => purchase.amount_minor = 1,
+            _ => {}
+        }
+        let currency = CURRENCIES[random.index(CURRENCIES.len())];
+        let is_foreign = currency.1 != "USD";
+        // One foreign amount in six comes without what it is in dollars.
+        let billing_minor =
+            (is_foreign && random.between(0, 6) > 0).then(|| random.between(0, 5_000));
+        let texts = WIDTHS.map(|width| text(random, width));
+        Self { kind, purchase, currency, billing_minor, texts }
+    }
+
+    fn by_iso(&self, acquirer: &mut Acquirer) -> Verdict {
+        let mut message = self.purchase.request();
+        let (mti, code) = match self.kind {
+            Kind::Authorization | Kind::Verification => ("0100", "000000"),
+            Kind::BalanceInquiry => ("0100", "300000"),
+            Kind::SingleMessage => ("0200", "000000"),
+            Kind::Advice => ("0120", "000000"),
+            Kind::Presentment => ("0220", "000000"),
+            Kind::Refund => ("0220", "200000"),
+        };
+        message.mti = mti.to_owned();
+        message.set(3, code);
+        message.set(49, self.currency.0);
+        message.set_optional(6, self.billing_minor.map(|minor| format!("{minor:012}")).as_deref());
+        message.set_optional(51, self.billing_minor.map(|_| "840"));
+        let [name, city, state, country, id] = &self.texts;
+        message.set_bytes(
+            43,
+            &[name, city, state, country]
+                .map(Vec::as_slice)
+                .iter()
+                .zip(WIDTHS)
+                .flat_map(|(text, width)| padded(text, width))
+                .collect::<Vec<_>>(),
+        );
+        message.set_bytes(42, &padded(id, WIDTHS[4]));
+        acquirer.send_frame(&message.encode()).expect("no content costs the connection");
+        verdict_of(&acquirer.receive().expect("every message is answered"))
+    }
+
+    fn by_http(&self, network: &HttpClient, random: &mut Random) -> Verdict {
+        let path = match self.kind {
+            Kind::Advice => "advices",
+            Kind::Presentment => "presentments",
+            Kind::Refund => "refunds",
+            _ => "authorizations",
+        };
+        let mut body = json!({
+            "card_number": self.purchase.pan, "stan": self.purchase.stan, "rrn": self.purchase.rrn,
+            "acquirer": "400001", "terminal": "HARNESS1", "transmission_time": "0115120000",
+            "currency": self.currency.1, "merchant": {"mcc": self.purchase.mcc},
+        });
+        let kind = match self.kind {
+            Kind::Authorization => Some("purchase"),
+            Kind::Verification => Some("verification"),
+            Kind::BalanceInquiry => Some("balance_inquiry"),
+            Kind::SingleMessage => Some("single_message"),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            body["kind"] = json!(kind);
+        }
+        let names = ["name", "city", "state", "country", "card_acceptor_id"];
+        for (name, text) in names.iter().zip(&self.texts) {
+            body["merchant"][*name] = json!(String::from_utf8_lossy(text));
+        }
+        // Amounts are written by hand: as text, and as numbers of every form.
+        let mut text = body.to_string();
+        text.pop();
+        text.push_str(&format!(
+            ",\"amount\":{}",
+            spelled(self.purchase.amount_minor, self.currency.2, random)
+        ));
+        if let Some(minor) = self.billing_minor {
+            text.push_str(&format!(",\"billing_amount\":{}", spelled(minor, 2, random)));
+        }
+        text.push('}');
+        let answer = network.send(&HttpRequest {
+            method: "POST",
+            path: &format!("/network/v1/{path}"),
+            headers: &[("content-type", "application/json")],
+            body: text.as_bytes(),
+        });
+        match answer.status {
+            200 => judged(&answer.json(), self.kind),
+            400 => Verdict::Refused,
+            other => panic!("{other}: {}", answer.text()),
+        }
+    }
+}
+
+fn judged(body: &Value, kind: Kind) -> Verdict {
+    // 0130 is always 00, whatever came of the advice; 0230 tells no code.
+    let code = match kind {
+        Kind::Advice => "00".to_owned(),
+        _ => de39_of(&body["response_code"].to_string()).expect("a known code").to_owned(),
+    };
+    Verdict::Judged(code)
+}
+
+fn verdict_of(answer: &Message) -> Verdict {
+    match answer.response() {
+        "30" => Verdict::Refused,
+        code => Verdict::Judged(code.to_owned()),
+    }
+}
+
+fn padded(text: &[u8], width: usize) -> Vec<u8> {
+    let mut padded = text.to_vec();
+    padded.resize(width, b' ');
+    padded
+}
+
+/// A text of at most `width` bytes, from letters and from what steers terminals, pages and files.
+fn text(random: &mut Random, width: usize) -> Vec<u8> {
+    let pieces: [&str; 14] =
+        ["A", "z", "7", " ", "  ", "'", "\"", "\\", "<b>", "&#1083;", "%00", "{}", "=1+1", "-"];
+    let mut text = Vec::new();
+    for _ in 0..random.between(0, 8) {
+        let piece = pieces[random.index(pieces.len())].as_bytes();
+        if text.len() + piece.len() <= width {
+            text.extend_from_slice(piece);
+        }
+    }
+    text
+}
+
+/// An amount as JSON: a number, a text, with more zeros, with an exponent.
+fn spelled(minor: u64, decimals: usize, random: &mut Random) -> String {
+    let digits = format!("{minor:0>width$}", width = decimals + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - decimals);
+    let plain = if decimals == 0 { whole.to_owned() } else { format!("{whole}.{fraction}") };
+    match random.between(0, 4) {
+        0 => format!("\"{plain}\""),
+        1 if decimals > 0 => format!("{plain}0"),
+        2 => format!("{minor}e-{decimals}"),
+        _ => plain,
+    }
+}
