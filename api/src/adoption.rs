@@ -94,6 +94,7 @@ mod tests {
             cards: 0,
             cards_out: None,
             at: None,
+            master_key: Default::default(),
         };
         install(&installation, &mut SystemRandom, &|_| {}).await.unwrap();
     }
