@@ -22,6 +22,29 @@ pub fn keep_files_private() {
     umask(Mode::RWXG | Mode::RWXO);
 }
 
+/// Does something with keys, and wipes the part of the stack that it used: a compiler leaves copies there of
+/// whatever it moves.
+pub fn wiping_stack<T>(work: impl FnOnce() -> T) -> T {
+    let done = below(work);
+    wipe_below();
+    done
+}
+
+#[inline(never)]
+fn below<T>(work: impl FnOnce() -> T) -> T {
+    work()
+}
+
+/// More than reading, deriving and wrapping keys takes of the stack, files included. Units: bytes.
+const KEY_STACK_BYTES: usize = 256 * 1024;
+
+#[inline(never)]
+fn wipe_below() {
+    let mut stack = [0_u8; KEY_STACK_BYTES];
+    // The compiler must not take it for unused.
+    black_box(&mut stack);
+}
+
 /// Blocks from this size on are the system's again when they are freed, with all that was in them.
 /// Units: bytes. Source: mallopt(3), the highest threshold that M_MMAP_THRESHOLD adapts to.
 const UNMAPPED_BYTES: usize = 32 << 20;

@@ -24,6 +24,7 @@ use super::source::MasterKeySource;
 use super::{MasterKey, MasterKeyError, MasterKeyId};
 use crate::hex::{array_from_hex, from_hex, to_hex};
 use crate::private_file;
+use crate::process::wiping_stack;
 use crate::secrets::summed_text::{Flaw, SummedText, render_summed};
 use crate::secrets::{SealError, Secrets, fresh_nonce, open, seal};
 
@@ -232,6 +233,10 @@ pub struct OpenedKeys {
 /// new one had wrapped the data key, the new one waits beside the place of the old one: it is taken.
 /// Errors: a key is missing, or another one.
 pub fn open_keys(data: &Path, source: &MasterKeySource) -> Result<OpenedKeys, DataKeyError> {
+    wiping_stack(|| derive_keys(data, source))
+}
+
+fn derive_keys(data: &Path, source: &MasterKeySource) -> Result<OpenedKeys, DataKeyError> {
     let wrapped = read_wrapped(data)?;
     let master = fitting_master(data, source, &wrapped)?;
     let data_key = wrapped.open_with(&master, &data.join(DATA_KEY_FILE))?;

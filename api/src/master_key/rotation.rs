@@ -22,6 +22,7 @@ use super::source::MasterKeySource;
 use super::{MasterKey, MasterKeyError};
 use crate::issuing::SystemRandom;
 use crate::private_file;
+use crate::process::wiping_stack;
 
 /// Why the master key is the one it was.
 #[derive(Debug)]
@@ -106,6 +107,14 @@ impl MasterKeys {
 /// made where there is none, or by a new one at the place of the old.
 /// Errors: a key cannot be read or written; then the old one or the new one opens the directory.
 pub fn rotate_master_key(
+    data: &Path,
+    source: &MasterKeySource,
+    place: Option<&Path>,
+) -> Result<MasterKeyReport, MasterRotationError> {
+    wiping_stack(|| replace_key(data, source, place))
+}
+
+fn replace_key(
     data: &Path,
     source: &MasterKeySource,
     place: Option<&Path>,
