@@ -1,19 +1,22 @@
-//! What a backup holds besides the engine's files: receipts, settings and the keys of card numbers, which
-//! are wrapped. The master key is left out on purpose: a backup alone shows nobody a card number.
+//! What a backup holds besides the engine's files: receipts, settings, the keys of card numbers, which
+//! are wrapped, and the manifest, which has the wrapped data key. The master key is left out on purpose:
+//! a backup alone shows nobody a card number.
 
-use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use cardswitch_engine::backup::{Copied, CopyError};
+use cardswitch_engine::backup::{Copied, CopyError, CopyStage};
 use cardswitch_engine::engine::Engine;
 use serde::{Deserialize, Serialize};
 
 use crate::config::CONFIG_FILE;
-use crate::receipts::RECEIPTS_DIRECTORY;
-use crate::secrets::PanKeys;
+use crate::manifest::write_manifest;
+use crate::master_key::data_key::check_file;
+use crate::private_file::{self, copy_private};
+use crate::receipts::{RECEIPTS_DIRECTORY, receipt_digest};
+use crate::secrets::{PanKeys, Secrets};
 use crate::wire::time::render_time;
 
 /// What a finished copy is, in words that programs read.
@@ -36,36 +39,55 @@ impl From<Copied> for CopyReport {
 
 /// Makes a backup of a running switch.
 /// Errors: as the engine's.
-pub fn back_up(engine: &Engine, to: &Path) -> Result<Copied, CopyError> {
+pub fn back_up(engine: &Engine, secrets: &Secrets, to: &Path) -> Result<Copied, CopyError> {
     let data = engine.directory().path().to_path_buf();
-    engine.back_up(to, &mut |copy| copy_beside(&data, copy))
+    engine.back_up(to, &mut |copy, stage| add_to_backup((&data, secrets), copy, stage))
 }
 
-/// Copies the files that the engine does not know of, those that are not there yet.
-/// Errors: one cannot be read or written.
-pub fn copy_beside(from: &Path, to: &Path) -> io::Result<()> {
-    let settings = from.join(CONFIG_FILE);
-    if settings.try_exists()? && !to.join(CONFIG_FILE).try_exists()? {
-        fs::copy(&settings, to.join(CONFIG_FILE))?;
-        File::open(to.join(CONFIG_FILE))?.sync_all()?;
+/// Adds what the engine does not know of to a backup of the directory `data`.
+/// Errors: a file cannot be read or written.
+pub fn add_to_backup(
+    (data, secrets): (&Path, &Secrets),
+    backup: &Path,
+    stage: CopyStage,
+) -> io::Result<()> {
+    match stage {
+        CopyStage::Underway => {
+            copy_settings(data, backup)?;
+            copy_pan_keys(data, backup)?;
+            copy_receipts(data, backup)
+        }
+        CopyStage::Whole => {
+            // Read now: the master key may have been replaced meanwhile.
+            let wrapped = check_file(data, secrets).map_err(io::Error::other)?;
+            write_manifest(backup, &wrapped, secrets).map_err(io::Error::other)
+        }
     }
-    copy_pan_keys(from, to)?;
-    copy_receipts(from, to)?;
+}
+
+/// Copies the settings, unless they are there.
+/// Errors: they cannot be read or written.
+pub fn copy_settings(from: &Path, to: &Path) -> io::Result<()> {
+    let copy = to.join(CONFIG_FILE);
+    if !copy.try_exists()? {
+        copy_private(&from.join(CONFIG_FILE), &copy)?;
+    }
     File::open(to)?.sync_all()
 }
 
 /// Copies the file whole, as it stands: it is replaced, never changed. A copy that is there already may
 /// lack a key that was made meanwhile.
 fn copy_pan_keys(from: &Path, to: &Path) -> io::Result<()> {
-    let copy = PanKeys::path(to);
-    match fs::copy(PanKeys::path(from), &copy) {
-        Ok(_) => File::open(copy)?.sync_all(),
+    match fs::read(PanKeys::path(from)) {
+        Ok(content) => private_file::replace(&PanKeys::path(to), &content),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-fn copy_receipts(from: &Path, to: &Path) -> io::Result<()> {
+/// Copies the receipts that are not there yet, and nothing else that stands beside them.
+/// Errors: one cannot be read or written.
+pub fn copy_receipts(from: &Path, to: &Path) -> io::Result<()> {
     let receipts = from.join(RECEIPTS_DIRECTORY);
     if !receipts.try_exists()? {
         return Ok(());
@@ -73,8 +95,10 @@ fn copy_receipts(from: &Path, to: &Path) -> io::Result<()> {
     let copies = to.join(RECEIPTS_DIRECTORY);
     DirBuilder::new().recursive(true).mode(0o700).create(&copies)?;
     for entry in fs::read_dir(&receipts)? {
-        let name = entry?.file_name();
-        if is_finished(&name) {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_finished = name.to_str().is_some_and(is_receipt_name);
+        if is_finished && entry.file_type()?.is_file() {
             copy_receipt(&receipts.join(&name), &copies.join(&name))?;
         }
     }
@@ -82,8 +106,8 @@ fn copy_receipts(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Whether a file has its name for good: it never changes then.
-fn is_finished(name: &OsStr) -> bool {
-    name.to_str().is_some_and(|name| !name.contains('.'))
+fn is_receipt_name(name: &str) -> bool {
+    receipt_digest(&format!("{RECEIPTS_DIRECTORY}/{name}")).is_some()
 }
 
 /// A receipt that is gone meanwhile was deleted: nothing names it.
@@ -97,9 +121,5 @@ fn copy_receipt(from: &Path, to: &Path) -> io::Result<()> {
         // Another file system, or one without links.
         Err(_) => {}
     }
-    match fs::copy(from, to) {
-        Ok(_) => File::open(to)?.sync_all(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
+    copy_private(from, to).map(drop)
 }

@@ -19,7 +19,9 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::backup::{CopyReport, back_up};
+use crate::master_key::rotation::{MasterKeyReport, MasterKeys};
 use crate::pan_rotation::{PanKeyProgress, PanKeyReport, PanRotation};
+use crate::secrets::Secrets;
 
 /// The socket's name.
 const SOCKET: &str = "control.sock";
@@ -47,6 +49,11 @@ pub enum Request {
     PanKeyReport,
     /// To let go of all but the newest.
     ForgetPanKeys,
+    /// Another master key.
+    RotateMasterKey {
+        /// Where it is, or will be: an absolute path; where the old one is, if none is said.
+        place: Option<PathBuf>,
+    },
 }
 
 /// What is answered.
@@ -59,6 +66,8 @@ pub enum Answer {
     PanKeyProgress(PanKeyProgress),
     /// The keys of card numbers.
     PanKeyReport(PanKeyReport),
+    /// The master key is another one.
+    MasterKeyReport(MasterKeyReport),
     /// It was not done, and why.
     Failed(String),
 }
@@ -74,18 +83,33 @@ pub struct Control {
 
 /// What requests are carried out with.
 #[derive(Debug)]
-struct Desk {
+pub struct Desk {
     engine: Arc<Engine>,
+    secrets: Arc<Secrets>,
     pan_keys: Arc<PanRotation>,
+    master_keys: MasterKeys,
     /// One backup at a time, and no key is forgotten meanwhile: a copy of before may need it.
     backups: Semaphore,
+}
+
+impl Desk {
+    /// That of a running switch.
+    #[must_use]
+    pub fn new(
+        engine: Arc<Engine>,
+        secrets: Arc<Secrets>,
+        pan_keys: Arc<PanRotation>,
+        master_keys: MasterKeys,
+    ) -> Self {
+        Self { engine, secrets, pan_keys, master_keys, backups: Semaphore::new(1) }
+    }
 }
 
 impl Control {
     /// Listens in the directory of the engine, whose lock keeps other switches away.
     /// Errors: the system refuses, as where the path is too long for a socket.
-    pub fn listen(engine: Arc<Engine>, pan_keys: Arc<PanRotation>) -> io::Result<Self> {
-        let path = engine.directory().path().join(SOCKET);
+    pub fn listen(desk: Desk) -> io::Result<Self> {
+        let path = desk.engine.directory().path().join(SOCKET);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -93,8 +117,7 @@ impl Control {
         let listener = UnixListener::bind(&path)?;
         fs::set_permissions(&path, Permissions::from_mode(0o600))?;
         let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        let desk = Arc::new(Desk { engine, pan_keys, backups: Semaphore::new(1) });
-        Ok(Self { listener, path, desk, connections })
+        Ok(Self { listener, path, desk: Arc::new(desk), connections })
     }
 
     /// Answers until it is to stop; a backup that is under way is finished.
@@ -123,7 +146,7 @@ impl Control {
     }
 }
 
-async fn converse(mut stream: UnixStream, desk: &Desk) -> io::Result<()> {
+async fn converse(mut stream: UnixStream, desk: &Arc<Desk>) -> io::Result<()> {
     let answer = if is_allowed(&stream, desk.engine.directory().path())? {
         let (reading, _) = stream.split();
         let mut line = String::new();
@@ -147,7 +170,7 @@ fn is_allowed(stream: &UnixStream, data: &Path) -> io::Result<bool> {
     Ok(asking == 0 || asking == fs::metadata(data)?.uid())
 }
 
-async fn carry_out(request: Request, desk: &Desk) -> Answer {
+async fn carry_out(request: Request, desk: &Arc<Desk>) -> Answer {
     let keys = &desk.pan_keys;
     match request {
         Request::BackUp { to } => make_backup(to, desk).await,
@@ -158,6 +181,7 @@ async fn carry_out(request: Request, desk: &Desk) -> Answer {
             let Ok(_permit) = desk.backups.try_acquire() else { return backup_under_way() };
             keys.forget().await.map_or_else(failed, Answer::PanKeyReport)
         }
+        Request::RotateMasterKey { place } => rotate_master_key(place, Arc::clone(desk)).await,
     }
 }
 
@@ -169,13 +193,28 @@ fn backup_under_way() -> Answer {
     Answer::Failed("a backup is under way".to_owned())
 }
 
+async fn rotate_master_key(place: Option<PathBuf>, desk: Arc<Desk>) -> Answer {
+    if place.as_ref().is_some_and(|place| !place.is_absolute()) {
+        return Answer::Failed("the place of a master key is an absolute path".to_owned());
+    }
+    let rotate = move || desk.master_keys.rotate(place.as_deref());
+    match tokio::task::spawn_blocking(rotate).await {
+        Ok(Ok(report)) => {
+            tracing::info!(id = report.master_key_id, "another master key opens the directory");
+            Answer::MasterKeyReport(report)
+        }
+        Ok(Err(error)) => failed(error),
+        Err(_) => Answer::Failed("the replacement of the master key broke off".to_owned()),
+    }
+}
+
 async fn make_backup(to: PathBuf, desk: &Desk) -> Answer {
     let Ok(_permit) = desk.backups.try_acquire() else { return backup_under_way() };
-    let engine = Arc::clone(&desk.engine);
+    let (engine, secrets) = (Arc::clone(&desk.engine), Arc::clone(&desk.secrets));
     if !to.is_absolute() {
         return Answer::Failed("the place of a backup is an absolute path".to_owned());
     }
-    let made = tokio::task::spawn_blocking(move || back_up(&engine, &to)).await;
+    let made = tokio::task::spawn_blocking(move || back_up(&engine, &secrets, &to)).await;
     match made {
         Ok(Ok(copied)) => {
             tracing::info!(records = copied.last_seq.0, bytes = copied.bytes, "made a backup");

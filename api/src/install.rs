@@ -37,8 +37,11 @@ use crate::feed::Profile;
 use crate::issuing::{
     CardNumbers, CardOrder, DRAWS_MAX, DrawnCard, IssueError, Issuer, RandomSource,
 };
-use crate::master_key::{MasterKeyError, create_private, write_master_key};
+use crate::master_key::data_key::{DataKey, DataKeyError, WrappedKey, write_wrapped};
+use crate::master_key::source::MasterKeySource;
+use crate::master_key::{MasterKey, MasterKeyError};
 use crate::portfolio::{NO_FUNDS_BALANCE, VELOCITY};
+use crate::private_file::create_private;
 use crate::secrets::{Secrets, token_digest};
 use crate::switch::Switch;
 use crate::wire::time::render_date;
@@ -65,6 +68,8 @@ pub struct Installation {
     pub cards_out: Option<PathBuf>,
     /// The time to record; the system's where absent.
     pub at: Option<Timestamp>,
+    /// Where the master key is; made there where it is missing and can be.
+    pub master_key: MasterKeySource,
 }
 
 /// A company to make, as an operator describes it.
@@ -123,8 +128,8 @@ struct CardLine<'a> {
 pub enum InstallError {
     /// The directory.
     Directory(DirectoryError),
-    /// The master key.
-    MasterKey(MasterKeyError),
+    /// The master key, or the data key that it wraps.
+    Keys(DataKeyError),
     /// The engine.
     Open(OpenError),
     /// No random bytes, or a card number that cannot be sealed.
@@ -145,7 +150,7 @@ impl std::fmt::Display for InstallError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Directory(error) => error.fmt(formatter),
-            Self::MasterKey(error) => error.fmt(formatter),
+            Self::Keys(error) => error.fmt(formatter),
             Self::Open(error) => error.fmt(formatter),
             Self::Issue(error) => error.fmt(formatter),
             Self::Submit(error) => error.fmt(formatter),
@@ -173,9 +178,16 @@ macro_rules! install_error_from {
         }
     )*};
 }
+
+impl From<MasterKeyError> for InstallError {
+    fn from(error: MasterKeyError) -> Self {
+        Self::Keys(error.into())
+    }
+}
+
 install_error_from!(
     DirectoryError => Directory,
-    MasterKeyError => MasterKey,
+    DataKeyError => Keys,
     OpenError => Open,
     IssueError => Issue,
     SubmitError => Submit,
@@ -191,11 +203,17 @@ pub async fn install(
     let mut cards_file = order.cards_out.as_deref().map(open_cards_file).transpose()?;
     let mut directory_id = [0; 16];
     random.fill(&mut directory_id)?;
+    let drawn = MasterKey::draw(random)?;
+    let mut data_key = DataKey::default();
+    random.fill(data_key.as_mut_slice())?;
+    // A key that cannot be had is told of before anything is made.
+    let found = find_master_key(order)?;
     let directory = DataDirectory::create(&order.data, directory_id)?;
-    let mut master = [0; 32];
-    random.fill(&mut master)?;
-    write_master_key(directory.path(), &master)?;
-    let secrets = Secrets::from_master(master);
+    let master = found.map_or_else(|| make_master_key(order, drawn), Ok)?;
+    let secrets = Secrets::from_root(*data_key);
+    let wrapped = WrappedKey::wrap(&data_key, &master, directory_id).map_err(DataKeyError::Seal)?;
+    write_wrapped(directory.path(), &wrapped, &secrets)?;
+    drop((master, data_key));
     let clock = order.at.map_or(Clock::System, Clock::manual);
     let at = clock.now();
     let options = EngineOptions {
@@ -214,6 +232,22 @@ pub async fn install(
     }
     installer.switch.engine().shut_down();
     Ok(credentials)
+}
+
+/// The master key that is there already; none where it is to be made.
+fn find_master_key(order: &Installation) -> Result<Option<MasterKey>, MasterKeyError> {
+    match order.master_key.read(&order.data) {
+        Err(MasterKeyError::Missing(_)) => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+/// Keeps a new master key where it will be looked for.
+fn make_master_key(order: &Installation, drawn: MasterKey) -> Result<MasterKey, MasterKeyError> {
+    if let Some(path) = order.master_key.own_path(&order.data) {
+        drawn.write_new(&path)?;
+    }
+    Ok(drawn)
 }
 
 struct Installer<'a> {

@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn the_same_stream_draws_the_same_card() {
         let numbers = CardNumbers::new("411111").unwrap();
-        let secrets = Secrets::from_master([3; 32]);
+        let secrets = Secrets::from_root([3; 32]);
         let issuer = Issuer { numbers: &numbers, secrets: &secrets };
         let at = parse_time("2026-03-01T07:59:59Z").unwrap();
         let first = issuer.draw_card(&order(), at, &mut stream(1)).unwrap();

@@ -15,6 +15,7 @@
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `link_secrets`, `pan`, `pan_rotation`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
+//! | `manifest`, `private_file`, `process` | what a backup holds, files of their owner, a process that shows its memory to nobody |
 //! | `compat` | habits of older clients |
 
 pub mod auth;
@@ -25,6 +26,7 @@ pub mod config;
 pub mod control;
 pub mod error;
 pub mod feed;
+mod hex;
 pub mod http_server;
 mod http_stream;
 pub mod idempotency;
@@ -34,6 +36,7 @@ pub mod issuing;
 mod known;
 pub mod link_secrets;
 pub mod mail;
+pub mod manifest;
 pub mod master_key;
 pub mod network;
 pub mod oauth;
@@ -42,6 +45,8 @@ pub mod opening;
 pub mod pan;
 pub mod pan_rotation;
 pub mod portfolio;
+pub mod private_file;
+pub mod process;
 pub mod receipts;
 pub mod request_body;
 pub mod request_id;

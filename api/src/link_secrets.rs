@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn keys_are_64_digits_and_open_for_their_link_only() {
-        let secrets = Secrets::from_master([3; 32]);
+        let secrets = Secrets::from_root([3; 32]);
         let key = LinkKey::draw(&mut SystemRandom).unwrap();
         let other = LinkKey::draw(&mut SystemRandom).unwrap();
         assert_eq!(key.text().len(), 64);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn passphrases_are_kept_whole_and_hidden() {
-        let secrets = Secrets::from_master([3; 32]);
+        let secrets = Secrets::from_root([3; 32]);
         let field = |name: &str, value: &str, kind| PassphraseField {
             name: name.to_owned(),
             value: value.to_owned(),

@@ -1,6 +1,6 @@
 //! Opens the engine of a data directory with its keys.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::directory::{DataDirectory, DirectoryError};
@@ -11,7 +11,10 @@ use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::{Pacing, Snapshot, StoreError};
 
 use crate::config::{ClockSetting, RetentionSetting};
-use crate::master_key::{MasterKeyError, read_master_key};
+use crate::manifest::is_backup;
+use crate::master_key::data_key::{DATA_KEY_FILE, DataKeyError, OpenedKeys, open_keys};
+use crate::master_key::rotation::settle;
+use crate::master_key::source::MasterKeySource;
 use crate::secrets::{PanKeys, PanKeysError, Secrets};
 
 /// Why a data directory cannot be opened.
@@ -19,53 +22,75 @@ use crate::secrets::{PanKeys, PanKeysError, Secrets};
 pub enum OpeningError {
     /// The directory.
     Directory(DirectoryError),
-    /// The master key.
-    MasterKey(MasterKeyError),
+    /// The master key, or the data key that it wraps.
+    Keys(DataKeyError),
+    /// It is a backup, which must stay as it is.
+    Backup(PathBuf),
     /// The keys of card numbers.
     PanKeys(PanKeysError),
     /// One of the engine's files.
     Engine(OpenError),
-    /// The master key is not the one that sealed this directory's card numbers.
-    ForeignMasterKey,
+    /// The keys are not those that sealed this directory's card numbers.
+    ForeignKeys,
 }
 
 impl std::fmt::Display for OpeningError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Directory(error) => error.fmt(formatter),
-            Self::MasterKey(error) => error.fmt(formatter),
+            Self::Keys(error) => error.fmt(formatter),
+            Self::Backup(path) => write!(
+                formatter,
+                "`{}` is a backup: make a data directory of it with `cardswitch restore`",
+                path.display()
+            ),
             Self::PanKeys(error) => error.fmt(formatter),
             Self::Engine(error) => error.fmt(formatter),
-            Self::ForeignMasterKey => {
-                formatter.write_str("the master key is not the one of this data directory")
-            }
+            Self::ForeignKeys => formatter
+                .write_str("the keys are not those of the card numbers of this data directory"),
         }
     }
 }
 
 impl std::error::Error for OpeningError {}
 
+/// A data directory, and where its master key is.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyedDirectory<'a> {
+    /// The directory.
+    pub data: &'a Path,
+    /// Its master key.
+    pub master_key: &'a MasterKeySource,
+}
+
+/// One with its master key in it, as `init` leaves it.
+impl<'a> From<&'a Path> for KeyedDirectory<'a> {
+    fn from(data: &'a Path) -> Self {
+        Self { data, master_key: &MasterKeySource::InDirectory }
+    }
+}
+
 /// Opens the engine; recovery is done when this returns.
 /// Errors: a directory in use, a missing key, a damaged or foreign file.
-pub fn open_engine(
-    data: &Path,
+pub fn open_engine<'a>(
+    place: impl Into<KeyedDirectory<'a>>,
     clock: ClockSetting,
     retention: RetentionSetting,
 ) -> Result<(Engine, Secrets), OpeningError> {
-    open_engine_watched(data, clock, retention, &RecoveryProgress::default())
+    open_engine_watched(place.into(), clock, retention, &RecoveryProgress::default())
 }
 
 /// As `open_engine`, telling how far it has come.
 /// Errors: as `open_engine`.
 pub fn open_engine_watched(
-    data: &Path,
+    place: KeyedDirectory<'_>,
     clock: ClockSetting,
     retention: RetentionSetting,
     progress: &RecoveryProgress,
 ) -> Result<(Engine, Secrets), OpeningError> {
+    let KeyedDirectory { data, master_key } = place;
     let directory = DataDirectory::open(data).map_err(OpeningError::Directory)?;
-    let master = read_master_key(data).map_err(OpeningError::MasterKey)?;
-    let secrets = Secrets::from_master(master);
+    let secrets = open_secrets(&directory, master_key)?;
     let pan_keys = secrets.read_pan_keys(data).map_err(OpeningError::PanKeys)?;
     secrets.take_pan_keys(&pan_keys);
     let options = EngineOptions {
@@ -87,6 +112,25 @@ pub fn open_engine_watched(
     let engine = Engine::open_watched(options, progress).map_err(OpeningError::Engine)?;
     check_keys(&engine, (&secrets, &pan_keys))?;
     Ok((engine, secrets))
+}
+
+/// Errors: a key is missing or another directory's, or this is a backup.
+fn open_secrets(
+    directory: &DataDirectory,
+    master_key: &MasterKeySource,
+) -> Result<Secrets, OpeningError> {
+    let data = directory.path();
+    if is_backup(data) {
+        return Err(OpeningError::Backup(data.to_path_buf()));
+    }
+    let OpenedKeys { secrets, wrapped } =
+        open_keys(data, master_key).map_err(OpeningError::Keys)?;
+    if wrapped.directory != directory.id() {
+        let path = data.join(DATA_KEY_FILE);
+        return Err(OpeningError::Keys(DataKeyError::OtherDirectory(path)));
+    }
+    settle(data, master_key, &wrapped).map_err(|error| OpeningError::Keys(error.into()))?;
+    Ok(secrets)
 }
 
 /// Errors: a key that is in use is missing, or the keys do not open what they should have sealed. With
@@ -112,7 +156,7 @@ fn check_keys(
     if opens_first_card(&tables, secrets).map_err(unreadable)? {
         Ok(())
     } else {
-        Err(OpeningError::ForeignMasterKey)
+        Err(OpeningError::ForeignKeys)
     }
 }
 

@@ -189,6 +189,13 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
+/// The SHA-256 of a finished receipt, by its file's name below the data directory.
+#[must_use]
+pub fn receipt_digest(name: &str) -> Option<[u8; 32]> {
+    let name = name.strip_prefix(RECEIPTS_DIRECTORY)?.strip_prefix('/')?;
+    parse_digest(name).filter(|_| name.len() == NAME_LEN)
+}
+
 /// The digest a file's name begins with; none for a file that is not one of these.
 fn parse_digest(name: &str) -> Option<Digest> {
     let hex = name.get(..NAME_LEN)?;

@@ -17,13 +17,14 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
-use crate::control::Control;
+use crate::control::{Control, Desk};
 use crate::http_server::{self, HttpSide};
 use crate::issuing::CardNumbers;
 use crate::mail::{self, MailError, Outbox};
+use crate::master_key::rotation::MasterKeys;
 use crate::network::listener::{Listener, ListenerOptions};
 use crate::network::peers::PeerNetwork;
-use crate::opening::{OpeningError, open_engine_watched};
+use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
 use crate::receipts::{ReceiptFiles, named_receipts};
 use crate::secrets::Secrets;
@@ -137,7 +138,12 @@ impl StartError {
 impl Server {
     /// Recovers the data directory and opens both doors; when this returns, both answer. Health is
     /// told from the beginning.
-    pub async fn start(data: &Path, settings: &Settings) -> Result<Self, StartError> {
+    pub async fn start<'a>(
+        place: impl Into<KeyedDirectory<'a>>,
+        settings: &Settings,
+    ) -> Result<Self, StartError> {
+        let place = place.into();
+        let data = place.data;
         let settings = settings.clone().checked().map_err(StartError::Config)?;
         let options = listener_options(&settings).map_err(StartError::Config)?;
         let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)
@@ -151,7 +157,7 @@ impl Server {
         let side = Arc::new(HttpSide::new(Arc::clone(&telemetry), trusted_proxies.clone()));
         doors.spawn(http_server::serve(http, Arc::clone(&side), stopped.clone()));
 
-        let (engine, secrets) = recover(data, &settings, &telemetry).await?;
+        let (engine, secrets) = recover(place, &settings, &telemetry).await?;
         let (engine, secrets) = (Arc::new(engine), Arc::new(secrets));
         let threads = DoorThreads::start()?;
         let door = (Arc::clone(&engine), Arc::clone(&secrets));
@@ -172,7 +178,10 @@ impl Server {
         tasks.push(deliveries);
         show_pan_keys(&telemetry, (&state, &pan_keys));
         tasks.push(tokio::spawn(pan_rotation::run(Arc::clone(&pan_keys), stopped.clone())));
-        let control = listen_for_commands(&engine, pan_keys);
+        let master_keys = MasterKeys::new(data, place.master_key.clone());
+        let secrets = Arc::clone(&state.secrets);
+        let desk = Desk::new(Arc::clone(&engine), secrets, pan_keys, master_keys);
+        let control = listen_for_commands(desk);
         tasks.extend(control.map(|control| tokio::spawn(control.run(stopped.clone()))));
         for task in tasks {
             // A task that panicked has printed why.
@@ -254,8 +263,8 @@ impl Server {
 }
 
 /// Without the socket everything works but what is asked by it.
-fn listen_for_commands(engine: &Arc<Engine>, pan_keys: Arc<PanRotation>) -> Option<Control> {
-    let listening = Control::listen(Arc::clone(engine), pan_keys);
+fn listen_for_commands(desk: Desk) -> Option<Control> {
+    let listening = Control::listen(desk);
     listening.map_err(|error| tracing::warn!(%error, "commands cannot reach this switch")).ok()
 }
 
@@ -321,14 +330,16 @@ async fn bind(
 
 /// Opens the data directory beside everything else, and tells now and then how far it has come.
 async fn recover(
-    data: &Path,
+    place: KeyedDirectory<'_>,
     settings: &Settings,
     telemetry: &Telemetry,
 ) -> Result<(Engine, Secrets), StartError> {
-    let (data, clock, retention) = (data.to_owned(), settings.clock, settings.retention);
+    let (data, master_key) = (place.data.to_owned(), place.master_key.clone());
+    let (clock, retention) = (settings.clock, settings.retention);
     let progress = Arc::clone(&telemetry.recovery);
     let opening = tokio::task::spawn_blocking(move || {
-        open_engine_watched(&data, clock, retention, &progress)
+        let place = KeyedDirectory { data: &data, master_key: &master_key };
+        open_engine_watched(place, clock, retention, &progress)
     });
     let since = Stopwatch::start();
     tokio::pin!(opening);

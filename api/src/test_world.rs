@@ -43,7 +43,7 @@ impl TestSwitch {
     /// Starts one and has it carry out `commands`.
     pub(crate) async fn start(clock: Clock, commands: Vec<AdminCommand>) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let secrets = Arc::new(Secrets::from_master([9; 32]));
+        let secrets = Arc::new(Secrets::from_root([9; 32]));
         let engine = Engine::open(EngineOptions {
             directory: DataDirectory::create(&directory.path().join("data"), [1; 16]).unwrap(),
             id_key: secrets.id_key(),

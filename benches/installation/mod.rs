@@ -6,7 +6,8 @@ mod stored;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cardswitch_api::master_key::write_master_key;
+use cardswitch_api::master_key::data_key::{DataKey, WrappedKey, write_wrapped};
+use cardswitch_api::master_key::{MASTER_KEY_FILE, MasterKey};
 use cardswitch_api::pan::Pan;
 use cardswitch_api::secrets::{Secrets, token_digest};
 use cardswitch_engine::clock::Clock;
@@ -32,7 +33,8 @@ pub use stored::{Stored, directory_bytes, stored_cards, stored_transactions};
 pub const ACCESS_TOKEN: &str = "bench-access-token";
 /// The key of the HTTP network door.
 pub const NETWORK_KEY: &str = "bench-network-key";
-const MASTER_KEY: [u8; 32] = [1; 32];
+const DATA_KEY: [u8; 32] = [1; 32];
+const DIRECTORY_ID: [u8; 16] = [3; 16];
 /// Commands in flight while a program is founded.
 const FOUNDING_WINDOW: usize = 1_024;
 
@@ -55,9 +57,9 @@ pub fn temporary_directory() -> TempDir {
 #[must_use]
 pub fn install(parent: &Path, program: Program, hashes: CardHashes) -> PathBuf {
     let data = parent.join("data");
-    let secrets = Secrets::from_master(MASTER_KEY);
-    drop(DataDirectory::create(&data, [3; 16]).must("make a data directory"));
-    write_master_key(&data, &MASTER_KEY).must("write the master key");
+    let secrets = Secrets::from_root(DATA_KEY);
+    drop(DataDirectory::create(&data, DIRECTORY_ID).must("make a data directory"));
+    write_keys(&data, &secrets);
     let engine = Arc::new(open(&data, Retention::Recovery));
     let hash_of = |card| match hashes {
         CardHashes::Simulated => pan_hash(card),
@@ -75,6 +77,14 @@ pub fn install(parent: &Path, program: Program, hashes: CardHashes) -> PathBuf {
     data
 }
 
+/// Gives a directory its data key, and the master key that wraps it.
+fn write_keys(data: &Path, secrets: &Secrets) {
+    let master = MasterKey::new([1; 32]);
+    master.write_new(&data.join(MASTER_KEY_FILE)).must("write the master key");
+    let wrapped = WrappedKey::wrap(&DataKey::new(DATA_KEY), &master, DIRECTORY_ID);
+    write_wrapped(data, &wrapped.must("wrap the data key"), secrets).must("write the data key");
+}
+
 /// The number of one of the program's cards.
 #[must_use]
 pub fn card_number(card: u64) -> Pan {
@@ -86,7 +96,7 @@ pub fn card_number(card: u64) -> Pan {
 pub fn open(data: &Path, retention: Retention) -> Engine {
     Engine::open(EngineOptions {
         directory: DataDirectory::open(data).must("open the data directory"),
-        id_key: Secrets::from_master(MASTER_KEY).id_key(),
+        id_key: Secrets::from_root(DATA_KEY).id_key(),
         clock: Clock::System,
         retention,
         pacing: Pacing::default(),
@@ -98,7 +108,7 @@ pub fn open(data: &Path, retention: Retention) -> Engine {
 /// The keys of a directory made here.
 #[must_use]
 pub fn secrets() -> Arc<Secrets> {
-    Arc::new(Secrets::from_master(MASTER_KEY))
+    Arc::new(Secrets::from_root(DATA_KEY))
 }
 
 /// A switch opens its first card to see that it has the right key; no bench opens another.

@@ -42,9 +42,17 @@ pub struct Copied {
 /// What a copy takes beyond what is copied: the least size of its files. Units: bytes.
 const SPARE_BYTES: u64 = 16 << 20;
 
-/// Copies what the engine does not know of into the directory it is given: once before the tables
-/// are copied and once after, since what they name may come and go meanwhile.
-pub type CopyBeside<'a> = &'a mut dyn FnMut(&Path) -> io::Result<()>;
+/// Adds what the engine does not know of to the directory it is given.
+pub type CopyBeside<'a> = &'a mut dyn FnMut(&Path, CopyStage) -> io::Result<()>;
+
+/// How far a copy has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyStage {
+    /// Before the tables are copied, and once more after: what they name may come and go meanwhile.
+    Underway,
+    /// Every file of the engine is there for good. What is added now can tell of all of them.
+    Whole,
+}
 
 /// Makes a backup at `to` of tables and journal that go on being written. The caller keeps the
 /// journal from being trimmed from before it took the view until this returns.
@@ -60,7 +68,7 @@ pub(crate) fn copy_running(
     let known = tables()?.checkpoint()?.position().number;
     let needed = tables_bytes(directory)? + journal_bytes(directory, journal, known)?;
     let copy = NewDirectory::make(to, directory.id(), needed)?;
-    copy.add(beside)?;
+    copy.add(beside, CopyStage::Underway)?;
     let tables = tables()?;
     let checkpoint = tables.copy_to(&copy.directory.store_path())?;
     // The view is let go of first: while it lives, the file of the tables grows.
@@ -69,8 +77,8 @@ pub(crate) fn copy_running(
     // What comes later than this has no end.
     let last = journal.last()?;
     tail.copy(journal, &Until { batch: Some(last), time: None })?;
-    copy.add(beside)?;
-    copy.finish(tail)
+    copy.add(beside, CopyStage::Underway)?;
+    copy.finish(tail, beside)
 }
 
 /// Makes a backup at `to` of a directory that nobody writes to, also after kill -9.
@@ -116,8 +124,8 @@ pub fn restore(
     if let Some(further) = wanted.further_journal {
         go_on_with(further, &copy, &mut tail, &until)?;
     }
-    copy.add(beside)?;
-    copy.finish(tail)
+    copy.add(beside, CopyStage::Underway)?;
+    copy.finish(tail, beside)
 }
 
 /// Adds what the journal of another directory has beyond the end so far.
@@ -222,14 +230,16 @@ impl NewDirectory {
     }
 
     /// Has the files copied that stand beside the engine's.
-    fn add(&self, beside: CopyBeside<'_>) -> Result<(), CopyError> {
-        beside(&self.unfinished).map_err(|error| CopyError::Io(self.unfinished.clone(), error))
+    fn add(&self, beside: CopyBeside<'_>, stage: CopyStage) -> Result<(), CopyError> {
+        beside(&self.unfinished, stage)
+            .map_err(|error| CopyError::Io(self.unfinished.clone(), error))
     }
 
     /// Puts it at its place.
-    fn finish(self, tail: Tail) -> Result<Copied, CopyError> {
+    fn finish(self, tail: Tail, beside: CopyBeside<'_>) -> Result<Copied, CopyError> {
         let (last_seq, last_at) = (RecordSeq(tail.position.last_seq), tail.last_at);
         tail.journal.finish()?;
+        self.add(beside, CopyStage::Whole)?;
         let (store, journal) = (self.directory.store_path(), self.directory.journal_path());
         let bytes = file_bytes(store)? + file_bytes(journal)?;
         let placed = fs::rename(&self.unfinished, &self.place).and_then(|()| {

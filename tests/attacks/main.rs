@@ -1,6 +1,10 @@
 //! Attacks on a real switch: what an unauthenticated peer, a hostile page, a stolen token or a careless
 //! operator may try. Each module is one subject; its tests fail on a switch without the defence.
 
+mod backups;
 mod credentials;
 mod doors;
+mod file_modes;
+mod master_key;
+mod memory;
 mod texts;

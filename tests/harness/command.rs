@@ -90,7 +90,7 @@ pub fn last_json_line(text: &str) -> Value {
 }
 
 pub(crate) fn cardswitch_command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(binary());
+    let mut command = Command::new(cardswitch_binary());
     // Whoever runs the suite may have settings of their own: they are no part of it.
     for (name, _) in env::vars().filter(|(name, _)| name.starts_with("CARDSWITCH_")) {
         command.env_remove(name);
@@ -99,8 +99,23 @@ pub(crate) fn cardswitch_command(arguments: &[&str]) -> Command {
     command
 }
 
+/// `cardswitch` with these arguments, started by a shell that does `prelude` before, such as `umask 000`.
+#[must_use]
+pub fn cardswitch_after(prelude: &str, arguments: &[&str]) -> Command {
+    let direct = cardswitch_command(arguments);
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{prelude}; exec \"$@\""), "sh"]);
+    command.arg(direct.get_program()).args(direct.get_args());
+    for (name, value) in direct.get_envs() {
+        assert!(value.is_none(), "variables are only taken away");
+        command.env_remove(name);
+    }
+    command
+}
+
 /// The binary under test: `CARDSWITCH_BIN`, else the one in the target directory of this test.
-fn binary() -> PathBuf {
+#[must_use]
+pub fn cardswitch_binary() -> PathBuf {
     if let Some(given) = env::var_os("CARDSWITCH_BIN") {
         return PathBuf::from(given);
     }

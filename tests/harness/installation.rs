@@ -10,7 +10,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::cards::Portfolio;
-use crate::command::{CommandOutput, cardswitch_command, last_json_line, run_cardswitch};
+use crate::command::{
+    CommandOutput, cardswitch_after, cardswitch_command, last_json_line, run_cardswitch,
+};
 use crate::switch::Switch;
 
 /// What `init --json` prints, once.
@@ -66,6 +68,15 @@ impl Installation {
         Self { directory, starts: AtomicU32::new(0), credentials, cards }
     }
 
+    /// Starts `cardswitch serve` by a shell that does `prelude` before, such as `umask 000`.
+    #[track_caller]
+    #[must_use]
+    pub fn serve_after(&self, prelude: &str) -> Switch {
+        let data = self.data();
+        let arguments = serve_arguments(text_of(&data), "127.0.0.1:0", "127.0.0.1:0");
+        self.run(cardswitch_after(prelude, &arguments), "info")
+    }
+
     /// Adds an access token of the company with these scopes (with commas between several; read
     /// alone where blank). The directory must be at rest.
     #[track_caller]
@@ -111,11 +122,16 @@ impl Installation {
 
     #[track_caller]
     fn start(&self, data: &Path, level: &str, further: &[&str]) -> Switch {
-        let start = self.starts.fetch_add(1, Ordering::Relaxed);
-        let log_path = self.directory.path().join(format!("serve-{start}.log"));
         let mut arguments = serve_arguments(text_of(data), "127.0.0.1:0", "127.0.0.1:0");
         arguments.extend_from_slice(further);
-        Switch::start(&arguments, level, log_path, self.credentials.clone())
+        self.run(cardswitch_command(&arguments), level)
+    }
+
+    #[track_caller]
+    fn run(&self, command: Command, level: &str) -> Switch {
+        let start = self.starts.fetch_add(1, Ordering::Relaxed);
+        let log_path = self.directory.path().join(format!("serve-{start}.log"));
+        Switch::start(command, level, log_path, self.credentials.clone())
     }
 
     /// Starts `cardswitch serve` without waiting for anything, telling its health at `metrics`.

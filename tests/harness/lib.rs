@@ -22,7 +22,8 @@ pub use acquirer::{Acquirer, Disconnected};
 pub use browser::{Browser, hidden_field};
 pub use cards::{Portfolio, TestCard};
 pub use command::{
-    CommandOutput, last_json_line, run_cardswitch, run_cardswitch_reading, run_cardswitch_with,
+    CommandOutput, cardswitch_after, cardswitch_binary, last_json_line, run_cardswitch,
+    run_cardswitch_reading, run_cardswitch_with,
 };
 pub use hook_receiver::{Hook, HookReceiver, Manner};
 pub use http_client::{HttpClient, HttpRequest, HttpResponse};

@@ -8,7 +8,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 use crate::acquirer::Acquirer;
-use crate::command::cardswitch_command;
 use crate::http_client::HttpClient;
 use crate::installation::Credentials;
 
@@ -27,17 +26,17 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Starts `cardswitch serve` with `arguments`, at this level of log, and waits until it says that
-    /// both doors answer.
+    /// Starts `cardswitch serve`, as `command` has it, at this level of log, and waits until it says
+    /// that both doors answer.
     #[track_caller]
     pub(crate) fn start(
-        arguments: &[&str],
+        mut command: Command,
         log_level: &str,
         log_path: PathBuf,
         credentials: Credentials,
     ) -> Self {
         let log = File::create(&log_path).expect("a log file can be made");
-        let mut child = cardswitch_command(arguments)
+        let mut child = command
             .env("RUST_LOG", log_level)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -63,6 +62,12 @@ impl Switch {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What `init` printed of its directory.
+    #[must_use]
+    pub const fn credentials(&self) -> &Credentials {
+        &self.credentials
     }
 
     /// A client of `/v1` with the administrator's access token.

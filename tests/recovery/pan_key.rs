@@ -250,9 +250,9 @@ fn a_rotation_that_was_begun_goes_on_with_the_next_start() {
     let data = installation.data();
     let file = data.join("pan_seal.keys");
     let copy = beside(&installation, "copy");
-    run_cardswitch(&["backup", "--data", text(&data), "--to", text(&copy), "--json"]).expect_json();
+    let copied = std::process::Command::new("cp").args(["-a", text(&data), text(&copy)]).status();
+    assert!(copied.expect("cp is there").success());
     rotate(&data, &[]).expect_json();
-    fs::copy(data.join("master.key"), copy.join("master.key")).expect("a copy");
     fs::copy(&file, copy.join("pan_seal.keys")).expect("a copy");
     fs::write(copy.join("pan_seal.keys.new"), "cut").expect("what a crash leaves");
     let switch = serve(&installation, &copy);

@@ -143,7 +143,7 @@ impl OverIso8583 {
     /// Opens an engine and its door, founds the ordinary program, and connects.
     pub(crate) fn open(cards: u64) -> Outcome<Self> {
         let directory = temporary_directory();
-        let secrets = Arc::new(Secrets::from_master([1; 32]));
+        let secrets = Arc::new(Secrets::from_root([1; 32]));
         let numbers = CardNumbers::new(cards)?;
         let engine = open_program(&directory, cards, |card| numbers.hash(&secrets, card))?;
         let runtime =

@@ -146,13 +146,13 @@ mod tests {
 
     #[test]
     fn a_seed_is_sealed_for_its_user() {
-        let secrets = Secrets::from_master([3; 32]);
+        let secrets = Secrets::from_root([3; 32]);
         let seed = Seed::draw(&mut SystemRandom).unwrap();
         assert_ne!(seed.base32(), Seed::draw(&mut SystemRandom).unwrap().base32());
         let sealed = seed.seal(&secrets, ADA).unwrap();
         assert_eq!(Seed::open(&secrets, ADA, &sealed).unwrap().base32(), seed.base32());
         assert!(Seed::open(&secrets, BOB, &sealed).is_none());
-        assert!(Seed::open(&Secrets::from_master([4; 32]), ADA, &sealed).is_none());
+        assert!(Seed::open(&Secrets::from_root([4; 32]), ADA, &sealed).is_none());
         assert!(Seed::open(&secrets, ADA, &sealed[1..]).is_none());
         assert_eq!(format!("{seed:?}"), "Seed(..)");
     }

@@ -13,7 +13,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::Failure;
-use super::at_rest::{CompanyDataArgs, DataArgs, carry_out, open, parse_id};
+use super::at_rest::{CompanyDataArgs, DataArgs, carry_out, parse_id};
 use super::token::{Scope, access_scope};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::issuing::{RandomSource, SystemRandom};
@@ -178,7 +178,7 @@ fn check(args: &AddArgs) -> Result<(), Failure> {
 }
 
 async fn approve(args: ApproveArgs) -> Result<(), Failure> {
-    let switch = open(&args.at.directory)?;
+    let switch = args.at.open()?;
     let (app, company) = find_app(&switch, AppId(args.app)).await?;
     let named = access_scope(&args.scope);
     if named.common(app.requested) != named {

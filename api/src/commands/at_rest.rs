@@ -1,7 +1,7 @@
 //! What commands on a data directory at rest have in common: where it is, whose data, how the answer
 //! is printed, and how a change is made.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use cardswitch_engine::command::admin::AdminCommand;
@@ -13,7 +13,8 @@ use uuid::Uuid;
 use super::Failure;
 use crate::config::{ClockSetting, read_settings};
 use crate::install::by_operator;
-use crate::opening::open_engine;
+use crate::master_key::source::MasterKeyArgs;
+use crate::opening::{KeyedDirectory, open_engine};
 use crate::switch::Switch;
 
 /// A data directory, and how the answer is printed.
@@ -22,9 +23,24 @@ pub(super) struct DataArgs {
     /// Data directory, not in use by a running switch
     #[arg(long = "data", env = "CARDSWITCH_DATA", value_name = "DIR")]
     pub(super) directory: PathBuf,
+    #[command(flatten)]
+    master_key: MasterKeyArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
+}
+
+impl DataArgs {
+    /// Opens the directory with its own settings.
+    /// Errors: it is in use, damaged or none.
+    pub(super) fn open(&self) -> Result<Switch, Failure> {
+        let data = &self.directory;
+        let settings = read_settings(None, Some(data)).map_err(Failure::new)?;
+        let place = KeyedDirectory { data, master_key: &self.master_key.source() };
+        let opened = open_engine(place, ClockSetting::System, settings.retention);
+        let (engine, _secrets) = opened.map_err(Failure::new)?;
+        Ok(Switch::new(Arc::new(engine)))
+    }
 }
 
 /// A company of a data directory.
@@ -41,7 +57,7 @@ impl CompanyDataArgs {
     /// Opens the directory and finds the company.
     /// Errors: the directory cannot be opened, or has no such company.
     pub(super) async fn open(&self) -> Result<(Switch, Company), Failure> {
-        let switch = open(&self.data.directory)?;
+        let switch = self.data.open()?;
         let company = find_company(&switch, self.company).await?;
         Ok((switch, company))
     }
@@ -49,15 +65,6 @@ impl CompanyDataArgs {
 
 pub(super) fn parse_id(text: &str) -> Result<Uuid, String> {
     text.parse().map_err(|_| "not an id: `init` and `company add` print them".to_owned())
-}
-
-/// Opens a data directory with its own settings.
-/// Errors: it is in use, damaged or none.
-pub(super) fn open(data: &Path) -> Result<Switch, Failure> {
-    let settings = read_settings(None, Some(data)).map_err(Failure::new)?;
-    let (engine, _secrets) =
-        open_engine(data, ClockSetting::System, settings.retention).map_err(Failure::new)?;
-    Ok(Switch::new(Arc::new(engine)))
 }
 
 /// Errors: there is no such company.

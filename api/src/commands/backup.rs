@@ -3,15 +3,19 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cardswitch_engine::backup::{CopyError, Wanted, copy_at_rest, restore as restore_engine};
-use cardswitch_engine::directory::DirectoryError;
-use cardswitch_engine::domain::ids::{CardSlot, Timestamp};
-use cardswitch_engine::inspection::Inspection;
+use cardswitch_engine::backup::{CopyStage, Wanted, copy_at_rest, restore as restore_engine};
+use cardswitch_engine::directory::{DataDirectory, DirectoryError};
+use cardswitch_engine::domain::ids::Timestamp;
 
 use super::Failure;
-use crate::backup::{CopyReport, copy_beside};
+use crate::backup::{CopyReport, add_to_backup, copy_receipts, copy_settings};
 use crate::control::{self, Answer, Request};
-use crate::master_key::{MASTER_KEY_FILE, read_key_file, write_master_key};
+use crate::manifest::{Manifest, ManifestError, is_backup};
+use crate::master_key::data_key::{
+    DataKey, WrappedKey, check_file, open_keys, read_wrapped, write_wrapped,
+};
+use crate::master_key::source::{MasterKeyArgs, MasterKeySource};
+use crate::master_key::{MASTER_KEY_FILE, MasterKey};
 use crate::secrets::{PanKeys, PanKeysError, Secrets};
 use crate::wire::time::parse_time;
 
@@ -24,6 +28,8 @@ pub struct BackupArgs {
     /// Directory to make; a running switch makes it, so it has to be allowed to
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
+    #[command(flatten)]
+    master_key: MasterKeyArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -38,9 +44,11 @@ pub struct RestoreArgs {
     /// Data directory to make
     #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
     data: PathBuf,
-    /// The master key of the directory that the backup was made of; it is not in the backup
-    #[arg(long, value_name = "FILE")]
-    master_key: PathBuf,
+    #[command(flatten)]
+    master_key: MasterKeyArgs,
+    /// Leave the master key where it is: from a file, it is copied into the new directory otherwise
+    #[arg(long)]
+    no_key_copy: bool,
     /// Go on with the journal of this directory, where the backup's ends: the lost one, or a later
     /// backup
     #[arg(long, value_name = "DIR")]
@@ -61,21 +69,45 @@ fn parse_until(text: &str) -> Result<Timestamp, String> {
 /// Errors: something is there already, or a file cannot be read or written.
 pub async fn back_up(args: BackupArgs) -> Result<(), Failure> {
     let to = std::path::absolute(&args.to).map_err(Failure::new)?;
-    let report = match at_rest(&args.data, &to) {
-        Err(CopyError::Directory(DirectoryError::InUse(_))) => running(&args.data, to).await?,
-        copied => copied.map_err(Failure::new)?.into(),
+    let report = match at_rest(&args, &to) {
+        Err(AtRestError::InUse) => running(&args.data, to).await?,
+        Err(AtRestError::Failed(failure)) => return Err(failure),
+        Ok(report) => report,
     };
     if args.json {
         println!("{}", serde_json::to_string(&report).map_err(Failure::new)?);
         return Ok(());
     }
     println!("made backup {}: {}", args.to.display(), in_words(&report));
-    println!("The master key is not in it: keep {MASTER_KEY_FILE} apart, `restore` asks for it.");
+    println!(
+        "The master key is not in it: keep {MASTER_KEY_FILE} apart, `restore` and `verify` ask for it."
+    );
     Ok(())
 }
 
-fn at_rest(data: &Path, to: &Path) -> Result<cardswitch_engine::backup::Copied, CopyError> {
-    copy_at_rest(data, to, &mut |copy| copy_beside(data, copy))
+/// Why a directory at rest was not copied.
+enum AtRestError {
+    /// It is not at rest.
+    InUse,
+    Failed(Failure),
+}
+
+fn at_rest(args: &BackupArgs, to: &Path) -> Result<CopyReport, AtRestError> {
+    let failed = |error: &dyn std::fmt::Display| AtRestError::Failed(Failure::new(error));
+    // Nobody replaces a key meanwhile.
+    let _lock = match DataDirectory::open_read_only(&args.data) {
+        Err(DirectoryError::InUse(_)) => return Err(AtRestError::InUse),
+        opened => opened.map_err(|error| failed(&error))?,
+    };
+    if is_backup(&args.data) {
+        let what = "is a backup already: copy it with any program for files";
+        return Err(failed(&format!("`{}` {what}", args.data.display())));
+    }
+    let keys = open_keys(&args.data, &args.master_key.source());
+    let secrets = keys.map_err(|error| failed(&error))?.secrets;
+    let data = (args.data.as_path(), &secrets);
+    let copied = copy_at_rest(data.0, to, &mut |copy, stage| add_to_backup(data, copy, stage));
+    copied.map(CopyReport::from).map_err(|error| failed(&error))
 }
 
 async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {
@@ -94,20 +126,28 @@ async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {
 /// Errors: the key is another one, something is there already, the backup or a journal is damaged,
 /// or they do not meet.
 pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
-    let key = read_key_file(&args.master_key).map_err(Failure::new)?;
-    let secrets = Secrets::from_master(key);
+    let source = args.master_key.source();
+    let master = source.read(&args.from).map_err(Failure::new)?;
+    let directory = Manifest::read(&args.from).map_err(Failure::new)?.wrapped.directory;
+    let (secrets, data_key) = proven_keys(args, &master).map_err(Failure::new)?;
     let pan_keys = pan_keys_of(&secrets, args).map_err(Failure::new)?;
-    secrets.take_pan_keys(&pan_keys);
-    check_key(&args.from, &secrets)?;
+    let wrapped = WrappedKey::wrap(&data_key, &master, directory).map_err(Failure::new)?;
+    let is_copied = matches!(source, MasterKeySource::File(_)) && !args.no_key_copy;
     let wanted = Wanted { further_journal: args.journal.as_deref(), until: args.until };
-    let mut beside = |copy: &Path| {
-        copy_beside(&args.from, copy)?;
-        // Receipts that came after the backup stand with the journal that tells of them.
-        args.journal.iter().try_for_each(|journal| copy_beside(journal, copy))?;
+    let mut beside = |copy: &Path, stage: CopyStage| {
+        if stage == CopyStage::Underway {
+            copy_settings(&args.from, copy)?;
+            copy_receipts(&args.from, copy)?;
+            // Receipts that came after the backup stand with the journal that tells of them.
+            return args.journal.iter().try_for_each(|journal| copy_receipts(journal, copy));
+        }
         if pan_keys != PanKeys::default() {
             secrets.write_pan_keys(copy, &pan_keys).map_err(io::Error::other)?;
         }
-        write_master_key(copy, &key).map_err(io::Error::other)
+        if is_copied {
+            master.write_new(&copy.join(MASTER_KEY_FILE)).map_err(io::Error::other)?;
+        }
+        write_wrapped(copy, &wrapped, &secrets).map_err(io::Error::other)
     };
     let copied = restore_engine(&args.from, &args.data, &wanted, &mut beside);
     let report = CopyReport::from(copied.map_err(Failure::new)?);
@@ -128,14 +168,42 @@ fn pan_keys_of(secrets: &Secrets, args: &RestoreArgs) -> Result<PanKeys, PanKeys
     keys.merged(&secrets.read_pan_keys(journal)?, &PanKeys::path(journal))
 }
 
-/// Errors: the key does not open the backup's card numbers.
-fn check_key(backup: &Path, secrets: &Secrets) -> Result<(), Failure> {
-    let inspection = Inspection::open(backup).map_err(Failure::new)?;
-    let first = inspection.read().and_then(|tables| tables.card(CardSlot::default()));
-    let opens = first
-        .map_err(Failure::new)?
-        .is_none_or(|card| secrets.open_pan(&card.sealed_pan, card.profile.id).is_some());
-    if opens { Ok(()) } else { Err(Failure::new("the master key is not the one of this backup")) }
+/// Proves the backup, and that the further journal is of the same directory. Where the master key was
+/// replaced in between, either key will do: the journal's directory has the data key, too.
+/// Errors: the master key is another one, a file was changed, or they are of two directories.
+fn proven_keys(
+    args: &RestoreArgs,
+    master: &MasterKey,
+) -> Result<(Secrets, DataKey), ManifestError> {
+    let manifest = Manifest::read(&args.from)?;
+    let later = |journal: &PathBuf| {
+        wrapped_of(journal).ok().filter(|later| later.directory == manifest.wrapped.directory)
+    };
+    let later = args.journal.as_ref().and_then(later);
+    let data_key = match manifest.wrapped.open_with(master, &manifest.path()) {
+        Ok(data_key) => data_key,
+        Err(error) => {
+            later.and_then(|later| later.open(master)).ok_or(ManifestError::Keys(error))?
+        }
+    };
+    let secrets = Secrets::from_root(*data_key);
+    manifest.check(&secrets)?;
+    match &args.journal {
+        Some(journal) if is_backup(journal) => Manifest::read(journal)?.check(&secrets)?,
+        Some(journal) => {
+            check_file(journal, &secrets).map_err(ManifestError::Keys)?;
+        }
+        None => {}
+    }
+    Ok((secrets, data_key))
+}
+
+/// The wrapped data key of a backup or of a data directory.
+fn wrapped_of(directory: &Path) -> Result<WrappedKey, ManifestError> {
+    if is_backup(directory) {
+        return Ok(Manifest::read(directory)?.wrapped);
+    }
+    read_wrapped(directory).map_err(ManifestError::Keys)
 }
 
 fn in_words(report: &CopyReport) -> String {

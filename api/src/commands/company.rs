@@ -13,7 +13,7 @@ use cardswitch_engine::store::query::{CardFilter, CardRow, Order, Page};
 use serde_json::json;
 
 use super::Failure;
-use super::at_rest::{CompanyDataArgs, DataArgs, carry_out, done, open};
+use super::at_rest::{CompanyDataArgs, DataArgs, carry_out, done};
 use super::init::CompanyArgs;
 use crate::config::read_settings;
 use crate::install::{by_operator, new_company};
@@ -97,7 +97,7 @@ pub async fn run(command: CompanyCommand) -> Result<(), Failure> {
 
 async fn add(args: AddArgs) -> Result<(), Failure> {
     let settings = read_settings(None, Some(&args.at.directory)).map_err(Failure::new)?;
-    let switch = open(&args.at.directory)?;
+    let switch = args.at.open()?;
     let mut random = SystemRandom;
     let at = switch.engine().clock().now();
     let company = new_company(args.company.order()?, &settings.network, at, &mut random)

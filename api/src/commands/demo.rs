@@ -17,7 +17,9 @@ use crate::config::{ClockSetting, Settings};
 use crate::feed::{FeedOptions, FeedReport, HttpSource, Portfolio, Progress};
 use crate::install::{Credentials, Installation, install};
 use crate::issuing::CardNumbers;
-use crate::master_key::{MASTER_KEY_FILE, create_private};
+use crate::master_key::data_key::DATA_KEY_FILE;
+use crate::master_key::source::MasterKeySource;
+use crate::private_file::create_private;
 use crate::server::Server;
 
 const CARDS_FILE: &str = "cards.jsonl";
@@ -45,7 +47,8 @@ pub async fn run(args: DemoArgs) -> Result<(), Failure> {
     let home = Home::open(args.data.as_deref())?;
     let credentials = home.install_if_needed(&args).await?;
     let portfolio = Portfolio::read(&home.path.join(CARDS_FILE)).map_err(Failure::new)?;
-    let server = Server::start(&home.path, &settings(&args)).await.map_err(Failure::new)?;
+    let server =
+        Server::start(home.path.as_path(), &settings(&args)).await.map_err(Failure::new)?;
     say(
         &args,
         &format!(
@@ -168,7 +171,7 @@ impl Home {
             });
         }
         // What `init` made has no credentials file: its secrets were shown once, not kept.
-        if self.path.join(MASTER_KEY_FILE).exists() {
+        if self.path.join(DATA_KEY_FILE).exists() {
             let what = "is a data directory that `demo` did not make: `serve` it, and `feed` it";
             return Err(Failure::new(format!("`{}` {what}", self.path.display())));
         }
@@ -201,6 +204,7 @@ impl Home {
             cards: args.cards,
             cards_out: Some(self.path.join(CARDS_FILE)),
             at,
+            master_key: MasterKeySource::InDirectory,
         })
     }
 }

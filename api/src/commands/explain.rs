@@ -17,9 +17,9 @@ use cardswitch_engine::store::query::TransactionRow;
 
 use super::Failure;
 use crate::config::read_settings;
-use crate::master_key::read_master_key;
+use crate::master_key::data_key::open_keys;
+use crate::master_key::source::MasterKeyArgs;
 use crate::routes::decision::{DecisionBody, INCREMENTS_MAX};
-use crate::secrets::Secrets;
 use crate::wire::currency::render_currency;
 use crate::wire::explanation::Words;
 use crate::wire::urls::Urls;
@@ -35,6 +35,8 @@ pub struct ExplainArgs {
     /// Which transaction
     #[arg(value_name = "TRANSACTION", value_parser = parse_id)]
     transaction: uuid::Uuid,
+    #[command(flatten)]
+    master_key: MasterKeyArgs,
     /// Print one JSON object, that of GET /v1/transactions/:id/decision
     #[arg(long)]
     json: bool,
@@ -67,13 +69,13 @@ struct Found {
 
 /// Finds the transaction, its increments and its company.
 fn find(args: &ExplainArgs) -> Result<Found, Failure> {
-    let secrets = Secrets::from_master(read_master_key(&args.data).map_err(Failure::new)?);
+    let inspection = Inspection::open(&args.data).map_err(Failure::new)?;
+    let keys = open_keys(&args.data, &args.master_key.source()).map_err(Failure::new)?;
     let id = TransactionId(args.transaction);
     let partition = u8::try_from(PARTITION).map_err(Failure::new)?;
-    let mint = IdMint::new(secrets.id_key(), partition);
+    let mint = IdMint::new(keys.secrets.id_key(), partition);
     let unknown = || Failure::new(format!("no transaction `{}`", args.transaction));
     let seq = mint.open_transaction_id(id).ok_or_else(unknown)?;
-    let inspection = Inspection::open(&args.data).map_err(Failure::new)?;
     let tables = inspection.read().map_err(Failure::new)?;
     let row = tables.transaction(seq).map_err(Failure::new)?;
     let row = row.filter(|row| row.record.id == id).ok_or_else(unknown)?;

@@ -16,6 +16,8 @@ use super::Failure;
 use crate::config::{CONFIG_FILE, RetentionSetting, Settings, read_settings};
 use crate::install::{CompanyOrder, Credentials, Installation, install};
 use crate::issuing::{CardNumbers, RandomSource, SystemRandom};
+use crate::master_key::source::MasterKeyArgs;
+use crate::private_file;
 use crate::wire::amount::parse_amount;
 use crate::wire::currency::{exponent, parse_currency, render_currency};
 use crate::wire::time::parse_time;
@@ -49,6 +51,8 @@ pub struct InitArgs {
     /// Record this time (RFC 3339) instead of now: for runs on a manual clock
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
+    #[command(flatten)]
+    master_key: MasterKeyArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -157,6 +161,7 @@ fn installation(args: &InitArgs) -> Result<Installation, Failure> {
         cards: args.cards,
         cards_out: args.cards_out.clone(),
         at: args.time.as_deref().map(parse_start).transpose()?,
+        master_key: args.master_key.source(),
     })
 }
 
@@ -169,7 +174,7 @@ fn keep_settings(args: &InitArgs) -> Result<(), Failure> {
     if lines.is_empty() || path.exists() {
         return Ok(());
     }
-    std::fs::write(&path, lines)
+    private_file::replace(&path, lines.as_bytes())
         .map_err(|error| Failure::new(format!("`{}`: {error}", path.display())))
 }
 

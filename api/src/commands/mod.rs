@@ -11,6 +11,7 @@ pub mod init;
 pub mod listen;
 mod live_screen;
 pub mod manual;
+pub mod master_key;
 pub mod pan_key;
 pub mod send;
 pub mod serve;
@@ -23,6 +24,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::process::keep_files_private;
 
 /// An authorization switch for expense cards: ISO 8583 and HTTP network doors, a /v1 admin API,
 /// and a simulated card network to try it with.
@@ -57,6 +60,8 @@ pub enum Command {
     Restore(backup::RestoreArgs),
     /// Replace the key that card numbers are sealed under, while the switch goes on
     RotatePanKey(pan_key::RotatePanKeyArgs),
+    /// Replace the master key, which wraps all others, while the switch goes on
+    RotateMasterKey(master_key::RotateMasterKeyArgs),
     /// Tell why a transaction was approved or declined, and what would have approved it
     Explain(explain::ExplainArgs),
     /// Add a company to a data directory, or change one
@@ -100,6 +105,9 @@ impl Failure {
 
 /// Carries out a command.
 pub async fn run(cli: Cli) -> Result<(), Failure> {
+    if !matches!(cli.command, Command::Completions(_) | Command::Man(_)) {
+        keep_files_private();
+    }
     match cli.command {
         Command::Demo(args) => demo::run(args).await,
         Command::Init(args) => init::run(args).await,
@@ -111,6 +119,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Backup(args) => backup::back_up(args).await,
         Command::Restore(args) => backup::restore(&args),
         Command::RotatePanKey(args) => pan_key::run(args).await,
+        Command::RotateMasterKey(args) => master_key::run(args).await,
         Command::Explain(args) => explain::run(&args),
         Command::Company(command) => company::run(command).await,
         Command::User(command) => user::run(command).await,

@@ -10,7 +10,8 @@ use tokio::sync::watch;
 use super::Failure;
 use crate::config::{ClockSetting, read_settings};
 use crate::control::{self, Answer, Request};
-use crate::opening::{OpeningError, open_engine};
+use crate::master_key::source::{MasterKeyArgs, MasterKeySource};
+use crate::opening::{KeyedDirectory, OpeningError, open_engine};
 use crate::pan_rotation::{GenerationReport, Pace, PanKeyProgress, PanKeyReport, PanRotation};
 use crate::switch::Switch;
 
@@ -32,6 +33,8 @@ pub struct RotatePanKeyArgs {
     /// Do not wait until every card number is re-sealed: a running switch does it, or the next start
     #[arg(long)]
     no_wait: bool,
+    #[command(flatten)]
+    master_key: MasterKeyArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -40,7 +43,7 @@ pub struct RotatePanKeyArgs {
 /// Carries out `rotate-pan-key`.
 /// Errors: the directory cannot be opened or its switch does not answer, or an older key is in use.
 pub async fn run(args: RotatePanKeyArgs) -> Result<(), Failure> {
-    let keys = Keys::open(&args.data)?;
+    let keys = Keys::open(&args.data, &args.master_key.source())?;
     if args.status {
         return show(&args, &keys.report().await?);
     }
@@ -82,9 +85,10 @@ enum Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    fn open(data: &'a Path) -> Result<Self, Failure> {
+    fn open(data: &'a Path, master_key: &MasterKeySource) -> Result<Self, Failure> {
         let settings = read_settings(None, Some(data)).map_err(Failure::new)?;
-        let opened = open_engine(data, ClockSetting::System, settings.retention);
+        let place = KeyedDirectory { data, master_key };
+        let opened = open_engine(place, ClockSetting::System, settings.retention);
         let (engine, secrets) = match opened {
             Err(OpeningError::Directory(DirectoryError::InUse(_))) => {
                 return Ok(Self::Running(data));

@@ -8,6 +8,8 @@ use crate::config::{
     ClockSetting, Compat, ConfigError, LogFormat, RetentionSetting, Settings, read_settings,
 };
 use crate::mail::settings::SmtpUrl;
+use crate::master_key::source::MasterKeyArgs;
+use crate::opening::KeyedDirectory;
 use crate::server::Server;
 use crate::telemetry::log::start_log;
 
@@ -17,6 +19,8 @@ pub struct ServeArgs {
     /// Data directory, made by `cardswitch init`
     #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
     data: PathBuf,
+    #[command(flatten)]
+    master_key: MasterKeyArgs,
     /// Configuration file [default: cardswitch.toml in the data directory]
     #[arg(long, env = "CARDSWITCH_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -85,8 +89,9 @@ pub async fn run(args: ServeArgs) -> Result<(), Failure> {
     }
     start_log(settings.log);
     let mut stop = StopSignal::listen()?;
+    let place = KeyedDirectory { data: &args.data, master_key: &args.master_key.source() };
     let server = tokio::select! {
-        started = Server::start(&args.data, &settings) => started.map_err(Failure::new)?,
+        started = Server::start(place, &settings) => started.map_err(Failure::new)?,
         // Nothing was taken yet, and the files are such that a start may break off anywhere. The
         // thread that reads them would be waited for at any other end.
         () = stop.received() => std::process::exit(0),

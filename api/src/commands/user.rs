@@ -18,7 +18,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::Failure;
-use super::at_rest::{DataArgs, carry_out, find_company, open, parse_id};
+use super::at_rest::{DataArgs, carry_out, find_company, parse_id};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
 use crate::config::read_settings;
@@ -112,7 +112,7 @@ pub async fn run(command: UserCommand) -> Result<(), Failure> {
 }
 
 async fn reset_second_factor(args: ResetArgs) -> Result<(), Failure> {
-    let switch = open(&args.at.directory)?;
+    let switch = args.at.open()?;
     let known = find_user(&switch, &args.email).await?;
     let user = known.ok_or_else(|| Failure::new(format!("no user `{}`", args.email)))?;
     let changes =
@@ -134,7 +134,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
         Some(password) => Some(hash(password).await.map_err(Failure::new)?),
         None => None,
     };
-    let switch = open(&args.at.directory)?;
+    let switch = args.at.open()?;
     let known = find_user(&switch, &args.email).await?;
     let (first_name, last_name) = names(&args, known.as_ref())?;
     if let Some(company) = args.company {

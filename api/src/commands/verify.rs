@@ -2,17 +2,23 @@
 
 use std::path::PathBuf;
 
+use cardswitch_engine::directory::DataDirectory;
 use cardswitch_engine::verify::{Figure, Verification, verify};
 use serde_json::json;
 
 use super::Failure;
+use crate::manifest::{Manifest, is_backup};
+use crate::master_key::data_key::open_keys;
+use crate::master_key::source::MasterKeyArgs;
 
 /// What `verify` takes.
 #[derive(Debug, clap::Args)]
 pub struct VerifyArgs {
-    /// Data directory, not in use by a running switch
+    /// Data directory, not in use by a running switch, or a backup
     #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
     data: PathBuf,
+    #[command(flatten)]
+    master_key: MasterKeyArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -20,13 +26,13 @@ pub struct VerifyArgs {
 
 /// Carries out `verify`: exits 1 on any difference, naming it.
 pub fn run(args: &VerifyArgs) -> Result<(), Failure> {
-    let verification = match verify(&args.data) {
+    let verification = match proven(args) {
         Ok(verification) => verification,
-        Err(error) => {
+        Err(failure) => {
             if args.json {
-                println!("{}", json!({"ok": false, "error": error.to_string()}));
+                println!("{}", json!({"ok": false, "error": failure.message}));
             }
-            return Err(Failure::new(error));
+            return Err(failure);
         }
     };
     if args.json {
@@ -41,6 +47,22 @@ pub fn run(args: &VerifyArgs) -> Result<(), Failure> {
             wrong.name, wrong.expected, wrong.found
         ))),
     }
+}
+
+/// Proves the keys first, and the files of a backup: what an attacker rewrote may be sound in itself.
+fn proven(args: &VerifyArgs) -> Result<Verification, Failure> {
+    let source = args.master_key.source();
+    let directory = DataDirectory::open_read_only(&args.data).map_err(Failure::new)?;
+    if is_backup(&args.data) {
+        let manifest = Manifest::read(&args.data).map_err(Failure::new)?;
+        let master = source.read(&args.data).map_err(Failure::new)?;
+        let proven = manifest.open(&master).and_then(|secrets| manifest.check(&secrets));
+        proven.map_err(Failure::new)?;
+    } else {
+        open_keys(&args.data, &source).map_err(Failure::new)?;
+    }
+    drop(directory);
+    verify(&args.data).map_err(Failure::new)
 }
 
 /// What scripts read.

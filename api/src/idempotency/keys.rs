@@ -112,7 +112,7 @@ mod tests {
     use crate::secrets::Secrets;
 
     fn keys(master: u8) -> IdempotencyKeys {
-        Secrets::from_master([master; 32]).idempotency().clone()
+        Secrets::from_root([master; 32]).idempotency().clone()
     }
 
     fn company(number: u128) -> CompanyId {

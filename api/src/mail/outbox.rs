@@ -101,7 +101,7 @@ impl Outbox {
     pub fn open(data: &Path, app_url: &str) -> Result<Self, MailError> {
         let mut master = [0; 32];
         SystemRandom.fill(&mut master).map_err(|_| MailError::Seal(SealError::NoRandomness))?;
-        let secrets = Arc::new(Secrets::from_master(master));
+        let secrets = Arc::new(Secrets::from_root(master));
         Self::open_with(data, app_url, secrets, &MailSettings::default())
     }
 

@@ -9,7 +9,7 @@ use super::*;
 const KEY: &str = "7f3a-key-of-a-link";
 
 fn secrets() -> Arc<Secrets> {
-    Arc::new(Secrets::from_master([5; 32]))
+    Arc::new(Secrets::from_root([5; 32]))
 }
 
 fn parcel(to: &str) -> Parcel {
@@ -90,7 +90,7 @@ fn files_are_sealed_private_and_bound_to_their_names() {
     }
     assert!(matches!(queue.read_letter(other), Err(MailError::Foreign)));
     assert!(matches!(queue.read_news(id), Err(MailError::Foreign)));
-    let (foreign, _) = Queue::open(data.path(), Arc::new(Secrets::from_master([6; 32]))).unwrap();
+    let (foreign, _) = Queue::open(data.path(), Arc::new(Secrets::from_root([6; 32]))).unwrap();
     assert!(matches!(foreign.read_letter(id), Err(MailError::Foreign)));
 }
 

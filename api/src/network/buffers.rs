@@ -23,6 +23,14 @@ pub(super) fn take() -> Vec<u8> {
     kept.unwrap_or_else(|| Vec::with_capacity(limits::READ_BYTES))
 }
 
+/// Takes so many bytes off the front, and wipes the place that the others leave.
+pub(super) fn drop_front(buffer: &mut Vec<u8>, count: usize) {
+    let left = buffer.len() - count;
+    buffer.copy_within(count.., 0);
+    buffer[left..].fill(0);
+    buffer.truncate(left);
+}
+
 /// Wipes a buffer, which may hold card numbers, and keeps it for whoever needs one next.
 pub(super) fn give_back(mut buffer: Vec<u8>) {
     let is_right = (limits::READ_BYTES..=KEPT_BYTES_MAX).contains(&buffer.capacity());
@@ -43,6 +51,15 @@ pub(super) fn give_back(mut buffer: Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_taken_off_the_front() {
+        for count in 0..=6 {
+            let mut buffer = b"secret".to_vec();
+            drop_front(&mut buffer, count);
+            assert_eq!(buffer, b"secret"[count..]);
+        }
+    }
 
     #[test]
     fn buffers_are_lent_again_and_wiped_and_few_are_kept() {

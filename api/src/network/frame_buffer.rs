@@ -45,7 +45,7 @@ impl FrameBuffer {
         if self.bytes.capacity() < limits::READ_BYTES {
             self.move_to(buffers::take());
         } else {
-            self.bytes.drain(..self.read_to);
+            buffers::drop_front(&mut self.bytes, self.read_to);
             self.read_to = 0;
         }
         self.bytes.reserve(limits::READ_BYTES);

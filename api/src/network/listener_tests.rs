@@ -81,7 +81,7 @@ async fn door_with(change: impl FnOnce(&mut ListenerOptions)) -> Door {
     let engine = Arc::new(FakeEngine::default());
     let mut options = ListenerOptions::at("127.0.0.1:0".parse().unwrap());
     change(&mut options);
-    let secrets = Arc::new(Secrets::from_master([1; 32]));
+    let secrets = Arc::new(Secrets::from_root([1; 32]));
     let listener =
         Listener::bind(options, Arc::clone(&engine) as Arc<dyn Submit>, secrets).await.unwrap();
     let (address, counters) = (listener.local_addr().unwrap(), listener.counters());

@@ -16,7 +16,7 @@ use crate::pan::Pan;
 const PAN: &[u8] = b"4111111111111111";
 
 fn secrets() -> Secrets {
-    Secrets::from_master([5; 32])
+    Secrets::from_root([5; 32])
 }
 
 fn pan() -> Pan {

@@ -131,7 +131,7 @@ mod tests {
     const CARD: PanHash = PanHash(77);
 
     fn secrets() -> Secrets {
-        Secrets::from_master([3; 32])
+        Secrets::from_root([3; 32])
     }
 
     fn marks() -> Marks<'static> {

@@ -88,7 +88,7 @@ impl Session {
 
     /// Notes that so much of the outbox was written.
     pub(super) fn wrote(&mut self, bytes: usize) {
-        self.outbox.drain(..bytes);
+        buffers::drop_front(&mut self.outbox, bytes);
         if self.outbox.is_empty() {
             buffers::give_back(std::mem::take(&mut self.outbox));
             if let Some((since, count)) = self.unwritten.take() {

@@ -3,10 +3,11 @@
 use hmac::{Hmac, KeyInit as _, Mac};
 use sha2::Sha256;
 use sha2::block_api::compress256;
+use zeroize::Zeroize;
 
 /// HMAC-SHA-256 under one key, of which the first 64 bits are used.
 #[derive(Clone)]
-pub(super) struct KeyedHash {
+pub(crate) struct KeyedHash {
     /// What the key makes of the two hashes, for messages of one block.
     inner: [u32; 8],
     outer: [u32; 8],
@@ -30,7 +31,7 @@ impl KeyedHash {
         0x5be0_cd19,
     ];
 
-    pub(super) fn new(key: &[u8; Self::BLOCK_BYTES]) -> Self {
+    pub(crate) fn new(key: &[u8; Self::BLOCK_BYTES]) -> Self {
         // Source: RFC 2104, 2.
         let state_of = |pad: u8| {
             let mut state = Self::INITIAL;
@@ -41,14 +42,14 @@ impl KeyedHash {
     }
 
     /// Cost: two compressions of SHA-256 for a short message; the key's own are done beforehand.
-    pub(super) fn number(&self, parts: &[&[u8]]) -> u64 {
+    pub(crate) fn number(&self, parts: &[&[u8]]) -> u64 {
         let tag = self.short_tag(parts).unwrap_or_else(|| self.long_tag(parts));
         let [first, second, ..] = tag;
         u64::from(first) << 32 | u64::from(second)
     }
 
     /// The first 128 bits of the tag.
-    pub(super) fn half_tag(&self, parts: &[&[u8]]) -> [u8; 16] {
+    pub(crate) fn half_tag(&self, parts: &[&[u8]]) -> [u8; 16] {
         let tag = self.short_tag(parts).unwrap_or_else(|| self.long_tag(parts));
         let mut half = [0; 16];
         for (place, word) in half.chunks_exact_mut(4).zip(tag) {
@@ -73,13 +74,20 @@ impl KeyedHash {
         Some(last_block(self.outer, &mut block, 32))
     }
 
-    pub(super) fn long_tag(&self, parts: &[&[u8]]) -> [u32; 8] {
+    pub(crate) fn long_tag(&self, parts: &[&[u8]]) -> [u32; 8] {
         let mut mac = self.mac.clone();
         parts.iter().for_each(|part| mac.update(part));
         let tag = mac.finalize().into_bytes();
         std::array::from_fn(|word| {
             tag[4 * word..][..4].iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
         })
+    }
+}
+
+impl Drop for KeyedHash {
+    fn drop(&mut self) {
+        self.inner.zeroize();
+        self.outer.zeroize();
     }
 }
 

@@ -1,13 +1,16 @@
 //! Everything that is done with a secret key: card numbers sealed and looked up, CVVs and PINs
 //! verified, messages fingerprinted, shared links sealed and looked up, tokens digested.
 //!
-//! Each use has a key of its own, derived with HKDF-SHA-256 from one 32-byte master:
+//! Each use has a key of its own, derived with HKDF-SHA-256 from the 32-byte data key of the directory,
+//! which the master key wraps (see `master_key/data_key`):
 //!
 //! | label | bytes | use |
 //! |---|---|---|
 //! | `pan seal` | 32 | ChaCha20-Poly1305 over card numbers, card id as associated data: generation 0, see `pan_seal` |
 //! | `pan key wrap` | 32 | ChaCha20-Poly1305 over later generations of that key, see `pan_keys` |
 //! | `pan keys sum` | 64 | HMAC-SHA-256 of the file that keeps them, first 128 bits |
+//! | `data key sum` | 64 | HMAC-SHA-256 of the file that keeps the data key, first 128 bits |
+//! | `backup manifest` | 64 | HMAC-SHA-256 of the manifest of a backup, first 128 bits |
 //! | `pan lookup` | 64 | HMAC-SHA-256 of card numbers, first 64 bits |
 //! | `cvv` | 64 | HMAC-SHA-256 of card numbers, reduced to three digits |
 //! | `pin` | 64 | HMAC-SHA-256 of card number and PIN, first 64 bits, never zero |
@@ -23,13 +26,14 @@
 //! | `totp seal` | 32 | ChaCha20-Poly1305 over seeds of one-time codes, user id as associated data |
 //!
 //! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag; a card number under a later
-//! generation has a form of its own. Only the key of card numbers is ever replaced.
+//! generation has a form of its own. Only the key of card numbers is ever replaced, and the master key.
 
 mod keyed_hash;
 mod message_hash;
 mod pan_keys;
 mod pan_seal;
 mod seal;
+pub(crate) mod summed_text;
 
 use std::fmt;
 
@@ -49,9 +53,10 @@ pub use self::message_hash::{HashPurpose, MessageHasher};
 pub use self::pan_keys::{PanKey, PanKeys, PanKeysError};
 pub use self::seal::SealError;
 
-use self::keyed_hash::KeyedHash;
+pub(crate) use self::keyed_hash::KeyedHash;
 use self::pan_seal::PanSeal;
-use self::seal::{NONCE_BYTES, context_of, fresh_nonce, open, seal};
+use self::seal::{NONCE_BYTES, context_of};
+pub(crate) use self::seal::{fresh_nonce, open, seal};
 use crate::idempotency::IdempotencyKeys;
 use crate::pan::Pan;
 use crate::webhooks::signature::WebhookSecret;
@@ -64,11 +69,13 @@ pub struct Secrets {
     pan_seal: PanSeal,
     pan_key_wrap: ChaCha20Poly1305,
     pan_keys_tag: KeyedHash,
+    data_key_sum: KeyedHash,
+    manifest_sum: KeyedHash,
     pan_lookup: KeyedHash,
     cvv: KeyedHash,
     pin: KeyedHash,
-    id_key: [u8; 16],
-    fingerprint_key: [u8; 16],
+    id_key: Zeroizing<[u8; 16]>,
+    fingerprint_key: Zeroizing<[u8; 16]>,
     idempotency: IdempotencyKeys,
     link_seal: ChaCha20Poly1305,
     link_lookup: KeyedHash,
@@ -120,20 +127,22 @@ pub enum FormBond {
 }
 
 impl Secrets {
-    /// Derives every key from the master.
+    /// Derives every key from the data key.
     #[must_use]
-    pub fn from_master(master: [u8; 32]) -> Self {
-        let master = Zeroizing::new(master);
-        let source = Hkdf::<Sha256>::new(Some(KEY_SALT), master.as_slice());
+    pub fn from_root(data_key: [u8; 32]) -> Self {
+        let data_key = Zeroizing::new(data_key);
+        let source = Hkdf::<Sha256>::new(Some(KEY_SALT), data_key.as_slice());
         Self {
             pan_seal: PanSeal::new(cipher(&source, b"pan seal")),
             pan_key_wrap: cipher(&source, b"pan key wrap"),
             pan_keys_tag: KeyedHash::new(&derived(&source, b"pan keys sum")),
+            data_key_sum: KeyedHash::new(&derived(&source, b"data key sum")),
+            manifest_sum: KeyedHash::new(&derived(&source, b"backup manifest")),
             pan_lookup: KeyedHash::new(&derived(&source, b"pan lookup")),
             cvv: KeyedHash::new(&derived(&source, b"cvv")),
             pin: KeyedHash::new(&derived(&source, b"pin")),
-            id_key: *derived(&source, b"id permutation"),
-            fingerprint_key: *derived(&source, b"message fingerprint"),
+            id_key: derived(&source, b"id permutation"),
+            fingerprint_key: derived(&source, b"message fingerprint"),
             idempotency: IdempotencyKeys::derive(&source),
             link_seal: cipher(&source, b"link seal"),
             link_lookup: KeyedHash::new(&derived(&source, b"link lookup")),
@@ -303,8 +312,18 @@ impl Secrets {
 
     /// The key of the public ids.
     #[must_use]
-    pub const fn id_key(&self) -> [u8; 16] {
-        self.id_key
+    pub fn id_key(&self) -> [u8; 16] {
+        *self.id_key
+    }
+
+    /// What the file of the data key is summed under.
+    pub(crate) const fn data_key_sum(&self) -> &KeyedHash {
+        &self.data_key_sum
+    }
+
+    /// What the manifest of a backup is summed under.
+    pub(crate) const fn manifest_sum(&self) -> &KeyedHash {
+        &self.manifest_sum
     }
 
     /// The keys behind idempotency keys.
@@ -357,7 +376,7 @@ pub fn codes_equal(left: &[u8], right: &[u8]) -> bool {
     left.ct_eq(right).into()
 }
 
-/// One key of the master's. Panics: never, keys are shorter than HKDF's limit.
+/// One of the keys that follow from another. Panics: never, keys are shorter than HKDF's limit.
 pub(crate) fn derived<const N: usize>(source: &Hkdf<Sha256>, label: &[u8]) -> Zeroizing<[u8; N]> {
     let mut key = Zeroizing::new([0; N]);
     source.expand(label, key.as_mut_slice()).expect("keys are shorter than HKDF's limit");

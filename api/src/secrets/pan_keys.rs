@@ -9,33 +9,31 @@
 //! | others | `generation N TIME KEY`: when it was made, and its 32 bytes wrapped, as hex digits |
 //! | last | `sum TAG`: HMAC-SHA-256 of all lines before, first 128 bits, as hex digits |
 //!
-//! Wrapped is: sealed as in `seal` under a key derived from the master, what stands before it in its
-//! line as associated data. So the file shows nothing without the master key, and a file that was
-//! cut, put together of two, or made under another master key is refused.
+//! Wrapped is: sealed as in `seal` under a key derived from the data key, what stands before it in its
+//! line as associated data. So the file shows nothing without the keys of its directory, and a file that was
+//! cut, put together of two, or made in another directory is refused.
 //!
 //! It is written beside its place and moved there when it is durable: a crash leaves one of both.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::pan_key::PanGeneration;
-use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use super::Secrets;
 use super::seal::{SealError, fresh_nonce, open, seal};
-use crate::master_key::create_private;
+use super::summed_text::{Flaw, SummedText, render_summed};
+use crate::hex::{from_hex, to_hex};
+use crate::private_file;
 use crate::wire::time::{parse_time, render_time};
 
 /// The file's name.
 const PAN_KEYS_FILE: &str = "pan_seal.keys";
-/// It while it is written.
-const UNFINISHED: &str = "pan_seal.keys.new";
-const FIRST_LINE: &str = "cardswitch card number keys";
-const FORMAT: u32 = 1;
+const TITLE: &str = "cardswitch card number keys";
 /// The longest file. Units: bytes.
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 /// How many generations are kept at a time, the first among them.
@@ -46,7 +44,7 @@ const _: () = assert!(PAN_GENERATIONS_MAX as u64 * 256 < FILE_BYTES_MAX);
 /// A key, gone from memory with its last owner.
 pub type PanKey = Zeroizing<[u8; 32]>;
 
-/// The generations that are kept. That of number 0 has no key here: it follows from the master.
+/// The generations that are kept. That of number 0 has no key here: it follows from the data key.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PanKeys {
     oldest: PanGeneration,
@@ -96,7 +94,7 @@ impl std::fmt::Display for PanKeysError {
             ),
             Self::Damaged(path, what) => write!(
                 formatter,
-                "the keys of card numbers, `{}`, are damaged or belong to another master key \
+                "the keys of card numbers, `{}`, are damaged or belong to another directory \
                  ({what}): take the file from a backup of this directory",
                 path.display()
             ),
@@ -205,7 +203,7 @@ impl Secrets {
     }
 
     /// Reads the keys of a data directory; the first generation alone where there is no file.
-    /// Errors: a file that is damaged, or of another master key.
+    /// Errors: a file that is damaged, or of another directory.
     pub fn read_pan_keys(&self, data: &Path) -> Result<PanKeys, PanKeysError> {
         let path = PanKeys::path(data);
         let mut text = String::new();
@@ -223,47 +221,34 @@ impl Secrets {
 
     /// Makes the keys of a data directory durable.
     /// Errors: they cannot be written; what was there before is as it was, or these are there.
-    /// Cost: two syncs.
+    /// Cost: three syncs.
     pub fn write_pan_keys(&self, data: &Path, keys: &PanKeys) -> Result<(), PanKeysError> {
         let text = self.render_pan_keys(keys).map_err(PanKeysError::Seal)?;
         let path = PanKeys::path(data);
-        replace_file(&data.join(UNFINISHED), &path, text.as_bytes())
-            .and_then(|()| File::open(data)?.sync_all())
-            .map_err(|error| PanKeysError::Io(path, error))
+        private_file::replace(&path, text.as_bytes()).map_err(|error| PanKeysError::Io(path, error))
     }
 
     fn render_pan_keys(&self, keys: &PanKeys) -> Result<String, SealError> {
-        let mut text = format!("{FIRST_LINE}\nformat {FORMAT}\noldest {}\n", keys.oldest.0);
+        let mut text = format!("oldest {}\n", keys.oldest.0);
         for (generation, made) in &keys.made {
             let head = format!("generation {} {}", generation.0, render_time(made.at));
             let key =
                 seal(&self.pan_key_wrap, fresh_nonce()?, made.key.as_slice(), head.as_bytes())?;
             text.push_str(&format!("{head} {}\n", to_hex(&key)));
         }
-        let tag = self.pan_keys_tag.half_tag(&[text.as_bytes()]);
-        text.push_str(&format!("sum {}\n", to_hex(&tag)));
-        Ok(text)
+        Ok(render_summed(TITLE, &text, &self.pan_keys_tag))
     }
 
     fn parse_pan_keys(&self, text: &str, path: &Path) -> Result<PanKeys, PanKeysError> {
         let damaged = |what| PanKeysError::Damaged(path.to_path_buf(), what);
-        let rest = text.strip_prefix(FIRST_LINE).and_then(|rest| rest.strip_prefix("\nformat "));
-        let (format, _) =
-            rest.and_then(|rest| rest.split_once('\n')).ok_or_else(|| damaged("its head"))?;
-        match format.parse::<u32>() {
-            Ok(FORMAT) => {}
-            Ok(newer) if newer > FORMAT => {
-                return Err(PanKeysError::NewerFormat(path.to_path_buf()));
-            }
-            _ => return Err(damaged("its format")),
-        }
-        let (lines, sum) = text.rsplit_once("sum ").ok_or_else(|| damaged("its sum is missing"))?;
-        let sum = sum.strip_suffix('\n').and_then(from_hex).ok_or_else(|| damaged("its sum"))?;
-        let tag = self.pan_keys_tag.half_tag(&[lines.as_bytes()]);
-        if !bool::from(tag.ct_eq(sum.as_slice())) {
+        let summed = SummedText::split(text, TITLE).map_err(|flaw| match flaw {
+            Flaw::Damaged(what) => damaged(what),
+            Flaw::NewerFormat => PanKeysError::NewerFormat(path.to_path_buf()),
+        })?;
+        if !summed.is_of(&self.pan_keys_tag) {
             return Err(damaged("its sum differs"));
         }
-        let mut lines = lines.lines().skip(2);
+        let mut lines = summed.body();
         let oldest = lines.next().and_then(|line| line.strip_prefix("oldest "));
         let oldest = oldest.and_then(|number| number.parse().ok()).map(PanGeneration);
         let mut keys = PanKeys {
@@ -289,30 +274,6 @@ impl Secrets {
         made.key.copy_from_slice(&key);
         Some((PanGeneration(number.parse().ok()?), made))
     }
-}
-
-/// Errors: one of the steps fails; then the file that was there is there.
-fn replace_file(unfinished: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
-    match fs::remove_file(unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = create_private(unfinished)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    fs::rename(unfinished, path)
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(digits: &str) -> Option<Vec<u8>> {
-    if !digits.len().is_multiple_of(2) || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return None;
-    }
-    let pairs = digits.as_bytes().chunks_exact(2);
-    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 #[cfg(test)]

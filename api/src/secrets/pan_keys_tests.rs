@@ -1,11 +1,13 @@
 //! The file of keys: it reads back, and nothing that is not whole and of this master key passes.
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use super::*;
+use crate::private_file::unfinished;
 
 fn secrets() -> Secrets {
-    Secrets::from_master([3; 32])
+    Secrets::from_root([3; 32])
 }
 
 fn keys(count: u8) -> PanKeys {
@@ -25,10 +27,10 @@ fn keys_read_back_from_a_private_file_that_shows_none() {
     assert_eq!(secrets().read_pan_keys(data.path()).unwrap(), PanKeys::default());
     for written in [keys(1), keys(3), keys(3).with_newest_alone()] {
         // What a crash left beside it is no hindrance.
-        fs::write(data.path().join(UNFINISHED), "cut").unwrap();
+        fs::write(unfinished(&PanKeys::path(data.path())), "cut").unwrap();
         secrets().write_pan_keys(data.path(), &written).unwrap();
         assert_eq!(secrets().read_pan_keys(data.path()).unwrap(), written);
-        assert!(!data.path().join(UNFINISHED).exists());
+        assert!(!unfinished(&PanKeys::path(data.path())).exists());
     }
     let path = PanKeys::path(data.path());
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
@@ -105,10 +107,10 @@ fn what_is_not_whole_or_of_another_master_is_refused() {
         .map(|l| format!("{l}\n"))
         .collect();
     let refused = read(without.as_bytes()).unwrap_err();
-    assert!(refused.to_string().contains("are damaged or belong to another master key"));
+    assert!(refused.to_string().contains("are damaged or belong to another directory"));
     let later = text.replace("format 1", "format 2");
     assert!(matches!(read(later.as_bytes()), Err(PanKeysError::NewerFormat(_))));
     fs::write(&path, &whole).unwrap();
-    let foreign = Secrets::from_master([4; 32]).read_pan_keys(data.path());
+    let foreign = Secrets::from_root([4; 32]).read_pan_keys(data.path());
     assert!(matches!(foreign, Err(PanKeysError::Damaged(..))));
 }

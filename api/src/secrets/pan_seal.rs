@@ -3,7 +3,7 @@
 //!
 //! | generation | key | form |
 //! |---|---|---|
-//! | 0 | `pan seal`, derived from the master | format (1 byte, 1), nonce (12), ciphertext and tag; associated data: card id |
+//! | 0 | `pan seal`, derived from the data key | format (1 byte, 1), nonce (12), ciphertext and tag; associated data: card id |
 //! | others | random, kept wrapped: see `pan_keys` | format (1 byte, 2), generation (u32), nonce (12), ciphertext and tag; associated data: the first five bytes, card id |
 //!
 //! INVARIANT: whoever seals uses the newest generation, and that is durable before it is known here.
@@ -28,7 +28,7 @@ const HEAD_BYTES: usize = 5;
 /// The keys that open card numbers. Copies share them.
 #[derive(Clone)]
 pub(super) struct PanSeal {
-    /// That of generation 0, which follows from the master.
+    /// That of generation 0, which follows from the data key.
     first: ChaCha20Poly1305,
     ring: Arc<RwLock<Ring>>,
 }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn each_generation_opens_what_it_sealed_and_the_newest_seals() {
-        let secrets = Secrets::from_master([3; 32]);
+        let secrets = Secrets::from_root([3; 32]);
         let first = secrets.seal_pan(&pan(), CARD).unwrap();
         let [one, two] = [keys([5, 6]).without_newest(), keys([5, 6])];
         secrets.take_pan_keys(&one);
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_number_of_a_generation_opens_only_whole_and_for_its_card_and_key() {
-        let secrets = Secrets::from_master([3; 32]);
+        let secrets = Secrets::from_root([3; 32]);
         secrets.take_pan_keys(&keys([5, 6]));
         let sealed = secrets.seal_pan(&pan(), CARD).unwrap();
         assert_ne!(sealed, secrets.seal_pan(&pan(), CARD).unwrap(), "a nonce was used twice");
@@ -184,7 +184,7 @@ mod tests {
     /// The expected value was made with pyca/cryptography.
     #[test]
     fn the_form_with_a_generation_stays_the_same() {
-        let secrets = Secrets::from_master([3; 32]);
+        let secrets = Secrets::from_root([3; 32]);
         secrets.take_pan_keys(&keys([5, 6]));
         let sealed = secrets.seal_pan_with([7; 12], &pan(), CARD).unwrap();
         let hex: String = sealed.0.iter().map(|byte| format!("{byte:02x}")).collect();

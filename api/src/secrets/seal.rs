@@ -33,13 +33,13 @@ impl fmt::Display for SealError {
 
 impl std::error::Error for SealError {}
 
-pub(super) fn fresh_nonce() -> Result<[u8; NONCE_BYTES], SealError> {
+pub(crate) fn fresh_nonce() -> Result<[u8; NONCE_BYTES], SealError> {
     let mut nonce = [0; NONCE_BYTES];
     getrandom::fill(&mut nonce).map_err(|_| SealError::NoRandomness)?;
     Ok(nonce)
 }
 
-pub(super) fn seal(
+pub(crate) fn seal(
     cipher: &ChaCha20Poly1305,
     nonce: [u8; NONCE_BYTES],
     secret: &[u8],
@@ -54,7 +54,7 @@ pub(super) fn seal(
     Ok(kept)
 }
 
-pub(super) fn open(
+pub(crate) fn open(
     cipher: &ChaCha20Poly1305,
     sealed: &[u8],
     context: &[u8],

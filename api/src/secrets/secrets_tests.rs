@@ -7,7 +7,7 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use super::*;
 
 fn secrets() -> Secrets {
-    Secrets::from_master(std::array::from_fn(|index| u8::try_from(index).unwrap()))
+    Secrets::from_root(std::array::from_fn(|index| u8::try_from(index).unwrap()))
 }
 
 fn pan() -> Pan {
@@ -38,7 +38,7 @@ fn a_sealed_number_opens_only_whole_and_for_its_card_and_key() {
     let opened = secrets.open_pan(&sealed, CARD).unwrap();
     assert_eq!(opened.digits(), pan().digits());
     assert!(secrets.open_pan(&sealed, OTHER_CARD).is_none());
-    assert!(Secrets::from_master([1; 32]).open_pan(&sealed, CARD).is_none());
+    assert!(Secrets::from_root([1; 32]).open_pan(&sealed, CARD).is_none());
     for position in 0..sealed.0.len() {
         let mut changed = sealed.clone();
         changed.0[position] ^= 1;
@@ -57,7 +57,7 @@ fn what_opens_a_link_is_bound_to_its_link_and_its_use() {
     assert_eq!(secrets.open_link(Key, &sealed, link).unwrap().as_slice(), b"secret");
     assert!(secrets.open_link(Key, &sealed, other).is_none());
     assert!(secrets.open_link(Passphrase, &sealed, link).is_none());
-    assert!(Secrets::from_master([1; 32]).open_link(Key, &sealed, link).is_none());
+    assert!(Secrets::from_root([1; 32]).open_link(Key, &sealed, link).is_none());
     assert!(secrets.open_link(Key, &sealed[..sealed.len() - 1], link).is_none());
     assert!(secrets.open_link(Key, &[], link).is_none());
     let sealed = SealedPan(sealed);

@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn places_are_read_by_whom_they_were_made_for() {
-        let secrets = Secrets::from_master([3; 32]);
+        let secrets = Secrets::from_root([3; 32]);
         let [own, other] = [1, 2].map(|id| CompanyId(Uuid::from_u128(id)));
         let place = |number, at: i64| EventPlace {
             number: EventNumber(number),
@@ -73,7 +73,7 @@ mod tests {
             let sealed = secrets.seal_event_place(&vec![1; bytes], own).unwrap();
             assert_eq!(parse_cursor(&secrets, own, &URL_SAFE_NO_PAD.encode(sealed)), None);
         }
-        let other_switch = Secrets::from_master([4; 32]);
+        let other_switch = Secrets::from_root([4; 32]);
         assert_eq!(parse_cursor(&other_switch, own, &text), None);
         for text in ["", "77", "AA", &"A".repeat(60), &"A".repeat(10_000), "\u{1f4a9}"] {
             assert_eq!(parse_cursor(&secrets, own, text), None, "{text}");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cardswitch_engine::backup::{CopyError, Wanted, copy_at_rest, restore};
+use cardswitch_engine::backup::{CopyError, CopyStage, Wanted, copy_at_rest, restore};
 use cardswitch_engine::directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::verify::{Verification, verify};
@@ -25,7 +25,7 @@ fn proven(path: &Path) -> Verification {
 }
 
 /// No files stand beside those of the engine.
-fn nothing(_copy: &Path) -> io::Result<()> {
+fn nothing(_copy: &Path, _stage: CopyStage) -> io::Result<()> {
     Ok(())
 }
 

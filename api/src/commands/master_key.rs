@@ -1,0 +1,78 @@
+//! `cardswitch rotate-master-key`: by a running switch, else on a directory at rest.
+
+use std::path::PathBuf;
+
+use cardswitch_engine::directory::{DataDirectory, DirectoryError};
+
+use super::Failure;
+use crate::control::{self, Answer, Request};
+use crate::manifest::is_backup;
+use crate::master_key::rotation::{MasterKeyReport, rotate_master_key};
+use crate::master_key::source::MasterKeyArgs;
+
+/// What `rotate-master-key` takes.
+#[derive(Debug, clap::Args)]
+pub struct RotateMasterKeyArgs {
+    /// Data directory, in use by a running switch or at rest
+    #[arg(long, env = "CARDSWITCH_DATA", value_name = "DIR")]
+    data: PathBuf,
+    /// File with the new master key, made where there is none; a running switch reads or makes it
+    /// [default: a new key at the place of the old]
+    #[arg(long, value_name = "FILE")]
+    new_master_key: Option<PathBuf>,
+    #[command(flatten)]
+    master_key: MasterKeyArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Carries out `rotate-master-key`.
+/// Errors: a key cannot be read or written, or the switch does not answer.
+pub async fn run(args: RotateMasterKeyArgs) -> Result<(), Failure> {
+    let place = args.new_master_key.as_ref().map(std::path::absolute);
+    let place = place.transpose().map_err(Failure::new)?;
+    let report = match DataDirectory::open(&args.data) {
+        Err(DirectoryError::InUse(_)) => running(&args, place).await?,
+        opened => {
+            let _lock = opened.map_err(Failure::new)?;
+            at_rest(&args, place)?
+        }
+    };
+    if args.json {
+        println!("{}", serde_json::to_string(&report).map_err(Failure::new)?);
+        return Ok(());
+    }
+    let MasterKeyReport { master_key_id, place, old_place } = report;
+    println!("the master key in {} opens the directory now, id {master_key_id}", place.display());
+    if let Some(old_place) = old_place {
+        println!("The old one is kept in {}.", old_place.display());
+    } else {
+        println!("From the next start on the switch needs this one: see `serve --master-key`.");
+    }
+    println!("The old one opens nothing here any more, but the backups made until now.");
+    Ok(())
+}
+
+fn at_rest(args: &RotateMasterKeyArgs, place: Option<PathBuf>) -> Result<MasterKeyReport, Failure> {
+    if is_backup(&args.data) {
+        let what = "is a backup, which is opened by the master key of its time: restore it first";
+        return Err(Failure::new(format!("`{}` {what}", args.data.display())));
+    }
+    rotate_master_key(&args.data, &args.master_key.source(), place.as_deref()).map_err(Failure::new)
+}
+
+async fn running(
+    args: &RotateMasterKeyArgs,
+    place: Option<PathBuf>,
+) -> Result<MasterKeyReport, Failure> {
+    match control::ask(&args.data, &Request::RotateMasterKey { place }).await {
+        Ok(Answer::MasterKeyReport(report)) => Ok(report),
+        Ok(Answer::Failed(why)) => Err(Failure::new(why)),
+        Ok(_) => Err(Failure::new("the switch answered something else: is it another version?")),
+        Err(error) => {
+            let what = "the directory is in use, but its user does not answer";
+            Err(Failure::new(format!("{what}: {error}")))
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The manifest of a backup: `manifest` in its directory. It names every file with its length and its
+//! SHA-256, under a sum that only whoever has the keys of the directory can make.
+//!
+//! | line | content |
+//! |---|---|
+//! | 1 | `cardswitch backup` |
+//! | 2 | `format 1` |
+//! | 3 to 5 | the wrapped data key, see `master_key/data_key` |
+//! | others | `file LENGTH SHA256 NAME`, in the order of names |
+//! | last | `sum TAG`: HMAC-SHA-256 of all lines before, first 128 bits |
+//!
+//! INVARIANT: what is restored was named by the manifest and is what it was. A backup has no other
+//! file, no link and nothing else, so nothing that was put there later is taken for a part of it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::hex::{array_from_hex, to_hex};
+use crate::master_key::MasterKey;
+use crate::master_key::data_key::{DataKeyError, WrappedKey};
+use crate::private_file;
+use crate::receipts::receipt_digest;
+use crate::secrets::Secrets;
+use crate::secrets::summed_text::{Flaw, SummedText, render_summed};
+
+/// The name of the file.
+pub const MANIFEST_FILE: &str = "manifest";
+const TITLE: &str = "cardswitch backup";
+/// How much of a file is read at a time. Units: bytes.
+const READ_BYTES: usize = 256 * 1024;
+
+/// Why a backup is not taken.
+#[derive(Debug)]
+pub enum ManifestError {
+    /// It has no manifest.
+    Missing(PathBuf),
+    /// The manifest is not what was written.
+    Damaged(PathBuf, &'static str),
+    /// It was written by a later build.
+    NewerFormat(PathBuf),
+    /// A file that it names is not there.
+    FileMissing(PathBuf),
+    /// A file is not what it was.
+    FileDiffers(PathBuf),
+    /// Something is there that it does not name, or that is no file.
+    Stranger(PathBuf),
+    /// The keys that it is checked with.
+    Keys(DataKeyError),
+    /// The system refused.
+    Io(PathBuf, io::Error),
+}
+
+impl std::fmt::Display for ManifestError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Missing(path) => write!(
+                formatter,
+                "`{}` is missing: this is no backup, or not as `backup` made it; take another one",
+                path.display()
+            ),
+            Self::Damaged(path, what) => write!(
+                formatter,
+                "the manifest `{}` was cut or changed ({what}): take another backup",
+                path.display()
+            ),
+            Self::NewerFormat(path) => {
+                write!(formatter, "`{}` was written by a later version", path.display())
+            }
+            Self::FileMissing(path) => write!(
+                formatter,
+                "`{}` is missing, which the manifest names: take another backup",
+                path.display()
+            ),
+            Self::FileDiffers(path) => write!(
+                formatter,
+                "`{}` is not what the manifest says: it was damaged or changed, or is of another \
+                 backup; take another backup",
+                path.display()
+            ),
+            Self::Stranger(path) => write!(
+                formatter,
+                "`{}` is not of this backup, or no plain file: find out who put it there, and move it \
+                 away",
+                path.display()
+            ),
+            Self::Keys(error) => error.fmt(formatter),
+            Self::Io(path, error) => write!(formatter, "`{}`: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+/// What is known of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Described {
+    bytes: u64,
+    sha256: [u8; 32],
+}
+
+/// Whether a directory is a backup, or was one.
+#[must_use]
+pub fn is_backup(directory: &Path) -> bool {
+    directory.join(MANIFEST_FILE).symlink_metadata().is_ok()
+}
+
+/// Writes the manifest of a finished copy.
+/// Errors: a file cannot be read, or is none; the manifest cannot be written.
+/// Cost: reads everything but receipts, whose names tell their content.
+pub fn write_manifest(
+    backup: &Path,
+    wrapped: &WrappedKey,
+    secrets: &Secrets,
+) -> Result<(), ManifestError> {
+    let mut body = wrapped.render();
+    for (name, path) in files_of(backup)? {
+        let Described { bytes, sha256 } = match receipt_digest(&name) {
+            Some(sha256) => Described { bytes: bytes_of(&path)?, sha256 },
+            None => describe(&path)?,
+        };
+        body.push_str(&format!("file {bytes} {} {name}\n", to_hex(&sha256)));
+    }
+    let path = backup.join(MANIFEST_FILE);
+    let text = render_summed(TITLE, &body, secrets.manifest_sum());
+    private_file::replace(&path, text.as_bytes()).map_err(|error| ManifestError::Io(path, error))
+}
+
+/// A manifest as it was read, before its sum and its files are looked at.
+#[derive(Debug)]
+pub struct Manifest {
+    backup: PathBuf,
+    text: String,
+    /// What the keys of the backup are opened from.
+    pub wrapped: WrappedKey,
+}
+
+impl Manifest {
+    /// Reads the manifest of a backup.
+    /// Errors: it is missing, or is no manifest.
+    pub fn read(backup: &Path) -> Result<Self, ManifestError> {
+        let path = backup.join(MANIFEST_FILE);
+        if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+            return Err(ManifestError::Stranger(path));
+        }
+        let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => ManifestError::Missing(path.clone()),
+            io::ErrorKind::InvalidData => ManifestError::Damaged(path.clone(), "it is no text"),
+            _ => ManifestError::Io(path.clone(), error),
+        })?;
+        let summed = SummedText::split(&text, TITLE).map_err(|flaw| flawed(flaw, &path))?;
+        let wrapped = WrappedKey::parse(&mut summed.body());
+        let wrapped = wrapped.ok_or(ManifestError::Damaged(path, "its keys"))?;
+        Ok(Self { backup: backup.to_path_buf(), text, wrapped })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.backup.join(MANIFEST_FILE)
+    }
+
+    /// Opens the keys that the directory had when the backup was made.
+    /// Errors: it is another master key.
+    pub fn open(&self, master: &MasterKey) -> Result<Secrets, ManifestError> {
+        let data_key = self.wrapped.open_with(master, &self.path()).map_err(ManifestError::Keys)?;
+        Ok(Secrets::from_root(*data_key))
+    }
+
+    /// Proves the backup.
+    /// Errors: manifest or files are not what was written, or there are others.
+    /// Cost: reads everything once.
+    pub fn check(&self, secrets: &Secrets) -> Result<(), ManifestError> {
+        let path = self.path();
+        let summed = SummedText::split(&self.text, TITLE).map_err(|flaw| flawed(flaw, &path))?;
+        if !summed.is_of(secrets.manifest_sum()) {
+            return Err(ManifestError::Damaged(path, "its sum differs"));
+        }
+        let described = parse_files(summed.body().skip(3));
+        let mut described = described.ok_or(ManifestError::Damaged(path, "its files"))?;
+        for (name, path) in files_of(&self.backup)? {
+            let Some(expected) = described.remove(&name) else {
+                return Err(ManifestError::Stranger(path));
+            };
+            // Lengths first: they cost nothing.
+            if bytes_of(&path)? != expected.bytes || describe(&path)? != expected {
+                return Err(ManifestError::FileDiffers(path));
+            }
+        }
+        match described.pop_first() {
+            Some((name, _)) => Err(ManifestError::FileMissing(self.backup.join(name))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn flawed(flaw: Flaw, path: &Path) -> ManifestError {
+    match flaw {
+        Flaw::Damaged(what) => ManifestError::Damaged(path.to_path_buf(), what),
+        Flaw::NewerFormat => ManifestError::NewerFormat(path.to_path_buf()),
+    }
+}
+
+fn parse_files<'a>(lines: impl Iterator<Item = &'a str>) -> Option<BTreeMap<String, Described>> {
+    let file = |line: &str| {
+        let (bytes, rest) = line.strip_prefix("file ")?.split_once(' ')?;
+        let (sha256, name) = rest.split_once(' ')?;
+        let described = Described { bytes: bytes.parse().ok()?, sha256: *array_from_hex(sha256)? };
+        Some((name.to_owned(), described))
+    };
+    lines.map(file).collect()
+}
+
+/// The files of a backup by their names, its manifest aside, in their order.
+/// Errors: something is there that is neither file nor directory.
+fn files_of(backup: &Path) -> Result<BTreeMap<String, PathBuf>, ManifestError> {
+    let (mut files, mut folders) = (BTreeMap::new(), vec![backup.to_path_buf()]);
+    while let Some(folder) = folders.pop() {
+        let failed = |error| ManifestError::Io(folder.clone(), error);
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let (path, kind) = (entry.path(), entry.file_type().map_err(failed)?);
+            if kind.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(backup).ok().and_then(|name| name.to_str());
+            let name = name.filter(|name| kind.is_file() && !name.contains('\n'));
+            let Some(name) = name.map(ToOwned::to_owned) else {
+                return Err(ManifestError::Stranger(path));
+            };
+            if name != MANIFEST_FILE {
+                files.insert(name, path);
+            }
+        }
+    }
+    Ok(files)
+}
+
+fn bytes_of(path: &Path) -> Result<u64, ManifestError> {
+    let found = path.symlink_metadata();
+    found.map(|found| found.len()).map_err(|error| ManifestError::Io(path.to_path_buf(), error))
+}
+
+fn describe(path: &Path) -> Result<Described, ManifestError> {
+    let failed = |error| ManifestError::Io(path.to_path_buf(), error);
+    let mut file = File::open(path).map_err(failed)?;
+    let (mut hash, mut bytes, mut buffer) = (Sha256::new(), 0, vec![0; READ_BYTES]);
+    loop {
+        let count = file.read(&mut buffer).map_err(failed)?;
+        if count == 0 {
+            return Ok(Described { bytes, sha256: hash.finalize().into() });
+        }
+        hash.update(&buffer[..count]);
+        bytes += count as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use zeroize::Zeroizing;
+
+    use super::*;
+
+    fn secrets() -> Secrets {
+        Secrets::from_root([3; 32])
+    }
+
+    fn backup() -> tempfile::TempDir {
+        let backup = tempfile::tempdir().unwrap();
+        fs::create_dir(backup.path().join("receipts")).unwrap();
+        let receipt = format!("receipts/{}", to_hex(&Sha256::digest(b"a receipt")));
+        for (name, content) in
+            [("store.redb", "tables"), ("journal.redb", ""), (&receipt, "a receipt")]
+        {
+            fs::write(backup.path().join(name), content).unwrap();
+        }
+        let master = MasterKey::new([1; 32]);
+        let wrapped = WrappedKey::wrap(&Zeroizing::new([3; 32]), &master, [7; 16]).unwrap();
+        write_manifest(backup.path(), &wrapped, &secrets()).unwrap();
+        backup
+    }
+
+    fn check(backup: &Path) -> Result<(), ManifestError> {
+        let manifest = Manifest::read(backup)?;
+        manifest.check(&manifest.open(&MasterKey::new([1; 32]))?)
+    }
+
+    #[test]
+    fn a_backup_as_it_was_made_passes_and_its_keys_open() {
+        let backup = backup();
+        check(backup.path()).unwrap();
+        let manifest = Manifest::read(backup.path()).unwrap();
+        let other = manifest.open(&MasterKey::new([2; 32])).unwrap_err();
+        assert!(matches!(other, ManifestError::Keys(DataKeyError::OtherMaster { .. })), "{other}");
+        let foreign = manifest.check(&Secrets::from_root([4; 32])).unwrap_err();
+        assert!(matches!(foreign, ManifestError::Damaged(..)), "{foreign}");
+    }
+
+    /// What an attacker or an accident does to a backup, and what is told of it.
+    #[test]
+    fn whatever_is_changed_is_told_of() {
+        type Change = (&'static str, fn(&Path));
+        let rows: [Change; 10] = [
+            ("`manifest` is missing", |at| fs::remove_file(at.join("manifest")).unwrap()),
+            ("journal.redb` is missing", |at| fs::remove_file(at.join("journal.redb")).unwrap()),
+            ("store.redb` is not what", |at| fs::write(at.join("store.redb"), "tablez").unwrap()),
+            ("store.redb` is not what", |at| fs::write(at.join("store.redb"), "tables.").unwrap()),
+            ("cardswitch.toml` is not of this", |at| {
+                fs::write(at.join("cardswitch.toml"), "log = 'json'").unwrap();
+            }),
+            ("cardswitch.toml` is not of this", |at| {
+                symlink("/etc/passwd", at.join("cardswitch.toml")).unwrap();
+            }),
+            ("store.redb` is not of this", |at| {
+                fs::rename(at.join("store.redb"), at.join("elsewhere")).unwrap();
+                symlink("elsewhere", at.join("store.redb")).unwrap();
+            }),
+            ("receipts/planted` is not of this", |at| {
+                fs::write(at.join("receipts/planted"), "").unwrap();
+            }),
+            ("its sum differs", |at| {
+                let text = fs::read_to_string(at.join("manifest")).unwrap();
+                fs::write(at.join("manifest"), text.replace("file 6 ", "file 7 ")).unwrap();
+            }),
+            ("its sum is missing", |at| {
+                let text = fs::read_to_string(at.join("manifest")).unwrap();
+                fs::write(at.join("manifest"), text.split("sum ").next().unwrap()).unwrap();
+            }),
+        ];
+        for (told, change) in rows {
+            let backup = backup();
+            change(backup.path());
+            let refused = check(backup.path()).unwrap_err().to_string();
+            let told = told.trim_start_matches('`');
+            assert!(refused.contains(told), "{told}: {refused}");
+        }
+    }
+
+    #[test]
+    fn each_changed_byte_of_a_manifest_is_found() {
+        let backup = backup();
+        let path = backup.path().join(MANIFEST_FILE);
+        let whole = fs::read(&path).unwrap();
+        for position in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[position] ^= 1;
+            fs::write(&path, &changed).unwrap();
+            assert!(check(backup.path()).is_err(), "byte {position}");
+            fs::write(&path, &whole[..position]).unwrap();
+            assert!(check(backup.path()).is_err(), "cut at {position}");
+        }
+    }
+}

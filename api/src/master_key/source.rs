@@ -1,0 +1,126 @@
+//! Where the master key comes from: a file, a command that prints it, a credential of systemd, or the
+//! data directory itself.
+//!
+//! It is not said in `cardswitch.toml`: whoever can write into a data directory must not choose what
+//! is executed, nor which key is taken.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::{MASTER_KEY_FILE, MasterKey, MasterKeyError, read_text};
+
+/// Where systemd puts credentials. Source: systemd.exec(5), `LoadCredential=`.
+const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+
+/// Where the master key is, as commands take it.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct MasterKeyArgs {
+    /// File with the master key [default: the credential `master.key` of systemd, else `master.key` in
+    /// the data directory]
+    #[arg(long, env = "CARDSWITCH_MASTER_KEY", value_name = "FILE")]
+    master_key: Option<PathBuf>,
+    /// Command that prints the master key, for a shell
+    #[arg(
+        long,
+        env = "CARDSWITCH_MASTER_KEY_COMMAND",
+        value_name = "COMMAND",
+        conflicts_with = "master_key"
+    )]
+    master_key_command: Option<String>,
+}
+
+impl MasterKeyArgs {
+    /// The place that was chosen.
+    #[must_use]
+    pub fn source(&self) -> MasterKeySource {
+        let credential = || {
+            let path = PathBuf::from(std::env::var_os(CREDENTIALS)?).join(MASTER_KEY_FILE);
+            path.exists().then_some(MasterKeySource::Credential(path))
+        };
+        match (&self.master_key, &self.master_key_command) {
+            (_, Some(command)) => MasterKeySource::Command(command.clone()),
+            (Some(path), _) => MasterKeySource::File(path.clone()),
+            _ => credential().unwrap_or_default(),
+        }
+    }
+}
+
+/// Where the master key is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum MasterKeySource {
+    /// In the data directory, as `init` leaves it.
+    #[default]
+    InDirectory,
+    /// In a file.
+    File(PathBuf),
+    /// In a file that systemd made, which only systemd replaces.
+    Credential(PathBuf),
+    /// On the standard output of a command.
+    Command(String),
+}
+
+impl MasterKeySource {
+    /// Its file; none where there is a command instead.
+    #[must_use]
+    pub fn path(&self, data: &Path) -> Option<PathBuf> {
+        match self {
+            Self::InDirectory => Some(data.join(MASTER_KEY_FILE)),
+            Self::File(path) | Self::Credential(path) => Some(path.clone()),
+            Self::Command(_) => None,
+        }
+    }
+
+    /// The file that a new key may be written to; none where somebody else keeps it.
+    #[must_use]
+    pub fn own_path(&self, data: &Path) -> Option<PathBuf> {
+        match self {
+            Self::InDirectory | Self::File(_) => self.path(data),
+            Self::Credential(_) | Self::Command(_) => None,
+        }
+    }
+
+    /// Reads the key.
+    /// Errors: it is not there, or what is there is no key.
+    pub fn read(&self, data: &Path) -> Result<MasterKey, MasterKeyError> {
+        match self {
+            Self::InDirectory => MasterKey::read(&data.join(MASTER_KEY_FILE)),
+            Self::File(path) | Self::Credential(path) => MasterKey::read(path),
+            Self::Command(command) => key_printed_by(command),
+        }
+    }
+}
+
+fn key_printed_by(command: &str) -> Result<MasterKey, MasterKeyError> {
+    let failed = |why: String| MasterKeyError::Command(why);
+    let child = Command::new("sh").args(["-c", command]).stdout(Stdio::piped()).spawn();
+    let mut child = child.map_err(|error| failed(format!("does not start: {error}")))?;
+    let text = child.stdout.take().map(read_text);
+    let status = child.wait().map_err(|error| failed(error.to_string()))?;
+    if !status.success() {
+        return Err(failed(format!("failed: {status}")));
+    }
+    let key = text.and_then(Result::ok).and_then(|text| MasterKey::parse(&text));
+    key.ok_or_else(|| failed("did not print one: 64 hex digits".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_prints_the_key_or_is_told_of() {
+        let digits = "a5".repeat(32);
+        let read =
+            |command: &str| MasterKeySource::Command(command.to_owned()).read(Path::new("."));
+        assert_eq!(read(&format!("echo {digits}")).unwrap(), MasterKey::new([0xa5; 32]));
+        for (command, told) in [
+            ("exit 3", "failed: exit status: 3"),
+            ("echo a5", "did not print one"),
+            ("printf '\\377'", "did not print one"),
+            (&format!("echo {digits}; false"), "failed"),
+        ] {
+            let error = read(command).unwrap_err().to_string();
+            assert!(error.contains(told) && !error.contains(&digits), "{command}: {error}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Files that only their owner can read, made and replaced so that a crash leaves the old content or the
+//! new one, never a part.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Makes a file that only its owner can read; refuses one that exists.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Where a file is written before it takes its place.
+#[must_use]
+pub fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    path.with_file_name(name)
+}
+
+/// Writes a file beside its place, durably. What a crash left there goes.
+/// Errors: the system refuses.
+pub fn write_unfinished(path: &Path, content: &[u8]) -> io::Result<()> {
+    let beside = unfinished(path);
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = create_private(&beside)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    sync_directory_of(path)
+}
+
+/// Puts a file that was written beside its place there.
+/// Errors: the system refuses; then the file that was there is there.
+pub fn finish(path: &Path) -> io::Result<()> {
+    fs::rename(unfinished(path), path)?;
+    sync_directory_of(path)
+}
+
+/// Makes or replaces a file.
+/// Errors: the system refuses; then the file that was there is there.
+/// Cost: three syncs.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    write_unfinished(path, content)?;
+    finish(path)
+}
+
+/// Copies a file, whatever the rights of the first one. Returns none where there is no such file.
+/// Errors: there is a copy already, or the system refuses.
+pub fn copy_private(from: &Path, to: &Path) -> io::Result<Option<u64>> {
+    let mut source = match File::open(from) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        source => source?,
+    };
+    let mut copy = create_private(to)?;
+    let bytes = io::copy(&mut source, &mut copy)?;
+    copy.sync_all()?;
+    Ok(Some(bytes))
+}
+
+/// Makes names durable: those in the directory that a file stands in.
+pub fn sync_directory_of(path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
+}

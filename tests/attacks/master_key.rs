@@ -1,0 +1,222 @@
+//! The master key: it lies where the operator wants it, is replaced while the switch decides purchases,
+//! and whoever has an old one opens nothing with it. A kill between any two writes leaves a directory
+//! that one of both keys opens.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cardswitch_harness::{
+    CommandOutput, Installation, Purchase, Switch, TestCard, cardswitch_after, run_cardswitch,
+    run_cardswitch_with,
+};
+use serde_json::Value;
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary paths are UTF-8")
+}
+
+fn rotate(data: &Path, further: &[&str]) -> CommandOutput {
+    let arguments = ["rotate-master-key", "--data", text(data), "--json"];
+    run_cardswitch(&[&arguments[..], further].concat())
+}
+
+fn verify(data: &Path, key: &[&str]) -> CommandOutput {
+    run_cardswitch(&[&["verify", "--data", text(data)], key].concat())
+}
+
+/// Buys with everything that follows from keys: number, CVV and PIN.
+#[track_caller]
+fn expect_approved(switch: &Switch, card: &TestCard) {
+    let mut purchase = Purchase::of(card, 100);
+    purchase.cvv = Some(card.cvv.clone());
+    purchase.pin = Some(card.pin.clone());
+    assert_eq!(switch.acquirer().ask(&purchase.request()).response(), "00");
+}
+
+fn number_of(switch: &Switch, card: &TestCard) -> Value {
+    switch.api().get(&format!("/v1/cards/{}/number", card.card_id)).expect(200)
+}
+
+#[test]
+fn a_running_switch_takes_another_master_key_and_nothing_else_changes() {
+    let installation = Installation::init(60, 8_920);
+    let (data, card) = (installation.data(), installation.cards.ordinary().clone());
+    let [old, given, backup] =
+        ["old.key", "given.key", "backup"].map(|name| installation.home().join(name));
+    let base_url = ["--base-url", "http://switch.example"];
+    let switch = installation.serve_with(&base_url);
+    expect_approved(&switch, &card);
+    let number = number_of(&switch, &card);
+    let tables = switch.api().get("/v1/transactions").expect(200);
+    fs::copy(data.join("master.key"), &old).expect("a copy");
+
+    let report = rotate(&data, &[]).expect_json();
+    assert_eq!(report["place"], text(&data.join("master.key")));
+    assert_eq!(report["old_place"], text(&data.join("master.key.old")));
+    assert_eq!(fs::read(data.join("master.key.old")).unwrap(), fs::read(&old).unwrap());
+    assert_ne!(fs::read(data.join("master.key")).unwrap(), fs::read(&old).unwrap());
+    expect_approved(&switch, &card);
+    let kept = rotate(&data, &[]).expect_one_line_error();
+    assert!(kept.contains("master.key.old` keeps an earlier master key"), "{kept}");
+    fs::remove_file(data.join("master.key.old")).expect("it is there");
+
+    run_cardswitch(&["backup", "--data", text(&data), "--to", text(&backup)]);
+    let second = installation.home().join("second.key");
+    fs::copy(data.join("master.key"), &second).expect("a copy");
+    fs::write(&given, format!("{}\n", "5a".repeat(32))).expect("a key");
+    let report = rotate(&data, &["--new-master-key", text(&given)]).expect_json();
+    assert_eq!(report["place"], text(&given));
+    expect_approved(&switch, &card);
+    switch.stop();
+
+    for stale in [&old, &second] {
+        let key = ["--master-key", text(stale)];
+        let refused = verify(&data, &key).expect_one_line_error();
+        assert!(refused.contains("the master key is not the one of this directory"), "{refused}");
+        let serve = ["serve", "--data", text(&data), "--http", "127.0.0.1:0"];
+        let refused = run_cardswitch(&[&serve[..], &key].concat()).expect_one_line_error();
+        assert!(refused.contains("the master key is not the one of this directory"), "{refused}");
+    }
+    let refused = verify(&backup, &["--master-key", text(&old)]).expect_one_line_error();
+    assert!(refused.contains("the master key is not the one"), "{refused}");
+    assert_eq!(verify(&backup, &["--master-key", text(&second)]).code, Some(0));
+    assert_eq!(verify(&data, &["--master-key", text(&given)]).code, Some(0));
+
+    let key = ["--master-key", text(&given)];
+    let switch = installation.serve_with(&[&base_url[..], &key].concat());
+    expect_approved(&switch, &card);
+    assert_eq!(number_of(&switch, &card), number);
+    for before in tables["results"].as_array().expect("transactions") {
+        let path = format!("/v1/transactions/{}", before["id"].as_str().expect("an id"));
+        assert_eq!(&switch.api().get(&path).expect(200), before, "ids are the same");
+    }
+    switch.stop();
+}
+
+/// A backup from before is opened with the key of its time, or with the new one where the journal that
+/// goes on knows it.
+#[test]
+fn a_backup_from_before_and_the_journal_from_after_meet() {
+    let installation = Installation::init(60, 8_921);
+    let (data, backup) = (installation.data(), installation.home().join("backup"));
+    run_cardswitch(&["backup", "--data", text(&data), "--to", text(&backup), "--json"])
+        .expect_json();
+    let switch = installation.serve();
+    rotate(&data, &[]).expect_json();
+    expect_approved(&switch, installation.cards.ordinary());
+    switch.stop();
+    for (name, key) in [("by-old", "master.key.old"), ("by-new", "master.key")] {
+        let (restored, key) = (installation.home().join(name), data.join(key));
+        let from = ["restore", "--from", text(&backup), "--data", text(&restored), "--json"];
+        let with = ["--journal", text(&data), "--master-key", text(&key)];
+        run_cardswitch(&[&from[..], &with].concat()).expect_json();
+        assert_eq!(verify(&restored, &[]).code, Some(0), "{name}");
+        assert_eq!(fs::read(restored.join("master.key")).unwrap(), fs::read(&key).unwrap());
+        let switch = installation.serve_directory(&restored, &[]);
+        expect_approved(&switch, installation.cards.ordinary());
+        switch.stop();
+    }
+}
+
+/// Outside of the directory: in a file, from a command, as a credential of systemd.
+#[test]
+fn the_master_key_may_lie_elsewhere() {
+    let installation = Installation::init(60, 8_922);
+    let home = installation.home();
+    let credentials = home.join("credentials");
+    fs::create_dir(&credentials).expect("a directory");
+    let (data, key) = (home.join("elsewhere"), credentials.join("master.key"));
+    let init = ["init", "--data", text(&data), "--json", "--master-key", text(&key)];
+    let made = run_cardswitch(&init).expect_json();
+    let company = made["company_id"].as_str().expect("an id");
+    assert!(key.exists() && !data.join("master.key").exists());
+    let command = format!("cat '{}'", text(&key));
+    let list = ["token", "list", "--data", text(&data), "--company", company, "--json"];
+    for variables in [
+        ("CARDSWITCH_MASTER_KEY", text(&key)),
+        ("CARDSWITCH_MASTER_KEY_COMMAND", command.as_str()),
+        ("CREDENTIALS_DIRECTORY", text(&credentials)),
+    ] {
+        let output = run_cardswitch_with(&list, &[variables]);
+        assert_eq!(output.code, Some(0), "{variables:?}: {output:?}");
+    }
+    let refused = run_cardswitch(&list).expect_one_line_error();
+    assert!(refused.contains("give --master-key or --master-key-command"), "{refused}");
+    let failing = [&list[..], &["--master-key-command", "exit 7"]].concat();
+    let refused = run_cardswitch(&failing).expect_one_line_error();
+    assert!(refused.contains("the command for the master key failed"), "{refused}");
+    let refused = rotate(&data, &["--master-key-command", &command]).expect_one_line_error();
+    assert!(refused.contains("say with --new-master-key FILE"), "{refused}");
+    let next = home.join("next.key");
+    let by_command = ["--master-key-command", &command, "--new-master-key", text(&next)];
+    rotate(&data, &by_command).expect_json();
+    assert_eq!(verify(&data, &["--master-key", text(&next)]).code, Some(0));
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args(["-a", text(from), text(to)]).status();
+    assert!(copied.expect("cp is there").success());
+}
+
+/// What is done to files, and what makes it durable, under all the names that a system has for it.
+const FILE_CALLS: [&str; 5] =
+    ["write", "fsync,fdatasync", "rename,renameat,renameat2", "link,linkat", "unlink,unlinkat"];
+/// Beyond what a replacement of the key does.
+const CALLS_MAX: usize = 60;
+
+/// Replaces the key of copies of a directory, each killed as it enters one of the calls, the next one in
+/// each round. `look` is told of each copy. Returns how many were killed.
+#[track_caller]
+fn kill_at_each_call(further: &[&str], look: &mut dyn FnMut(&Path, &str)) -> usize {
+    let installation = Installation::init(60, 8_923);
+    let data: PathBuf = installation.home().join("copy");
+    let arguments = ["rotate-master-key", "--data", text(&data), "--json"];
+    let mut kills = 0;
+    for calls in FILE_CALLS {
+        for place in 1.. {
+            assert!(place < CALLS_MAX, "the key was never replaced: is strace there?");
+            copy(&installation.data(), &data);
+            let inject = format!("inject={calls}:signal=KILL:when={place}");
+            let prelude = format!("set -- strace -f -qq -o /dev/null -e {inject} \"$@\"");
+            let mut command = cardswitch_after(&prelude, &[&arguments[..], further].concat());
+            let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+            look(&data, &format!("{calls}, place {place}"));
+            fs::remove_dir_all(&data).expect("a copy");
+            if status.expect("sh is there").success() {
+                break;
+            }
+            kills += 1;
+        }
+    }
+    kills
+}
+
+#[test]
+fn a_kill_anywhere_in_a_replacement_leaves_a_key_that_opens() {
+    let kills = kill_at_each_call(&[], &mut |data, call| {
+        assert_eq!(verify(data, &[]).code, Some(0), "killed at call {call}: no key opens");
+        // The next try ends what was begun, or begins again; the old key is kept either way.
+        let again = rotate(data, &[]);
+        let is_kept = again.stderr.contains("keeps an earlier master key");
+        assert!(again.code == Some(0) || is_kept, "killed at call {call}: {again:?}");
+        assert_eq!(verify(data, &[]).code, Some(0), "killed at call {call}, and begun again");
+    });
+    assert!(kills >= 12, "a replacement has more steps than {kills}");
+}
+
+#[test]
+fn a_kill_anywhere_in_a_replacement_from_elsewhere_leaves_one_of_both() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let given = home.path().join("given.key");
+    fs::write(&given, format!("{}\n", "5a".repeat(32))).expect("a key");
+    let (mut by_old, mut by_new) = (0, 0);
+    kill_at_each_call(&["--new-master-key", text(&given)], &mut |data, call| {
+        let is_old = verify(data, &[]).code == Some(0);
+        let is_new = verify(data, &["--master-key", text(&given)]).code == Some(0);
+        assert!(is_old != is_new, "killed at call {call}: old {is_old}, new {is_new}");
+        by_old += usize::from(is_old);
+        by_new += usize::from(is_new);
+    });
+    assert!(by_old > 4 && by_new > 4, "kills came before and after: {by_old}, {by_new}");
+}
