@@ -39,7 +39,7 @@ fn what_was_under_way_is_delivered_by_every_later_build() {
         let (installation, home) = Installation::unpack(&archive);
         let known = fs::read(home.join("deliveries.json")).expect("what is to be told");
         let known: Vec<Value> = serde_json::from_slice(&known).expect("JSON");
-        let site = ["--clock", "manual", "--app-url", "http://127.0.0.1:8080"];
+        let site = ["--clock", "manual", "--allow-local-webhooks"];
         let switch = installation.serve_with(&site);
         let api = switch.api();
         let receivers: Vec<_> = known

@@ -7,6 +7,7 @@ pub mod actor;
 pub mod client_address;
 pub mod credentials;
 pub mod drawn_secret;
+pub mod lasting_access;
 pub mod link_guesses;
 pub mod passwords;
 pub mod scopes;
@@ -29,10 +30,12 @@ use cardswitch_engine::domain::member::AccessScope;
 
 use self::actor::acting;
 use self::client_address::ClientAddress;
+use self::lasting_access::LastingAccess;
 use self::scopes::{Needed, allowed_methods, find_needed};
 use crate::error::ApiError;
 use crate::secrets::token_digest;
 use crate::state::AppState;
+use crate::switch::Switch;
 
 /// The holder of an access token.
 #[derive(Clone, Debug)]
@@ -45,6 +48,17 @@ pub struct Caller {
     pub scope: AccessScope,
     /// Who it acts for, where it was given by a member.
     pub member: Option<MemberId>,
+}
+
+impl Caller {
+    /// The access of this caller while an answer waits or is being sent: it ends with the token.
+    pub(crate) fn lasting_access(&self, switch: &Switch) -> LastingAccess {
+        let (company, token) = (self.company.slot, self.token);
+        LastingAccess::new(switch, None, move |snapshot| {
+            let token = snapshot.access_token_by_id(company, token)?;
+            Ok(token.is_some_and(|token| !token.is_revoked))
+        })
+    }
 }
 
 /// Lets a request of `/v1` through to its handler where the table has a row for it and the token

@@ -5,10 +5,8 @@
 //! | `lanes` | endpoint id (16) | format (1), `KeptLane` |
 //! | `attempts` | endpoint id (16), place (2) | format (1), `Attempt` |
 //! | `follower` | `followed` | the last event that was handed to lanes |
-//! | `follower` | `followed_at` | when that happened; missing in files of before it was kept |
+//! | `follower` | `followed_at` | when that happened; missing before the first event |
 //! | `series` | `series` | 16 random bytes, drawn when the file is made or the log has lost events |
-//!
-//! Lanes of format 1 end before `off_seen`; they are read, and written as format 2.
 //!
 //! It is written about once a second and when the switch stops. Whatever it lags behind is delivered
 //! once more after a crash; nothing is lost, because lanes only ever stand where the log was told.
@@ -24,6 +22,7 @@ use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;
 use parking_lot::Mutex;
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -35,9 +34,7 @@ pub const FILE: &str = "deliveries.redb";
 pub const ATTEMPTS_MAX: u16 = 100;
 /// How much of the file is kept in memory. Units: bytes.
 const CACHE_BYTES: usize = 8 << 20;
-const LANE_FORMAT: u8 = 2;
-/// Without `off_seen`.
-const OLD_LANE_FORMAT: u8 = 1;
+const LANE_FORMAT: u8 = 1;
 const ATTEMPT_FORMAT: u8 = 1;
 const FOLLOWED: &str = "followed";
 const FOLLOWED_AT: &str = "followed_at";
@@ -73,7 +70,7 @@ pub enum AttemptResult {
 pub enum Failure {
     /// The host's name leads nowhere.
     NoSuchHost,
-    /// It leads to a network that is not public.
+    /// It leads where webhooks may not go.
     NotPublic,
     /// Nobody listens there, or it cannot be reached.
     NotReachable,
@@ -141,15 +138,10 @@ pub struct KeptLane {
     pub lane: Lane,
     /// How many attempts it has had.
     pub attempts: u64,
-    /// While it is off: when what had last changed about its endpoint by the time that was seen.
-    pub off_seen: Option<Timestamp>,
-}
-
-/// A lane as it was kept before `off_seen`.
-#[derive(Debug, Serialize, Deserialize)]
-struct OldKeptLane {
-    lane: Lane,
-    attempts: u64,
+    /// Since when its endpoint was on, when it began to be told what it is told now.
+    pub on_since: Timestamp,
+    /// The address that was gone while it was on since then.
+    pub gone_url: Option<String>,
 }
 
 /// What is to be written together.
@@ -247,7 +239,7 @@ impl Deliveries {
             for row in read_txn.open_table(LANES)?.iter()? {
                 let (id, value) = row?;
                 let id = WebhookEndpointId(Uuid::from_bytes(id.value()));
-                lanes.push((id, parse_lane(value.value())?));
+                lanes.push((id, parse(LANE_FORMAT, value.value())?));
             }
             Ok(Loaded { followed, lanes })
         })
@@ -277,7 +269,7 @@ impl Deliveries {
             let read_txn = database.begin_read()?;
             let mut attempts = Vec::new();
             for row in read_txn.open_table(ATTEMPTS)?.range((id, 0)..=(id, u16::MAX))? {
-                attempts.push(parse(row?.1.value())?);
+                attempts.push(parse(ATTEMPT_FORMAT, row?.1.value())?);
             }
             Ok(attempts)
         })
@@ -358,28 +350,12 @@ fn render<T: Serialize>(format: u8, value: &T) -> Result<Vec<u8>, DeliveriesErro
     Ok(bytes)
 }
 
-/// Reads an attempt.
-fn parse(bytes: &[u8]) -> Result<Attempt, DeliveriesError> {
-    match split_format(bytes)? {
-        (ATTEMPT_FORMAT, rest) => decode(rest).map_err(DeliveriesError::Value),
-        (version, _) => Err(DeliveriesError::Value(CodecError::UnknownVersion { version })),
+fn parse<T: DeserializeOwned>(format: u8, bytes: &[u8]) -> Result<T, DeliveriesError> {
+    let (version, rest) = bytes.split_first().ok_or(DeliveriesError::Value(CodecError::Cut))?;
+    if *version != format {
+        return Err(DeliveriesError::Value(CodecError::UnknownVersion { version: *version }));
     }
-}
-
-fn parse_lane(bytes: &[u8]) -> Result<KeptLane, DeliveriesError> {
-    match split_format(bytes)? {
-        (LANE_FORMAT, rest) => decode(rest).map_err(DeliveriesError::Value),
-        (OLD_LANE_FORMAT, rest) => {
-            let old = decode::<OldKeptLane>(rest).map_err(DeliveriesError::Value);
-            old.map(|OldKeptLane { lane, attempts }| KeptLane { lane, attempts, off_seen: None })
-        }
-        (version, _) => Err(DeliveriesError::Value(CodecError::UnknownVersion { version })),
-    }
-}
-
-fn split_format(bytes: &[u8]) -> Result<(u8, &[u8]), DeliveriesError> {
-    let (format, rest) = bytes.split_first().ok_or(DeliveriesError::Value(CodecError::Cut))?;
-    Ok((*format, rest))
+    decode(rest).map_err(DeliveriesError::Value)
 }
 
 #[cfg(test)]

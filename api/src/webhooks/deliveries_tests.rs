@@ -29,8 +29,9 @@ pub(in crate::webhooks) fn attempt(place: u64) -> Attempt {
 }
 
 fn kept(number: u64) -> KeptLane {
-    let off_seen = Some(Timestamp(5)).filter(|_| number.is_multiple_of(2));
-    KeptLane { lane: Lane::after(EventNumber(number)), attempts: number, off_seen }
+    let gone_url = Some("https://a.example/".to_owned()).filter(|_| number.is_multiple_of(2));
+    let (lane, on_since) = (Lane::after(EventNumber(number)), Timestamp(5));
+    KeptLane { lane, attempts: number, on_since, gone_url }
 }
 
 fn place(number: u64, at: i64) -> EventPlace {
@@ -81,16 +82,16 @@ fn attempts_are_bounded_and_go_with_their_endpoint() {
 }
 
 #[test]
-fn lanes_of_the_format_before_are_read_and_others_refused() {
-    let KeptLane { lane, attempts, .. } = kept(7);
-    let old = render(OLD_LANE_FORMAT, &OldKeptLane { lane, attempts }).unwrap();
-    assert_eq!(parse_lane(&old).unwrap(), kept(7));
-    for bytes in [&[][..], &[9, 1, 2, 3], &old[..old.len() - 1]] {
-        assert!(parse_lane(bytes).is_err() && parse(bytes).is_err(), "{bytes:?}");
+fn values_of_other_formats_are_refused() {
+    let lane = render(LANE_FORMAT, &kept(8)).unwrap();
+    assert_eq!(parse::<KeptLane>(LANE_FORMAT, &lane).unwrap(), kept(8));
+    for bytes in [&[][..], &[9, 1, 2, 3], &lane[..lane.len() - 1]] {
+        assert!(parse::<KeptLane>(LANE_FORMAT, bytes).is_err(), "{bytes:?}");
+        assert!(parse::<Attempt>(ATTEMPT_FORMAT, bytes).is_err(), "{bytes:?}");
     }
     let mut bytes = render(ATTEMPT_FORMAT, &attempt(1)).unwrap();
     bytes.pop();
-    assert!(parse(&bytes).is_err());
+    assert!(parse::<Attempt>(ATTEMPT_FORMAT, &bytes).is_err());
 }
 
 /// A disk without room for as long as `is_full`.

@@ -5,7 +5,7 @@ use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::identity::NewApp;
 use cardswitch_engine::command::record::{append_record, records};
 use cardswitch_engine::command::webhook_endpoint::{
-    NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
+    GoneReceiver, NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
 };
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
@@ -67,7 +67,11 @@ fn life_of_an_endpoint() -> Vec<u8> {
                 COMPANY,
                 OF_APP,
                 WebhookEndpointChanges {
-                    gone_url: Some("https://books.example/hooks".to_owned()),
+                    gone: Some(GoneReceiver {
+                        url: "https://books.example/hooks".to_owned(),
+                        // The fifth command made it, and turned it on.
+                        enabled_at: START.plus(4 * Timestamp::MINUTE),
+                    }),
                     ..WebhookEndpointChanges::default()
                 },
             ),
@@ -114,7 +118,7 @@ fn changes() -> WebhookEndpointChanges {
         description: Some("Other books".to_owned()),
         is_enabled: Some(false),
         secret: Some(NewSecret { sealed: vec![4; 60], overlap_until: START.plus(Timestamp::DAY) }),
-        gone_url: None,
+        gone: None,
     }
 }
 
