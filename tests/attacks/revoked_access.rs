@@ -1,7 +1,7 @@
 //! Who goes on reading after their access has ended: polls that wait, event streams and live pages.
 //!
 //! Access ends in the middle of a wait. The wait ends with it, with nothing else happening, and what
-//! happens afterwards is told to nobody.
+//! happens afterwards is told to nobody. A request whose body comes later than that changes nothing.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -243,4 +243,37 @@ fn live_pages_end_with_their_session() {
         let told = rest.lines().filter(|line| line.starts_with("data: ")).collect::<Vec<_>>();
         assert_eq!(told, ["data: {}"], "{rest}");
     }
+}
+
+/// Rights are checked by the head of a request: whoever kept the body back made the change later, up to
+/// a minute after the token was revoked.
+#[test]
+fn a_body_that_was_held_back_changes_nothing_once_access_has_ended() {
+    let installation = Installation::init(60, 1_903);
+    let token = installation.add_token("admin");
+    let switch = installation.serve();
+    let api = switch.api();
+    let before = api.get("/v1/departments").expect(200)["count"].clone();
+    let body = r#"{"name": "Held back"}"#;
+    let mut socket = TcpStream::connect(switch.http).expect("the HTTP door is open");
+    let head = format!(
+        "POST /v1/departments HTTP/1.1\r\nhost: {}\r\nauthorization: Token {token}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
+        switch.http,
+        body.len()
+    );
+    socket.write_all(head.as_bytes()).expect("the HTTP door reads");
+    let mut answer = Stream { reader: BufReader::new(socket) };
+    // The request is let in, and its body is waited for.
+    assert!(answer.line().starts_with("HTTP/1.1 100"));
+    assert_eq!(answer.line(), "");
+    let newest = api.get("/v1/access-tokens?limit=1").expect(200)["results"][0].clone();
+    let id = newest["id"].as_str().expect("an id");
+    api.delete(&format!("/v1/access-tokens/{id}")).expect(204);
+    switch.api_with(&token).get("/v1/company").expect_error(401);
+    answer.reader.get_mut().write_all(body.as_bytes()).expect("the HTTP door reads");
+    let status = answer.line();
+    let made = api.get("/v1/departments").expect(200);
+    assert!(status.starts_with("HTTP/1.1 401"), "{status}: {made:#}");
+    assert_eq!(made["count"], before, "{made:#}");
 }
