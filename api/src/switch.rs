@@ -56,7 +56,9 @@ impl Switch {
     pub fn new(engine: Arc<Engine>) -> Self {
         let access = Arc::new(watch::Sender::new(RecordSeq(0)));
         let told = Arc::clone(&access);
-        engine.watermark().on_access_change(move |seq| drop(told.send_replace(seq)));
+        engine.watermark().on_access_change(move |seq| {
+            told.send_replace(seq);
+        });
         Self { engine, known: Arc::default(), news: Arc::default(), access }
     }
 
