@@ -104,8 +104,8 @@ fn wait_for_all(api: &HttpClient) {
 
 /// A switch with an app, and an accountant by whose password the app gets tokens.
 struct Office {
-    installation: Installation,
     switch: Switch,
+    installation: Installation,
     /// Who the app is, as fields of a form.
     app: String,
 }
@@ -128,7 +128,7 @@ impl Office {
         let user = [&user[..], &["--role", "accountant", "--password-stdin"], &of_company].concat();
         run_cardswitch_reading(&user, PASSWORD).expect_json();
         let switch = installation.serve();
-        Self { installation, switch, app }
+        Self { switch, installation, app }
     }
 
     fn post(&self, path: &str, fields: &str) -> HttpResponse {
