@@ -49,6 +49,8 @@ pub struct Settings {
     pub log: LogFormat,
     /// Where `/metrics`, `/healthz` and `/readyz` are served; port 9464 of the loopback where absent.
     pub metrics: Option<SocketAddr>,
+    /// Whether webhooks may go to this machine and to private networks.
+    pub allow_local_webhooks: bool,
     /// How many requests an access token may make on average; 0 for any number. Units: a second.
     pub token_requests_per_s: u32,
     /// How long the switch goes on taking requests once it has said that it stops. Units: seconds.
@@ -76,6 +78,7 @@ impl Default for Settings {
             iso8583_idle_timeout_s: 900,
             log: LogFormat::Human,
             metrics: None,
+            allow_local_webhooks: false,
             token_requests_per_s: 500,
             stop_delay_s: 0,
             mail: MailSettings::default(),

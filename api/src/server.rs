@@ -472,7 +472,7 @@ async fn state_of(
         switch: switch.clone(),
         secrets: Arc::clone(&secrets),
         data,
-        reach: Reach::of_site(&app_url),
+        reach: Reach::new(settings.allow_local_webhooks),
         stop: parts.stopped.clone(),
         streams_stop: parts.stopped,
     })

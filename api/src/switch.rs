@@ -19,7 +19,7 @@ use cardswitch_engine::engine::Engine;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use cardswitch_engine::submission::{Envelope, ReplyPort, SubmitError};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use self::event_news::EventNews;
 use crate::known::Known;
@@ -46,13 +46,20 @@ pub struct Switch {
     engine: Arc<Engine>,
     known: Arc<Known>,
     news: Arc<EventNews>,
+    /// The newest record that may have changed who may see what.
+    access: Arc<watch::Sender<RecordSeq>>,
 }
 
 impl Switch {
     /// The way into `engine`.
     #[must_use]
     pub fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, known: Arc::default(), news: Arc::default() }
+        let access = Arc::new(watch::Sender::new(RecordSeq(0)));
+        let told = Arc::clone(&access);
+        engine.watermark().on_access_change(move |seq| {
+            told.send_replace(seq);
+        });
+        Self { engine, known: Arc::default(), news: Arc::default(), access }
     }
 
     /// The engine itself.
@@ -134,6 +141,13 @@ impl Switch {
                 return Ok(None);
             }
         }
+    }
+
+    /// Changes with each record that may have changed who may see what, before anybody is told that it
+    /// was made. Reads show it by then.
+    #[must_use]
+    pub fn access_changes(&self) -> watch::Receiver<RecordSeq> {
+        self.access.subscribe()
     }
 
     /// The number of the newest event that reads show; looked up once for all who ask.

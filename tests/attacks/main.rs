@@ -7,4 +7,6 @@ mod doors;
 mod file_modes;
 mod master_key;
 mod memory;
+mod revoked_access;
 mod texts;
+mod webhook_receivers;

@@ -252,7 +252,7 @@ fn nothing_secret_is_in_any_file_whatever_the_log_tells() {
     let credentials = installation.credentials.clone();
     let cards = installation.cards.with_profile("ordinary");
     // The most that can be asked of the log.
-    let switch = installation.serve_logging("trace", &["--log", "json"]);
+    let switch = installation.serve_logging("trace", &["--allow-local-webhooks", "--log", "json"]);
     buy(&switch, cards[0], WRONG_PIN);
     let key = use_api(&switch, cards[0]);
     buy(&switch, cards[0], PIN);

@@ -172,7 +172,7 @@ fn endpoints_at(switch: &Switch, receiver: &HookReceiver, count: usize) {
 fn receivers_that_never_answer_hold_up_no_purchase() {
     const ENDPOINTS: usize = 100;
     let installation = Installation::init(60, 896);
-    let switch = installation.serve();
+    let switch = installation.serve_with(&["--allow-local-webhooks"]);
     let card = installation.cards.ordinary();
     let receiver = HookReceiver::start(Manner::Silent);
     endpoints_at(&switch, &receiver, ENDPOINTS);
@@ -209,7 +209,8 @@ fn median(acquirer: &mut Acquirer, card: &TestCard) -> Duration {
 fn purchases_keep_their_pace_beside_everything_that_is_slow() {
     const SLOWER_MAX: u32 = 50;
     let installation = Installation::init(60, 897);
-    let switch = installation.serve_with(&["--token-requests-per-s", "0"]);
+    let unbounded = ["--allow-local-webhooks", "--token-requests-per-s", "0"];
+    let switch = installation.serve_with(&unbounded);
     let card = installation.cards.ordinary();
     let mut acquirer = switch.acquirer();
     // What long lists are made of.

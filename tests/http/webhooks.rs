@@ -8,6 +8,9 @@ use std::path::Path;
 use cardswitch_harness::{Hook, HookReceiver, HttpClient, Installation, Manner, Switch};
 use serde_json::{Value, json};
 
+/// Receivers are on the loopback.
+const LOCAL: [&str; 1] = ["--allow-local-webhooks"];
+
 #[track_caller]
 fn endpoint(api: &HttpClient, receiver: &HookReceiver) -> String {
     let body = json!({"delivery_url": receiver.url(), "description": "test"});
@@ -51,7 +54,7 @@ fn transactions(events: &[Value]) -> Vec<&str> {
 #[test]
 fn what_happens_is_told_in_order_and_polled_alike() {
     let installation = Installation::init(60, 1_301);
-    let switch = installation.serve();
+    let switch = installation.serve_with(&LOCAL);
     let api = switch.api();
     let before = api.get("/v1/events").expect(200)["cursor"].as_str().expect("a place").to_owned();
     let receiver = HookReceiver::start(Manner::Answers(204));
@@ -98,7 +101,7 @@ fn split(hook: &Hook, header: &str) -> Vec<String> {
 #[test]
 fn receivers_that_misbehave_hold_up_nobody_else() {
     let installation = Installation::init(60, 1_302);
-    let switch = installation.serve();
+    let switch = installation.serve_with(&LOCAL);
     let api = switch.api();
     let manners = [
         Manner::Silent,
@@ -170,7 +173,7 @@ fn wait_for(is_so: impl Fn() -> bool) {
 #[test]
 fn a_message_is_tried_again_by_the_switchs_clock_and_recovered_when_given_up() {
     let installation = Installation::init(60, 1_303);
-    let switch = installation.serve_with(&["--clock", "manual"]);
+    let switch = installation.serve_with(&["--allow-local-webhooks", "--clock", "manual"]);
     let api = switch.api();
     let receiver = HookReceiver::start(Manner::Answers(503));
     let id = endpoint(&api, &receiver);
@@ -204,7 +207,7 @@ fn a_message_is_tried_again_by_the_switchs_clock_and_recovered_when_given_up() {
 fn nothing_is_lost_when_the_switch_is_killed() {
     let installation = Installation::init(60, 1_304);
     let receiver = HookReceiver::start(Manner::Answers(200));
-    let switch = installation.serve();
+    let switch = installation.serve_with(&LOCAL);
     let id = endpoint(&switch.api(), &receiver);
     let mut bought = Vec::new();
     let mut switch = Some(switch);
@@ -217,7 +220,7 @@ fn nothing_is_lost_when_the_switch_is_killed() {
         } else {
             running.kill9();
         }
-        switch = Some(installation.serve());
+        switch = Some(installation.serve_with(&LOCAL));
     }
     let switch = switch.expect("a switch runs");
     receiver.behave(Manner::Answers(200));
@@ -242,7 +245,7 @@ fn nothing_is_lost_when_the_switch_is_killed() {
 fn examples_rotation_and_what_may_be_registered() {
     let installation = Installation::init(60, 1_305);
     let reading = installation.add_token("");
-    let switch = installation.serve();
+    let switch = installation.serve_with(&LOCAL);
     let api = switch.api();
     let receiver = HookReceiver::start(Manner::Answers(200));
     let id = endpoint(&api, &receiver);
@@ -259,9 +262,13 @@ fn examples_rotation_and_what_may_be_registered() {
     assert_eq!(hooks[0].header("webhook-id"), hooks[1].header("webhook-id"));
     assert_eq!(hooks[0].header("webhook-signature").split(' ').count(), 1);
     assert_eq!(hooks[1].header("webhook-signature").split(' ').count(), 2);
-    for address in
-        ["http://10.0.0.1/", "https://192.168.0.1/", "https://[fd00::1]/", "http://a.example/"]
-    {
+    for address in [
+        "http://169.254.169.254/",
+        "https://100.64.0.1/",
+        "https://[fe80::1]/",
+        "https://[::ffff:127.0.0.1]/",
+        "http://a.example/",
+    ] {
         let refused = api.post("/v1/webhook-endpoints", &json!({"delivery_url": address}));
         assert_eq!(refused.expect_error(400)["param"], "delivery_url", "{address}");
     }
@@ -287,7 +294,7 @@ fn is_told_of(hooks: &[Hook], transaction: &str) -> bool {
 fn an_endpoint_is_told_of_all_that_came_after_it_was_made_or_turned_on() {
     let installation = Installation::init(60, 1_306);
     let receiver = HookReceiver::start(Manner::Answers(200));
-    let switch = installation.serve();
+    let switch = installation.serve_with(&LOCAL);
     let api = switch.api();
     let first = buy(&installation, &switch, 1);
     let id = endpoint(&api, &receiver);
@@ -295,7 +302,7 @@ fn an_endpoint_is_told_of_all_that_came_after_it_was_made_or_turned_on() {
     switch.kill9();
     let mut seen = vec![made];
     for round in 0..3 {
-        let switch = installation.serve();
+        let switch = installation.serve_with(&LOCAL);
         let api = switch.api();
         receiver.wait_until(|hooks| seen.iter().all(|transaction| is_told_of(hooks, transaction)));
         turn(&api, &id, false);
@@ -310,7 +317,7 @@ fn an_endpoint_is_told_of_all_that_came_after_it_was_made_or_turned_on() {
         seen.push(buy(&installation, &switch, 5));
         switch.kill9();
     }
-    let _switch = installation.serve();
+    let _switch = installation.serve_with(&LOCAL);
     let hooks =
         receiver.wait_until(|hooks| seen.iter().all(|transaction| is_told_of(hooks, transaction)));
     assert!(!is_told_of(&hooks, &first), "it happened before there was an endpoint");
@@ -335,7 +342,7 @@ fn copy_directory(from: &Path, to: &Path) {
 fn nothing_is_skipped_where_the_log_has_lost_its_newest_part() {
     let installation = Installation::init(60, 1_307);
     let receiver = HookReceiver::start(Manner::Answers(200));
-    let switch = installation.serve();
+    let switch = installation.serve_with(&LOCAL);
     let id = endpoint(&switch.api(), &receiver);
     (1..=3).for_each(|amount| drop(buy(&installation, &switch, amount)));
     receiver.wait_for_events(3);
@@ -343,7 +350,7 @@ fn nothing_is_skipped_where_the_log_has_lost_its_newest_part() {
     let older = installation.home().join("older");
     copy_directory(&installation.data(), &older);
 
-    let switch = installation.serve();
+    let switch = installation.serve_with(&LOCAL);
     (1..=5).for_each(|amount| drop(buy(&installation, &switch, amount)));
     receiver.wait_for_events(8);
     let page = switch.api().get("/v1/events?limit=1000").expect(200);
@@ -356,7 +363,7 @@ fn nothing_is_skipped_where_the_log_has_lost_its_newest_part() {
     // What was told is known; the journal is the older one.
     fs::copy(installation.data().join("deliveries.redb"), older.join("deliveries.redb"))
         .expect("a file can be copied");
-    let switch = installation.serve_directory(&older, &[]);
+    let switch = installation.serve_directory(&older, &LOCAL);
     let api = switch.api();
     let bought: Vec<_> = (1..=7).map(|amount| buy(&installation, &switch, amount)).collect();
     let page = api.get(&format!("/v1/events?after={after}&limit=1000")).expect(200);
@@ -379,7 +386,7 @@ fn nothing_is_skipped_where_the_log_has_lost_its_newest_part() {
 #[test]
 fn who_is_told_everything_again_holds_up_nobody() {
     let installation = Installation::init(60, 1_308);
-    let switch = installation.serve();
+    let switch = installation.serve_with(&LOCAL);
     let api = switch.api();
     let (again, fresh) =
         (HookReceiver::start(Manner::Answers(200)), HookReceiver::start(Manner::Answers(200)));

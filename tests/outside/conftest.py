@@ -79,8 +79,9 @@ def running(tmp_path, scope: str | None = None, prepare=None):
         added = run_json("token", "add", "--data", data, *company)["access_token"]
     if prepare:
         prepare(data, made)
+    doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"]
     process = subprocess.Popen(
-        [binary(), "serve", "--data", data, "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"],
+        [binary(), "serve", "--data", data, "--allow-local-webhooks", *doors],
         stdout=subprocess.PIPE,
         text=True,
     )

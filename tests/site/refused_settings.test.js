@@ -25,7 +25,7 @@ function forms({ requisitions, holder }, webhook, clientId) {
     [requisition, { amount: '-5' }, 'Save', ['amount']],
     [requisition, {}, 'Take it back', []],
     ['/statements', { start_date: '2020-01-01' }, 'CSV for spreadsheets', ['start_date']],
-    ['/webhooks/new', { delivery_url: 'http://10.0.0.1/', description: 'Books' }, 'Add', ['delivery_url']],
+    ['/webhooks/new', { delivery_url: 'http://169.254.169.254/', description: 'Books' }, 'Add', ['delivery_url']],
     [`/webhooks/${webhook.id}`, { delivery_url: 'nothing' }, 'Save', ['delivery_url']],
     [`/webhooks/${webhook.id}`, {}, 'Delete', []],
     ['/apps/new', { name: '', website: 'books', redirect_urls: 'http://books.example/' }, 'Register', ['name', 'website', 'redirect_urls']],

@@ -54,7 +54,8 @@ impl Served {
         let log = ground.beside("serve.log");
         let free = "127.0.0.1:0";
         let mut child = Command::new(&programs.cardswitch)
-            .args(["serve", "--http", free, "--iso8583", free, "--metrics", free, "--data"])
+            .args(["serve", "--http", free, "--iso8583", free, "--metrics", free])
+            .args(["--allow-local-webhooks", "--data"])
             .arg(&ground.data)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

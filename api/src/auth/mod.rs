@@ -7,6 +7,8 @@ pub mod actor;
 pub mod client_address;
 pub mod credentials;
 pub mod drawn_secret;
+pub mod lasting_access;
+mod lasting_body;
 pub mod link_guesses;
 pub mod passwords;
 pub mod scopes;
@@ -16,6 +18,7 @@ pub mod totp;
 
 use std::sync::atomic::Ordering;
 
+use axum::body::Body;
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::{ALLOW, AUTHORIZATION};
 use axum::http::request::Parts;
@@ -29,10 +32,13 @@ use cardswitch_engine::domain::member::AccessScope;
 
 use self::actor::acting;
 use self::client_address::ClientAddress;
+use self::lasting_access::LastingAccess;
+use self::lasting_body::LastingBody;
 use self::scopes::{Needed, allowed_methods, find_needed};
 use crate::error::ApiError;
 use crate::secrets::token_digest;
 use crate::state::AppState;
+use crate::switch::Switch;
 
 /// The holder of an access token.
 #[derive(Clone, Debug)]
@@ -47,22 +53,47 @@ pub struct Caller {
     pub member: Option<MemberId>,
 }
 
+impl Caller {
+    /// The access of this caller while an answer waits or is being sent: it ends with the token.
+    pub(crate) fn lasting_access(&self, switch: &Switch) -> LastingAccess {
+        let (company, token) = (self.company.slot, self.token);
+        LastingAccess::new(switch, None, move |snapshot| {
+            let token = snapshot.access_token_by_id(company, token)?;
+            Ok(token.is_some_and(|token| !token.is_revoked))
+        })
+    }
+}
+
 /// Lets a request of `/v1` through to its handler where the table has a row for it and the token
 /// the scope. Stands around every route; handlers find the caller with the request.
 pub async fn check_access(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     match permit(&parts, &state) {
-        Ok(caller) => answer_to(caller, Request::from_parts(parts, body), next).await,
+        Ok(caller) => answer_to(&state, caller, Request::from_parts(parts, body), next).await,
         Err(refusal) => *refusal,
     }
 }
 
-/// Has a request answered in the name of its caller, whom handlers find with it.
-pub(crate) async fn answer_to(caller: Caller, mut request: Request, next: Next) -> Response {
+/// Has a request answered in the name of its caller, whom handlers find with it. What access ends
+/// before the body is there is not done.
+pub(crate) async fn answer_to(
+    state: &AppState,
+    caller: Caller,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let address = ClientAddress::of(request.extensions());
     let note = AuditNote { actor: caller.actor(), address };
+    let access = caller.lasting_access(&state.switch);
     request.extensions_mut().insert(caller);
-    acting(note, next.run(request)).await
+    let (parts, body) = request.into_parts();
+    let (body, has_ended) = LastingBody::new(body, access);
+    let request = Request::from_parts(parts, Body::new(body));
+    let answer = acting(note, next.run(request)).await;
+    if has_ended.load(Ordering::Acquire) {
+        return ApiError::unauthorized().into_response();
+    }
+    answer
 }
 
 /// Who asks, where they may.

@@ -135,7 +135,13 @@ fn say(args: &DemoArgs, line: &str) {
 fn settings(args: &DemoArgs) -> Settings {
     let any_port = "127.0.0.1:0".parse().unwrap_or(Settings::default().http);
     let clock = if args.pace.speed.is_some() { ClockSetting::Manual } else { ClockSetting::System };
-    Settings { http: any_port, iso8583: any_port, clock, ..Settings::default() }
+    Settings {
+        http: any_port,
+        iso8583: any_port,
+        clock,
+        allow_local_webhooks: true,
+        ..Settings::default()
+    }
 }
 
 /// Where a demonstration lives.

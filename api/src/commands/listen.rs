@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use url::Url;
+use uuid::Uuid;
 
 use super::{Failure, StopSignal};
 use crate::issuing::{RandomSource, SystemRandom};
@@ -63,6 +64,22 @@ struct StreamedEvent<'a> {
     company: &'a RawValue,
     sequence: i64,
     created_at: String,
+}
+
+/// What is looked at of an object that an event names.
+#[derive(Debug, Deserialize)]
+struct NamedObject {
+    id: Uuid,
+}
+
+impl StreamedEvent<'_> {
+    /// The event as it is printed: when, what, and the id of its transaction.
+    fn line(&self) -> String {
+        let Self { event, transaction, created_at, .. } = self;
+        let id = serde_json::from_str::<NamedObject>(transaction.get());
+        let id = id.map_or_else(|_| transaction.get().to_owned(), |object| object.id.to_string());
+        format!("{created_at} {event} {id}")
+    }
 }
 
 /// Carries out `listen`: runs until Ctrl-C, or until the switch refuses.
@@ -220,8 +237,7 @@ impl Listener {
             Some(forward) => forward.send(&event).await,
             None => String::new(),
         };
-        let StreamedEvent { event, transaction, created_at, .. } = event;
-        println!("{created_at} {event} {transaction}{outcome}");
+        println!("{}{outcome}", event.line());
     }
 }
 
@@ -310,6 +326,18 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_is_printed_with_the_id_of_its_transaction() {
+        let data = r#"{"event":"transaction.created","transaction":{"id":"00000000-0000-7000-8000-000000000001"},
+            "company":{"id":"00000000-0000-0000-0000-000000000005"},"sequence":7,"cursor":"a",
+            "created_at":"2026-03-04T20:00:00.000000Z"}"#;
+        let event: StreamedEvent<'_> = serde_json::from_str(data).unwrap();
+        assert_eq!(
+            event.line(),
+            "2026-03-04T20:00:00.000000Z transaction.created 00000000-0000-7000-8000-000000000001"
+        );
+    }
 
     #[test]
     fn events_are_read_however_they_are_cut() {

@@ -69,6 +69,16 @@ pub struct ServeArgs {
     /// Address for /metrics, /healthz and /readyz [default: 127.0.0.1:9464]
     #[arg(long, env = "CARDSWITCH_METRICS", value_name = "ADDR", value_parser = parse_address)]
     metrics: Option<SocketAddr>,
+    /// Let webhooks go to this machine and to private networks, too: for a switch that is tried out
+    #[arg(
+        long,
+        env = "CARDSWITCH_ALLOW_LOCAL_WEBHOOKS",
+        value_name = "ALLOW",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    allow_local_webhooks: Option<bool>,
     /// Requests a second that an access token may make, 0 for any number [default: 500]
     #[arg(long, env = "CARDSWITCH_TOKEN_REQUESTS_PER_S", value_name = "N")]
     token_requests_per_s: Option<u32>,
@@ -131,6 +141,8 @@ fn settings(args: &ServeArgs) -> Result<Settings, ConfigError> {
     settings.retention = args.retention.unwrap_or(settings.retention);
     settings.log = args.log.unwrap_or(settings.log);
     settings.metrics = args.metrics.or(settings.metrics);
+    settings.allow_local_webhooks =
+        args.allow_local_webhooks.unwrap_or(settings.allow_local_webhooks);
     settings.token_requests_per_s =
         args.token_requests_per_s.unwrap_or(settings.token_requests_per_s);
     settings.stop_delay_s = args.stop_delay_s.unwrap_or(settings.stop_delay_s);

@@ -14,7 +14,7 @@ use super::letter::Letter;
 use super::limits::LINE_BYTES_MAX;
 use super::outbox::MailError;
 
-/// What mail goes by where the site is at no name.
+/// What mail goes by where neither the site nor the sender is at a name.
 const NO_DOMAIN: &str = "localhost";
 
 /// What every letter says of where it comes from.
@@ -30,12 +30,10 @@ impl Letterhead {
     /// That of a site at `app_url`, from the address in the settings or one of its own.
     /// Errors: there is no address at the name of the site.
     pub(super) fn new(from: Option<Mailbox>, app_url: &str) -> Result<Self, MailError> {
-        let url = Url::parse(app_url).ok();
-        // Mail goes to names only.
-        let domain = match url.as_ref().and_then(Url::host) {
-            Some(Host::Domain(name)) if name.parse::<IpAddr>().is_err() => name.to_owned(),
-            _ => NO_DOMAIN.to_owned(),
-        };
+        let of_sender =
+            || from.as_ref().map(|from| from.email.domain()).filter(|name| is_name(name));
+        let domain = name_of(app_url).or_else(|| of_sender().map(str::to_owned));
+        let domain = domain.unwrap_or_else(|| NO_DOMAIN.to_owned());
         let from = match from {
             Some(from) => from,
             None => {
@@ -77,6 +75,19 @@ impl Letterhead {
     }
 }
 
+/// The name that a site is at, where others can know it by that.
+fn name_of(app_url: &str) -> Option<String> {
+    match Url::parse(app_url).ok()?.host()? {
+        Host::Domain(name) if is_name(name) => Some(name.to_owned()),
+        _ => None,
+    }
+}
+
+/// Whether it is a name, and not this machine's for itself: mail goes to names only.
+fn is_name(domain: &str) -> bool {
+    domain != NO_DOMAIN && !domain.starts_with('[') && domain.parse::<IpAddr>().is_err()
+}
+
 fn part(kind: ContentType, text: &str) -> SinglePart {
     SinglePart::builder().header(kind).body(body_of(text))
 }
@@ -90,4 +101,38 @@ fn body_of(text: &str) -> Body {
         return Body::dangerous_pre_encoded(lines, ContentTransferEncoding::SevenBit);
     }
     Body::new(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mail::letter::Urgency;
+
+    #[test]
+    fn ids_of_messages_are_of_the_site_or_of_its_sender() {
+        let rows = [
+            ("https://cards.example.com", None, "cards.example.com"),
+            ("https://cards.example.com", Some("no-reply@example.com"), "cards.example.com"),
+            ("http://127.0.0.1:8080", Some("no-reply@example.com"), "example.com"),
+            ("http://[::1]:8080", Some("Cards <no-reply@example.com>"), "example.com"),
+            ("http://localhost:8080", Some("no-reply@example.com"), "example.com"),
+            ("http://192.0.2.7", Some("no-reply@[192.0.2.7]"), "localhost"),
+            ("http://127.0.0.1:8080", None, "localhost"),
+        ];
+        for (app_url, from, domain) in rows {
+            let from = from.map(|from| from.parse().unwrap());
+            let head = Letterhead::new(from, app_url).unwrap();
+            let letter = Letter {
+                to: "ada@example.com".to_owned(),
+                subject: "Hello".to_owned(),
+                text: "Hello".to_owned(),
+                html: "<p>Hello".to_owned(),
+                urgency: Urgency::InTurn,
+            };
+            let message = head.message(&letter, Uuid::nil()).unwrap().formatted();
+            let message = String::from_utf8(message).unwrap();
+            let id = format!("Message-ID: <{}@{domain}>\r\n", Uuid::nil());
+            assert!(message.contains(&id), "{app_url}: {message}");
+        }
+    }
 }

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 
 use super::input::ListQuery;
+use crate::auth::lasting_access::LastingAccess;
 use crate::auth::{Caller, ReadAccess};
 use crate::error::ApiError;
 use crate::openapi::words;
@@ -45,7 +46,7 @@ const SCANNED_MAX: usize = 50_000;
 const UNSHOWN_MAX: u64 = 10_000;
 /// How often a stream looks for events at most: what comes meanwhile is sent together.
 const STREAM_PAUSE: Duration = Duration::from_millis(100);
-/// How often a silent stream gives a sign of life, and its token is looked at.
+/// How often a silent stream gives a sign of life.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How many events a stream reads at a time.
 const STREAM_EVENTS_MAX: usize = 100;
@@ -112,15 +113,19 @@ pub async fn list_events(
     let wait_s = query.whole_number("wait_s").unwrap_or(0).min(WAIT_S_MAX);
     query.finish()?;
     let reading = if wait_s > 0 { Reading::AsItIs } else { Reading::Durable };
-    let after = after.resolve(&state, reading).await?.unwrap_or_default();
     // Who waits takes a place, like a stream, and one of those for requests at work.
     let _place = match wait_s {
         0 => None,
         _ => Some(state.webhooks.take_page_place(caller.company.slot)?),
     };
     let wait = Duration::from_secs(u64::try_from(wait_s).unwrap_or_default());
-    let page = next_page(&state, &caller, (after, limit), Instant::now() + wait).await?;
-    let page = steady(page, after);
+    let page = async {
+        let after = after.resolve(&state, reading).await?.unwrap_or_default();
+        let page = next_page(&state, &caller, (after, limit), Instant::now() + wait).await?;
+        Ok::<_, ApiError>(steady(page, after))
+    };
+    let mut access = caller.lasting_access(&state.switch);
+    let page = access.during(page).await.ok_or_else(ApiError::unauthorized)??;
     let next = match page.events.last() {
         Some(event) if event.number == page.next => place_of(event),
         _ => state.switch.read_at_once(|snapshot| snapshot.event_place(page.next))?,
@@ -293,7 +298,9 @@ pub async fn stream_events(
         None => state.switch.read(Snapshot::last_event).await?,
     };
     let place = state.webhooks.take_stream_place(caller.company.slot)?;
-    let follower = Follower { state, caller, after, ready: VecDeque::new(), _place: place };
+    let access = caller.lasting_access(&state.switch);
+    let ready = VecDeque::new();
+    let follower = Follower { state, caller, access, after, ready, _place: place };
     let lines = stream::unfold(follower, |mut follower| async move {
         let line = follower.next_line().await?;
         Some((Ok::<_, Infallible>(line), follower))
@@ -309,6 +316,7 @@ pub async fn stream_events(
 struct Follower {
     state: AppState,
     caller: Caller,
+    access: LastingAccess,
     after: EventNumber,
     ready: VecDeque<ListedEvent>,
     _place: StreamPlace,
@@ -316,31 +324,24 @@ struct Follower {
 
 impl Follower {
     /// The next event as a line of the stream; none where it ends: the switch stops, the token is
-    /// revoked, or nothing can be read.
+    /// revoked, or nothing can be read. A slow reader takes lines long after they were read, so access
+    /// is asked for each.
     async fn next_line(&mut self) -> Option<Line> {
         while self.ready.is_empty() {
-            if *self.state.webhooks.streams_stop().borrow() || !self.is_let_in() {
+            if *self.state.webhooks.streams_stop().borrow() {
                 return None;
             }
             let until = Instant::now() + HEARTBEAT;
             let from = (self.after, STREAM_EVENTS_MAX);
-            let page = next_page(&self.state, &self.caller, from, until).await.ok()?;
+            let page = next_page(&self.state, &self.caller, from, until);
+            let page = self.access.during(page).await?.ok()?;
             self.after = page.next;
             for event in &page.events {
                 self.ready.push_back(render_event(&self.state, &self.caller, event).ok()?);
             }
         }
-        let event = self.ready.pop_front()?;
+        let event = self.ready.pop_front().filter(|_| self.access.is_open())?;
         let line = Line::default().id(&event.cursor).event(event.event);
         line.json_data(&event).ok()
-    }
-
-    /// Whether the token that the stream was asked for with still opens anything.
-    fn is_let_in(&self) -> bool {
-        let company = self.caller.company.slot;
-        let token = self.caller.token;
-        let found =
-            self.state.switch.read_at_once(|snapshot| snapshot.access_token_by_id(company, token));
-        matches!(found, Ok(Some(token)) if !token.is_revoked)
     }
 }

@@ -10,10 +10,12 @@ use utoipa::IntoParams;
 use super::input::{ListQuery, PathId};
 use super::view::Reader;
 use crate::auth::Caller;
+use crate::auth::lasting_access::LastingAccess;
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::statements::{
     CsvStatement, DateRange, Export, OfxStatement, PDF_LINES_MAX, PdfStatement, StatementBody,
+    StatementWriter, WhileAllowed,
 };
 use crate::wire::time::render_date;
 
@@ -120,14 +122,16 @@ async fn get_statement(
 ) -> Result<Response, ApiError> {
     let dates = DateRange::parse(&mut query);
     query.finish()?;
-    statement_file(state, Reader::from(caller), AccountId(account), (dates, format)).await
+    let access = caller.lasting_access(&state.switch);
+    let reader = (Reader::from(caller), access);
+    statement_file(state, reader, AccountId(account), (dates, format)).await
 }
 
 /// The statement of an account of a company over these days, as a file to be saved.
 /// Errors: the days are no period, there is no such account, or it cannot be written.
 pub(crate) async fn statement_file(
     state: &AppState,
-    reader: Reader<'_>,
+    (reader, mut access): (Reader<'_>, LastingAccess),
     account: AccountId,
     (dates, format): (DateRange, Format),
 ) -> Result<Response, ApiError> {
@@ -136,18 +140,25 @@ pub(crate) async fn statement_file(
     let export = export.ok_or_else(ApiError::not_found)?;
     let disposition = disposition(&export, format);
     let body = match format {
-        Format::Csv => Body::new(StatementBody::new(CsvStatement::new(export))),
-        Format::Ofx => Body::new(StatementBody::new(OfxStatement::new(export))),
+        Format::Csv => body_of(CsvStatement::new(export), access),
+        Format::Ofx => body_of(OfxStatement::new(export), access),
         Format::Pdf if export.lines_left() > PDF_LINES_MAX => {
             return Err(ApiError::statement_too_long(PDF_LINES_MAX));
         }
-        Format::Pdf => Body::from(PdfStatement::new(export).draw().await?),
+        Format::Pdf => {
+            let drawn = access.during(PdfStatement::new(export).draw()).await;
+            Body::from(drawn.ok_or_else(ApiError::unauthorized)??)
+        }
     };
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(format.content_type())),
         (header::CONTENT_DISPOSITION, disposition),
     ];
     Ok((headers, body).into_response())
+}
+
+fn body_of<W: StatementWriter + Unpin>(writer: W, access: LastingAccess) -> Body {
+    Body::new(StatementBody::new(WhileAllowed::new(writer, access)))
 }
 
 /// What browsers save the file as.

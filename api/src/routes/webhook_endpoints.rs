@@ -122,7 +122,8 @@ async fn with_health(state: &AppState, bodies: &mut [WebhookEndpointBody]) {
 #[derive(Debug, ToSchema)]
 #[schema(as = NewWebhookEndpoint)]
 pub struct WebhookEndpointGiven {
-    /// Where webhooks are sent: `https`, and on the public internet.
+    /// Where webhooks are sent: `https`, and on the public internet. A switch that is served with
+    /// `--allow-local-webhooks` also sends to its own machine and to private networks.
     #[schema(max_length = 1000, pattern = r"\S", example = "https://hooks.example.com/cards")]
     pub delivery_url: String,
     /// What people tell it by.
@@ -136,7 +137,8 @@ pub struct WebhookEndpointGiven {
 /// What is to change about a webhook endpoint; what is absent stays.
 #[derive(Debug, ToSchema)]
 pub struct WebhookEndpointUpdate {
-    /// Where webhooks are sent: `https`, and on the public internet.
+    /// Where webhooks are sent: `https`, and on the public internet. A switch that is served with
+    /// `--allow-local-webhooks` also sends to its own machine and to private networks.
     #[schema(
         nullable = false,
         max_length = 1000,

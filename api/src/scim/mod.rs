@@ -70,7 +70,7 @@ pub fn scim_routes(state: &AppState) -> Router<AppState> {
 async fn check_scope(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let caller = find_caller(request.headers(), &state);
     match caller.and_then(|caller| check_rate(&caller, &state).map(|()| caller)) {
-        Ok(caller) if caller.scope.scim => answer_to(caller, request, next).await,
+        Ok(caller) if caller.scope.scim => answer_to(&state, caller, request, next).await,
         Ok(_) => ScimError::from(ApiError::scope_too_small("scim")).into_response(),
         Err(error) => ScimError::from(error).into_response(),
     }

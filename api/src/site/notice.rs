@@ -90,7 +90,8 @@ Good:
     LINK_MADE "link-made" "The link is made. It is the first one below."
     LINK_DELETED "link-deleted" "The link is deleted. It opens nothing any more.";
 Bad:
-    WEBHOOK_REFUSED "webhook-refused" "It was sent, but the receiver did not take it. The first line below says why."
+    WEBHOOK_REFUSED "webhook-refused" "The receiver answered, but did not take it. Its status is in the list of deliveries."
+    WEBHOOK_UNANSWERED "webhook-unanswered" "The receiver did not answer. The reason is in the list of deliveries."
     WEBHOOK_UNTOLD "webhook-untold" "Nothing was sent: these events cannot be told to the endpoint any more.";
 }
 

@@ -28,12 +28,15 @@ use axum::response::Response;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::domain::member::{Member, MemberRole};
+use cardswitch_engine::domain::ticket::TicketState;
 
 use super::error_page::error_page;
 use super::session::{Session, SignedIn};
+use crate::auth::lasting_access::LastingAccess;
 use crate::error::ApiError;
 use crate::routes::view::Reader;
 use crate::state::AppState;
+use crate::switch::Switch;
 
 /// Something that not everybody may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +124,21 @@ impl Acting {
     /// Whether they have a right.
     pub(super) fn may(&self, right: Right) -> bool {
         right.is_with(&self.session)
+    }
+
+    /// Their access, by a right, while an answer waits or is being sent: it ends with the session, with
+    /// the membership and with the right.
+    pub(super) fn lasting_access(&self, switch: &Switch, right: Right) -> LastingAccess {
+        let (ticket, member) = (&self.session.ticket, self.member.slot);
+        let (digest, user, company) = (ticket.digest, ticket.user, self.company.slot);
+        LastingAccess::new(switch, Some(ticket.expires_at), move |snapshot| {
+            let is_open =
+                snapshot.ticket(&digest)?.is_some_and(|ticket| ticket.state == TicketState::Open);
+            let user = snapshot.user(user)?;
+            let is_developer = user.is_some_and(|user| user.developer_of.contains(&company));
+            let member = snapshot.member(member)?.filter(Member::takes_part);
+            Ok(is_open && member.is_some_and(|member| right.is_of(member.role, is_developer)))
+        })
     }
 
     /// Who of the company sees only what is theirs: that member; none where all is seen.

@@ -8,6 +8,31 @@ use bytes::Bytes;
 use hyper::body::Frame;
 
 use super::{StatementError, StatementWriter};
+use crate::auth::lasting_access::LastingAccess;
+
+/// Writes for as long as whoever asked may see it: a slow client reads for hours.
+#[derive(Debug)]
+pub struct WhileAllowed<W> {
+    writer: W,
+    access: LastingAccess,
+}
+
+impl<W> WhileAllowed<W> {
+    /// What `writer` writes, for as long as `access` lasts.
+    pub(crate) const fn new(writer: W, access: LastingAccess) -> Self {
+        Self { writer, access }
+    }
+}
+
+impl<W: StatementWriter> StatementWriter for WhileAllowed<W> {
+    fn next_piece(&mut self) -> Result<Option<Bytes>, StatementError> {
+        if self.access.is_open() {
+            self.writer.next_piece()
+        } else {
+            Err(StatementError::AccessEnded)
+        }
+    }
+}
 
 /// Asks a writer for the next piece when the connection has room for it.
 #[derive(Debug)]
@@ -57,7 +82,11 @@ impl<W: StatementWriter + Unpin> HttpBody for StatementBody<W> {
 mod tests {
     use std::task::Waker;
 
+    use cardswitch_engine::command::admin::AdminCommand;
+
     use super::*;
+    use crate::auth::find_caller;
+    use crate::routes::world::Bench;
 
     /// Gives so many pieces, then an error if it is to break.
     struct Pieces {
@@ -87,6 +116,19 @@ mod tests {
             Poll::Ready(None) => '.',
         };
         (0..10).map(|_| poll()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_statement_breaks_off_where_access_ends() {
+        let Bench { state, .. } = &Bench::new().await;
+        let headers = [("authorization".parse().unwrap(), "Token read".parse().unwrap())];
+        let caller = find_caller(&headers.into_iter().collect(), state).unwrap();
+        let access = caller.lasting_access(&state.switch);
+        let mut writer = WhileAllowed::new(Pieces { left: 9, breaks: false }, access);
+        assert!(matches!(writer.next_piece(), Ok(Some(_))));
+        let revoked = AdminCommand::RevokeToken(caller.company.id, caller.token);
+        state.carry_out(revoked).await.unwrap();
+        assert!(matches!(writer.next_piece(), Err(StatementError::AccessEnded)));
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod export;
 mod ofx;
 mod pdf;
 
-pub use body::StatementBody;
+pub use body::{StatementBody, WhileAllowed};
 pub use csv::CsvStatement;
 pub use dates::{DAYS_APART_MAX, DateRange, Period};
 pub(crate) use export::movement;
@@ -34,6 +34,8 @@ pub enum StatementError {
     Csv(::csv::Error),
     /// An element of the OFX file cannot be written.
     Xml(std::io::Error),
+    /// Whoever asked for it may not see it any more.
+    AccessEnded,
     /// The document cannot be drawn.
     Pdf {
         /// What failed.
@@ -47,6 +49,7 @@ impl std::fmt::Display for StatementError {
             Self::Store(error) => error.fmt(formatter),
             Self::Csv(error) => write!(formatter, "cannot write a row of a statement: {error}"),
             Self::Xml(error) => write!(formatter, "cannot write a statement as XML: {error}"),
+            Self::AccessEnded => formatter.write_str("whoever reads it may not see it any more"),
             Self::Pdf { what } => write!(formatter, "cannot draw a statement: {what}"),
         }
     }
@@ -58,7 +61,7 @@ impl std::error::Error for StatementError {
             Self::Store(error) => Some(error),
             Self::Csv(error) => Some(error),
             Self::Xml(error) => Some(error),
-            Self::Pdf { .. } => None,
+            Self::AccessEnded | Self::Pdf { .. } => None,
         }
     }
 }

@@ -2,10 +2,10 @@
 //! name leads to, just before the connection is made to that very address.
 //!
 //! Whoever registers an address chooses where this process connects to, so everything that is not
-//! plainly the public internet is refused. Addresses of IPv6 that carry one of IPv4 are refused as a
+//! plainly the public internet is refused; this machine and private networks, too, unless whoever runs
+//! the switch allows them. Addresses of IPv6 that carry one of IPv4 are refused as a
 //! whole: what they lead to is decided elsewhere.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use url::{Host, Url};
@@ -18,27 +18,35 @@ pub const ADDRESS_BYTES_MAX: usize = 1_000;
 pub enum Reach {
     /// To the public internet.
     Public,
-    /// To this machine, too: the switch is being tried out.
+    /// To this machine and to private networks, too: whoever runs the switch allows it, since companies
+    /// could look around there.
     Local,
 }
 
 impl Reach {
-    /// That of a switch whose site is at `app_url`: who sees it at an address of this machine sits
-    /// before it.
+    /// What `--allow-local-webhooks` says.
     #[must_use]
-    pub fn of_site(app_url: &str) -> Self {
-        let url = Url::parse(app_url).ok();
-        let host = url.as_ref().and_then(Url::host);
-        if host.is_some_and(|host| is_this_machine(&host)) { Self::Local } else { Self::Public }
+    pub const fn new(allows_local: bool) -> Self {
+        if allows_local { Self::Local } else { Self::Public }
     }
 
     /// Whether a connection may be made to this address.
     #[must_use]
     pub const fn includes(self, address: IpAddr) -> bool {
-        match address {
-            _ if address.is_loopback() => matches!(self, Self::Local),
-            IpAddr::V4(address) => is_public_v4(address),
-            IpAddr::V6(address) => is_public_v6(address),
+        is_public(address) || (matches!(self, Self::Local) && is_local(address))
+    }
+
+    /// What an address must be, for whoever types one.
+    #[must_use]
+    pub const fn hint(self) -> &'static str {
+        match self {
+            Self::Public => {
+                "Begins with https:// and can be reached from the internet. Redirects are not followed."
+            }
+            Self::Local => {
+                "Begins with https://, or with http:// on this machine or a private network. \
+                 Redirects are not followed."
+            }
         }
     }
 }
@@ -50,13 +58,13 @@ pub enum AddressFault {
     TooLong,
     /// No address, or not written as a browser would.
     Malformed,
-    /// Neither `https` nor, where that is allowed, `http` to this machine.
+    /// Neither `https` nor `http` to this machine or a private network.
     Scheme,
     /// It has a name or password before its host.
     Credentials,
     /// It has a part behind `#`.
     Fragment,
-    /// It leads to a network that is not public.
+    /// It leads where webhooks may not go.
     NotPublic,
 }
 
@@ -75,19 +83,30 @@ impl AddressFault {
     }
 }
 
-impl fmt::Display for AddressFault {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::TooLong => "must have at most 1000 characters",
-            Self::Malformed => {
+impl AddressFault {
+    /// What an address must be instead, where webhooks may go as far as `reach`.
+    #[must_use]
+    pub const fn text(self, reach: Reach) -> &'static str {
+        match (self, reach) {
+            (Self::TooLong, _) => "must have at most 1000 characters",
+            (Self::Malformed, _) => {
                 "must be a whole address as a browser shows it, such as \
                  `https://hooks.example.com/cards`"
             }
-            Self::Scheme => "must begin with `https://`",
-            Self::Credentials => "must have no name or password before its host",
-            Self::Fragment => "must have no part behind `#`",
-            Self::NotPublic => "must lead to the public internet",
-        })
+            (Self::Scheme, Reach::Public) => "must begin with `https://`",
+            (Self::Scheme, Reach::Local) => {
+                "must begin with `https://`, or with `http://` and an address of this machine or of a \
+                 private network"
+            }
+            (Self::Credentials, _) => "must have no name or password before its host",
+            (Self::Fragment, _) => "must have no part behind `#`",
+            (Self::NotPublic, Reach::Public) => {
+                "must lead to the public internet: `--allow-local-webhooks` is not set"
+            }
+            (Self::NotPublic, Reach::Local) => {
+                "must lead to the public internet, to this machine or to a private network"
+            }
+        }
     }
 }
 
@@ -105,9 +124,12 @@ pub fn check_address(text: &str, reach: Reach) -> Result<(), AddressFault> {
         return Err(AddressFault::Credentials);
     }
     let host = url.host().ok_or(AddressFault::Malformed)?;
-    let is_secure = url.scheme() == "https";
-    let is_local = url.scheme() == "http" && reach == Reach::Local && is_this_machine(&host);
-    if !is_secure && !is_local {
+    let is_taken = match url.scheme() {
+        "https" => true,
+        "http" => is_near(&host),
+        _ => false,
+    };
+    if !is_taken {
         return Err(AddressFault::Scheme);
     }
     if !may_lead_on(&host, reach) {
@@ -125,11 +147,13 @@ fn has_user(text: &str) -> bool {
     authority.split(['/', '?']).next().is_some_and(|authority| authority.contains('@'))
 }
 
-fn is_this_machine(host: &Host<&str>) -> bool {
+/// Whether a host is this machine or of a private network as it is written: what goes there needs no
+/// TLS.
+fn is_near(host: &Host<&str>) -> bool {
     match host {
         Host::Domain(name) => *name == "localhost",
-        Host::Ipv4(address) => address.is_loopback(),
-        Host::Ipv6(address) => address.is_loopback(),
+        Host::Ipv4(address) => is_local(IpAddr::V4(*address)),
+        Host::Ipv6(address) => is_local(IpAddr::V6(*address)),
     }
 }
 
@@ -142,6 +166,22 @@ fn may_lead_on(host: &Host<&str>, reach: Reach) -> bool {
         }
         Host::Ipv4(address) => reach.includes(IpAddr::V4(*address)),
         Host::Ipv6(address) => reach.includes(IpAddr::V6(*address)),
+    }
+}
+
+/// Loopback and private use, and nothing else that is not public: link-local addresses are where clouds
+/// hand out credentials. Source: RFC 1918, RFC 4193.
+const fn is_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_loopback() || address.is_private(),
+        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local(),
+    }
+}
+
+const fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
     }
 }
 
@@ -178,133 +218,5 @@ const fn is_public_v6(address: Ipv6Addr) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::AddressFault::{Credentials, Fragment, Malformed, NotPublic, Scheme, TooLong};
-    use super::*;
-
-    #[test]
-    fn only_the_public_internet_is_connected_to() {
-        let refused = [
-            "0.0.0.0",
-            "0.1.2.3",
-            "10.0.0.1",
-            "100.64.0.1",
-            "100.127.255.255",
-            "169.254.169.254",
-            "172.16.0.1",
-            "172.31.255.255",
-            "192.0.0.1",
-            "192.168.1.1",
-            "198.18.0.1",
-            "224.0.0.1",
-            "239.1.1.1",
-            "240.0.0.1",
-            "255.255.255.255",
-            "::",
-            "fc00::1",
-            "fd12:3456::1",
-            "fe80::1",
-            "fec0::1",
-            "ff02::1",
-            "::ffff:8.8.8.8",
-            "::ffff:127.0.0.1",
-            "::8.8.8.8",
-            "64:ff9b::8.8.8.8",
-            "64:ff9b:1::1",
-            "2002:7f00:1::",
-            "2001::1",
-            "2001:db8::1",
-            "100::1",
-        ];
-        for text in refused {
-            let address: IpAddr = text.parse().unwrap();
-            for reach in [Reach::Public, Reach::Local] {
-                assert!(!reach.includes(address), "{text} {reach:?}");
-            }
-        }
-        for text in ["127.0.0.1", "127.255.255.254", "::1"] {
-            let address: IpAddr = text.parse().unwrap();
-            assert!(!Reach::Public.includes(address) && Reach::Local.includes(address), "{text}");
-        }
-        let taken = [
-            "1.1.1.1",
-            "9.255.255.255",
-            "11.0.0.0",
-            "100.63.255.255",
-            "100.128.0.0",
-            "172.15.0.1",
-            "172.32.0.0",
-            "192.167.0.1",
-            "223.255.255.255",
-            "2606:4700::1111",
-            "2001:4860:4860::8888",
-        ];
-        for text in taken {
-            assert!(Reach::Public.includes(text.parse().unwrap()), "{text}");
-        }
-    }
-
-    #[test]
-    fn addresses_are_judged_as_they_are_given() {
-        let longest = format!("https://a.example/{}", "x".repeat(ADDRESS_BYTES_MAX - 18));
-        let rows = [
-            ("https://hooks.example.com", Ok(())),
-            ("https://hooks.example.com/cards?tenant=7", Ok(())),
-            ("https://hooks.example.com:8443/", Ok(())),
-            ("https://93.184.216.34/", Ok(())),
-            (longest.as_str(), Ok(())),
-            ("", Err(Malformed)),
-            ("hooks.example.com", Err(Malformed)),
-            ("https://", Err(Malformed)),
-            ("https://a.example/\r\nx: y", Err(Malformed)),
-            ("https://a.example/a b", Err(Malformed)),
-            ("HTTPS://a.example/", Err(Malformed)),
-            ("https://a.example\\b", Err(Malformed)),
-            ("http://a.example/", Err(Scheme)),
-            ("ftp://a.example/", Err(Scheme)),
-            ("http://127.0.0.1:8080/", Err(Scheme)),
-            ("https://a.example./", Err(NotPublic)),
-            ("https://localhost/", Err(NotPublic)),
-            ("https://db.localhost/", Err(NotPublic)),
-            ("https://127.0.0.1/", Err(NotPublic)),
-            ("https://169.254.169.254/latest/meta-data/", Err(NotPublic)),
-            ("https://[::1]/", Err(NotPublic)),
-            ("https://[::ffff:7f00:1]/", Err(NotPublic)),
-            // Other spellings of loopback are rewritten by the parser, and seen for what they are.
-            ("https://2130706433/", Err(NotPublic)),
-            ("https://0x7f.1/", Err(NotPublic)),
-            ("https://ada:secret@a.example/", Err(Credentials)),
-            ("https://@a.example/", Err(Credentials)),
-            ("https://a.example/#x", Err(Fragment)),
-        ];
-        for (text, expected) in rows {
-            assert_eq!(check_address(text, Reach::Public), expected, "{text:?}");
-        }
-        assert_eq!(check_address(&format!("{longest}x"), Reach::Public), Err(TooLong));
-        let local = [
-            ("http://127.0.0.1:9000/hook", Ok(())),
-            ("http://localhost:9000/hook", Ok(())),
-            ("http://[::1]:9000/hook", Ok(())),
-            ("https://localhost/", Ok(())),
-            ("http://a.example/", Err(Scheme)),
-            ("http://10.0.0.1/", Err(Scheme)),
-            ("https://10.0.0.1/", Err(NotPublic)),
-        ];
-        for (text, expected) in local {
-            assert_eq!(check_address(text, Reach::Local), expected, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn a_site_on_this_machine_is_one_that_is_tried_out() {
-        for (text, reach) in [
-            ("http://127.0.0.1:8080", Reach::Local),
-            ("http://localhost:8080", Reach::Local),
-            ("https://cards.example.com", Reach::Public),
-            ("https://localhost.example.com", Reach::Public),
-            ("nothing", Reach::Public),
-        ] {
-            assert_eq!(Reach::of_site(text), reach, "{text}");
-        }
-    }
-}
+#[path = "addresses_tests.rs"]
+pub(super) mod tests;

@@ -57,7 +57,7 @@ pub fn sentence(attempt: &Attempt) -> String {
     };
     let text = match failure {
         Failure::NoSuchHost => "The host has no address",
-        Failure::NotPublic => "The host is not on the public internet",
+        Failure::NotPublic => "The host leads to a network that webhooks are not sent to",
         Failure::NotReachable => "The host cannot be reached",
         Failure::Tls => "No secure connection: check the certificate",
         Failure::Broken => "The connection broke before there was an answer",

@@ -29,8 +29,9 @@ pub(in crate::webhooks) fn attempt(place: u64) -> Attempt {
 }
 
 fn kept(number: u64) -> KeptLane {
-    let off_seen = Some(Timestamp(5)).filter(|_| number.is_multiple_of(2));
-    KeptLane { lane: Lane::after(EventNumber(number)), attempts: number, off_seen }
+    let gone_url = Some("https://a.example/".to_owned()).filter(|_| number.is_multiple_of(2));
+    let (lane, on_since) = (Lane::after(EventNumber(number)), Timestamp(5));
+    KeptLane { lane, attempts: number, on_since, gone_url }
 }
 
 fn place(number: u64, at: i64) -> EventPlace {

@@ -35,8 +35,11 @@ pub(super) struct Desk {
     pub(super) lane: Lane,
     /// How many attempts it has had.
     pub(super) attempts: u64,
-    /// While it is off: when what had last changed about it by the time that was seen.
-    pub(super) off_seen: Option<Timestamp>,
+    /// Since when its endpoint was on, when it began to be told what it is told now.
+    pub(super) on_since: Timestamp,
+    /// The address that was gone while it was on since then. Tables that still show the endpoint on
+    /// do not turn it on again, only a person does.
+    pub(super) gone_url: Option<String>,
     /// Where it stands among those that have something to send.
     pub(super) queued: Option<Queued>,
     /// Whether it stands among those that read the log by themselves.
@@ -195,35 +198,56 @@ impl Job {
     /// Composes, signs and sends.
     pub(super) async fn run(self) -> Told {
         let watch = Stopwatch::start();
-        let result = match self.delivery() {
-            Ok(Some(delivery)) => Some(self.sender.send(&delivery).await),
-            Ok(None) => None,
-            Err(error) => {
-                tracing::error!(%error, endpoint = %self.endpoint.id.0, "a webhook cannot be made");
-                Some(AttemptResult::Unanswered(Failure::NotSent))
-            }
-        };
+        let result = self.send().await;
+        let is_told = result != AttemptResult::Unanswered(Failure::NothingToTell);
         let duration_ms = u32::try_from(watch.elapsed().as_millis()).unwrap_or(u32::MAX);
-        Told { result, duration_ms }
+        Told { result: is_told.then_some(result), duration_ms }
     }
 
-    fn delivery(&self) -> Result<Option<Delivery>, StoreError> {
-        let composed = self.switch.read_at_once(|snapshot| self.compose(snapshot))?;
-        let Some(Composed { body, sequence }) = composed else { return Ok(None) };
+    async fn send(&self) -> AttemptResult {
+        let access = self.switch.access_changes();
+        let delivery = match self.delivery() {
+            Ok(delivery) => delivery,
+            Err(failure) => return AttemptResult::Unanswered(failure),
+        };
+        // Rights may end while its host is looked up and the connection is made.
+        let check = |delivery| match access.has_changed() {
+            Ok(false) => Ok(delivery),
+            _ => self.delivery(),
+        };
+        self.sender.send_checked(delivery, check).await
+    }
+
+    /// What the endpoint is told, by the rights and settings of now.
+    fn delivery(&self) -> Result<Delivery, Failure> {
+        match self.switch.read_at_once(|snapshot| self.make(snapshot)) {
+            // What waited for another address is tried again at the present one.
+            Ok(Some(delivery)) if delivery.address != self.endpoint.url => Err(Failure::NotSent),
+            Ok(Some(delivery)) => Ok(delivery),
+            Ok(None) => Err(Failure::NothingToTell),
+            Err(error) => {
+                tracing::error!(%error, endpoint = %self.endpoint.id.0, "a webhook cannot be made");
+                Err(Failure::NotSent)
+            }
+        }
+    }
+
+    fn make(&self, snapshot: &Snapshot) -> Result<Option<Delivery>, StoreError> {
+        let (company, id) = (self.endpoint.company, self.endpoint.id);
+        let endpoint = snapshot.webhook_endpoint_by_id(company, id)?;
+        // What somebody asks for by hand is sent to one that is off, too.
+        let is_told = |endpoint: &WebhookEndpoint| {
+            endpoint.is_enabled() || !matches!(self.content, Content::Events(_))
+        };
+        let Some(endpoint) = endpoint.filter(is_told) else { return Ok(None) };
+        let Some(Composed { body, sequence }) = self.compose(snapshot)? else { return Ok(None) };
         let id = message_text(self.message);
         // A matter between two machines that keep the time, whatever the time of a simulation is.
         let timestamp_s = Clock::System.now().0.div_euclid(1_000_000);
         let message = SignedMessage { id: &id, timestamp_s, body: &body };
-        let signature = signature_header(&self.signing_secrets()?, &message);
-        Ok(Some(Delivery {
-            address: self.endpoint.url.clone(),
-            id,
-            timestamp_s,
-            signature,
-            sequence,
-            tries: self.tries,
-            body,
-        }))
+        let signature = signature_header(&self.signing_secrets(&endpoint)?, &message);
+        let (address, tries) = (endpoint.url, self.tries);
+        Ok(Some(Delivery { address, id, timestamp_s, signature, sequence, tries, body }))
     }
 
     fn compose(&self, snapshot: &Snapshot) -> Result<Option<Composed>, StoreError> {
@@ -261,8 +285,10 @@ impl Job {
         Ok(events)
     }
 
-    fn signing_secrets(&self) -> Result<Vec<WebhookSecret>, StoreError> {
-        let endpoint = &self.endpoint;
+    fn signing_secrets(
+        &self,
+        endpoint: &WebhookEndpoint,
+    ) -> Result<Vec<WebhookSecret>, StoreError> {
         let previous = endpoint.previous_secret.as_ref();
         let previous = previous.filter(|(_, until)| self.now < *until).map(|(sealed, _)| sealed);
         let sealed = std::iter::once(&endpoint.sealed_secret).chain(previous);
@@ -293,6 +319,7 @@ pub(super) mod tests {
             previous_secret: None,
             state: EndpointState::Enabled,
             created_at: Timestamp(0),
+            enabled_at: Timestamp(0),
             is_deleted: false,
         }
     }

@@ -83,7 +83,7 @@ impl GivenChanges {
 
 fn address(value: &RawValue, reach: Reach) -> Result<String, Flaw> {
     let text = fields::line(value, ADDRESS_BYTES_MAX)?;
-    check_address(&text, reach).map_err(|fault| Flaw::new(fault.code(), fault.to_string()))?;
+    check_address(&text, reach).map_err(|fault| Flaw::new(fault.code(), fault.text(reach)))?;
     Ok(text.into())
 }
 

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,10 +65,17 @@ pub struct Delivery {
     pub body: Bytes,
 }
 
+/// What is known of a name; the system's answer, but for tests.
+pub(super) type Addresses = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+
+/// What looks names up.
+pub(super) type Names = Arc<dyn Fn((String, u16)) -> Addresses + Send + Sync>;
+
 /// Sends webhooks; shared by all endpoints.
 #[derive(Clone)]
 pub struct Sender {
     reach: Reach,
+    names: Names,
     tls: Arc<ClientConfig>,
     lookups: Arc<Semaphore>,
     later_lookups: Arc<Semaphore>,
@@ -83,8 +91,16 @@ impl Sender {
     /// One that trusts whom the system trusts.
     #[must_use]
     pub fn new(reach: Reach) -> Self {
+        let names = |host| -> Addresses {
+            Box::pin(async { lookup_host(host).await.map(Iterator::collect) })
+        };
+        Self::with_names(reach, Arc::new(names))
+    }
+
+    pub(super) fn with_names(reach: Reach, names: Names) -> Self {
         Self {
             reach,
+            names,
             tls: Arc::new(trusting_the_system()),
             lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)),
             later_lookups: Arc::new(Semaphore::new(LATER_LOOKUPS_MAX)),
@@ -93,12 +109,27 @@ impl Sender {
 
     /// Sends a webhook. A time-out is an outcome like any other.
     pub async fn send(&self, delivery: &Delivery) -> AttemptResult {
-        self.send_within(SEND_TIMEOUT, delivery).await
+        self.send_checked(delivery.clone(), Ok).await
     }
 
-    async fn send_within(&self, timeout: Duration, delivery: &Delivery) -> AttemptResult {
+    /// Sends a webhook that `check` has the last word on once the connection stands: who is told
+    /// something is asked behind every wait, and a receiver can make the switch wait.
+    pub async fn send_checked(
+        &self,
+        delivery: Delivery,
+        check: impl FnOnce(Delivery) -> Result<Delivery, Failure> + Send,
+    ) -> AttemptResult {
+        self.send_within(SEND_TIMEOUT, delivery, check).await
+    }
+
+    async fn send_within(
+        &self,
+        timeout: Duration,
+        delivery: Delivery,
+        check: impl FnOnce(Delivery) -> Result<Delivery, Failure> + Send,
+    ) -> AttemptResult {
         let (head, came) = oneshot::channel();
-        let mut post = std::pin::pin!(self.post(delivery, head));
+        let mut post = std::pin::pin!(self.post(delivery, check, head));
         // The head says what has come of it; reading the rest away has a limit of its own.
         let ended = tokio::time::timeout(timeout, async {
             tokio::select! {
@@ -116,18 +147,22 @@ impl Sender {
     }
 
     /// Posts, and says by `head` when that of the answer has come.
-    async fn post(&self, delivery: &Delivery, head: oneshot::Sender<()>) -> Result<u16, Failure> {
+    async fn post(
+        &self,
+        delivery: Delivery,
+        check: impl FnOnce(Delivery) -> Result<Delivery, Failure> + Send,
+        head: oneshot::Sender<()>,
+    ) -> Result<u16, Failure> {
         let url = Url::parse(&delivery.address).map_err(|_| Failure::NotSent)?;
-        let request = request_for(&url, delivery).ok_or(Failure::NotSent)?;
         let stream = self.connect(&url, delivery.tries).await?;
         if url.scheme() == "https" {
             let host = url.host_str().ok_or(Failure::NotSent)?;
             let name = host.trim_start_matches('[').trim_end_matches(']');
             let stream = secure(Arc::clone(&self.tls), name, stream);
             let stream = stream.await.map_err(|_| Failure::Tls)?;
-            exchange(stream, request, head).await
+            exchange(stream, request_for(&url, &check(delivery)?)?, head).await
         } else {
-            exchange(stream, request, head).await
+            exchange(stream, request_for(&url, &check(delivery)?)?, head).await
         }
     }
 
@@ -155,7 +190,7 @@ impl Sender {
             Host::Ipv6(address) => vec![(address, port).into()],
             Host::Domain(name) => {
                 let places = if tries > 1 { &self.later_lookups } else { &self.lookups };
-                look_up(Arc::clone(places), (name.to_owned(), port)).await?
+                self.look_up(Arc::clone(places), (name.to_owned(), port)).await?
             }
         };
         if found.is_empty() {
@@ -164,19 +199,24 @@ impl Sender {
         let is_allowed = found.iter().all(|address| self.reach.includes(address.ip()));
         if is_allowed { Ok(found) } else { Err(Failure::NotPublic) }
     }
-}
 
-/// The addresses of a name, looked up once there is a place. The place is taken until the system has
-/// answered, even where nobody waits for that any more.
-async fn look_up(places: Arc<Semaphore>, host: (String, u16)) -> Result<Vec<SocketAddr>, Failure> {
-    let place = places.acquire_owned().await.map_err(|_| Failure::NotSent)?;
-    let looking = tokio::spawn(async move {
-        let found = lookup_host(host).await.map(Iterator::collect);
-        drop(place);
-        found
-    });
-    let found = looking.await.map_err(|_| Failure::NotSent)?;
-    found.map_err(|_| Failure::NoSuchHost)
+    /// The addresses of a name, looked up once there is a place. The place is taken until the system
+    /// has answered, even where nobody waits for that any more.
+    async fn look_up(
+        &self,
+        places: Arc<Semaphore>,
+        host: (String, u16),
+    ) -> Result<Vec<SocketAddr>, Failure> {
+        let place = places.acquire_owned().await.map_err(|_| Failure::NotSent)?;
+        let addresses = (self.names)(host);
+        let looking = tokio::spawn(async move {
+            let found = addresses.await;
+            drop(place);
+            found
+        });
+        let found = looking.await.map_err(|_| Failure::NotSent)?;
+        found.map_err(|_| Failure::NoSuchHost)
+    }
 }
 
 /// TLS that trusts whom the system trusts.
@@ -209,11 +249,8 @@ async fn secure(
     TlsConnector::from(tls).connect(name, stream).await
 }
 
-fn request_for(url: &Url, delivery: &Delivery) -> Option<Request<Full<Bytes>>> {
-    let host = match url.port() {
-        Some(port) => format!("{}:{port}", url.host_str()?),
-        None => url.host_str()?.to_owned(),
-    };
+fn request_for(url: &Url, delivery: &Delivery) -> Result<Request<Full<Bytes>>, Failure> {
+    let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
     let target = &url[url::Position::BeforePath..url::Position::AfterQuery];
     Request::post(target)
         .header(HOST, host)
@@ -226,7 +263,7 @@ fn request_for(url: &Url, delivery: &Delivery) -> Option<Request<Full<Bytes>>> {
         .header("webhook-sequence", &delivery.sequence)
         .header("webhook-attempt", u16::from(delivery.tries))
         .body(Full::new(delivery.body.clone()))
-        .ok()
+        .map_err(|_| Failure::NotSent)
 }
 
 /// Sends the request and reads the answer, or the beginning of a long one.

@@ -1,11 +1,15 @@
 //! The sender against receivers that misbehave in every way known.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use tokio::sync::Notify;
+
 use super::*;
+use crate::webhooks::addresses::tests::{LOCAL, NEVER, PUBLIC};
 
 /// How a receiver behaves.
 #[derive(Clone, Debug)]
@@ -138,7 +142,7 @@ async fn an_answer_whose_head_came_in_time_counts() {
         drop(stream.write_all(b"ok"));
     });
     let sender = Sender::new(Reach::Local);
-    let result = sender.send_within(Duration::from_secs(1), &delivery(address)).await;
+    let result = sender.send_within(Duration::from_secs(1), delivery(address), Ok).await;
     assert_eq!(result, AttemptResult::Answered(200));
     receiver.join().unwrap();
 }
@@ -151,7 +155,6 @@ async fn what_cannot_be_reached_is_told_apart() {
     let rows = [
         (Reach::Local, format!("http://127.0.0.1:{closed}/"), Failure::NotReachable),
         (Reach::Public, format!("http://127.0.0.1:{closed}/"), Failure::NotPublic),
-        // The name is public; what it leads to is not.
         (Reach::Public, format!("https://localhost:{closed}/"), Failure::NotPublic),
         (Reach::Public, "https://[::ffff:10.0.0.1]/".to_owned(), Failure::NotPublic),
         (Reach::Public, "nothing".to_owned(), Failure::NotSent),
@@ -178,4 +181,120 @@ async fn a_receiver_without_tls_is_not_spoken_to_in_clear() {
     assert_eq!(result, AttemptResult::Unanswered(Failure::Tls));
     let heard = heard.join().unwrap();
     assert!(!heard.windows(4).any(|part| part == b"POST"), "the request went in clear");
+}
+
+/// Names that lead to these addresses, and how often they were asked for.
+fn names(addresses: Vec<SocketAddr>) -> (Names, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let names = move |_| -> Addresses {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let addresses = addresses.clone();
+        Box::pin(async { Ok(addresses) })
+    };
+    (Arc::new(names), asked)
+}
+
+/// Addresses as a name that leads to them has them, at a port where nobody listens.
+fn at_port_9(texts: &[&str]) -> Vec<SocketAddr> {
+    texts.iter().map(|text| (text.parse::<IpAddr>().unwrap(), 9).into()).collect()
+}
+
+#[tokio::test]
+async fn a_name_is_as_public_as_the_worst_of_its_addresses() {
+    let never = NEVER.iter().flat_map(|text| [(Reach::Public, *text), (Reach::Local, *text)]);
+    let local = LOCAL.iter().map(|text| (Reach::Public, *text));
+    for (reach, text) in never.chain(local) {
+        for addresses in [vec![text], vec![PUBLIC[0], text], vec![text, PUBLIC[0]]] {
+            let (names, asked) = names(at_port_9(&addresses));
+            let sender = Sender::with_names(reach, names);
+            let result = sender.send(&delivery("https://receiver.example/".to_owned())).await;
+            let refused = AttemptResult::Unanswered(Failure::NotPublic);
+            assert_eq!(result, refused, "{reach:?} {addresses:?}");
+            assert_eq!(asked.load(Ordering::SeqCst), 1, "{addresses:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_looked_up_once_and_what_was_judged_is_connected_to() {
+    let answer = b"HTTP/1.1 204 No Content\r\n\r\n".to_vec();
+    let (port, gets) = receiver(Manner::Says(answer));
+    let (other, others) = receiver(Manner::Closes);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    // Whoever asks a second time is sent elsewhere.
+    let names = move |_| -> Addresses {
+        let port = if counted.fetch_add(1, Ordering::SeqCst) == 0 { port } else { other };
+        Box::pin(async move { Ok(vec![([127, 0, 0, 1], port).into()]) })
+    };
+    let sender = Sender::with_names(Reach::Local, Arc::new(names));
+    let result = sender.send(&delivery("http://localhost:1/hook".to_owned())).await;
+    assert_eq!(result, AttemptResult::Answered(204));
+    assert!(gets.recv().unwrap().contains("host: localhost:1\r\n"));
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert!(others.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn a_name_without_addresses_is_no_host() {
+    let (names, _) = names(Vec::new());
+    let sender = Sender::with_names(Reach::Public, names);
+    let result = sender.send(&delivery("https://receiver.example/".to_owned())).await;
+    assert_eq!(result, AttemptResult::Unanswered(Failure::NoSuchHost));
+}
+
+#[tokio::test]
+async fn names_that_nobody_answers_for_are_looked_up_so_many_at_a_time() {
+    // Each gives up after so long, which changes nothing for the system that was asked.
+    const PATIENCE: Duration = Duration::from_millis(100);
+    let (asked, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let (counted, waiting) = (Arc::clone(&asked), Arc::clone(&answer));
+    let names = move |_| -> Addresses {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let waiting = Arc::clone(&waiting);
+        Box::pin(async move {
+            waiting.notified().await;
+            Ok(Vec::new())
+        })
+    };
+    let sender = Sender::with_names(Reach::Public, Arc::new(names));
+    let send = |tries| {
+        let (sender, delivery) = (sender.clone(), delivery("https://receiver.example/".to_owned()));
+        let delivery = Delivery { tries, ..delivery };
+        tokio::spawn(async move { sender.send_within(PATIENCE, delivery, Ok).await })
+    };
+    let first: Vec<_> = (0..1_000).map(|_| send(1)).collect();
+    let later: Vec<_> = (0..1_000).map(|_| send(2)).collect();
+    for sent in first.into_iter().chain(later) {
+        assert_eq!(sent.await.unwrap(), AttemptResult::Unanswered(Failure::TooSlow));
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), LOOKUPS_MAX + LATER_LOOKUPS_MAX);
+    assert_eq!(
+        (sender.lookups.available_permits(), sender.later_lookups.available_permits()),
+        (0, 0)
+    );
+    answer.notify_waiters();
+    let last = delivery("https://receiver.example/".to_owned());
+    let last = tokio::spawn({
+        let sender = sender.clone();
+        async move { sender.send(&last).await }
+    });
+    while asked.load(Ordering::SeqCst) == LOOKUPS_MAX + LATER_LOOKUPS_MAX {
+        tokio::task::yield_now().await;
+    }
+    answer.notify_one();
+    assert_eq!(last.await.unwrap(), AttemptResult::Unanswered(Failure::NoSuchHost));
+}
+
+#[tokio::test]
+async fn what_is_sent_is_asked_for_once_the_connection_stands() {
+    let connected = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/", connected.local_addr().unwrap());
+    let sender = Sender::new(Reach::Local);
+    let ended = sender.send_checked(delivery(address), |_| Err(Failure::NothingToTell)).await;
+    assert_eq!(ended, AttemptResult::Unanswered(Failure::NothingToTell));
+    let mut heard = Vec::new();
+    connected.accept().unwrap().0.read_to_end(&mut heard).unwrap();
+    assert_eq!(heard, [0; 0], "the receiver was connected to and told nothing");
 }

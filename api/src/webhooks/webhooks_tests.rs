@@ -13,7 +13,9 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::deliveries::{AttemptResult, Failure};
-use super::endpoints::{GivenEndpoint, create};
+use super::desk::{Content, Job};
+use super::endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
+use super::sender::Addresses;
 use super::*;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
@@ -78,9 +80,8 @@ fn counts(body: &str) -> (usize, usize) {
     (of(COMPANY), of(OTHER_COMPANY))
 }
 
-#[tokio::test]
-async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
-    let bench = &Bench::new().await;
+/// Makes the app.
+async fn make_app(bench: &Bench) {
     let app = NewApp {
         id: APP,
         company: CompanyId(COMPANY),
@@ -91,6 +92,12 @@ async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
         requested: AccessScope::default(),
     };
     bench.state.carry_out(AdminCommand::CreateApp(app)).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
+    let bench = &Bench::new().await;
+    make_app(bench).await;
     let_in(bench, COMPANY).await;
     bench.advance("2026-03-04T20:01:00Z");
     let (address, mut gets) = receiver().await;
@@ -124,4 +131,100 @@ async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
     assert_eq!(untold.result, AttemptResult::Unanswered(Failure::NothingToTell));
     assert_eq!(webhooks.attempts(id).await.unwrap().len(), 4, "nothing was tried");
     assert!(gets.try_recv().is_err());
+}
+
+/// What changes while a request waits for its host to be looked up.
+enum Meanwhile {
+    Nothing,
+    /// A company revokes the app's tokens.
+    Revoked(Uuid),
+    Changed(GivenChanges),
+    Deleted,
+}
+
+/// A request to the app's endpoint of two events, one of each company, during whose wait something
+/// changes: what came of it, and how many events of each company the receiver got.
+async fn told_after(meanwhile: Meanwhile) -> (Option<AttemptResult>, Option<(usize, usize)>) {
+    let bench = &Bench::new().await;
+    let state = &bench.state;
+    make_app(bench).await;
+    let (receiver, mut gets) = receiver().await;
+    let receiver = url::Url::parse(&receiver).unwrap().socket_addrs(|| None).unwrap();
+    // What deliveries of their own accord do at this port is not looked at.
+    let address = "http://localhost:9/hook".to_owned();
+    let given = GivenEndpoint { address, description: String::new(), app: Some(APP) };
+    let (id, _) = create(state, CompanyId(COMPANY), given).await.unwrap();
+    for company in [COMPANY, OTHER_COMPANY] {
+        let_in(bench, company).await;
+        touch(bench, company, "news").await;
+    }
+    let (asked, ask) = tokio::sync::oneshot::channel();
+    let (answer, answered) = tokio::sync::oneshot::channel::<()>();
+    let once = Mutex::new(Some((asked, answered)));
+    let names = move |_| -> Addresses {
+        let (asked, answered) = once.lock().take().unwrap();
+        let receiver = receiver.clone();
+        Box::pin(async move {
+            asked.send(()).unwrap();
+            answered.await.unwrap();
+            Ok(receiver)
+        })
+    };
+    let (endpoint, last) = state
+        .switch
+        .read_at_once(|snapshot| {
+            let [endpoint] = snapshot.all_webhook_endpoints()?.try_into().unwrap();
+            Ok((endpoint, snapshot.last_event()?))
+        })
+        .unwrap();
+    let job = Job {
+        switch: state.switch.clone(),
+        secrets: Arc::clone(&state.secrets),
+        sender: Sender::with_names(Reach::Local, Arc::new(names)),
+        endpoint: Arc::new(endpoint),
+        content: Content::Events(vec![EventNumber(last.0 - 1), last]),
+        message: Uuid::nil(),
+        tries: 1,
+        now: state.now(),
+    };
+    let told = tokio::spawn(job.run());
+    ask.await.unwrap();
+    match meanwhile {
+        Meanwhile::Nothing => {}
+        Meanwhile::Revoked(company) => {
+            let revoked = AdminCommand::RevokeAppTokens(APP, CompanyId(company));
+            state.carry_out(revoked).await.unwrap();
+        }
+        Meanwhile::Changed(changes) => {
+            update(state, CompanyId(COMPANY), id, changes).await.unwrap();
+        }
+        Meanwhile::Deleted => delete(state, CompanyId(COMPANY), id).await.unwrap(),
+    }
+    answer.send(()).unwrap();
+    let result = told.await.unwrap().result;
+    (result, gets.try_recv().ok().map(|body| counts(&body)))
+}
+
+/// Rights were asked when a message was made, and a receiver's name server could have the switch wait
+/// until they had ended.
+#[tokio::test]
+async fn what_changes_while_a_host_is_looked_up_counts() {
+    let taken = || Some(AttemptResult::Answered(204));
+    let off = GivenChanges { is_enabled: Some(false), ..GivenChanges::default() };
+    let elsewhere = "http://localhost:10/hook".to_owned();
+    let moved = GivenChanges { address: Some(elsewhere), ..GivenChanges::default() };
+    let named = GivenChanges { description: Some("Books".to_owned()), ..GivenChanges::default() };
+    let again = Some(AttemptResult::Unanswered(Failure::NotSent));
+    let rows = [
+        ("nothing", Meanwhile::Nothing, taken(), Some((1, 1))),
+        ("another name", Meanwhile::Changed(named), taken(), Some((1, 1))),
+        ("one company", Meanwhile::Revoked(OTHER_COMPANY), taken(), Some((1, 0))),
+        ("the other company", Meanwhile::Revoked(COMPANY), taken(), Some((0, 1))),
+        ("turned off", Meanwhile::Changed(off), None, None),
+        ("another address", Meanwhile::Changed(moved), again, None),
+        ("deleted", Meanwhile::Deleted, None, None),
+    ];
+    for (story, meanwhile, result, told) in rows {
+        assert_eq!(told_after(meanwhile).await, (result, told), "{story}");
+    }
 }

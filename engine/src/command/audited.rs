@@ -514,11 +514,11 @@ fn app_fields(changes: &AppChanges) -> Vec<&'static str> {
 }
 
 fn webhook_endpoint_fields(changes: &WebhookEndpointChanges) -> Vec<&'static str> {
-    let WebhookEndpointChanges { url, description, is_enabled, secret, gone_url } = changes;
+    let WebhookEndpointChanges { url, description, is_enabled, secret, gone } = changes;
     named([
         ("url", url.is_some()),
         ("description", description.is_some()),
-        ("state", is_enabled.is_some() || gone_url.is_some()),
+        ("state", is_enabled.is_some() || gone.is_some()),
         ("secret", secret.is_some()),
     ])
 }

@@ -31,9 +31,18 @@ pub struct WebhookEndpointChanges {
     pub is_enabled: Option<bool>,
     /// A new secret.
     pub secret: Option<NewSecret>,
-    /// Where its receiver says that it is gone: it is told of nothing until somebody enables it.
-    /// Of an address that is not its own any more this says nothing.
-    pub gone_url: Option<String>,
+    /// That its receiver says that it is gone.
+    pub gone: Option<GoneReceiver>,
+}
+
+/// A receiver that says that it is gone: its endpoint is told of nothing until somebody enables it.
+/// The report counts only while the endpoint is what was tried, so a late one undoes nobody's change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GoneReceiver {
+    /// The address that was tried.
+    pub url: String,
+    /// Since when the endpoint was on by then.
+    pub enabled_at: Timestamp,
 }
 
 /// A secret that takes the place of the present one.

@@ -49,6 +49,8 @@ pub struct WebhookEndpoint {
     pub state: EndpointState,
     /// When it was made.
     pub created_at: Timestamp,
+    /// Since when it is on, or was when it was on last.
+    pub enabled_at: Timestamp,
     /// Gone from lists; nothing is delivered to it any more.
     pub is_deleted: bool,
 }

@@ -43,6 +43,7 @@ pub(super) fn create_webhook_endpoint(
         previous_secret: None,
         state: EndpointState::Enabled,
         created_at: moment.at,
+        enabled_at: moment.at,
         is_deleted: false,
     })));
     Ok(())
@@ -60,15 +61,9 @@ pub(super) fn update_webhook_endpoint(
     let mut endpoint = known.clone();
     replace(&mut endpoint.url, &changes.url);
     replace(&mut endpoint.description, &changes.description);
-    // Who disabled it before its receiver was gone has the say.
-    let is_gone = changes.gone_url.as_ref() == Some(&known.url);
-    if is_gone && endpoint.state == EndpointState::Enabled {
-        endpoint.state = EndpointState::Disabled(DisabledBy::Gone);
-    }
-    match changes.is_enabled {
-        Some(true) => endpoint.state = EndpointState::Enabled,
-        Some(false) => endpoint.state = EndpointState::Disabled(DisabledBy::Person),
-        None => {}
+    endpoint.state = next_state(known, changes);
+    if endpoint.is_enabled() && !known.is_enabled() {
+        endpoint.enabled_at = moment.at;
     }
     if let Some(secret) = &changes.secret {
         let before = std::mem::replace(&mut endpoint.sealed_secret, secret.sealed.clone());
@@ -79,6 +74,20 @@ pub(super) fn update_webhook_endpoint(
         effects.push(Effect::WebhookEndpoint(Box::new(endpoint)));
     }
     Ok(())
+}
+
+/// Whether an endpoint is on after a change: whoever turns it on or off has the say.
+fn next_state(known: &WebhookEndpoint, changes: &WebhookEndpointChanges) -> EndpointState {
+    let is_gone = changes
+        .gone
+        .as_ref()
+        .is_some_and(|gone| gone.url == known.url && gone.enabled_at == known.enabled_at);
+    match changes.is_enabled {
+        Some(true) => EndpointState::Enabled,
+        Some(false) => EndpointState::Disabled(DisabledBy::Person),
+        None if is_gone && known.is_enabled() => EndpointState::Disabled(DisabledBy::Gone),
+        None => known.state,
+    }
 }
 
 /// Takes an endpoint away. Errors: no such endpoint.

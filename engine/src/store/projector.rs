@@ -300,6 +300,9 @@ impl Run {
         kind: CommitKind,
     ) -> Result<(), StoreError> {
         let checkpoint = self.store.commit(projection, position, kind)?;
+        if projection.changes_access() {
+            self.watermark.tell_access_change(checkpoint.applied_seq);
+        }
         self.watermark.publish(checkpoint.applied_seq);
         if kind == CommitKind::Checkpoint {
             self.unsaved = Unsaved::default();

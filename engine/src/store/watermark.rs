@@ -8,11 +8,14 @@ use parking_lot::Mutex;
 use crate::domain::ids::RecordSeq;
 
 type Wake = Box<dyn FnOnce() + Send>;
+type AccessListener = Box<dyn Fn(RecordSeq) + Send + Sync>;
 
 /// The newest record that reads see, and those who wait for a later one.
 pub struct Watermark {
     applied: AtomicU64,
     waiting: Mutex<Waiting>,
+    /// Those who hear of every change of who may see what.
+    access_listeners: Mutex<Vec<AccessListener>>,
 }
 
 #[derive(Default)]
@@ -34,7 +37,8 @@ impl Watermark {
     /// A watermark of tables that hold everything up to `applied`.
     #[must_use]
     pub fn new(applied: RecordSeq) -> Self {
-        Self { applied: AtomicU64::new(applied.0), waiting: Mutex::default() }
+        let applied = AtomicU64::new(applied.0);
+        Self { applied, waiting: Mutex::default(), access_listeners: Mutex::default() }
     }
 
     /// The newest record that reads see.
@@ -70,6 +74,13 @@ impl Watermark {
         waiting.followers.push(wake);
     }
 
+    /// Calls `listener` with each record that may have changed who may see what, on the projector's
+    /// thread. Reads show the change by then, and nobody who waits for the record was told yet: whoever
+    /// is told that access has ended can rely on it that every listener knows.
+    pub fn on_access_change(&self, listener: impl Fn(RecordSeq) + Send + Sync + 'static) {
+        self.access_listeners.lock().push(Box::new(listener));
+    }
+
     /// Whether nothing will become visible any more: projection has stopped.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -86,6 +97,12 @@ impl Watermark {
     /// Whether anybody waits for a record that reads do not see yet.
     pub(super) fn is_awaited(&self) -> bool {
         !self.waiting.lock().wakes.is_empty()
+    }
+
+    /// Tells who listens that record `seq`, which reads see, may have changed who may see what. Comes
+    /// before `publish`.
+    pub(super) fn tell_access_change(&self, seq: RecordSeq) {
+        self.access_listeners.lock().iter().for_each(|listener| listener(seq));
     }
 
     /// Makes record `applied` the newest that reads see and wakes who waited for it.
@@ -139,6 +156,21 @@ mod tests {
         watermark.close();
         watermark.on_reached(RecordSeq(99), note(&log, 99));
         assert_eq!((watermark.applied(), &log.lock()[1..]), (RecordSeq(7), &[7, 70, 8, 99][..]));
+    }
+
+    #[test]
+    fn changes_of_access_are_told_to_all_who_listen_and_wake_nobody_else() {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let watermark = Watermark::new(RecordSeq(5));
+        for place in [100, 200] {
+            let log = Arc::clone(&log);
+            watermark.on_access_change(move |seq| log.lock().push(place + seq.0));
+        }
+        watermark.on_reached(RecordSeq(6), note(&log, 6));
+        watermark.tell_access_change(RecordSeq(6));
+        assert_eq!(*log.lock(), [106, 206]);
+        watermark.publish(RecordSeq(6));
+        assert_eq!(*log.lock(), [106, 206, 6]);
     }
 
     #[test]

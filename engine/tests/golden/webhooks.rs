@@ -4,7 +4,7 @@ use cardswitch_engine::command::admin::{AdminCommand, NewSharedLink};
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::identity::NewApp;
 use cardswitch_engine::command::webhook_endpoint::{
-    NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
+    GoneReceiver, NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
 };
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
@@ -46,7 +46,11 @@ pub(super) fn life_of_an_endpoint() -> Vec<Command> {
                 COMPANY,
                 OF_APP,
                 WebhookEndpointChanges {
-                    gone_url: Some("https://books.example/hooks".to_owned()),
+                    gone: Some(GoneReceiver {
+                        url: "https://books.example/hooks".to_owned(),
+                        // The fifth command made it, and turned it on.
+                        enabled_at: START.plus(4 * Timestamp::MINUTE),
+                    }),
                     ..WebhookEndpointChanges::default()
                 },
             ),
@@ -92,7 +96,7 @@ fn changes() -> WebhookEndpointChanges {
         description: Some("Other books".parse().unwrap()),
         is_enabled: Some(false),
         secret: Some(NewSecret { sealed: vec![4; 60], overlap_until: START.plus(Timestamp::DAY) }),
-        gone_url: None,
+        gone: None,
     }
 }
 

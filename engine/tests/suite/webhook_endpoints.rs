@@ -4,7 +4,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::command::webhook_endpoint::{
-    NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
+    GoneReceiver, NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
 };
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::domain::webhook_endpoint::{DisabledBy, EndpointState, WebhookEndpoint};
@@ -46,12 +46,10 @@ fn enabled(is_enabled: bool) -> WebhookEndpointChanges {
     WebhookEndpointChanges { is_enabled: Some(is_enabled), ..WebhookEndpointChanges::default() }
 }
 
-fn gone_at(url: &str) -> WebhookEndpointChanges {
-    WebhookEndpointChanges { gone_url: Some(url.to_owned()), ..WebhookEndpointChanges::default() }
-}
-
-fn gone() -> WebhookEndpointChanges {
-    gone_at("https://receiver.example/1")
+/// That the receiver of an endpoint which was on since `enabled_at` is gone from `url`.
+fn gone(url: &str, enabled_at: Timestamp) -> WebhookEndpointChanges {
+    let gone = GoneReceiver { url: url.to_owned(), enabled_at };
+    WebhookEndpointChanges { gone: Some(gone), ..WebhookEndpointChanges::default() }
 }
 
 fn rotated(secret: u8, overlap_until: i64) -> WebhookEndpointChanges {
@@ -114,31 +112,54 @@ fn endpoints_are_made_changed_and_taken_away_by_their_company() {
 fn whoever_disabled_an_endpoint_is_known() {
     use DisabledBy::{Gone, Person};
     use EndpointState::{Disabled, Enabled};
-    let both = WebhookEndpointChanges { is_enabled: Some(true), ..gone() };
+    // What was tried: the endpoint as it is now, as it was the time before it was enabled last, or at
+    // another address.
+    let now = |known: &WebhookEndpoint, _: Timestamp| gone(&known.url, known.enabled_at);
+    let before = |known: &WebhookEndpoint, before: Timestamp| gone(&known.url, before);
+    let elsewhere = |known: &WebhookEndpoint, _: Timestamp| {
+        gone("https://books.example/before", known.enabled_at)
+    };
+    let on = |_: &WebhookEndpoint, _: Timestamp| enabled(true);
+    let off = |_: &WebhookEndpoint, _: Timestamp| enabled(false);
+    let both = |known: &WebhookEndpoint, _: Timestamp| WebhookEndpointChanges {
+        is_enabled: Some(true),
+        ..gone(&known.url, known.enabled_at)
+    };
+    type Asking = fn(&WebhookEndpoint, Timestamp) -> WebhookEndpointChanges;
     // One after the other: what is asked, and how it stands then.
-    let rows = [
-        (gone(), Disabled(Gone)),
-        (gone(), Disabled(Gone)),
-        (enabled(true), Enabled),
-        (gone_at("https://books.example/before"), Enabled),
-        (enabled(false), Disabled(Person)),
-        (gone(), Disabled(Person)),
-        (enabled(true), Enabled),
-        (gone(), Disabled(Gone)),
-        (enabled(false), Disabled(Person)),
+    let rows: [(Asking, EndpointState); 12] = [
+        (elsewhere, Enabled),
+        (now, Disabled(Gone)),
+        (now, Disabled(Gone)),
+        (on, Enabled),
+        // The answer to a request of before somebody enabled it again comes late.
+        (before, Enabled),
+        (off, Disabled(Person)),
+        (now, Disabled(Person)),
+        (on, Enabled),
+        (on, Enabled),
+        (now, Disabled(Gone)),
+        (off, Disabled(Person)),
         (both, Enabled),
     ];
     let mut office = Office::with_people();
     office.does(create(1, 0, None));
-    let mut state = Enabled;
-    for (place, (changes, expected)) in rows.into_iter().enumerate() {
+    let mut known = last_endpoint(&office);
+    let mut enabled_before = Timestamp(0);
+    for (place, (asking, expected)) in rows.into_iter().enumerate() {
         let records = office.driver.ends.len();
-        office.does(update(1, changes));
-        assert_eq!(office.driver.ends.len() > records, expected != state, "row {place}");
-        if expected != state {
-            assert_eq!(last_endpoint(&office).state, expected, "row {place}");
+        office.does(update(1, asking(&known, enabled_before)));
+        assert_eq!(office.driver.ends.len() > records, expected != known.state, "row {place}");
+        if expected != known.state {
+            let changed = last_endpoint(&office);
+            assert_eq!(changed.state, expected, "row {place}");
+            let is_later = changed.enabled_at > known.enabled_at;
+            assert_eq!(is_later, expected == Enabled, "row {place}");
+            if is_later {
+                enabled_before = known.enabled_at;
+            }
+            known = changed;
         }
-        state = expected;
     }
     office.assert_replays();
 }
@@ -210,7 +231,7 @@ fn what_is_changed_is_audited_by_its_name() {
         (create(1, 0, None), created, vec![]),
         (update(1, everything), updated, all),
         (update(1, enabled(true)), updated, vec!["state"]),
-        (update(1, gone_at("https://elsewhere.example")), updated, vec!["state"]),
+        (update(1, enabled(false)), updated, vec!["state"]),
         (
             AdminCommand::DeleteWebhookEndpoint(company_id(0), id(1)),
             "webhook_endpoint.deleted",
@@ -225,4 +246,15 @@ fn what_is_changed_is_audited_by_its_name() {
             ("webhook_endpoint", { fields.into_iter().map(str::to_owned).collect() })
         );
     }
+}
+
+#[test]
+fn that_a_receiver_is_gone_is_audited_as_a_change_of_state() {
+    let mut office = Office::with_people();
+    office.does(create(1, 0, None));
+    let known = last_endpoint(&office);
+    let report = update(1, gone(&known.url, known.enabled_at));
+    let [event] = events_of(&mut office, report).unwrap().try_into().unwrap();
+    assert_eq!(event.action, "webhook_endpoint.updated");
+    assert_eq!(event.fields, ["state"]);
 }

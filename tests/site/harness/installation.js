@@ -74,7 +74,7 @@ export class Installation {
   async serve() {
     const logPath = path.join(this.directory, 'serve.log');
     const log = openSync(logPath, 'a');
-    const args = ['--data', this.data, '--http', '127.0.0.1:0', '--iso8583', '127.0.0.1:0'];
+    const args = ['--data', this.data, '--http', '127.0.0.1:0', '--iso8583', '127.0.0.1:0', '--allow-local-webhooks'];
     const child = start({ stdio: ['ignore', 'pipe', log] }, 'serve', ...args);
     closeSync(log);
     const lines = readline.createInterface({ input: child.stdout });

@@ -1,30 +1,27 @@
 //! The overview as an event stream. GET /overview/live.
 //!
 //! Each message is one JSON object with what the page shows; a comment now and then keeps proxies from
-//! hanging up. INVARIANT: a stream ends with the session and the right that it was asked with.
+//! hanging up. A stream ends with the session and the right that it was asked with; the page is told
+//! so, and does not come again by itself.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::body::{Body, HttpBody};
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use cardswitch_engine::store::{Snapshot, StoreError};
-use hyper::body::Frame;
-use tokio::sync::{mpsc, watch};
+use futures_util::stream;
+use tokio::sync::watch;
 
 use super::live::{Place, Told};
+use crate::auth::lasting_access::LastingAccess;
 use crate::error::ApiError;
-use crate::site::rights::{Acting, CompanyReader, Right};
+use crate::site::rights::{CompanyReader, Right};
 use crate::state::AppState;
 
 /// How often something is said where nothing is new.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// How long a reader may take a message.
-const SLOW_MAX: Duration = Duration::from_secs(20);
 /// When a client may come again where there is no room. Units: seconds.
 const FULL_RETRY_S: u32 = 30;
 
@@ -35,78 +32,43 @@ pub(super) async fn follow(
 ) -> Result<Response, ApiError> {
     let place = state.overviews.enter(acting.session.user.id);
     let place = place.ok_or_else(|| ApiError::too_many_requests(FULL_RETRY_S))?;
-    let news = state.overviews.follow(&state, &acting.company)?;
-    let (sender, receiver) = mpsc::channel(1);
-    tokio::spawn(tell(state, acting, news, Written { sender, _place: place }));
+    let mut news = state.overviews.follow(&state, &acting.company)?;
+    // What the figures are now is told first.
+    news.mark_changed();
+    let access = acting.lasting_access(&state.switch, Right::SeeCompany);
+    let follower = Follower { news, access, has_ended: false, _place: place };
+    let messages = stream::unfold(follower, |mut follower| async move {
+        let message = follower.next_message().await?;
+        Some((Ok::<_, Infallible>(message), follower))
+    });
     let headers = [(CONTENT_TYPE, "text/event-stream")];
-    Ok((headers, Body::new(Messages(receiver))).into_response())
+    Ok((headers, Body::from_stream(messages)).into_response())
 }
 
-/// Where messages are written, and the place that is taken meanwhile.
-struct Written {
-    sender: mpsc::Sender<Bytes>,
+/// One who reads a stream, and the place that is taken meanwhile.
+struct Follower {
+    news: watch::Receiver<Told>,
+    access: LastingAccess,
+    /// Whether the end was told.
+    has_ended: bool,
     _place: Place,
 }
 
-impl Written {
-    /// Whether the reader took it.
-    async fn write(&self, message: String) -> bool {
-        let sent = tokio::time::timeout(SLOW_MAX, self.sender.send(message.into())).await;
-        matches!(sent, Ok(Ok(())))
-    }
-}
-
-/// Writes what is new until the session ends, the reader goes, or the switch stops.
-async fn tell(state: AppState, acting: Acting, mut news: watch::Receiver<Told>, written: Written) {
-    let mut is_new = true;
-    while is_still_allowed(&state, &acting).unwrap_or(false) {
-        let message = if is_new {
-            format!("data: {}\n\n", &*news.borrow_and_update())
-        } else {
-            ": still here\n\n".to_owned()
-        };
-        if !written.write(message).await {
-            return;
+impl Follower {
+    /// The next message; none behind the last one, and where the switch stops.
+    async fn next_message(&mut self) -> Option<String> {
+        if self.has_ended {
+            return None;
         }
-        is_new = tokio::select! {
-            changed = tokio::time::timeout(HEARTBEAT, news.changed()) => match changed {
-                Ok(Ok(())) => true,
-                // The switch stops.
-                Ok(Err(_)) => return,
-                Err(_) => false,
-            },
-            () = written.sender.closed() => return,
-        };
-    }
-    // Whoever reads this does not come again by itself.
-    written.write("event: end\ndata: {}\n\n".to_owned()).await;
-}
-
-/// Whether the session is open and its member still sees the company.
-fn is_still_allowed(state: &AppState, acting: &Acting) -> Result<bool, StoreError> {
-    let (digest, now) = (acting.session.ticket.digest, state.now());
-    state.switch.read_at_once(|snapshot: &Snapshot| {
-        let is_open = snapshot.ticket(&digest)?.is_some_and(|ticket| ticket.is_open(now));
-        let member = snapshot.member(acting.member.slot)?;
-        Ok(is_open
-            && member.is_some_and(|member| {
-                member.takes_part() && Right::SeeCompany.is_of(member.role, false)
-            }))
-    })
-}
-
-/// Messages as the body of an answer.
-struct Messages(mpsc::Receiver<Bytes>);
-
-impl HttpBody for Messages {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let message = self.get_mut().0.poll_recv(context);
-        message.map(|message| message.map(|message| Ok(Frame::data(message))))
+        let news = tokio::time::timeout(HEARTBEAT, self.news.changed());
+        match self.access.during(news).await {
+            Some(Ok(Ok(()))) => Some(format!("data: {}\n\n", &*self.news.borrow_and_update())),
+            Some(Ok(Err(_))) => None,
+            Some(Err(_)) => Some(": still here\n\n".to_owned()),
+            None => {
+                self.has_ended = true;
+                Some("event: end\ndata: {}\n\n".to_owned())
+            }
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::routes::statements::{Format, statement_file};
 use crate::routes::view::{Reader, read_view};
 use crate::site::faults::Faults;
 use crate::site::pager::Part;
-use crate::site::rights::StatementReader;
+use crate::site::rights::{Right, StatementReader};
 use crate::state::AppState;
 use crate::statements::{DAYS_APART_MAX, DateRange};
 use crate::wire::fault::{Fault, Flaw};
@@ -39,7 +39,9 @@ pub(super) async fn get_file(
     let error = match parse_days(&asked) {
         Ok(dates) => {
             let account = read_view(&state, &acting, account_of).await?.account.id;
-            let file = statement_file(&state, Reader::from(&acting), account, (dates, format));
+            let access = acting.lasting_access(&state.switch, Right::SeeStatements);
+            let reader = (Reader::from(&acting), access);
+            let file = statement_file(&state, reader, account, (dates, format));
             match file.await {
                 Ok(file) => return Ok(file),
                 Err(error) => error,

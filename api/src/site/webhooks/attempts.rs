@@ -1,5 +1,5 @@
 //! What is sent by hand: POST /webhooks/{id}/example and /webhooks/{id}/attempts/{attempt}/resend.
-//! The page that follows shows what came of it, first in its list.
+//! The page that follows says what came of it, and has it in its list.
 
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -46,7 +46,8 @@ fn sent(state: &AppState, id: WebhookEndpointId, attempt: &Attempt) -> Response 
     let notice = match attempt.result {
         _ if attempt.is_delivered() => Notice::WEBHOOK_ARRIVED,
         AttemptResult::Unanswered(Failure::NothingToTell) => Notice::WEBHOOK_UNTOLD,
-        _ => Notice::WEBHOOK_REFUSED,
+        AttemptResult::Answered(_) => Notice::WEBHOOK_REFUSED,
+        AttemptResult::Unanswered(_) => Notice::WEBHOOK_UNANSWERED,
     };
     go_on(state, &format!("/webhooks/{}", id.0), notice)
 }

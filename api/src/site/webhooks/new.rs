@@ -30,6 +30,7 @@ struct NewContent<'a> {
     company: &'a str,
     form: &'a EndpointForm,
     faults: &'a Faults,
+    address_hint: &'static str,
     apps: Vec<Choice>,
 }
 
@@ -61,7 +62,8 @@ async fn new_page(
     });
     let apps = std::iter::once(own).chain(of_apps).collect();
     let csrf = acting.session.csrf(state);
-    let content = NewContent { csrf, company: &company.name, form, faults, apps };
+    let address_hint = state.webhooks.reach().hint();
+    let content = NewContent { csrf, company: &company.name, form, faults, address_hint, apps };
     Ok(frame::page(state, "Add a webhook endpoint", Some(&acting.session), content))
 }
 

@@ -7,6 +7,7 @@ use cardswitch_engine::domain::ids::WebhookEndpointId;
 
 use super::super::Figures;
 use super::super::deliveries::{Changes, KeptLane};
+use super::super::desk::Desk;
 use super::super::lane::Lane;
 use super::Dispatcher;
 
@@ -26,8 +27,9 @@ impl Dispatcher {
         let dirty = std::mem::take(&mut self.dirty);
         let kept = |id: &WebhookEndpointId| {
             let desk = self.desks.get(id)?;
-            let (lane, attempts, off_seen) = (desk.lane.clone(), desk.attempts, desk.off_seen);
-            Some((*id, KeptLane { lane, attempts, off_seen }))
+            let (lane, gone_url) = (desk.lane.clone(), desk.gone_url.clone());
+            let Desk { attempts, on_since, .. } = *desk;
+            Some((*id, KeptLane { lane, attempts, on_since, gone_url }))
         };
         let changes = Changes {
             followed: self.followed,

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_engine::clock::Stopwatch;
-use cardswitch_engine::domain::audit::AuditEvent;
 use cardswitch_engine::domain::event::{EventNumber, EventPlace};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
 use cardswitch_engine::domain::webhook_endpoint::WebhookEndpoint;
-use cardswitch_engine::store::query::{AuditFilter, Order, Page};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use tokio::time::Instant;
 
@@ -23,8 +21,6 @@ const RELOAD_INTERVAL: Duration = Duration::from_secs(60);
 /// How long before the newest event an endpoint begins whose place is not known, as in a directory that
 /// came out of a backup: all tries for what is older were over. Units: microseconds.
 const SETTLED_US: i64 = 2 * 24 * 3600 * 1_000_000;
-/// How many changes of an endpoint are looked at for the one that turned it on.
-const CHANGES_READ_MAX: usize = 100;
 
 impl Dispatcher {
     /// Looks at endpoints and rights as they are now.
@@ -70,35 +66,30 @@ impl Dispatcher {
         }
     }
 
-    /// What is to become of the lane of an endpoint, by what is durable: it is told of what happened
-    /// from the record on that made the endpoint or turned it on, whenever that is noticed.
+    /// What is to become of the lane of an endpoint: it is told of what happened from the record on
+    /// that made the endpoint or turned it on, whenever that is noticed. INVARIANT: a lane whose
+    /// receiver was gone is on again only by a later record, never by tables that do not show yet
+    /// what was decided.
     fn turn_of(
         &self,
         snapshot: &Snapshot,
         endpoint: &WebhookEndpoint,
         settled: Timestamp,
     ) -> Result<Turn, StoreError> {
-        let desk = self.desks.get(&endpoint.id);
-        let kept = self.kept.get(&endpoint.id);
-        let lane = desk.map(|desk| &desk.lane).or(kept.map(|kept| &kept.lane));
-        let off_seen = desk.map_or(kept.and_then(|kept| kept.off_seen), |desk| desk.off_seen);
-        if !endpoint.is_enabled() {
-            let is_seen = desk.is_some_and(|desk| *desk.endpoint == *endpoint);
-            let seen = off_seen.filter(|_| is_seen);
-            let seen =
-                seen.map_or_else(|| changed_at(snapshot, endpoint).map(Some), |at| Ok(Some(at)));
-            return Ok(Turn::Off(seen?));
-        }
-        Ok(match lane {
-            // It stands where it stood.
-            Some(lane) if !lane.is_off() => Turn::Stays,
-            Some(_) => {
-                let at = turned_on_at(snapshot, endpoint, off_seen)?;
-                let after =
-                    at.map_or_else(|| snapshot.last_event(), |at| snapshot.first_event_at(at));
-                Turn::On(after?)
+        let (desk, kept) = (self.desks.get(&endpoint.id), self.kept.get(&endpoint.id));
+        let desk = desk.map(|desk| (desk.on_since, &desk.gone_url, desk.lane.is_off()));
+        let kept = kept.map(|kept| (kept.on_since, &kept.gone_url, kept.lane.is_off()));
+        let on_after = |at| snapshot.first_event_at(at);
+        Ok(match desk.or(kept) {
+            _ if !endpoint.is_enabled() => Turn::Off,
+            None => Turn::New(on_after(endpoint.enabled_at.max(settled))?),
+            Some((on_since, ..)) if on_since != endpoint.enabled_at => {
+                Turn::On(on_after(endpoint.enabled_at)?)
             }
-            None => Turn::New(snapshot.first_event_at(endpoint.created_at.max(settled))?),
+            Some((_, Some(gone_url), _)) if *gone_url == endpoint.url => Turn::Off,
+            Some((_, _, true)) => Turn::On(on_after(endpoint.enabled_at)?),
+            // It stands where it stood.
+            Some((_, _, false)) => Turn::Stays,
         })
     }
 
@@ -127,9 +118,15 @@ impl Dispatcher {
             desk.endpoint = Arc::new(endpoint);
             desk.companies = companies;
             let has_turned = desk.turn(turn, self.followed.number);
+            // That its receiver is gone is known from before a crash, and in no table.
+            let is_unreported = is_new && turn == Turn::Off && desk.endpoint.is_enabled();
+            let report = is_unreported.then(|| Arc::clone(&desk.endpoint));
             let has_missed = desk.take_missed(missed, self.followed.number);
             if is_new || has_turned || has_missed {
                 self.refresh(id);
+            }
+            if let Some(endpoint) = report {
+                self.report_gone(&endpoint);
             }
         }
         let forgotten = std::mem::take(&mut self.kept);
@@ -165,12 +162,12 @@ enum Turn {
     New(EventNumber),
     /// It is on again, and goes on after this event.
     On(EventNumber),
-    /// It is off, and this is when its endpoint was last changed.
-    Off(Option<Timestamp>),
+    /// It is off.
+    Off,
 }
 
 impl Desk {
-    /// Turns the lane. Returns whether it was not like that before, or what is kept of it has changed.
+    /// Turns the lane. Returns whether it was not like that before.
     fn turn(&mut self, turn: Turn, followed: EventNumber) -> bool {
         match turn {
             Turn::Stays => false,
@@ -179,59 +176,30 @@ impl Desk {
                 true
             }
             Turn::On(after) => {
-                self.off_seen = None;
+                (self.on_since, self.gone_url) = (self.endpoint.enabled_at, None);
+                // That it was off in between may never have been noticed.
+                self.lane.turn_off(followed);
                 self.lane.turn_on(after)
             }
-            Turn::Off(seen) => {
-                let is_new = self.off_seen != seen;
-                self.off_seen = seen;
-                self.lane.turn_off(followed) || is_new
-            }
+            Turn::Off => self.lane.turn_off(followed),
         }
     }
 }
 
-/// When an endpoint that is on was turned on, by its audit: the first change of its state behind what
-/// was seen while it was off, else the last one. None where nobody noted it.
-fn turned_on_at(
-    snapshot: &Snapshot,
-    endpoint: &WebhookEndpoint,
-    off_seen: Option<Timestamp>,
-) -> Result<Option<Timestamp>, StoreError> {
-    let order = if off_seen.is_some() { Order::OldestFirst } else { Order::NewestFirst };
-    let created_after = off_seen.map(|at| at.plus(1));
-    let page = Page { order, created_after, ..Page::first(CHANGES_READ_MAX) };
-    let changes = changes_of(snapshot, endpoint, &page)?;
-    let is_of_state = |event: &&AuditEvent| event.fields.iter().any(|field| field == "state");
-    Ok(changes.iter().find(is_of_state).map(|event| event.at))
-}
-
-/// When an endpoint was last changed.
-fn changed_at(snapshot: &Snapshot, endpoint: &WebhookEndpoint) -> Result<Timestamp, StoreError> {
-    let changes = changes_of(snapshot, endpoint, &Page::first(1))?;
-    Ok(changes.first().map_or(endpoint.created_at, |event| event.at))
-}
-
-fn changes_of(
-    snapshot: &Snapshot,
-    endpoint: &WebhookEndpoint,
-    page: &Page,
-) -> Result<Vec<AuditEvent>, StoreError> {
-    let filter = AuditFilter { object: Some(endpoint.id.0), ..AuditFilter::default() };
-    Ok(snapshot.audit_events(Some(endpoint.company), &filter, page)?.rows)
-}
-
 /// The desk of an endpoint that is met for the first time since the start: it goes on where it stood.
 fn new_desk(endpoint: &WebhookEndpoint, kept: Option<KeptLane>) -> Desk {
-    let nothing = || KeptLane { lane: Lane::after(EventNumber(0)), attempts: 0, off_seen: None };
-    let KeptLane { mut lane, attempts, off_seen } = kept.unwrap_or_else(nothing);
+    let on_since = endpoint.enabled_at;
+    let nothing =
+        || KeptLane { lane: Lane::after(EventNumber(0)), attempts: 0, on_since, gone_url: None };
+    let KeptLane { mut lane, attempts, on_since, gone_url } = kept.unwrap_or_else(nothing);
     lane.resume();
     Desk {
         endpoint: Arc::new(endpoint.clone()),
         companies: Vec::new(),
         lane,
         attempts,
-        off_seen,
+        on_since,
+        gone_url,
         queued: None,
         is_queued_behind: false,
     }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::webhook_endpoint::WebhookEndpointChanges;
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::command::webhook_endpoint::{GoneReceiver, WebhookEndpointChanges};
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
@@ -21,6 +23,7 @@ use super::super::lane::{Entry, Fate, Message, Outcome};
 use super::{Dispatcher, UNSAVED_MAX};
 use crate::auth::actor::note_at_hand;
 use crate::issuing::{RandomSource, SystemRandom};
+use crate::switch::Switch;
 
 /// How many requests are under way to receivers that take them.
 const SENDS_MAX: usize = 512;
@@ -32,6 +35,8 @@ const ASKED_SENDS_MAX: usize = 16;
 const ASKED_OF_COMPANY_MAX: usize = 2;
 
 const GONE: u16 = 410;
+/// How long to wait before the engine is told once more that a receiver is gone.
+const GONE_REPORT_WAIT: Duration = Duration::from_secs(1);
 
 /// A request that has ended.
 pub(super) struct Done {
@@ -151,23 +156,25 @@ impl Dispatcher {
         let is_told = told.result.is_some();
         let untold = AttemptResult::Unanswered(Failure::NothingToTell);
         attempt.result = told.result.unwrap_or(untold);
-        // What is gone is the address that was tried; there may be another one by now.
-        let is_gone =
-            attempt.result == AttemptResult::Answered(GONE) && desk.endpoint.url == tried.url;
+        // What is gone is the address that was tried; by now there may be another one, or somebody may
+        // have turned it on once more.
+        let is_gone = attempt.result == AttemptResult::Answered(GONE)
+            && desk.endpoint.is_enabled()
+            && (&desk.endpoint.url, desk.endpoint.enabled_at) == (&tried.url, tried.enabled_at);
         if asked.is_none() {
             settle(desk, &mut attempt, self.tools.switch.engine().clock().now());
         }
         if is_gone {
+            desk.gone_url = Some(tried.url.clone());
             desk.lane.turn_off(self.followed.number);
             attempt.again_at = None;
         }
-        let endpoint = Arc::clone(&desk.endpoint);
         if is_told {
             self.count(&attempt);
             self.note(id, &attempt);
         }
-        if is_gone && endpoint.is_enabled() {
-            self.tell_gone(&endpoint);
+        if is_gone {
+            self.report_gone(&tried);
         }
         self.refresh(id);
         if let Some(asked) = asked {
@@ -192,21 +199,15 @@ impl Dispatcher {
         }
     }
 
-    /// Has the engine turn an endpoint off whose receiver says that it is gone.
-    fn tell_gone(&self, endpoint: &Arc<WebhookEndpoint>) {
+    /// Has the engine turn an endpoint off whose receiver says that it is gone. Its lane is off already,
+    /// so no later try would ask for it once more: it is asked for until it is carried out.
+    pub(super) fn report_gone(&self, endpoint: &Arc<WebhookEndpoint>) {
         let (switch, endpoint) = (self.tools.switch.clone(), Arc::clone(endpoint));
         let orders = self.tools.orders.clone();
         tokio::spawn(async move {
-            let company = switch.read_at_once(|snapshot| snapshot.company(endpoint.company));
-            let Ok(Some(company)) = company else { return };
-            let changes = WebhookEndpointChanges {
-                gone_url: Some(endpoint.url.clone()),
-                ..Default::default()
-            };
-            let change = AdminCommand::UpdateWebhookEndpoint(company.id, endpoint.id, changes);
-            let command = NotedCommand { note: note_at_hand(), change };
-            // Where it is not carried out, the next delivery asks for it once more.
-            drop(switch.ask(Command::Noted(Box::new(command)).into()).await);
+            while orders.upgrade().is_some() && !is_turned_off(&switch, &endpoint).await {
+                tokio::time::sleep(GONE_REPORT_WAIT).await;
+            }
             if let Some(orders) = orders.upgrade() {
                 drop(orders.send(Order::Reload(None)).await);
             }
@@ -254,6 +255,29 @@ impl Dispatcher {
         if take_place(&mut self.sending_asked, company) {
             self.send(sent, Some(Asked { company, reply }), false);
         }
+    }
+}
+
+/// Reports an endpoint as gone. Returns whether the engine knows, and has turned it off unless somebody
+/// has changed it meanwhile.
+async fn is_turned_off(switch: &Switch, endpoint: &WebhookEndpoint) -> bool {
+    let company = switch.read_at_once(|snapshot| snapshot.company(endpoint.company));
+    let Ok(Some(company)) = company else { return false };
+    let (url, enabled_at) = (endpoint.url.clone(), endpoint.enabled_at);
+    let changes = WebhookEndpointChanges {
+        gone: Some(GoneReceiver { url, enabled_at }),
+        ..WebhookEndpointChanges::default()
+    };
+    let change = AdminCommand::UpdateWebhookEndpoint(company.id, endpoint.id, changes);
+    let command = NotedCommand { note: note_at_hand(), change };
+    match switch.ask(Command::Noted(Box::new(command)).into()).await {
+        Ok(Reply::Done(seq)) => {
+            switch.visible(seq).await;
+            true
+        }
+        // It was deleted.
+        Ok(Reply::Rejected(_)) => true,
+        _ => false,
     }
 }
 

@@ -28,6 +28,16 @@ pub(super) struct IdentityChanges {
 }
 
 impl IdentityChanges {
+    /// Whether it changes nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { users, tickets, apps, grants, external_ids } = self;
+        users.is_empty()
+            && tickets.is_empty()
+            && apps.is_empty()
+            && grants.is_empty()
+            && external_ids.is_empty()
+    }
+
     /// Takes what an effect says; any other is somebody else's.
     pub(super) fn take(&mut self, effect: Effect) {
         match effect {

@@ -139,6 +139,16 @@ impl Projection {
         self.records
     }
 
+    /// Whether it may change who may see what: rights follow from rows of these tables alone.
+    #[must_use]
+    pub(in crate::store) fn changes_access(&self) -> bool {
+        !self.companies.is_empty()
+            || !self.members.is_empty()
+            || !self.access_tokens.is_empty()
+            || !self.webhook_endpoints.is_empty()
+            || !self.identity.is_empty()
+    }
+
     /// After-images of usages, in the order of their records.
     pub(in crate::store) fn usages(&self) -> &[(u32, CardUsage)] {
         &self.usages

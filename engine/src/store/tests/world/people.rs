@@ -175,6 +175,7 @@ impl World {
                 previous_secret: None,
                 state: EndpointState::Enabled,
                 created_at: self.at,
+                enabled_at: self.at,
                 is_deleted: false,
             };
             self.people.endpoints.push(endpoint);
@@ -187,6 +188,9 @@ impl World {
             2 => EndpointState::Disabled(DisabledBy::Person),
             _ => EndpointState::Enabled,
         };
+        if endpoint.state == EndpointState::Enabled {
+            endpoint.enabled_at = self.at;
+        }
         endpoint.previous_secret = (number == 3).then(|| (vec![8; 40], self.at));
         let endpoint = endpoint.clone();
         self.record(vec![Effect::WebhookEndpoint(Box::new(endpoint))]);

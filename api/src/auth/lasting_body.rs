@@ -1,0 +1,106 @@
+//! The body of a request as it comes, for as long as whoever sends it may: rights are checked by the
+//! head, and a client may keep the rest back until they have ended.
+//!
+//! A body that comes with its head costs nothing more; access is asked again behind each wait.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use axum::body::{Body, HttpBody};
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+
+use super::lasting_access::LastingAccess;
+
+/// Access ended before the body did.
+#[derive(Debug)]
+pub(crate) struct AccessEnded;
+
+impl std::fmt::Display for AccessEnded {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("access ended before the body did")
+    }
+}
+
+impl std::error::Error for AccessEnded {}
+
+/// See the head of this file.
+pub(crate) struct LastingBody {
+    body: Body,
+    access: LastingAccess,
+    has_waited: bool,
+    has_ended: Arc<AtomicBool>,
+}
+
+impl LastingBody {
+    /// A body that breaks off with `access`, and what says whether it did.
+    pub(crate) fn new(body: Body, access: LastingAccess) -> (Self, Arc<AtomicBool>) {
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&has_ended);
+        (Self { body, access, has_waited: false, has_ended }, told)
+    }
+}
+
+impl HttpBody for LastingBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let body = self.get_mut();
+        let Poll::Ready(frame) = Pin::new(&mut body.body).poll_frame(context) else {
+            body.has_waited = true;
+            return Poll::Pending;
+        };
+        if std::mem::take(&mut body.has_waited) && !body.access.is_open() {
+            body.has_ended.store(true, Ordering::Release);
+            return Poll::Ready(Some(Err(axum::Error::new(AccessEnded))));
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        !self.has_waited && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cardswitch_engine::command::admin::AdminCommand;
+    use http_body_util::BodyExt;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::auth::find_caller;
+    use crate::routes::world::Bench;
+
+    #[tokio::test]
+    async fn a_body_breaks_off_where_access_ends_while_it_is_waited_for() {
+        let Bench { state, .. } = &Bench::new().await;
+        let headers = [("authorization".parse().unwrap(), "Token read".parse().unwrap())];
+        let caller = find_caller(&headers.into_iter().collect(), state).unwrap();
+        let (send, mut sent) = mpsc::channel::<&'static str>(1);
+        let pieces = futures_util::stream::poll_fn(move |context| {
+            sent.poll_recv(context).map(|piece| piece.map(Ok::<_, std::convert::Infallible>))
+        });
+        let access = caller.lasting_access(&state.switch);
+        let (mut body, has_ended) = LastingBody::new(Body::from_stream(pieces), access);
+        send.send("one").await.unwrap();
+        assert!(body.frame().await.unwrap().is_ok());
+        let reading = tokio::spawn(async move { body.frame().await });
+        tokio::task::yield_now().await;
+        let revoked = AdminCommand::RevokeToken(caller.company.id, caller.token);
+        state.carry_out(revoked).await.unwrap();
+        send.send("two").await.unwrap();
+        assert!(reading.await.unwrap().unwrap().is_err());
+        assert!(has_ended.load(Ordering::Acquire));
+    }
+}
