@@ -34,6 +34,10 @@ pub(super) fn create_member(
     if state.member_names.find_by_email(company, &new.email).is_some() {
         return Err(Rejection::EmailTaken);
     }
+    // SPEC "States and transitions": who takes no part is a member.
+    if !new.is_active && new.role != MemberRole::Member {
+        return Err(Rejection::MemberInactive);
+    }
     let slot = MemberSlot::next_after(state.members.len()).ok_or(Rejection::Full)?;
     check_code(state, company, slot, new.code.as_deref())?;
     check_dimensions(state, company, &new.dimensions)?;
@@ -44,8 +48,7 @@ pub(super) fn create_member(
         first_name: new.first_name.clone(),
         last_name: new.last_name.clone(),
         email: new.email.clone(),
-        // SPEC "States and transitions": who takes no part is a member.
-        role: if new.is_active { new.role } else { MemberRole::Member },
+        role: new.role,
         code: new.code.clone(),
         state: if new.is_active { MemberState::Active } else { MemberState::Inactive },
         dimensions: new.dimensions,
@@ -90,6 +93,10 @@ pub(super) fn update_member(
     }
     if let Some(id) = &changes.external_id {
         put_external_id(state, known, id.as_deref(), effects)?;
+    }
+    // A role is never dropped without a word, and nobody is kept from deactivating a member.
+    if member.role != known.role && !member.takes_part() && !known.takes_part() {
+        return Err(Rejection::MemberInactive);
     }
     let begins = member.takes_part() && !known.takes_part();
     put_member(state, moment, member.clone(), effects)?;
