@@ -12,7 +12,7 @@ use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::admin::{
     AdminCommand, NewAccessToken, NewAccount, NewCompany, NewMember,
 };
-use cardswitch_engine::command::identity::NewUser;
+use cardswitch_engine::command::identity::{NewTokenGrant, NewUser};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::command::{Command, NotedCommand, TimedCommand};
 use cardswitch_engine::directory::{DataDirectory, DirectoryError};
@@ -26,6 +26,7 @@ use cardswitch_engine::domain::ids::{
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::text::LineText;
+use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
@@ -104,7 +105,7 @@ pub struct Credentials {
     pub admin_email: String,
     /// The administrator's password.
     pub admin_password: String,
-    /// A token for `/v1`, scope admin.
+    /// A token for `/v1`, scope admin, which acts for the administrator.
     pub access_token: String,
     /// The key of the HTTP network door.
     pub network_key: String,
@@ -262,8 +263,9 @@ impl Installer<'_> {
     async fn install_company(&mut self) -> Result<Credentials, InstallError> {
         let company = self.create_company(self.order.company.clone()).await?;
         let (password, password_hash) = self.draw_password()?;
+        let administrator = MemberId(self.random.id(self.at)?);
         let member = AdminCommand::CreateMember(NewMember {
-            id: MemberId(self.random.id(self.at)?),
+            id: administrator,
             company: company.id,
             first_name: LineText::spaced("Ada"),
             last_name: LineText::spaced("Admin"),
@@ -284,12 +286,19 @@ impl Installer<'_> {
             developer_of: Vec::new(),
         });
         let access_token = self.draw_token()?;
-        let token = AdminCommand::CreateAccessToken(NewAccessToken {
+        let token = NewAccessToken {
             id: AccessTokenId(self.random.id(self.at)?),
             digest: token_digest(&access_token),
             company: company.id,
             scope: AccessScope { admin: true, ..AccessScope::default() },
-        });
+        };
+        let token = AdminCommand::GrantToken(Box::new(NewTokenGrant {
+            token,
+            app: None,
+            member: Some(administrator),
+            origin: TokenOrigin::Operator,
+            label: String::new(),
+        }));
         let network_key = self.draw_token()?;
         let key = AdminCommand::SetNetworkKey(token_digest(&network_key));
         self.carry_out(vec![member, user, token, key]).await?;

@@ -20,6 +20,7 @@
 
 pub mod auth;
 pub mod backup;
+mod bounded;
 pub mod commands;
 pub mod compat;
 pub mod config;

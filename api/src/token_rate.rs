@@ -5,32 +5,51 @@
 //!
 //! INVARIANT: memory is bounded: tokens at rest are forgotten, which changes nothing for them.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use cardswitch_engine::domain::ids::AccessTokenId;
 use parking_lot::Mutex;
 
+use crate::bounded::{BoundedTable, Entry, share};
+
 /// How many seconds' worth may come at once.
 const BURST: Duration = Duration::from_secs(2);
-/// From how many tokens on those at rest are looked for.
-const TOKENS_SWEPT_FROM: usize = 10_000;
-/// How many tokens are remembered at most; beyond, new ones are not counted until others rest.
+/// How many tokens are remembered at most.
 const TOKENS_MAX: usize = 100_000;
 
 /// Counts what tokens ask. Without a rate everything is allowed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct TokenRate {
     /// The time that each request takes of what a token has.
     interval: Option<Duration>,
-    /// When each token will have rested from all it has asked.
-    rested_at: Mutex<Tokens>,
+    tokens: Mutex<BoundedTable<AccessTokenId, Rest>>,
 }
 
-#[derive(Debug, Default)]
-struct Tokens {
-    rested_at: HashMap<AccessTokenId, Instant>,
-    sweep_from: usize,
+impl Default for TokenRate {
+    fn default() -> Self {
+        Self::per_second(0)
+    }
+}
+
+/// How much a token has asked.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    /// When it will have rested from all of it.
+    rested_at: Instant,
+    /// How much of the burst it has used, of `BLOCKING`.
+    used: u64,
+}
+
+impl Entry for Rest {
+    type Time = Instant;
+
+    fn ends_at(&self) -> Option<Instant> {
+        Some(self.rested_at)
+    }
+
+    fn weight(&self) -> u64 {
+        self.used
+    }
 }
 
 impl TokenRate {
@@ -38,7 +57,7 @@ impl TokenRate {
     #[must_use]
     pub fn per_second(requests: u32) -> Self {
         let interval = Duration::from_secs(1).checked_div(requests);
-        Self { interval, rested_at: Mutex::default() }
+        Self { interval, tokens: Mutex::new(BoundedTable::new(TOKENS_MAX)) }
     }
 
     /// Lets a request of a token through, or tells when to come back. Units: seconds.
@@ -48,29 +67,26 @@ impl TokenRate {
 
     fn take_at(&self, token: AccessTokenId, now: Instant) -> Result<(), u32> {
         let Some(interval) = self.interval else { return Ok(()) };
-        let mut tokens = self.rested_at.lock();
-        tokens.forget_rested(now);
-        let rested_at = tokens.rested_at.get(&token).copied().unwrap_or(now).max(now);
-        let next = rested_at + interval;
-        let beyond = next.saturating_duration_since(now).saturating_sub(BURST);
-        if beyond.is_zero() {
-            if tokens.rested_at.len() < TOKENS_MAX || tokens.rested_at.contains_key(&token) {
-                tokens.rested_at.insert(token, next);
-            }
-            return Ok(());
-        }
-        Err(u32::try_from(beyond.as_secs()).unwrap_or(u32::MAX).saturating_add(1))
+        let fresh = || Rest { rested_at: now, used: 0 };
+        let mut tokens = self.tokens.lock();
+        let taken = tokens.change(token, now, fresh, |rest| rest.take(interval, now));
+        // No room: all that are remembered are about to be refused.
+        taken.unwrap_or(Err(1))
     }
 }
 
-impl Tokens {
-    fn forget_rested(&mut self, now: Instant) {
-        if self.rested_at.len() < self.sweep_from.max(TOKENS_SWEPT_FROM) {
-            return;
+impl Rest {
+    fn take(&mut self, interval: Duration, now: Instant) -> Result<(), u32> {
+        let next = self.rested_at.max(now) + interval;
+        let beyond = next.saturating_duration_since(now).saturating_sub(BURST);
+        if !beyond.is_zero() {
+            return Err(u32::try_from(beyond.as_secs()).unwrap_or(u32::MAX).saturating_add(1));
         }
-        self.rested_at.retain(|_, rested_at| *rested_at > now);
-        // So that a sweep that finds little is not begun with each request.
-        self.sweep_from = self.rested_at.len() * 2;
+        self.rested_at = next;
+        let after_next = (next + interval).saturating_duration_since(now);
+        let millis = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        self.used = share(millis(after_next), millis(BURST));
+        Ok(())
     }
 }
 
@@ -118,10 +134,10 @@ mod tests {
     #[test]
     fn tokens_at_rest_are_forgotten() {
         let (rate, start) = (TokenRate::per_second(10), Instant::now());
-        let many = u128::try_from(TOKENS_SWEPT_FROM).unwrap();
+        let many = 1_000;
         (0..many).for_each(|number| assert_eq!(rate.take_at(token(number), start), Ok(())));
         let later = start + Duration::from_secs(1);
         assert_eq!(rate.take_at(token(many), later), Ok(()));
-        assert_eq!(rate.rested_at.lock().rested_at.len(), 1);
+        assert_eq!(rate.tokens.lock().len(), 1);
     }
 }

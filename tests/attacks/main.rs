@@ -1,10 +1,12 @@
 //! Attacks on a real switch: what an unauthenticated peer, a hostile page, a stolen token or a careless
 //! operator may try. Each module is one subject; its tests fail on a switch without the defence.
 
+mod app_approval;
 mod backups;
 mod credentials;
 mod doors;
 mod file_modes;
+mod guesses;
 mod master_key;
 mod memory;
 mod revoked_access;

@@ -15,6 +15,7 @@ import requests
 from authlib.common.security import generate_token
 from authlib.integrations.base_client import OAuthError
 from authlib.integrations.requests_client import OAuth2Session
+from authlib.oauth2.rfc8414 import AuthorizationServerMetadata, get_well_known_url
 from bs4 import BeautifulSoup
 from conftest import binary, run_json, running
 
@@ -223,3 +224,33 @@ def test_questions_follow_a_password(stage):
     right = client.post(challenge_url, json={"answer": one_time_code(key, steps_ahead=1)})
     assert (right.status_code, right.json()["access_token"]) == (200, token["access_token"])
     assert client.get(f"{stage.base}/v1/company").status_code == 200
+
+
+def test_a_client_finds_the_server_by_its_metadata(stage):
+    """RFC 8414 as Authlib checks it, and RFC 9207: the answer names the server that the metadata does."""
+    found = requests.get(get_well_known_url(stage.base, external=True))
+    metadata = AuthorizationServerMetadata(found.json())
+    # Where a switch runs on this machine it has no TLS, which is all that Authlib may object to.
+    secure = {
+        key: value.replace("http://", "https://") if isinstance(value, str) else value
+        for key, value in found.json().items()
+    }
+    AuthorizationServerMetadata(secure).validate()
+    assert metadata["issuer"] == stage.base
+    client = stage.client(redirect_uri=REDIRECT, code_challenge_method="S256")
+    verifier = generate_token(48)
+    endpoint = metadata["authorization_endpoint"]
+    address, state = client.create_authorization_url(endpoint, code_verifier=verifier)
+    arrived = stage.let_in(address, "allow")
+    assert parse_qs(urlsplit(arrived).query)["iss"] == [metadata["issuer"]]
+    assert metadata["authorization_response_iss_parameter_supported"]
+    token = client.fetch_token(
+        metadata["token_endpoint"], authorization_response=arrived, state=state,
+        code_verifier=verifier,
+    )
+    revoked = client.revoke_token(metadata["revocation_endpoint"], token["access_token"])
+    assert revoked.status_code == 200
+    refused = stage.let_in(
+        client.create_authorization_url(endpoint, code_verifier=verifier)[0], "decline"
+    )
+    assert parse_qs(urlsplit(refused).query)["iss"] == [metadata["issuer"]]

@@ -9,7 +9,8 @@
 //! Each in a quarter of an hour, after which the count begins anew: whoever has a link can keep others
 //! from its passphrase only while they go on, from several addresses, and those who have answered
 //! before are not held up. Tries under way count until they are given back, so many at once are no
-//! way around. All of it is forgotten when the process ends.
+//! way around. All of it is forgotten when the process ends, and nothing
+//! that refuses somebody before.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -17,13 +18,16 @@ use std::time::{Duration, Instant};
 use cardswitch_engine::domain::ids::SharedLinkId;
 use parking_lot::Mutex;
 
-use super::throttle::{Halves, TooMany, network_of, too_many};
+use super::throttle::{TooMany, network_of, too_many};
+use crate::bounded::Windows;
 
 /// In what time tries are counted.
 const WINDOW: Duration = Duration::from_secs(15 * 60);
+/// How many windows are remembered.
+const WINDOWS_MAX: usize = 40_000;
 
 /// What is tried at a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tried {
     /// An answer to its passphrase.
     Answer,
@@ -51,9 +55,15 @@ impl Tried {
 type Key = (Tried, SharedLinkId, Option<IpAddr>);
 
 /// Remembers tries at shared links.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LinkGuesses {
-    windows: Mutex<Halves<Key, Window>>,
+    windows: Mutex<Windows<Key>>,
+}
+
+impl Default for LinkGuesses {
+    fn default() -> Self {
+        Self { windows: Mutex::new(Windows::new(WINDOW, WINDOWS_MAX)) }
+    }
 }
 
 /// A try under way. It is given back when it ends, unless it is said to count.
@@ -85,21 +95,8 @@ impl LinkGuesses {
         now: Instant,
     ) -> Result<Guess<'_>, TooMany> {
         let keys = [(tried, link, Some(network_of(address))), (tried, link, None)];
-        let bounds = [tried.per_address_max(), tried.per_link_max()];
-        let mut windows = self.windows.lock();
-        for (key, bound) in keys.iter().zip(bounds) {
-            let window = windows.entry(*key, || Window { began: now, count: 0 });
-            let age = now.saturating_duration_since(window.began);
-            if age >= WINDOW {
-                *window = Window { began: now, count: 0 };
-            } else if window.count >= bound {
-                return Err(too_many(WINDOW.saturating_sub(age)));
-            }
-        }
-        for key in &keys {
-            let window = windows.entry(*key, || Window { began: now, count: 0 });
-            window.count = window.count.saturating_add(1);
-        }
+        let bounds = [(keys[0], tried.per_address_max()), (keys[1], tried.per_link_max())];
+        self.windows.lock().take(bounds, now).map_err(too_many)?;
         Ok(Guess { guesses: self, keys, is_kept: false })
     }
 }
@@ -113,24 +110,12 @@ impl Guess<'_> {
 
 impl Drop for Guess<'_> {
     fn drop(&mut self) {
-        if self.is_kept {
-            return;
-        }
-        let mut windows = self.guesses.windows.lock();
-        for key in &self.keys {
-            // Where it began in an earlier window it is not counted in this one, but one try more
-            // is nothing that anybody could live on.
-            let window = windows.entry(*key, || Window { began: Instant::now(), count: 0 });
-            window.count = window.count.saturating_sub(1);
+        if !self.is_kept {
+            // Where it began in an earlier window it is not counted in this one, but one try more is
+            // nothing that anybody could live on.
+            self.guesses.windows.lock().give_back(self.keys);
         }
     }
-}
-
-/// The tries of a quarter of an hour.
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    began: Instant,
-    count: u32,
 }
 
 #[cfg(test)]
@@ -191,5 +176,20 @@ mod tests {
         for _ in 0..100 {
             drop(begin().unwrap());
         }
+    }
+
+    /// 43,000 requests elsewhere made room for further guesses at a link that had none left.
+    #[test]
+    fn a_link_without_guesses_left_gets_none_by_requests_elsewhere() {
+        let (guesses, now) = (LinkGuesses::default(), Instant::now());
+        let begin = |link, at| guesses.begin_at(Tried::Answer, link, at, now);
+        for last in 0..Tried::Answer.per_link_max() {
+            begin(LINK, address(u8::try_from(last).unwrap())).unwrap().counts();
+        }
+        for number in 0..45_000_u32 {
+            let elsewhere = SharedLinkId(Uuid::from_u128(u128::from(number % 50)));
+            begin(elsewhere, IpAddr::V4(Ipv4Addr::from(number))).ok().map(Guess::counts);
+        }
+        assert!(begin(LINK, address(200)).is_err());
     }
 }

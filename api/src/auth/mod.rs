@@ -7,6 +7,7 @@ pub mod actor;
 pub mod client_address;
 pub mod credentials;
 pub mod drawn_secret;
+pub mod failures;
 pub mod lasting_access;
 mod lasting_body;
 pub mod link_guesses;

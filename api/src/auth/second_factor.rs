@@ -8,13 +8,15 @@
 //! INVARIANT: a try is counted before it is verified, so answers that come at the same time are no
 //! more than those that come one by one; and a one-time code is used up in the engine's record, so it
 //! works once whatever conversation it is given in. Whoever knows the password cannot keep its owner
-//! out: conversations are answered one answer at a time, a user's few at a time in the order they
-//! came, and a new one only ever takes the place of one from the same source.
+//! out: answers for one user are judged one after the other (`throttle`), those of a device that the
+//! user signed in on before apart from all others, and a new conversation only ever takes the place of
+//! one from the same source.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::identity::SignInProof;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
@@ -23,6 +25,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore};
 
 use super::actor::act_as;
+use super::failures::note_failure;
 use super::passwords;
 use super::throttle::{Account, Beyond, Source, TooMany};
 use super::totp::Seed;
@@ -37,8 +40,6 @@ const WRONG_MAX: u8 = 5;
 const PER_SOURCE_MAX: usize = 5;
 /// How many conversations one user may have at all.
 const PER_USER_MAX: usize = 30;
-/// How many answers of one user are verified at the same time; others wait.
-const ANSWERED_AT_ONCE: usize = 2;
 /// How many answers of one conversation may come at the same time.
 const LINE_MAX: usize = 4;
 /// When to come back where more come. Units: seconds.
@@ -66,6 +67,15 @@ impl Factor {
         match self {
             Self::Totp => "totp",
             Self::SecurityQuestion => "security_question",
+        }
+    }
+}
+
+impl Factor {
+    const fn proof(self) -> SignInProof {
+        match self {
+            Self::Totp => SignInProof::Totp,
+            Self::SecurityQuestion => SignInProof::SecurityQuestion,
         }
     }
 }
@@ -164,18 +174,12 @@ struct Turns {
     turn: Arc<AsyncMutex<()>>,
     /// Who makes what the conversation is for.
     making: Arc<AsyncMutex<()>>,
-    /// Shared by the conversations of a user.
-    of_user: Arc<Semaphore>,
 }
 
-impl Turns {
-    fn new(of_user: Option<Arc<Semaphore>>) -> Self {
-        Self {
-            line: Arc::new(Semaphore::new(LINE_MAX)),
-            turn: Arc::default(),
-            making: Arc::default(),
-            of_user: of_user.unwrap_or_else(|| Arc::new(Semaphore::new(ANSWERED_AT_ONCE))),
-        }
+impl Default for Turns {
+    fn default() -> Self {
+        let line = Arc::new(Semaphore::new(LINE_MAX));
+        Self { line, turn: Arc::default(), making: Arc::default() }
     }
 }
 
@@ -183,6 +187,11 @@ impl Conversation {
     fn challenge(&self) -> Option<Challenge> {
         let (factor, question) = self.questions.first()?.clone();
         Some(Challenge { factor, question, expires_at: self.expires_at })
+    }
+
+    /// Whether its client is a device of the user's, of which nobody else takes the room.
+    const fn is_of_known_device(&self) -> bool {
+        matches!(self.source, Source::Device(_))
     }
 
     /// How far it has come.
@@ -213,7 +222,6 @@ impl SecondFactors {
         let mut conversations = self.conversations.lock();
         conversations.retain(|_, known| now < known.expires_at);
         let own = || conversations.iter().filter(|(_, known)| known.user == user.id);
-        let of_user = own().next().map(|(_, known)| Arc::clone(&known.turns.of_user));
         let conversation = Conversation {
             user: user.id,
             password_hash: user.password_hash.clone(),
@@ -223,7 +231,7 @@ impl SecondFactors {
             source: source.counted(),
             expires_at: now.plus(CONVERSATION),
             wrong: 0,
-            turns: Turns::new(of_user),
+            turns: Turns::default(),
         };
         let Some(challenge) = conversation.challenge() else { return Ok(None) };
         let of_source = own().filter(|(_, known)| known.source == conversation.source);
@@ -231,7 +239,9 @@ impl SecondFactors {
         let oldest = oldest.map(|(key, _)| *key);
         if of_source.count() >= PER_SOURCE_MAX {
             oldest.and_then(|key| conversations.remove(&key));
-        } else if own().count() >= PER_USER_MAX || conversations.len() >= CONVERSATIONS_MAX {
+        } else if (own().count() >= PER_USER_MAX && !conversation.is_of_known_device())
+            || conversations.len() >= CONVERSATIONS_MAX
+        {
             return Err(TooMany { retry_after_s: FULL_RETRY_AFTER_S });
         }
         conversations.insert(digest, conversation);
@@ -248,6 +258,12 @@ impl SecondFactors {
     #[must_use]
     pub fn purpose(&self, digest: &[u8; 32], now: Timestamp) -> Option<Purpose> {
         self.find(digest, now).map(|conversation| conversation.purpose)
+    }
+
+    /// With whom the conversation is, where there is one.
+    #[must_use]
+    pub fn user(&self, digest: &[u8; 32], now: Timestamp) -> Option<UserId> {
+        self.find(digest, now).map(|conversation| conversation.user)
     }
 
     /// Ends the conversations whose purpose is one of these. When it returns, what they were for is
@@ -390,8 +406,6 @@ async fn verify(
     (source, beyond): (Source, Beyond),
 ) -> Result<Verified, ApiError> {
     let factors = &state.second_factors;
-    // Nobody closes it; without a seat the try would only be less bounded.
-    let _seat = known.turns.of_user.acquire().await.ok();
     let account = Account::SecondFactor(known.user);
     let attempt = state.throttle.admit_or(beyond, Some(account), Some(source)).await?;
     let Some(asked) = factors.take_try(digest, state.now()) else { return Ok(Verified::Ended) };
@@ -405,10 +419,12 @@ async fn verify(
     match is_right(state, &user, *factor, given).await {
         Ok(true) => {
             attempt.succeeded();
+            state.throttle.failures.forget_factors(user.id);
             Ok(Verified::Right)
         }
         Ok(false) => {
             attempt.failed();
+            note_failure(state, Some(&user), factor.proof());
             Ok(Verified::Wrong)
         }
         Err(error) => {

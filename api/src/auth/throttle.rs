@@ -1,19 +1,18 @@
 //! Slowing down who guesses passwords, one-time codes, client secrets and what opens shared links.
 //!
-//! | of | after wrong tries | because |
+//! | budget of | after wrong tries | because |
 //! |---|---|---|
-//! | an account | the next try waits, longer each time, at most 5 s | guesses come from many addresses |
-//! | an address | refused until the minute is over; on pages it waits 5 s, as far as there is room | one sender tries many accounts |
-//! | an app that has proven itself | as an address, with a much higher bound | its server asks for everybody who uses it |
+//! | an account | tries are judged one after the other, each after a wait that grows to 5 s | guesses come from many addresses |
+//! | a device that signed in to the account before | the same, apart from everybody else | guesses of others do not hold up the owner |
+//! | an address | tries are judged one after the other; beyond a bound refused until the minute is over; on pages the next waits 5 s, as far as there is room | one sender tries many accounts |
+//! | an app that has proven itself | as an address, with much higher bounds | its server asks for everybody who uses it |
 //!
-//! Nobody can lock an account whose password they do not know: a right password counts however many
-//! wrong ones came before. Tries under way count as wrong until they are judged, so that those at the
-//! same time slow each other down, and of one source only a few work at once, which is what keeps it
-//! from taking all places where passwords are hashed. A try that is not judged (whoever asked hung
+//! A try holds the turn of its account from before its wait until it is judged, so as many at once
+//! are no more than as many in a row. A bounded number waits in line, each for a bounded time. A right
+//! password counts however many wrong ones came before. A try that is not judged (whoever asked hung
 //! up, or the switch could not tell) blames nobody. Accounts that do not exist are slowed like those
-//! that do. All of it is forgotten when the process ends.
+//! that do. All of it is forgotten when the process ends, and nothing that holds somebody back before.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,9 +20,11 @@ use std::time::{Duration, Instant};
 use cardswitch_engine::domain::ids::{AppId, SharedLinkId, UserId};
 use cardswitch_engine::domain::member::email_key;
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
+use super::failures::SignInFailures;
 use super::link_guesses::LinkGuesses;
+use crate::bounded::{BLOCKING, BoundedTable, Entry, share};
 use crate::error::ApiError;
 use crate::secrets::token_digest;
 
@@ -33,6 +34,12 @@ const FREE_TRIES: u32 = 3;
 const DELAY_FIRST: Duration = Duration::from_millis(250);
 /// The longest that a try waits.
 const DELAY_MAX: Duration = Duration::from_secs(5);
+/// After so many wrong tries every further one waits that long.
+const SLOWED_AFTER: u32 = 8;
+/// How many tries of an account may be under way: one is judged, the others wait in line.
+const LINE_MAX: u32 = 64;
+/// How long one waits in line.
+const LINE_WAIT_MAX: Duration = Duration::from_secs(20);
 /// After how long wrong tries are forgotten.
 const MEMORY: Duration = Duration::from_secs(15 * 60);
 /// In what time the wrong tries of a source are counted.
@@ -42,13 +49,13 @@ const WRONG_PER_ADDRESS_MAX: u32 = 100;
 /// How many more may wait on pages.
 const PATIENT_PER_ADDRESS_MAX: u32 = 16;
 /// How many of one address work at the same time.
-const AT_ONCE_PER_ADDRESS: usize = 8;
+const AT_ONCE_PER_ADDRESS: usize = 1;
 /// How many wrong tries an app may have, with those under way.
 const WRONG_PER_APP_MAX: u32 = 5_000;
 /// How many of one app work at the same time.
 const AT_ONCE_PER_APP: usize = 64;
-/// How many accounts, and how many sources, are remembered in each of two halves.
-const REMEMBERED_MAX: usize = 20_000;
+/// How many accounts, devices and sources are remembered of each.
+const REMEMBERED_MAX: usize = 40_000;
 
 /// What is tried.
 #[derive(Clone, Copy, Debug)]
@@ -73,10 +80,12 @@ impl Account<'_> {
 }
 
 /// Who is answerable for a try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// From where it came.
     Address(IpAddr),
+    /// The device that signed in to the account before, wherever it is.
+    Device([u8; 16]),
     /// The app that has proven itself by its secret.
     App(AppId),
 }
@@ -86,20 +95,20 @@ impl Source {
     pub(super) fn counted(self) -> Self {
         match self {
             Self::Address(address) => Self::Address(network_of(address)),
-            Self::App(_) => self,
+            Self::Device(_) | Self::App(_) => self,
         }
     }
 
     const fn wrong_max(self) -> u32 {
         match self {
-            Self::Address(_) => WRONG_PER_ADDRESS_MAX,
+            Self::Address(_) | Self::Device(_) => WRONG_PER_ADDRESS_MAX,
             Self::App(_) => WRONG_PER_APP_MAX,
         }
     }
 
     const fn at_once_max(self) -> usize {
         match self {
-            Self::Address(_) => AT_ONCE_PER_ADDRESS,
+            Self::Address(_) | Self::Device(_) => AT_ONCE_PER_ADDRESS,
             Self::App(_) => AT_ONCE_PER_APP,
         }
     }
@@ -122,21 +131,55 @@ pub struct TooMany {
 }
 
 /// Remembers wrong tries.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Throttle {
-    accounts: Mutex<Halves<[u8; 32], Tries>>,
-    sources: Mutex<Halves<Source, Window>>,
+    /// Of everybody else than devices.
+    accounts: Mutex<BoundedTable<[u8; 32], Tries>>,
+    /// Apart, for nobody who never signed in gets a place in here.
+    devices: Mutex<BoundedTable<[u8; 32], Tries>>,
+    sources: Mutex<BoundedTable<Source, SourceTries>>,
     /// What is tried at shared links.
     pub links: LinkGuesses,
+    /// Who is told of wrong tries.
+    pub failures: SignInFailures,
 }
 
-/// A try under way. It counts as wrong until it ends; from then on only where it was judged so.
+impl Default for Throttle {
+    fn default() -> Self {
+        Self {
+            accounts: Mutex::new(BoundedTable::new(REMEMBERED_MAX)),
+            devices: Mutex::new(BoundedTable::new(REMEMBERED_MAX)),
+            sources: Mutex::new(BoundedTable::new(REMEMBERED_MAX)),
+            links: LinkGuesses::default(),
+            failures: SignInFailures::default(),
+        }
+    }
+}
+
+/// Whose tries count together: everybody's at an account, or those of one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Budget {
+    Account([u8; 32]),
+    Device([u8; 32]),
+}
+
+impl Budget {
+    fn of(account: Account<'_>, source: Option<Source>) -> Self {
+        let key = account.key();
+        let Some(Source::Device(device)) = source else { return Self::Account(key) };
+        Self::Device(token_digest(&format!("{key:?} {device:?}")))
+    }
+}
+
+/// A try under way. Where it is judged wrong, it counts when it ends.
 #[derive(Debug)]
 #[must_use = "a try that is not judged blames nobody"]
 pub struct Attempt<'a> {
     throttle: &'a Throttle,
-    account: Option<[u8; 32]>,
+    budget: Option<Budget>,
     source: Option<Source>,
+    /// The turn of its account.
+    turn: Option<OwnedMutexGuard<()>>,
     place: Option<OwnedSemaphorePermit>,
     verdict: Option<Verdict>,
 }
@@ -160,16 +203,16 @@ impl Throttle {
 
     /// Lets a try of a person on a page begin, after the waits that its account and its source are
     /// due.
-    /// Errors: too many from this source wait already.
+    /// Errors: too many from this source, or at this account, wait already.
     pub async fn admit_on_page(
         &self,
         account: Option<Account<'_>>,
-        address: IpAddr,
+        source: Source,
     ) -> Result<Attempt<'_>, TooMany> {
-        self.admit_or(Beyond::Waits, account, Some(Source::Address(address))).await
+        self.admit_or(Beyond::Waits, account, Some(source)).await
     }
 
-    /// Errors: too many from this source.
+    /// Errors: too many from this source, or at this account.
     pub async fn admit_or(
         &self,
         beyond: Beyond,
@@ -178,12 +221,18 @@ impl Throttle {
     ) -> Result<Attempt<'_>, TooMany> {
         let (source, now) = (source.map(Source::counted), Instant::now());
         let counted = source.map(|source| self.count_source(source, beyond, now)).transpose()?;
-        let account = account.map(Account::key);
-        let mut attempt = Attempt { throttle: self, account, source, place: None, verdict: None };
-        let wait = account.map_or(Duration::ZERO, |key| self.count_account(key, now));
-        let wait = counted.as_ref().map_or(wait, |(due, _)| wait.max(*due));
-        if !wait.is_zero() {
-            tokio::time::sleep(wait).await;
+        let mut attempt =
+            Attempt { throttle: self, budget: None, source, turn: None, place: None, verdict: None };
+        if let Some((wait, _)) = counted.as_ref().filter(|(wait, _)| !wait.is_zero()) {
+            tokio::time::sleep(*wait).await;
+        }
+        if let Some(budget) = account.map(|account| Budget::of(account, source)) {
+            let turn = self.enter_line(budget, now)?;
+            attempt.budget = Some(budget);
+            let turn = tokio::time::timeout(LINE_WAIT_MAX, turn.lock_owned()).await;
+            attempt.turn = Some(turn.map_err(|_| too_many(DELAY_MAX))?);
+            // Nobody else is judged until this one is.
+            tokio::time::sleep(self.due(budget, Instant::now())).await;
         }
         if let Some((_, places)) = counted {
             // Nobody closes it; without a place the try would only be less bounded.
@@ -199,61 +248,78 @@ impl Throttle {
         beyond: Beyond,
         now: Instant,
     ) -> Result<(Duration, Arc<Semaphore>), TooMany> {
-        let mut sources = self.sources.lock();
-        let window = sources.entry(source, || Window::new(source, now));
-        let age = now.saturating_duration_since(window.began);
-        if age >= WINDOW {
-            (window.began, window.wrong) = (now, 0);
-        }
-        let known = window.wrong.saturating_add(window.under_way);
-        let mut wait = Duration::ZERO;
-        if known >= source.wrong_max() {
-            if beyond == Beyond::Refused || window.under_way >= PATIENT_PER_ADDRESS_MAX {
-                return Err(too_many(WINDOW.saturating_sub(age)));
+        let fresh = || SourceTries::new(source, now);
+        let counted = self.sources.lock().change(source, now, fresh, |tries| {
+            tries.begin_anew_after_window(now);
+            let mut wait = Duration::ZERO;
+            if tries.is_full() {
+                if beyond == Beyond::Refused || tries.under_way >= PATIENT_PER_ADDRESS_MAX {
+                    let age = now.saturating_duration_since(tries.began);
+                    return Err(too_many(WINDOW.saturating_sub(age)));
+                }
+                wait = DELAY_MAX;
             }
-            wait = DELAY_MAX;
-        }
-        window.under_way = window.under_way.saturating_add(1);
-        Ok((wait, Arc::clone(&window.places)))
+            tries.under_way = tries.under_way.saturating_add(1);
+            Ok((wait, Arc::clone(&tries.places)))
+        });
+        counted.unwrap_or_else(|_| Err(too_many(WINDOW)))
     }
 
     fn judge_source(&self, source: Source, verdict: Option<Verdict>, now: Instant) {
-        let mut sources = self.sources.lock();
-        let window = sources.entry(source, || Window::new(source, now));
-        window.under_way = window.under_way.saturating_sub(1);
-        if verdict == Some(Verdict::Wrong) {
-            if now.saturating_duration_since(window.began) >= WINDOW {
-                (window.began, window.wrong) = (now, 0);
+        self.sources.lock().change_known(source, |tries| {
+            tries.under_way = tries.under_way.saturating_sub(1);
+            if verdict == Some(Verdict::Wrong) {
+                tries.begin_anew_after_window(now);
+                tries.wrong = tries.wrong.saturating_add(1);
             }
-            window.wrong = window.wrong.saturating_add(1);
+        });
+    }
+
+    const fn table(&self, budget: Budget) -> (&Mutex<BoundedTable<[u8; 32], Tries>>, [u8; 32]) {
+        match budget {
+            Budget::Account(key) => (&self.accounts, key),
+            Budget::Device(key) => (&self.devices, key),
         }
     }
 
-    /// Counts a try of an account as under way: how long it waits.
-    fn count_account(&self, key: [u8; 32], now: Instant) -> Duration {
-        let mut accounts = self.accounts.lock();
-        let tries = accounts.entry(key, || Tries { wrong: 0, under_way: 0, last: now });
-        if now.saturating_duration_since(tries.last) >= MEMORY {
-            tries.wrong = 0;
-        }
-        let wait = delay_after(tries.wrong.saturating_add(tries.under_way));
-        tries.under_way = tries.under_way.saturating_add(1);
-        tries.last = now;
-        wait
+    /// Puts a try into the line of its account.
+    /// Errors: the line is too long, or so many accounts are under attack that there is no room.
+    fn enter_line(&self, budget: Budget, now: Instant) -> Result<Arc<AsyncMutex<()>>, TooMany> {
+        let (table, key) = self.table(budget);
+        let entered = table.lock().change(key, now, || Tries::new(now), |tries| {
+            (tries.under_way < LINE_MAX).then(|| {
+                tries.under_way += 1;
+                Arc::clone(&tries.turn)
+            })
+        });
+        entered.ok().flatten().ok_or_else(|| too_many(LINE_WAIT_MAX))
     }
 
-    fn judge_account(&self, key: [u8; 32], verdict: Option<Verdict>, now: Instant) {
-        let mut accounts = self.accounts.lock();
-        let tries = accounts.entry(key, || Tries { wrong: 0, under_way: 0, last: now });
-        tries.under_way = tries.under_way.saturating_sub(1);
-        match verdict {
-            Some(Verdict::Right) => tries.wrong = 0,
-            Some(Verdict::Wrong) => tries.wrong = tries.wrong.saturating_add(1),
-            None => {}
-        }
-        if tries.wrong == 0 && tries.under_way == 0 {
-            accounts.remove(&key);
-        }
+    /// How long the try whose turn it is waits.
+    fn due(&self, budget: Budget, now: Instant) -> Duration {
+        let (table, key) = self.table(budget);
+        let due = table.lock().change_known(key, |tries| {
+            let age = now.saturating_duration_since(tries.last);
+            if age >= MEMORY {
+                tries.wrong = 0;
+            }
+            delay_after(tries.wrong).saturating_sub(age)
+        });
+        due.unwrap_or(DELAY_MAX)
+    }
+
+    fn judge_account(&self, budget: Budget, verdict: Option<Verdict>, now: Instant) {
+        let (table, key) = self.table(budget);
+        table.lock().change_known(key, |tries| {
+            tries.under_way = tries.under_way.saturating_sub(1);
+            match verdict {
+                Some(Verdict::Right) => tries.wrong = 0,
+                Some(Verdict::Wrong) => {
+                    (tries.wrong, tries.last) = (tries.wrong.saturating_add(1), now);
+                }
+                None => {}
+            }
+        });
     }
 }
 
@@ -285,9 +351,11 @@ impl Drop for Attempt<'_> {
         if let Some(source) = self.source {
             self.throttle.judge_source(source, self.verdict, now);
         }
-        if let Some(key) = self.account {
-            self.throttle.judge_account(key, self.verdict, now);
+        if let Some(budget) = self.budget {
+            self.throttle.judge_account(budget, self.verdict, now);
         }
+        // Only now the next one's wait is known.
+        self.turn.take();
     }
 }
 
@@ -315,55 +383,75 @@ pub(crate) fn network_of(address: IpAddr) -> IpAddr {
 }
 
 /// The tries of an account.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Tries {
     wrong: u32,
     under_way: u32,
     last: Instant,
+    turn: Arc<AsyncMutex<()>>,
+}
+
+impl Tries {
+    fn new(last: Instant) -> Self {
+        Self { wrong: 0, under_way: 0, last, turn: Arc::default() }
+    }
+}
+
+impl Entry for Tries {
+    type Time = Instant;
+
+    fn ends_at(&self) -> Option<Instant> {
+        match (self.under_way, self.wrong) {
+            (0, 0) => Some(self.last),
+            (0, _) => Some(self.last + MEMORY),
+            _ => None,
+        }
+    }
+
+    fn weight(&self) -> u64 {
+        // Whose turn it is must not be forgotten while somebody has it.
+        if self.under_way > 0 { BLOCKING } else { share(self.wrong, SLOWED_AFTER) }
+    }
 }
 
 /// The tries of a source in a minute.
 #[derive(Clone, Debug)]
-struct Window {
+struct SourceTries {
     began: Instant,
     wrong: u32,
+    wrong_max: u32,
     under_way: u32,
     /// Where they work, one after the other where there are more.
     places: Arc<Semaphore>,
 }
 
-impl Window {
+impl SourceTries {
     fn new(source: Source, began: Instant) -> Self {
         let places = Arc::new(Semaphore::new(source.at_once_max()));
-        Self { began, wrong: 0, under_way: 0, places }
+        Self { began, wrong: 0, wrong_max: source.wrong_max(), under_way: 0, places }
     }
-}
 
-/// A map of bounded size: when its young half is full, the old half is forgotten.
-#[derive(Debug)]
-pub(super) struct Halves<K, V> {
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
-}
-
-impl<K, V> Default for Halves<K, V> {
-    fn default() -> Self {
-        Self { young: HashMap::new(), old: HashMap::new() }
+    /// Whether so many were wrong, or may still be, that the next is beyond.
+    const fn is_full(&self) -> bool {
+        self.wrong.saturating_add(self.under_way) >= self.wrong_max
     }
-}
 
-impl<K: Copy + Eq + std::hash::Hash, V> Halves<K, V> {
-    pub(super) fn entry(&mut self, key: K, fresh: impl FnOnce() -> V) -> &mut V {
-        let known = self.old.remove(&key);
-        if !self.young.contains_key(&key) && self.young.len() >= REMEMBERED_MAX {
-            self.old = std::mem::take(&mut self.young);
+    fn begin_anew_after_window(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.began) >= WINDOW {
+            (self.began, self.wrong) = (now, 0);
         }
-        self.young.entry(key).or_insert_with(|| known.unwrap_or_else(fresh))
+    }
+}
+
+impl Entry for SourceTries {
+    type Time = Instant;
+
+    fn ends_at(&self) -> Option<Instant> {
+        (self.under_way == 0).then(|| self.began + WINDOW)
     }
 
-    fn remove(&mut self, key: &K) {
-        self.young.remove(key);
-        self.old.remove(key);
+    fn weight(&self) -> u64 {
+        if self.under_way > 0 { BLOCKING } else { share(self.wrong, self.wrong_max) }
     }
 }
 
@@ -371,13 +459,7 @@ impl<K: Copy + Eq + std::hash::Hash, V> Halves<K, V> {
 mod tests {
     use super::*;
 
-    const KEY: [u8; 32] = [1; 32];
-
-    impl<K: Copy + Eq + std::hash::Hash, V> Halves<K, V> {
-        fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-            self.young.get_mut(key).or_else(|| self.old.get_mut(key))
-        }
-    }
+    const KEY: Budget = Budget::Account([1; 32]);
 
     fn address(text: &str) -> Source {
         Source::Address(text.parse().unwrap())
@@ -391,38 +473,94 @@ mod tests {
         }
     }
 
+    /// Counts and judges a try.
+    fn try_account(throttle: &Throttle, budget: Budget, verdict: Option<Verdict>, now: Instant) {
+        throttle.enter_line(budget, now).unwrap();
+        throttle.judge_account(budget, verdict, now);
+    }
+
     #[test]
-    fn an_account_is_never_refused_and_its_wrong_tries_are_forgotten() {
+    fn an_accounts_waits_grow_and_its_wrong_tries_are_forgotten() {
         let (throttle, start) = (Throttle::default(), Instant::now());
+        let due = |budget, now| {
+            throttle.enter_line(budget, now).unwrap();
+            let due = throttle.due(budget, now);
+            throttle.judge_account(budget, None, now);
+            due
+        };
         let mut waits = Vec::new();
-        for _ in 0..1_000 {
-            waits.push(throttle.count_account(KEY, start));
+        for _ in 0..SLOWED_AFTER + 2 {
+            waits.push(due(KEY, start));
+            try_account(&throttle, KEY, Some(Verdict::Wrong), start);
         }
-        assert_eq!(waits[..3], [Duration::ZERO; 3], "those under way slow each other down");
-        assert!(waits.is_sorted() && waits[999] == DELAY_MAX);
-        for _ in 0..1_000 {
-            throttle.judge_account(KEY, Some(Verdict::Wrong), start);
-        }
-        assert_eq!(throttle.count_account([2; 32], start), Duration::ZERO);
-        assert_eq!(throttle.count_account(KEY, start), DELAY_MAX);
-        assert_eq!(throttle.count_account(KEY, start + MEMORY), Duration::ZERO);
+        assert_eq!(waits[..3], [Duration::ZERO; 3]);
+        assert!(waits.is_sorted() && waits[SLOWED_AFTER as usize] == DELAY_MAX, "{waits:?}");
+        assert_eq!(due(Budget::Account([2; 32]), start), Duration::ZERO);
+        assert_eq!(due(Budget::Device([1; 32]), start), Duration::ZERO, "a budget of its own");
+        assert_eq!(due(KEY, start + DELAY_MAX / 2), DELAY_MAX / 2, "what has passed counts");
+        assert_eq!(due(KEY, start + MEMORY), Duration::ZERO);
         for _ in 0..5 {
-            throttle.judge_account(KEY, Some(Verdict::Wrong), start + MEMORY);
+            try_account(&throttle, KEY, Some(Verdict::Wrong), start + MEMORY);
         }
-        assert!(!throttle.count_account(KEY, start + MEMORY).is_zero());
-        throttle.judge_account(KEY, Some(Verdict::Right), start + MEMORY);
-        assert_eq!(throttle.count_account(KEY, start + MEMORY), Duration::ZERO);
+        assert!(!due(KEY, start + MEMORY).is_zero());
+        try_account(&throttle, KEY, Some(Verdict::Right), start + MEMORY);
+        assert_eq!(due(KEY, start + MEMORY), Duration::ZERO);
     }
 
     #[test]
     fn what_is_not_judged_blames_nobody() {
         let (throttle, start) = (Throttle::default(), Instant::now());
         for _ in 0..1_000 {
-            assert_eq!(throttle.count_account(KEY, start), Duration::ZERO);
-            throttle.judge_account(KEY, None, start);
+            try_account(&throttle, KEY, None, start);
             throttle.count_source(address("203.0.113.7"), Beyond::Refused, start).unwrap();
             throttle.judge_source(address("203.0.113.7"), None, start);
         }
+        throttle.enter_line(KEY, start).unwrap();
+        assert_eq!(throttle.due(KEY, start), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_line_is_bounded_and_who_leaves_it_makes_room() {
+        let (throttle, now) = (Throttle::default(), Instant::now());
+        for _ in 0..LINE_MAX {
+            throttle.enter_line(KEY, now).unwrap();
+        }
+        assert!(throttle.enter_line(KEY, now).is_err());
+        assert!(throttle.enter_line(Budget::Device([1; 32]), now).is_ok());
+        throttle.judge_account(KEY, None, now);
+        assert!(throttle.enter_line(KEY, now).is_ok());
+    }
+
+    /// 511 guesses a minute were judged at one account, since those at the same time waited at the
+    /// same time.
+    #[tokio::test(start_paused = true)]
+    async fn guesses_of_many_addresses_are_judged_one_after_the_other() {
+        let throttle = Arc::new(Throttle::default());
+        let judged = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let ada = Some(Account::Password("ada@example.com"));
+        for last in 0..120_u8 {
+            let (throttle, judged) = (Arc::clone(&throttle), Arc::clone(&judged));
+            tokio::spawn(async move {
+                let source = Some(Source::Address([127, 0, 0, last].into()));
+                loop {
+                    match throttle.admit_or(Beyond::Waits, ada, source).await {
+                        Ok(attempt) => {
+                            judged.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                            attempt.failed();
+                        }
+                        Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
+                    }
+                }
+            });
+        }
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let asked = tokio::time::Instant::now();
+        let device = Some(Source::Device([7; 16]));
+        throttle.admit_or(Beyond::Waits, ada, device).await.unwrap().succeeded();
+        assert_eq!(asked.elapsed(), Duration::ZERO, "the owner's device waits for nobody");
+        let judged = judged.load(std::sync::atomic::Ordering::Relaxed);
+        // The clock of waits is the system's, which stands still beside the paused one.
+        assert!(judged <= 20, "{judged} guesses in a minute");
     }
 
     #[test]
@@ -462,6 +600,7 @@ mod tests {
         let (throttle, now) = (Throttle::default(), Instant::now());
         let source = address("203.0.113.7");
         for _ in 0..WRONG_PER_ADDRESS_MAX {
+            throttle.count_source(source, Beyond::Refused, now).unwrap();
             throttle.judge_source(source, Some(Verdict::Wrong), now);
         }
         assert!(throttle.count_source(source, Beyond::Refused, now).is_err());
@@ -481,7 +620,7 @@ mod tests {
             working.push(throttle.admit(None, source).await.unwrap());
         }
         let mut next = waiting(throttle.admit(None, source));
-        assert!(next.is_pending(), "the ninth waits");
+        assert!(next.is_pending(), "the next one waits");
         let other = throttle.admit(None, Some(address("203.0.113.8"))).await;
         assert!(other.is_ok(), "which is nothing to others");
         working.pop();
@@ -537,14 +676,14 @@ mod tests {
         ];
         for (answered, wrong) in rows {
             let now = Instant::now();
-            throttle.judge_account(KEY, Some(Verdict::Right), now);
-            throttle.judge_account(KEY, Some(Verdict::Wrong), now);
-            throttle.count_account(KEY, now);
-            let account = Some(KEY);
-            let throttle = &throttle;
-            let attempt = Attempt { throttle, account, source: None, place: None, verdict: None };
-            attempt.judge(&answered);
-            let known = throttle.accounts.lock().get_mut(&KEY).map_or(0, |tries| tries.wrong);
+            try_account(&throttle, KEY, Some(Verdict::Right), now);
+            try_account(&throttle, KEY, Some(Verdict::Wrong), now);
+            throttle.enter_line(KEY, now).unwrap();
+            let (throttle, budget, source) = (&throttle, Some(KEY), None);
+            let (turn, place, verdict) = (None, None, None);
+            Attempt { throttle, budget, source, turn, place, verdict }.judge(&answered);
+            let (table, key) = throttle.table(KEY);
+            let known = table.lock().change_known(key, |tries| tries.wrong).unwrap_or_default();
             assert_eq!(known, wrong, "{answered:?}");
         }
     }
@@ -569,20 +708,5 @@ mod tests {
             let network: IpAddr = network.parse().unwrap();
             assert_eq!(network_of(address.parse().unwrap()), network, "{address}");
         }
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let mut halves = Halves::default();
-        for key in 0..3 * REMEMBERED_MAX {
-            *halves.entry(key, || 0) += 1;
-            assert!(halves.young.len() + halves.old.len() <= 2 * REMEMBERED_MAX);
-        }
-        assert_eq!(halves.get_mut(&0), None);
-        let last = 3 * REMEMBERED_MAX - 1;
-        assert_eq!(halves.get_mut(&last), Some(&mut 1));
-        // What is asked for again stays.
-        let kept = REMEMBERED_MAX;
-        assert_eq!(*halves.entry(kept, || 0), 1);
     }
 }

@@ -1,7 +1,9 @@
 //! `cardswitch app add`, `app approve` and `app list`: on a data directory at rest.
 
+use std::io::IsTerminal as _;
+
 use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
-use cardswitch_engine::command::identity::{AppChanges, NewApp, NewTokenGrant};
+use cardswitch_engine::command::identity::{AppApproval, NewApp, NewTokenGrant};
 use cardswitch_engine::domain::app::App;
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
@@ -29,7 +31,8 @@ const TEXT_CHARS_MAX: usize = 200;
 pub enum AppCommand {
     /// Register an app of a company; prints its client id and secret, this once
     Add(AddArgs),
-    /// Approve the scopes that an app may ask for
+    /// Approve the scopes that an app may ask for, with the name, web site and redirect URLs it shows
+    /// people; what was changed since the last approval is shown first
     Approve(ApproveArgs),
     /// List the apps of a company
     List(ListArgs),
@@ -68,6 +71,9 @@ pub struct ApproveArgs {
     /// Which of the scopes that it asks for, with commas between several [default: all of them]
     #[arg(long, value_name = "SCOPES", value_delimiter = ',')]
     scope: Vec<Scope>,
+    /// Approve changed names and addresses without being asked on the terminal
+    #[arg(long)]
+    yes: bool,
 }
 
 /// What `app list` takes.
@@ -136,8 +142,9 @@ async fn approve_new(
     scope: AccessScope,
     has_token: bool,
 ) -> Result<Option<String>, Failure> {
-    let changes = AppChanges { approved: Some(scope), ..AppChanges::default() };
-    carry_out(switch, AdminCommand::UpdateApp(company.id, id, changes)).await?;
+    let (app, _) = find_app(switch, id).await?;
+    let approval = AppApproval { profile: app.edited_profile(), scope };
+    carry_out(switch, AdminCommand::ApproveApp(company.id, id, approval)).await?;
     if !has_token {
         return Ok(None);
     }
@@ -186,15 +193,50 @@ async fn approve(args: ApproveArgs) -> Result<(), Failure> {
         return Err(Failure::new(what));
     }
     let approved = if args.scope.is_empty() { app.requested } else { named };
-    let changes = AppChanges { approved: Some(approved), ..AppChanges::default() };
-    carry_out(&switch, AdminCommand::UpdateApp(company.id, app.id, changes)).await?;
+    let profile = app.edited_profile();
+    if !args.at.json {
+        print_profile(&app);
+    }
+    if app.revision.is_some() && !args.yes && !is_confirmed()? {
+        let what = "nothing is approved: look at the changes, and say --yes to approve them";
+        return Err(Failure::new(what));
+    }
+    let name = profile.name.clone();
+    let approval = AppApproval { profile, scope: approved };
+    carry_out(&switch, AdminCommand::ApproveApp(company.id, app.id, approval)).await?;
     switch.engine().shut_down();
     if args.at.json {
-        println!("{}", json!({"client_id": app.id.0, "approved": scope::names(approved)}));
+        let profile = app.edited_profile();
+        println!("{}", shown(&App { approved, ..app.with_profile(profile) }));
     } else {
-        println!("{} may ask for {}", app.name, in_words(approved));
+        println!("{name} may ask for {}", in_words(approved));
     }
     Ok(())
+}
+
+/// Shows what people will see of an app, and what of it is new.
+fn print_profile(app: &App) {
+    let (old, new) = (app.profile(), app.edited_profile());
+    let line = |what: &str, old: &str, new: &str| match old == new {
+        true => println!("  {what:<14}{new}"),
+        false => println!("  {what:<14}{new}  (was: {old})"),
+    };
+    println!("{}", app.id.0);
+    line("name", &old.name, &new.name);
+    line("web site", &old.website, &new.website);
+    line("redirect URLs", &old.redirect_urls.join(" "), &new.redirect_urls.join(" "));
+}
+
+/// Asks on a terminal; elsewhere nobody is there to look.
+fn is_confirmed() -> Result<bool, Failure> {
+    let input = std::io::stdin();
+    if !input.is_terminal() {
+        return Ok(false);
+    }
+    eprint!("Approve these changes? [y/N] ");
+    let mut answer = String::new();
+    std::io::BufRead::read_line(&mut input.lock(), &mut answer).map_err(Failure::new)?;
+    Ok(answer.trim().eq_ignore_ascii_case("y"))
 }
 
 /// Errors: there is no such app.
@@ -225,6 +267,10 @@ async fn list(args: ListArgs) -> Result<(), Failure> {
         for url in &app.redirect_urls {
             println!("  {url}");
         }
+        if app.revision.is_some() {
+            println!("  changes wait for approval:");
+            print_profile(&app);
+        }
     }
     Ok(())
 }
@@ -237,6 +283,11 @@ fn shown(app: &App) -> serde_json::Value {
         "redirect_urls": app.redirect_urls,
         "requested": scope::names(app.requested),
         "approved": scope::names(app.approved),
+        "revision": app.revision.as_ref().map(|waiting| json!({
+            "name": waiting.name,
+            "website": waiting.website,
+            "redirect_urls": waiting.redirect_urls,
+        })),
     })
 }
 

@@ -63,6 +63,8 @@ impl ApiError {
             | Rejection::RequisitionEnded
             | Rejection::TooManyRequisitions
             | Rejection::TicketSpent
+            | Rejection::AppChanged
+            | Rejection::MemberInactive
             | Rejection::StepUsed
             | Rejection::ExternalIdTaken => {
                 let (code, message) = conflict_of(rejection);
@@ -160,6 +162,10 @@ const fn conflict_of(rejection: Rejection) -> (&'static str, &'static str) {
             ("too_many_requisitions", "the member has as many pending requisitions as one may")
         }
         Rejection::TicketSpent => ("ticket_spent", "it was used, was ended or has expired"),
+        Rejection::AppChanged => ("app_changed", "the app was edited since it was looked at"),
+        Rejection::MemberInactive => {
+            ("member_inactive", "an inactive member has no role: activate the member with it")
+        }
         Rejection::StepUsed => ("step_used", "this one-time password was used before"),
         Rejection::ExternalIdTaken => ("external_id_taken", "another member has this external id"),
         _ => ("conflict", "the state of the object does not allow the change"),
@@ -176,6 +182,8 @@ mod tests {
             (Rejection::CompanyNotFound, 404, "not_found", None),
             (Rejection::CardNotFound, 404, "not_found", None),
             (Rejection::MemberDeleted, 409, "member_deleted", None),
+            (Rejection::MemberInactive, 409, "member_inactive", None),
+            (Rejection::AppChanged, 409, "app_changed", None),
             (Rejection::MemberCodeTaken, 409, "code_taken", None),
             (Rejection::LastAdministrator, 409, "last_administrator", None),
             (Rejection::TooManyCards, 409, "too_many_cards", None),

@@ -110,6 +110,8 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         | AdminCommand::RevokeToken(..)
         | AdminCommand::RevokeAppTokens(..)
         | AdminCommand::UpdateApp(..)
+        | AdminCommand::ApproveApp(..)
+        | AdminCommand::NoteSignInFailed(..)
         | AdminCommand::DeleteApp(..)
         | AdminCommand::UpdateWebhookEndpoint(..)
         | AdminCommand::DeleteWebhookEndpoint(..)

@@ -166,6 +166,25 @@ impl Letter {
         Draft { to, subject, title: "Your password was set", blocks, reason }.written().first()
     }
 
+    /// Warns a user whose second factor is guessed by somebody who has the password.
+    #[must_use]
+    pub fn password_is_known(to: &str, link: &str) -> Self {
+        let blocks = vec![
+            words(format!(
+                "Somebody signed in to cardswitch with the password of {to} and then failed the \
+                 second step five times."
+            )),
+            words(
+                "If it was you, there is nothing to do. If not, somebody knows your password: set a \
+                 new one here, and tell the administrator of your company.",
+            ),
+            Block::Link { label: "Set a new password", address: link.to_owned() },
+        ];
+        let reason = "You get this letter at most once a day, when the second step fails often.";
+        let (subject, title) = ("Somebody knows your password".to_owned(), "Is this you?");
+        Draft { to, subject, title, blocks, reason }.written().first()
+    }
+
     /// Brings somebody the link to a card that `company` shares with them.
     #[must_use]
     pub fn shared_link(to: &str, share: &SharedCard<'_>) -> Self {

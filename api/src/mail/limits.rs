@@ -5,14 +5,14 @@ use std::time::Duration;
 /// In what time letters to one address are counted.
 pub(super) const WINDOW: Duration = Duration::from_secs(15 * 60);
 /// How many of them there may be that anybody can ask for.
-pub(super) const ASKED_FOR_MAX: usize = 3;
+pub(super) const ASKED_FOR_MAX: u32 = 3;
 /// How many invitations one company may have sent in that time; whoever gets none can still ask for
 /// a link to set a password.
-pub(super) const INVITATIONS_MAX: usize = 500;
+pub(super) const INVITATIONS_MAX: u32 = 500;
 /// How many shared links one company may have sent to one address in that time.
-pub(super) const LINKS_TO_ADDRESS_MAX: usize = 20;
+pub(super) const LINKS_TO_ADDRESS_MAX: u32 = 20;
 /// How many shared links one company may have sent in that time.
-pub(super) const LINKS_MAX: usize = 500;
+pub(super) const LINKS_MAX: u32 = 500;
 /// How many letters of one sort are remembered.
 pub(super) const REMEMBERED_MAX: usize = 10_000;
 

@@ -29,7 +29,6 @@ pub mod news;
 mod often;
 pub mod outbox;
 mod queue;
-mod recent;
 mod sender;
 pub mod settings;
 mod smtp;

@@ -4,12 +4,11 @@
 //!
 //! Hours are those of the switch's clock, and begin with the first decline.
 
-use std::collections::BTreeMap;
-
 use cardswitch_engine::domain::ids::{CardSlot, MemberSlot, Timestamp};
 use cardswitch_engine::store::query::DeclineRow;
 
 use super::limits::{CARDHOLDERS_MAX, DECLINES_PER_HOUR_MAX, WRONG_CREDENTIALS_MAX};
+use crate::bounded::{BLOCKING, BoundedTable, Entry, share};
 
 /// What a decline is worth telling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +22,17 @@ pub(super) enum Notice {
 }
 
 /// Cardholders who were told of late.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Told {
-    members: BTreeMap<MemberSlot, Hour>,
-    cards: BTreeMap<CardSlot, CardHour>,
+    members: BoundedTable<MemberSlot, Hour>,
+    cards: BoundedTable<CardSlot, CardHour>,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        let (members, cards) = (CARDHOLDERS_MAX, CARDHOLDERS_MAX);
+        Self { members: BoundedTable::new(members), cards: BoundedTable::new(cards) }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,9 +48,27 @@ struct CardHour {
     is_alerted: bool,
 }
 
-impl Hour {
-    const fn is_over(since: Timestamp, at: Timestamp) -> bool {
-        at.0 - since.0 >= Timestamp::HOUR
+impl Entry for Hour {
+    type Time = Timestamp;
+
+    fn ends_at(&self) -> Option<Timestamp> {
+        Some(self.since.plus(Timestamp::HOUR))
+    }
+
+    fn weight(&self) -> u64 {
+        share(self.letters, DECLINES_PER_HOUR_MAX + 1)
+    }
+}
+
+impl Entry for CardHour {
+    type Time = Timestamp;
+
+    fn ends_at(&self) -> Option<Timestamp> {
+        Some(self.since.plus(Timestamp::HOUR))
+    }
+
+    fn weight(&self) -> u64 {
+        if self.is_alerted { BLOCKING } else { share(self.wrong_credentials, u32::MAX) }
     }
 }
 
@@ -64,33 +88,29 @@ impl Told {
         self.notice_of_member(decline)
     }
 
-    /// Whether a card's holder is to be warned now.
+    /// Whether a card's holder is to be warned now. Where there is no room to remember it, yes:
+    /// somebody then gets a letter too many.
     fn is_news_of_card(&mut self, decline: &DeclineRow) -> bool {
-        let at = decline.authorized_at;
-        make_room(&mut self.cards, |hour| Hour::is_over(hour.since, at));
-        let fresh = CardHour { since: at, wrong_credentials: 0, is_alerted: false };
-        let hour = self.cards.entry(decline.card).or_insert(fresh);
-        if Hour::is_over(hour.since, at) {
-            *hour = fresh;
-        }
-        hour.wrong_credentials += u32::from(decline.response_number != RISK);
-        let is_reason =
-            decline.response_number == RISK || hour.wrong_credentials >= WRONG_CREDENTIALS_MAX;
-        let is_first = is_reason && !hour.is_alerted;
-        hour.is_alerted |= is_reason;
-        is_first
+        let (at, is_risk) = (decline.authorized_at, decline.response_number == RISK);
+        let fresh = || CardHour { since: at, wrong_credentials: 0, is_alerted: false };
+        let told = self.cards.change(decline.card, at, fresh, |hour| {
+            hour.wrong_credentials = hour.wrong_credentials.saturating_add(u32::from(!is_risk));
+            let is_reason = is_risk || hour.wrong_credentials >= WRONG_CREDENTIALS_MAX;
+            let is_first = is_reason && !hour.is_alerted;
+            hour.is_alerted |= is_reason;
+            is_first
+        });
+        told.unwrap_or(is_risk)
     }
 
     fn notice_of_member(&mut self, decline: &DeclineRow) -> Option<Notice> {
         let at = decline.authorized_at;
-        make_room(&mut self.members, |hour| Hour::is_over(hour.since, at));
-        let fresh = Hour { since: at, letters: 0 };
-        let hour = self.members.entry(decline.member).or_insert(fresh);
-        if Hour::is_over(hour.since, at) {
-            *hour = fresh;
-        }
-        hour.letters = hour.letters.saturating_add(1);
-        match hour.letters {
+        let fresh = || Hour { since: at, letters: 0 };
+        let letters = self.members.change(decline.member, at, fresh, |hour| {
+            hour.letters = hour.letters.saturating_add(1);
+            hour.letters
+        });
+        match letters.unwrap_or(1) {
             letters if letters <= DECLINES_PER_HOUR_MAX => Some(Notice::Decline),
             letters if letters == DECLINES_PER_HOUR_MAX + 1 => Some(Notice::More),
             _ => None,
@@ -105,18 +125,6 @@ const WRONG_CREDENTIALS: std::ops::RangeInclusive<u16> = 1301..=1304;
 
 fn is_suspicious(response_number: u16) -> bool {
     response_number == RISK || WRONG_CREDENTIALS.contains(&response_number)
-}
-
-/// Forgets hours that are over where many are remembered, and all where that does not help: somebody
-/// then gets a letter too many.
-fn make_room<K: Ord, V>(hours: &mut BTreeMap<K, V>, is_over: impl Fn(&V) -> bool) {
-    if hours.len() < CARDHOLDERS_MAX {
-        return;
-    }
-    hours.retain(|_, hour| !is_over(hour));
-    if hours.len() >= CARDHOLDERS_MAX {
-        hours.clear();
-    }
 }
 
 #[cfg(test)]

@@ -18,13 +18,15 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::letter::Letter;
-use super::limits::{ASKED_FOR_MAX, INVITATIONS_MAX, LINKS_MAX, LINKS_TO_ADDRESS_MAX};
+use super::limits::{
+    ASKED_FOR_MAX, INVITATIONS_MAX, LINKS_MAX, LINKS_TO_ADDRESS_MAX, REMEMBERED_MAX, WINDOW,
+};
 use super::message::Letterhead;
 use super::news::News;
 use super::queue::{Parcel, Queue};
-use super::recent::Recent;
 use super::settings::MailSettings;
 use super::smtp::SmtpServer;
+use crate::bounded::Windows;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::secrets::{SealError, Secrets, token_digest};
 
@@ -80,9 +82,9 @@ pub struct Outbox {
     tells_declines: bool,
     /// What was held before the start, until it was looked at.
     held: Mutex<Vec<Uuid>>,
-    asked_for: Mutex<Recent<1>>,
-    invitations: Mutex<Recent<2>>,
-    links: Mutex<Recent<2>>,
+    asked_for: Mutex<Windows<[u8; 32]>>,
+    invitations: Mutex<Windows<[u8; 32]>>,
+    links: Mutex<Windows<[u8; 32]>>,
 }
 
 /// News that waits for the outcome of its change.
@@ -131,9 +133,9 @@ impl Outbox {
             server: server.transpose()?.map(Arc::new),
             tells_declines: settings.declines,
             held: Mutex::new(held),
-            asked_for: Mutex::default(),
-            invitations: Mutex::default(),
-            links: Mutex::default(),
+            asked_for: windows(),
+            invitations: windows(),
+            links: windows(),
         })
     }
 
@@ -168,7 +170,8 @@ impl Outbox {
 
     /// Whether a letter that anybody can ask for may go to `email` now; if so, it is counted.
     pub fn may_be_asked_for(&self, email: &str, now: Instant) -> bool {
-        self.asked_for.lock().take([token_digest(&email_key(email))], [ASKED_FOR_MAX], now)
+        let bounds = [(token_digest(&email_key(email)), ASKED_FOR_MAX)];
+        self.asked_for.lock().take(bounds, now).is_ok()
     }
 
     /// Whether a company may have an invitation sent to `email` now; if so, it is counted. Apart
@@ -177,8 +180,8 @@ impl Outbox {
     pub fn may_be_invited(&self, company: CompanyId, email: &str, now: Instant) -> bool {
         let company = company.0.to_string();
         let pair = token_digest(&format!("{company} {}", email_key(email)));
-        let most = [ASKED_FOR_MAX, INVITATIONS_MAX];
-        self.invitations.lock().take([pair, token_digest(&company)], most, now)
+        let bounds = [(pair, ASKED_FOR_MAX), (token_digest(&company), INVITATIONS_MAX)];
+        self.invitations.lock().take(bounds, now).is_ok()
     }
 
     /// Whether a company may have a shared link sent to `email` now; if so, it is counted. One
@@ -186,8 +189,8 @@ impl Outbox {
     pub fn may_be_shared_with(&self, company: CompanyId, email: &str, now: Instant) -> bool {
         let company = company.0.to_string();
         let pair = token_digest(&format!("{company} {}", email_key(email)));
-        let most = [LINKS_TO_ADDRESS_MAX, LINKS_MAX];
-        self.links.lock().take([pair, token_digest(&company)], most, now)
+        let bounds = [(pair, LINKS_TO_ADDRESS_MAX), (token_digest(&company), LINKS_MAX)];
+        self.links.lock().take(bounds, now).is_ok()
     }
 
     /// Whether a letter that news became may be sent now; if so, it is counted.
@@ -306,6 +309,10 @@ impl Outbox {
     }
 }
 
+fn windows() -> Mutex<Windows<[u8; 32]>> {
+    Mutex::new(Windows::new(WINDOW, REMEMBERED_MAX))
+}
+
 fn log_failure(sent: Option<Result<(), MailError>>) {
     if let Some(Err(error)) = sent {
         tracing::error!(%error, "a letter was not sent");
@@ -316,7 +323,6 @@ fn log_failure(sent: Option<Result<(), MailError>>) {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use super::super::limits::WINDOW;
     use super::*;
 
     fn outbox() -> (tempfile::TempDir, Outbox) {

@@ -1,5 +1,5 @@
 //! An app's request for a member's consent, and the addresses its answer goes to; no page is made
-//! here. Source: spec "OAuth", GET authorize; RFC 6749, 4.1.1 and 4.1.2; RFC 7636.
+//! here. Source: spec "OAuth", GET authorize; RFC 6749, 4.1.1 and 4.1.2; RFC 7636; RFC 9207.
 //!
 //! INVARIANT: nobody is ever sent to an address that is not, letter by letter, on the app's list: as
 //! long as app or address are in doubt, what is wrong is shown as a page.
@@ -41,6 +41,8 @@ pub struct AuthorizationRequest {
     pub state: Option<String>,
     /// What it will have to prove, by S256.
     pub code_challenge: Option<String>,
+    /// Who answers: an app that uses several servers tells by it which one did.
+    issuer: String,
 }
 
 /// What becomes of a request before anybody is asked.
@@ -116,7 +118,7 @@ pub fn check(state: &AppState, query: &str) -> Result<Checked, ApiError> {
         Some(id) => state.switch.read_at_once(|snapshot| snapshot.app_by_id(id))?,
         None => None,
     };
-    Ok(asked.check(app))
+    Ok(asked.check(app, state.urls().app()))
 }
 
 /// The parameters of a request.
@@ -140,7 +142,7 @@ impl Asked {
         found.map(|(_, text)| text.clone()).filter(|text| !text.is_empty())
     }
 
-    fn check(&self, app: Option<App>) -> Checked {
+    fn check(&self, app: Option<App>, issuer: &str) -> Checked {
         if self.is_repeated("client_id") || self.is_repeated("redirect_uri") {
             return Checked::Page(PageFault::Repeated);
         }
@@ -161,9 +163,11 @@ impl Asked {
                 scope,
                 state,
                 code_challenge,
+                issuer: issuer.to_owned(),
             })),
             Err((error, description)) => {
-                Checked::Redirect(refused_at(&redirect_uri, error, description, state.as_deref()))
+                let told = [("error", error), ("error_description", description)];
+                Checked::Redirect(answer_at(&redirect_uri, &told, issuer, state.as_deref()))
             }
         }
     }
@@ -231,26 +235,34 @@ fn with_parameters(address: &str, parameters: &[(&str, &str)]) -> String {
     format!("{address}{between}{}", query.finish())
 }
 
-fn refused_at(address: &str, error: &str, description: &str, state: Option<&str>) -> String {
-    let told = [("error", error), ("error_description", description)];
+/// An answer to the app at `address`.
+fn answer_at(
+    address: &str,
+    told: &[(&str, &str)],
+    issuer: &str,
+    state: Option<&str>,
+) -> String {
     let echoed = state.map(|state| ("state", state));
-    with_parameters(address, &told.into_iter().chain(echoed).collect::<Vec<_>>())
+    let own = [("iss", issuer)].into_iter().chain(echoed);
+    with_parameters(address, &told.iter().copied().chain(own).collect::<Vec<_>>())
 }
 
 impl AuthorizationRequest {
+    fn answered(&self, told: &[(&str, &str)]) -> String {
+        answer_at(&self.redirect_uri, told, &self.issuer, self.state.as_deref())
+    }
+
     /// Where the app is told that it is refused.
     #[must_use]
     pub fn refused(&self, refusal: Refusal) -> String {
         let description = refusal.description();
-        refused_at(&self.redirect_uri, "access_denied", description, self.state.as_deref())
+        self.answered(&[("error", "access_denied"), ("error_description", description)])
     }
 
     /// Where the app gets its code.
     #[must_use]
     pub fn granted(&self, code: &str) -> String {
-        let echoed = self.state.as_deref().map(|state| ("state", state));
-        let given = [("code", code)].into_iter().chain(echoed).collect::<Vec<_>>();
-        with_parameters(&self.redirect_uri, &given)
+        self.answered(&[("code", code)])
     }
 
     /// The memberships in which a user may grant the request.

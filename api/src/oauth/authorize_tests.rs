@@ -11,6 +11,8 @@ use super::*;
 
 const REDIRECT: &str = "https://app.example.com/callback";
 const WITH_QUERY: &str = "https://app.example.com/back?tenant=7";
+const ISSUER: &str = "https://cards.example.com";
+const ISS: &str = "iss=https%3A%2F%2Fcards.example.com";
 const CHALLENGE: &str = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
 
 fn app() -> App {
@@ -22,6 +24,7 @@ fn app() -> App {
         website: "https://app.example.com".into(),
         secret_digest: [1; 32],
         redirect_urls: vec![REDIRECT.into(), WITH_QUERY.into()],
+        revision: None,
         requested: AccessScope { admin: true, iam: true, ..AccessScope::default() },
         approved: AccessScope { admin: true, ..AccessScope::default() },
         is_deleted: false,
@@ -30,7 +33,7 @@ fn app() -> App {
 }
 
 fn checked(query: &str) -> Checked {
-    Asked::parse(query).check(Some(app()))
+    Asked::parse(query).check(Some(app()), ISSUER)
 }
 
 fn asked(query: &str) -> AuthorizationRequest {
@@ -119,7 +122,7 @@ fn what_leads_nowhere_safe_is_a_page() {
     for (query, fault) in rows {
         assert_eq!(checked(&format!("response_type=code&{query}")), Checked::Page(fault));
     }
-    let page = |app| Asked::parse("response_type=token&scope=none").check(app);
+    let page = |app| Asked::parse("response_type=token&scope=none").check(app, ISSUER);
     assert_eq!(page(None), Checked::Page(PageFault::UnknownApp));
     let deleted = App { is_deleted: true, ..app() };
     assert_eq!(page(Some(deleted)), Checked::Page(PageFault::UnknownApp));
@@ -160,7 +163,7 @@ fn other_faults_are_told_at_the_apps_address() {
         let Checked::Redirect(address) = checked(query) else { panic!("{query}") };
         let expected = format!("{REDIRECT}?error={error}&error_description=");
         assert!(address.starts_with(&expected), "{query}: {address}");
-        assert!(!address.contains("state="), "{address}");
+        assert!(!address.contains("state=") && address.contains(ISS), "{address}");
         let Checked::Redirect(echoed) = checked(&format!("{query}&state=x%0d%0ay")) else {
             panic!("{query}")
         };
@@ -174,11 +177,11 @@ fn answers_go_behind_what_the_address_has() {
     let plain = asked("response_type=code&state=a%26code%3Dx%23%22%3Cb%3E");
     assert_eq!(
         plain.granted("c0de"),
-        format!("{REDIRECT}?code=c0de&state=a%26code%3Dx%23%22%3Cb%3E")
+        format!("{REDIRECT}?code=c0de&{ISS}&state=a%26code%3Dx%23%22%3Cb%3E")
     );
     let with_query =
         asked("response_type=code&redirect_uri=https://app.example.com/back?tenant%3D7");
-    assert_eq!(with_query.granted("c0de"), format!("{WITH_QUERY}&code=c0de"));
+    assert_eq!(with_query.granted("c0de"), format!("{WITH_QUERY}&code=c0de&{ISS}"));
     assert_eq!(
         with_parameters("https://a.example/?", &[("code", "1")]),
         "https://a.example/?code=1"
@@ -190,7 +193,8 @@ fn answers_go_behind_what_the_address_has() {
         (Refusal::NotAllowed, "The+member+may+not+authorize+this+request"),
     ];
     for (refusal, description) in descriptions {
-        let expected = format!("{WITH_QUERY}&error=access_denied&error_description={description}");
+        let told = format!("error=access_denied&error_description={description}");
+        let expected = format!("{WITH_QUERY}&{told}&{ISS}");
         assert_eq!(with_query.refused(refusal), expected);
     }
 }

@@ -3,6 +3,8 @@
 
 use std::net::IpAddr;
 
+use axum::RequestExt;
+use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use base64::Engine;
@@ -26,18 +28,22 @@ struct Credentials {
     secret: String,
 }
 
-/// The app that asks from `address`, which is slowed where it guesses secrets.
-/// Errors: it does not say which, in two ways at once, or not with the right secret; too many did.
-pub(super) async fn prove_client(
+/// The app that asks from `address`, which is slowed where it guesses secrets, and what it sent.
+/// Nothing else is judged before, not even whether the body can be read.
+/// Errors: it does not say which, in two ways at once, or not with the right secret; too many did; the
+/// body cannot be read.
+pub(super) async fn prove(
     state: &AppState,
-    headers: &HeaderMap,
-    parameters: &Parameters,
+    request: Request,
     address: Option<IpAddr>,
-) -> Result<App, ApiError> {
+) -> Result<(App, Parameters), ApiError> {
+    let headers = request.headers().clone();
+    let parameters = request.extract::<Parameters, _>().await;
     let attempt = state.throttle.admit(None, address.map(Source::Address)).await?;
-    let found = find_client(state, headers, parameters);
+    let nothing = Parameters::default();
+    let found = find_client(state, &headers, parameters.as_ref().unwrap_or(&nothing));
     attempt.judge(&found);
-    found
+    Ok((found?, parameters?))
 }
 
 /// Errors: it does not say which, in two ways at once, or not with the right secret.

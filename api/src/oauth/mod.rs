@@ -7,7 +7,8 @@
 //! | `redirect_urls` | what an app may have codes sent to |
 //! | `scope` | scopes by name, and which need an operator's approval |
 //! | `parameters` | bodies, JSON and forms alike |
-//! | `client` | which app asks |
+//! | `client` | which app asks: judged before anything else |
+//! | `metadata` | where all of it is, for clients that find out by themselves |
 //! | `token` | `POST /v1/oauth/token`: which grant |
 //! | `code_grant`, `pkce` | a token for an authorization code |
 //! | `password_grant` | a token for a member's e-mail address and password |
@@ -22,6 +23,7 @@ pub mod authorize;
 mod challenge;
 mod client;
 mod code_grant;
+mod metadata;
 mod parameters;
 mod password_grant;
 mod pkce;
@@ -43,6 +45,7 @@ pub(crate) use self::challenge::{__path_answer_challenge, __path_get_challenge};
 pub(crate) use self::challenge::{answer_challenge, get_challenge};
 pub(crate) use self::revoke::{__path_revoke_tokens, revoke_tokens};
 pub(crate) use self::token::{__path_create_token, create_token};
+use self::metadata::{METADATA_PATH, get_metadata};
 use crate::auth::client_address::ClientAddress;
 use crate::state::AppState;
 
@@ -52,6 +55,7 @@ pub fn oauth_routes() -> Router<AppState> {
         .route("/v1/oauth/token", post(create_token))
         .route("/v1/oauth/token/challenge", get(get_challenge).post(answer_challenge))
         .route("/v1/oauth/token/revoke", post(revoke_tokens))
+        .route(METADATA_PATH, get(get_metadata))
 }
 
 /// From where a request comes.

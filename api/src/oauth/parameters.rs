@@ -19,7 +19,7 @@ use crate::wire::fault::Flaw;
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// The parameters of a request.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Parameters(Vec<(String, Parameter)>);
 
 /// Passwords and secrets are among them.

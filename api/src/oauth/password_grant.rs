@@ -6,7 +6,7 @@
 
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
-use cardswitch_engine::command::identity::NewTokenGrant;
+use cardswitch_engine::command::identity::{NewTokenGrant, SignInProof};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::app::App;
 use cardswitch_engine::domain::audit::Actor;
@@ -24,6 +24,7 @@ use super::reply::{ChallengeBody, TokenBody};
 use crate::auth::actor::act_as;
 use crate::auth::credentials;
 use crate::auth::drawn_secret::DrawnSecret;
+use crate::auth::failures::note_failure;
 use crate::auth::second_factor::{PendingToken, Purpose};
 use crate::auth::throttle::{Account, Source};
 use crate::error::ApiError;
@@ -86,7 +87,8 @@ async fn find_user(
     let attempt = state.throttle.admit(Some(account), Some(Source::App(app.id))).await?;
     let Some(user) = credentials::find_user(state, email, password).await? else {
         attempt.failed();
-        tracing::info!(app = %app.id.0, "a password was wrong");
+        let owner = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
+        note_failure(state, owner.as_ref(), SignInProof::Password);
         return Err(ApiError::invalid_grant("the username or the password is wrong"));
     };
     attempt.succeeded();

@@ -3,7 +3,6 @@
 //! INVARIANT: an app touches its own tokens alone, and is told the same whatever it names: nothing
 //! here tells whether a token exists.
 
-use axum::RequestExt;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -73,10 +72,8 @@ enum Named {
 )]
 pub(crate) async fn revoke_tokens(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
-    let headers = request.headers().clone();
     let answered = async {
-        let parameters = request.extract::<Parameters, _>().await?;
-        let app = client::prove_client(&state, &headers, &parameters, address).await?;
+        let (app, parameters) = client::prove(&state, request, address).await?;
         revoke(&state, &app, &parameters).await?;
         Ok((StatusCode::OK, Revoked {}))
     };

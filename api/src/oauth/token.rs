@@ -3,12 +3,10 @@
 //!
 //! Access tokens do not expire by time, so there are no refresh tokens.
 
-use std::net::IpAddr;
-
-use axum::RequestExt;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_engine::domain::app::App;
 
 use super::address_of;
 use super::parameters::Parameters;
@@ -73,33 +71,30 @@ pub(crate) struct TokenRequest {
 )]
 pub(crate) async fn create_token(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
-    let headers = request.headers().clone();
     let answered = async {
-        let parameters = request.extract::<Parameters, _>().await?;
-        give_token(&state, &headers, &parameters, address).await
+        let (app, parameters) = client::prove(&state, request, address).await?;
+        give_token(&state, &app, &parameters).await
     };
     reply(answered.await)
 }
 
-/// Errors: the app or its proof is not right.
+/// Errors: the app's proof is not right.
 async fn give_token(
     state: &AppState,
-    headers: &HeaderMap,
+    app: &App,
     parameters: &Parameters,
-    address: Option<IpAddr>,
 ) -> Result<(StatusCode, TokenBody), ApiError> {
     let grant_type = parameters.required("grant_type")?;
-    let app = client::prove_client(state, headers, parameters, address).await?;
     // From here on it is the app's users who may be wrong, and its server asks for all of them.
     let source = Source::App(app.id);
     match grant_type {
         "authorization_code" => {
             let attempt = state.throttle.admit(None, Some(source)).await?;
-            let given = code_grant::give(state, &app, parameters).await;
+            let given = code_grant::give(state, app, parameters).await;
             attempt.judge(&given);
             given
         }
-        "password" => password_grant::give(state, &app, parameters).await,
+        "password" => password_grant::give(state, app, parameters).await,
         _ => Err(ApiError::unsupported_grant_type()),
     }
 }

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, header};
 use cardswitch_engine::command::admin::{AdminCommand, NewMember};
-use cardswitch_engine::command::identity::{AppChanges, NewApp, NewUser, UserChanges};
+use cardswitch_engine::command::identity::{AppApproval, NewApp, NewUser, UserChanges};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
@@ -136,8 +136,10 @@ impl World {
 
     pub(super) async fn approve(&self, number: u128, scope: AccessScope) {
         let (id, company) = (AppId(Uuid::from_u128(number)), CompanyId(OTHER_COMPANY));
-        let changes = AppChanges { approved: Some(scope), ..AppChanges::default() };
-        self.carry_out(AdminCommand::UpdateApp(company, id, changes)).await;
+        let found = self.bench.state.switch.read_at_once(|snapshot| snapshot.app_by_id(id));
+        let profile = found.unwrap().unwrap().edited_profile();
+        let approval = AppApproval { profile, scope };
+        self.carry_out(AdminCommand::ApproveApp(company, id, approval)).await;
     }
 
     pub(super) fn user(&self, name: &str) -> User {

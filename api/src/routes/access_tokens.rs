@@ -76,7 +76,7 @@ impl AccessTokenBody {
 const fn render_origin(origin: Option<TokenOrigin>) -> &'static str {
     let [operator, code, password, own_company] = ORIGINS;
     match origin {
-        None => operator,
+        Some(TokenOrigin::Operator) | None => operator,
         Some(TokenOrigin::Code) => code,
         Some(TokenOrigin::Password) => password,
         Some(TokenOrigin::OwnCompany) => own_company,

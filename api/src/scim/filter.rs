@@ -9,6 +9,7 @@
 //! An attribute that users do not have is one without a value.
 
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::member::email_key;
 
 use super::attribute::{Field, Kind, shorten};
 use crate::error::ApiError;
@@ -163,7 +164,7 @@ impl Test {
                 compare_text(self.operator, text, operand)
             }
             (FieldValue::Text(text), Operand::Text(operand)) => {
-                compare_text(self.operator, &text.to_lowercase(), operand)
+                compare_text(self.operator, &email_key(text), operand)
             }
             (FieldValue::Flag(flag), Operand::Flag(operand)) => {
                 compare(self.operator, flag, operand)
@@ -452,7 +453,8 @@ fn test(name: &str, operator: Operator, value: Option<Token<'_>>) -> Result<Test
 
 fn operand_of(kind: Option<Kind>, text: &str) -> Option<Operand> {
     match kind {
-        Some(Kind::Text) | None => Some(Operand::Text(text.to_lowercase())),
+        // As addresses are compared, so that a filter finds whom a look-up finds.
+        Some(Kind::Text) | None => Some(Operand::Text(email_key(text))),
         Some(Kind::ExactText) => Some(Operand::ExactText(text.to_owned())),
         // Some identity providers put quotes around these too.
         Some(Kind::Flag) => text.to_lowercase().parse().ok().map(Operand::Flag),

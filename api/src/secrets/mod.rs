@@ -124,6 +124,8 @@ pub enum FormBond {
     Visitor = 2,
     /// A shared link whose passphrase its viewer knows.
     SharedLink = 3,
+    /// A browser that a user signed in with.
+    Device = 4,
 }
 
 impl Secrets {

@@ -1,7 +1,7 @@
 //! The form by which an app is registered and changed: what was typed, what is wrong with it, and
 //! what it means.
 
-use cardswitch_engine::domain::app::App;
+use cardswitch_engine::domain::app::{App, AppProfile};
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::text::LineText;
 use serde::Deserialize;
@@ -104,14 +104,11 @@ impl AppForm {
         Self::of(&AppFields::default(), none, none)
     }
 
-    /// With what is known of an app.
+    /// With what is known of an app, as its owner last edited it.
     pub(super) fn of_app(app: &App) -> Self {
-        let fields = AppFields {
-            name: app.name.clone(),
-            website: app.website.clone(),
-            redirect_urls: app.redirect_urls.join("\n"),
-            ..AppFields::default()
-        };
+        let AppProfile { name, website, redirect_urls } = app.edited_profile();
+        let redirect_urls = redirect_urls.join("\n");
+        let fields = AppFields { name, website, redirect_urls, ..AppFields::default() };
         Self::of(&fields, app.requested, app.approved)
     }
 
@@ -170,10 +167,11 @@ impl AppFields {
 
 /// What the form shows of an app. What an operator has approved is not its owner's to overwrite.
 pub(super) fn seen(app: &App) -> Seen {
+    let AppProfile { name, website, redirect_urls } = app.edited_profile();
     Seen::default()
-        .field("name", &app.name)
-        .field("web site", &app.website)
-        .field("redirect URLs", app.redirect_urls.join("\n"))
+        .field("name", &name)
+        .field("web site", &website)
+        .field("redirect URLs", redirect_urls.join("\n"))
         .field("scopes", scope::names(app.requested).join(" "))
 }
 
@@ -319,6 +317,7 @@ mod tests {
             website: "https://books.example".to_owned(),
             secret_digest: [0; 32],
             redirect_urls: vec!["https://a.example/".to_owned(), "https://b.example/".to_owned()],
+            revision: None,
             requested: AccessScope { admin: true, iam: true, ..AccessScope::default() },
             approved: AccessScope { iam: true, ..AccessScope::default() },
             is_deleted: false,

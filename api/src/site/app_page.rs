@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
 use cardswitch_engine::command::identity::{AppChanges, NewTokenGrant};
-use cardswitch_engine::domain::app::App;
+use cardswitch_engine::domain::app::{App, AppProfile};
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
 use cardswitch_engine::domain::member::AccessScope;
@@ -42,8 +42,26 @@ struct AppContent<'a> {
     registered: Moment,
     seen: Seen,
     form: &'a AppForm,
+    /// What people see meanwhile, where an edit waits.
+    approved: Option<ApprovedProfile>,
+    may_replace_secret: bool,
     may_authorize: bool,
     token_scopes: Vec<&'static ScopeWords>,
+}
+
+/// The profile that stands while another waits.
+struct ApprovedProfile {
+    name: String,
+    website: String,
+    redirect_urls: Vec<String>,
+}
+
+impl ApprovedProfile {
+    fn of(app: &App) -> Option<Self> {
+        app.revision.as_ref()?;
+        let AppProfile { name, website, redirect_urls } = app.profile();
+        Some(Self { name, website, redirect_urls })
+    }
 }
 
 /// GET /apps/{id}.
@@ -71,6 +89,8 @@ fn app_page(state: &AppState, acting: &Acting, app: &App, form: &AppForm) -> Res
         registered: shown_moment(app.created_at, &acting.session),
         seen: seen(app),
         form,
+        approved: ApprovedProfile::of(app),
+        may_replace_secret: may_replace_secret(acting, app),
         may_authorize: may_authorize(role),
         token_scopes: SCOPES.iter().filter(is_grantable).collect(),
     };
@@ -113,7 +133,14 @@ pub(super) async fn update_app(
         ..AppChanges::default()
     };
     state.carry_out(AdminCommand::UpdateApp(acting.company.id, app.id, changes)).await?;
-    Ok(go_on(&state, &format!("/apps/{id}"), Notice::APP_SAVED))
+    let waits = get_app(&state, &acting, app.id).await?.revision.is_some();
+    let notice = if waits { Notice::APP_WAITS } else { Notice::APP_SAVED };
+    Ok(go_on(&state, &format!("/apps/{id}"), notice))
+}
+
+/// What an operator has approved is in the hands of whoever has the secret.
+fn may_replace_secret(acting: &Acting, app: &App) -> bool {
+    !app.is_bound() || acting.session.is_administrator()
 }
 
 /// Gives an app a new secret and shows it, once. POST /apps/{id}/secret.
@@ -124,6 +151,11 @@ pub(super) async fn replace_secret(
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
     let app = get_app(&state, &acting, AppId(id)).await?;
+    if !may_replace_secret(&acting, &app) {
+        let text = "The operator of this switch has approved the app: only administrators replace \
+                    its secret.";
+        return Ok(error_page(StatusCode::FORBIDDEN, "This is not for you", text));
+    }
     let secret = DrawnSecret::draw()?;
     let changes = AppChanges { secret_digest: Some(secret.digest), ..AppChanges::default() };
     state.carry_out(AdminCommand::UpdateApp(acting.company.id, app.id, changes)).await?;

@@ -37,6 +37,8 @@ struct AppRow {
     name: String,
     approved: Vec<&'static str>,
     waiting: Vec<&'static str>,
+    /// Whether an edit waits for the operator.
+    has_revision: bool,
     registered: Moment,
 }
 
@@ -48,6 +50,7 @@ impl AppRow {
             id: app.id.0.to_string(),
             approved: names(app.approved),
             waiting: waiting.map(|words| words.name).collect(),
+            has_revision: app.revision.is_some(),
             registered: shown_moment(app.created_at, session),
             name: app.name,
         }

@@ -22,6 +22,8 @@ pub(super) enum SiteCookie {
     Notice,
     /// Which sign-in waits for its second factor.
     SecondFactor,
+    /// What a browser is known by to whom has signed in with it.
+    Device,
     /// The company that a member of several has chosen.
     Company,
 }
@@ -33,6 +35,7 @@ impl SiteCookie {
             Self::Form => ("form", "__Host-form"),
             Self::Notice => ("notice", "__Host-notice"),
             Self::SecondFactor => ("second-factor", "__Host-second-factor"),
+            Self::Device => ("device", "__Host-device"),
             Self::Company => ("company", "__Host-company"),
         }
     }

@@ -9,7 +9,7 @@
 //! | `faults`, `choices`, `seen` | what is wrong with a form, what it offers, and whether somebody else was quicker |
 //! | `words` | money, times and states as people read them |
 //! | `requisitions`, `members`, `dimension_choices` | what members ask for, who they are, and how both are sorted |
-//! | `sign_in`, `second_factor`, `passwords` | the way in |
+//! | `sign_in`, `second_factor`, `passwords`, `device` | the way in, and browsers that came in before |
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
 //! | `overview`, `cards` | figures that follow what happens, and cards; rooms of their own |
 //! | `consent`, `scope_words` | what apps ask of members |
@@ -34,6 +34,7 @@ mod choices;
 mod consent;
 mod cookies;
 pub mod csrf;
+mod device;
 mod dimension_choices;
 mod dimensions;
 pub mod error_page;
@@ -142,6 +143,8 @@ fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
     Ok(SystemRandom.id(state.now())?)
 }
 
+#[cfg(test)]
+mod approval_tests;
 #[cfg(test)]
 mod books_world;
 #[cfg(test)]

@@ -54,6 +54,7 @@ Good:
     SESSION_ENDED "session-ended" "That session is ended."
     SESSIONS_ENDED "sessions-ended" "All other sessions are ended."
     APP_SAVED "app-saved" "The app is saved."
+    APP_WAITS "app-waits" "The app is saved. What the operator has approved stays in effect until the operator approves the changes."
     APP_DELETED "app-deleted" "The app is deleted. Its tokens open nothing any more."
     TOKEN_REVOKED "token-revoked" "The token is revoked. It opens nothing any more."
     DIMENSION_MADE "dimension-made" "It is made, and can be set on cards and transactions."

@@ -3,19 +3,21 @@
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::http::header::SET_COOKIE;
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::UserChanges;
+use cardswitch_engine::command::identity::{SignInProof, UserChanges};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::user::User;
 use serde::Deserialize;
 
+use super::device::Client;
 use super::forms::SiteForm;
 use super::frame::page;
 use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::session::{Session, SignedIn};
-use crate::auth::client_address::ClientAddress;
+use crate::auth::failures::note_failure;
 use crate::auth::passwords::{check_new, hash, verify};
 use crate::auth::throttle::Account;
 use crate::error::ApiError;
@@ -58,7 +60,7 @@ fn shown(state: &AppState, session: &Session, content: PasswordContent) -> Respo
 /// POST /account/password.
 pub(super) async fn change(
     State(state): State<AppState>,
-    address: ClientAddress,
+    client: Client,
     SignedIn(session): SignedIn,
     SiteForm(form): SiteForm<ChangeForm>,
 ) -> Result<Response, ApiError> {
@@ -74,15 +76,18 @@ pub(super) async fn change(
         let password_error = fault.to_string();
         return refused(PasswordContent { password_error, ..Default::default() });
     }
-    if !is_password_of(&state, &session.user, address, &form.old).await? {
+    if !is_password_of(&state, &session.user, &client, &form.old).await? {
         return refused(PasswordContent { old_error: WRONG_PASSWORD, ..Default::default() });
     }
-    let password_hash = Some(hash(&form.password).await?);
-    let changes = UserChanges { password_hash, ..UserChanges::default() };
+    let password_hash = hash(&form.password).await?;
+    let device = client.remember(&state, session.user.id, &password_hash)?;
+    let changes = UserChanges { password_hash: Some(password_hash), ..UserChanges::default() };
     if let Err(signed_out) = change_user(&state, &session, changes).await? {
         return Ok(signed_out);
     }
-    Ok(go_on(&state, ACCOUNT_PATH, Notice::PASSWORD_CHANGED))
+    let mut response = go_on(&state, ACCOUNT_PATH, Notice::PASSWORD_CHANGED);
+    response.headers_mut().append(SET_COOKIE, device);
+    Ok(response)
 }
 
 /// What came of a change: the way to sign-in where the session was ended on the way to it.
@@ -115,16 +120,18 @@ pub(super) async fn change_user(
 pub(super) async fn is_password_of(
     state: &AppState,
     user: &User,
-    ClientAddress(address): ClientAddress,
+    client: &Client,
     password: &str,
 ) -> Result<bool, ApiError> {
     let account = Account::Password(&user.email);
-    let attempt = state.throttle.admit_on_page(Some(account), address).await?;
+    let source = client.source(state, Some(user));
+    let attempt = state.throttle.admit_on_page(Some(account), source).await?;
     let fits = verify(user.password_hash.clone(), password).await?;
     if fits {
         attempt.succeeded();
     } else {
         attempt.failed();
+        note_failure(state, Some(user), SignInProof::Password);
     }
     Ok(fits)
 }

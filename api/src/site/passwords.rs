@@ -6,6 +6,7 @@
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::http::header::SET_COOKIE;
 use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::identity::{NewTicket, NewTicketContent, PasswordLinkUse};
@@ -19,6 +20,7 @@ use tokio::sync::Semaphore;
 
 use super::csrf::csrf_of;
 use super::error_page::error_page;
+use super::device::Client;
 use super::forms::SiteForm;
 use super::frame::small_page;
 use super::fresh_id;
@@ -29,6 +31,7 @@ use crate::auth::actor::{act_as, acting, note_at_hand};
 use crate::auth::client_address::ClientAddress;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::passwords::{check_new, hash};
+use crate::auth::throttle::Source;
 use crate::error::ApiError;
 use crate::mail::News;
 use crate::secrets::token_digest;
@@ -91,7 +94,7 @@ pub(super) async fn forgot(
     SiteForm(form): SiteForm<ForgotForm>,
 ) -> Result<Response, ApiError> {
     // Every request counts, whatever becomes of it.
-    state.throttle.admit_on_page(None, address).await?.failed();
+    state.throttle.admit_on_page(None, Source::Address(address)).await?.failed();
     let response = small_page(&state, "Look into your mail", session.as_ref(), SentContent);
     if let Ok(place) = LINKS.try_acquire() {
         // Another task, but for the same visitor.
@@ -143,6 +146,7 @@ pub(super) async fn show_set(
 /// Sets the password. POST /password/set/{key}.
 pub(super) async fn set(
     State(state): State<AppState>,
+    client: Client,
     MaybeSignedIn(session): MaybeSignedIn,
     Path(key): Path<String>,
     SiteForm(form): SiteForm<SetForm>,
@@ -163,6 +167,8 @@ pub(super) async fn set(
     let password_hash = hash(&form.password).await?;
     act_as(Actor::User { id: link.user.id, member: None });
     let news = News::password_was_set(link.user.id, &password_hash);
+    // Whoever reads the mail is the owner, also while others guess.
+    let device = client.remember(&state, link.user.id, &password_hash)?;
     let link_use = PasswordLinkUse { digest: link.ticket.digest, password_hash };
     match state.carry_out_and_tell(AdminCommand::UsePasswordLink(link_use), Some(news)).await {
         Ok(()) => {}
@@ -170,7 +176,9 @@ pub(super) async fn set(
         Err(WriteError::Rejected(Rejection::TicketSpent)) => return Ok(dead_link()),
         Err(error) => return Err(error.into()),
     }
-    Ok(go_on(&state, "/login", Notice::PASSWORD_SET))
+    let mut response = go_on(&state, "/login", Notice::PASSWORD_SET);
+    response.headers_mut().append(SET_COOKIE, device);
+    Ok(response)
 }
 
 /// A link that still opens something.

@@ -1,7 +1,7 @@
 //! What people see of themselves and their companies: sessions, memberships, developers, invitations.
 
 use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, MemberChanges, NewMember};
-use cardswitch_engine::command::identity::{AppChanges, NewApp, UserChanges};
+use cardswitch_engine::command::identity::{NewApp, UserChanges};
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
@@ -98,11 +98,6 @@ async fn only_an_active_company_lets_its_own_apps_in() {
             MemberChanges { role, ..MemberChanges::default() },
         ),
         AdminCommand::CreateApp(app),
-        AdminCommand::UpdateApp(
-            company.id,
-            id,
-            AppChanges { approved: Some(AccessScope::default()), ..AppChanges::default() },
-        ),
     ] {
         bench.state.carry_out(command).await.unwrap();
     }

@@ -9,13 +9,13 @@ use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::user::SecurityQuestion;
 use serde::Deserialize;
 
+use super::device::Client;
 use super::forms::SiteForm;
 use super::frame::page;
 use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
-use crate::auth::client_address::ClientAddress;
 use crate::auth::passwords::hash;
 use crate::auth::second_factor::normal_answer;
 use crate::error::ApiError;
@@ -72,7 +72,7 @@ fn shown(state: &AppState, session: &Session, content: QuestionContent) -> Respo
 /// POST /account/question.
 pub(super) async fn change(
     State(state): State<AppState>,
-    address: ClientAddress,
+    client: Client,
     SignedIn(session): SignedIn,
     SiteForm(form): SiteForm<QuestionForm>,
 ) -> Result<Response, ApiError> {
@@ -93,7 +93,7 @@ pub(super) async fn change(
     if is_set && !answer_error.is_empty() {
         return refused(QuestionContent { answer_error, ..Default::default() });
     }
-    if !is_password_of(&state, &session.user, address, &form.password).await? {
+    if !is_password_of(&state, &session.user, &client, &form.password).await? {
         return refused(match form.action {
             Action::Set => QuestionContent { password_error: WRONG_PASSWORD, ..Default::default() },
             Action::Remove => {

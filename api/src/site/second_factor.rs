@@ -13,15 +13,15 @@ use serde::Deserialize;
 
 use super::cookies::SiteCookie;
 use super::csrf::csrf_of;
+use super::device::Client;
 use super::error_page::error_page;
 use super::forms::SiteForm;
 use super::frame::small_page;
 use super::session::MaybeSignedIn;
 use super::sign_in::enter;
-use crate::auth::client_address::ClientAddress;
 use crate::auth::credentials::may_sign_in;
 use crate::auth::second_factor::{Answered, Challenge, Factor, Finishing, Purpose, answer};
-use crate::auth::throttle::{Beyond, Source};
+use crate::auth::throttle::Beyond;
 use crate::error::ApiError;
 use crate::secrets::token_digest;
 use crate::state::AppState;
@@ -82,15 +82,19 @@ fn shown(state: &AppState, challenge: &Challenge, error: &str) -> Response {
 /// POST /login/second-factor.
 pub(super) async fn answer_question(
     State(state): State<AppState>,
-    address: ClientAddress,
+    client: Client,
     headers: HeaderMap,
     SiteForm(form): SiteForm<FactorForm>,
 ) -> Result<Response, ApiError> {
     let Some(digest) = conversation_of(&state, &headers) else { return Ok(over(&state)) };
     let asked = state.second_factors.question(&digest, state.now());
-    let source = Source::Address(address.0);
+    let user = state.second_factors.user(&digest, state.now());
+    let user = user.map_or(Ok(None), |id| {
+        state.switch.read_at_once(|snapshot| snapshot.user_by_id(id))
+    })?;
+    let source = client.source(&state, user.as_ref());
     match answer(&state, &digest, &form.answer, source, Beyond::Waits).await? {
-        Answered::Done(finishing) => finish(&state, &headers, address, finishing).await,
+        Answered::Done(finishing) => finish(&state, &headers, &client, finishing).await,
         Answered::Next(_) => Ok(Redirect::to(FACTOR_PATH).into_response()),
         Answered::Wrong => Ok(asked.map_or_else(|| over(&state), |asked| wrong(&state, &asked))),
         Answered::Ended => Ok(over(&state)),
@@ -102,18 +106,17 @@ pub(super) async fn answer_question(
 async fn finish(
     state: &AppState,
     headers: &HeaderMap,
-    address: ClientAddress,
+    client: &Client,
     finishing: Finishing,
 ) -> Result<Response, ApiError> {
-    let is_allowed = state.switch.read_at_once(|snapshot| {
-        let user = snapshot.user_by_id(finishing.user)?;
-        user.map_or(Ok(false), |user| may_sign_in(snapshot, &user))
+    let user = state.switch.read_at_once(|snapshot| {
+        let Some(user) = snapshot.user_by_id(finishing.user)? else { return Ok(None) };
+        Ok(may_sign_in(snapshot, &user)?.then_some(user))
     })?;
-    let next = match &finishing.purpose {
-        Purpose::SignIn { next } if is_allowed => next.as_deref(),
-        _ => return Ok(over(state)),
+    let (Purpose::SignIn { next }, Some(user)) = (&finishing.purpose, user) else {
+        return Ok(over(state));
     };
-    let mut response = enter(state, finishing.user, headers, address, next).await?;
+    let mut response = enter(state, &user, headers, client, next.as_deref()).await?;
     state.second_factors.finish(finishing);
     forget_conversation(state, &mut response);
     Ok(response)

@@ -1,10 +1,17 @@
 //! Codes and questions: set up, asked at sign-in, used once, turned off.
 
+use std::time::Duration;
+
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::identity::UserChanges;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
+use cardswitch_engine::domain::user::SecurityQuestion;
+use cardswitch_engine::store::query::{AuditFilter, Page};
 use uuid::Uuid;
 
-use super::site_world::{EMAIL, PASSWORD, USER, bench, pass, sign_in};
+use super::site_world::{EMAIL, PASSWORD, USER, bench, letter, pass, sign_in};
 use super::visitor_tests::Visitor;
+use crate::auth::passwords::hash;
 use crate::auth::second_factor::{PendingToken, Purpose};
 use crate::auth::throttle::Source;
 use crate::auth::totp::Seed;
@@ -159,4 +166,40 @@ async fn setting_a_second_factor_ends_all_other_sessions() {
     set_up_totp(&bench, &mut visitor).await;
     elsewhere.get("/account").await.expect(303);
     visitor.get("/account").await.expect(200);
+}
+
+/// Whoever knew the password guessed second factors, and its owner learned nothing of it.
+#[tokio::test]
+async fn five_wrong_factors_after_a_right_password_are_a_letter_and_stand_in_the_audit_log() {
+    let bench = bench().await;
+    let answer_hash = hash("difference").await.unwrap();
+    let asked = SecurityQuestion { question: "First engine?".into(), answer_hash };
+    let changes = UserChanges { security_question: Some(Some(asked)), ..UserChanges::default() };
+    bench.state.carry_out(AdminCommand::UpdateUser(USER, changes)).await.unwrap();
+    let mut visitor = Visitor::new(&bench);
+    let fields = [("email", EMAIL), ("password", PASSWORD)];
+    visitor.fill("/login", &fields).await.expect(303);
+    visitor.get("/login/second-factor").await.expect(200);
+    for _ in 0..5 {
+        visitor.post("/login/second-factor", &[("answer", "analytical")]).await.expect(401);
+    }
+    let told = letter(&bench, 0).await;
+    assert!(told.contains("Somebody knows your password") && told.contains(EMAIL), "{told}");
+    // The first, second and fourth: they are written after the answers.
+    loop {
+        let events = bench.state.switch.read_at_once(|snapshot| {
+            let company = snapshot.company_by_id(CompanyId(COMPANY))?.unwrap();
+            snapshot.audit_events(Some(company.slot), &AuditFilter::default(), &Page::first(100))
+        });
+        let rows = events.unwrap().rows;
+        let failed: Vec<_> =
+            rows.iter().filter(|event| event.action == "user.sign_in_failed").collect();
+        assert!(failed.len() <= 3, "{failed:?}");
+        if failed.len() == 3 {
+            assert!(failed.iter().all(|event| event.fields == ["security_question"]));
+            assert!(failed.iter().all(|event| event.address.as_deref() == Some("203.0.113.7")));
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }

@@ -7,21 +7,23 @@ use axum::extract::{Query, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use cardswitch_engine::domain::ids::UserId;
+use cardswitch_engine::command::identity::SignInProof;
+use cardswitch_engine::domain::user::User;
 use serde::Deserialize;
 
 use super::cookies::SiteCookie;
 use super::csrf::csrf_of;
+use super::device::Client;
 use super::forms::SiteForm;
 use super::frame::{forwarding_page, small_page};
 use super::next::{START_PATH, local_path};
 use super::second_factor::{FACTOR_PATH, FACTOR_S};
 use super::session::{MaybeSignedIn, begin_session};
-use crate::auth::client_address::ClientAddress;
 use crate::auth::credentials::find_user;
 use crate::auth::drawn_secret::DrawnSecret;
+use crate::auth::failures::note_failure;
 use crate::auth::second_factor::Purpose;
-use crate::auth::throttle::{Account, Source};
+use crate::auth::throttle::Account;
 use crate::error::ApiError;
 use crate::state::AppState;
 
@@ -80,16 +82,18 @@ fn shown(state: &AppState, email: &str, next: &str, error: &str) -> Response {
 /// POST /login.
 pub(super) async fn sign_in(
     State(state): State<AppState>,
-    address: ClientAddress,
+    client: Client,
     headers: HeaderMap,
     SiteForm(form): SiteForm<SignInForm>,
 ) -> Result<Response, ApiError> {
     let email = form.email.trim();
     let next = local_path(&form.next);
-    let account = Account::Password(email);
-    let attempt = state.throttle.admit_on_page(Some(account), address.0).await?;
+    let owner = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
+    let (account, source) = (Account::Password(email), client.source(&state, owner.as_ref()));
+    let attempt = state.throttle.admit_on_page(Some(account), source).await?;
     let Some(user) = find_user(&state, email, &form.password).await? else {
         attempt.failed();
+        note_failure(&state, owner.as_ref(), SignInProof::Password);
         let mut response = shown(&state, email, &next.unwrap_or_default(), WRONG);
         *response.status_mut() = StatusCode::UNAUTHORIZED;
         return Ok(response);
@@ -97,10 +101,10 @@ pub(super) async fn sign_in(
     attempt.succeeded();
     let conversation = DrawnSecret::draw()?;
     let purpose = Purpose::SignIn { next: next.clone() };
-    let (factors, source) = (&state.second_factors, Source::Address(address.0));
+    let factors = &state.second_factors;
     let asked = factors.begin(conversation.digest, &user, (purpose, source), state.now())?;
     if asked.is_none() {
-        return enter(&state, user.id, &headers, address, next.as_deref()).await;
+        return enter(&state, &user, &headers, &client, next.as_deref()).await;
     }
     let is_secure = state.urls().is_behind_tls();
     let mut response = Redirect::to(FACTOR_PATH).into_response();
@@ -113,12 +117,14 @@ pub(super) async fn sign_in(
 /// Errors: the session could not be begun.
 pub(super) async fn enter(
     state: &AppState,
-    user: UserId,
+    user: &User,
     headers: &HeaderMap,
-    address: ClientAddress,
+    client: &Client,
     next: Option<&str>,
 ) -> Result<Response, ApiError> {
-    let cookie = begin_session(state, user, headers, address).await?;
+    let cookie = begin_session(state, user.id, headers, client.address).await?;
+    let hash = user.password_hash.as_deref().unwrap_or_default();
+    let device = client.remember(state, user.id, hash)?;
     let target = next.and_then(local_path).unwrap_or_else(|| START_PATH.to_owned());
     let mut response = if may_leave_the_site(&target) {
         forwarding_page("Signed in", &target, ForwardContent { target: &target })
@@ -126,6 +132,7 @@ pub(super) async fn enter(
         Redirect::to(&target).into_response()
     };
     response.headers_mut().append(SET_COOKIE, cookie);
+    response.headers_mut().append(SET_COOKIE, device);
     Ok(response)
 }
 

@@ -92,7 +92,7 @@ fn origin_words(origin: Option<TokenOrigin>, member: Option<&Member>) -> String 
         Some(TokenOrigin::Code) => format!("{who}, when the app asked"),
         Some(TokenOrigin::Password) => format!("{who}, by password within the app"),
         Some(TokenOrigin::OwnCompany) => format!("{who}, as owner of the app"),
-        None => "the operator, on the command line".to_owned(),
+        Some(TokenOrigin::Operator) | None => "the operator, on the command line".to_owned(),
     }
 }
 

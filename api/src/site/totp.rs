@@ -13,13 +13,13 @@ use cardswitch_engine::domain::user::Totp;
 use qrcodegen::{QrCode, QrCodeEcc};
 use serde::Deserialize;
 
+use super::device::Client;
 use super::forms::SiteForm;
 use super::frame::page;
 use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
-use crate::auth::client_address::ClientAddress;
 use crate::auth::totp::Seed;
 use crate::error::ApiError;
 use crate::issuing::SystemRandom;
@@ -133,7 +133,7 @@ fn bytes_of(hex: &str) -> Option<Vec<u8>> {
 /// POST /account/totp.
 pub(super) async fn change(
     State(state): State<AppState>,
-    address: ClientAddress,
+    client: Client,
     SignedIn(session): SignedIn,
     SiteForm(form): SiteForm<TotpForm>,
 ) -> Result<Response, ApiError> {
@@ -151,7 +151,7 @@ pub(super) async fn change(
         *response.status_mut() = StatusCode::BAD_REQUEST;
         Ok(response)
     };
-    if !is_password_of(&state, &session.user, address, &form.password).await? {
+    if !is_password_of(&state, &session.user, &client, &form.password).await? {
         return refused(["", WRONG_PASSWORD]);
     }
     let totp = match &seed {

@@ -5,11 +5,7 @@
 //! | `lanes` | endpoint id (16) | format (1), `KeptLane` |
 //! | `attempts` | endpoint id (16), place (2) | format (1), `Attempt` |
 //! | `follower` | `followed` | the last event that was handed to lanes |
-<<<<<<< HEAD
-//! | `follower` | `followed_at` | when that happened |
-=======
 //! | `follower` | `followed_at` | when that happened; missing before the first event |
->>>>>>> events
 //! | `series` | `series` | 16 random bytes, drawn when the file is made or the log has lost events |
 //!
 //! It is written about once a second and when the switch stops. Whatever it lags behind is delivered
@@ -38,13 +34,8 @@ pub const FILE: &str = "deliveries.redb";
 pub const ATTEMPTS_MAX: u16 = 100;
 /// How much of the file is kept in memory. Units: bytes.
 const CACHE_BYTES: usize = 8 << 20;
-<<<<<<< HEAD
 /// The version of both values.
 const FORMAT: u8 = 1;
-=======
-const LANE_FORMAT: u8 = 1;
-const ATTEMPT_FORMAT: u8 = 1;
->>>>>>> events
 const FOLLOWED: &str = "followed";
 const FOLLOWED_AT: &str = "followed_at";
 
@@ -147,15 +138,10 @@ pub struct KeptLane {
     pub lane: Lane,
     /// How many attempts it has had.
     pub attempts: u64,
-<<<<<<< HEAD
-    /// While it is off: when what had last changed about its endpoint by the time that was seen.
-    pub off_seen: Option<Timestamp>,
-=======
     /// Since when its endpoint was on, when it began to be told what it is told now.
     pub on_since: Timestamp,
     /// The address that was gone while it was on since then.
     pub gone_url: Option<String>,
->>>>>>> events
 }
 
 /// What is to be written together.
@@ -253,11 +239,7 @@ impl Deliveries {
             for row in read_txn.open_table(LANES)?.iter()? {
                 let (id, value) = row?;
                 let id = WebhookEndpointId(Uuid::from_bytes(id.value()));
-<<<<<<< HEAD
                 lanes.push((id, parse(value.value())?));
-=======
-                lanes.push((id, parse(LANE_FORMAT, value.value())?));
->>>>>>> events
             }
             Ok(Loaded { followed, lanes })
         })
@@ -287,7 +269,7 @@ impl Deliveries {
             let read_txn = database.begin_read()?;
             let mut attempts = Vec::new();
             for row in read_txn.open_table(ATTEMPTS)?.range((id, 0)..=(id, u16::MAX))? {
-                attempts.push(parse(ATTEMPT_FORMAT, row?.1.value())?);
+                attempts.push(parse(row?.1.value())?);
             }
             Ok(attempts)
         })
@@ -368,7 +350,6 @@ fn render<T: Serialize>(value: &T) -> Result<Vec<u8>, DeliveriesError> {
     Ok(bytes)
 }
 
-<<<<<<< HEAD
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DeliveriesError> {
     let value = match bytes.split_first() {
         Some((&FORMAT, value)) => decode(value),
@@ -376,14 +357,6 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DeliveriesError> {
         None => Err(CodecError::Cut),
     };
     value.map_err(DeliveriesError::Value)
-=======
-fn parse<T: DeserializeOwned>(format: u8, bytes: &[u8]) -> Result<T, DeliveriesError> {
-    let (version, rest) = bytes.split_first().ok_or(DeliveriesError::Value(CodecError::Cut))?;
-    if *version != format {
-        return Err(DeliveriesError::Value(CodecError::UnknownVersion { version: *version }));
-    }
-    decode(rest).map_err(DeliveriesError::Value)
->>>>>>> events
 }
 
 #[cfg(test)]

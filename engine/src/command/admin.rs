@@ -23,8 +23,8 @@ use crate::domain::text::{LineText, ParagraphText};
 use crate::domain::transaction_tags::TagChanges;
 
 use super::identity::{
-    AppChanges, CodeExchange, NewApp, NewInvite, NewTicket, NewTokenGrant, NewUser,
-    PasswordLinkUse, UserChanges,
+    AppApproval, AppChanges, CodeExchange, NewApp, NewInvite, NewTicket, NewTokenGrant, NewUser,
+    PasswordLinkUse, SignInProof, UserChanges,
 };
 use super::webhook_endpoint::{NewWebhookEndpoint, WebhookEndpointChanges};
 
@@ -106,6 +106,10 @@ pub enum AdminCommand {
     CreateApp(NewApp),
     /// Changes an app.
     UpdateApp(CompanyId, AppId, AppChanges),
+    /// Puts on record that somebody failed to sign in as a user; changes nothing.
+    NoteSignInFailed(UserId, SignInProof),
+    /// Approves what an app asks for, under the profile that was looked at.
+    ApproveApp(CompanyId, AppId, AppApproval),
     /// Takes an app away, with its tokens, codes and webhook endpoints.
     DeleteApp(CompanyId, AppId),
     /// Makes a webhook endpoint.

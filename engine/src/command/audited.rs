@@ -9,7 +9,7 @@ use super::admin::{
     AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, DimensionChanges, MemberChanges,
     NewMember, RequisitionChanges, Review, SharedLinkChanges, Verdict,
 };
-use super::identity::{AppChanges, NewTicket, NewTicketContent, UserChanges};
+use super::identity::{AppChanges, NewTicket, NewTicketContent, SignInProof, UserChanges};
 use super::webhook_endpoint::WebhookEndpointChanges;
 use crate::domain::card::DimensionKind;
 use crate::domain::ids::{CompanyId, DimensionId, UserId};
@@ -137,6 +137,7 @@ impl AdminCommand {
             | Admin::DeleteDimension(_) => self.audited_books(),
             Admin::CreateUser(_)
             | Admin::UpdateUser(..)
+            | Admin::NoteSignInFailed(..)
             | Admin::UseTotpStep(..)
             | Admin::IssueTicket(_)
             | Admin::EndTicket(..)
@@ -149,6 +150,7 @@ impl AdminCommand {
             | Admin::RevokeAppTokens(..)
             | Admin::CreateApp(_)
             | Admin::UpdateApp(..)
+            | Admin::ApproveApp(..)
             | Admin::DeleteApp(..) => self.audited_app(),
             Admin::CreateWebhookEndpoint(_)
             | Admin::UpdateWebhookEndpoint(..)
@@ -235,6 +237,10 @@ impl AdminCommand {
             Self::UpdateUser(id, changes) => {
                 Audited::of_user(*id, ("user", "user.updated"), id.0).with(user_fields(changes))
             }
+            Self::NoteSignInFailed(id, proof) => {
+                Audited::of_user(*id, ("user", "user.sign_in_failed"), id.0)
+                    .with(vec![proof_field(*proof)])
+            }
             Self::UseTotpStep(id, _) => Audited::of_user(*id, ("user", "user.totp_used"), id.0),
             Self::IssueTicket(new) => audited_ticket(new),
             Self::EndTicket(user, id) => {
@@ -275,6 +281,9 @@ impl AdminCommand {
             Self::UpdateApp(company, id, changes) => {
                 of(*company, ("app", "app.updated"), id.0).with(app_fields(changes))
             }
+            Self::ApproveApp(company, id, _) => {
+                of(*company, ("app", "app.approved"), id.0).with(vec!["approved_scope"])
+            }
             Self::DeleteApp(company, id) => of(*company, ("app", "app.deleted"), id.0),
             _ => unreachable!("no command about apps"),
         }
@@ -305,6 +314,14 @@ impl AdminCommand {
             }
             _ => unreachable!("no command about webhook endpoints"),
         }
+    }
+}
+
+const fn proof_field(proof: SignInProof) -> &'static str {
+    match proof {
+        SignInProof::Password => "password",
+        SignInProof::Totp => "totp",
+        SignInProof::SecurityQuestion => "security_question",
     }
 }
 
@@ -502,14 +519,13 @@ fn user_fields(changes: &UserChanges) -> Vec<&'static str> {
 }
 
 fn app_fields(changes: &AppChanges) -> Vec<&'static str> {
-    let AppChanges { name, website, redirect_urls, requested, secret_digest, approved } = changes;
+    let AppChanges { name, website, redirect_urls, requested, secret_digest } = changes;
     named([
         ("name", name.is_some()),
         ("website", website.is_some()),
         ("redirect_urls", redirect_urls.is_some()),
         ("requested_scope", requested.is_some()),
         ("secret", secret_digest.is_some()),
-        ("approved_scope", approved.is_some()),
     ])
 }
 

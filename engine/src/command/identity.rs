@@ -1,5 +1,6 @@
 //! What is asked about people and programs: users, tickets, apps, and the tokens they are given.
 
+use crate::domain::app::AppProfile;
 use crate::domain::ids::{AppId, CompanyId, MemberId, TicketId, Timestamp, UserId};
 use crate::domain::member::AccessScope;
 use crate::domain::text::LineText;
@@ -56,6 +57,17 @@ impl std::fmt::Debug for UserChanges {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("UserChanges(..)")
     }
+}
+
+/// What somebody proves to be a user with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignInProof {
+    /// The password.
+    Password,
+    /// A one-time code.
+    Totp,
+    /// The answer to the security question.
+    SecurityQuestion,
 }
 
 /// The invitation of a new member to sign in.
@@ -182,7 +194,8 @@ pub struct NewApp {
     pub requested: AccessScope,
 }
 
-/// What to change about an app; absent stays.
+/// What to change about an app; absent stays. While an approval stands, name, web site and redirect
+/// addresses wait for the next one.
 #[derive(Clone, Debug, Default)]
 pub struct AppChanges {
     /// Its name.
@@ -195,6 +208,13 @@ pub struct AppChanges {
     pub requested: Option<AccessScope>,
     /// SHA-256 of its secret.
     pub secret_digest: Option<[u8; 32]>,
-    /// What of its wishes is approved.
-    pub approved: Option<AccessScope>,
+}
+
+/// An operator's approval of an app.
+#[derive(Clone, Debug)]
+pub struct AppApproval {
+    /// The profile that the operator has seen. Has to be the one that waits, else the one that stands.
+    pub profile: AppProfile,
+    /// What of the app's wishes is approved.
+    pub scope: AccessScope,
 }

@@ -256,6 +256,10 @@ pub enum Rejection {
     StepUsed,
     /// No such app in the caller's company.
     AppNotFound,
+    /// The app's profile is another than the operator has seen.
+    AppChanged,
+    /// A role is for members who take part.
+    MemberInactive,
     /// No such access token in the caller's company.
     TokenNotFound,
     /// So many tokens of the app or the member open something that there is no room for another.

@@ -1,4 +1,7 @@
 //! An app: a program of somebody's that asks members to let it at their company's data.
+//!
+//! INVARIANT: an operator's approval binds the profile that the operator has seen. While it stands,
+//! what the app's owner edits waits as a revision, and people go on seeing the approved profile.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +25,8 @@ pub struct App {
     pub secret_digest: [u8; 32],
     /// Where codes may be sent.
     pub redirect_urls: Vec<String>,
+    /// The profile that waits for an operator; none where nobody has edited an approved app.
+    pub revision: Option<Box<AppProfile>>,
     /// What it wants to be allowed at most.
     pub requested: AccessScope,
     /// What of that an operator has approved.
@@ -30,4 +35,46 @@ pub struct App {
     pub is_deleted: bool,
     /// When it was made.
     pub created_at: Timestamp,
+}
+
+/// What people who let an app in see of it, and where their codes go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppProfile {
+    /// Its name.
+    pub name: String,
+    /// Its web site.
+    pub website: String,
+    /// Where codes may be sent.
+    pub redirect_urls: Vec<String>,
+}
+
+impl App {
+    /// Whether an operator's approval stands, which binds the profile and the secret.
+    #[must_use]
+    pub const fn is_bound(&self) -> bool {
+        self.approved.needs_approval()
+    }
+
+    /// The profile that people see.
+    #[must_use]
+    pub fn profile(&self) -> AppProfile {
+        AppProfile {
+            name: self.name.clone(),
+            website: self.website.clone(),
+            redirect_urls: self.redirect_urls.clone(),
+        }
+    }
+
+    /// The profile as its owner last edited it: the revision, where one waits.
+    #[must_use]
+    pub fn edited_profile(&self) -> AppProfile {
+        self.revision.as_deref().cloned().unwrap_or_else(|| self.profile())
+    }
+
+    /// The app under another profile, with nothing waiting.
+    #[must_use]
+    pub fn with_profile(self, profile: AppProfile) -> Self {
+        let AppProfile { name, website, redirect_urls } = profile;
+        Self { name, website, redirect_urls, revision: None, ..self }
+    }
 }

@@ -1,6 +1,7 @@
 //! A member: a person who can be assigned cards.
 
 use serde::{Deserialize, Serialize};
+use unicode_normalization::UnicodeNormalization as _;
 
 use super::card::Dimensions;
 use super::ids::{AccessTokenId, AppSlot, CompanySlot, MemberId, MemberSlot, Timestamp};
@@ -80,10 +81,16 @@ impl Member {
     }
 }
 
-/// An e-mail address as it is compared: in any case it is the same.
+/// An e-mail address as it is compared: the same in any case, and however its letters are composed
+/// (Unicode NFC). Every comparison, table and index of addresses goes through here.
 #[must_use]
 pub fn email_key(email: &str) -> String {
-    email.to_lowercase()
+    if email.is_ascii() {
+        return email.to_ascii_lowercase();
+    }
+    // Small letters may be composed otherwise than the capitals they stand for.
+    let small = email.nfc().collect::<String>().to_lowercase();
+    small.nfc().collect()
 }
 
 /// What an access token may do. Source: spec "Authentication", scopes.
@@ -100,6 +107,13 @@ pub struct AccessScope {
 }
 
 impl AccessScope {
+    /// Whether an app gets some of it only after an operator's approval.
+    /// Source: spec "Authentication", scopes.
+    #[must_use]
+    pub const fn needs_approval(self) -> bool {
+        self.admin || self.scim || self.iam
+    }
+
     /// What both allow.
     #[must_use]
     pub const fn common(self, other: Self) -> Self {
@@ -165,6 +179,8 @@ impl AccessToken {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -182,6 +198,31 @@ mod tests {
             assert_eq!(MemberRole::Accountant.may_allow(scope), of_accountants, "{scope:?}");
             assert!(!MemberRole::Reviewer.may_allow(scope), "{scope:?}");
             assert!(!MemberRole::Member.may_allow(scope), "{scope:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_one_in_any_case_and_composition() {
+        let rows = [
+            ("ada@example.com", "ADA@Example.COM"),
+            ("j\u{fc}rgen@example.com", "ju\u{308}rgen@example.com"),
+            ("j\u{fc}rgen@example.com", "JU\u{308}RGEN@EXAMPLE.COM"),
+            ("\u{1e69}@example.com", "s\u{307}\u{323}@example.com"),
+        ];
+        for (one, other) in rows {
+            assert_eq!(email_key(one), email_key(other), "{one} {other}");
+        }
+        assert_ne!(email_key("ada@example.com"), email_key("adb@example.com"));
+        assert_ne!(email_key("j\u{fc}rgen@example.com"), email_key("jurgen@example.com"));
+    }
+
+    proptest! {
+        /// A key is its own key, whatever composition the address came in.
+        #[test]
+        fn keys_are_the_same_however_letters_are_composed(email in "\\PC{0,20}@\\PC{0,10}") {
+            let key = email_key(&email);
+            prop_assert_eq!(&email_key(&key), &key);
+            prop_assert_eq!(email_key(&email.nfd().collect::<String>()), key);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How an access token came to be: by which app, for which member, on what proof.
 //!
-//! It is part of the token's row. A token made by an operator has none.
+//! It is part of the token's row. A token that an operator made for nobody has none.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,4 +28,6 @@ pub enum TokenOrigin {
     Password,
     /// A company's own app, by who administers it.
     OwnCompany,
+    /// Whoever has the command line.
+    Operator,
 }

@@ -4,7 +4,7 @@
 //! company is not found.
 
 use super::execute::Moment;
-use super::execute_app::{create_app, delete_app, revoke_app_tokens, update_app};
+use super::execute_app::{approve_app, create_app, delete_app, revoke_app_tokens, update_app};
 use super::execute_cards_at_once::issue_cards;
 use super::execute_company::{create_company, set_company};
 use super::execute_dimension::{
@@ -19,7 +19,7 @@ use super::execute_shared_link::{
 };
 use super::execute_ticket::{end_sessions, end_ticket, issue_ticket};
 use super::execute_token::{create_token, exchange_code, grant_token, revoke_code, revoke_token};
-use super::execute_user::{create_user, update_user, use_password_link, use_totp_step};
+use super::execute_user::{create_user, find_user, update_user, use_password_link, use_totp_step};
 use super::execute_webhook_endpoint::{
     create_webhook_endpoint, delete_webhook_endpoint, update_webhook_endpoint,
 };
@@ -92,6 +92,7 @@ pub(super) fn execute_admin(
         | AdminCommand::TagTransaction(..) => execute_books(state, moment, command, effects),
         AdminCommand::CreateUser(_)
         | AdminCommand::UpdateUser(..)
+        | AdminCommand::NoteSignInFailed(..)
         | AdminCommand::UseTotpStep(..)
         | AdminCommand::IssueTicket(_)
         | AdminCommand::EndTicket(..)
@@ -104,6 +105,7 @@ pub(super) fn execute_admin(
         | AdminCommand::RevokeAppTokens(..)
         | AdminCommand::CreateApp(_)
         | AdminCommand::UpdateApp(..)
+        | AdminCommand::ApproveApp(..)
         | AdminCommand::DeleteApp(..)
         | AdminCommand::CreateWebhookEndpoint(_)
         | AdminCommand::UpdateWebhookEndpoint(..)
@@ -175,6 +177,7 @@ fn execute_identity(
     match command {
         AdminCommand::CreateUser(new) => create_user(state, moment, new, effects),
         AdminCommand::UpdateUser(id, changes) => update_user(state, moment, *id, changes, effects),
+        AdminCommand::NoteSignInFailed(id, _) => find_user(state, *id).map(drop),
         AdminCommand::UseTotpStep(id, step) => use_totp_step(state, *id, *step, effects),
         AdminCommand::IssueTicket(new) => issue_ticket(state, moment, new, effects),
         AdminCommand::EndTicket(user, id) => end_ticket(state, moment, (*user, *id), effects),
@@ -190,6 +193,9 @@ fn execute_identity(
         AdminCommand::CreateApp(new) => create_app(state, moment, new, effects),
         AdminCommand::UpdateApp(company, id, changes) => {
             update_app(state, (*company, *id), changes, effects)
+        }
+        AdminCommand::ApproveApp(company, id, approval) => {
+            approve_app(state, (*company, *id), approval, effects)
         }
         AdminCommand::DeleteApp(company, id) => delete_app(state, (*company, *id), effects),
         AdminCommand::CreateWebhookEndpoint(new) => {

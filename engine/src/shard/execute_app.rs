@@ -1,5 +1,7 @@
 //! Apps: registered, changed, taken away. Source: RFC 6749, 2.
 //!
+//! What an operator has approved stays as it was seen: see `domain::app`.
+//!
 //! An app that is taken away stays as a tombstone, since slots are given out once; nothing that it
 //! held opens anything from then on.
 
@@ -11,7 +13,7 @@ use super::execute_token::revoke;
 use super::execute_webhook_endpoint::delete_endpoints_of;
 use super::state::ShardState;
 use crate::command::effect::Effect;
-use crate::command::identity::{AppChanges, NewApp};
+use crate::command::identity::{AppApproval, AppChanges, NewApp};
 use crate::command::reply::Rejection;
 use crate::domain::app::App;
 use crate::domain::ids::{AppId, AppSlot, CompanyId, CompanySlot};
@@ -36,6 +38,7 @@ pub(super) fn create_app(
         website: new.website.to_string(),
         secret_digest: new.secret_digest,
         redirect_urls: new.redirect_urls.clone(),
+        revision: None,
         requested: new.requested,
         approved: AccessScope::default(),
         is_deleted: false,
@@ -52,14 +55,39 @@ pub(super) fn update_app(
 ) -> Result<(), Rejection> {
     let known = find_app(state, company, id)?;
     let mut app = known.clone();
-    replace(&mut app.name, &changes.name);
-    replace(&mut app.website, &changes.website);
-    replace(&mut app.redirect_urls, &changes.redirect_urls);
     replace(&mut app.requested, &changes.requested);
     replace(&mut app.secret_digest, &changes.secret_digest);
-    replace(&mut app.approved, &changes.approved);
     // What it no longer wishes for is not approved either.
     app.approved = app.approved.common(app.requested);
+    let mut profile = known.edited_profile();
+    replace(&mut profile.name, &changes.name);
+    replace(&mut profile.website, &changes.website);
+    replace(&mut profile.redirect_urls, &changes.redirect_urls);
+    if app.is_bound() {
+        app.revision = (profile != app.profile()).then(|| Box::new(profile));
+    } else {
+        app = app.with_profile(profile);
+    }
+    if app != *known {
+        effects.push(Effect::App(Box::new(app)));
+    }
+    Ok(())
+}
+
+/// Approves what an app asks for, with the profile that waits.
+/// Errors: `AppChanged` where it is another than the operator has seen.
+pub(super) fn approve_app(
+    state: &ShardState,
+    (company, id): (CompanyId, AppId),
+    approval: &AppApproval,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_app(state, company, id)?;
+    if approval.profile != known.edited_profile() {
+        return Err(Rejection::AppChanged);
+    }
+    let mut app = known.clone().with_profile(approval.profile.clone());
+    app.approved = approval.scope.common(app.requested);
     if app != *known {
         effects.push(Effect::App(Box::new(app)));
     }

@@ -1,5 +1,6 @@
 //! Writes down who changed what, in the record of the change. A command that changes nothing leaves
-//! nothing behind, but one that says that somebody was shown something.
+//! nothing behind, but one that says that somebody was shown something or failed
+//! to sign in.
 
 use uuid::Uuid;
 
@@ -18,7 +19,9 @@ pub(super) fn audit(
     (note, change): (&AuditNote, &AdminCommand),
     effects: &mut Vec<Effect>,
 ) {
-    if effects.is_empty() && !matches!(change, AdminCommand::NoteCardShown(..)) {
+    let is_news =
+        matches!(change, AdminCommand::NoteCardShown(..) | AdminCommand::NoteSignInFailed(..));
+    if effects.is_empty() && !is_news {
         return;
     }
     let audited = change.audited();

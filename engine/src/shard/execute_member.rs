@@ -34,6 +34,10 @@ pub(super) fn create_member(
     if state.member_names.find_by_email(company, &new.email).is_some() {
         return Err(Rejection::EmailTaken);
     }
+    // SPEC "States and transitions": who takes no part is a member.
+    if !new.is_active && new.role != MemberRole::Member {
+        return Err(Rejection::MemberInactive);
+    }
     let slot = MemberSlot::next_after(state.members.len()).ok_or(Rejection::Full)?;
     check_code(state, company, slot, new.code.as_deref())?;
     check_external_id(state, company, slot, new.external_id.as_deref())?;
@@ -45,8 +49,7 @@ pub(super) fn create_member(
         first_name: new.first_name.to_string(),
         last_name: new.last_name.to_string(),
         email: new.email.clone(),
-        // SPEC "States and transitions": who takes no part is a member.
-        role: if new.is_active { new.role } else { MemberRole::Member },
+        role: new.role,
         code: new.code.clone(),
         external_id: new.external_id.clone().map(String::from),
         state: if new.is_active { MemberState::Active } else { MemberState::Inactive },
@@ -88,6 +91,10 @@ pub(super) fn update_member(
     change_dimensions(state, known.company, &mut member.dimensions, &changes.dimensions)?;
     if let Some(is_active) = changes.is_active {
         member.state = if is_active { MemberState::Active } else { MemberState::Inactive };
+    }
+    // A role is never dropped without a word, and nobody is kept from deactivating a member.
+    if member.role != known.role && !member.takes_part() && !known.takes_part() {
+        return Err(Rejection::MemberInactive);
     }
     let begins = member.takes_part() && !known.takes_part();
     put_member(state, moment, member.clone(), effects)?;

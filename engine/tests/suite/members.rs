@@ -187,6 +187,7 @@ fn members_are_made_with_an_address_and_a_code_of_their_own() {
 fn changes_are_refused_for_one_reason_each() {
     let mut office = Office::open();
     office.does(AdminCommand::UpdateMember(company_id(0), member_id(BOB), with_code("7")));
+    let inactive = Rejection::MemberInactive;
     let rows = [
         (ADA, with_code("7"), Err(Rejection::MemberCodeTaken)),
         (BOB, with_code("7"), Ok(())),
@@ -197,6 +198,12 @@ fn changes_are_refused_for_one_reason_each() {
         (99, leaving(), Err(Rejection::MemberNotFound)),
         (BOB, leaving(), Ok(())),
         (BOB, leaving(), Ok(())),
+        // A role for who takes no part was dropped without a word.
+        (BOB, with_role(MemberRole::Reviewer), Err(Rejection::MemberInactive)),
+        (BOB, with_role(MemberRole::Member), Ok(())),
+        (BOB, MemberChanges { role: Some(MemberRole::Reviewer), ..leaving() }, Err(inactive)),
+        (BOB, MemberChanges { is_active: Some(true), ..with_role(MemberRole::Reviewer) }, Ok(())),
+        (BOB, MemberChanges { role: Some(MemberRole::Administrator), ..leaving() }, Ok(())),
         (BOB, MemberChanges { is_active: Some(true), ..leaving() }, Ok(())),
     ];
     for (number, changes, expected) in rows {

@@ -156,7 +156,7 @@ struct CredentialTexts<'c> {
     expiry: Option<ExpiryMonth>,
     cvv: Option<Cow<'c, str>>,
     pin: Option<Cow<'c, str>>,
-    zip: Option<Cow<'c, str>>,
+    zip: Option<LineText>,
 }
 
 /// One body while it is read. Where a field is at fault a stand-in is returned, which is never
@@ -390,13 +390,6 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
 
     /// What the body says of credentials, in the forms that the shard compares.
     fn credentials(&mut self) -> PresentedCredentials {
-<<<<<<< HEAD
-        let (named, secrets) = (self.named, self.secrets);
-        let cvv = self.fields.optional("cvv", fields::borrowed_text);
-        let pin = self.fields.optional("pin", fields::borrowed_text);
-        let steering = self.steering;
-        let zip = self.fields.optional("zip", |value| line(value, 16, steering));
-=======
         let secrets = self.secrets;
         let CredentialTexts { expiry, cvv, pin, zip } = self.read_credentials();
         let has_secret = cvv.is_some() || pin.is_some();
@@ -407,7 +400,6 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
             None => PinVerifier::default(),
         };
         let zip = zip.map(|zip| PackedZip::pack(&zip)).filter(|zip| !zip.is_absent());
->>>>>>> decision
         PresentedCredentials {
             expiry: expiry.map(Shown::new),
             cvv: cvv.map(|cvv| Shown::new(cvv_pair(secrets, pan.as_ref(), cvv.as_bytes()))),
@@ -418,11 +410,12 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
 
     /// The credentials as they stand in the body; where nothing compares them, that is all.
     fn read_credentials(&mut self) -> CredentialTexts<'c> {
+        let steering = self.steering;
         CredentialTexts {
             expiry: self.fields.optional("expiration", expiry_month),
             cvv: self.fields.optional("cvv", fields::borrowed_text),
             pin: self.fields.optional("pin", fields::borrowed_text),
-            zip: self.fields.optional("zip", |value| fields::borrowed_short_text(value, 16)),
+            zip: self.fields.optional("zip", |value| line(value, 16, steering)),
         }
     }
 

@@ -17,7 +17,6 @@ use super::card_page::may_see_number;
 use super::face::Face;
 use super::get_card;
 use super::secret::CardSecret;
-use crate::auth::client_address::ClientAddress;
 use crate::error::ApiError;
 use crate::routes::input::PathId;
 use crate::site::assets::COPY;
@@ -25,6 +24,7 @@ use crate::site::error_page::error_page;
 use crate::site::faults::with_status;
 use crate::site::forms::SiteForm;
 use crate::site::frame;
+use crate::site::device::Client;
 use crate::site::password::{WRONG_PASSWORD, is_password_of};
 use crate::site::rights::Acting;
 use crate::state::AppState;
@@ -87,7 +87,7 @@ fn refusal(acting: &Acting, card: &CardRow) -> Option<Response> {
 /// POST /cards/{id}/number.
 pub(super) async fn show(
     State(state): State<AppState>,
-    address: ClientAddress,
+    client: Client,
     acting: Acting,
     PathId(id): PathId,
     SiteForm(form): SiteForm<NumberForm>,
@@ -96,7 +96,7 @@ pub(super) async fn show(
     if let Some(refusal) = refusal(&acting, &card) {
         return Ok(refusal);
     }
-    if !is_password_of(&state, &acting.session.user, address, &form.password).await? {
+    if !is_password_of(&state, &acting.session.user, &client, &form.password).await? {
         let page = ask_page(&state, &acting, &card, WRONG_PASSWORD);
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }

@@ -37,7 +37,7 @@ use super::forms::SiteForm;
 use super::session::MaybeSignedIn;
 use crate::auth::client_address::ClientAddress;
 use crate::auth::link_guesses::Tried;
-use crate::auth::throttle::{Account, TooMany};
+use crate::auth::throttle::{Account, Source, TooMany};
 use crate::error::ApiError;
 use crate::state::AppState;
 
@@ -134,7 +134,8 @@ impl Viewing<'_> {
             }
         };
         let account = Some(Account::SharedLink(link.id));
-        let attempt = state.throttle.admit_on_page(account, self.address).await?;
+        let source = Source::Address(self.address);
+        let attempt = state.throttle.admit_on_page(account, source).await?;
         if !passphrase::are_right(&self.opened.passphrase, answers) {
             attempt.failed();
             guess.counts();

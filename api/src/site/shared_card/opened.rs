@@ -13,6 +13,7 @@ use cardswitch_engine::store::query::CardRow;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::pass;
+use crate::auth::throttle::Source;
 use crate::error::ApiError;
 use crate::link_secrets::{LinkKey, PassphraseField, open_passphrase};
 use crate::site::error_page::error_page;
@@ -42,13 +43,14 @@ impl Opened {
         address: IpAddr,
     ) -> Result<Option<Self>, ApiError> {
         let asked_at = Instant::now();
-        let attempt = state.throttle.admit_on_page(None, address).await?;
+        let attempt = state.throttle.admit_on_page(None, Source::Address(address)).await?;
         let found = open(state, key).await?;
         if found.is_some() {
             attempt.succeeded();
         } else {
-            tokio::time::sleep(NOTHING_AFTER.saturating_sub(asked_at.elapsed())).await;
+            // Others of the address need not wait with it.
             attempt.failed();
+            tokio::time::sleep(NOTHING_AFTER.saturating_sub(asked_at.elapsed())).await;
         }
         Ok(found)
     }

@@ -78,6 +78,7 @@ impl Model {
             | AdminCommand::RevokeAppTokens(..)
             | AdminCommand::CreateApp(_)
             | AdminCommand::UpdateApp(..)
+            | AdminCommand::ApproveApp(..)
             | AdminCommand::DeleteApp(..) => self.people(at, command),
             // What no decision reads has tests of its own: `dimensions`, `webhook_endpoints`, `looking`.
             _ => unreachable!("no program asks for it"),

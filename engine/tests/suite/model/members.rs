@@ -32,7 +32,7 @@ impl Model {
             company,
             email: new.email.clone(),
             code: new.code.clone(),
-            role: if new.is_active { new.role } else { MemberRole::Member },
+            role: new.role,
             state: if new.is_active { MemberState::Active } else { MemberState::Inactive },
             external_id: new.external_id.clone(),
             name: format!("{} {}", new.first_name, new.last_name),
@@ -88,6 +88,11 @@ impl Model {
             Some(false) => MemberState::Inactive,
         };
         let role = changes.role.unwrap_or(self.members[member].role);
+        let is_active = MemberState::Active;
+        let was = (self.members[member].state, self.members[member].role);
+        if state != is_active && was.0 != is_active && role != was.1 {
+            return Err(Rejection::MemberInactive);
+        }
         let begins = state == MemberState::Active && state != self.members[member].state;
         if let Some(invite) = changes.invite.as_ref().filter(|_| begins) {
             // Nothing else is refused of somebody who comes back.

@@ -166,6 +166,8 @@ impl Model {
                 Ok(())
             }
             AdminCommand::UpdateApp(company, id, _) => self.own_app(*company, *id).map(drop),
+            // What is on an app's page no decision reads: see `people::apps`.
+            AdminCommand::ApproveApp(company, id, _) => self.own_app(*company, *id).map(drop),
             AdminCommand::DeleteApp(company, id) => {
                 let app = self.own_app(*company, *id)?;
                 self.apps[app].is_deleted = true;

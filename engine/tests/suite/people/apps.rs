@@ -2,8 +2,9 @@
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
-use cardswitch_engine::command::identity::AppChanges;
+use cardswitch_engine::command::identity::{AppApproval, AppChanges, NewApp};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::domain::app::{App, AppProfile};
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::ticket::TicketState;
 use cardswitch_engine::limits;
@@ -57,18 +58,93 @@ fn an_app_is_shut_out_of_one_company_only() {
     office.assert_replays();
 }
 
+const ALL: AccessScope = AccessScope { accountant: true, admin: true, scim: true, iam: true };
+
+/// The app as the last command left it.
+fn last_app(office: &Office) -> App {
+    match office.last_effects().as_slice() {
+        [Effect::App(app)] => (**app).clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn update(office: &mut Office, changes: AppChanges) -> App {
+    office.does(AdminCommand::UpdateApp(company_id(0), app_id(APP), changes));
+    last_app(office)
+}
+
+fn approve(
+    office: &mut Office,
+    profile: AppProfile,
+    scope: AccessScope,
+) -> Result<App, Rejection> {
+    let approval = AppApproval { profile, scope };
+    office.asks(AdminCommand::ApproveApp(company_id(0), app_id(APP), approval))?;
+    Ok(last_app(office))
+}
+
+fn registered() -> AppProfile {
+    let NewApp { name, website, redirect_urls, .. } = new_app(APP, 0);
+    AppProfile { name, website, redirect_urls }
+}
+
 #[test]
 fn nothing_is_approved_that_an_app_does_not_wish_for() {
     let mut office = Office::with_people();
-    let all = AccessScope { accountant: true, admin: true, scim: true, iam: true };
-    let approve = AppChanges { approved: Some(all), ..AppChanges::default() };
-    office.does(AdminCommand::UpdateApp(company_id(0), app_id(APP), approve));
-    let approved = |office: &Office| match office.last_effects().as_slice() {
-        [Effect::App(app)] => app.approved,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(approved(&office), new_app(APP, 0).requested);
+    let app = approve(&mut office, registered(), ALL).unwrap();
+    assert_eq!(app.approved, new_app(APP, 0).requested);
     let narrow = AppChanges { requested: Some(BOOKS), ..AppChanges::default() };
-    office.does(AdminCommand::UpdateApp(company_id(0), app_id(APP), narrow));
-    assert_eq!(approved(&office), BOOKS);
+    assert_eq!(update(&mut office, narrow).approved, BOOKS);
+}
+
+/// An app was approved as one thing and then renamed and pointed elsewhere by its developer; the
+/// administrator of another company saw the new name, and the code went to the new address.
+#[test]
+fn an_approval_binds_the_profile_that_was_seen() {
+    let mut office = Office::with_people();
+    let renamed = || AppChanges { name: Some("A bank".to_owned()), ..AppChanges::default() };
+    let moved = AppChanges {
+        website: Some("https://bank.example".to_owned()),
+        redirect_urls: Some(vec!["https://evil.example/".to_owned()]),
+        ..AppChanges::default()
+    };
+    let app = update(&mut office, renamed());
+    assert_eq!((app.name.as_str(), &app.revision), ("A bank", &None), "nothing is approved yet");
+    assert_eq!(approve(&mut office, registered(), ALL), Err(Rejection::AppChanged));
+    let seen = app.profile();
+    let app = approve(&mut office, seen.clone(), ALL).unwrap();
+    assert!(app.is_bound());
+
+    let app = update(&mut office, moved);
+    assert_eq!(app.profile(), seen);
+    let waiting = app.edited_profile();
+    assert_eq!(waiting.redirect_urls, ["https://evil.example/"]);
+    assert_eq!(waiting.name, "A bank");
+    let back = AppChanges {
+        website: Some(seen.website.clone()),
+        redirect_urls: Some(seen.redirect_urls.clone()),
+        ..AppChanges::default()
+    };
+    assert_eq!(update(&mut office, back).revision, None, "what is as approved waits for nobody");
+
+    let other = AppChanges { name: Some("Another".to_owned()), ..AppChanges::default() };
+    let waiting = update(&mut office, other).edited_profile();
+    assert_eq!(approve(&mut office, seen, ALL), Err(Rejection::AppChanged), "not what waits");
+    let app = approve(&mut office, waiting.clone(), ALL).unwrap();
+    assert_eq!((app.profile(), app.revision), (waiting, None));
+    office.assert_replays();
+}
+
+/// Who gives up all that was approved is free, and gets nothing of it back without an operator.
+#[test]
+fn a_revision_takes_effect_with_the_end_of_the_approval() {
+    let mut office = Office::with_people();
+    approve(&mut office, registered(), ALL).unwrap();
+    let name = Some("A bank".to_owned());
+    update(&mut office, AppChanges { name, ..AppChanges::default() });
+    let narrow = AppChanges { requested: Some(BOOKS), ..AppChanges::default() };
+    let app = update(&mut office, narrow);
+    assert_eq!((app.name.as_str(), app.revision), ("A bank", None));
+    let wide = AppChanges { requested: Some(ALL), ..AppChanges::default() };
+    assert!(!update(&mut office, wide).is_bound());
 }

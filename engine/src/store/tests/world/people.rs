@@ -141,6 +141,7 @@ impl World {
                 website: "https://app.test".to_owned(),
                 secret_digest: [7; 32],
                 redirect_urls: vec!["https://app.test/back".to_owned()],
+                revision: None,
                 requested: AccessScope::default(),
                 approved: AccessScope::default(),
                 is_deleted: false,
@@ -152,6 +153,7 @@ impl World {
         let app = &mut self.people.apps[place];
         app.is_deleted |= number == 0;
         app.requested.admin = number == 1;
+        app.revision = (number == 2).then(|| Box::new(app.profile()));
         let app = app.clone();
         self.record(vec![Effect::App(Box::new(app))]);
     }
