@@ -66,9 +66,10 @@ def run_json(*arguments: str) -> dict:
 
 
 @contextlib.contextmanager
-def running(tmp_path, scope: str | None = None, prepare=None):
+def running(tmp_path, scope: str | None = None, prepare=None, options=()):
     """A switch of its own, with a further access token of the scope where one is named. `prepare` is
-    called with the data directory and what `init` printed before the switch starts."""
+    called with the data directory and what `init` printed before the switch starts, which it does with
+    these `options`."""
     data, cards_file = str(tmp_path / "data"), tmp_path / "cards.jsonl"
     made = run_json(
         *["init", "--data", data, "--cards", "60", "--cards-out", str(cards_file), "--seed", "951"]
@@ -80,7 +81,8 @@ def running(tmp_path, scope: str | None = None, prepare=None):
     if prepare:
         prepare(data, made)
     process = subprocess.Popen(
-        [binary(), "serve", "--data", data, "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"],
+        [binary(), "serve", "--data", data, "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"]
+        + list(options),
         stdout=subprocess.PIPE,
         text=True,
     )

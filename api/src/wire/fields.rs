@@ -171,9 +171,9 @@ impl<'a> Fields<'a> {
 struct Values<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Values<'a> {
-    /// The value under a key; the last where it was sent twice.
+    /// The value under a key. Whoever read the body refused one that has a key twice.
     fn get(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
     }
 }
 
