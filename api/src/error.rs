@@ -7,7 +7,7 @@
 mod rejections;
 
 use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::submission::SubmitError;
@@ -100,6 +100,27 @@ impl ApiError {
     #[must_use]
     pub fn not_an_array() -> Self {
         Self::new(StatusCode::BAD_REQUEST, "malformed_body", "the body is not a JSON array")
+    }
+
+    /// A field of the head that may come once came again.
+    #[must_use]
+    pub fn repeated_header(name: &HeaderName) -> Self {
+        let message = format!("the header `{name}` came more than once");
+        Self::new(StatusCode::BAD_REQUEST, "repeated_header", message)
+    }
+
+    /// The head names no host, or none that there could be.
+    #[must_use]
+    pub fn malformed_host() -> Self {
+        let message = "the header `Host` must name a host";
+        Self::new(StatusCode::BAD_REQUEST, "malformed_host", message)
+    }
+
+    /// The body is coded for its way otherwise than in chunks.
+    #[must_use]
+    pub fn unsupported_transfer_coding() -> Self {
+        let message = "the header `Transfer-Encoding` may be `chunked` only";
+        Self::new(StatusCode::BAD_REQUEST, "unsupported_transfer_coding", message)
     }
 
     /// A batch has more than `len_max` requests.

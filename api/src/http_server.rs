@@ -1,15 +1,13 @@
-//! The accept loop of the HTTP side: hyper with limits of our own.
+//! The accept loop of the HTTP side.
 //!
-//! `axum::serve` has no time-outs at all; here the time for a header, the time a client may take
-//! nothing of its answer, the number of connections and of requests at work, both in all and of one
-//! address, and the way a connection ends are bounded. What the card network asks most often goes past
-//! the router. Who has one IPv6 address has 2^64 of them, which count as one.
+//! The number of connections and of requests at work is bounded, both in all and of one address; what
+//! one connection may do, in `http_connection`. What the card network asks most often goes past the
+//! router. Who has one IPv6 address has 2^64 of them, which count as one.
 //!
 //! The port is open before the data directory is: until then health is told, and everything else is
 //! answered 503 with `Retry-After`.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -21,11 +19,6 @@ use axum::extract::MatchedPath;
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::clock::Stopwatch;
 use hyper::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -34,7 +27,7 @@ use tower::ServiceExt;
 use crate::auth::client_address::ClientAddress;
 use crate::auth::throttle::network_of;
 use crate::error::ApiError;
-use crate::http_stream::PatientStream;
+use crate::http_connection::serve_connection;
 use crate::network::http::{answer_directly, is_direct};
 use crate::network::peers::PeerNetwork;
 use crate::router;
@@ -42,6 +35,7 @@ use crate::state::AppState;
 use crate::telemetry::api_meter::NO_ROUTE;
 use crate::telemetry::listener::health_answer;
 use crate::telemetry::{LevelGuard, Telemetry};
+use crate::unread_body::RequestBody;
 
 /// How many HTTP connections there may be; further ones wait to be accepted.
 const CONNECTIONS_MAX: usize = 10_000;
@@ -53,10 +47,6 @@ const REQUESTS_MAX: usize = 1_024;
 /// How many of them one address may have, whose bodies may come slowly: the others are for others.
 /// Proxies that say for whom they ask are not asked for themselves, and may have all.
 const REQUESTS_PER_ADDRESS_MAX: usize = REQUESTS_MAX / 8;
-/// How long the head of a request may take, and how long a connection may rest between two.
-const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a client may take nothing of its answer.
-const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// How long requests in flight may take once the server is asked to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long to wait after a failed accept (no file descriptors left) before the next.
@@ -100,13 +90,9 @@ impl HttpSide {
         drop(self.whole.set(Whole { state, router }));
     }
 
-    async fn answer(
-        self: Arc<Self>,
-        peer: IpAddr,
-        request: Request<Incoming>,
-    ) -> Result<Response, Infallible> {
+    async fn answer(self: Arc<Self>, peer: IpAddr, request: Request<RequestBody>) -> Response {
         if let Some(response) = health_answer(request.uri().path(), || self.telemetry.health()) {
-            return Ok(response);
+            return response;
         }
         let (since, method) = (Stopwatch::start(), request.method().clone());
         let path = is_direct(&request).then(|| request.uri().path().to_owned());
@@ -116,13 +102,13 @@ impl HttpSide {
         let route = path.as_deref().or_else(|| matched.map(MatchedPath::as_str));
         let api = &self.telemetry.api;
         api.record(&method, route.unwrap_or(NO_ROUTE), status, since.elapsed());
-        Ok(response)
+        response
     }
 
     async fn answer_whole(
         &self,
         peer: IpAddr,
-        mut request: Request<Incoming>,
+        mut request: Request<RequestBody>,
         is_direct: bool,
     ) -> Response {
         let Some(Whole { state, router }) = self.whole.get() else {
@@ -192,9 +178,7 @@ impl Drop for Counted {
 /// Serves HTTP on `listener` until `stop` turns true; then finishes what is in flight.
 pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::Receiver<bool>) {
     let places = Places::new(Arc::clone(&side));
-    let drain = GracefulShutdown::new();
-    let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT);
+    let closing = watch::Sender::new(false);
     loop {
         let accepted = tokio::select! {
             accepted = places.accept(&listener) => accepted,
@@ -202,12 +186,10 @@ pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::
         };
         let Some((stream, peer, place)) = accepted else { continue };
         let side = Arc::clone(&side);
-        let service = service_fn(move |request| Arc::clone(&side).answer(peer, request));
-        let stream = TokioIo::new(PatientStream::new(stream, WRITE_PATIENCE));
-        let watched = drain.watch(server.serve_connection(stream, service));
+        let closing = closing.subscribe();
         tokio::spawn(async move {
-            // A connection that breaks is the client's business; the handlers have answered.
-            drop(watched.await);
+            let answer = |request| Arc::clone(&side).answer(peer, request);
+            serve_connection(stream, answer, closing).await;
             drop(place);
         });
     }
@@ -216,7 +198,8 @@ pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::
     if let Some(whole) = side.whole.get() {
         whole.state.overviews.close();
     }
-    drop(tokio::time::timeout(DRAIN_TIMEOUT, drain.shutdown()).await);
+    closing.send_replace(true);
+    drop(tokio::time::timeout(DRAIN_TIMEOUT, closing.closed()).await);
 }
 
 /// Where connections have their places.
@@ -242,8 +225,6 @@ impl Places {
         let permit = Arc::clone(&self.all).acquire_owned().await.ok()?;
         match listener.accept().await {
             Ok((stream, peer)) => {
-                // Answers are written whole: waiting to fill a segment only delays them.
-                drop(stream.set_nodelay(true));
                 let place = self.place(peer.ip().to_canonical(), permit)?;
                 Some((stream, peer.ip(), place))
             }

@@ -27,6 +27,11 @@ impl<S> PatientStream<S> {
         Self { stream, patience, deadline: None }
     }
 
+    /// The socket, without its watch.
+    pub(crate) fn into_inner(self) -> S {
+        self.stream
+    }
+
     fn watched<T>(
         &mut self,
         context: &mut Context<'_>,

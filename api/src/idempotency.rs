@@ -136,7 +136,7 @@ impl Desk {
             return Ok(next.run(Request::from_parts(parts, body)).await);
         };
         let key = self.state.secrets.idempotency().name(caller.company.id, caller.token, key);
-        let body = read_body(&parts.headers, body, body_bytes_max(caller, &parts)).await?;
+        let body = read_body(body, body_bytes_max(caller, &parts)).await?;
         let request =
             self.state.secrets.idempotency().request_hash(&parts.method, &parts.uri, &body);
         let asked = Asked { key, request };

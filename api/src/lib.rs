@@ -3,7 +3,9 @@
 //! | room | what |
 //! |---|---|
 //! | `commands`, `config` | the command line |
-//! | `server`, `http_server`, `http_stream`, `opening`, `install` | a switch at work; a directory made ready |
+//! | `server`, `opening`, `install` | a switch at work; a directory made ready |
+//! | `http_server`, `http_connection`, `http_stream` | HTTP connections and their bounds |
+//! | `request_head`, `request_body`, `unread_body` | what is taken of a request |
 //! | `router`, `routes`, `auth`, `error`, `wire`, `idempotency` | `/v1` |
 //! | `scim` | SCIM 2.0 |
 //! | `oauth` | how apps come by access tokens |
@@ -28,6 +30,7 @@ pub mod control;
 pub mod error;
 pub mod feed;
 mod hex;
+mod http_connection;
 pub mod http_server;
 mod http_stream;
 pub mod idempotency;
@@ -50,6 +53,7 @@ pub mod private_file;
 pub mod process;
 pub mod receipts;
 pub mod request_body;
+mod request_head;
 pub mod request_id;
 pub mod router;
 pub mod routes;
@@ -64,5 +68,6 @@ pub mod telemetry;
 #[cfg(test)]
 mod test_world;
 pub mod token_rate;
+mod unread_body;
 pub mod webhooks;
 pub mod wire;

@@ -1,17 +1,19 @@
 //! Reading the body of a request within bounds of size and time, for all paths that take one.
 //!
-//! A body that is too long is read to its end, within reason, and thrown away: a client that is
-//! still sending when the connection is closed sees a broken pipe and never the answer.
+//! A body that is too long is left unread: its connection sees to it that the client gets the answer.
+//! A JSON text that could be read in two ways is refused here, before anybody reads it.
 
 use std::time::Duration;
 
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, EXPECT};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Request};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use tokio::sync::Semaphore;
 
 use crate::error::ApiError;
+use crate::wire::fault::Flaw;
+use crate::wire::json_keys::{KeyFlaw, check_keys};
 
 /// How long a body may take to come.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
@@ -19,11 +21,9 @@ const READ_TIMEOUT: Duration = Duration::from_secs(20);
 const UPLOADS_MAX: usize = 64;
 /// How long a file may take to come.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(60);
-/// How much of a body that is too long is read for its sender's sake. Units: bytes.
-const DISCARDED_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Reads the body of a request of type `application/json`.
-/// Errors: another type, longer than `bytes_max`, too slow, broken off.
+/// Errors: another type, longer than `bytes_max`, too slow, broken off; a key that comes twice.
 pub async fn read_json_body<B: ReadableBody>(
     request: Request<B>,
     bytes_max: usize,
@@ -42,44 +42,35 @@ pub async fn read_json(
     if !is_json(headers) {
         return Err(ApiError::unsupported_media_type());
     }
-    read_body(headers, body, bytes_max).await
+    read_json_text(body, bytes_max).await
 }
 
-/// Reads the body that came with `headers`, whatever its type.
+/// Reads a body that is JSON by another type than usual.
+/// Errors: longer than `bytes_max`, too slow, broken off; a key that comes twice.
+pub async fn read_json_text(body: impl ReadableBody, bytes_max: usize) -> Result<Bytes, ApiError> {
+    let text = read_body(body, bytes_max).await?;
+    match check_keys(&text) {
+        Ok(()) => Ok(text),
+        Err(KeyFlaw::TooDeep) => Err(ApiError::malformed_body()),
+        Err(KeyFlaw::Repeated(path)) => {
+            Err(ApiError::invalid_field(&path, Flaw::new("repeated", "must come once")))
+        }
+    }
+}
+
+/// Reads a body, whatever its type.
 /// Errors: longer than `bytes_max`, too slow, broken off.
-pub async fn read_body(
-    headers: &HeaderMap,
-    body: impl ReadableBody,
-    bytes_max: usize,
-) -> Result<Bytes, ApiError> {
-    read_within(READ_TIMEOUT, headers, body, bytes_max).await
+pub async fn read_body(body: impl ReadableBody, bytes_max: usize) -> Result<Bytes, ApiError> {
+    collect_within(READ_TIMEOUT, body, bytes_max).await
 }
 
-/// Reads a file that came with `headers`.
+/// Reads a file.
 /// Errors: longer than `bytes_max`, too slow, broken off, too many others.
-pub async fn read_upload(
-    headers: &HeaderMap,
-    body: impl ReadableBody,
-    bytes_max: usize,
-) -> Result<Bytes, ApiError> {
+pub async fn read_upload(body: impl ReadableBody, bytes_max: usize) -> Result<Bytes, ApiError> {
     static PLACES: Semaphore = Semaphore::const_new(UPLOADS_MAX);
     let place = tokio::time::timeout(UPLOAD_TIMEOUT, PLACES.acquire()).await;
     let Ok(Ok(_place)) = place else { return Err(ApiError::busy()) };
-    read_within(UPLOAD_TIMEOUT, headers, body, bytes_max).await
-}
-
-async fn read_within(
-    timeout: Duration,
-    headers: &HeaderMap,
-    body: impl ReadableBody,
-    bytes_max: usize,
-) -> Result<Bytes, ApiError> {
-    // Who asked first has sent nothing yet.
-    let is_waiting = headers.contains_key(EXPECT);
-    if is_waiting && announced_bytes(headers).is_some_and(|bytes| bytes > bytes_max) {
-        return Err(ApiError::body_too_large(bytes_max));
-    }
-    collect_within(timeout, body, bytes_max).await
+    collect_within(UPLOAD_TIMEOUT, body, bytes_max).await
 }
 
 /// A body in pieces, wherever they come from.
@@ -98,19 +89,19 @@ async fn collect_within(
 }
 
 async fn collect(mut body: impl ReadableBody, bytes_max: usize) -> Result<Bytes, ApiError> {
+    // Where its length is announced, nothing is asked for that is not taken.
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(ApiError::body_too_large(bytes_max));
+    }
     let (mut kept, mut bytes) = (Kept::Nothing, 0);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| ApiError::incomplete_body())?;
         let Ok(chunk) = frame.into_data() else { continue };
         bytes += chunk.len();
-        if bytes <= bytes_max {
-            kept = kept.with(chunk);
-        } else if bytes > DISCARDED_BYTES_MAX {
-            break;
+        if bytes > bytes_max {
+            return Err(ApiError::body_too_large(bytes_max));
         }
-    }
-    if bytes > bytes_max {
-        return Err(ApiError::body_too_large(bytes_max));
+        kept = kept.with(chunk);
     }
     Ok(kept.freeze())
 }
@@ -146,10 +137,6 @@ fn is_json(headers: &HeaderMap) -> bool {
     let sent = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = sent.split(';').next().unwrap_or_default().trim();
     media_type.eq_ignore_ascii_case("application/json")
-}
-
-fn announced_bytes(headers: &HeaderMap) -> Option<usize> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 #[cfg(test)]

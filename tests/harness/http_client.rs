@@ -196,7 +196,26 @@ impl HttpClient {
     }
 }
 
-fn read_response(reader: &mut impl BufRead) -> HttpResponse {
+/// Sends `bytes` as they are and reads every answer until the switch ends the connection; none where
+/// it ended otherwise than by its end (a reset).
+#[track_caller]
+#[must_use]
+pub fn exchange_raw(address: SocketAddr, bytes: &[u8]) -> Option<Vec<HttpResponse>> {
+    let mut stream = TcpStream::connect(address).expect("the HTTP door is open");
+    // The switch may have judged before all is sent; then it goes on reading.
+    stream.write_all(bytes).ok()?;
+    let mut answers = Vec::new();
+    stream.read_to_end(&mut answers).ok()?;
+    let mut rest = answers.as_slice();
+    let mut responses = Vec::new();
+    while !rest.is_empty() {
+        responses.push(read_response(&mut rest));
+    }
+    Some(responses)
+}
+
+/// Reads one answer.
+pub fn read_response(reader: &mut impl BufRead) -> HttpResponse {
     let status_line = read_line(reader);
     let status = status_line.split(' ').nth(1).expect("a status line has a status");
     let status = status.parse().expect("a status is a number");

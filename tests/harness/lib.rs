@@ -26,7 +26,7 @@ pub use command::{
     run_cardswitch_reading, run_cardswitch_with,
 };
 pub use hook_receiver::{Hook, HookReceiver, Manner};
-pub use http_client::{HttpClient, HttpRequest, HttpResponse};
+pub use http_client::{HttpClient, HttpRequest, HttpResponse, exchange_raw, read_response};
 pub use installation::{Credentials, Installation};
 pub use ledger::{NetworkTransaction, minor, transactions_of_card};
 pub use message::{Message, de39_of};

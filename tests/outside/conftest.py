@@ -66,9 +66,10 @@ def run_json(*arguments: str) -> dict:
 
 
 @contextlib.contextmanager
-def running(tmp_path, scope: str | None = None, prepare=None):
+def running(tmp_path, scope: str | None = None, prepare=None, options=()):
     """A switch of its own, with a further access token of the scope where one is named. `prepare` is
-    called with the data directory and what `init` printed before the switch starts."""
+    called with the data directory and what `init` printed before the switch starts, which it does with
+    these `options`."""
     data, cards_file = str(tmp_path / "data"), tmp_path / "cards.jsonl"
     made = run_json(
         *["init", "--data", data, "--cards", "60", "--cards-out", str(cards_file), "--seed", "951"]
@@ -81,7 +82,7 @@ def running(tmp_path, scope: str | None = None, prepare=None):
         prepare(data, made)
     doors = ["--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"]
     process = subprocess.Popen(
-        [binary(), "serve", "--data", data, "--allow-local-webhooks", *doors],
+        [binary(), "serve", "--data", data, "--allow-local-webhooks", *doors, *options],
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -1,7 +1,7 @@
 //! The body of a request to a token endpoint: a form or a JSON object, read alike.
 //!
-//! What has no value counts as left out (RFC 6749, 3.1), unknown names are ignored, and in a form no
-//! name may come twice.
+//! What has no value counts as left out (RFC 6749, 3.1), unknown names are ignored, and no name may
+//! come twice.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use url::form_urlencoded;
 
 use crate::error::ApiError;
-use crate::request_body::read_body;
+use crate::request_body::{read_body, read_json_text};
 use crate::wire::fault::Flaw;
 
 /// The longest body. Units: bytes.
@@ -103,7 +103,10 @@ impl<S: Send + Sync> FromRequest<S> for Parameters {
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
         let (parts, body) = request.into_parts();
         let form = form_of(&parts.headers).ok_or_else(ApiError::not_a_form)?;
-        let body = read_body(&parts.headers, body, BODY_BYTES_MAX).await?;
+        let body = match form {
+            Form::UrlEncoded => read_body(body, BODY_BYTES_MAX).await?,
+            Form::Json => read_json_text(body, BODY_BYTES_MAX).await?,
+        };
         Self::parse(form, &body)
     }
 }

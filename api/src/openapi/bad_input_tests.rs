@@ -309,6 +309,31 @@ async fn the_examples_are_taken() {
     }
 }
 
+/// Which of two equal keys counts is nobody's to choose: whatever takes JSON refuses a body that has one,
+/// at any depth and whatever the key means there.
+#[tokio::test]
+async fn a_key_that_comes_twice_is_named_and_nothing_changes() {
+    let world = World::new().await;
+    let ids = world.make_objects(Side::Own).await;
+    let before = world.picture(Side::Own).await;
+    for (operation, good) in writing(&world, &ids).await {
+        let good = good.to_string();
+        let comma = if good == "{}" { "" } else { ", " };
+        let rows = [(r#""z": 1, "z": 1"#, "z"), (r#""x": [{"y": 1, "\u0079": 1}]"#, "x.0.y")];
+        for (keys, param) in rows {
+            let repeated = good.replacen('{', &format!("{{{keys}{comma}"), 1);
+            let (method, path) = (operation.method.as_str(), operation.at(&ids));
+            let (path, body) = (path.as_str(), repeated.clone().into_bytes());
+            let sent = Sent { method, path, content_type: Some("application/json"), body };
+            let told = world.send(Side::Own, scope_for(&operation), sent).await;
+            assert_eq!(told.status, 400, "{method} {path} {repeated}: {told:?}");
+            assert!(names(&told, param), "{method} {path} {repeated}: {told:?}");
+            assert_eq!(told.json()["detail"]["code"], "repeated", "{method} {path}");
+        }
+    }
+    assert_eq!(world.picture(Side::Own).await, before);
+}
+
 #[tokio::test]
 async fn a_wrong_field_is_named_and_nothing_changes() {
     let world = World::new().await;

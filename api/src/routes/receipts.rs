@@ -126,11 +126,9 @@ pub async fn upload_receipt(
 ) -> Result<(StatusCode, Json<ReceiptBody>), ApiError> {
     let id = TransactionId(id);
     let _turn = state.receipts.turn(caller.company.slot).await.ok_or_else(ApiError::busy)?;
-    let found = find_receipt_of(&state, Reader::from(&caller), id).await;
-    // Also for a transaction that is not there: who is still sending would not see the answer.
-    let upload = read_file(request).await;
-    found?;
-    let receipt = hand_in(&state, Reader::from(&caller), id, upload?).await?;
+    find_receipt_of(&state, Reader::from(&caller), id).await?;
+    let upload = read_file(request).await?;
+    let receipt = hand_in(&state, Reader::from(&caller), id, upload).await?;
     Ok((StatusCode::CREATED, Json(ReceiptBody::new(&receipt, id, state.urls()))))
 }
 
@@ -174,7 +172,7 @@ async fn read_file(request: Request) -> Result<Upload, ApiError> {
         return Err(ApiError::not_a_receipt());
     }
     let bytes_max = RECEIPT_BYTES_MAX + if boundary.is_some() { FORM_BYTES_MAX } else { 0 };
-    let content = read_upload(&parts.headers, body, bytes_max).await?;
+    let content = read_upload(body, bytes_max).await?;
     let upload = match boundary {
         Some(boundary) => read_form(content, boundary).await?,
         None => {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::error::{SCIM_JSON, ScimError};
 use crate::error::ApiError;
-use crate::request_body::read_body;
+use crate::request_body::read_json_text;
 use crate::routes::input::{BODY_BYTES_MAX, ListQuery};
 use crate::wire::fields;
 use crate::wire::query::Query;
@@ -59,7 +59,7 @@ impl<S: Send + Sync> FromRequest<S> for ScimBody {
         if !is_taken(&parts.headers) {
             return Err(ApiError::unsupported_media_type().into());
         }
-        Ok(Self(read_body(&parts.headers, body, BODY_BYTES_MAX).await?))
+        Ok(Self(read_json_text(body, BODY_BYTES_MAX).await?))
     }
 }
 

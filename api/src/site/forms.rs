@@ -43,9 +43,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
         let MaybeSignedIn(session) = MaybeSignedIn::from_request_parts(&mut parts, state)
             .await
             .map_err(IntoResponse::into_response)?;
-        let body = read_body(&parts.headers, body, FORM_BYTES_MAX)
-            .await
-            .map_err(IntoResponse::into_response)?;
+        let body = read_body(body, FORM_BYTES_MAX).await.map_err(IntoResponse::into_response)?;
         let fields = fields_of(&body).ok_or_else(|| failure_page(StatusCode::BAD_REQUEST))?;
         let sent = fields.iter().find(|(name, _)| name == csrf::FIELD);
         let sent = sent.and_then(|(_, Field(values))| values.first()).map_or("", String::as_str);

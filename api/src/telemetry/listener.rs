@@ -4,31 +4,25 @@
 //! the API, and it answers from before the recovery until after the last request. A handful of
 //! connections is all that watchers need; what they may ask is a word, so their limits are tight.
 
-use std::convert::Infallible;
+use std::future::ready;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::{HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
-use hyper::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
 use super::Telemetry;
 use super::exposition::CONTENT_TYPE as EXPOSITION;
 use super::health::Health;
+use crate::http_connection::serve_connection;
 
 /// How many connections there may be; further ones wait.
 const CONNECTIONS_MAX: usize = 64;
-/// How long the head of a request may take.
-const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection lives: a watcher comes again.
 const CONNECTION_LIFE_MAX: Duration = Duration::from_secs(600);
 /// How long to wait after a failed accept before the next.
@@ -43,8 +37,6 @@ pub async fn serve(
     mut stop: watch::Receiver<bool>,
 ) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT);
     loop {
         let accepted = tokio::select! {
             accepted = accept(&socket, &places) => accepted,
@@ -52,19 +44,13 @@ pub async fn serve(
         };
         let Some((stream, place)) = accepted else { continue };
         let telemetry = Arc::clone(&telemetry);
-        let service = service_fn(move |request: Request<Incoming>| {
-            let answer = answer(&telemetry, request.method(), request.uri().path());
-            async move { Ok::<_, Infallible>(answer) }
-        });
-        let connection = server.serve_connection(TokioIo::new(stream), service);
-        let mut stop = stop.clone();
+        let stop = stop.clone();
         tokio::spawn(async move {
-            tokio::select! {
-                // A connection that breaks is the watcher's business.
-                _ = connection => {}
-                () = tokio::time::sleep(CONNECTION_LIFE_MAX) => {}
-                _ = stop.wait_for(|stop| *stop) => {}
-            }
+            let answer = |request: Request<_>| {
+                ready(answer(&telemetry, request.method(), request.uri().path()))
+            };
+            let connection = serve_connection(stream, answer, stop);
+            drop(tokio::time::timeout(CONNECTION_LIFE_MAX, connection).await);
             drop(place);
         });
     }

@@ -11,6 +11,7 @@ pub mod email;
 pub mod explanation;
 pub mod fault;
 pub mod fields;
+pub(crate) mod json_keys;
 pub mod page;
 pub mod query;
 pub mod reference;

@@ -68,7 +68,7 @@ pub(super) async fn read_upload_form(
     let kind = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let boundary = multer::parse_boundary(kind.unwrap_or_default())
         .map_err(|_| refused(failure_page(StatusCode::UNSUPPORTED_MEDIA_TYPE)))?;
-    let body = read_upload(&parts.headers, body, RECEIPT_BYTES_MAX + FORM_BYTES_MAX).await?;
+    let body = read_upload(body, RECEIPT_BYTES_MAX + FORM_BYTES_MAX).await?;
     let (form, sent) = read_fields(body, boundary).await?;
     if !csrf::is_own(state, Some(&acting.session), &sent) {
         return Err(refused(stale_form()));
