@@ -297,7 +297,7 @@ impl Installer<'_> {
             app: None,
             member: Some(administrator),
             origin: TokenOrigin::Operator,
-            label: String::new(),
+            label: LineText::default(),
         }));
         let network_key = self.draw_token()?;
         let key = AdminCommand::SetNetworkKey(token_digest(&network_key));

@@ -1,6 +1,5 @@
 //! A data directory made by `cardswitch init`, with what it printed and the cards it wrote.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -229,7 +229,7 @@ fn member(role: MemberRole) -> Member {
         code: None,
         state: MemberState::Active,
         dimensions: Dimensions::default(),
-        password_hash: None,
+        external_id: None,
         created_at: Timestamp(0),
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn grant_token(
     let app = new.app.map(|id| find_any_app(state, id)).transpose()?;
     let member = new.member.map(|id| find_active_member(state, token.company, id)).transpose()?;
     let member = member.map(|member| member.slot);
-    let grant = TokenGrant { app, member, origin: new.origin, label: new.label.clone() };
+    let grant = TokenGrant { app, member, origin: new.origin, label: new.label.clone().into() };
     push_granted(state, token, grant, effects)
 }
 
@@ -85,7 +85,7 @@ pub(super) fn exchange_code(
     }
     let digest = token.digest;
     let (app, member, label) = (Some(code.app), Some(code.member), exchange.label.clone());
-    let grant = TokenGrant { app, member, origin: TokenOrigin::Code, label };
+    let grant = TokenGrant { app, member, origin: TokenOrigin::Code, label: label.into() };
     push_granted(state, token, grant, effects)?;
     // What it was asked with is of no use any more.
     let (redirect_uri, code_challenge, token) = (None, None, Some(digest));

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::error::ApiError;
 use crate::network::limits;
-use crate::request_body::{read_body, read_json_body};
+use crate::request_body::{read_json_body, read_json_text};
 use crate::secrets::{digests_equal, token_digest};
 use crate::state::AppState;
 use crate::wire::fields::Fields;
@@ -69,8 +69,7 @@ impl<S: Send + Sync> FromRequest<S> for EmptyBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
-        let (parts, body) = request.into_parts();
-        let body = read_body(&parts.headers, body, limits::BODY_BYTES_MAX).await?;
+        let body = read_json_text(request.into_body(), limits::BODY_BYTES_MAX).await?;
         if !body.is_empty() {
             let mut fields = Fields::parse(&body).ok_or_else(ApiError::malformed_body)?;
             fields.refuse_unread();

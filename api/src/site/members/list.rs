@@ -128,7 +128,7 @@ mod tests {
             code: Some("0042".to_owned()),
             state: MemberState::Inactive,
             dimensions: Default::default(),
-            password_hash: None,
+            external_id: None,
             created_at: Timestamp(0),
         };
         let rows = [

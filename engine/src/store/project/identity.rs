@@ -30,12 +30,8 @@ pub(super) struct IdentityChanges {
 impl IdentityChanges {
     /// Whether it changes nothing.
     pub(super) fn is_empty(&self) -> bool {
-        let Self { users, tickets, apps, grants, external_ids } = self;
-        users.is_empty()
-            && tickets.is_empty()
-            && apps.is_empty()
-            && grants.is_empty()
-            && external_ids.is_empty()
+        let Self { users, tickets, apps } = self;
+        users.is_empty() && tickets.is_empty() && apps.is_empty()
     }
 
     /// Takes what an effect says; any other is somebody else's.
@@ -48,8 +44,7 @@ impl IdentityChanges {
         }
     }
 
-    /// Writes it all. Lets go of tickets that are forgotten by `at`, the
-    /// instant of the newest record.
+    /// Writes it all. Lets go of tickets that are forgotten by `at`, the instant of the newest record.
     pub(super) fn write(
         &self,
         write_txn: &WriteTransaction,

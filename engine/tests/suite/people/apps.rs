@@ -6,6 +6,7 @@ use cardswitch_engine::command::identity::{AppApproval, AppChanges, NewApp};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::app::{App, AppProfile};
 use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::ticket::TicketState;
 use cardswitch_engine::limits;
 
@@ -85,7 +86,7 @@ fn approve(
 
 fn registered() -> AppProfile {
     let NewApp { name, website, redirect_urls, .. } = new_app(APP, 0);
-    AppProfile { name, website, redirect_urls }
+    AppProfile { name: name.into(), website: website.into(), redirect_urls }
 }
 
 #[test]
@@ -102,9 +103,9 @@ fn nothing_is_approved_that_an_app_does_not_wish_for() {
 #[test]
 fn an_approval_binds_the_profile_that_was_seen() {
     let mut office = Office::with_people();
-    let renamed = || AppChanges { name: Some("A bank".to_owned()), ..AppChanges::default() };
+    let renamed = || AppChanges { name: Some(LineText::spaced("A bank")), ..AppChanges::default() };
     let moved = AppChanges {
-        website: Some("https://bank.example".to_owned()),
+        website: Some(LineText::spaced("https://bank.example")),
         redirect_urls: Some(vec!["https://evil.example/".to_owned()]),
         ..AppChanges::default()
     };
@@ -121,13 +122,13 @@ fn an_approval_binds_the_profile_that_was_seen() {
     assert_eq!(waiting.redirect_urls, ["https://evil.example/"]);
     assert_eq!(waiting.name, "A bank");
     let back = AppChanges {
-        website: Some(seen.website.clone()),
+        website: Some(LineText::spaced(&seen.website)),
         redirect_urls: Some(seen.redirect_urls.clone()),
         ..AppChanges::default()
     };
     assert_eq!(update(&mut office, back).revision, None, "what is as approved waits for nobody");
 
-    let other = AppChanges { name: Some("Another".to_owned()), ..AppChanges::default() };
+    let other = AppChanges { name: Some(LineText::spaced("Another")), ..AppChanges::default() };
     let waiting = update(&mut office, other).edited_profile();
     assert_eq!(approve(&mut office, seen, ALL), Err(Rejection::AppChanged), "not what waits");
     let app = approve(&mut office, waiting.clone(), ALL).unwrap();
@@ -140,7 +141,7 @@ fn an_approval_binds_the_profile_that_was_seen() {
 fn a_revision_takes_effect_with_the_end_of_the_approval() {
     let mut office = Office::with_people();
     approve(&mut office, registered(), ALL).unwrap();
-    let name = Some("A bank".to_owned());
+    let name = Some(LineText::spaced("A bank"));
     update(&mut office, AppChanges { name, ..AppChanges::default() });
     let narrow = AppChanges { requested: Some(BOOKS), ..AppChanges::default() };
     let app = update(&mut office, narrow);
