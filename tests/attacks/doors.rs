@@ -9,14 +9,24 @@ use serde_json::{Value, json};
 
 #[test]
 fn what_one_door_takes_the_other_takes() {
-    let seed = seed_for("what_one_door_takes_the_other_takes");
+    ask_both("what_one_door_takes_the_other_takes", &CLEAN);
+}
+
+/// Requests with texts that steer are refused by both; what tells of money is taken by both.
+#[test]
+fn hostile_texts_are_taken_by_both_doors_or_by_neither() {
+    ask_both("hostile_texts_are_taken_by_both_doors_or_by_neither", &HOSTILE);
+}
+
+fn ask_both(test: &str, pieces: &[&[u8]]) {
+    let seed = seed_for(test);
     let mut random = Random::new(seed);
     let (by_iso, by_http) = (Installation::init(120, 1_111), Installation::init(120, 1_111));
     let (iso_switch, http_switch) = (by_iso.serve(), by_http.serve());
     let (mut acquirer, network) = (iso_switch.acquirer(), http_switch.network_api());
     let cards = by_iso.cards.with_profile("ordinary");
     for step in 0..campaign_scaled(600, 30_000) {
-        let request = Request::draw(cards[random.index(cards.len())], &mut random);
+        let request = Request::draw(cards[random.index(cards.len())], pieces, &mut random);
         let (iso, http) = (request.by_iso(&mut acquirer), request.by_http(&network, &mut random));
         assert_eq!(iso, http, "step {step}: {request:?}");
     }
@@ -68,6 +78,11 @@ impl Kind {
         Self::Refund,
     ];
 
+    /// Whether it asks; the others tell what has happened.
+    fn is_request(self) -> bool {
+        !matches!(self, Self::Advice | Self::Presentment | Self::Refund)
+    }
+
     /// Whether an amount of zero makes sense.
     fn takes_zero(self) -> bool {
         !matches!(self, Self::Presentment | Self::Refund)
@@ -86,7 +101,6 @@ const CURRENCIES: [Currency; 4] = [
 ];
 
 /// A request that both doors can say.
-#[derive(Debug)]
 struct Request {
     kind: Kind,
     purchase: Purchase,
@@ -100,8 +114,18 @@ struct Request {
 /// The widths of DE43's parts, and of DE42.
 const WIDTHS: [usize; 5] = [22, 13, 3, 2, 15];
 
+impl std::fmt::Debug for Request {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { kind, purchase, currency, billing_minor, texts } = self;
+        let texts = texts.iter().map(|text| format!("`{}`", text.escape_ascii()));
+        let texts = texts.collect::<Vec<_>>().join(" ");
+        let amount = purchase.amount_minor;
+        write!(formatter, "{kind:?} of {amount} {currency:?} {billing_minor:?}: {texts}")
+    }
+}
+
 impl Request {
-    fn draw(card: &TestCard, random: &mut Random) -> Self {
+    fn draw(card: &TestCard, pieces: &[&[u8]], random: &mut Random) -> Self {
         let kind = Kind::ALL[random.index(Kind::ALL.len())];
         let amounts = [0, 1, 9, 10, 99, 100, 1_050, 999_999_999_999, 100_000_000_000, 12_345];
         let mut purchase = Purchase::of(card, amounts[random.index(amounts.len())]);
@@ -115,7 +139,11 @@ impl Request {
         // One foreign amount in six comes without what it is in dollars.
         let billing_minor =
             (is_foreign && random.between(0, 6) > 0).then(|| random.between(0, 5_000));
-        let texts = WIDTHS.map(|width| text(random, width));
+        let mut texts = WIDTHS.map(|width| text(random, pieces, width));
+        if !kind.is_request() {
+            // No JSON says this, and what tells of money has no other way to be refused.
+            texts.iter_mut().flatten().filter(|byte| **byte == 0xff).for_each(|byte| *byte = 0x7f);
+        }
         Self { kind, purchase, currency, billing_minor, texts }
     }
 
@@ -134,17 +162,10 @@ impl Request {
         message.set(49, self.currency.0);
         message.set_optional(6, self.billing_minor.map(|minor| format!("{minor:012}")).as_deref());
         message.set_optional(51, self.billing_minor.map(|_| "840"));
-        let [name, city, state, country, id] = &self.texts;
-        message.set_bytes(
-            43,
-            &[name, city, state, country]
-                .map(Vec::as_slice)
-                .iter()
-                .zip(WIDTHS)
-                .flat_map(|(text, width)| padded(text, width))
-                .collect::<Vec<_>>(),
-        );
-        message.set_bytes(42, &padded(id, WIDTHS[4]));
+        let padded: Vec<_> =
+            self.texts.iter().zip(WIDTHS).map(|(text, width)| padded(text, width)).collect();
+        message.set_bytes(43, &padded[..4].concat());
+        message.set_bytes(42, &padded[4]);
         acquirer.send_frame(&message.encode()).expect("no content costs the connection");
         verdict_of(&acquirer.receive().expect("every message is answered"))
     }
@@ -159,7 +180,7 @@ impl Request {
         let mut body = json!({
             "card_number": self.purchase.pan, "stan": self.purchase.stan, "rrn": self.purchase.rrn,
             "acquirer": "400001", "terminal": "HARNESS1", "transmission_time": "0115120000",
-            "currency": self.currency.1, "merchant": {"mcc": self.purchase.mcc},
+            "currency": self.currency.1,
         });
         let kind = match self.kind {
             Kind::Authorization => Some("purchase"),
@@ -171,26 +192,26 @@ impl Request {
         if let Some(kind) = kind {
             body["kind"] = json!(kind);
         }
+        // Texts and amounts are written by hand: any bytes, and numbers of every form.
+        let mut bytes = body.to_string().into_bytes();
+        bytes.pop();
+        bytes.extend(format!(",\"merchant\":{{\"mcc\":{}", json!(self.purchase.mcc)).bytes());
         let names = ["name", "city", "state", "country", "card_acceptor_id"];
         for (name, text) in names.iter().zip(&self.texts) {
-            body["merchant"][*name] = json!(String::from_utf8_lossy(text));
+            bytes.extend(format!(",\"{name}\":").bytes());
+            bytes.extend(json_text(text));
         }
-        // Amounts are written by hand: as text, and as numbers of every form.
-        let mut text = body.to_string();
-        text.pop();
-        text.push_str(&format!(
-            ",\"amount\":{}",
-            spelled(self.purchase.amount_minor, self.currency.2, random)
-        ));
+        let amount = spelled(self.purchase.amount_minor, self.currency.2, random);
+        bytes.extend(format!("}},\"amount\":{amount}").bytes());
         if let Some(minor) = self.billing_minor {
-            text.push_str(&format!(",\"billing_amount\":{}", spelled(minor, 2, random)));
+            bytes.extend(format!(",\"billing_amount\":{}", spelled(minor, 2, random)).bytes());
         }
-        text.push('}');
+        bytes.push(b'}');
         let answer = network.send(&HttpRequest {
             method: "POST",
             path: &format!("/network/v1/{path}"),
             headers: &[("content-type", "application/json")],
-            body: text.as_bytes(),
+            body: &bytes,
         });
         match answer.status {
             200 => judged(&answer.json(), self.kind),
@@ -223,17 +244,48 @@ fn padded(text: &[u8], width: usize) -> Vec<u8> {
 }
 
 /// A text of at most `width` bytes, from letters and from what steers terminals, pages and files.
-fn text(random: &mut Random, width: usize) -> Vec<u8> {
-    let pieces: [&str; 14] =
-        ["A", "z", "7", " ", "  ", "'", "\"", "\\", "<b>", "&#1083;", "%00", "{}", "=1+1", "-"];
+fn text(random: &mut Random, pieces: &[&[u8]], width: usize) -> Vec<u8> {
     let mut text = Vec::new();
     for _ in 0..random.between(0, 8) {
-        let piece = pieces[random.index(pieces.len())].as_bytes();
+        let piece = pieces[random.index(pieces.len())];
         if text.len() + piece.len() <= width {
             text.extend_from_slice(piece);
         }
     }
     text
+}
+
+const CLEAN: [&[u8]; 14] = [
+    b"A", b"z", b"7", b" ", b"  ", b"'", b"\"", b"\\", b"<b>", b"&#1083;", b"%00", b"{}", b"=1+1",
+    b"-",
+];
+
+/// Controls, marks that turn the direction of lines, separators of lines, and no UTF-8 at all. Letters
+/// beyond ASCII are not among them: only JSON can say these.
+const HOSTILE: [&[u8]; 11] = [
+    b"A",
+    b"\0",
+    b"\r\n",
+    b"\t",
+    b"\x1b[2J",
+    b"\x7f",
+    "\u{85}".as_bytes(),
+    "\u{202e}".as_bytes(),
+    "\u{2066}".as_bytes(),
+    "\u{2028}".as_bytes(),
+    b"\xff",
+];
+
+/// A JSON text; what is no UTF-8 stands in it as it is.
+fn json_text(text: &[u8]) -> Vec<u8> {
+    let mut json = vec![b'"'];
+    for chunk in text.utf8_chunks() {
+        let quoted = json!(chunk.valid()).to_string();
+        json.extend_from_slice(&quoted.as_bytes()[1..quoted.len() - 1]);
+        json.extend_from_slice(chunk.invalid());
+    }
+    json.push(b'"');
+    json
 }
 
 /// An amount as JSON: a number, a text, with more zeros, with an exponent.

@@ -1,8 +1,7 @@
 //! Each message type and processing code, each required element, each way to name an original.
 
 use cardswitch_engine::domain::credential::{
-    Comparison, CredentialsPresent, CvvPair, ExpiryMonth, PackedZip, PinVerifier,
-    PresentedCredentials, Shown,
+    Comparison, CredentialsPresent, CvvPair, ExpiryMonth, PackedZip, PinVerifier, Shown,
 };
 use cardswitch_engine::domain::network_key::{AuthorizationId, DuplicateWindow, Fingerprint};
 use cardswitch_iso8583::{
@@ -267,7 +266,7 @@ fn comparison() -> Comparison {
 
 /// Whether just this credential is shown.
 fn is_shown<T: PartialEq>(shown: Option<Shown<T>>, expected: T) -> bool {
-    let is_own = |value| value == expected;
+    let is_own = |value: T| value == expected;
     shown.is_some() && !comparison().differs(CredentialsPresent::default(), shown, is_own)
 }
 

@@ -185,7 +185,7 @@ fn parse_risk(fields: &mut Fields<'_>) -> VelocityChanges {
 fn attempts(value: &RawValue) -> Result<u16, Flaw> {
     let flaw =
         || Flaw::new("out_of_range", format!("must be a whole number from 1 to {}", u16::MAX));
-    value.get().parse().ok().filter(|limit| *limit > 0).ok_or_else(flaw)
+    value.get().parse::<u16>().ok().filter(|limit| *limit > 0).ok_or_else(flaw)
 }
 
 fn parse_sso(fields: &mut Fields<'_>) -> SingleSignOn {

@@ -372,7 +372,7 @@ pub fn digests_equal(left: &[u8; 32], right: &[u8; 32]) -> bool {
     left.ct_eq(right).into()
 }
 
-/// Compares two short secrets, such as CVVs, in constant time.
+/// Compares two short secrets in constant time.
 #[must_use]
 pub fn codes_equal(left: &[u8], right: &[u8]) -> bool {
     left.ct_eq(right).into()

@@ -39,11 +39,12 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// Reads what a body names: `card_number` or `card_id`, and `transaction_id`.
+    /// Reads what a body names: `card_number` or `card_id`, and the transaction of this id.
     /// Errors: there is no such transaction; the tables cannot be read.
     pub(super) fn read(
         state: &AppState,
         view: &View<'_>,
+        transaction: Option<TransactionId>,
         fields: &mut Fields<'_>,
     ) -> Result<Self, ApiError> {
         let pan = fields.nullable("card_number", card_number).flatten();
@@ -52,11 +53,8 @@ impl Named {
             let message = "must not be given together with `card_number`";
             fields.fault("card_id", Flaw::new("conflicting", message));
         }
-        let transaction = match fields.nullable("transaction_id", fields::id).flatten() {
-            Some(id) => {
-                let id = TransactionId(id);
-                Some((id, find_transaction(state, view.snapshot()?, id)?))
-            }
+        let transaction = match transaction {
+            Some(id) => Some((id, find_transaction(state, view.snapshot()?, id)?)),
             None => None,
         };
         let number = pan.as_ref().map(|pan| (state.secrets.pan_hash(pan), pan.masked()));

@@ -16,7 +16,7 @@ use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::credential::{
     ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, Shown,
 };
-use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::ids::{Timestamp, TransactionId};
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::{
@@ -110,7 +110,12 @@ pub(super) fn plan_request(
     if asked.operation == Operation::Transfer {
         return plan_transfer(state, view, asked, fields);
     }
-    let named = Named::read(state, view, fields)?;
+    // An authorization is about no earlier purchase.
+    let transaction = match asked.operation {
+        Operation::Authorization => None,
+        _ => fields.nullable("transaction_id", fields::id).flatten().map(TransactionId),
+    };
+    let named = Named::read(state, view, transaction, fields)?;
     let supplied_at = fields.optional("time", fields::timestamp);
     let mut reader = Reader::new(state, &named, asked.operation, fields);
     let command = match asked.operation {
