@@ -12,7 +12,8 @@ use zeroize::Zeroize;
 /// Source: ISO DE2.
 #[derive(Clone)]
 pub struct Pan {
-    digits: [u8; Self::LEN_MAX],
+    /// In a place of their own: a value that is moved leaves its bytes behind on the stack.
+    digits: Box<[u8; Self::LEN_MAX]>,
     len: u8,
 }
 
@@ -30,7 +31,7 @@ impl Pan {
         if !fits || !text.iter().all(u8::is_ascii_digit) {
             return None;
         }
-        let mut digits = [0; Self::LEN_MAX];
+        let mut digits = Box::new([0; Self::LEN_MAX]);
         digits[..text.len()].copy_from_slice(text);
         Some(Self { digits, len: u8::try_from(text.len()).ok()? })
     }
