@@ -102,6 +102,21 @@ fn addresses_and_codes_are_unique_while_their_members_are_there() {
     api.put(&path_of(&bob), &json!({"code": "42"})).expect(200);
 }
 
+/// One address in two compositions of its letters was two accounts.
+#[test]
+fn addresses_are_one_however_their_letters_are_composed() {
+    let installation = Installation::init(60, 849);
+    let switch = installation.serve();
+    let api = switch.api();
+    let body = |email: &str| json!({"first_name": "J", "last_name": "B", "email": email});
+    let made = api.post("/v1/members", &body("j\u{fc}rgen@example.com")).expect(201);
+    assert_eq!(made["email"], "j\u{fc}rgen@example.com", "as it was written");
+    for other in ["ju\u{308}rgen@example.com", "JU\u{308}RGEN@EXAMPLE.COM"] {
+        let refused = api.post("/v1/members", &body(other)).expect_error(409);
+        assert_eq!(refused["code"], "email_taken", "{other}");
+    }
+}
+
 #[test]
 fn put_is_partial_and_never_changes_the_address() {
     let installation = Installation::init(60, 844);
@@ -171,6 +186,12 @@ fn leaving_ends_everything_at_once_and_coming_back_undoes_nothing() {
     api.get(&links[1]).expect(200);
     let again = api.put(&path, &json!({"is_active": false})).expect(200);
     assert_eq!(again, left, "a second time changes nothing");
+    // A role for somebody who takes no part was dropped without a word.
+    let refused = api.put(&path, &json!({"role": "reviewer"})).expect_error(409);
+    assert_eq!(refused["code"], "member_inactive");
+    let both = json!({"role": "reviewer", "is_active": false});
+    assert_eq!(api.put(&path, &both).expect_error(409)["code"], "member_inactive");
+    assert_eq!(api.put(&path, &json!({"role": "member"})).expect(200), left);
 
     let back = api.put(&path, &json!({"is_active": true})).expect(200);
     assert_eq!((&back["is_active"], &back["role"]), (&json!(true), &json!("member")));

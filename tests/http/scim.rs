@@ -367,6 +367,26 @@ fn new_users_are_invited_once_and_those_who_do_not_take_part_are_not() {
     assert!(!switch.log().contains(&key), "links are in no log");
 }
 
+/// A role that came with `active: false` was dropped without a word.
+#[test]
+fn a_role_for_who_takes_no_part_is_refused_and_leaving_is_not() {
+    let installation = Installation::init(60, 1_112);
+    let (switch, scim) = provider(&installation);
+    let mut idle = user("grace@example.com");
+    idle["active"] = json!(false);
+    idle["userType"] = json!("reviewer");
+    assert_refused(&scim.post("/scim/v2/Users", &idle), 409, None);
+    let made = create(&scim, "grace@example.com");
+    let promoted = patch(&json!([{"op": "replace", "path": "userType", "value": "reviewer"}]));
+    assert_eq!(scim.patch(&path_of(&made), &promoted).expect(200)["userType"], "reviewer");
+    // The provider sends all of it, with the role: leaving succeeds, and the answer says what is left.
+    let left = scim.put(&path_of(&made), &idle).expect(200);
+    assert_eq!((&left["active"], &left["userType"]), (&json!(false), &json!("member")));
+    assert_refused(&scim.patch(&path_of(&made), &promoted), 409, None);
+    assert_refused(&scim.put(&path_of(&made), &idle), 409, None);
+    drop(switch);
+}
+
 /// Whoever was made inactive used to be two records and was never invited afterwards.
 #[test]
 fn whoever_takes_part_for_the_first_time_is_invited_then() {

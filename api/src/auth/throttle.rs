@@ -221,8 +221,14 @@ impl Throttle {
     ) -> Result<Attempt<'_>, TooMany> {
         let (source, now) = (source.map(Source::counted), Instant::now());
         let counted = source.map(|source| self.count_source(source, beyond, now)).transpose()?;
-        let mut attempt =
-            Attempt { throttle: self, budget: None, source, turn: None, place: None, verdict: None };
+        let mut attempt = Attempt {
+            throttle: self,
+            budget: None,
+            source,
+            turn: None,
+            place: None,
+            verdict: None,
+        };
         if let Some((wait, _)) = counted.as_ref().filter(|(wait, _)| !wait.is_zero()) {
             tokio::time::sleep(*wait).await;
         }
@@ -286,12 +292,17 @@ impl Throttle {
     /// Errors: the line is too long, or so many accounts are under attack that there is no room.
     fn enter_line(&self, budget: Budget, now: Instant) -> Result<Arc<AsyncMutex<()>>, TooMany> {
         let (table, key) = self.table(budget);
-        let entered = table.lock().change(key, now, || Tries::new(now), |tries| {
-            (tries.under_way < LINE_MAX).then(|| {
-                tries.under_way += 1;
-                Arc::clone(&tries.turn)
-            })
-        });
+        let entered = table.lock().change(
+            key,
+            now,
+            || Tries::new(now),
+            |tries| {
+                (tries.under_way < LINE_MAX).then(|| {
+                    tries.under_way += 1;
+                    Arc::clone(&tries.turn)
+                })
+            },
+        );
         entered.ok().flatten().ok_or_else(|| too_many(LINE_WAIT_MAX))
     }
 

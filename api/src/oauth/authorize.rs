@@ -236,12 +236,7 @@ fn with_parameters(address: &str, parameters: &[(&str, &str)]) -> String {
 }
 
 /// An answer to the app at `address`.
-fn answer_at(
-    address: &str,
-    told: &[(&str, &str)],
-    issuer: &str,
-    state: Option<&str>,
-) -> String {
+fn answer_at(address: &str, told: &[(&str, &str)], issuer: &str, state: Option<&str>) -> String {
     let echoed = state.map(|state| ("state", state));
     let own = [("iss", issuer)].into_iter().chain(echoed);
     with_parameters(address, &told.iter().copied().chain(own).collect::<Vec<_>>())

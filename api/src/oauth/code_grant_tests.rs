@@ -225,15 +225,19 @@ async fn what_is_not_known_is_refused_in_words_for_programs() {
         let is_basic = scheme.is_some_and(|scheme| scheme.as_bytes().starts_with(b"Basic "));
         assert_eq!(is_basic, expected.0 == 401);
     }
-    let json = [(header::CONTENT_TYPE, "application/json")];
+    let proof = STANDARD.encode(format!("{}:{}", id_of(APP), secret_of(APP)));
+    let proof = (header::AUTHORIZATION, format!("Basic {proof}"));
+    let proof = (proof.0, proof.1.as_str());
+    let json = [(header::CONTENT_TYPE, "application/json"), proof.clone()];
     for body in ["", "[]", "{", "{\"grant_type\": 5}"] {
         let told = world.send("POST", "/v1/oauth/token", &json, body.to_owned()).await;
         assert_eq!(told.error(), (400, "invalid_request"), "{body}");
     }
-    let told = world.send("POST", "/v1/oauth/token", &[], "grant_type=password".into()).await;
+    let proven = [proof.clone()];
+    let told = world.send("POST", "/v1/oauth/token", &proven, "grant_type=password".into()).await;
     assert_eq!(told.error(), (415, "invalid_request"));
     let long = format!("grant_type={}", "x".repeat(70_000));
-    let form = [(header::CONTENT_TYPE, "application/x-www-form-urlencoded")];
+    let form = [(header::CONTENT_TYPE, "application/x-www-form-urlencoded"), proof];
     let told = world.send("POST", "/v1/oauth/token", &form, long).await;
     assert_eq!(told.error(), (413, "invalid_request"));
     let told = world.send("GET", "/v1/oauth/token", &[], String::new()).await;
@@ -287,4 +291,38 @@ async fn a_code_that_comes_twice_is_taken_back_by_the_app() {
     told.sort_unstable();
     assert_eq!(told, [201, 400]);
     assert_eq!(world.newest_actor(), app);
+}
+
+/// Whether a request is one is no business of who is no client.
+#[tokio::test]
+async fn who_is_no_client_is_told_so_before_anything_else() {
+    let world = World::new().await;
+    let (json, text) = ("application/json", "text/plain");
+    let basic =
+        |secret: &str| format!("Basic {}", STANDARD.encode(format!("{}:{secret}", id_of(APP))));
+    let (right, wrong) = (basic(&secret_of(APP)), basic("guess"));
+    let nobody = (401, "invalid_client");
+    let rows = [
+        ("", json, "{}", nobody),
+        ("", json, "{", nobody),
+        ("", text, "grant_type=password", nobody),
+        ("", json, r#"{"grant_type": 7}"#, nobody),
+        (wrong.as_str(), json, "{", nobody),
+        (wrong.as_str(), text, "", nobody),
+        (right.as_str(), json, "{", (400, "invalid_request")),
+        (right.as_str(), json, "{}", (400, "invalid_request")),
+        (right.as_str(), text, "", (415, "invalid_request")),
+        (right.as_str(), json, r#"{"grant_type": "x"}"#, (400, "unsupported_grant_type")),
+    ];
+    for path in ["/v1/oauth/token", "/v1/oauth/token/revoke"] {
+        for (proof, kind, body, expected) in rows {
+            if path.ends_with("revoke") && expected.1 == "unsupported_grant_type" {
+                continue;
+            }
+            let mut headers = vec![(header::CONTENT_TYPE, kind)];
+            headers.extend((!proof.is_empty()).then_some((header::AUTHORIZATION, proof)));
+            let told = world.send("POST", path, &headers, body.to_owned()).await;
+            assert_eq!(told.error(), expected, "{path} {proof} {kind} {body}");
+        }
+    }
 }

@@ -43,9 +43,9 @@ use axum::routing::{get, post};
 
 pub(crate) use self::challenge::{__path_answer_challenge, __path_get_challenge};
 pub(crate) use self::challenge::{answer_challenge, get_challenge};
+use self::metadata::{METADATA_PATH, get_metadata};
 pub(crate) use self::revoke::{__path_revoke_tokens, revoke_tokens};
 pub(crate) use self::token::{__path_create_token, create_token};
-use self::metadata::{METADATA_PATH, get_metadata};
 use crate::auth::client_address::ClientAddress;
 use crate::state::AppState;
 

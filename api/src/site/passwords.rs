@@ -19,8 +19,8 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 
 use super::csrf::csrf_of;
-use super::error_page::error_page;
 use super::device::Client;
+use super::error_page::error_page;
 use super::forms::SiteForm;
 use super::frame::small_page;
 use super::fresh_id;

@@ -89,9 +89,8 @@ pub(super) async fn answer_question(
     let Some(digest) = conversation_of(&state, &headers) else { return Ok(over(&state)) };
     let asked = state.second_factors.question(&digest, state.now());
     let user = state.second_factors.user(&digest, state.now());
-    let user = user.map_or(Ok(None), |id| {
-        state.switch.read_at_once(|snapshot| snapshot.user_by_id(id))
-    })?;
+    let user =
+        user.map_or(Ok(None), |id| state.switch.read_at_once(|snapshot| snapshot.user_by_id(id)))?;
     let source = client.source(&state, user.as_ref());
     match answer(&state, &digest, &form.answer, source, Beyond::Waits).await? {
         Answered::Done(finishing) => finish(&state, &headers, &client, finishing).await,

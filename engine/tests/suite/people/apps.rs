@@ -74,11 +74,7 @@ fn update(office: &mut Office, changes: AppChanges) -> App {
     last_app(office)
 }
 
-fn approve(
-    office: &mut Office,
-    profile: AppProfile,
-    scope: AccessScope,
-) -> Result<App, Rejection> {
+fn approve(office: &mut Office, profile: AppProfile, scope: AccessScope) -> Result<App, Rejection> {
     let approval = AppApproval { profile, scope };
     office.asks(AdminCommand::ApproveApp(company_id(0), app_id(APP), approval))?;
     Ok(last_app(office))
