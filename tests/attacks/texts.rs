@@ -147,9 +147,13 @@ fn nothing_that_a_directory_of_identities_may_write_steers() {
                 "schemas": ["urn:ietf:params:scim:api:messages:2.0:PatchOp"],
                 "Operations": [{"op": "replace", "path": name.replace("2.0:User.", "2.0:User:"), "value": value}],
             });
+            let mut replacement = body.clone();
+            if name != "userName" {
+                replacement["userName"] = json!("user0@example.com");
+            }
             for answer in [
                 scim.post("/scim/v2/Users", &body),
-                scim.put(&known, &body),
+                scim.put(&known, &replacement),
                 scim.patch(&known, &change),
             ] {
                 let is_refused = answer.status == 400;
