@@ -80,7 +80,9 @@ fn forms_and_dispositions_name_the_file() {
     let receipt = format!("{}/receipt", buy(&installation, &switch));
     let rows = [
         ("lunch.png", "lunch.png"),
-        ("../../etc/passwd", "passwd"),
+        ("../../etc/passwd", "passwd.png"),
+        ("bill.hta", "bill.hta.png"),
+        ("of %22Ada%22.png", "of \"Ada\".png"),
         ("Quittung f\u{fc}r Z\u{fc}rich.png", "Quittung f\u{fc}r Z\u{fc}rich.png"),
         ("", "receipt.png"),
     ];
