@@ -26,6 +26,8 @@ pub mod config;
 pub mod control;
 pub mod error;
 pub mod feed;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod http_server;
 mod http_stream;
 pub mod idempotency;
