@@ -29,6 +29,8 @@ pub mod config;
 pub mod control;
 pub mod error;
 pub mod feed;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod hex;
 mod http_connection;
 pub mod http_server;

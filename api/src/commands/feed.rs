@@ -37,7 +37,7 @@ pub struct FeedArgs {
     #[arg(long, value_name = "URL", requires = "network_key")]
     http: Option<String>,
     /// Network key for --http, printed by `init`
-    #[arg(long, value_name = "KEY", env = "CARDSWITCH_NETWORK_KEY")]
+    #[arg(long, value_name = "KEY", env = "CARDSWITCH_NETWORK_KEY", hide_env_values = true)]
     network_key: Option<String>,
     #[command(flatten)]
     scenarios: ScenarioArgs,
@@ -57,7 +57,7 @@ struct ScenarioArgs {
     #[arg(long, value_enum, default_value = "iso8583", requires = "scenario")]
     door: Door,
     /// Access token of an administrator, printed by `init`; for scenarios
-    #[arg(long, value_name = "TOKEN", env = "CARDSWITCH_ACCESS_TOKEN")]
+    #[arg(long, value_name = "TOKEN", env = "CARDSWITCH_ACCESS_TOKEN", hide_env_values = true)]
     access_token: Option<String>,
 }
 

@@ -5,9 +5,11 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use clap::CommandFactory;
+use chrono::{DateTime, Utc};
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
+use super::manual_page::{page_file, render_page, shown_commands};
 use super::{Cli, Failure};
 
 /// What `completions` takes.
@@ -37,11 +39,7 @@ pub fn print_completions(args: &CompletionsArgs) -> Result<(), Failure> {
 /// Errors: the output is closed, or the directory cannot be written.
 pub fn print_manual(args: &ManArgs) -> Result<(), Failure> {
     match &args.dir {
-        None => {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command()).render(&mut page).map_err(Failure::new)?;
-            print_bytes(&page)
-        }
+        None => print_bytes(render_page(&commands(), None, &today()).as_bytes()),
         Some(dir) => write_pages(dir)
             .map_err(|error| Failure::new(format!("cannot write to {}: {error}", dir.display()))),
     }
@@ -49,7 +47,28 @@ pub fn print_manual(args: &ManArgs) -> Result<(), Failure> {
 
 fn write_pages(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
-    clap_mangen::generate_to(Cli::command(), dir)
+    let (root, date) = (commands(), today());
+    let mut waiting = vec![(&root, None)];
+    while let Some((command, parent)) = waiting.pop() {
+        fs::write(dir.join(page_file(command)), render_page(command, parent, &date))?;
+        waiting.extend(shown_commands(command).map(|inner| (inner, Some(command))));
+    }
+    Ok(())
+}
+
+/// The command line with every command named in full. Help is a flag of each, not a command.
+fn commands() -> Command {
+    let mut root = Cli::command().disable_help_subcommand(true);
+    root.build();
+    root
+}
+
+/// The day that pages are of: `SOURCE_DATE_EPOCH` where a build is to be repeatable, else today.
+fn today() -> String {
+    let epoch = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
+    let at =
+        epoch.and_then(|seconds| DateTime::from_timestamp(seconds, 0)).unwrap_or_else(Utc::now);
+    at.format("%Y-%m-%d").to_string()
 }
 
 fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
@@ -78,6 +97,61 @@ mod tests {
                 let mut script = Vec::new();
                 clap_complete::generate(*shell, &mut Cli::command(), "cardswitch", &mut script);
                 assert!(String::from_utf8(script).unwrap().contains(name), "{shell}: {name}");
+            }
+        }
+    }
+
+    /// Every command, with its own before it.
+    fn all_commands(root: &Command) -> Vec<&Command> {
+        let (mut all, mut waiting) = (Vec::new(), vec![root]);
+        while let Some(command) = waiting.pop() {
+            all.push(command);
+            waiting.extend(command.get_subcommands());
+        }
+        all
+    }
+
+    #[test]
+    fn pages_say_of_each_argument_what_help_says() {
+        let root = commands();
+        for command in all_commands(&root) {
+            let page = render_page(command, None, "2026-03-01").replace("\\-", "-");
+            for argument in command.get_arguments() {
+                let name = format!("{} {argument}", command.get_name());
+                assert!(page.contains(&format!("{argument}")), "{name}");
+                let environment = argument.get_env().and_then(|name| name.to_str());
+                let values = argument.get_possible_values();
+                let is_asked = argument.get_action().takes_values();
+                let facts = environment
+                    .map(str::to_owned)
+                    .into_iter()
+                    .chain(values.iter().map(|value| value.get_name().to_owned()))
+                    .chain(
+                        argument
+                            .get_default_values()
+                            .iter()
+                            .map(|value| value.to_str().unwrap().to_owned()),
+                    );
+                for fact in facts.filter(|fact| is_asked && !fact.is_empty()) {
+                    assert!(page.contains(&format!("\\fB{fact}\\fR")), "{name}: {fact}\n{page}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_secret_in_the_environment_is_not_shown_by_help() {
+        for command in all_commands(&commands()) {
+            for argument in command.get_arguments() {
+                let Some(name) = argument.get_env().and_then(|name| name.to_str()) else {
+                    continue;
+                };
+                let is_secret = ["KEY", "TOKEN", "URL", "PASSWORD", "SECRET"]
+                    .iter()
+                    .any(|word| name.ends_with(word));
+                let is_plain = ["CARDSWITCH_BASE_URL", "CARDSWITCH_APP_URL", "CARDSWITCH_URL"];
+                let is_hidden = argument.is_hide_env_values_set();
+                assert!(is_hidden || !is_secret || is_plain.contains(&name), "{name}");
             }
         }
     }

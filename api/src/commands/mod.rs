@@ -11,6 +11,7 @@ pub mod init;
 pub mod listen;
 mod live_screen;
 pub mod manual;
+mod manual_page;
 pub mod master_key;
 pub mod pan_key;
 pub mod send;

@@ -120,6 +120,9 @@ impl Drop for FrameBuffer {
     }
 }
 
+#[cfg(any(test, fuzzing))]
+#[path = "frame_buffer_properties.rs"]
+pub(crate) mod properties;
 #[cfg(test)]
 mod tests {
     use super::*;

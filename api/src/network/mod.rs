@@ -18,7 +18,7 @@ mod connection;
 pub mod counters;
 pub mod de39;
 mod fingerprint;
-mod frame_buffer;
+pub(crate) mod frame_buffer;
 pub mod http;
 mod in_flight;
 pub mod limits;

@@ -479,6 +479,41 @@ async fn a_wrong_parameter_is_named() {
 }
 
 #[tokio::test]
+async fn an_empty_parameter_is_as_if_left_out() {
+    let world = World::new().await;
+    let ids = world.make_objects(Side::Own).await;
+    // Links to other pages repeat the query as it was sent.
+    let shown = |told: &Answer| match serde_json::from_str::<Value>(&told.body) {
+        Ok(Value::Object(mut object)) => {
+            object.retain(|key, _| !["next", "previous"].contains(&key.as_str()));
+            (told.status, Value::Object(object))
+        }
+        _ => (told.status, Value::Null),
+    };
+    let mut sent = 0;
+    for operation in world.operations() {
+        // A stream never ends.
+        if operation.path.ends_with("/stream") {
+            continue;
+        }
+        let path = operation.at(&ids);
+        let without = world.ask((Side::Own, "admin"), &operation.method, &path, None).await;
+        for parameter in operation.value["parameters"].as_array().into_iter().flatten() {
+            let parameter = world.resolve(parameter);
+            if parameter["in"] != "query" {
+                continue;
+            }
+            assert_eq!(parameter["allowEmptyValue"], true, "{path}: {parameter}");
+            let path = format!("{path}?{}=", parameter["name"].as_str().unwrap());
+            let told = world.ask((Side::Own, "admin"), &operation.method, &path, None).await;
+            assert_eq!(shown(&told), shown(&without), "{path}");
+            sent += 1;
+        }
+    }
+    assert!(sent > 30, "{sent} queries were sent");
+}
+
+#[tokio::test]
 async fn queries_that_cannot_be_decoded_are_400() {
     let world = World::new().await;
     for query in ["description=%FF", "description=%C3%28"] {

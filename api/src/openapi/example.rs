@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 /// How deep an example goes; recursive objects end here.
-const DEPTH_MAX: usize = 6;
+const DEPTH_MAX: usize = 12;
 const ID: &str = "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f";
 
 /// Texts by the names of their fields.
@@ -62,14 +62,19 @@ pub(super) fn add_examples(operation: &mut Map<String, Value>, components: &Valu
 fn add_example(body: &mut Value, components: &Value) {
     let Some(media) = body.pointer_mut("/content/application~1json") else { return };
     if media.get("example").is_none() && media.get("examples").is_none() {
-        media["example"] = example_of("", &media["schema"], components, 0);
+        if let Some(example) = example_of("", &media["schema"], components, 0) {
+            media["example"] = example;
+        }
     }
 }
 
-/// A value that the schema of the field `name` allows.
-pub(super) fn example_of(name: &str, schema: &Value, components: &Value, depth: usize) -> Value {
+/// A value that the schema of the field `name` allows; none where it would go too deep.
+fn example_of(name: &str, schema: &Value, components: &Value, depth: usize) -> Option<Value> {
+    if depth > DEPTH_MAX {
+        return None;
+    }
     if let Some(given) = own_example(schema) {
-        return given;
+        return Some(given);
     }
     if let Some(target) = resolve(schema, components) {
         return example_of(name, target, components, depth);
@@ -78,19 +83,16 @@ pub(super) fn example_of(name: &str, schema: &Value, components: &Value, depth: 
         ["oneOf", "anyOf", "allOf"].iter().find_map(|key| schema[key].as_array())
     {
         let first = variants.iter().find(|variant| variant["type"] != "null");
-        return match first {
-            Some(variant) if depth < DEPTH_MAX => example_of(name, variant, components, depth + 1),
-            _ => Value::Null,
-        };
+        let example = first.and_then(|variant| example_of(name, variant, components, depth + 1));
+        let is_nullable = variants.iter().any(|variant| variant["type"] == "null");
+        return example.or(is_nullable.then_some(Value::Null));
     }
-    match kind_of(schema) {
-        "object" => object_example(schema, components, depth),
-        "array" => match schema.get("items") {
-            Some(items) if depth < DEPTH_MAX => {
-                json!([example_of(name, items, components, depth + 1)])
-            }
-            _ => json!([]),
-        },
+    Some(match kind_of(schema) {
+        "object" => return object_example(schema, components, depth),
+        "array" => {
+            let items = schema.get("items");
+            json!(items.and_then(|items| example_of(name, items, components, depth + 1)).as_slice())
+        }
         "integer" => {
             schema.get("minimum").filter(|least| **least != 0).cloned().unwrap_or(json!(1))
         }
@@ -98,7 +100,7 @@ pub(super) fn example_of(name: &str, schema: &Value, components: &Value, depth: 
         "boolean" => json!(name == "is_virtual" || name.starts_with("approved")),
         "string" => text_example(name, schema),
         _ => Value::Null,
-    }
+    })
 }
 
 fn own_example(schema: &Value) -> Option<Value> {
@@ -123,14 +125,18 @@ fn kind_of(schema: &Value) -> &str {
     }
 }
 
-fn object_example(schema: &Value, components: &Value, depth: usize) -> Value {
-    if depth >= DEPTH_MAX {
-        return Value::Null;
+/// What would go too deep is left out; none where it must not be.
+fn object_example(schema: &Value, components: &Value, depth: usize) -> Option<Value> {
+    let required = schema["required"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut object = Map::new();
+    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+        match example_of(name, schema, components, depth + 1) {
+            Some(example) => drop(object.insert(name.clone(), example)),
+            None if required.iter().any(|key| key == name) => return None,
+            None => {}
+        }
     }
-    let properties = schema["properties"].as_object().into_iter().flatten();
-    let examples = properties
-        .map(|(name, schema)| (name.clone(), example_of(name, schema, components, depth + 1)));
-    Value::Object(examples.collect())
+    Some(Value::Object(object))
 }
 
 fn text_example(name: &str, schema: &Value) -> Value {

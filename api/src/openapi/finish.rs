@@ -12,6 +12,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::example;
 use crate::auth::scopes::{Needed, OPEN, TABLE, find_needed, is_open};
 use crate::error::ErrorBody;
+use crate::site::scope_words::SCOPES;
 use crate::wire::urls::Urls;
 
 /// Which of the two APIs a document is of.
@@ -90,14 +91,17 @@ const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 pub(super) fn finish(plain: OpenApi, door: Door, urls: &Urls) -> Value {
     // INVARIANT: a document made of strings and maps is JSON.
     let mut document = serde_json::to_value(plain).unwrap_or_default();
-    document["info"]["license"] = json!({"name": "MIT OR Apache-2.0"});
+    document["info"]["license"] =
+        json!({"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"});
+    document["info"]["contact"] =
+        json!({"name": "The operator of this switch", "url": urls.page("/")});
     document["servers"] = json!([{"url": urls.path("")}]);
     spread_dimensions(&mut document);
     drop_unserved(&mut document, door);
     rename_schemas(&mut document);
     name_formats(&mut document);
     open_alternatives(&mut document);
-    add_components(&mut document, door);
+    add_components(&mut document, door, urls);
     let from_requests = reachable_from_requests(&document);
     require_present_keys(&mut document, &from_requests);
     let components = document["components"].clone();
@@ -105,7 +109,33 @@ pub(super) fn finish(plain: OpenApi, door: Door, urls: &Urls) -> Value {
         finish_operation(operation, &path, &method, door);
         example::add_examples(operation, &components);
     }
+    drop_unused_components(&mut document);
     document
+}
+
+/// What no operation leads to is not shown.
+fn drop_unused_components(document: &mut Value) {
+    let mut used = BTreeSet::new();
+    let mut waiting = vec![&document["paths"]];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Value::Object(object) => {
+                let pointer = object.get("$ref").and_then(Value::as_str);
+                let pointer = pointer.and_then(|reference| reference.strip_prefix('#'));
+                if let Some(pointer) = pointer.filter(|text| used.insert((*text).to_owned())) {
+                    waiting.extend(document.pointer(pointer));
+                }
+                waiting.extend(object.values());
+            }
+            Value::Array(items) => waiting.extend(items),
+            _ => {}
+        }
+    }
+    for (kind, named) in document["components"].as_object_mut().into_iter().flatten() {
+        if let Some(named) = named.as_object_mut().filter(|_| kind != "securitySchemes") {
+            named.retain(|name, _| used.contains(&format!("/components/{kind}/{name}")));
+        }
+    }
 }
 
 /// Every operation with its path and its method in lower case.
@@ -169,6 +199,7 @@ fn rename_schemas(document: &mut Value) {
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
         let named = std::mem::take(schemas).into_iter();
         *schemas = named.map(|(name, schema)| (renamed(&name), schema)).collect();
+        name_rows(schemas);
     }
     each_object_mut(document, &mut |object| {
         let Some(Value::String(reference)) = object.get_mut("$ref") else { return };
@@ -176,6 +207,19 @@ fn rename_schemas(document: &mut Value) {
             *reference = format!("#/components/schemas/{}", renamed(name));
         }
     });
+}
+
+/// The rows of a list are objects as they are shown by themselves, under the same name.
+fn name_rows(schemas: &mut Map<String, Value>) {
+    let names: BTreeSet<_> = schemas.keys().cloned().collect();
+    for (list, schema) in schemas {
+        let Some(name) = list.strip_suffix("List").filter(|name| names.contains(*name)) else {
+            continue;
+        };
+        if let Some(items) = schema.pointer_mut("/properties/results/items") {
+            *items = json!({"$ref": format!("#/components/schemas/{name}")});
+        }
+    }
 }
 
 /// Alternatives are told apart by reading them, not by excluding each other: a whole amount is a
@@ -316,7 +360,7 @@ fn is_nullable(schema: &Value) -> bool {
         || among("anyOf")
 }
 
-fn add_components(document: &mut Value, door: Door) {
+fn add_components(document: &mut Value, door: Door, urls: &Urls) {
     let components = &mut document["components"];
     let mut parts = vec![("Error".to_owned(), ErrorBody::schema())];
     ErrorBody::schemas(&mut parts);
@@ -362,12 +406,31 @@ fn add_components(document: &mut Value, door: Door) {
             first answer again.",
         "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
     });
-    let (name, description) = match door {
-        Door::Company => ("access_token", "An access token, of one company and one scope."),
-        Door::Network => ("network_key", "The network key that `cardswitch init` prints."),
+    let (name, scheme) = match door {
+        Door::Company => ("access_token", access_token_scheme(urls)),
+        Door::Network => (
+            "network_key",
+            json!({"type": "http", "scheme": "bearer",
+                "description": "The network key that `cardswitch init` prints."}),
+        ),
     };
-    components["securitySchemes"][name] =
-        json!({"type": "http", "scheme": "bearer", "description": description});
+    components["securitySchemes"][name] = scheme;
+}
+
+/// Access tokens and their scopes. However a token was made, it is sent in the same way.
+fn access_token_scheme(urls: &Urls) -> Value {
+    let scopes: Map<_, _> =
+        SCOPES.iter().map(|words| (words.name.to_owned(), json!(words.allows))).collect();
+    json!({
+        "type": "oauth2",
+        "description": "An access token of one company: that of an app, or one that `cardswitch \
+            token add` prints. It is sent as `Authorization: Bearer`.",
+        "flows": {"authorizationCode": {
+            "authorizationUrl": urls.page("/v1/oauth/authorize"),
+            "tokenUrl": urls.path("/v1/oauth/token"),
+            "scopes": scopes,
+        }},
+    })
 }
 
 /// The failures of the token endpoints: those of all, with what stock clients read besides.
@@ -402,9 +465,13 @@ fn finish_open(operation: &mut Map<String, Value>, path: &str, method: &str) {
     let security =
         if is_challenge { json!([{"access_token": []}]) } else { json!([{"app": []}, {}]) };
     operation.insert("security".into(), security);
-    if let Some(body) = operation.get_mut("requestBody") {
-        drop_file_schemas(body);
-    }
+    say_who_may(
+        operation,
+        match is_challenge {
+            true => "Needs the token that waits for the answer.",
+            false => "Needs the credentials of an app.",
+        },
+    );
     let responses = operation.entry("responses").or_insert_with(|| json!({}));
     for (status, response) in responses.as_object_mut().into_iter().flatten() {
         finish_response(response, status, "get");
@@ -431,18 +498,15 @@ fn finish_operation(operation: &mut Map<String, Value>, path: &str, method: &str
     let needed = find_needed(&method.to_uppercase(), path).unwrap_or(Needed::Read);
     let scopes = if door == Door::Company { needed.scopes() } else { &[] };
     operation.insert("security".into(), security(door, scopes));
-    if !scopes.is_empty() {
-        let names: Vec<_> = scopes.iter().map(|name| format!("`{name}`")).collect();
-        let sentence = format!("Needs the scope {}.", names.join(" or "));
-        let text = match operation.get("description").and_then(Value::as_str) {
-            Some(text) if !text.is_empty() => format!("{text}\n\n{sentence}"),
-            _ => sentence,
-        };
-        operation.insert("description".into(), json!(text));
-    }
-    if let Some(body) = operation.get_mut("requestBody") {
-        drop_file_schemas(body);
-    }
+    let names: Vec<_> = scopes.iter().map(|name| format!("`{name}`")).collect();
+    say_who_may(
+        operation,
+        &match (door, scopes) {
+            (Door::Network, _) => "Needs the network key.".to_owned(),
+            (Door::Company, []) => "Needs an access token of any scope.".to_owned(),
+            (Door::Company, _) => format!("Needs the scope {}.", names.join(" or ")),
+        },
+    );
     add_path_ids(operation, path);
     if method != "get" {
         parameters_of(operation).push(json!({"$ref": "#/components/parameters/IdempotencyKey"}));
@@ -460,6 +524,15 @@ fn finish_operation(operation: &mut Map<String, Value>, path: &str, method: &str
             responses[failure.status] = reference;
         }
     }
+}
+
+/// Ends the description with who may carry the operation out.
+fn say_who_may(operation: &mut Map<String, Value>, sentence: &str) {
+    let text = match operation.get("description").and_then(Value::as_str) {
+        Some(text) if !text.is_empty() => format!("{text}\n\n{sentence}"),
+        _ => sentence.to_owned(),
+    };
+    operation.insert("description".into(), json!(text));
 }
 
 /// One requirement for each scope that suffices.
@@ -536,16 +609,6 @@ fn failures_of(
         .collect()
 }
 
-/// What is not JSON has no schema: the type says it all.
-fn drop_file_schemas(body: &mut Value) {
-    let content = body.get_mut("content").and_then(Value::as_object_mut);
-    for (media_type, media) in content.into_iter().flatten() {
-        if media_type != "application/json" {
-            *media = json!({});
-        }
-    }
-}
-
 fn finish_response(response: &mut Value, status: &str, method: &str) {
     if response["description"].as_str().is_none_or(str::is_empty) {
         response["description"] = json!(match status {
@@ -554,7 +617,6 @@ fn finish_response(response: &mut Value, status: &str, method: &str) {
             _ => "As asked.",
         });
     }
-    drop_file_schemas(response);
     response["headers"]["request-id"] = json!({"$ref": "#/components/headers/RequestId"});
     if method != "get" {
         response["headers"]["idempotent-replayed"] =

@@ -8,7 +8,9 @@ use cardswitch_engine::domain::card::{CardState as State, SuspensionReason as Re
 use cardswitch_engine::domain::transaction::TransactionFlags;
 use cardswitch_engine::domain::transaction_tags::ReceiptType;
 use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{AnyOfBuilder, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::schema::{
+    AnyOfBuilder, KnownFormat, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
+};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::oauth::scope::NAMES;
@@ -197,3 +199,19 @@ pub struct Reference {
     /// Which one.
     pub id: uuid::Uuid,
 }
+
+/// The bytes of a file, as they are.
+#[derive(Debug)]
+pub struct File;
+
+impl PartialSchema for File {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("The bytes of a file, as they are."))
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::Binary)))
+            .into()
+    }
+}
+
+impl ToSchema for File {}

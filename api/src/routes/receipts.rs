@@ -26,6 +26,7 @@ use super::transactions::{find_transaction, sequence_of};
 use super::view::{Reader, read_view};
 use crate::auth::{AccountantAccess, ReadAccess};
 use crate::error::ApiError;
+use crate::openapi::words;
 use crate::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
 use crate::request_body::read_upload;
 use crate::state::{AppState, WriteError};
@@ -83,6 +84,7 @@ impl ReceiptBody {
 #[derive(Debug, ToSchema)]
 pub struct ReceiptForm {
     /// The file: PNG, JPEG or PDF, at most 10 MiB.
+    #[schema(value_type = words::File)]
     pub file: Vec<u8>,
 }
 
@@ -111,9 +113,9 @@ pub(crate) struct Upload {
     path = "/v1/transactions/{transaction_id}/receipt",
     tag = "Transactions",
     request_body(content(
-        (Vec<u8> = "image/png"),
-        (Vec<u8> = "image/jpeg"),
-        (Vec<u8> = "application/pdf"),
+        (words::File = "image/png"),
+        (words::File = "image/jpeg"),
+        (words::File = "application/pdf"),
         (ReceiptForm = "multipart/form-data"),
     )),
     responses((status = 201, body = ReceiptBody)),
@@ -234,9 +236,9 @@ pub(crate) async fn set_receipt(
     path = "/v1/transactions/{transaction_id}/receipt",
     tag = "Transactions",
     responses((status = 200, content(
-        (Vec<u8> = "image/png"),
-        (Vec<u8> = "image/jpeg"),
-        (Vec<u8> = "application/pdf"),
+        (words::File = "image/png"),
+        (words::File = "image/jpeg"),
+        (words::File = "application/pdf"),
     ))),
 )]
 pub async fn get_receipt(
@@ -340,3 +342,7 @@ pub async fn delete_receipt(
         Err(error) => Err(error.into()),
     }
 }
+
+#[cfg(any(test, fuzzing))]
+#[path = "receipts_properties.rs"]
+pub(crate) mod properties;

@@ -12,6 +12,7 @@ use super::view::Reader;
 use crate::auth::Caller;
 use crate::auth::lasting_access::LastingAccess;
 use crate::error::ApiError;
+use crate::openapi::words;
 use crate::state::AppState;
 use crate::statements::{
     CsvStatement, DateRange, Export, OfxStatement, PDF_LINES_MAX, PdfStatement, StatementBody,
@@ -102,7 +103,7 @@ pub async fn get_ofx_statement(
     path = "/v1/accounts/{account_id}/statement.pdf",
     tag = "Accounts and statements",
     params(StatementDays),
-    responses((status = 200, body = Vec<u8>, content_type = "application/pdf")),
+    responses((status = 200, body = words::File, content_type = "application/pdf")),
 )]
 pub async fn get_pdf_statement(
     state: State<AppState>,

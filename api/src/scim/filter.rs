@@ -466,6 +466,9 @@ fn is_literal(word: &str) -> bool {
     matches!(word, "true" | "false") || serde_json::from_str::<serde_json::Number>(word).is_ok()
 }
 
+#[cfg(any(test, fuzzing))]
+#[path = "filter_properties.rs"]
+pub(crate) mod properties;
 #[cfg(test)]
 #[path = "filter_tests.rs"]
 mod tests;

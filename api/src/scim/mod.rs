@@ -17,7 +17,7 @@ mod attribute;
 mod discovery;
 mod draft;
 mod error;
-mod filter;
+pub(crate) mod filter;
 mod input;
 mod patch;
 mod user;

@@ -52,7 +52,7 @@ mod passwords;
 mod question;
 mod requisitions;
 mod rights;
-mod scope_words;
+pub(crate) mod scope_words;
 mod second_factor;
 mod seen;
 pub mod session;

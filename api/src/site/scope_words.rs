@@ -4,11 +4,11 @@ use cardswitch_engine::domain::member::AccessScope;
 
 /// A scope that can be asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ScopeWords {
+pub(crate) struct ScopeWords {
     /// Its name on the wire and in forms.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// What it allows besides reading.
-    pub(super) allows: &'static str,
+    pub(crate) allows: &'static str,
     /// Whether an operator has to approve it for an app. Source: spec "Authentication", rule 8.
     pub(super) needs_approval: bool,
 }
@@ -18,7 +18,7 @@ const READING: &str = "See cards without their numbers, transactions, requisitio
                        balances and statements";
 
 /// Every scope, the narrowest first.
-pub(super) const SCOPES: [ScopeWords; 4] = [
+pub(crate) const SCOPES: [ScopeWords; 4] = [
     ScopeWords {
         name: "accountant",
         allows: "Keep the books: change categories, departments, labels and locations, and what \

@@ -11,7 +11,7 @@ mod body;
 mod csv;
 mod dates;
 mod export;
-mod ofx;
+pub(crate) mod ofx;
 mod pdf;
 
 pub use body::{StatementBody, WhileAllowed};

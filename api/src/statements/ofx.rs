@@ -277,6 +277,9 @@ fn render_instant(at: Timestamp) -> String {
     utc.format("%Y%m%d%H%M%S%.3f[0:GMT]").to_string()
 }
 
+#[cfg(any(test, fuzzing))]
+#[path = "ofx_properties.rs"]
+pub(crate) mod properties;
 #[cfg(test)]
 mod tests {
     use super::*;

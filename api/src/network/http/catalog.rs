@@ -11,9 +11,9 @@ use utoipa::OpenApi;
             needs. Approvals and declines alike are answers with status 200.",
     ),
     tags(
-        (name = "Purchases"),
-        (name = "Bank transfers"),
-        (name = "Simulation"),
+        (name = "Purchases", description = "What card networks ask: authorizations and what follows them."),
+        (name = "Bank transfers", description = "Money from the company's bank and to it."),
+        (name = "Simulation", description = "What only a simulation needs: card numbers and the clock."),
     ),
     paths(
         super::authorize,
