@@ -183,8 +183,8 @@ async fn what_a_consent_page_shows_is_what_an_operator_approved() {
     let app = NewApp {
         id: APP,
         company: office,
-        name: NAMES[0].to_owned(),
-        website: format!("https://{}", SITES[0]),
+        name: NAMES[0].parse().unwrap(),
+        website: format!("https://{}", SITES[0]).parse().unwrap(),
         secret_digest: [7; 32],
         redirect_urls: vec![format!("https://{}/a", BACK[0])],
         requested: parse("admin scim iam").unwrap(),

@@ -173,7 +173,7 @@ async fn setting_a_second_factor_ends_all_other_sessions() {
 async fn five_wrong_factors_after_a_right_password_are_a_letter_and_stand_in_the_audit_log() {
     let bench = bench().await;
     let answer_hash = hash("difference").await.unwrap();
-    let asked = SecurityQuestion { question: "First engine?".into(), answer_hash };
+    let asked = SecurityQuestion { question: "First engine?".parse().unwrap(), answer_hash };
     let changes = UserChanges { security_question: Some(Some(asked)), ..UserChanges::default() };
     bench.state.carry_out(AdminCommand::UpdateUser(USER, changes)).await.unwrap();
     let mut visitor = Visitor::new(&bench);

@@ -5,6 +5,7 @@ use cardswitch_engine::command::admin::NewAccessToken;
 use cardswitch_engine::command::identity::{NewApp, NewTokenGrant};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, TransactionSeq};
 use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 use cardswitch_engine::store::Snapshot;
@@ -152,7 +153,7 @@ async fn told_after(meanwhile: Meanwhile) -> (Option<AttemptResult>, Option<(usi
     let receiver = url::Url::parse(&receiver).unwrap().socket_addrs(|| None).unwrap();
     // What deliveries of their own accord do at this port is not looked at.
     let address = "http://localhost:9/hook".to_owned();
-    let given = GivenEndpoint { address, description: String::new(), app: Some(APP) };
+    let given = GivenEndpoint { address, description: LineText::default(), app: Some(APP) };
     let (id, _) = create(state, CompanyId(COMPANY), given).await.unwrap();
     for company in [COMPANY, OTHER_COMPANY] {
         let_in(bench, company).await;
@@ -213,7 +214,7 @@ async fn what_changes_while_a_host_is_looked_up_counts() {
     let off = GivenChanges { is_enabled: Some(false), ..GivenChanges::default() };
     let elsewhere = "http://localhost:10/hook".to_owned();
     let moved = GivenChanges { address: Some(elsewhere), ..GivenChanges::default() };
-    let named = GivenChanges { description: Some("Books".to_owned()), ..GivenChanges::default() };
+    let named = GivenChanges { description: Some("Books".parse().unwrap()), ..GivenChanges::default() };
     let again = Some(AttemptResult::Unanswered(Failure::NotSent));
     let rows = [
         ("nothing", Meanwhile::Nothing, taken(), Some((1, 1))),
