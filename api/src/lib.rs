@@ -12,11 +12,13 @@
 //! | `site`, `mail`, `invitation` | pages for people, and what is written to them |
 //! | `webhooks` | events on their way to companies and apps |
 //! | `telemetry`, `token_rate` | figures, health and log for operators; what a token may ask in a second |
+//! | `descriptors`, `address_counts` | how connections share what the system grants; what one address has |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `link_secrets`, `pan`, `pan_rotation`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
 //! | `compat` | habits of older clients |
 
+mod address_counts;
 pub mod adoption;
 pub mod auth;
 pub mod backup;
@@ -24,6 +26,7 @@ pub mod commands;
 pub mod compat;
 pub mod config;
 pub mod control;
+pub mod descriptors;
 pub mod error;
 pub mod feed;
 pub mod http_server;

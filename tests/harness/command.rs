@@ -99,6 +99,21 @@ pub(crate) fn cardswitch_command(arguments: &[&str]) -> Command {
     command
 }
 
+/// As `cardswitch_command`, under a limit of the system as the shell's `ulimit` takes it.
+pub(crate) fn cardswitch_command_under(limit: &str, arguments: &[&str]) -> Command {
+    let plain = cardswitch_command(arguments);
+    let mut command = Command::new("sh");
+    let script = format!("ulimit {limit} && exec \"$0\" \"$@\"");
+    command.args(["-c", &script]).arg(plain.get_program()).args(plain.get_args());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+}
+
 /// The binary under test: `CARDSWITCH_BIN`, else the one in the target directory of this test.
 fn binary() -> PathBuf {
     if let Some(given) = env::var_os("CARDSWITCH_BIN") {

@@ -10,7 +10,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::cards::Portfolio;
-use crate::command::{CommandOutput, cardswitch_command, last_json_line, run_cardswitch};
+use crate::command::{
+    CommandOutput, cardswitch_command, cardswitch_command_under, last_json_line, run_cardswitch,
+};
 use crate::switch::Switch;
 
 /// What `init --json` prints, once.
@@ -118,6 +120,22 @@ impl Installation {
         self.start(&self.data(), level, further)
     }
 
+    /// As `serve`, under a limit of the system such as `-n 1024` (the arguments of `ulimit`).
+    #[track_caller]
+    #[must_use]
+    pub fn serve_under(&self, limit: &str) -> Switch {
+        let (data, log_path) = (self.data(), self.next_log());
+        let arguments = serve_arguments(text_of(&data), "127.0.0.1:0", "127.0.0.1:0");
+        let command = cardswitch_command_under(limit, &arguments);
+        Switch::start(command, "info", log_path, self.credentials.clone())
+    }
+
+    /// Writes the configuration file of the data directory.
+    #[track_caller]
+    pub fn configure(&self, settings: &str) {
+        fs::write(self.data().join("cardswitch.toml"), settings).expect("a file can be written");
+    }
+
     /// As `serve_with`, on a directory that came out of this one.
     #[track_caller]
     #[must_use]
@@ -127,11 +145,15 @@ impl Installation {
 
     #[track_caller]
     fn start(&self, data: &Path, level: &str, further: &[&str]) -> Switch {
-        let start = self.starts.fetch_add(1, Ordering::Relaxed);
-        let log_path = self.directory.path().join(format!("serve-{start}.log"));
         let mut arguments = serve_arguments(text_of(data), "127.0.0.1:0", "127.0.0.1:0");
         arguments.extend_from_slice(further);
-        Switch::start(&arguments, level, log_path, self.credentials.clone())
+        let command = cardswitch_command(&arguments);
+        Switch::start(command, level, self.next_log(), self.credentials.clone())
+    }
+
+    fn next_log(&self) -> PathBuf {
+        let start = self.starts.fetch_add(1, Ordering::Relaxed);
+        self.directory.path().join(format!("serve-{start}.log"))
     }
 
     /// Starts `cardswitch serve` without waiting for anything, telling its health at `metrics`.

@@ -8,7 +8,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 use crate::acquirer::Acquirer;
-use crate::command::cardswitch_command;
 use crate::http_client::HttpClient;
 use crate::installation::Credentials;
 
@@ -27,17 +26,17 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Starts `cardswitch serve` with `arguments`, at this level of log, and waits until it says that
+    /// Starts `cardswitch serve` by `command`, at this level of log, and waits until it says that
     /// both doors answer.
     #[track_caller]
     pub(crate) fn start(
-        arguments: &[&str],
+        mut command: Command,
         log_level: &str,
         log_path: PathBuf,
         credentials: Credentials,
     ) -> Self {
         let log = File::create(&log_path).expect("a log file can be made");
-        let mut child = cardswitch_command(arguments)
+        let mut child = command
             .env("RUST_LOG", log_level)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -123,6 +122,14 @@ impl Switch {
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS is there");
         let kibibytes = line.split_whitespace().nth(1).expect("VmRSS has a figure");
         kibibytes.parse::<u64>().expect("VmRSS is a number") * 1024
+    }
+
+    /// How many file descriptors it has open.
+    /// Source: /proc/PID/fd, so Linux only.
+    #[must_use]
+    pub fn open_descriptors(&self) -> usize {
+        let entries = fs::read_dir(format!("/proc/{}/fd", self.pid()));
+        entries.expect("a running process has descriptors").count()
     }
 
     /// Ends the process with SIGKILL: it gets no chance to finish anything.

@@ -10,7 +10,8 @@
 //! | `mapping_answer`, `de39` | from the engine's reply to an answer |
 //! | `marks` | the keys by which messages are named, the same for both doors |
 //! | `http` | the HTTP door |
-//! | `limits`, `peers`, `counters` | bounds, the allow-list, what was seen |
+//! | `limits`, `slow_bytes` | bounds of one connection; of what all keep for slow peers |
+//! | `peers`, `counters` | the allow-list, what was seen |
 
 mod buffers;
 mod connection;
@@ -28,3 +29,4 @@ pub mod marks;
 pub mod peers;
 mod presented;
 mod session;
+mod slow_bytes;

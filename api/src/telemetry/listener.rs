@@ -2,10 +2,11 @@
 //!
 //! It has a listener of its own, because who may look at figures is somebody else than who may use
 //! the API, and it answers from before the recovery until after the last request. A handful of
-//! connections is all that watchers need; what they may ask is a word, so their limits are tight.
+//! connections is all that watchers need; what they may ask is a word, so their limits are tight. Whoever
+//! comes has a place: an old connection makes room.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,15 +19,14 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use super::Telemetry;
 use super::exposition::CONTENT_TYPE as EXPOSITION;
 use super::health::Health;
+use super::watchers::Watchers;
 
-/// How many connections there may be; further ones wait.
-const CONNECTIONS_MAX: usize = 64;
 /// How long the head of a request may take.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a connection lives: a watcher comes again.
@@ -40,17 +40,17 @@ const RETRY_AFTER_S: u32 = 1;
 pub async fn serve(
     socket: TcpListener,
     telemetry: Arc<Telemetry>,
+    mut watchers: Watchers,
     mut stop: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(HEADER_READ_TIMEOUT);
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&socket, &places) => accepted,
+            accepted = accept(&socket) => accepted,
             _ = stop.wait_for(|stop| *stop) => return,
         };
-        let Some((stream, place)) = accepted else { continue };
+        let Some((stream, address)) = accepted else { continue };
         let telemetry = Arc::clone(&telemetry);
         let service = service_fn(move |request: Request<Incoming>| {
             let answer = answer(&telemetry, request.method(), request.uri().path());
@@ -58,25 +58,20 @@ pub async fn serve(
         });
         let connection = server.serve_connection(TokioIo::new(stream), service);
         let mut stop = stop.clone();
-        tokio::spawn(async move {
+        watchers.enter(address, async move {
             tokio::select! {
                 // A connection that breaks is the watcher's business.
                 _ = connection => {}
                 () = tokio::time::sleep(CONNECTION_LIFE_MAX) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
-            drop(place);
         });
     }
 }
 
-async fn accept(
-    socket: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
+async fn accept(socket: &TcpListener) -> Option<(TcpStream, IpAddr)> {
     match socket.accept().await {
-        Ok((stream, _)) => Some((stream, place)),
+        Ok((stream, peer)) => Some((stream, peer.ip())),
         Err(error) => {
             tracing::warn!(%error, "cannot accept a connection for metrics");
             tokio::time::sleep(ACCEPT_PAUSE).await;
