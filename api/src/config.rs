@@ -4,6 +4,7 @@
 //! (`--config FILE`, else `cardswitch.toml` in the data directory), then from `Settings::default`.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,10 @@ pub struct Settings {
     pub requisition_network: Option<String>,
     /// Peers that may connect to the ISO 8583 door: addresses, or networks such as `10.0.0.0/8`.
     pub iso8583_peers: Vec<String>,
+    /// How many connections a peer of the ISO 8583 door may have; half of all where absent.
+    pub iso8583_connections_per_peer: Option<NonZeroUsize>,
+    /// How many HTTP connections an address may have, but for `trusted_proxies`; half of all where absent.
+    pub http_connections_per_address: Option<NonZeroUsize>,
     /// How ISO 8583 messages are spelled.
     pub dialect: DialectSettings,
     /// After so long without a byte an ISO 8583 connection is closed. Units: seconds.
@@ -74,6 +79,8 @@ impl Default for Settings {
             network: "visa".to_owned(),
             requisition_network: None,
             iso8583_peers: vec!["127.0.0.0/8".to_owned(), "::1".to_owned()],
+            iso8583_connections_per_peer: None,
+            http_connections_per_address: None,
             dialect: DialectSettings::default(),
             iso8583_idle_timeout_s: 900,
             log: LogFormat::Human,

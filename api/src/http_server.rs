@@ -7,7 +7,6 @@
 //! The port is open before the data directory is: until then health is told, and everything else is
 //! answered 503 with `Retry-After`.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -19,13 +18,13 @@ use axum::extract::MatchedPath;
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::clock::Stopwatch;
 use hyper::Request;
-use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
 
+use crate::address_counts::{AddressCounts, AddressPlace};
 use crate::auth::client_address::ClientAddress;
-use crate::auth::throttle::network_of;
+use crate::descriptors::ConnectionBound;
 use crate::error::ApiError;
 use crate::http_connection::serve_connection;
 use crate::network::http::{answer_directly, is_direct};
@@ -37,10 +36,6 @@ use crate::telemetry::listener::health_answer;
 use crate::telemetry::{LevelGuard, Telemetry};
 use crate::unread_body::RequestBody;
 
-/// How many HTTP connections there may be; further ones wait to be accepted.
-const CONNECTIONS_MAX: usize = 10_000;
-/// How many of them one address may have; further ones are closed at once. Proxies may have all.
-const CONNECTIONS_PER_ADDRESS_MAX: usize = CONNECTIONS_MAX / 2;
 /// How many requests are worked on at once; further ones are answered 503. The card network's do not
 /// count: the engine's queue bounds them.
 const REQUESTS_MAX: usize = 1_024;
@@ -57,8 +52,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct HttpSide {
     telemetry: Arc<Telemetry>,
     trusted_proxies: Vec<PeerNetwork>,
+    connections: ConnectionBound,
     requests: Semaphore,
-    requests_of: Counts,
+    requests_of: AddressCounts,
     /// There once the switch has recovered.
     whole: OnceLock<Whole>,
 }
@@ -77,10 +73,19 @@ impl std::fmt::Debug for Whole {
 impl HttpSide {
     /// A side that tells its health, and nothing else until it is opened.
     #[must_use]
-    pub fn new(telemetry: Arc<Telemetry>, trusted_proxies: Vec<PeerNetwork>) -> Self {
-        let requests = Semaphore::new(REQUESTS_MAX);
-        let requests_of = Counts::default();
-        Self { telemetry, trusted_proxies, requests, requests_of, whole: OnceLock::new() }
+    pub fn new(
+        telemetry: Arc<Telemetry>,
+        trusted_proxies: Vec<PeerNetwork>,
+        connections: ConnectionBound,
+    ) -> Self {
+        Self {
+            telemetry,
+            trusted_proxies,
+            connections,
+            requests: Semaphore::new(REQUESTS_MAX),
+            requests_of: AddressCounts::default(),
+            whole: OnceLock::new(),
+        }
     }
 
     /// From now on everything is answered.
@@ -119,7 +124,7 @@ impl HttpSide {
         }
         let address = ClientAddress::behind(peer, request.headers(), &self.trusted_proxies);
         let max = self.max_of(address.0, REQUESTS_PER_ADDRESS_MAX);
-        let of_address = Counted::take(&self.requests_of, address.0, max);
+        let of_address = self.requests_of.take(address.0, max);
         let (Some(_of_address), Ok(_place)) = (of_address, self.requests.try_acquire()) else {
             self.telemetry.busy_refused.fetch_add(1, Ordering::Relaxed);
             return ApiError::busy().into_response();
@@ -135,43 +140,6 @@ impl HttpSide {
     fn max_of(&self, address: IpAddr, max: usize) -> usize {
         let is_proxy = self.trusted_proxies.iter().any(|proxy| proxy.contains(address));
         if is_proxy { usize::MAX } else { max }
-    }
-}
-
-/// How many of something each address has; who has none is not there.
-type Counts = Arc<Mutex<HashMap<IpAddr, usize>>>;
-
-/// One of what an address has, until it is dropped.
-#[derive(Debug)]
-struct Counted {
-    counts: Counts,
-    network: IpAddr,
-}
-
-impl Counted {
-    /// One more, where `address` does not have `max`.
-    fn take(counts: &Counts, address: IpAddr, max: usize) -> Option<Self> {
-        let network = network_of(address);
-        let mut found = counts.lock();
-        let count = found.entry(network).or_default();
-        if *count >= max {
-            return None;
-        }
-        *count += 1;
-        drop(found);
-        Some(Self { counts: Arc::clone(counts), network })
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let mut counts = self.counts.lock();
-        if let Some(count) = counts.get_mut(&self.network) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.network);
-            }
-        }
     }
 }
 
@@ -206,19 +174,20 @@ pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::
 struct Places {
     side: Arc<HttpSide>,
     all: Arc<Semaphore>,
-    of_addresses: Counts,
+    of_addresses: AddressCounts,
 }
 
 /// The place of one connection.
 struct Place {
     _permit: OwnedSemaphorePermit,
     _level: LevelGuard,
-    _of_address: Counted,
+    _of_address: AddressPlace,
 }
 
 impl Places {
     fn new(side: Arc<HttpSide>) -> Self {
-        Self { side, all: Arc::new(Semaphore::new(CONNECTIONS_MAX)), of_addresses: Arc::default() }
+        let all = Arc::new(Semaphore::new(side.connections.max));
+        Self { side, all, of_addresses: AddressCounts::default() }
     }
 
     async fn accept(&self, listener: &TcpListener) -> Option<(TcpStream, IpAddr, Place)> {
@@ -238,8 +207,8 @@ impl Places {
 
     /// A place for a connection from `address`, where that does not have too many.
     fn place(&self, address: IpAddr, permit: OwnedSemaphorePermit) -> Option<Place> {
-        let max = self.side.max_of(address, CONNECTIONS_PER_ADDRESS_MAX);
-        let Some(of_address) = Counted::take(&self.of_addresses, address, max) else {
+        let max = self.side.max_of(address, self.side.connections.per_address_max);
+        let Some(of_address) = self.of_addresses.take(address, max) else {
             let refused = self.side.telemetry.http_refused.fetch_add(1, Ordering::Relaxed) + 1;
             if refused.is_power_of_two() {
                 tracing::warn!(%address, refused, "too many HTTP connections of one address");
@@ -255,13 +224,19 @@ impl Places {
 mod tests {
     use super::*;
 
+    const BOUND: ConnectionBound = ConnectionBound { max: 400, per_address_max: 200 };
+
+    fn side(proxies: Vec<PeerNetwork>) -> HttpSide {
+        HttpSide::new(Arc::default(), proxies, BOUND)
+    }
+
     fn address(last: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, last])
     }
 
     fn places(proxies: &[&str]) -> Places {
         let proxies = proxies.iter().map(|text| text.parse().unwrap()).collect();
-        Places::new(Arc::new(HttpSide::new(Arc::default(), proxies)))
+        Places::new(Arc::new(side(proxies)))
     }
 
     fn place(places: &Places, address: IpAddr) -> Option<Place> {
@@ -273,7 +248,7 @@ mod tests {
     fn one_address_leaves_places_for_others() {
         let places = places(&["10.0.0.9"]);
         let held: Vec<_> =
-            (0..CONNECTIONS_PER_ADDRESS_MAX).map(|_| place(&places, address(1)).unwrap()).collect();
+            (0..BOUND.per_address_max).map(|_| place(&places, address(1)).unwrap()).collect();
         assert!(place(&places, address(1)).is_none());
         assert_eq!(places.side.telemetry.http_refused.load(Ordering::Relaxed), 1);
         assert!(place(&places, address(2)).is_some());
@@ -282,7 +257,7 @@ mod tests {
         drop(held);
         assert_eq!(connections.now(), 0);
         assert!(place(&places, address(1)).is_some(), "places come back");
-        assert!(places.of_addresses.lock().is_empty(), "who is gone is forgotten");
+        assert!(places.of_addresses.is_empty(), "who is gone is forgotten");
     }
 
     async fn ask(address: std::net::SocketAddr, path: &str) -> String {
@@ -300,7 +275,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let telemetry = Arc::<Telemetry>::default();
-        let side = Arc::new(HttpSide::new(Arc::clone(&telemetry), Vec::new()));
+        let side = Arc::new(HttpSide::new(Arc::clone(&telemetry), Vec::new(), BOUND));
         let (stop, stopped) = watch::channel(false);
         let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));
         assert!(ask(address, "/healthz").await.starts_with("http/1.1 200"));
@@ -326,7 +301,7 @@ mod tests {
     async fn so_many_requests_are_worked_on_and_no_more() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let side = Arc::new(HttpSide::new(Arc::default(), Vec::new()));
+        let side = Arc::new(side(Vec::new()));
         let bench = crate::routes::world::Bench::new().await;
         side.open(bench.state.clone());
         let (stop, stopped) = watch::channel(false);
@@ -348,7 +323,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let proxies = vec!["127.0.0.1".parse().unwrap()];
-        let side = Arc::new(HttpSide::new(Arc::default(), proxies));
+        let side = Arc::new(side(proxies));
         let bench = crate::routes::world::Bench::new().await;
         side.open(bench.state.clone());
         let (stop, stopped) = watch::channel(false);
@@ -365,8 +340,7 @@ mod tests {
         for place in 0..REQUESTS_PER_ADDRESS_MAX {
             slow.push(send(&format!("2001:db8::{place:x}"), "POST /login").await);
         }
-        let network = network_of("2001:db8::".parse().unwrap());
-        let at_work = || side.requests_of.lock().get(&network).copied().unwrap_or(0);
+        let at_work = || side.requests_of.of("2001:db8::".parse().unwrap());
         for _ in 0..500 {
             if at_work() < slow.len() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
@@ -385,20 +359,9 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_one_network_count_as_one() {
-        let counts = Counts::default();
-        let take = |text: &str| Counted::take(&counts, text.parse().unwrap(), 2);
-        let held = [take("2001:db8::1").unwrap(), take("2001:db8::2").unwrap()];
-        assert!(take("2001:db8::3").is_none());
-        assert!(take("2001:db8:0:1::1").is_some() && take("192.0.2.1").is_some());
-        drop(held);
-        assert!(counts.lock().is_empty(), "who is gone is forgotten");
-    }
-
-    #[test]
     fn a_proxy_may_have_all_places() {
         let places = places(&["10.0.0.9"]);
-        let beyond = CONNECTIONS_PER_ADDRESS_MAX + 1;
+        let beyond = BOUND.per_address_max + 1;
         let held: Vec<_> = (0..beyond).map(|_| place(&places, address(9))).collect();
         assert!(held.iter().all(Option::is_some));
     }

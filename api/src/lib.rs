@@ -14,12 +14,14 @@
 //! | `site`, `mail`, `invitation` | pages for people, and what is written to them |
 //! | `webhooks` | events on their way to companies and apps |
 //! | `telemetry`, `token_rate` | figures, health and log for operators; what a token may ask in a second |
+//! | `descriptors`, `address_counts` | how connections share what the system grants; what one address has |
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `link_secrets`, `pan`, `pan_rotation`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
 //! | `manifest`, `private_file`, `process` | what a backup holds, files of their owner, a process that shows its memory to nobody |
 //! | `compat` | habits of older clients |
 
+mod address_counts;
 pub mod auth;
 pub mod backup;
 mod bounded;
@@ -27,6 +29,7 @@ pub mod commands;
 pub mod compat;
 pub mod config;
 pub mod control;
+pub mod descriptors;
 pub mod error;
 pub mod feed;
 #[cfg(fuzzing)]

@@ -18,6 +18,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
 use crate::control::{Control, Desk};
+use crate::descriptors::{self, DescriptorShares};
 use crate::http_server::{self, HttpSide};
 use crate::issuing::CardNumbers;
 use crate::mail::{self, MailError, Outbox};
@@ -28,9 +29,11 @@ use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
 use crate::receipts::{ReceiptFiles, named_receipts};
 use crate::secrets::Secrets;
+use crate::site::overview::LiveOverviews;
 use crate::state::{ApiConfig, AppState};
 use crate::switch::Switch;
 use crate::telemetry::gauges::Kind;
+use crate::telemetry::watchers::Watchers;
 use crate::telemetry::{Telemetry, listener};
 use crate::token_rate::TokenRate;
 use crate::webhooks::addresses::Reach;
@@ -145,16 +148,18 @@ impl Server {
         let place = place.into();
         let data = place.data;
         let settings = settings.clone().checked().map_err(StartError::Config)?;
-        let options = listener_options(&settings).map_err(StartError::Config)?;
+        let shares = DescriptorShares::of(descriptors::raise_limit(), &settings);
+        let options = listener_options(&settings, &shares).map_err(StartError::Config)?;
         let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)
             .map_err(StartError::Config)?;
         // Addresses first: recovering a large directory for a port that is taken helps nobody.
         let (http, http_address) = bind("HTTP", settings.http).await?;
         let telemetry = Arc::<Telemetry>::default();
-        let watched = Watched::start(&settings, &telemetry).await?;
+        let watched = Watched::start(&settings, &telemetry, shares.operators_max).await?;
         let (stop, stopped) = watch::channel(false);
         let mut doors = JoinSet::new();
-        let side = Arc::new(HttpSide::new(Arc::clone(&telemetry), trusted_proxies.clone()));
+        let side = HttpSide::new(Arc::clone(&telemetry), trusted_proxies.clone(), shares.http);
+        let side = Arc::new(side);
         doors.spawn(http_server::serve(http, Arc::clone(&side), stopped.clone()));
 
         let (engine, secrets) = recover(place, &settings, &telemetry).await?;
@@ -165,6 +170,7 @@ impl Server {
         let parts = StateParts {
             secrets,
             trusted_proxies,
+            shares,
             telemetry: Arc::clone(&telemetry),
             stopped: stopped.clone(),
         };
@@ -269,7 +275,11 @@ fn listen_for_commands(desk: Desk) -> Option<Control> {
 }
 
 impl Watched {
-    async fn start(settings: &Settings, telemetry: &Arc<Telemetry>) -> Result<Self, StartError> {
+    async fn start(
+        settings: &Settings,
+        telemetry: &Arc<Telemetry>,
+        connections_max: usize,
+    ) -> Result<Self, StartError> {
         let address = listener::address_for(settings.metrics, settings.http);
         let (socket, address) = match bind("metrics", address).await {
             // Nobody chose it, so it is no reason not to authorize.
@@ -281,7 +291,8 @@ impl Watched {
         };
         let (stop, stopped) = watch::channel(false);
         let mut tasks = JoinSet::new();
-        tasks.spawn(listener::serve(socket, Arc::clone(telemetry), stopped));
+        let watchers = Watchers::new(connections_max);
+        tasks.spawn(listener::serve(socket, Arc::clone(telemetry), watchers, stopped));
         Ok(Self { address, stop, tasks })
     }
 }
@@ -444,6 +455,7 @@ fn show_unsaved_deliveries(telemetry: &Telemetry, state: &AppState) {
 struct StateParts {
     secrets: Arc<Secrets>,
     trusted_proxies: Vec<PeerNetwork>,
+    shares: DescriptorShares,
     telemetry: Arc<Telemetry>,
     stopped: watch::Receiver<bool>,
 }
@@ -473,6 +485,7 @@ async fn state_of(
         secrets: Arc::clone(&secrets),
         data,
         reach: Reach::new(settings.allow_local_webhooks),
+        shares: parts.shares,
         stop: parts.stopped.clone(),
         streams_stop: parts.stopped,
     })
@@ -492,7 +505,7 @@ async fn state_of(
         throttle: Arc::default(),
         second_factors: Arc::default(),
         outbox: Arc::new(outbox.map_err(StartError::Outbox)?),
-        overviews: Arc::default(),
+        overviews: Arc::new(LiveOverviews::new(parts.shares.streams_max)),
         webhooks,
         telemetry: parts.telemetry,
         token_rate: Arc::new(TokenRate::per_second(settings.token_requests_per_s)),
@@ -516,12 +529,16 @@ fn remove_orphans(state: &AppState) {
     }));
 }
 
-fn listener_options(settings: &Settings) -> Result<ListenerOptions, ConfigError> {
+fn listener_options(
+    settings: &Settings,
+    shares: &DescriptorShares,
+) -> Result<ListenerOptions, ConfigError> {
     let peers = parse_networks("iso8583_peers", &settings.iso8583_peers)?;
     Ok(ListenerOptions {
         dialect: dialect(settings.dialect),
         peers,
         idle_limit: Duration::from_secs(settings.iso8583_idle_timeout_s),
+        connections: shares.iso8583,
         ..ListenerOptions::at(settings.iso8583)
     })
 }

@@ -19,11 +19,13 @@ use cardswitch_engine::store::Pacing;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use crate::descriptors::STREAMS_MAX;
 use crate::issuing::CardNumbers;
 use crate::mail::Outbox;
 use crate::receipts::ReceiptFiles;
 use crate::router;
 use crate::secrets::{Secrets, token_digest};
+use crate::site::overview::LiveOverviews;
 use crate::state::{ApiConfig, AppState};
 use crate::switch::Switch;
 use crate::webhooks::Webhooks;
@@ -71,7 +73,7 @@ impl TestSwitch {
             webhooks,
             telemetry: Arc::default(),
             token_rate: Arc::default(),
-            overviews: Arc::default(),
+            overviews: Arc::new(LiveOverviews::new(STREAMS_MAX)),
         };
         for command in commands {
             state.carry_out(command).await.unwrap();

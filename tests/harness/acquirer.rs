@@ -2,11 +2,12 @@
 //! wants to misbehave.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use crate::message::Message;
 use crate::purchase::next_stan;
+use crate::source::connect_from;
 
 /// The switch closed the connection, or died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,15 @@ impl Acquirer {
         let stream = TcpStream::connect(address).map_err(|_| Disconnected)?;
         stream.set_nodelay(true).map_err(|_| Disconnected)?;
         Ok(Self { stream })
+    }
+
+    /// Connects from an address of the loopback.
+    #[track_caller]
+    #[must_use]
+    pub fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Self {
+        let stream = connect_from(source, address).expect("the ISO 8583 door is open");
+        stream.set_nodelay(true).expect("a socket takes TCP_NODELAY");
+        Self { stream }
     }
 
     /// A second handle on the same connection, to read while another thread writes.

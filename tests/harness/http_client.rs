@@ -2,10 +2,12 @@
 //!
 //! It asks for `connection: close`, so a body ends with its length, its chunks or the connection.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use serde_json::Value;
+
+use crate::source::connect_from;
 
 /// A request, as far as a test wants to say it.
 #[derive(Debug, Clone, Copy)]
@@ -96,6 +98,7 @@ impl HttpResponse {
 /// Sends requests to one address with one Authorization header.
 #[derive(Debug, Clone)]
 pub struct HttpClient {
+    source: Option<Ipv4Addr>,
     address: SocketAddr,
     authorization: Option<String>,
 }
@@ -104,13 +107,19 @@ impl HttpClient {
     /// A client without an Authorization header.
     #[must_use]
     pub fn anonymous(address: SocketAddr) -> Self {
-        Self { address, authorization: None }
+        Self { source: None, address, authorization: None }
     }
 
     /// A client that sends `authorization` as it is.
     #[must_use]
     pub fn with_authorization(address: SocketAddr, authorization: &str) -> Self {
-        Self { address, authorization: Some(authorization.to_owned()) }
+        Self { source: None, address, authorization: Some(authorization.to_owned()) }
+    }
+
+    /// The same client at an address of the loopback.
+    #[must_use]
+    pub fn at(self, source: Ipv4Addr) -> Self {
+        Self { source: Some(source), ..self }
     }
 
     /// GET.
@@ -152,7 +161,7 @@ impl HttpClient {
     #[track_caller]
     #[must_use]
     pub fn send(&self, request: &HttpRequest<'_>) -> HttpResponse {
-        let mut stream = TcpStream::connect(self.address).expect("the HTTP door is open");
+        let mut stream = self.connect().expect("the HTTP door is open");
         stream.set_nodelay(true).expect("a socket takes TCP_NODELAY");
         let mut bytes = self.head_of(request).into_bytes();
         bytes.extend_from_slice(request.body);
@@ -163,7 +172,7 @@ impl HttpClient {
     /// Sends anything; none where the switch was gone before its answer was whole.
     #[must_use]
     pub fn try_send(&self, request: &HttpRequest<'_>) -> Option<HttpResponse> {
-        let mut stream = TcpStream::connect(self.address).ok()?;
+        let mut stream = self.connect().ok()?;
         stream.set_nodelay(true).ok()?;
         let mut bytes = self.head_of(request).into_bytes();
         bytes.extend_from_slice(request.body);
@@ -171,6 +180,13 @@ impl HttpClient {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).ok()?;
         is_whole(&answer).then(|| read_response(&mut answer.as_slice()))
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        match self.source {
+            Some(source) => connect_from(source, self.address),
+            None => TcpStream::connect(self.address),
+        }
     }
 
     fn send_json(&self, method: &str, path: &str, body: &Value) -> HttpResponse {

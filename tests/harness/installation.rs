@@ -1,5 +1,6 @@
 //! A data directory made by `cardswitch init`, with what it printed and the cards it wrote.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -110,6 +111,19 @@ impl Installation {
     #[must_use]
     pub fn serve_logging(&self, level: &str, further: &[&str]) -> Switch {
         self.start(&self.data(), level, further)
+    }
+
+    /// As `serve`, under a limit of the system such as `-n 1024` (the arguments of `ulimit`).
+    #[track_caller]
+    #[must_use]
+    pub fn serve_under(&self, limit: &str) -> Switch {
+        self.serve_after(&format!("ulimit {limit} || exit"))
+    }
+
+    /// Writes the configuration file of the data directory.
+    #[track_caller]
+    pub fn configure(&self, settings: &str) {
+        fs::write(self.data().join("cardswitch.toml"), settings).expect("a file can be written");
     }
 
     /// As `serve_with`, on a directory that came out of this one.

@@ -130,6 +130,14 @@ impl Switch {
         kibibytes.parse::<u64>().expect("VmRSS is a number") * 1024
     }
 
+    /// How many file descriptors it has open.
+    /// Source: /proc/PID/fd, so Linux only.
+    #[must_use]
+    pub fn open_descriptors(&self) -> usize {
+        let entries = fs::read_dir(format!("/proc/{}/fd", self.pid()));
+        entries.expect("a running process has descriptors").count()
+    }
+
     /// Ends the process with SIGKILL: it gets no chance to finish anything.
     pub fn kill9(mut self) {
         self.child.kill().expect("the switch was still running");

@@ -4,8 +4,12 @@
 //! | length: 2 or 4 bytes big-endian, or 4 digits | TPDU: 5 bytes, if the dialect has it | message |
 //!                                                 <------------- length counts these ------------->
 //! ```
-//! Nothing is kept between calls: the caller holds the buffer, takes `consumed` bytes off it, and skips what cannot be a
-//! message, so that one bad frame does not cost a connection its other messages.
+//! Nothing is kept between calls: the caller holds the buffer and takes `consumed` bytes off it. A frame that cannot be
+//! a message does not cost a connection its other messages; a length that cannot be one does, because nobody knows where
+//! the next message starts.
+//!
+//! INVARIANT: the start of an HTTP request or of a TLS hello is no length in any dialect, so whoever speaks another
+//! protocol, such as a browser that a hostile page sends here, loses its connection at its first bytes.
 
 use std::ops::Range;
 
@@ -43,9 +47,6 @@ impl Tpdu {
     }
 }
 
-/// The longest announced length that is worth skipping to keep a connection in step.
-pub const SKIP_BYTES_MAX: usize = 65_535;
-
 /// What stands at the start of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
@@ -68,18 +69,74 @@ pub enum Frame {
         /// Bytes to take off the buffer.
         consumed: usize,
     },
-    /// Longer than [`FRAME_BYTES_MAX`]: skip it unread.
-    Oversized {
-        /// Bytes to skip, counted from the start of the buffer; they need not have arrived yet.
-        skip: usize,
-    },
-    /// Too short to hold the TPDU: skip it unread.
+    /// Too short to hold the TPDU, and there as a whole.
     Undersized {
-        /// Bytes to skip, counted from the start of the buffer; they need not have arrived yet.
-        skip: usize,
+        /// Bytes to take off the buffer.
+        consumed: usize,
     },
-    /// A length that is no number, or beyond [`SKIP_BYTES_MAX`]: nobody knows where the next message starts.
-    OutOfStep,
+    /// Not a length of a frame: nobody knows where the next message starts.
+    Lost(FramingLoss),
+}
+
+/// What stands where a length should. It is told in the log; whichever it is, the connection is of no more use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FramingLoss {
+    /// The method of an HTTP request.
+    HttpRequest,
+    /// The header of a TLS record.
+    TlsHello,
+    /// A length above [`FRAME_BYTES_MAX`].
+    Oversized,
+    /// What is no number.
+    NoLength,
+}
+
+/// The methods of HTTP, and the preface of its second version.
+const HTTP_METHODS: [&[u8]; 10] = [
+    b"GET ",
+    b"HEAD ",
+    b"POST ",
+    b"PUT ",
+    b"DELETE ",
+    b"CONNECT ",
+    b"OPTIONS ",
+    b"TRACE ",
+    b"PATCH ",
+    b"PRI ",
+];
+/// The first bytes of a TLS handshake record, whatever its version.
+const TLS_HELLO: [u8; 2] = [0x16, 0x03];
+/// The least byte that a method may begin with (RFC 9110, `tchar`).
+const TOKEN_MIN: u8 = b'!';
+
+// INVARIANT: read as a length of two bytes, and so of four, both are above the cap. Digits they are not.
+const _: () = assert!(FRAME_BYTES_MAX < u16::from_be_bytes(TLS_HELLO) as usize);
+const _: () = assert!(FRAME_BYTES_MAX < u16::from_be_bytes([TOKEN_MIN, 0]) as usize);
+
+impl FramingLoss {
+    /// What it is in words.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::HttpRequest => "an HTTP request",
+            Self::TlsHello => "a TLS hello",
+            Self::Oversized => "a length above that of any frame",
+            Self::NoLength => "a length that is no number",
+        }
+    }
+
+    /// What `bytes` begin with; `otherwise` where that is no protocol known here. Of the first word there may be no
+    /// more than a prefix yet.
+    fn of(bytes: &[u8], otherwise: Self) -> Self {
+        let is_begun = |method: &&[u8]| bytes.starts_with(method) || method.starts_with(bytes);
+        if bytes.starts_with(&TLS_HELLO) {
+            Self::TlsHello
+        } else if HTTP_METHODS.iter().any(is_begun) {
+            Self::HttpRequest
+        } else {
+            otherwise
+        }
+    }
 }
 
 /// Looks at the start of a buffer.
@@ -89,22 +146,26 @@ pub fn next_frame(buffer: &[u8], dialect: &Dialect) -> Frame {
     let Some(prefix) = buffer.get(..prefix_bytes) else {
         return Frame::Incomplete { needed: prefix_bytes };
     };
-    let Some(announced) = read_prefix(prefix, dialect.length_prefix) else {
-        return Frame::OutOfStep;
+    let announced = match read_prefix(prefix, dialect.length_prefix) {
+        None => return Frame::Lost(FramingLoss::of(buffer, FramingLoss::NoLength)),
+        Some(0) => return Frame::ZeroLength { consumed: prefix_bytes },
+        Some(announced) if announced > FRAME_BYTES_MAX => {
+            return Frame::Lost(FramingLoss::of(buffer, FramingLoss::Oversized));
+        }
+        Some(announced) => announced,
     };
     let end = prefix_bytes + announced;
-    let tpdu_bytes = if dialect.tpdu { Tpdu::BYTES } else { 0 };
-    match announced {
-        0 => return Frame::ZeroLength { consumed: end },
-        _ if announced > FRAME_BYTES_MAX => return Frame::Oversized { skip: end },
-        _ if announced < tpdu_bytes => return Frame::Undersized { skip: end },
-        _ => {}
-    }
     let Some(framed) = buffer.get(prefix_bytes..end) else {
         return Frame::Incomplete { needed: end };
     };
-    let tpdu = if dialect.tpdu { framed.first_chunk().copied().map(Tpdu) } else { None };
-    Frame::Complete { tpdu, body: prefix_bytes + tpdu_bytes..end, consumed: end }
+    if !dialect.tpdu {
+        return Frame::Complete { tpdu: None, body: prefix_bytes..end, consumed: end };
+    }
+    let Some(tpdu) = framed.first_chunk().copied().map(Tpdu) else {
+        return Frame::Undersized { consumed: end };
+    };
+    let body = prefix_bytes + Tpdu::BYTES..end;
+    Frame::Complete { tpdu: Some(tpdu), body, consumed: end }
 }
 
 /// Appends one framed message: the prefix, the TPDU as it is given, and what `write_body` appends.
@@ -136,21 +197,20 @@ pub fn write_frame(
     written
 }
 
-/// The announced length, if it is one that can at least be skipped.
+/// The announced length, where there is a number.
 fn read_prefix(prefix: &[u8], kind: LengthPrefix) -> Option<usize> {
-    let announced = match kind {
-        LengthPrefix::TwoBytes => usize::from(u16::from_be_bytes(prefix.try_into().ok()?)),
+    match kind {
+        LengthPrefix::TwoBytes => Some(usize::from(u16::from_be_bytes(prefix.try_into().ok()?))),
         LengthPrefix::FourBytes => {
-            usize::try_from(u32::from_be_bytes(prefix.try_into().ok()?)).ok()?
+            usize::try_from(u32::from_be_bytes(prefix.try_into().ok()?)).ok()
         }
-        LengthPrefix::FourDigits => usize::try_from(parse_number(prefix)?).ok()?,
-    };
-    (announced <= SKIP_BYTES_MAX).then_some(announced)
+        LengthPrefix::FourDigits => usize::try_from(parse_number(prefix)?).ok(),
+    }
 }
 
 /// None when the length is above the cap, which every prefix can say.
 fn write_prefix(announced: usize, kind: LengthPrefix, place: &mut [u8]) -> Option<()> {
-    const { assert!(FRAME_BYTES_MAX <= 9999 && FRAME_BYTES_MAX <= SKIP_BYTES_MAX) };
+    const { assert!(FRAME_BYTES_MAX <= 9999) };
     if announced > FRAME_BYTES_MAX {
         return None;
     }
@@ -245,15 +305,17 @@ mod tests {
         for (buffer, dialect, frame) in [
             (&b"\0\0more"[..], two, Frame::ZeroLength { consumed: 2 }),
             (b"0000", digits, Frame::ZeroLength { consumed: 4 }),
-            (b"\xff\xff", two, Frame::Oversized { skip: 65_537 }),
-            (b"\x10\x01", two, Frame::Oversized { skip: 4_099 }),
+            (b"\xff\xff", two, Frame::Lost(FramingLoss::Oversized)),
+            (b"\x10\x01", two, Frame::Lost(FramingLoss::Oversized)),
             (b"\x10\x00", two, Frame::Incomplete { needed: 4_098 }),
-            (b"\0\0\xff\xff", four, Frame::Oversized { skip: 65_539 }),
-            (b"\0\x01\0\0", four, Frame::OutOfStep),
-            (b"\xff\xff\xff\xff", four, Frame::OutOfStep),
-            (b"9999", digits, Frame::Oversized { skip: 10_003 }),
-            (b"01x0", digits, Frame::OutOfStep),
-            (b"\0\x04", tpdu, Frame::Undersized { skip: 6 }),
+            (b"\0\0\xff\xff", four, Frame::Lost(FramingLoss::Oversized)),
+            (b"\0\x01\0\0", four, Frame::Lost(FramingLoss::Oversized)),
+            (b"\xff\xff\xff\xff", four, Frame::Lost(FramingLoss::Oversized)),
+            (b"4096", digits, Frame::Incomplete { needed: 4_100 }),
+            (b"9999", digits, Frame::Lost(FramingLoss::Oversized)),
+            (b"01x0", digits, Frame::Lost(FramingLoss::NoLength)),
+            (b"\0\x04abc", tpdu, Frame::Incomplete { needed: 6 }),
+            (b"\0\x04abcd", tpdu, Frame::Undersized { consumed: 6 }),
             (
                 b"\0\x05\x60\0\0\0\0",
                 tpdu,
@@ -261,6 +323,48 @@ mod tests {
             ),
         ] {
             assert_eq!(next_frame(buffer, &dialect), frame, "{buffer:?}");
+        }
+    }
+
+    /// A page of any origin may have a browser send such bytes to any port. They were skipped once, as the frame
+    /// that their length announced, and what the page had put behind them was carried out.
+    #[test]
+    fn the_first_bytes_of_other_protocols_are_a_frame_in_no_dialect() {
+        let rows: [(&[u8], FramingLoss); 14] = [
+            (b"GET / HTTP/1.1\r\n", FramingLoss::HttpRequest),
+            (b"HEAD / HTTP/1.1\r\n", FramingLoss::HttpRequest),
+            (b"POST /v1 HTTP/1.1\r\n", FramingLoss::HttpRequest),
+            (b"PUT / HTTP/1.1\r\n", FramingLoss::HttpRequest),
+            (b"PATCH / HTTP/1.1\r\n", FramingLoss::HttpRequest),
+            (b"DELETE / HTTP/1.1\r\n", FramingLoss::HttpRequest),
+            (b"OPTIONS * HTTP/1.1\r\n", FramingLoss::HttpRequest),
+            (b"CONNECT a:1 HTTP/1.1\r\n", FramingLoss::HttpRequest),
+            (b"TRACE / HTTP/1.1\r\n", FramingLoss::HttpRequest),
+            (b"PRI * HTTP/2.0\r\n", FramingLoss::HttpRequest),
+            (b"POST", FramingLoss::HttpRequest),
+            (b"\x16\x03\x01\x02\x00\x01", FramingLoss::TlsHello),
+            (b"\x16\x03\x03\x00\xff\x01", FramingLoss::TlsHello),
+            (b"\x16\x03\x04\x00", FramingLoss::TlsHello),
+        ];
+        for length_prefix in PREFIXES {
+            for has_tpdu in [false, true] {
+                let dialect = dialect(length_prefix, has_tpdu);
+                for (bytes, loss) in rows {
+                    let found = next_frame(bytes, &dialect);
+                    assert_eq!(found, Frame::Lost(loss), "{dialect:?} {bytes:?}");
+                }
+            }
+        }
+    }
+
+    /// Whatever method an HTTP request has, its first letter is that of a token.
+    #[test]
+    fn no_word_of_letters_is_a_length() {
+        for length_prefix in [LengthPrefix::TwoBytes, LengthPrefix::FourBytes] {
+            for first in TOKEN_MIN..=b'~' {
+                let found = next_frame(&[first, 0, 0, 0], &dialect(length_prefix, false));
+                assert!(matches!(found, Frame::Lost(_)), "{first} {found:?}");
+            }
         }
     }
 

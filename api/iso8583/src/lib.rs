@@ -45,7 +45,7 @@ pub use dialect::{BitmapEncoding, Dialect, FRAME_BYTES_MAX, LengthPrefix};
 pub use echo::Echo;
 pub use encode::EncodeError;
 pub use fields::{Class, FIELDS, FieldSpec, Length, field};
-pub use frame::{Frame, Tpdu, next_frame, write_frame};
+pub use frame::{Frame, FramingLoss, Tpdu, next_frame, write_frame};
 pub use merchant_location::MerchantLocation;
 pub use message::Message;
 pub use mti::Mti;

@@ -219,9 +219,8 @@ proptest! {
                     prop_assert!(needed <= FRAME_BYTES_MAX + 4);
                     break;
                 }
-                Frame::ZeroLength { consumed } => consumed,
-                Frame::Oversized { skip } | Frame::Undersized { skip } => skip,
-                Frame::OutOfStep => break,
+                Frame::ZeroLength { consumed } | Frame::Undersized { consumed } => consumed,
+                Frame::Lost(_) => break,
             };
             prop_assert!(step > 0);
             at += step;

@@ -84,7 +84,7 @@ impl Connection {
                 }
                 Frame::ZeroLength { consumed } => (None, consumed),
                 Frame::Incomplete { .. } => return Ok(None),
-                Frame::Oversized { .. } | Frame::Undersized { .. } | Frame::OutOfStep => {
+                Frame::Undersized { .. } | Frame::Lost(_) => {
                     return Err(io::Error::other("the switch sent what is not a frame"));
                 }
             };

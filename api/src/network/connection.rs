@@ -3,7 +3,7 @@
 //! One task does all of it. Per wake-up every whole message that has come goes to the engine as
 //! one batch, and every answer that has come goes out in one write. The peer is not read from
 //! while it has too many requests with the engine or too many answers it has not taken, so a
-//! connection's memory is bounded whatever its peer does.
+//! connection's memory is bounded whatever its peer does; what all connections keep for slow peers is, too.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -20,6 +20,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use super::frame_buffer::{FrameBuffer, Next};
 use super::limits;
 use super::session::{Session, Shared};
+use super::slow_bytes::SlowPart;
 
 /// About how long a message is. Units: bytes.
 const MESSAGE_BYTES_USUAL: usize = 128;
@@ -40,6 +41,7 @@ pub(super) struct Connection {
     intake: Intake,
     inbox: FrameBuffer,
     session: Session,
+    kept: SlowPart,
     last_active: Instant,
 }
 
@@ -50,6 +52,7 @@ impl Connection {
             peer,
             intake: Intake::Open,
             inbox: FrameBuffer::default(),
+            kept: SlowPart::new(Arc::clone(&shared.slow_bytes)),
             session: Session::new(peer, shared),
             last_active: Instant::now(),
         }
@@ -105,6 +108,10 @@ impl Connection {
             if is_finished {
                 return Poll::Ready(Ok(()));
             }
+            if !self.kept.keep(self.inbox.kept_bytes() + self.session.kept_bytes()) {
+                self.session.note_cut("its answers are not taken, and too many wait");
+                return Poll::Ready(Err(io::ErrorKind::StorageFull.into()));
+            }
             return self.poll_overdue(context, deadline);
         }
         // Others have their turn.
@@ -152,7 +159,12 @@ impl Connection {
         };
         match read? {
             0 => self.intake = Intake::Closed,
-            _ => self.last_active = Instant::now(),
+            _ => {
+                if self.last_active.elapsed() >= limits::EMPTY_FRAMES_PAUSE {
+                    self.inbox.note_pause();
+                }
+                self.last_active = Instant::now();
+            }
         }
         Ok(true)
     }
@@ -175,9 +187,9 @@ impl Connection {
                 }
                 Next::Skipped => self.session.note_bad_message(&"a frame cannot be a message"),
                 Next::Nothing => break,
-                Next::OutOfStep => {
-                    // Nobody knows where the next message starts; the earlier ones are answered.
-                    self.session.note_bad_message(&"a length prefix cannot be one");
+                Next::Lost(loss) => {
+                    // The earlier messages are answered.
+                    self.session.note_cut(loss.reason());
                     self.inbox = FrameBuffer::default();
                     self.intake = Intake::Closed;
                 }

@@ -1,8 +1,10 @@
 //! What a listener has seen since it started, for reports and alarms.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cardswitch_engine::meters::Histogram;
+use parking_lot::Mutex;
 
 /// Counts that only rise, and how long things took.
 #[derive(Debug, Default)]
@@ -13,6 +15,7 @@ pub struct Counters {
     outcome_unknown: AtomicU64,
     connections: AtomicU64,
     connections_refused: AtomicU64,
+    connections_cut: Mutex<BTreeMap<&'static str, u64>>,
     connections_closed: AtomicU64,
     /// How long messages took from bytes to commands, with all that came together.
     pub decode: Histogram,
@@ -37,6 +40,8 @@ pub struct CountersNow {
     pub connections: u64,
     /// Connections closed at once: of a peer not allowed, or one too many.
     pub connections_refused: u64,
+    /// Connections closed for what their peers did: sent what is no frame, took too few answers.
+    pub connections_cut: u64,
     /// Connections that are open.
     pub connections_open: u64,
 }
@@ -54,6 +59,7 @@ impl Counters {
             outcome_unknown: read(&self.outcome_unknown),
             connections,
             connections_refused: read(&self.connections_refused),
+            connections_cut: self.connections_cut.lock().values().sum(),
             connections_open: connections.saturating_sub(read(&self.connections_closed)),
         }
     }
@@ -85,5 +91,13 @@ impl Counters {
     /// Returns how many have been refused, this one among them.
     pub(super) fn add_refused_connection(&self) -> u64 {
         self.connections_refused.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Returns how many have been cut for this reason, this one among them.
+    pub(super) fn add_cut_connection(&self, reason: &'static str) -> u64 {
+        let mut cut = self.connections_cut.lock();
+        let count = cut.entry(reason).or_default();
+        *count += 1;
+        *count
     }
 }

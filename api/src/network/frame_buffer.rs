@@ -7,7 +7,7 @@
 use std::mem;
 use std::ops::Range;
 
-use cardswitch_iso8583::frame::{Frame, Tpdu, next_frame};
+use cardswitch_iso8583::frame::{Frame, FramingLoss, Tpdu, next_frame};
 use cardswitch_iso8583::{Dialect, FRAME_BYTES_MAX};
 use zeroize::Zeroize;
 
@@ -18,12 +18,12 @@ const LEFTOVER_BYTES_MAX: usize = FRAME_BYTES_MAX + 4;
 
 const _: () = assert!(LEFTOVER_BYTES_MAX < limits::READ_BYTES);
 
-/// Bytes as they came, and how many of those to come are to be skipped.
+/// Bytes as they came, and how many frames without a byte have come in a row.
 #[derive(Default)]
 pub(super) struct FrameBuffer {
     bytes: Vec<u8>,
     read_to: usize,
-    skip_left: usize,
+    empty_frames: usize,
 }
 
 /// What comes next out of the buffer.
@@ -31,12 +31,31 @@ pub(super) struct FrameBuffer {
 pub(super) enum Next {
     /// A message, at this place of `bytes`.
     Message(Option<Tpdu>, Range<usize>),
-    /// A frame that cannot be a message was skipped.
+    /// A frame that cannot be a message was taken off.
     Skipped,
     /// Nothing whole is there.
     Nothing,
+    /// The peer does not speak as this door does.
+    Lost(Loss),
+}
+
+/// Why nothing more is taken from a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
     /// Nobody knows where the next message starts.
-    OutOfStep,
+    Framing(FramingLoss),
+    /// Too many frames without a byte.
+    EmptyFrames,
+}
+
+impl Loss {
+    /// What it is in words.
+    pub(super) const fn reason(self) -> &'static str {
+        match self {
+            Self::Framing(loss) => loss.reason(),
+            Self::EmptyFrames => "too many empty frames in a row",
+        }
+    }
 }
 
 impl FrameBuffer {
@@ -61,39 +80,45 @@ impl FrameBuffer {
         &self.bytes[range]
     }
 
+    /// The bytes that it keeps, used or not.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Notes that the peer was silent for a while, which ends a row of empty frames.
+    pub(super) fn note_pause(&mut self) {
+        self.empty_frames = 0;
+    }
+
     /// Takes the next frame off.
     pub(super) fn take(&mut self, dialect: &Dialect) -> Next {
         loop {
-            if !self.skip() {
-                return Next::Nothing;
-            }
             let unread = &self.bytes[self.read_to..];
             match next_frame(unread, dialect) {
                 Frame::Complete { tpdu, body, consumed } => {
                     let at = self.read_to;
                     self.read_to += consumed;
+                    self.empty_frames = 0;
                     return Next::Message(tpdu, at + body.start..at + body.end);
                 }
                 Frame::Incomplete { .. } => {
                     debug_assert!(unread.len() <= LEFTOVER_BYTES_MAX, "a frame is overlong");
                     return Next::Nothing;
                 }
-                Frame::ZeroLength { consumed } => self.read_to += consumed,
-                Frame::Oversized { skip } | Frame::Undersized { skip } => {
-                    self.skip_left = skip;
+                Frame::ZeroLength { consumed } => {
+                    self.read_to += consumed;
+                    self.empty_frames += 1;
+                    if self.empty_frames > limits::EMPTY_FRAMES_MAX {
+                        return Next::Lost(Loss::EmptyFrames);
+                    }
+                }
+                Frame::Undersized { consumed } => {
+                    self.read_to += consumed;
                     return Next::Skipped;
                 }
-                Frame::OutOfStep => return Next::OutOfStep,
+                Frame::Lost(loss) => return Next::Lost(Loss::Framing(loss)),
             }
         }
-    }
-
-    /// Skips what is to be skipped of the bytes there. Returns whether all of it has come.
-    fn skip(&mut self) -> bool {
-        let skipped = self.skip_left.min(self.bytes.len() - self.read_to);
-        self.read_to += skipped;
-        self.skip_left -= skipped;
-        self.skip_left == 0
     }
 
     /// Gives memory back where every byte was read, or only a part of a frame is left.
@@ -127,6 +152,9 @@ pub(crate) mod properties;
 mod tests {
     use super::*;
 
+    /// What a small vector has at least.
+    const MIN_BYTES: usize = 8;
+
     fn taken(buffer: &mut FrameBuffer) -> Vec<Vec<u8>> {
         let mut messages = Vec::new();
         loop {
@@ -134,7 +162,7 @@ mod tests {
                 Next::Message(_, range) => messages.push(buffer.bytes(range).to_vec()),
                 Next::Skipped => messages.push(b"skipped".to_vec()),
                 Next::Nothing => return messages,
-                Next::OutOfStep => panic!("out of step"),
+                Next::Lost(loss) => panic!("{loss:?}"),
             }
         }
     }
@@ -154,19 +182,32 @@ mod tests {
     }
 
     #[test]
-    fn oversized_frames_are_skipped_without_being_kept() {
+    fn a_frame_too_short_for_its_header_costs_no_other() {
+        let dialect = Dialect { tpdu: true, ..Dialect::default() };
         let mut buffer = FrameBuffer::default();
-        buffer.space().extend_from_slice(b"\xff\xff");
-        assert_eq!(taken(&mut buffer), [b"skipped".to_vec()]);
-        for _ in 0..65_535 / 1_000 {
-            buffer.space().extend_from_slice(&[0; 1_000]);
-            assert!(taken(&mut buffer).is_empty());
-            buffer.rest();
-            assert_eq!(buffer.bytes.capacity(), 0);
+        buffer.space().extend_from_slice(b"\x00\x03abc\x00\x07\x60\x00\x00\x00\x00ok");
+        assert_eq!(buffer.take(&dialect), Next::Skipped);
+        assert!(matches!(buffer.take(&dialect), Next::Message(Some(_), _)));
+        assert_eq!(buffer.take(&dialect), Next::Nothing);
+    }
+
+    #[test]
+    fn so_many_empty_frames_come_in_a_row_and_no_more() {
+        let (empty, message) = ([0; 2 * limits::EMPTY_FRAMES_MAX], b"\x00\x02ok");
+        let mut buffer = FrameBuffer::default();
+        // A message ends a row, and so does a pause.
+        for _ in 0..3 {
+            buffer.space().extend_from_slice(&[&empty[..], message].concat());
+            assert_eq!(taken(&mut buffer), [b"ok".to_vec()]);
         }
-        buffer.space().extend_from_slice(&[0; 535]);
-        buffer.space().extend_from_slice(b"\x00\x02ok");
-        assert_eq!(taken(&mut buffer), [b"ok".to_vec()]);
+        buffer.space().extend_from_slice(&empty);
+        assert!(taken(&mut buffer).is_empty());
+        buffer.note_pause();
+        buffer.space().extend_from_slice(&empty);
+        assert!(taken(&mut buffer).is_empty());
+        buffer.space().extend_from_slice(&[&[0, 0], &message[..]].concat());
+        let next = buffer.take(&Dialect::default());
+        assert_eq!(next, Next::Lost(Loss::EmptyFrames), "nothing behind them counts");
     }
 
     #[test]
@@ -181,5 +222,22 @@ mod tests {
         buffer.rest();
         assert_eq!(buffer.bytes, b"\x00\x02o", "half a message is kept");
         assert!(buffer.bytes.capacity() < 100, "and no more than that");
+    }
+
+    /// The longest half of a frame, byte by byte as a hostile peer sends it, costs its own bytes.
+    #[test]
+    fn half_a_frame_is_kept_in_no_more_than_its_bytes() {
+        let frame = [&FRAME_BYTES_MAX.to_be_bytes()[6..], &[b'x'; FRAME_BYTES_MAX - 1]].concat();
+        let mut buffer = FrameBuffer::default();
+        for (at, byte) in frame.iter().enumerate() {
+            buffer.space().push(*byte);
+            assert!(taken(&mut buffer).is_empty());
+            buffer.rest();
+            assert!(buffer.kept_bytes() <= at + 1 + MIN_BYTES, "{} at {at}", buffer.kept_bytes());
+        }
+        buffer.space().push(b'x');
+        assert_eq!(taken(&mut buffer), [vec![b'x'; FRAME_BYTES_MAX]]);
+        buffer.rest();
+        assert_eq!(buffer.kept_bytes(), 0, "and nothing once it is whole");
     }
 }

@@ -10,8 +10,13 @@ pub const OUTBOX_BYTES_MAX: usize = 256 * 1_024;
 pub const READ_BYTES: usize = 32 * 1_024;
 /// How often a connection goes on reading and writing before others of its thread have their turn.
 pub const ROUNDS_MAX: usize = 16;
-/// How many connections a listener holds by default; beyond, new ones are closed at once.
-pub const CONNECTIONS_MAX_DEFAULT: usize = 16_384;
+/// How many bytes wait in all for peers that take no answers or send faster than they are answered; beyond, such
+/// a peer's connection is closed.
+pub const SLOW_BYTES_MAX_DEFAULT: usize = 64 * 1_024 * 1_024;
+/// How many frames of length zero may come in a row; beyond, the connection is closed.
+pub const EMPTY_FRAMES_MAX: usize = 16;
+/// A silence so long ends such a row: those who keep a connection open by empty frames send them more seldom.
+pub const EMPTY_FRAMES_PAUSE: Duration = Duration::from_secs(1);
 /// How long a connection may be silent by default, half a message included.
 pub const IDLE_LIMIT_DEFAULT: Duration = Duration::from_secs(15 * 60);
 /// How long a stopping door waits for answers and for peers to take them.

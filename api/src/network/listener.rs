@@ -1,13 +1,13 @@
 //! The ISO 8583 door: accepts connections from allowed peers and serves each on a task of its own.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_iso8583::Dialect;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::connection::{Connection, stopped};
@@ -15,6 +15,9 @@ use super::counters::Counters;
 use super::limits;
 use super::peers::PeerNetwork;
 use super::session::Shared;
+use super::slow_bytes::SlowBytes;
+use crate::address_counts::{AddressCounts, AddressPlace};
+use crate::descriptors::{ConnectionBound, DescriptorShares};
 use crate::secrets::Secrets;
 use crate::switch::Submit;
 
@@ -29,8 +32,10 @@ pub struct ListenerOptions {
     pub peers: Vec<PeerNetwork>,
     /// How long a connection may be silent.
     pub idle_limit: Duration,
-    /// How many connections it holds; beyond, new ones are closed at once.
-    pub connections_max: usize,
+    /// How many connections it holds, and how many of one peer; beyond, new ones are closed at once.
+    pub connections: ConnectionBound,
+    /// How many bytes wait for slow peers in all; beyond, the connection of such a peer is closed.
+    pub slow_bytes_max: usize,
 }
 
 impl ListenerOptions {
@@ -42,7 +47,8 @@ impl ListenerOptions {
             dialect: Dialect::default(),
             peers: PeerNetwork::LOOPBACK.to_vec(),
             idle_limit: limits::IDLE_LIMIT_DEFAULT,
-            connections_max: limits::CONNECTIONS_MAX_DEFAULT,
+            connections: DescriptorShares::default().iso8583,
+            slow_bytes_max: limits::SLOW_BYTES_MAX_DEFAULT,
         }
     }
 }
@@ -74,6 +80,7 @@ impl Listener {
             secrets,
             dialect: options.dialect,
             idle_limit: options.idle_limit,
+            slow_bytes: Arc::new(SlowBytes::new(options.slow_bytes_max)),
             counters: Arc::default(),
         };
         Ok(Self { socket, options, shared: Arc::new(shared) })
@@ -94,7 +101,7 @@ impl Listener {
     /// Accepts and serves until `stop` becomes true; then answers what is in flight and returns.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let mut connections = JoinSet::new();
-        let places = Arc::new(Semaphore::new(self.options.connections_max));
+        let places = Places::new(self.options.connections);
         loop {
             let accepted = tokio::select! {
                 accepted = self.socket.accept() => accepted,
@@ -104,9 +111,12 @@ impl Listener {
             match accepted {
                 Ok((stream, peer)) => {
                     let Some(stream) = self.admit(stream, peer) else { continue };
-                    let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                        self.refuse(peer, "too many connections");
-                        continue;
+                    let place = match places.take(peer.ip()) {
+                        Ok(place) => place,
+                        Err(reason) => {
+                            self.refuse(peer, reason);
+                            continue;
+                        }
                     };
                     let connection = Connection::new(stream, peer, Arc::clone(&self.shared));
                     let stop = stop.clone();
@@ -146,6 +156,36 @@ impl Listener {
         if refused.is_power_of_two() {
             tracing::warn!(%peer, refused, reason, "connection refused");
         }
+    }
+}
+
+/// Where connections have their places.
+struct Places {
+    all: Arc<Semaphore>,
+    of_peers: AddressCounts,
+    per_peer_max: usize,
+}
+
+/// The place of one connection.
+struct Place {
+    _of_all: OwnedSemaphorePermit,
+    _of_peer: AddressPlace,
+}
+
+impl Places {
+    fn new(bound: ConnectionBound) -> Self {
+        let all = Arc::new(Semaphore::new(bound.max));
+        Self { all, of_peers: AddressCounts::default(), per_peer_max: bound.per_address_max }
+    }
+
+    /// A place for one more connection of `peer`.
+    /// Errors: why there is none.
+    fn take(&self, peer: IpAddr) -> Result<Place, &'static str> {
+        let of_peer = self.of_peers.take(peer, self.per_peer_max);
+        let of_peer = of_peer.ok_or("too many connections of one peer")?;
+        let of_all = Arc::clone(&self.all).try_acquire_owned();
+        let of_all = of_all.map_err(|_| "too many connections")?;
+        Ok(Place { _of_all: of_all, _of_peer: of_peer })
     }
 }
 

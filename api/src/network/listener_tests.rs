@@ -12,6 +12,7 @@ use cardswitch_iso8583::frame::{Frame, next_frame, write_frame};
 use cardswitch_iso8583::{BitmapEncoding, LengthPrefix, MessageBuilder, Mti, Tpdu, decode};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
 use tokio::task::JoinHandle;
 
 use super::super::counters::CountersNow;
@@ -102,6 +103,13 @@ impl Door {
     async fn connect_as(&self, dialect: Dialect) -> Peer {
         let stream = TcpStream::connect(self.address).await.unwrap();
         Peer { stream, dialect, buffer: Vec::new() }
+    }
+
+    async fn connect_from(&self, source: &str) -> Peer {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::new(source.parse().unwrap(), 0)).unwrap();
+        let stream = socket.connect(self.address).await.unwrap();
+        Peer { stream, dialect: Dialect::default(), buffer: Vec::new() }
     }
 
     async fn count(&self, reached: impl Fn(CountersNow) -> bool) {
@@ -250,12 +258,11 @@ async fn bad_input_costs_neither_the_connection_nor_its_neighbours() {
     peer.send(b"\x00\x03abc").await;
     peer.send(b"\x00\x04abcd").await;
     peer.send(&plain(&MessageBuilder::new(Mti::AUTHORIZATION_RESPONSE).set_number(11, 5))).await;
-    peer.send(&[b"\xff\xff".as_slice(), &[0; 65_535]].concat()).await;
     peer.echo(6).await;
     neighbour.echo(7).await;
     peer.send(&plain(&purchase(8))).await;
     peer.expect("0110", 8, "00").await;
-    assert_eq!(door.counters.now().bad_messages, 8);
+    assert_eq!(door.counters.now().bad_messages, 7);
     assert_eq!(*door.engine.batches.lock(), [1], "bad messages never reach the engine");
 }
 
@@ -412,7 +419,8 @@ async fn only_allowed_peers_come_in_and_only_so_many() {
     assert!(closed.connect().await.told().await.is_none());
     assert_eq!(closed.counters.now().connections_refused, 1);
 
-    let small = door_with(|options| options.connections_max = 2).await;
+    let bound = ConnectionBound { max: 2, per_address_max: 2 };
+    let small = door_with(|options| options.connections = bound).await;
     let mut first = small.connect().await;
     let mut second = small.connect().await;
     first.echo(1).await;
@@ -431,24 +439,113 @@ async fn only_allowed_peers_come_in_and_only_so_many() {
     }
 }
 
-#[tokio::test]
-async fn each_dialect_is_answered_as_it_asks() {
+fn dialects() -> Vec<Dialect> {
     let bitmaps = [BitmapEncoding::Binary, BitmapEncoding::HexText];
     let prefixes = [LengthPrefix::TwoBytes, LengthPrefix::FourBytes, LengthPrefix::FourDigits];
+    let mut dialects = Vec::new();
     for bitmap in bitmaps {
         for length_prefix in prefixes {
-            for tpdu in [false, true] {
-                let dialect = Dialect { bitmap, length_prefix, tpdu };
-                let door = door_with(|options| options.dialect = dialect).await;
-                let mut peer = door.connect_as(dialect).await;
-                peer.send(&framed(&purchase(9), &dialect)).await;
-                let (mti, stan, code, header) = peer.told().await.unwrap();
-                assert_eq!((mti.as_str(), stan, code.as_deref()), ("0110", Some(9), Some("00")));
-                let swapped = Tpdu::new([0x60, 3, 4, 1, 2]);
-                assert_eq!(header, tpdu.then_some(swapped), "{dialect:?}");
-            }
+            dialects.extend([false, true].map(|tpdu| Dialect { bitmap, length_prefix, tpdu }));
         }
     }
+    dialects
+}
+
+#[tokio::test]
+async fn each_dialect_is_answered_as_it_asks() {
+    for dialect in dialects() {
+        let door = door_with(|options| options.dialect = dialect).await;
+        let mut peer = door.connect_as(dialect).await;
+        peer.send(&framed(&purchase(9), &dialect)).await;
+        let (mti, stan, code, header) = peer.told().await.unwrap();
+        assert_eq!((mti.as_str(), stan, code.as_deref()), ("0110", Some(9), Some("00")));
+        let swapped = Tpdu::new([0x60, 3, 4, 1, 2]);
+        assert_eq!(header, dialect.tpdu.then_some(swapped), "{dialect:?}");
+    }
+}
+
+/// What the switch said and did once: it took `PO` of a `POST` for the length of a frame, skipped that, took zeros
+/// for empty frames, and carried out the message behind them.
+#[tokio::test]
+async fn whoever_speaks_another_protocol_is_hung_up_on_before_its_message() {
+    let starts: [&[u8]; 6] = [
+        b"POST / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n",
+        b"OPTIONS / HTTP/1.1\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"\xff\xff",
+        b"9999",
+    ];
+    for dialect in dialects() {
+        let door = door_with(|options| options.dialect = dialect).await;
+        let empty = match dialect.length_prefix {
+            LengthPrefix::FourDigits => b'0',
+            LengthPrefix::TwoBytes | LengthPrefix::FourBytes => 0,
+        };
+        for (at, start) in starts.into_iter().enumerate() {
+            // However long what is skipped, one of these bodies would be in step.
+            for shift in 0..4 {
+                let mut peer = door.connect_as(dialect).await;
+                let body = [vec![empty; 70_000 + shift], framed(&purchase(1), &dialect)].concat();
+                // The door may have hung up meanwhile.
+                drop(peer.stream.write_all(&[start, &body].concat()).await);
+                assert_eq!(peer.told().await, None, "{dialect:?} {start:?}");
+            }
+            door.count(|now| now.connections_cut == 4 * (at as u64 + 1)).await;
+        }
+        assert!(door.engine.batches.lock().is_empty(), "{dialect:?}");
+        door.connect_as(dialect).await.echo(2).await;
+    }
+}
+
+#[tokio::test]
+async fn a_row_of_empty_frames_ends_its_connection() {
+    let door = door().await;
+    let mut peer = door.connect().await;
+    for stan in 0..3 {
+        peer.send(&[0; 2 * limits::EMPTY_FRAMES_MAX]).await;
+        peer.echo(stan).await;
+    }
+    peer.send(&[0; 2 * limits::EMPTY_FRAMES_MAX + 2]).await;
+    drop(peer.stream.write_all(&plain(&purchase(1))).await);
+    assert_eq!(peer.told().await, None);
+    assert_eq!(door.counters.now().connections_cut, 1);
+    assert!(door.engine.batches.lock().is_empty());
+}
+
+#[tokio::test]
+async fn one_peer_leaves_places_for_others() {
+    let bound = ConnectionBound { max: 6, per_address_max: 3 };
+    let door = door_with(|options| options.connections = bound).await;
+    let mut held = Vec::new();
+    for stan in 0..3 {
+        let mut peer = door.connect().await;
+        peer.echo(stan).await;
+        held.push(peer);
+    }
+    assert_eq!(door.connect().await.told().await, None);
+    assert_eq!(door.counters.now().connections_refused, 1);
+    for stan in 0..3 {
+        let mut other = door.connect_from("127.0.0.2").await;
+        other.echo(stan).await;
+        held.push(other);
+    }
+    assert_eq!(door.connect_from("127.0.0.3").await.told().await, None, "no place is left");
+}
+
+/// A peer that asks and takes no answer keeps what there is for such peers, and no more; one that takes its
+/// answers needs nothing of it.
+#[tokio::test]
+async fn what_waits_for_slow_peers_is_bounded_for_all_of_them() {
+    let door = door_with(|options| options.slow_bytes_max = 100_000).await;
+    let mut neighbour = door.connect().await;
+    let mut deaf = door.connect().await;
+    let burst = plain(&echo(1)).repeat(1_000);
+    // The sockets' own buffers fill first; then answers wait here, until they are too many.
+    while deaf.stream.write_all(&burst).await.is_ok() {}
+    door.count(|now| now.connections_cut == 1).await;
+    neighbour.echo(2).await;
+    door.connect().await.echo(3).await;
 }
 
 #[tokio::test]

@@ -11,7 +11,8 @@
 //! | `marks` | the keys by which messages are named, the same for both doors |
 //! | `told_texts` | characters that steer in messages that must not be lost |
 //! | `http` | the HTTP door |
-//! | `limits`, `peers`, `counters` | bounds, the allow-list, what was seen |
+//! | `limits`, `slow_bytes` | bounds of one connection; of what all keep for slow peers |
+//! | `peers`, `counters` | the allow-list, what was seen |
 
 mod buffers;
 mod connection;
@@ -29,4 +30,5 @@ pub mod marks;
 pub mod peers;
 mod presented;
 mod session;
+mod slow_bytes;
 mod told_texts;

@@ -20,6 +20,7 @@ use super::in_flight::{ConnectionPort, InFlight, Pending};
 use super::limits;
 use super::mapping::{Mapped, Refusal, map_message};
 use super::mapping_answer::AnswerElements;
+use super::slow_bytes::SlowBytes;
 use super::told_texts::{note_spaced, salvage};
 use crate::secrets::Secrets;
 use crate::switch::Submit;
@@ -30,6 +31,7 @@ pub(super) struct Shared {
     pub(super) secrets: Arc<Secrets>,
     pub(super) dialect: Dialect,
     pub(super) idle_limit: Duration,
+    pub(super) slow_bytes: Arc<SlowBytes>,
     pub(super) counters: Arc<Counters>,
 }
 
@@ -84,6 +86,11 @@ impl Session {
     /// The answers not yet written to the peer.
     pub(super) fn outbox(&self) -> &[u8] {
         &self.outbox
+    }
+
+    /// The bytes that it keeps for answers, used or not.
+    pub(super) const fn kept_bytes(&self) -> usize {
+        self.outbox.capacity()
     }
 
     /// Notes that so much of the outbox was written.
@@ -211,6 +218,15 @@ impl Session {
         self.shared.counters.add_bad_message();
         if self.bad_messages.is_power_of_two() {
             tracing::warn!(peer = %self.peer, bad_messages = self.bad_messages, %fault, "bad message");
+        }
+    }
+
+    /// Counts that the connection is closed for what its peer did, and logs it, ever more seldom: whoever can
+    /// connect again must not fill the log.
+    pub(super) fn note_cut(&self, reason: &'static str) {
+        let cut = self.shared.counters.add_cut_connection(reason);
+        if cut.is_power_of_two() {
+            tracing::warn!(peer = %self.peer, cut, reason, "connection closed");
         }
     }
 }

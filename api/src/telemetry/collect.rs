@@ -152,6 +152,11 @@ fn iso8583(text: &mut Exposition, door: &Counters) {
             "Connections closed at once: of a peer not allowed, or one too many.",
             now.connections_refused,
         ),
+        (
+            "connections_cut_total",
+            "Connections closed for what their peers did: sent what is no frame, took too few answers.",
+            now.connections_cut,
+        ),
         ("messages_total", "Messages handed to the engine.", now.messages),
         ("bad_messages_total", "Messages that could not be carried out.", now.bad_messages),
         ("not_taken_total", "Messages the engine did not take: answered 91.", now.not_taken),

@@ -2,10 +2,11 @@
 //!
 //! It has a listener of its own, because who may look at figures is somebody else than who may use
 //! the API, and it answers from before the recovery until after the last request. A handful of
-//! connections is all that watchers need; what they may ask is a word, so their limits are tight.
+//! connections is all that watchers need; what they may ask is a word, so their limits are tight. Whoever
+//! comes has a place: an old connection makes room.
 
 use std::future::ready;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,16 +14,15 @@ use axum::body::Body;
 use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 use super::Telemetry;
 use super::exposition::CONTENT_TYPE as EXPOSITION;
 use super::health::Health;
+use super::watchers::Watchers;
 use crate::http_connection::serve_connection;
 
-/// How many connections there may be; further ones wait.
-const CONNECTIONS_MAX: usize = 64;
 /// How long a connection lives: a watcher comes again.
 const CONNECTION_LIFE_MAX: Duration = Duration::from_secs(600);
 /// How long to wait after a failed accept before the next.
@@ -34,35 +34,30 @@ const RETRY_AFTER_S: u32 = 1;
 pub async fn serve(
     socket: TcpListener,
     telemetry: Arc<Telemetry>,
+    mut watchers: Watchers,
     mut stop: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&socket, &places) => accepted,
+            accepted = accept(&socket) => accepted,
             _ = stop.wait_for(|stop| *stop) => return,
         };
-        let Some((stream, place)) = accepted else { continue };
+        let Some((stream, address)) = accepted else { continue };
         let telemetry = Arc::clone(&telemetry);
         let stop = stop.clone();
-        tokio::spawn(async move {
+        watchers.enter(address, async move {
             let answer = |request: Request<_>| {
                 ready(answer(&telemetry, request.method(), request.uri().path()))
             };
             let connection = serve_connection(stream, answer, stop);
             drop(tokio::time::timeout(CONNECTION_LIFE_MAX, connection).await);
-            drop(place);
         });
     }
 }
 
-async fn accept(
-    socket: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
+async fn accept(socket: &TcpListener) -> Option<(TcpStream, IpAddr)> {
     match socket.accept().await {
-        Ok((stream, _)) => Some((stream, place)),
+        Ok((stream, peer)) => Some((stream, peer.ip())),
         Err(error) => {
             tracing::warn!(%error, "cannot accept a connection for metrics");
             tokio::time::sleep(ACCEPT_PAUSE).await;

@@ -7,7 +7,7 @@
 //! | `api_meter` | requests by route and status |
 //! | `gauges` | figures that other rooms add |
 //! | `health` | whether the switch can work, in one word |
-//! | `listener` | the address at which all of this is asked |
+//! | `listener`, `watchers` | the address at which all of this is asked; who has a place there |
 //! | `log` | how the log is written |
 //!
 //! INVARIANT: nothing here holds up what it looks at: figures are read without locks that anybody
@@ -21,6 +21,7 @@ pub mod health;
 pub mod listener;
 pub mod log;
 mod process;
+pub mod watchers;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};

@@ -32,6 +32,7 @@ use super::due::{Due, Line, Queued};
 use super::lane::Entry;
 use super::sender::Sender;
 use super::{Figures, ORDERS_MAX, Order};
+use crate::descriptors::SendBounds;
 use crate::secrets::Secrets;
 use crate::switch::Switch;
 
@@ -55,6 +56,7 @@ pub(super) struct Tools {
     pub(super) switch: Switch,
     pub(super) secrets: Arc<Secrets>,
     pub(super) sender: Sender,
+    pub(super) sends: SendBounds,
     pub(super) deliveries: Arc<Deliveries>,
     pub(super) orders: mpsc::WeakSender<Order>,
     pub(super) figures: Arc<Mutex<Figures>>,

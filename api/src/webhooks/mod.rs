@@ -53,6 +53,7 @@ use self::streams::Streams;
 pub use self::streams::{PagePlace, StreamPlace};
 use self::tail::Tail;
 use crate::auth::throttle::TooMany;
+use crate::descriptors::DescriptorShares;
 use crate::secrets::Secrets;
 use crate::switch::Switch;
 
@@ -126,6 +127,8 @@ pub struct Equipment<'a> {
     pub data: &'a Path,
     /// How far webhooks may go.
     pub reach: Reach,
+    /// How many connections they may have, in and out.
+    pub shares: DescriptorShares,
     /// Turns true when the switch stops.
     pub stop: watch::Receiver<bool>,
     /// Turns true when answers that would never end by themselves are to end.
@@ -136,21 +139,23 @@ impl Webhooks {
     /// Starts to deliver. The task ends when the switch stops, with everything written down.
     /// Errors: what is kept of deliveries cannot be read.
     pub fn start(equipment: Equipment<'_>) -> Result<(Arc<Self>, JoinHandle<()>), DeliveriesError> {
-        let Equipment { switch, secrets, data, reach, stop, streams_stop } = equipment;
+        let Equipment { switch, secrets, data, reach, shares, stop, streams_stop } = equipment;
         let deliveries = Arc::new(Deliveries::open(data)?);
         let (orders, taken) = mpsc::channel(ORDERS_MAX);
         let figures = Arc::default();
         let tools = dispatcher::Tools {
             switch,
             secrets,
-            sender: Sender::new(reach),
+            sender: Sender::within(reach, shares.sends),
+            sends: shares.sends,
             deliveries,
             orders: orders.downgrade(),
             figures: Arc::clone(&figures),
         };
         let dispatcher = Dispatcher::new(tools)?;
         let task = tokio::spawn(dispatcher.run(taken, stop));
-        let (streams, tail) = (Arc::default(), Tail::default());
+        let streams = Arc::new(Streams::new(shares.streams_max, shares.waiting_pages_max));
+        let tail = Tail::default();
         let webhooks = Self { orders, figures, reach, streams, tail, streams_stop };
         Ok((Arc::new(webhooks), task))
     }
@@ -161,7 +166,8 @@ impl Webhooks {
         let (running, stop) = watch::channel(false);
         let (_, streams_stop) = watch::channel(true);
         let (switch, secrets, reach) = (switch.clone(), Arc::clone(secrets), Reach::Local);
-        let equipment = Equipment { switch, secrets, data, reach, stop, streams_stop };
+        let shares = DescriptorShares::default();
+        let equipment = Equipment { switch, secrets, data, reach, shares, stop, streams_stop };
         let (webhooks, task) = Self::start(equipment).unwrap();
         tokio::spawn(async move {
             drop(task.await);

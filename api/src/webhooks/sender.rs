@@ -27,6 +27,7 @@ use url::{Host, Url};
 
 use super::addresses::Reach;
 use super::deliveries::{AttemptResult, Failure};
+use crate::descriptors::SendBounds;
 
 /// How long a receiver may take, from the first look at its name to the head of its answer.
 /// Source: the documented 15 seconds.
@@ -39,12 +40,6 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(2);
 const ADDRESSES_MAX: usize = 3;
 /// How long one address may take to take the connection, where there is another.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How many names are looked up at a time for the first try of a message. Each takes a thread until the
-/// system answers, however long ago whoever asked gave up.
-const LOOKUPS_MAX: usize = 128;
-/// How many for later tries: names that nobody knows must not keep others from being looked up.
-const LATER_LOOKUPS_MAX: usize = 32;
 
 /// A request to be made.
 #[derive(Clone, Debug)]
@@ -91,19 +86,25 @@ impl Sender {
     /// One that trusts whom the system trusts.
     #[must_use]
     pub fn new(reach: Reach) -> Self {
+        Self::within(reach, SendBounds::default())
+    }
+
+    /// As `new`, with so many look-ups at a time.
+    #[must_use]
+    pub fn within(reach: Reach, bounds: SendBounds) -> Self {
         let names = |host| -> Addresses {
             Box::pin(async { lookup_host(host).await.map(Iterator::collect) })
         };
-        Self::with_names(reach, Arc::new(names))
+        Self::with_names(reach, bounds, Arc::new(names))
     }
 
-    pub(super) fn with_names(reach: Reach, names: Names) -> Self {
+    pub(super) fn with_names(reach: Reach, bounds: SendBounds, names: Names) -> Self {
         Self {
             reach,
             names,
             tls: Arc::new(trusting_the_system()),
-            lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)),
-            later_lookups: Arc::new(Semaphore::new(LATER_LOOKUPS_MAX)),
+            lookups: Arc::new(Semaphore::new(bounds.lookups)),
+            later_lookups: Arc::new(Semaphore::new(bounds.later_lookups)),
         }
     }
 

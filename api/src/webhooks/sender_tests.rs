@@ -207,7 +207,7 @@ async fn a_name_is_as_public_as_the_worst_of_its_addresses() {
     for (reach, text) in never.chain(local) {
         for addresses in [vec![text], vec![PUBLIC[0], text], vec![text, PUBLIC[0]]] {
             let (names, asked) = names(at_port_9(&addresses));
-            let sender = Sender::with_names(reach, names);
+            let sender = Sender::with_names(reach, SendBounds::default(), names);
             let result = sender.send(&delivery("https://receiver.example/".to_owned())).await;
             let refused = AttemptResult::Unanswered(Failure::NotPublic);
             assert_eq!(result, refused, "{reach:?} {addresses:?}");
@@ -228,7 +228,7 @@ async fn a_name_is_looked_up_once_and_what_was_judged_is_connected_to() {
         let port = if counted.fetch_add(1, Ordering::SeqCst) == 0 { port } else { other };
         Box::pin(async move { Ok(vec![([127, 0, 0, 1], port).into()]) })
     };
-    let sender = Sender::with_names(Reach::Local, Arc::new(names));
+    let sender = Sender::with_names(Reach::Local, SendBounds::default(), Arc::new(names));
     let result = sender.send(&delivery("http://localhost:1/hook".to_owned())).await;
     assert_eq!(result, AttemptResult::Answered(204));
     assert!(gets.recv().unwrap().contains("host: localhost:1\r\n"));
@@ -239,7 +239,7 @@ async fn a_name_is_looked_up_once_and_what_was_judged_is_connected_to() {
 #[tokio::test]
 async fn a_name_without_addresses_is_no_host() {
     let (names, _) = names(Vec::new());
-    let sender = Sender::with_names(Reach::Public, names);
+    let sender = Sender::with_names(Reach::Public, SendBounds::default(), names);
     let result = sender.send(&delivery("https://receiver.example/".to_owned())).await;
     assert_eq!(result, AttemptResult::Unanswered(Failure::NoSuchHost));
 }
@@ -258,7 +258,7 @@ async fn names_that_nobody_answers_for_are_looked_up_so_many_at_a_time() {
             Ok(Vec::new())
         })
     };
-    let sender = Sender::with_names(Reach::Public, Arc::new(names));
+    let sender = Sender::with_names(Reach::Public, SendBounds::default(), Arc::new(names));
     let send = |tries| {
         let (sender, delivery) = (sender.clone(), delivery("https://receiver.example/".to_owned()));
         let delivery = Delivery { tries, ..delivery };

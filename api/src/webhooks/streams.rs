@@ -12,12 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::throttle::TooMany;
 
-/// How many there are at most.
-const STREAMS_MAX: usize = 1_000;
 /// How many of one company's.
 const STREAMS_OF_COMPANY_MAX: usize = 20;
-/// How many of them are pages that are not answered yet: a quarter of all requests at work.
-const PAGES_MAX: usize = 256;
 /// When to ask again. Units: seconds.
 const RETRY_AFTER_S: u32 = 10;
 
@@ -25,13 +21,8 @@ const RETRY_AFTER_S: u32 = 10;
 #[derive(Debug)]
 pub(super) struct Streams {
     open: Mutex<BTreeMap<CompanySlot, usize>>,
+    max: usize,
     pages: Arc<Semaphore>,
-}
-
-impl Default for Streams {
-    fn default() -> Self {
-        Self { open: Mutex::default(), pages: Arc::new(Semaphore::new(PAGES_MAX)) }
-    }
 }
 
 /// The place of one, given back when it is dropped.
@@ -49,6 +40,11 @@ pub struct PagePlace {
 }
 
 impl Streams {
+    /// None yet, and never more than so many, nor so many pages among them.
+    pub(super) fn new(max: usize, pages_max: usize) -> Self {
+        Self { open: Mutex::default(), max, pages: Arc::new(Semaphore::new(pages_max)) }
+    }
+
     /// Takes a place for a page.
     /// Errors: none is free.
     pub(super) fn take_for_page(
@@ -66,7 +62,7 @@ impl Streams {
         let mut open = self.open.lock();
         let all: usize = open.values().sum();
         let of_company = open.get(&company).copied().unwrap_or(0);
-        if all >= STREAMS_MAX || of_company >= STREAMS_OF_COMPANY_MAX {
+        if all >= self.max || of_company >= STREAMS_OF_COMPANY_MAX {
             return Err(TooMany { retry_after_s: RETRY_AFTER_S });
         }
         open.insert(company, of_company + 1);
@@ -88,9 +84,12 @@ impl Drop for StreamPlace {
 mod tests {
     use super::*;
 
+    const STREAMS_MAX: usize = 1_000;
+    const PAGES_MAX: usize = 256;
+
     #[test]
     fn pages_that_wait_leave_places_to_streams() {
-        let streams = Arc::new(Streams::default());
+        let streams = Arc::new(Streams::new(STREAMS_MAX, PAGES_MAX));
         let companies = (0..).flat_map(|company| [CompanySlot(company); 10]);
         let mut pages: Vec<_> = companies
             .take(PAGES_MAX)
@@ -106,7 +105,7 @@ mod tests {
 
     #[test]
     fn one_company_does_not_take_all_places() {
-        let streams = Arc::new(Streams::default());
+        let streams = Arc::new(Streams::new(STREAMS_MAX, PAGES_MAX));
         let take = |company| streams.take(CompanySlot(company));
         let mut places: Vec<_> = (0..STREAMS_OF_COMPANY_MAX).map(|_| take(1).unwrap()).collect();
         assert!(take(1).is_err());

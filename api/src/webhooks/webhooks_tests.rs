@@ -18,6 +18,7 @@ use super::desk::{Content, Job};
 use super::endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
 use super::sender::Addresses;
 use super::*;
+use crate::descriptors::SendBounds;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 
@@ -181,7 +182,7 @@ async fn told_after(meanwhile: Meanwhile) -> (Option<AttemptResult>, Option<(usi
     let job = Job {
         switch: state.switch.clone(),
         secrets: Arc::clone(&state.secrets),
-        sender: Sender::with_names(Reach::Local, Arc::new(names)),
+        sender: Sender::with_names(Reach::Local, SendBounds::default(), Arc::new(names)),
         endpoint: Arc::new(endpoint),
         content: Content::Events(vec![EventNumber(last.0 - 1), last]),
         message: Uuid::nil(),

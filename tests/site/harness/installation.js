@@ -83,9 +83,10 @@ export class Installation {
       child.once('error', reject);
       child.once('exit', (code) => reject(new Error(`serve ended with ${code} before it was ready`)));
     });
-    const door = /^ready http=(\S+) /.exec(ready)?.[1];
-    if (!door) throw new Error(`serve printed \`${ready}\``);
-    return new Switch(child, `http://${door}`, logPath);
+    const doors = /^ready http=(\S+) iso8583=(\S+) metrics=(\S+)$/.exec(ready);
+    if (!doors) throw new Error(`serve printed \`${ready}\``);
+    const [, http, iso8583, metrics] = doors;
+    return new Switch(child, { http, iso8583, metrics }, logPath);
   }
 
   async remove() {
@@ -99,8 +100,10 @@ export class Switch {
   #ended;
   #logPath;
 
-  constructor(child, url, logPath) {
-    this.url = url;
+  /** `doors` are the addresses of everything it listens at, by name. */
+  constructor(child, doors, logPath) {
+    this.doors = doors;
+    this.url = `http://${doors.http}`;
     this.#child = child;
     this.#logPath = logPath;
     this.#ended = new Promise((resolve) => child.once('exit', resolve));

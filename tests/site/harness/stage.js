@@ -49,11 +49,16 @@ export class Stage {
 
   /** A page of a browser that has never been here; `options` as Playwright takes them. */
   async newPage(options = {}) {
-    const context = await (await browser()).newContext({ baseURL: this.url, viewport: WIDE, ...options });
-    this.#contexts.push(context);
-    const page = await context.newPage();
+    const page = await this.newForeignPage(options);
     this.#watches.set(page, new Watch(page, this.url));
     return page;
+  }
+
+  /** As `newPage`, for pages of others, whose faults are not looked at. */
+  async newForeignPage(options = {}) {
+    const context = await (await browser()).newContext({ baseURL: this.url, viewport: WIDE, ...options });
+    this.#contexts.push(context);
+    return context.newPage();
   }
 
   /** Keeps a picture of the page, wide and narrow, and looks at its form. */

@@ -20,8 +20,6 @@ use super::shown::Shown;
 use crate::error::ApiError;
 use crate::state::AppState;
 
-/// How many streams there may be.
-const STREAMS_MAX: usize = 1_000;
 /// How many streams a user may have: tabs beyond are whole without.
 const STREAMS_PER_USER_MAX: usize = 6;
 /// The time between two computations for a company.
@@ -31,9 +29,10 @@ const PACE: Duration = Duration::from_secs(1);
 pub(super) type Told = Arc<str>;
 
 /// All that is watched.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LiveOverviews {
     watched: Mutex<Watched>,
+    streams_max: usize,
 }
 
 #[derive(Debug, Default)]
@@ -65,11 +64,17 @@ impl Drop for Place {
 }
 
 impl LiveOverviews {
+    /// None yet, and never more streams than so many.
+    #[must_use]
+    pub fn new(streams_max: usize) -> Self {
+        Self { watched: Mutex::default(), streams_max }
+    }
+
     /// A place for one more stream of a user; none where there is no room.
     pub(super) fn enter(self: &Arc<Self>, user: UserId) -> Option<Place> {
         let mut watched = self.watched.lock();
         let own = watched.streams.get(&user).copied().unwrap_or_default();
-        if watched.is_closed || watched.count >= STREAMS_MAX || own >= STREAMS_PER_USER_MAX {
+        if watched.is_closed || watched.count >= self.streams_max || own >= STREAMS_PER_USER_MAX {
             return None;
         }
         watched.count += 1;
@@ -184,7 +189,8 @@ mod tests {
 
     #[test]
     fn streams_are_bounded_for_all_and_for_each_and_places_come_back() {
-        let live = Arc::new(LiveOverviews::default());
+        const STREAMS_MAX: usize = 100;
+        let live = Arc::new(LiveOverviews::new(STREAMS_MAX));
         let user = |number: u128| UserId(Uuid::from_u128(number));
         let own: Vec<_> = (0..STREAMS_PER_USER_MAX).map(|_| live.enter(user(0)).unwrap()).collect();
         assert!(live.enter(user(0)).is_none());

@@ -22,15 +22,10 @@ use super::super::due::Line;
 use super::super::lane::{Entry, Fate, Message, Outcome};
 use super::{Dispatcher, UNSAVED_MAX};
 use crate::auth::actor::note_at_hand;
+use crate::descriptors::ASKED_SENDS_MAX;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::switch::Switch;
 
-/// How many requests are under way to receivers that take them.
-const SENDS_MAX: usize = 512;
-/// How many more to receivers that did not take the last.
-const FAILING_SENDS_MAX: usize = 256;
-/// How many examples and messages sent once more are under way.
-const ASKED_SENDS_MAX: usize = 16;
 /// How many of these at endpoints of one company.
 const ASKED_OF_COMPANY_MAX: usize = 2;
 
@@ -75,9 +70,10 @@ impl Dispatcher {
     /// Sends what is due, as far as there are places.
     pub(super) fn start_due(&mut self) {
         let now = self.now();
+        let bounds = self.tools.sends;
         let free = [
-            (Line::Healthy, SENDS_MAX.saturating_sub(self.sending)),
-            (Line::Failing, FAILING_SENDS_MAX.saturating_sub(self.sending_failing)),
+            (Line::Healthy, bounds.healthy.saturating_sub(self.sending)),
+            (Line::Failing, bounds.failing.saturating_sub(self.sending_failing)),
         ];
         for (line, places) in free {
             for id in self.due.ready(line, now, places) {

@@ -1,0 +1,78 @@
+//! How many of something each address has, so that one leaves places to others.
+//!
+//! Who has one IPv6 address has 2^64 of them, which count as one.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::auth::throttle::network_of;
+
+/// The counts; who has none is not there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AddressCounts(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// One of what an address has, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct AddressPlace {
+    counts: AddressCounts,
+    network: IpAddr,
+}
+
+impl AddressCounts {
+    /// One more, where `address` does not have `max`.
+    pub(crate) fn take(&self, address: IpAddr, max: usize) -> Option<AddressPlace> {
+        let network = network_of(address);
+        let mut counts = self.0.lock();
+        let count = counts.get(&network).copied().unwrap_or_default();
+        if count >= max {
+            return None;
+        }
+        counts.insert(network, count + 1);
+        Some(AddressPlace { counts: self.clone(), network })
+    }
+
+    /// How many an address has.
+    #[cfg(test)]
+    pub(crate) fn of(&self, address: IpAddr) -> usize {
+        self.0.lock().get(&network_of(address)).copied().unwrap_or_default()
+    }
+
+    /// Whether nobody has any.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+}
+
+impl Drop for AddressPlace {
+    fn drop(&mut self) {
+        let mut counts = self.counts.0.lock();
+        if let Some(count) = counts.get_mut(&self.network) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.network);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_count_as_one() {
+        let counts = AddressCounts::default();
+        let take = |text: &str| counts.take(text.parse().unwrap(), 2);
+        let held = [take("2001:db8::1").unwrap(), take("2001:db8::2").unwrap()];
+        assert!(take("2001:db8::3").is_none());
+        assert!(take("2001:db8:0:1::1").is_some() && take("192.0.2.1").is_some());
+        drop(held);
+        assert!(counts.is_empty(), "who is gone is forgotten");
+        assert!(counts.take("192.0.2.1".parse().unwrap(), 0).is_none());
+        assert!(counts.is_empty(), "and so is who was refused");
+    }
+}
