@@ -205,7 +205,7 @@ mod tests {
         buffer.note_pause();
         buffer.space().extend_from_slice(&empty);
         assert!(taken(&mut buffer).is_empty());
-        buffer.space().extend_from_slice(&[&[0, 0], &message[..]].concat());
+        buffer.space().extend_from_slice(&[&[0, 0][..], message].concat());
         let next = buffer.take(&Dialect::default());
         assert_eq!(next, Next::Lost(Loss::EmptyFrames), "nothing behind them counts");
     }
