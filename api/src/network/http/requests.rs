@@ -226,6 +226,8 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         let amounts = self.required_amounts(Lowest::AboveZero);
         let credentials = self.credentials();
         let mcc = self.merchant("").mcc;
+        // Of no use, but a wrong one is a mistake all the same.
+        self.trace();
         let card = self.named.card;
         let otherwise = None;
         NetworkCommand::Increment(Increment {
