@@ -9,7 +9,7 @@ use super::world::{ADMIN_AND_IAM, Answer, Ids, Operation, Sent, Side, World, id_
 const NOBODY: &str = "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f";
 
 /// Texts that no field takes, of one line or of several.
-pub(crate) const STEERING: [&str; 9] = [
+const STEERING: [&str; 9] = [
     "a\u{0}b",
     "a\u{1b}[31mb",
     "a\u{7f}b",
