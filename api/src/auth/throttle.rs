@@ -468,8 +468,6 @@ impl Entry for SourceTries {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt;
-
     use super::*;
 
     const KEY: Budget = Budget::Account([1; 32]);
@@ -547,31 +545,30 @@ mod tests {
     /// 511 guesses a minute were judged at one account, since those at the same time waited at the
     /// same time.
     #[tokio::test]
-    async fn guesses_of_many_addresses_are_judged_one_after_the_other() {
-        let throttle = Arc::new(Throttle::default());
-        let judged = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    async fn a_guess_in_flight_holds_its_accounts_turn_and_no_devices() {
+        let throttle = Throttle::default();
         let ada = Some(Account::Password("ada@example.com"));
-        for last in 0..120_u8 {
-            let (throttle, judged) = (Arc::clone(&throttle), Arc::clone(&judged));
-            tokio::spawn(async move {
-                let source = Some(Source::Address([127, 0, 0, last].into()));
-                loop {
-                    match throttle.admit_or(Beyond::Waits, ada, source).await {
-                        Ok(attempt) => {
-                            judged.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                            attempt.failed();
-                        }
-                        Err(_) => tokio::time::sleep(Duration::from_secs(1)).await,
-                    }
-                }
-            });
+        let (one, other) = (address("203.0.113.7"), address("203.0.113.8"));
+        let (phone, laptop) = (Source::Device([7; 16]), Source::Device([8; 16]));
+        let guess = throttle.admit(ada, Some(one)).await.unwrap();
+        let mut next = waiting(throttle.admit(ada, Some(other)));
+        assert!(next.is_pending(), "another address, and the same account");
+        let elsewhere = Some(Account::Password("bob@example.com"));
+        drop(throttle.admit(elsewhere, Some(other)).await.unwrap());
+        let on_phone = throttle.admit(ada, Some(phone)).await.unwrap();
+        assert!(waiting(throttle.admit(ada, Some(phone))).is_pending(), "one after the other, too");
+        drop(throttle.admit(ada, Some(laptop)).await.unwrap());
+        on_phone.failed();
+        guess.failed();
+        assert!(next.admitted().await);
+        for _ in 0..FREE_TRIES {
+            throttle.admit(ada, Some(one)).await.unwrap().failed();
         }
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        let device = Some(Source::Device([7; 16]));
-        let admitted = throttle.admit_or(Beyond::Waits, ada, device).now_or_never();
-        admitted.expect("the owner's device waits for nobody").unwrap().succeeded();
-        let judged = judged.load(std::sync::atomic::Ordering::Relaxed);
-        assert!(judged <= 20, "{judged} guesses in two seconds");
+        let mut slowed = waiting(throttle.admit(ada, Some(other)));
+        assert!(slowed.is_pending(), "it has its turn and waits");
+        assert!(waiting(throttle.admit(ada, Some(one))).is_pending(), "behind that one");
+        throttle.admit(ada, Some(phone)).await.unwrap().succeeded();
+        assert!(slowed.admitted().await);
     }
 
     #[test]
