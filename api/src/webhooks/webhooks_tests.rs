@@ -215,7 +215,8 @@ async fn what_changes_while_a_host_is_looked_up_counts() {
     let off = GivenChanges { is_enabled: Some(false), ..GivenChanges::default() };
     let elsewhere = "http://localhost:10/hook".to_owned();
     let moved = GivenChanges { address: Some(elsewhere), ..GivenChanges::default() };
-    let named = GivenChanges { description: Some("Books".parse().unwrap()), ..GivenChanges::default() };
+    let named =
+        GivenChanges { description: Some("Books".parse().unwrap()), ..GivenChanges::default() };
     let again = Some(AttemptResult::Unanswered(Failure::NotSent));
     let rows = [
         ("nothing", Meanwhile::Nothing, taken(), Some((1, 1))),
