@@ -171,9 +171,9 @@ impl<'a> Fields<'a> {
 struct Values<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Values<'a> {
-    /// The value under a key. Whoever read the body refused one that has a key twice.
+    /// The value under a key, the last of two; bodies that have one twice are refused when they are read.
     fn get(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| *value)
+        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
     }
 }
 
