@@ -167,7 +167,8 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr()?).await?;
         let (stream, _) = listener.accept().await?;
         let closing = watch::Sender::new(false);
-        let talk = async {
+        // It leaves when it has read the end, so nobody lingers for it.
+        let talk = async move {
             client.write_all(request).await?;
             let mut answers = String::new();
             client.read_to_string(&mut answers).await.map(|_| answers)

@@ -44,8 +44,9 @@ fn taken<'a>(dialect: &Dialect, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<S
                     taken.push(format!("{tpdu:?} {:?}", buffer.bytes(range)));
                 }
                 Next::Nothing => break,
-                Next::OutOfStep => {
-                    taken.push("out of step".to_owned());
+                // What the peer speaks instead is known better with more of it.
+                Next::Lost(_) => {
+                    taken.push("lost".to_owned());
                     return taken;
                 }
                 other => taken.push(format!("{other:?}")),

@@ -269,7 +269,8 @@ async fn names_that_nobody_answers_for_are_looked_up_so_many_at_a_time() {
     for sent in first.into_iter().chain(later) {
         assert_eq!(sent.await.unwrap(), AttemptResult::Unanswered(Failure::TooSlow));
     }
-    assert_eq!(asked.load(Ordering::SeqCst), LOOKUPS_MAX + LATER_LOOKUPS_MAX);
+    let SendBounds { lookups, later_lookups, .. } = SendBounds::default();
+    assert_eq!(asked.load(Ordering::SeqCst), lookups + later_lookups);
     assert_eq!(
         (sender.lookups.available_permits(), sender.later_lookups.available_permits()),
         (0, 0)
@@ -280,7 +281,7 @@ async fn names_that_nobody_answers_for_are_looked_up_so_many_at_a_time() {
         let sender = sender.clone();
         async move { sender.send(&last).await }
     });
-    while asked.load(Ordering::SeqCst) == LOOKUPS_MAX + LATER_LOOKUPS_MAX {
+    while asked.load(Ordering::SeqCst) == lookups + later_lookups {
         tokio::task::yield_now().await;
     }
     answer.notify_one();

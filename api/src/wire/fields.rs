@@ -196,9 +196,9 @@ struct Entry<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// The value under a key. Whoever read the body refused one that has a key twice.
+    /// The value under a key, the last of two; bodies that have one twice are refused when they are read.
     fn get(&self, name: &str) -> Option<&'a RawValue> {
-        let entry = self.0.iter().find(|entry| entry.key == name)?;
+        let entry = self.0.iter().rev().find(|entry| entry.key == name)?;
         entry.is_read.set(true);
         Some(entry.value)
     }
