@@ -16,6 +16,7 @@ mod master_key;
 mod memory;
 mod request_heads;
 mod revoked_access;
+mod security_document;
 mod texts;
 mod unread_bodies;
 mod webhook_receivers;

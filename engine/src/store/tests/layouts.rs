@@ -41,30 +41,24 @@ fn tables_of(store: &Store) -> Vec<(String, Vec<(String, String)>)> {
     tables
 }
 
-/// A journal of every kind of effect, and the tables made of it, none of which is empty.
-fn everything() -> (Vec<Record>, Vec<(String, Vec<(String, String)>)>) {
-    let made = (1..400).map(|seed| {
+/// A journal of every kind of effect.
+fn everything() -> Vec<Record> {
+    let made = (1..1_000).map(|seed| {
         let mut records = journal(seed, 400);
         records.extend(increments_behind(&records, &[2]));
-        let store = empty_store();
-        // What was written before is changed by another commit.
-        commit(&store, &records[..200], CommitKind::Checkpoint).unwrap();
-        let (rest, position) = (gather(&records[200..]), position_after(&records));
-        store.commit(&rest, position, CommitKind::Checkpoint).unwrap();
-        let tables = tables_of(&store);
-        (records, tables)
+        records
     });
-    let is_whole = |(records, tables): &(Vec<Record>, Vec<(String, Vec<(String, String)>)>)| {
+    let has_all = |records: &Vec<Record>| {
         let effects = records.iter().flat_map(|record| &record.effects);
-        let kinds: HashSet<_> = effects.map(discriminant).collect();
-        kinds.len() == EFFECT_KINDS && tables.iter().all(|(_, rows)| !rows.is_empty())
+        effects.map(discriminant).collect::<HashSet<_>>().len() == EFFECT_KINDS
     };
-    made.into_iter().find(is_whole).expect("a journal of everything")
+    made.into_iter().find(has_all).expect("a journal of every kind of effect")
 }
 
 #[test]
 fn another_layout_is_another_fingerprint() {
-    let (records, tables) = everything();
+    let records = everything();
+    let tables = tables_of(&store_of(&records));
     let mut bytes = Vec::new();
     for record in &records {
         append_record(&mut bytes, record.seq, record.at, &record.effects).unwrap();
