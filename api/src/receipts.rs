@@ -300,7 +300,7 @@ mod tests {
         let cut = format!("{}.png", "x".repeat(FILENAME_CHARS_MAX - 4));
         let rows = [
             (Some("lunch.png"), "lunch.png"),
-            (Some("../../etc/passwd"), "passwd"),
+            (Some("../../etc/passwd"), "passwd.png"),
             (Some("C:\\scans\\lunch 1.png"), "lunch 1.png"),
             (Some("Quittung für 東京.png"), "Quittung für 東京.png"),
             (Some("Scan.PNG"), "Scan.PNG"),

@@ -284,12 +284,6 @@ fn a_key_that_comes_twice_is_named_and_refused() {
         (switch.network_api(), "/network/v1/authorizations/", &purchase, "amount"),
         (switch.network_api(), "/network/v1/batch", &batch, "0.amount"),
         (
-            switch.anonymous(),
-            "/v1/oauth/token",
-            r#"{"client_id": "a", "client_id": "b"}"#,
-            "client_id",
-        ),
-        (
             switch.api_with(&scim),
             "/scim/v2/Users",
             r#"{"userName": "a", "userName": "b"}"#,

@@ -17,9 +17,8 @@ fn rows(heading: &str) -> Vec<Vec<String>> {
     let (_, section) = text.split_once(&format!("\n## {heading}\n")).expect("the heading");
     let section = section.split("\n## ").next().unwrap_or(section);
     let lines = section.lines().filter(|line| line.starts_with('|')).skip(2);
-    let cells = |line: &str| {
-        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
-    };
+    let cells =
+        |line: &str| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
     lines.map(cells).collect()
 }
 

@@ -29,7 +29,9 @@ fn a_change_is_noted_with_who_what_and_where_but_never_with_values() {
     let tokens = api.get("/v1/access-tokens").expect(200);
     let expected = json!({
         "action": "card.updated",
-        "actor": {"kind": "access_token", "id": tokens["results"][0]["id"], "member_id": null},
+        // The token of `init` acts for the administrator.
+        "actor": {"kind": "access_token", "id": tokens["results"][0]["id"],
+            "member_id": tokens["results"][0]["member"]["id"]},
         // Nobody said that the one who forwards is to be believed.
         "address": "127.0.0.1",
         "object": {"kind": "card", "id": installation.cards.ordinary().card_id},

@@ -396,13 +396,12 @@ fn a_directory_of_a_build_with_other_layouts_is_refused_and_left_as_it_is() {
     fs::write(&identity, text.replace(line, "layouts 0123456789abcdef")).expect("written");
     let before = files_of(&data);
     let place = |name: &str| data.with_file_name(name).to_str().expect("a path").to_owned();
-    let (data_text, copy, key) = (place("data"), place("copy"), place("data/master.key"));
+    let (data_text, copy) = (place("data"), place("copy"));
     let company = installation.credentials.company_id.as_str();
     for arguments in [
         vec!["serve", "--data", &data_text, "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"],
         vec!["verify", "--data", &data_text],
         vec!["backup", "--data", &data_text, "--to", &copy],
-        vec!["restore", "--from", &data_text, "--data", &copy, "--master-key", &key],
         vec!["rotate-pan-key", "--data", &data_text],
         vec!["token", "list", "--data", &data_text, "--company", company],
         vec!["init", "--data", &data_text],

@@ -149,7 +149,13 @@ mod tests {
                 let is_secret = ["KEY", "TOKEN", "URL", "PASSWORD", "SECRET"]
                     .iter()
                     .any(|word| name.ends_with(word));
-                let is_plain = ["CARDSWITCH_BASE_URL", "CARDSWITCH_APP_URL", "CARDSWITCH_URL"];
+                // Where something is tells nothing of it.
+                let is_plain = [
+                    "CARDSWITCH_BASE_URL",
+                    "CARDSWITCH_APP_URL",
+                    "CARDSWITCH_URL",
+                    "CARDSWITCH_MASTER_KEY",
+                ];
                 let is_hidden = argument.is_hide_env_values_set();
                 assert!(is_hidden || !is_secret || is_plain.contains(&name), "{name}");
             }

@@ -116,7 +116,6 @@ mod tests {
             ("http://127.0.0.1:8080", Some("no-reply@example.com"), "example.com"),
             ("http://[::1]:8080", Some("Cards <no-reply@example.com>"), "example.com"),
             ("http://localhost:8080", Some("no-reply@example.com"), "example.com"),
-            ("http://192.0.2.7", Some("no-reply@[192.0.2.7]"), "localhost"),
             ("http://127.0.0.1:8080", None, "localhost"),
         ];
         for (app_url, from, domain) in rows {

@@ -94,9 +94,13 @@ fn kinds(schema: &Value) -> Vec<&str> {
 
 /// The amount schemas are a number or the same as text.
 fn is_amount(world: &World, schema: &Value) -> bool {
-    let schema = world.resolve(schema);
-    let of = |schema: &Value| world.resolve(schema)["anyOf"].as_array().is_some();
-    of(schema) || schema["oneOf"].as_array().is_some_and(|variants| variants.iter().any(of))
+    let variants = |schema: &Value| -> Vec<Value> {
+        let schema = world.resolve(schema);
+        let of = ["anyOf", "oneOf"].map(|key| schema[key].as_array().cloned());
+        of.into_iter().flatten().flatten().collect()
+    };
+    let of = |schema: &Value| variants(schema).iter().any(|variant| variant["type"] == "number");
+    of(schema) || variants(schema).iter().any(of)
 }
 
 /// Every wrong value of a field, with what is wrong.

@@ -105,8 +105,11 @@ pub async fn get_company(
 
 async fn read_company(state: &AppState, caller: &Caller) -> Result<Json<CompanyBody>, ApiError> {
     let body = read_view(state, caller, |view| {
-        let sso = view.snapshot.company_sso(view.company.slot)?;
-        Ok(CompanyBody::new(view.company, sso, view.urls))
+        // The caller's was read before what it asked for was done.
+        let slot = view.company.slot;
+        let company = view.snapshot.company(slot)?;
+        let company = company.as_ref().unwrap_or(view.company);
+        Ok(CompanyBody::new(company, view.snapshot.company_sso(slot)?, view.urls))
     });
     body.await.map(Json)
 }

@@ -472,6 +472,7 @@ async fn accounts_and_company_have_the_shapes_of_the_specification() {
             "address_1": "1 Market Street", "address_2": "", "city": "San Francisco",
             "state": "CA", "zip_code": "94105", "country": "US"},
         "sso": null,
+        "risk": {"per_minute": null, "per_hour": null},
         "created_at": company["created_at"],
     });
     assert_eq!(company, expected);

@@ -120,14 +120,19 @@ impl Walk<'_> {
 
     async fn change_role(&mut self) {
         use MemberRole::{Accountant, Administrator, Member, Reviewer};
-        self.role = self.one(&[Administrator, Accountant, Reviewer, Member, Member]);
+        let role = self.one(&[Administrator, Accountant, Reviewer, Member, Member]);
         let found = self.bench.state.switch.read_at_once(|snapshot| {
             let company = snapshot.company_by_id(CompanyId(COMPANY))?.unwrap();
             snapshot.member_by_email(company.slot, OTHER_EMAIL)
         });
-        let (member, role) = (found.unwrap().unwrap().id, Some(self.role));
-        let changes = MemberChanges { role, ..MemberChanges::default() };
-        self.operator(AdminCommand::UpdateMember(CompanyId(COMPANY), member, changes)).await;
+        let member = found.unwrap().unwrap().id;
+        let changes = MemberChanges { role: Some(role), ..MemberChanges::default() };
+        let command = AdminCommand::UpdateMember(CompanyId(COMPANY), member, changes);
+        match self.bench.state.carry_out(command).await {
+            Ok(()) => self.role = role,
+            // Somebody has to administer the company.
+            Err(error) => assert!(format!("{error:?}").contains("LastAdministrator"), "{error:?}"),
+        }
     }
 
     async fn ask_victim(&mut self) {

@@ -35,13 +35,19 @@ pub fn is_email(text: &str) -> bool {
 }
 
 fn is_name(name: &str) -> bool {
-    let is_letter = |letter: char| letter.is_alphanumeric() || NAME_MARKS.contains(letter);
+    let is_letter =
+        |letter: char| letter.is_alphanumeric() || is_accent(letter) || NAME_MARKS.contains(letter);
     let is_atom = |atom: &str| !atom.is_empty() && atom.chars().all(is_letter);
     name.len() <= NAME_BYTES_MAX && name.split('.').all(is_atom)
 }
 
+/// Whether it is joined to the letter before it: a letter may come composed or in two.
+fn is_accent(mark: char) -> bool {
+    ('\u{300}'..='\u{36f}').contains(&mark)
+}
+
 fn is_host(host: &str) -> bool {
-    let is_letter = |letter: char| letter.is_alphanumeric() || letter == '-';
+    let is_letter = |letter: char| letter.is_alphanumeric() || is_accent(letter) || letter == '-';
     let is_label = |label: &str| {
         (1..=LABEL_BYTES_MAX).contains(&label.len())
             && label.chars().all(is_letter)
@@ -72,6 +78,7 @@ mod tests {
             ("o'neill_1@example.museum", true),
             ("ada@xn--bcher-kva.example", true),
             ("jürgen@bücher.example", true),
+            ("ju\u{308}rgen@bu\u{308}cher.example", true),
             ("用户@例子.测试", true),
             (longest_name.as_str(), true),
             (long_name.as_str(), false),

@@ -25,14 +25,13 @@ const CARRIED: [(&str, &str); 10] = [
     ("SecurityQuestion", include_str!("../../src/domain/user.rs")),
 ];
 /// Plain strings, each with the form that the edge holds it to.
-const PLAIN: [(&str, &str); 12] = [
+const PLAIN: [(&str, &str); 11] = [
     ("address", "an address of the network, written by the switch"),
     ("answer_hash", "an encoded Argon2id hash"),
     ("code", "digits"),
     ("code_challenge", "base64url"),
     ("domain", "a domain name"),
     ("email", "an e-mail address"),
-    ("gone_url", "a URL"),
     ("idp_metadata", "an XML document"),
     ("password_hash", "an encoded Argon2id hash"),
     ("redirect_uri", "a URL"),

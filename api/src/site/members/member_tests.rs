@@ -78,7 +78,11 @@ async fn faults_of_a_member_stand_at_their_fields_and_what_was_typed_stays() {
     ada.fill("/members/new", &JEAN).await.expect(303);
     let rows = [
         (("first_name", ""), 400, "Fill this in."),
-        (("last_name", "a\0b"), 400, "Must have no control characters."),
+        (
+            ("last_name", "a\0b"),
+            400,
+            "Must have no control characters and no overrides of its direction.",
+        ),
         (("email", "nobody"), 400, "Must be an e-mail address"),
         (("email", "JEAN@example.com"), 409, "Another member has this e-mail address."),
         (("code", "0042"), 409, "Another member has this employee id."),

@@ -105,9 +105,9 @@ fn everything_else_is_told_in_words_too() {
             Rule::PinWrong,
             pin,
             "The PIN is wrong, not set, or locked \
-             (one was shown; 1 of 3 wrong ones in a row before it).",
+             (one was compared; 1 of 3 wrong ones in a row before it).",
         ),
-        (Rule::CvvWrong, only(Quantity::Is(true)), "The CVV is wrong (one was shown)."),
+        (Rule::CvvWrong, only(Quantity::Is(true)), "The CVV is wrong (one was compared)."),
         (
             Rule::CompanyClosed,
             only(Quantity::Is(true)),

@@ -22,7 +22,7 @@ fn a_world_has_every_kind_of_effect() {
         .collect();
     kinds.sort();
     kinds.dedup();
-    assert_eq!(kinds.len(), 36, "{kinds:?}");
+    assert_eq!(kinds.len(), 34, "{kinds:?}");
 }
 
 proptest! {

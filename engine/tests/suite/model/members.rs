@@ -25,6 +25,9 @@ impl Model {
         if self.members.iter().filter(is_here).any(|m| m.email.to_lowercase() == wanted) {
             return Err(Rejection::EmailTaken);
         }
+        if !new.is_active && new.role != MemberRole::Member {
+            return Err(Rejection::MemberInactive);
+        }
         self.check_code(company, None, new.code.as_ref())?;
         self.check_external_id(company, None, new.external_id.as_ref())?;
         self.members.push(Member {

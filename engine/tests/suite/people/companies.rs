@@ -94,10 +94,13 @@ fn who_takes_no_part_is_invited_on_coming_back() {
     let mut office = Office::open();
     let new = NewMember {
         is_active: false,
-        role: MemberRole::Reviewer,
+        role: MemberRole::Member,
         invite: invite(&office, 20),
         ..new_member(20, 0, "new@example.com")
     };
+    let reviewer = NewMember { role: MemberRole::Reviewer, ..new.clone() };
+    let refused = Err(Rejection::MemberInactive);
+    assert_eq!(office.asks(AdminCommand::CreateMember(reviewer)), refused);
     office.does(AdminCommand::CreateMember(new));
     assert_eq!(told(&office), ["Member"], "nobody is invited who takes no part");
     match office.last_effects().as_slice() {
