@@ -31,23 +31,23 @@ const ROWS: [Row; 33] = [
         1501,
     ),
     ("expired", expire, 1 << 6, 1203),
-    ("wrong expiry", |_, purchase, _| purchase.expiry = Some(4002), 1 << 7, 1301),
+    ("wrong expiry", |_, purchase, _| purchase.expiry = Some(4002), 1 << 8, 1301),
     ("no expiry shown", |_, purchase, _| purchase.expiry = None, 0, 0),
     (
         "wrong PIN",
         |card, purchase, _| (card.pin, purchase.pin) = (Some(PIN), Some(PIN + 1)),
-        1 << 8,
+        1 << 9,
         1302,
     ),
     ("right PIN", |card, purchase, _| (card.pin, purchase.pin) = (Some(PIN), Some(PIN)), 0, 0),
-    ("a PIN to a card without", |_, purchase, _| purchase.pin = Some(PIN), 1 << 8, 1302),
-    ("wrong CVV", |_, purchase, _| purchase.cvv_matches = Some(false), 1 << 9, 1303),
+    ("a PIN to a card without", |_, purchase, _| purchase.pin = Some(PIN), 1 << 9, 1302),
+    ("wrong CVV", |_, purchase, _| purchase.cvv_matches = Some(false), 1 << 10, 1303),
     ("no CVV shown", |_, purchase, _| purchase.cvv_matches = None, 0, 0),
-    ("wrong ZIP", |_, purchase, _| purchase.zip = Some("94106"), 1 << 10, 1304),
+    ("wrong ZIP", |_, purchase, _| purchase.zip = Some("94106"), 1 << 11, 1304),
     ("any ZIP to a card without", |card, _, _| card.zip = None, 0, 0),
     ("no ZIP shown", |_, purchase, _| purchase.zip = None, 0, 0),
-    ("cash", |_, purchase, _| purchase.is_cash = true, 1 << 11, 1702),
-    ("cash from a machine", |_, purchase, _| purchase.mcc = 6011, 1 << 11, 1702),
+    ("cash", |_, purchase, _| purchase.is_cash = true, 1 << 12, 1702),
+    ("cash from a machine", |_, purchase, _| purchase.mcc = 6011, 1 << 12, 1702),
     ("before its start", |card, _, now| card.starts_at = Some(now + MINUTE), 1 << 15, 1501),
     ("after its start", |card, _, now| card.starts_at = Some(now - MINUTE), 0, 0),
     ("after its end", |card, _, now| card.ends_at = Some(now - MINUTE), 1 << 16, 1501),
@@ -65,7 +65,7 @@ const ROWS: [Row; 33] = [
         |card, purchase, _| {
             (card.transaction_limit, purchase.is_cash) = (Some(AMOUNT - 1), true);
         },
-        1 << 11 | 1 << 18,
+        1 << 12 | 1 << 18,
         1702,
     ),
 ];
@@ -243,13 +243,13 @@ fn check_repeats<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> 
 fn check_pins<P: Peer>(asked: &mut Asked<'_, P>, card: &Card) -> Outcome<()> {
     let wrong = Some(PIN + 1);
     let tries = [
-        ("wrong, once", wrong, 1 << 8, 1302),
+        ("wrong, once", wrong, 1 << 9, 1302),
         ("right after one", Some(PIN), 0, 0),
-        ("wrong, first in a row", wrong, 1 << 8, 1302),
-        ("wrong, second", wrong, 1 << 8, 1302),
-        ("wrong, third", wrong, 1 << 8, 1302),
-        ("right after three", Some(PIN), 1 << 8, 1302),
-        ("after five wrong credentials", None, 1 << 14, 1701),
+        ("wrong, first in a row", wrong, 1 << 9, 1302),
+        ("wrong, second", wrong, 1 << 9, 1302),
+        ("wrong, third", wrong, 1 << 9, 1302),
+        ("right after three", Some(PIN), 1 << 9, 1302),
+        ("after five wrong credentials", None, 1 << 7, 1701),
     ];
     for (name, pin, failed, code) in tries {
         let purchase = Purchase { pin, ..asked.purchase(card, AMOUNT) };

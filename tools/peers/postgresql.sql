@@ -148,6 +148,7 @@ DECLARE
     c_day_spent     bigint;
     c_period        integer;
     c_started       date;
+    v_locked        boolean;
     c_pin_failures  smallint;
     c_failure_count smallint;
     c_since         timestamptz;
@@ -223,19 +224,22 @@ BEGIN
         v_keys   := v_keys || m.key;
         v_places := v_places || m.place::integer;
 
+        -- While wrong credentials lock a card's, none is compared.
+        v_locked := c_failure_count >= 5 AND v_now < c_since + interval '1 hour';
         v_failed :=
               (c_state = 3)::int
             | ((m.amount < 0 OR m.amount > 10000000000000000)::int << 3)
             | ((c_state = 0)::int << 4)
             | ((c_state = 2 AND NOT (c_suspension = 3 AND v_now > m.ends_at IS TRUE))::int << 5)
             | ((v_today > m.expires_on)::int << 6)
-            | ((m.shown_expiry <> m.expiry IS TRUE)::int << 7)
-            | ((m.shown_pin IS NOT NULL
-               AND (c_pin_failures >= 3 OR m.shown_pin IS DISTINCT FROM m.pin))::int << 8)
-            | ((m.cvv_matches IS FALSE)::int << 9)
-            | ((m.shown_zip <> m.zip IS TRUE)::int << 10)
-            | ((m.is_cash OR m.mcc IN (6010, 6011) IS TRUE)::int << 11)
-            | ((c_failure_count >= 5 AND v_now < c_since + interval '1 hour')::int << 14)
+            | ((v_locked AND (m.shown_expiry IS NOT NULL OR m.shown_pin IS NOT NULL
+               OR m.cvv_matches IS NOT NULL OR m.shown_zip IS NOT NULL))::int << 7)
+            | ((NOT v_locked AND m.shown_expiry <> m.expiry IS TRUE)::int << 8)
+            | ((NOT v_locked AND m.shown_pin IS NOT NULL
+               AND (c_pin_failures >= 3 OR m.shown_pin IS DISTINCT FROM m.pin))::int << 9)
+            | ((NOT v_locked AND m.cvv_matches IS FALSE)::int << 10)
+            | ((NOT v_locked AND m.shown_zip <> m.zip IS TRUE)::int << 11)
+            | ((m.is_cash OR m.mcc IN (6010, 6011) IS TRUE)::int << 12)
             | ((v_now < m.starts_at IS TRUE)::int << 15)
             | ((v_now > m.ends_at IS TRUE)::int << 16)
             | ((cardinality(m.scope) > 0 AND m.mcc = ANY (m.scope) IS NOT TRUE)::int << 17)
@@ -249,22 +253,22 @@ BEGIN
             WHEN v_failed & 16 <> 0      THEN 1201
             WHEN v_failed & 32 <> 0      THEN 1202
             WHEN v_failed & 64 <> 0      THEN 1203
-            WHEN v_failed & 128 <> 0     THEN 1301
-            WHEN v_failed & 256 <> 0     THEN 1302
-            WHEN v_failed & 512 <> 0     THEN 1303
-            WHEN v_failed & 1024 <> 0    THEN 1304
-            WHEN v_failed & 2048 <> 0    THEN 1702
-            WHEN v_failed & 16384 <> 0   THEN 1701
+            WHEN v_failed & 128 <> 0     THEN 1701
+            WHEN v_failed & 256 <> 0     THEN 1301
+            WHEN v_failed & 512 <> 0     THEN 1302
+            WHEN v_failed & 1024 <> 0    THEN 1303
+            WHEN v_failed & 2048 <> 0    THEN 1304
+            WHEN v_failed & 4096 <> 0    THEN 1702
             WHEN v_failed & 229376 <> 0  THEN 1501 -- bits 15, 16, 17
             WHEN v_failed & 262144 <> 0  THEN 1503
             WHEN v_failed & 1572864 <> 0 THEN 1502 -- bits 19, 20
             ELSE 1101
         END;
 
-        IF m.shown_pin IS NOT NULL AND c_pin_failures < 3 THEN
-            c_pin_failures := CASE WHEN v_failed & 256 <> 0 THEN c_pin_failures + 1 ELSE 0 END;
+        IF NOT v_locked AND m.shown_pin IS NOT NULL AND c_pin_failures < 3 THEN
+            c_pin_failures := CASE WHEN v_failed & 512 <> 0 THEN c_pin_failures + 1 ELSE 0 END;
         END IF;
-        IF v_failed & 1920 <> 0 THEN -- bits 7 to 10
+        IF v_failed & 3840 <> 0 THEN -- bits 8 to 11
             IF v_now < c_since + interval '1 hour' THEN
                 c_failure_count := least(c_failure_count + 1, 255);
             ELSE

@@ -36,8 +36,8 @@ local band, tonumber = bit.band, tonumber
 
 -- The code of the first rule that failed; bits as `decide` sets them.
 local CODES = {
-    [0] = 1000, [3] = 1000, [4] = 1201, [5] = 1202, [6] = 1203, [7] = 1301, [8] = 1302,
-    [9] = 1303, [10] = 1304, [11] = 1702, [14] = 1701, [15] = 1501, [16] = 1501, [17] = 1501,
+    [0] = 1000, [3] = 1000, [4] = 1201, [5] = 1202, [6] = 1203, [7] = 1701, [8] = 1301,
+    [9] = 1302, [10] = 1303, [11] = 1304, [12] = 1702, [15] = 1501, [16] = 1501, [17] = 1501,
     [18] = 1503, [19] = 1502, [20] = 1502, [21] = 1101,
 }
 
@@ -122,14 +122,22 @@ local function decide(at)
     local is_ended = ends ~= NONE and now > ends
     if state == 2 and not (suspension == 3 and is_ended) then failed = failed + 32 end
     if today > expires_on then failed = failed + 64 end
-    if shown_expiry ~= NONE and shown_expiry ~= expiry then failed = failed + 128 end
-    local pin_wrong = shown_pin ~= ''
-        and (pin_failures >= 3 or pin == ABSENT or shown_pin ~= pin)
-    if pin_wrong then failed = failed + 256 end
-    if cvv == '0' then failed = failed + 512 end
-    if shown_zip ~= '' and zip ~= ABSENT and shown_zip ~= zip then failed = failed + 1024 end
-    if is_cash == '1' or mcc == 6010 or mcc == 6011 then failed = failed + 2048 end
-    if failures >= 5 and now < since + HOUR then failed = failed + 16384 end
+    -- While wrong credentials lock a card's, none is compared.
+    local is_locked = failures >= 5 and now < since + HOUR
+    local pin_wrong = false
+    if is_locked then
+        if shown_expiry ~= NONE or shown_pin ~= '' or cvv ~= '' or shown_zip ~= '' then
+            failed = failed + 128
+        end
+    else
+        if shown_expiry ~= NONE and shown_expiry ~= expiry then failed = failed + 256 end
+        pin_wrong = shown_pin ~= ''
+            and (pin_failures >= 3 or pin == ABSENT or shown_pin ~= pin)
+        if pin_wrong then failed = failed + 512 end
+        if cvv == '0' then failed = failed + 1024 end
+        if shown_zip ~= '' and zip ~= ABSENT and shown_zip ~= zip then failed = failed + 2048 end
+    end
+    if is_cash == '1' or mcc == 6010 or mcc == 6011 then failed = failed + 4096 end
     if starts ~= NONE and now < starts then failed = failed + 32768 end
     if is_ended then failed = failed + 65536 end
     if not is_in_scope(terms, mcc) then failed = failed + 131072 end
@@ -138,10 +146,10 @@ local function decide(at)
     if amount > budget - spent then failed = failed + 1048576 end
     if amount > ledger + credit_limit - debits - held then failed = failed + 2097152 end
 
-    if shown_pin ~= '' and pin_failures < 3 then
+    if not is_locked and shown_pin ~= '' and pin_failures < 3 then
         pin_failures = pin_wrong and pin_failures + 1 or 0
     end
-    if band(failed, 1920) ~= 0 then
+    if band(failed, 3840) ~= 0 then
         if now < since + HOUR then
             failures = math.min(failures + 1, 255)
         else

@@ -184,7 +184,7 @@ pub fn read_wrapped(data: &Path) -> Result<WrappedKey, DataKeyError> {
     let text = read_file(&path)?;
     let lines =
         SummedText::split(&text, TITLE).map_err(|flaw| DataKeyError::of_flaw(flaw, &path))?;
-    WrappedKey::parse(&mut lines.body()).ok_or_else(|| DataKeyError::Damaged(path, "its lines"))
+    WrappedKey::parse(&mut lines.body()).ok_or(DataKeyError::Damaged(path, "its lines"))
 }
 
 /// Whether the file of a directory was written by whoever has these keys.
@@ -197,7 +197,7 @@ pub fn check_file(data: &Path, secrets: &Secrets) -> Result<WrappedKey, DataKeyE
     if !lines.is_of(secrets.data_key_sum()) {
         return Err(DataKeyError::Damaged(path, "its sum differs"));
     }
-    WrappedKey::parse(&mut lines.body()).ok_or_else(|| DataKeyError::Damaged(path, "its lines"))
+    WrappedKey::parse(&mut lines.body()).ok_or(DataKeyError::Damaged(path, "its lines"))
 }
 
 fn read_file(path: &Path) -> Result<String, DataKeyError> {

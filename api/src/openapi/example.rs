@@ -61,10 +61,11 @@ pub(super) fn add_examples(operation: &mut Map<String, Value>, components: &Valu
 
 fn add_example(body: &mut Value, components: &Value) {
     let Some(media) = body.pointer_mut("/content/application~1json") else { return };
-    if media.get("example").is_none() && media.get("examples").is_none() {
-        if let Some(example) = example_of("", &media["schema"], components, 0) {
-            media["example"] = example;
-        }
+    if media.get("example").is_none()
+        && media.get("examples").is_none()
+        && let Some(example) = example_of("", &media["schema"], components, 0)
+    {
+        media["example"] = example;
     }
 }
 

@@ -50,8 +50,11 @@ const UNLIMITED: VelocityLimits = VelocityLimits { per_minute: 0, per_hour: 0 };
 /// A limit, so that decisions count attempts.
 const LIMITED: VelocityLimits = VelocityLimits { per_minute: 10, per_hour: 100 };
 
-/// Every file of records: its name, and the commands whose outcomes it holds.
-const LIVES: [(&str, fn() -> Vec<Command>); 6] = [
+/// The commands whose outcomes a file holds.
+type Life = fn() -> Vec<Command>;
+
+/// Every file of records: its name and its life.
+const LIVES: [(&str, Life); 6] = [
     ("card", || life_of_a_card(UNLIMITED)),
     ("card_with_velocity", || life_of_a_card(LIMITED)),
     ("increments", increments::life_of_a_stay),
@@ -236,19 +239,19 @@ fn facts(number: u64, amount: Minor) -> PurchaseFacts {
         merchant: Merchant {
             mid: 4_711,
             mcc: Some(Mcc(5812)),
-            card_acceptor_id: "4711".parse().unwrap(),
-            name: "Blue Door Cafe".parse().unwrap(),
-            city: "Oakland".parse().unwrap(),
-            state: "CA".parse().unwrap(),
-            country: "US".parse().unwrap(),
+            card_acceptor_id: "4711".parse().expect("a plain text"),
+            name: "Blue Door Cafe".parse().expect("a plain text"),
+            city: "Oakland".parse().expect("a plain text"),
+            state: "CA".parse().expect("a plain text"),
+            country: "US".parse().expect("a plain text"),
             zip: Default::default(),
         },
         trace: NetworkTrace {
-            stan: format!("{number:06}").parse().unwrap(),
-            rrn: format!("{number:012}").parse().unwrap(),
-            acquirer: "123456".parse().unwrap(),
-            terminal: "TERM0001".parse().unwrap(),
-            transmission_time: "0105080000".parse().unwrap(),
+            stan: format!("{number:06}").parse().expect("a plain text"),
+            rrn: format!("{number:012}").parse().expect("a plain text"),
+            acquirer: "123456".parse().expect("a plain text"),
+            terminal: "TERM0001".parse().expect("a plain text"),
+            transmission_time: "0105080000".parse().expect("a plain text"),
             original_key: Some(OriginalKey(200 + number)),
             retrieval_key: Some(RetrievalKey(100 + number)),
         },
@@ -267,19 +270,19 @@ fn card_ref() -> CardRef {
 fn company(velocity: VelocityLimits) -> NewCompany {
     NewCompany {
         id: CompanyId(Uuid::from_u128(1)),
-        name: "Golden Ltd".parse().unwrap(),
-        website: "https://golden.example".parse().unwrap(),
+        name: "Golden Ltd".parse().expect("a plain text"),
+        website: "https://golden.example".parse().expect("a plain text"),
         zone: ZONE,
         currency: CurrencyCode(840),
-        network: "visa".parse().unwrap(),
+        network: "visa".parse().expect("a plain text"),
         velocity,
         partial_approval: false,
         billing_address: Address::default(),
         shipping_address: Address::default(),
         account: NewAccount {
             id: AccountId(Uuid::from_u128(2)),
-            name: "Spending".parse().unwrap(),
-            number: "000000000001".parse().unwrap(),
+            name: "Spending".parse().expect("a plain text"),
+            number: "000000000001".parse().expect("a plain text"),
             credit_limit: Minor::ZERO,
             funding_source: None,
             opening_balance: Minor(100_000),
@@ -301,8 +304,8 @@ fn card() -> NewCard {
         terms: AllowanceTerms::budget(Minor(20_000)),
         state: CardState::Active,
         is_virtual: true,
-        description: "Lunch".parse().unwrap(),
-        billing_name: "Lunch".parse().unwrap(),
+        description: "Lunch".parse().expect("a plain text"),
+        billing_name: "Lunch".parse().expect("a plain text"),
         billing_address: None,
         shipping_address: None,
         assigned_to: None,

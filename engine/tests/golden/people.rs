@@ -61,7 +61,12 @@ pub(super) fn life_of_a_user() -> Vec<Command> {
         admin(AdminCommand::CreateApp(app())),
         noted(
             Actor::User { id: USER, member: None },
-            ticket(2, NewTicketContent::Session { user_agent: "Golden/1.0".parse().unwrap() }),
+            ticket(
+                2,
+                NewTicketContent::Session {
+                    user_agent: "Golden/1.0".parse().expect("a plain text"),
+                },
+            ),
         ),
         admin(ticket(3, NewTicketContent::AuthorizationCode(Box::new(code())))),
         noted(Actor::Switch, AdminCommand::ExchangeCode(Box::new(exchange()))),
@@ -71,7 +76,7 @@ pub(super) fn life_of_a_user() -> Vec<Command> {
                 COMPANY,
                 MEMBER,
                 MemberChanges {
-                    external_id: Some(Some("golden-2".parse().unwrap())),
+                    external_id: Some(Some("golden-2".parse().expect("a plain text"))),
                     ..MemberChanges::default()
                 },
             ),
@@ -88,13 +93,13 @@ fn member() -> NewMember {
     NewMember {
         id: MEMBER,
         company: COMPANY,
-        first_name: "Ada".parse().unwrap(),
-        last_name: "Golden".parse().unwrap(),
+        first_name: "Ada".parse().expect("a plain text"),
+        last_name: "Golden".parse().expect("a plain text"),
         email: "Ada@golden.example".to_owned(),
         role: MemberRole::Administrator,
         code: None,
         dimensions: [None; 4],
-        external_id: Some("golden-1".parse().unwrap()),
+        external_id: Some("golden-1".parse().expect("a plain text")),
         is_active: true,
         invite: Some(NewInvite {
             user: USER,
@@ -109,7 +114,7 @@ fn factors() -> UserChanges {
     UserChanges {
         totp: Some(Some(Totp { sealed_seed: vec![8; 48], last_step: 58_920_000 })),
         security_question: Some(Some(SecurityQuestion {
-            question: "Which door?".parse().unwrap(),
+            question: "Which door?".parse().expect("a plain text"),
             answer_hash: "$argon2id$blue".to_owned(),
         })),
         developer_of: Some(vec![COMPANY]),
@@ -121,8 +126,8 @@ fn app() -> NewApp {
     NewApp {
         id: APP,
         company: COMPANY,
-        name: "Golden books".parse().unwrap(),
-        website: "https://books.example".parse().unwrap(),
+        name: "Golden books".parse().expect("a plain text"),
+        website: "https://books.example".parse().expect("a plain text"),
         secret_digest: [5; 32],
         redirect_urls: vec!["https://books.example/back".to_owned()],
         requested: SCOPE,
@@ -160,6 +165,6 @@ fn exchange() -> CodeExchange {
             company: COMPANY,
             scope: SCOPE,
         },
-        label: "Golden books".parse().unwrap(),
+        label: "Golden books".parse().expect("a plain text"),
     }
 }

@@ -71,8 +71,8 @@ fn app() -> NewApp {
     NewApp {
         id: APP,
         company: COMPANY,
-        name: "Golden books".parse().unwrap(),
-        website: "https://books.example".parse().unwrap(),
+        name: "Golden books".parse().expect("a plain text"),
+        website: "https://books.example".parse().expect("a plain text"),
         secret_digest: [5; 32],
         redirect_urls: vec!["https://books.example/back".to_owned()],
         requested: AccessScope::default(),
@@ -85,7 +85,7 @@ fn endpoint(id: WebhookEndpointId, app: Option<AppId>) -> NewWebhookEndpoint {
         company: COMPANY,
         app,
         url: "https://books.example/hooks".to_owned(),
-        description: "Golden books".parse().unwrap(),
+        description: "Golden books".parse().expect("a plain text"),
         sealed_secret: vec![3; 60],
     }
 }
@@ -93,7 +93,7 @@ fn endpoint(id: WebhookEndpointId, app: Option<AppId>) -> NewWebhookEndpoint {
 fn changes() -> WebhookEndpointChanges {
     WebhookEndpointChanges {
         url: Some("https://books.example/elsewhere".to_owned()),
-        description: Some("Other books".parse().unwrap()),
+        description: Some("Other books".parse().expect("a plain text")),
         is_enabled: Some(false),
         secret: Some(NewSecret { sealed: vec![4; 60], overlap_until: START.plus(Timestamp::DAY) }),
         gone: None,
