@@ -57,7 +57,8 @@ mod tests {
     #[test]
     fn heads_that_can_be_read_in_two_ways_are_refused() {
         const HOST: (&str, &[u8]) = ("host", b"switch.example:8443");
-        let rows: [(&[(&str, &[u8])], Option<&str>); 15] = [
+        type Fields<'a> = &'a [(&'a str, &'a [u8])];
+        let rows: [(Fields<'_>, Option<&str>); 15] = [
             (&[HOST], None),
             (&[("host", b"[2001:db8::1]:80")], None),
             (&[("host", b"bank_1.example")], None),
