@@ -216,7 +216,7 @@ impl Request {
         match answer.status {
             200 => judged(&answer.json(), self.kind),
             400 => Verdict::Refused,
-            other => panic!("{other}: {}", answer.text()),
+            other => unreachable!("{other}: {}", answer.text()),
         }
     }
 }

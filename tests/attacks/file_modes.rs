@@ -96,7 +96,11 @@ fn expect_private_under(umask: &str) {
         expect_private(folder);
     }
     for file in [&key, &cards] {
-        assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600, "{file:?}");
+        assert_eq!(
+            fs::metadata(file).expect("its metadata").permissions().mode() & 0o777,
+            0o600,
+            "{file:?}"
+        );
     }
 }
 

@@ -32,7 +32,8 @@ fn half(source: Ipv4Addr, door: SocketAddr) -> Acquirer {
 
 /// So many of them, from two addresses.
 fn wave(count: usize, door: SocketAddr) -> Vec<Acquirer> {
-    let source = |number: usize| Ipv4Addr::new(127, 0, 0, if number % 2 == 0 { 1 } else { 2 });
+    let source =
+        |number: usize| Ipv4Addr::new(127, 0, 0, if number.is_multiple_of(2) { 1 } else { 2 });
     (0..count).map(|number| half(source(number), door)).collect()
 }
 

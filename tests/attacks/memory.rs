@@ -81,7 +81,7 @@ fn core_of(switch: &Switch, home: &Path) -> Vec<u8> {
     let taken = taken.expect("gdb is there, `./test` installs it");
     let path = PathBuf::from(format!("{}.{}", text(&to), switch.pid()));
     let core = fs::read(&path);
-    let core = core.unwrap_or_else(|error| panic!("no core: {error}; {taken:?}"));
+    let core = core.unwrap_or_else(|error| unreachable!("no core: {error}; {taken:?}"));
     fs::remove_file(path).expect("it is there");
     core
 }

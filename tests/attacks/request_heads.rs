@@ -36,7 +36,7 @@ impl Heads {
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
         let answers = exchange_raw(self.switch.http, bytes);
         let mut answers =
-            answers.unwrap_or_else(|| panic!("a reset instead of an answer: {shown}"));
+            answers.unwrap_or_else(|| unreachable!("a reset instead of an answer: {shown}"));
         assert_eq!(answers.len(), 1, "{shown} is answered {answers:?}");
         answers.remove(0)
     }
@@ -92,7 +92,9 @@ fn a_head_that_can_be_read_in_two_ways_is_refused() {
 fn bodies_whose_end_is_open_to_doubt_smuggle_nothing() {
     const SMUGGLED: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
     let heads = Heads::new(862);
-    let rows: [(&[&[u8]], &[u8], u16); 11] = [
+    // Fields, what follows them, and the status.
+    type Row<'a> = (&'a [&'a [u8]], &'a [u8], u16);
+    let rows: [Row<'_>; 11] = [
         // Chunks win, and nothing behind them is taken for a request (RFC 9112, 6.3).
         (&[b"content-length: 5", b"transfer-encoding: chunked"], b"0\r\n\r\n", 401),
         (&[b"transfer-encoding: chunked", b"content-length: 5"], b"0\r\n\r\n", 401),

@@ -51,7 +51,8 @@ fn evaluate(expression: &str) -> u64 {
 fn constant(file: &str, name: &str) -> u64 {
     let source = fs::read_to_string(repository().join(file)).expect(file);
     let start = format!("const {name}: ");
-    let (_, rest) = source.split_once(&start).unwrap_or_else(|| panic!("{file} has no {name}"));
+    let (_, rest) =
+        source.split_once(&start).unwrap_or_else(|| unreachable!("{file} has no {name}"));
     let (_, expression) = rest.split_once(" = ").expect("a value");
     let expression = expression.split(';').next().unwrap_or_default();
     match expression.strip_prefix("Duration::from_secs(") {
@@ -67,7 +68,7 @@ fn told(value: &str) -> u64 {
         "" | "s" => number,
         "KiB" => number << 10,
         "MiB" => number << 20,
-        other => panic!("an unknown unit: {other}"),
+        other => unreachable!("an unknown unit: {other}"),
     }
 }
 
@@ -76,7 +77,7 @@ fn every_bound_is_the_constant_of_the_code() {
     let rows = rows("Boundaries and their bounds");
     assert!(rows.len() > 20, "{} bounds", rows.len());
     for row in rows {
-        let [file, name] = quoted(&row[3])[..] else { panic!("{row:?}") };
+        let [file, name] = quoted(&row[3])[..] else { unreachable!("{row:?}") };
         assert_eq!(constant(file, name), told(&row[2]), "{file} {name}: {}", row[1]);
     }
 }
