@@ -162,7 +162,10 @@ fn nothing_that_a_directory_of_identities_may_write_steers() {
             }
         }
     }
-    assert!(sent >= 5 * STEERING.len() as u32, "{sent} texts were sent");
+    assert!(
+        usize::try_from(sent).is_ok_and(|sent| sent >= 5 * STEERING.len()),
+        "{sent} texts were sent"
+    );
     assert!(!value_steers(&scim.get("/scim/v2/Users?count=1000").expect(200)));
     assert_clean(&switch.api());
 }
@@ -363,7 +366,8 @@ fn names_of_receipts_are_refused_in_each_form() {
         );
         let form = [form.as_bytes(), png, b"\r\n--x--\r\n"].concat();
         let disposition = format!("attachment; filename*=UTF-8''{encoded}");
-        let rows: [(&[(&str, &str)], &[u8]); 2] = [
+        type Fields<'a> = &'a [(&'a str, &'a str)];
+        let rows: [(Fields<'_>, &[u8]); 2] = [
             (&[("content-type", "multipart/form-data; boundary=x")], &form),
             (&[("content-type", "image/png"), ("content-disposition", &disposition)], png),
         ];
