@@ -1,6 +1,6 @@
 //! How many of something each address has, so that one leaves places to others.
 //!
-//! Who has one IPv6 address has 2^64 of them, which count as one.
+//! The addresses of one IPv6 /64 count as one.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::auth::throttle::network_of;
+use crate::auth::client_address::network_of;
 
 /// The counts; who has none is not there.
 #[derive(Clone, Debug, Default)]

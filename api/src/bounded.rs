@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// From this weight on an entry holds somebody back.
 pub(crate) const BLOCKING: u64 = 1 << 32;
 
-/// What is remembered of somebody.
+/// One entry of a table.
 pub(crate) trait Entry {
     /// The clock it goes by.
     type Time: Copy + Ord;
@@ -71,7 +71,7 @@ impl<K: Copy + Ord + Hash, V: Entry> BoundedTable<K, V> {
         Ok(changed)
     }
 
-    /// The same, where there is an entry.
+    /// Changes the entry of `key` where there is one.
     pub(crate) fn change_known<R>(
         &mut self,
         key: K,

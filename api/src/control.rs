@@ -51,7 +51,7 @@ pub enum Request {
     ForgetPanKeys,
     /// Another master key.
     RotateMasterKey {
-        /// Where it is, or will be: an absolute path; where the old one is, if none is said.
+        /// The absolute path of the new key; without one it takes the place of the old key.
         place: Option<PathBuf>,
     },
 }

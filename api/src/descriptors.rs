@@ -39,7 +39,7 @@ pub const ASKED_SENDS_MAX: usize = 16;
 /// So many are enough for all of these.
 const SENDS_FULL: usize = 1_024;
 
-/// What all parts are counted in.
+/// The number of parts that the descriptors are divided into.
 const PARTS: usize = 32;
 const HTTP_PARTS: usize = 12;
 const ISO8583_PARTS: usize = 12;
@@ -60,7 +60,7 @@ const FEW: usize = 1_024;
 pub struct ConnectionBound {
     /// All.
     pub max: usize,
-    /// Those of one address, or of one IPv6 /64.
+    /// The most connections of one address, or of one IPv6 /64.
     pub per_address_max: usize,
 }
 
@@ -108,7 +108,7 @@ impl SendBounds {
     }
 }
 
-/// What each room has of the descriptors.
+/// The share of the descriptors that each room has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorShares {
     /// Connections over HTTP.

@@ -33,7 +33,7 @@ use crate::unread_body::RequestBody;
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// How long the head of a request may take, and how long a connection may rest between two.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// The same, as clients that keep connections are told it.
+/// The value of the `Keep-Alive` header, which tells clients that time.
 const KEEP_ALIVE: (HeaderName, HeaderValue) =
     (HeaderName::from_static("keep-alive"), HeaderValue::from_static("timeout=10"));
 /// How long a client may take nothing of its answer.

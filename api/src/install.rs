@@ -69,7 +69,7 @@ pub struct Installation {
     pub cards_out: Option<PathBuf>,
     /// The time to record; the system's where absent.
     pub at: Option<Timestamp>,
-    /// Where the master key is; made there where it is missing and can be.
+    /// The place of the master key; the key is made there if it is missing.
     pub master_key: MasterKeySource,
 }
 

@@ -95,7 +95,7 @@ impl std::fmt::Display for ManifestError {
 
 impl std::error::Error for ManifestError {}
 
-/// What is known of a file.
+/// One file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Described {
     bytes: u64,
@@ -134,7 +134,7 @@ pub fn write_manifest(
 pub struct Manifest {
     backup: PathBuf,
     text: String,
-    /// What the keys of the backup are opened from.
+    /// The wrapped data key of the backup.
     pub wrapped: WrappedKey,
 }
 
@@ -157,7 +157,7 @@ impl Manifest {
         Ok(Self { backup: backup.to_path_buf(), text, wrapped })
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.backup.join(MANIFEST_FILE)

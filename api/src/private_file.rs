@@ -11,7 +11,7 @@ pub fn create_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Where a file is written before it takes its place.
+/// The path at which a file is written before it is renamed into its place.
 #[must_use]
 pub fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();

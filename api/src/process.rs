@@ -1,4 +1,4 @@
-//! What the process shows of itself: its memory to nobody but root, its files to nobody but its user.
+//! Hardening of the process: only root sees its memory, only its user sees its files.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;

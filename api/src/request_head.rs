@@ -1,4 +1,4 @@
-//! What every head of a request must fulfil, whatever it asks for.
+//! The rules that the head of every request has to meet.
 //!
 //! A proxy and the switch that read a head differently can be played off against each other: which of
 //! two fields counts is nobody's to choose. Hyper refuses lengths that contradict each other, and

@@ -78,7 +78,7 @@ pub enum Frame {
     Lost(FramingLoss),
 }
 
-/// What stands where a length should. It is told in the log; whichever it is, the connection is of no more use.
+/// Why framing is lost. The log says so, and the connection has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FramingLoss {
     /// The method of an HTTP request.
@@ -87,7 +87,7 @@ pub enum FramingLoss {
     TlsHello,
     /// A length above [`FRAME_BYTES_MAX`].
     Oversized,
-    /// What is no number.
+    /// A length that is not a number.
     NoLength,
 }
 
@@ -114,19 +114,18 @@ const _: () = assert!(FRAME_BYTES_MAX < u16::from_be_bytes(TLS_HELLO) as usize);
 const _: () = assert!(FRAME_BYTES_MAX < u16::from_be_bytes([TOKEN_MIN, 0]) as usize);
 
 impl FramingLoss {
-    /// What it is in words.
+    /// The reason as the log writes it.
     #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
             Self::HttpRequest => "an HTTP request",
             Self::TlsHello => "a TLS hello",
             Self::Oversized => "a length above that of any frame",
-            Self::NoLength => "a length that is no number",
+            Self::NoLength => "a length that is not a number",
         }
     }
 
-    /// What `bytes` begin with; `otherwise` where that is no protocol known here. Of the first word there may be no
-    /// more than a prefix yet.
+    /// The protocol that `bytes` begin with, or `otherwise`. The first word may not be complete yet.
     fn of(bytes: &[u8], otherwise: Self) -> Self {
         let is_begun = |method: &&[u8]| bytes.starts_with(method) || method.starts_with(bytes);
         if bytes.starts_with(&TLS_HELLO) {

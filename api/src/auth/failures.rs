@@ -1,9 +1,8 @@
-//! Who is told of failed sign-ins: the audit log, and the user whose password somebody knows.
+//! Failed sign-ins: audit events, and a letter to a user whose password somebody knows.
 //!
-//! Of a user's failures in a day the first, second, fourth, eighth and so on are written down, so that
-//! a million guesses leave twenty events. Nobody is told whether there is such a user: what is told is
-//! told by another task, after the answer. All of it is counted in memory, and begins anew with the
-//! process.
+//! The first, second, fourth, eighth failure of a user in a day, and so on, is audited, so a million
+//! guesses leave twenty events. Another task writes event and letter after the answer, so its time does
+//! not tell whether there is such a user. Counts are in memory and begin anew with the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -27,7 +26,7 @@ const USERS_MAX: usize = 10_000;
 /// The wrong second factor of which the user gets a letter.
 const LETTER_AT: u32 = 5;
 
-/// How many failures are told of at the same time; what is beyond only counts.
+/// Bounds the tasks that write events and letters; failures beyond it are only counted.
 static TOLD_AT_ONCE: Semaphore = Semaphore::const_new(16);
 
 /// Counts failed sign-ins.
@@ -44,7 +43,7 @@ impl Default for SignInFailures {
     }
 }
 
-/// Those of a user.
+/// The failures of one user.
 #[derive(Clone, Copy, Debug)]
 struct Failures {
     since: Instant,
@@ -66,7 +65,7 @@ impl Entry for Failures {
     }
 }
 
-/// What is to be told of a failure.
+/// The events and letters that a failure causes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct News {
     is_audited: bool,

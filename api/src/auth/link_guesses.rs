@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use cardswitch_engine::domain::ids::SharedLinkId;
 use parking_lot::Mutex;
 
-use super::throttle::{TooMany, network_of, too_many};
+use super::client_address::network_of;
+use super::throttle::{TooMany, too_many};
 use crate::bounded::Windows;
 
 /// In what time tries are counted.

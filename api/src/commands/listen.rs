@@ -66,7 +66,7 @@ struct StreamedEvent<'a> {
     created_at: String,
 }
 
-/// What is looked at of an object that an event names.
+/// The object that an event names.
 #[derive(Debug, Deserialize)]
 struct NamedObject {
     id: Uuid,

@@ -10,7 +10,7 @@ use crate::manifest::is_backup;
 use crate::master_key::rotation::{MasterKeyReport, rotate_master_key};
 use crate::master_key::source::MasterKeyArgs;
 
-/// What `rotate-master-key` takes.
+/// The arguments of `rotate-master-key`.
 #[derive(Debug, clap::Args)]
 pub struct RotateMasterKeyArgs {
     /// Data directory, in use by a running switch or at rest

@@ -14,7 +14,7 @@ use super::letter::Letter;
 use super::limits::LINE_BYTES_MAX;
 use super::outbox::MailError;
 
-/// What mail goes by where neither the site nor the sender is at a name.
+/// The domain of message ids where neither the site nor the sender has a name.
 const NO_DOMAIN: &str = "localhost";
 
 /// What every letter says of where it comes from.

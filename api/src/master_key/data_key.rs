@@ -48,11 +48,11 @@ pub enum DataKeyError {
     NewerFormat(PathBuf),
     /// It is wrapped under another master key than the one given.
     OtherMaster {
-        /// Where it is wrapped.
+        /// The file of the wrapped key.
         path: PathBuf,
         /// By what it is opened.
         needed: MasterKeyId,
-        /// What is there.
+        /// The fingerprint of the key that was given.
         given: MasterKeyId,
     },
     /// It is another directory's.
@@ -116,7 +116,7 @@ impl DataKeyError {
 /// A data key as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrappedKey {
-    /// Whose it is.
+    /// The directory's id.
     pub directory: [u8; 16],
     /// By which master key it is opened.
     pub master: MasterKeyId,
@@ -225,7 +225,7 @@ pub fn write_wrapped(
 pub struct OpenedKeys {
     /// Ready to use.
     pub secrets: Secrets,
-    /// What they were opened from.
+    /// The wrapped key in the file.
     pub wrapped: WrappedKey,
 }
 

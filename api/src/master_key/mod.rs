@@ -67,7 +67,7 @@ impl std::error::Error for MasterKeyError {}
 #[derive(Clone, PartialEq, Eq)]
 pub struct MasterKey(Zeroizing<[u8; KEY_BYTES]>);
 
-/// What a master key is recognized by; it tells nothing of the key.
+/// The fingerprint of a master key; it reveals nothing of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MasterKeyId(pub [u8; 8]);
 
@@ -140,13 +140,13 @@ impl MasterKey {
         text
     }
 
-    /// What it is recognized by.
+    /// Its fingerprint.
     #[must_use]
     pub fn id(&self) -> MasterKeyId {
         MasterKeyId(*derived(&self.source(), b"master key id"))
     }
 
-    /// What it wraps with.
+    /// The wrapping key.
     fn cipher(&self) -> ChaCha20Poly1305 {
         ChaCha20Poly1305::new(&(*derived::<32>(&self.source(), b"data key wrap")).into())
     }

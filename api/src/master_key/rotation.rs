@@ -66,14 +66,14 @@ impl<E: Into<DataKeyError>> From<E> for MasterRotationError {
     }
 }
 
-/// What came of it.
+/// The outcome of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MasterKeyReport {
-    /// What the new key is recognized by.
+    /// The fingerprint of the new key.
     pub master_key_id: String,
-    /// Where it is.
+    /// The path of the new key.
     pub place: PathBuf,
-    /// Where the old one is kept, if that is the switch's task.
+    /// The path of the old key, if the switch keeps it.
     pub old_place: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the master key comes from: a file, a command that prints it, a credential of systemd, or the
+//! The source of the master key: a file, a command that prints it, a credential of systemd, or the
 //! data directory itself.
 //!
 //! It is not said in `cardswitch.toml`: whoever can write into a data directory must not choose what
@@ -9,10 +9,10 @@ use std::process::{Command, Stdio};
 
 use super::{MASTER_KEY_FILE, MasterKey, MasterKeyError, read_text};
 
-/// Where systemd puts credentials. Source: systemd.exec(5), `LoadCredential=`.
+/// The variable that names the directory of systemd's credentials. Source: systemd.exec(5), `LoadCredential=`.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
-/// Where the master key is, as commands take it.
+/// The arguments that name the master key.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct MasterKeyArgs {
     /// File with the master key [default: the credential `master.key` of systemd, else `master.key` in
@@ -45,7 +45,7 @@ impl MasterKeyArgs {
     }
 }
 
-/// Where the master key is.
+/// The place of the master key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MasterKeySource {
     /// In the data directory, as `init` leaves it.

@@ -49,7 +49,7 @@ pub(super) enum Loss {
 }
 
 impl Loss {
-    /// What it is in words.
+    /// The reason as the log writes it.
     pub(super) const fn reason(self) -> &'static str {
         match self {
             Self::Framing(loss) => loss.reason(),
@@ -152,7 +152,7 @@ pub(crate) mod properties;
 mod tests {
     use super::*;
 
-    /// What a small vector has at least.
+    /// The least capacity of a vector that is not empty.
     const MIN_BYTES: usize = 8;
 
     fn taken(buffer: &mut FrameBuffer) -> Vec<Vec<u8>> {

@@ -159,7 +159,7 @@ impl Listener {
     }
 }
 
-/// Where connections have their places.
+/// The places of connections.
 struct Places {
     all: Arc<Semaphore>,
     of_peers: AddressCounts,

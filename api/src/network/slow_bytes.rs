@@ -1,4 +1,4 @@
-//! What connections keep for slow peers: answers nobody takes, requests that come faster than they are answered.
+//! Bytes kept for slow peers: answers that are not taken, requests that come faster than answers.
 //!
 //! Each connection alone is bounded, but thousands of them together would not be. So what they keep is counted for the
 //! whole door, and who wants more where all of it is used is let go of: a peer that takes its answers keeps nothing.
@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a connection may keep uncounted: half a frame. Units: bytes.
+/// The bytes that a connection may keep uncounted: half a frame.
 const UNCOUNTED_BYTES_MAX: usize = cardswitch_iso8583::FRAME_BYTES_MAX + 4;
 
 /// The bytes of all connections of a door.
@@ -16,7 +16,7 @@ pub(super) struct SlowBytes {
     max: usize,
 }
 
-/// Those of one of them, which are free again when this goes.
+/// The bytes of one connection; dropping it frees them.
 #[derive(Debug)]
 pub(super) struct SlowPart {
     of: Arc<SlowBytes>,

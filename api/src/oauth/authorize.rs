@@ -41,7 +41,7 @@ pub struct AuthorizationRequest {
     pub state: Option<String>,
     /// What it will have to prove, by S256.
     pub code_challenge: Option<String>,
-    /// Who answers: an app that uses several servers tells by it which one did.
+    /// The issuer: an app of several servers tells by it which one answered.
     issuer: String,
 }
 

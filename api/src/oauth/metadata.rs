@@ -11,15 +11,15 @@ use serde::Serialize;
 use super::scope;
 use crate::state::AppState;
 
-/// Where the document is.
+/// The path of the document.
 pub(super) const METADATA_PATH: &str = "/.well-known/oauth-authorization-server";
 /// How apps prove themselves, under the names of RFC 7591.
 const CLIENT_PROOFS: [&str; 2] = ["client_secret_basic", "client_secret_post"];
 
-/// What the authorization server offers.
+/// The metadata of the authorization server.
 #[derive(Debug, Serialize)]
 pub(super) struct ServerMetadata {
-    /// What `iss` is in answers to authorization requests.
+    /// The value of `iss` in answers to authorization requests.
     issuer: String,
     authorization_endpoint: String,
     token_endpoint: String,

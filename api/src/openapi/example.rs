@@ -126,7 +126,7 @@ fn kind_of(schema: &Value) -> &str {
     }
 }
 
-/// What would go too deep is left out; none where it must not be.
+/// Optional fields beyond the depth are left out; none where a required one is beyond it.
 fn object_example(schema: &Value, components: &Value, depth: usize) -> Option<Value> {
     let required = schema["required"].as_array().map_or(&[][..], Vec::as_slice);
     let mut object = Map::new();

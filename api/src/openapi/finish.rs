@@ -113,7 +113,7 @@ pub(super) fn finish(plain: OpenApi, door: Door, urls: &Urls) -> Value {
     document
 }
 
-/// What no operation leads to is not shown.
+/// Removes components that no operation refers to.
 fn drop_unused_components(document: &mut Value) {
     let mut used = BTreeSet::new();
     let mut waiting = vec![&document["paths"]];

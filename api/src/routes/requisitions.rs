@@ -330,7 +330,7 @@ fn may_review(view: &View<'_>, id: MemberId) -> Result<bool, StoreError> {
     }))
 }
 
-/// What a body sets a requisition's status to.
+/// The status that a body sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VerdictGiven {
     Approved,

@@ -318,12 +318,12 @@ impl Secrets {
         *self.id_key
     }
 
-    /// What the file of the data key is summed under.
+    /// The key of the data key file's sum.
     pub(crate) const fn data_key_sum(&self) -> &KeyedHash {
         &self.data_key_sum
     }
 
-    /// What the manifest of a backup is summed under.
+    /// The key of a backup manifest's sum.
     pub(crate) const fn manifest_sum(&self) -> &KeyedHash {
         &self.manifest_sum
     }

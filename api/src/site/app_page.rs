@@ -42,7 +42,7 @@ struct AppContent<'a> {
     registered: Moment,
     seen: Seen,
     form: &'a AppForm,
-    /// What people see meanwhile, where an edit waits.
+    /// The approved profile, shown while an edit waits.
     approved: Option<ApprovedProfile>,
     may_replace_secret: bool,
     may_authorize: bool,
@@ -138,7 +138,7 @@ pub(super) async fn update_app(
     Ok(go_on(&state, &format!("/apps/{id}"), notice))
 }
 
-/// What an operator has approved is in the hands of whoever has the secret.
+/// The secret of an approved app opens what the operator approved.
 fn may_replace_secret(acting: &Acting, app: &App) -> bool {
     !app.is_bound() || acting.session.is_administrator()
 }

@@ -22,7 +22,7 @@ pub(super) enum SiteCookie {
     Notice,
     /// Which sign-in waits for its second factor.
     SecondFactor,
-    /// What a browser is known by to whom has signed in with it.
+    /// The cookie of a browser in which a user signed in before.
     Device,
     /// The company that a member of several has chosen.
     Company,

@@ -26,12 +26,12 @@ const DEVICE_S: i64 = 365 * 24 * 3600;
 /// The digits of an id, and of a tag.
 const DIGITS: usize = 32;
 
-/// Where a request comes from, as far as that slows it.
+/// The source that a try counts against.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     /// The address.
     pub(super) address: ClientAddress,
-    /// What the browser says it is known by: an id and its tag.
+    /// The device id and its tag, as the browser sends them.
     device: Option<([u8; 16], String)>,
 }
 
@@ -58,7 +58,7 @@ fn tag(state: &AppState, device: [u8; 16], user: UserId, password_hash: &str) ->
 }
 
 impl Client {
-    /// Who is answerable for a try at the account of `user`, where somebody has it.
+    /// The source of a try at the account of `user`: a known device, else the address.
     pub(super) fn source(&self, state: &AppState, user: Option<&User>) -> Source {
         let hash = |user: &User| Some((user.id, user.password_hash.clone()?));
         match user.and_then(hash).and_then(|(user, hash)| self.known_device(state, user, &hash)) {

@@ -18,7 +18,7 @@ pub struct WhileAllowed<W> {
 }
 
 impl<W> WhileAllowed<W> {
-    /// What `writer` writes, for as long as `access` lasts.
+    /// A body of the bytes that `writer` writes; it breaks off when `access` ends.
     pub(crate) const fn new(writer: W, access: LastingAccess) -> Self {
         Self { writer, access }
     }

@@ -34,7 +34,7 @@ pub enum StatementError {
     Csv(::csv::Error),
     /// An element of the OFX file cannot be written.
     Xml(std::io::Error),
-    /// Whoever asked for it may not see it any more.
+    /// The access of the caller ended meanwhile.
     AccessEnded,
     /// The document cannot be drawn.
     Pdf {

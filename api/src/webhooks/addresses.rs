@@ -24,7 +24,7 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// What `--allow-local-webhooks` says.
+    /// The reach that `--allow-local-webhooks` gives.
     #[must_use]
     pub const fn new(allows_local: bool) -> Self {
         if allows_local { Self::Local } else { Self::Public }
@@ -36,7 +36,7 @@ impl Reach {
         is_public(address) || (matches!(self, Self::Local) && is_local(address))
     }
 
-    /// What an address must be, for whoever types one.
+    /// The rule for addresses, as a hint beside the field.
     #[must_use]
     pub const fn hint(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl AddressFault {
 }
 
 impl AddressFault {
-    /// What an address must be instead, where webhooks may go as far as `reach`.
+    /// The error text of an address that `reach` does not allow.
     #[must_use]
     pub const fn text(self, reach: Reach) -> &'static str {
         match (self, reach) {

@@ -218,7 +218,7 @@ impl Job {
         self.sender.send_checked(delivery, check).await
     }
 
-    /// What the endpoint is told, by the rights and settings of now.
+    /// The delivery by the present rights and settings of the endpoint.
     fn delivery(&self) -> Result<Delivery, Failure> {
         match self.switch.read_at_once(|snapshot| self.make(snapshot)) {
             // What waited for another address is tried again at the present one.

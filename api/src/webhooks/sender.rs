@@ -60,10 +60,10 @@ pub struct Delivery {
     pub body: Bytes,
 }
 
-/// What is known of a name; the system's answer, but for tests.
+/// The addresses of a name: the system's answer, or a test's.
 pub(super) type Addresses = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
-/// What looks names up.
+/// A resolver of names.
 pub(super) type Names = Arc<dyn Fn((String, u16)) -> Addresses + Send + Sync>;
 
 /// Sends webhooks; shared by all endpoints.

@@ -57,7 +57,7 @@ impl Words {
         }
     }
 
-    /// What a rule looked at; of a credential only whether one was compared.
+    /// The value a rule compared; of a credential only that one was compared.
     #[must_use]
     pub fn input(&self, rule: Rule, input: &Quantity) -> String {
         match *input {

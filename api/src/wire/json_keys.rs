@@ -55,7 +55,7 @@ pub(crate) fn check_keys(json: &[u8]) -> Result<(), KeyFlaw> {
     Ok(())
 }
 
-/// Where the text that `rest` begins with has its end.
+/// The end of the text at the start of `rest`.
 fn text_bytes(rest: &[u8]) -> usize {
     let mut is_escaped = false;
     let end = rest.iter().position(|byte| {

@@ -209,7 +209,7 @@ pub struct CompanyChanges {
     pub sso: Option<Option<SingleSignOn>>,
 }
 
-/// What to change about velocity limits; absent stays, zero switches a limit off.
+/// Changes of velocity limits; absent stays, zero switches a limit off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VelocityChanges {
     /// Attempts in a sliding minute.

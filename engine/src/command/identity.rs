@@ -59,7 +59,7 @@ impl std::fmt::Debug for UserChanges {
     }
 }
 
-/// What somebody proves to be a user with.
+/// The proof of a sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignInProof {
     /// The password.
@@ -194,7 +194,7 @@ pub struct NewApp {
     pub requested: AccessScope,
 }
 
-/// What to change about an app; absent stays. While an approval stands, name, web site and redirect
+/// Changes of an app; absent stays. While an approval stands, name, web site and redirect
 /// addresses wait for the next one.
 #[derive(Clone, Debug, Default)]
 pub struct AppChanges {
@@ -215,6 +215,6 @@ pub struct AppChanges {
 pub struct AppApproval {
     /// The profile that the operator has seen. Has to be the one that waits, else the one that stands.
     pub profile: AppProfile,
-    /// What of the app's wishes is approved.
+    /// The approved part of the requested scope.
     pub scope: AccessScope,
 }

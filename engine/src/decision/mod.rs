@@ -78,7 +78,7 @@ pub struct VelocityFinding {
     pub over_hour: bool,
 }
 
-/// What came of a question.
+/// The outcome of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Verdict {

@@ -23,7 +23,7 @@ pub struct App {
     pub website: String,
     /// SHA-256 of its secret.
     pub secret_digest: [u8; 32],
-    /// Where codes may be sent.
+    /// The redirect addresses.
     pub redirect_urls: Vec<String>,
     /// The profile that waits for an operator; none where nobody has edited an approved app.
     pub revision: Option<Box<AppProfile>>,
@@ -37,7 +37,7 @@ pub struct App {
     pub created_at: Timestamp,
 }
 
-/// What people who let an app in see of it, and where their codes go.
+/// The profile of an app on the consent page, and the addresses that codes go to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppProfile {
     /// Its name.

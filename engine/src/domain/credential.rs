@@ -110,7 +110,7 @@ impl PackedZip {
 pub struct Cvv(u16);
 
 impl Cvv {
-    /// What is no card's: digits that are missing or too many, or no digits.
+    /// The CVV of no card: too few digits, too many, or others than digits.
     pub const NONE: Self = Self(u16::MAX);
 
     /// Reads three ASCII digits.

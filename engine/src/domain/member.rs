@@ -63,7 +63,7 @@ pub struct Member {
     pub role: MemberRole,
     /// Employee id: digits only.
     pub code: Option<String>,
-    /// What the company's identity provider calls it; none of a deleted one. Source: RFC 7643, 3.1.
+    /// The id that the company's identity provider gave it; none of a deleted one. Source: RFC 7643, 3.1.
     pub external_id: Option<String>,
     /// Whether it takes part.
     pub state: MemberState,
@@ -141,7 +141,7 @@ pub struct AccessToken {
     pub is_revoked: bool,
     /// When it was made.
     pub created_at: Timestamp,
-    /// What it was given for; none of one that an operator made.
+    /// The grant; none of a token that an operator made for nobody.
     pub grant: Option<TokenGrant>,
 }
 
@@ -158,13 +158,13 @@ impl AccessToken {
         self.grant.as_ref()?.member
     }
 
-    /// On what proof it was given; none of one that an operator made.
+    /// The proof of the grant; none without one.
     #[must_use]
     pub fn origin(&self) -> Option<TokenOrigin> {
         Some(self.grant.as_ref()?.origin)
     }
 
-    /// What people tell it by; blank of one that an operator made.
+    /// The label of the grant; blank without one.
     #[must_use]
     pub fn label(&self) -> &str {
         self.grant.as_ref().map_or("", |grant| &grant.label)

@@ -90,7 +90,7 @@ impl ParagraphText {
     }
 }
 
-/// What both types are to those who read them: the text.
+/// Reading access, the same for both types.
 macro_rules! reads_as_text {
     ($text:ty) => {
         impl $text {

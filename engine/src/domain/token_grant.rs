@@ -28,6 +28,6 @@ pub enum TokenOrigin {
     Password,
     /// A company's own app, by who administers it.
     OwnCompany,
-    /// Whoever has the command line.
+    /// An operator at the command line.
     Operator,
 }

@@ -167,7 +167,7 @@ pub struct TransactionRecord {
     pub sub_reason: SubReason,
     /// Every rule that failed, the deciding one among them.
     pub failed_rules: RuleSet,
-    /// What the rules were evaluated on, where they were.
+    /// The facts that the rules were evaluated on, where they were.
     pub facts: Option<DecisionFacts>,
     /// The transaction it gives money back for.
     pub refund_of: Option<TransactionSeq>,

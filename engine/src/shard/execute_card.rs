@@ -36,7 +36,7 @@ pub(super) struct Attempt<'a> {
 pub(super) struct Judgement {
     /// The rules that failed.
     pub(super) failed: RuleSet,
-    /// What they were evaluated on, to be kept with the transaction.
+    /// The facts that they were evaluated on, kept with the transaction.
     pub(super) facts: DecisionFacts,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn facts_of<'a>(
     }
 }
 
-/// What an attempt is judged on, before anything is taken.
+/// Keeps the facts of an attempt as they were before it.
 /// Cost: copies of what `judge` has just read.
 fn keep_facts(
     state: &ShardState,

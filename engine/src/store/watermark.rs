@@ -14,7 +14,7 @@ type AccessListener = Box<dyn Fn(RecordSeq) + Send + Sync>;
 pub struct Watermark {
     applied: AtomicU64,
     waiting: Mutex<Waiting>,
-    /// Those who hear of every change of who may see what.
+    /// Listeners for changes of access.
     access_listeners: Mutex<Vec<AccessListener>>,
 }
 

@@ -66,7 +66,7 @@ impl Operation {
         })
     }
 
-    /// What becomes of its texts.
+    /// The treatment of steering characters in its texts.
     const fn steering(self) -> Steering {
         match self {
             Self::Authorization | Self::Increment | Self::Transfer => Steering::Refused,
@@ -393,7 +393,7 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         }
     }
 
-    /// What the body says of credentials, in the forms that the shard compares.
+    /// The credentials of the body, in the forms that the shard compares.
     fn credentials(&mut self) -> PresentedCredentials {
         let secrets = self.secrets;
         let CredentialTexts { expiry, cvv, pin, zip } = self.read_credentials();

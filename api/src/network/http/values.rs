@@ -37,7 +37,7 @@ impl Lowest {
     }
 }
 
-/// What becomes of characters that steer whatever shows them.
+/// The treatment of steering characters: controls and overrides of the writing direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Steering {
     /// The text is refused.

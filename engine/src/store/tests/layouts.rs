@@ -16,23 +16,10 @@ use crate::store::tables::BLOCKS;
 /// How many kinds of effects there are.
 const EFFECT_KINDS: usize = 35;
 
-/// Every table as it is on disk: names, keys and the bytes of values.
-fn tables_of(store: &Store) -> Vec<(String, Vec<(String, String)>)> {
+/// Every table as it is on disk.
+fn tables_of(store: &Store) -> Vec<TableDump> {
     let read_txn = store.database.begin_read().unwrap();
-    let mut tables = vec![dump_table(META.to_string(), &read_txn.open_table(META).unwrap())];
-    macro_rules! dump_rows {
-        ($name:ident) => {
-            let table = read_txn.open_table($name.definition()).unwrap();
-            tables.push(dump_table($name.name().to_owned(), &table));
-        };
-    }
-    macro_rules! dump_index {
-        ($name:ident) => {
-            tables.push(dump_table($name.to_string(), &read_txn.open_table($name).unwrap()));
-        };
-    }
-    each_row_table!(dump_rows);
-    each_index!(dump_index);
+    let mut tables = dump_rows_and_indexes(&read_txn);
     for blocks in BLOCKS {
         tables.push(dump_table(blocks.to_string(), &read_txn.open_table(blocks).unwrap()));
     }

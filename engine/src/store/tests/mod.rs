@@ -72,14 +72,12 @@ fn store_of(records: &[Record]) -> Store {
     store
 }
 
-/// Every row and every index entry of a store as reads find them, by table: where a block or a run
-/// begins and ends, and what is not folded or not written yet, makes no difference.
-fn dump(store: &Store) -> Vec<(String, Vec<(String, String)>)> {
-    let read_txn = store.database.begin_read().unwrap();
-    let mut meta = dump_table(META.to_string(), &read_txn.open_table(META).unwrap());
-    let passing = [META_COMMIT, META_NUMBERS].map(|name| format!("{name:?}"));
-    meta.1.retain(|(name, _)| !passing.contains(name));
-    let mut tables = vec![meta];
+/// A table's name with its keys and values.
+type TableDump = (String, Vec<(String, String)>);
+
+/// The table `meta`, every row and every index entry as they are stored, by table.
+fn dump_rows_and_indexes(read_txn: &redb::ReadTransaction) -> Vec<TableDump> {
+    let mut tables = vec![dump_table(META.to_string(), &read_txn.open_table(META).unwrap())];
     macro_rules! dump_rows {
         ($name:ident) => {
             let table = read_txn.open_table($name.definition()).unwrap();
@@ -93,6 +91,16 @@ fn dump(store: &Store) -> Vec<(String, Vec<(String, String)>)> {
     }
     each_row_table!(dump_rows);
     each_index!(dump_index);
+    tables
+}
+
+/// Every row and every index entry of a store as reads find them, by table: where a block or a run
+/// begins and ends, and what is not folded or not written yet, makes no difference.
+fn dump(store: &Store) -> Vec<TableDump> {
+    let read_txn = store.database.begin_read().unwrap();
+    let mut tables = dump_rows_and_indexes(&read_txn);
+    let passing = [META_COMMIT, META_NUMBERS].map(|name| format!("{name:?}"));
+    tables[0].1.retain(|(name, _)| !passing.contains(name));
     let written_late = [
         ACCOUNT_BALANCES.name(),
         CARD_USAGES.name(),
@@ -108,7 +116,7 @@ fn dump(store: &Store) -> Vec<(String, Vec<(String, String)>)> {
     tables
 }
 
-fn dump_history(snapshot: &Snapshot) -> Vec<(String, Vec<(String, String)>)> {
+fn dump_history(snapshot: &Snapshot) -> Vec<TableDump> {
     let mut numbers = Vec::new();
     snapshot
         .each(&ACCOUNTS, |slot, _| {
@@ -160,13 +168,13 @@ fn dump_history(snapshot: &Snapshot) -> Vec<(String, Vec<(String, String)>)> {
     tables
 }
 
-fn dump_events(snapshot: &Snapshot) -> (String, Vec<(String, String)>) {
+fn dump_events(snapshot: &Snapshot) -> TableDump {
     let events = snapshot.events_after(EventNumber(0), usize::MAX).unwrap();
     let rows = events.iter().map(|event| (event.number.0.to_string(), format!("{event:?}")));
     (EVENT_BLOCKS.name().to_owned(), rows.collect())
 }
 
-fn dump_figures(snapshot: &Snapshot) -> (String, Vec<(String, String)>) {
+fn dump_figures(snapshot: &Snapshot) -> TableDump {
     let mut rows = Vec::new();
     for company in snapshot.companies().unwrap() {
         for figures in
@@ -182,7 +190,7 @@ fn dump_figures(snapshot: &Snapshot) -> (String, Vec<(String, String)>) {
 fn dump_table<K: Key + 'static, V: Value + 'static>(
     name: String,
     table: &impl ReadableTable<K, V>,
-) -> (String, Vec<(String, String)>) {
+) -> TableDump {
     let entries = table.iter().unwrap().map(|entry| {
         let (key, value) = entry.unwrap();
         (format!("{:?}", key.value()), format!("{:?}", value.value()))
