@@ -50,7 +50,7 @@ pub enum DataKeyError {
     OtherMaster {
         /// The file of the wrapped key.
         path: PathBuf,
-        /// By what it is opened.
+        /// The fingerprint of the key that opens it.
         needed: MasterKeyId,
         /// The fingerprint of the key that was given.
         given: MasterKeyId,

@@ -121,7 +121,8 @@ fn everything_else_is_told_in_words_too() {
         (
             Rule::CredentialsLocked,
             against(count(10), count(10)),
-            "Too many wrong codes were tried in an hour (10 before it, 10 are too many).",
+            "The card’s codes are locked: too many wrong ones were tried in an hour (10 before it, 10 are \
+             too many).",
         ),
         (
             Rule::OutOfScope,

@@ -32,7 +32,7 @@ impl Workload {
             external_id: self
                 .rng
                 .chance(20)
-                .then(|| format!("ext{}", self.rng.below(6)).parse().unwrap()),
+                .then(|| format!("ext{}", self.rng.below(2)).parse().unwrap()),
             is_active: self.rng.chance(90),
             invite: self
                 .rng
@@ -64,7 +64,7 @@ impl Workload {
                 let external = self
                     .rng
                     .chance(70)
-                    .then(|| format!("ext{}", self.rng.below(6)).parse().unwrap());
+                    .then(|| format!("ext{}", self.rng.below(2)).parse().unwrap());
                 let changes = MemberChanges {
                     // Who left comes back soon.
                     is_active: self.rng.chance(60).then(|| self.rng.chance(80)),
