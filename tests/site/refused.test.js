@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 
 import { findings } from './harness/axe.js';
 import { furnish } from './harness/company.js';
+import { focusAtAlert } from './harness/keyboard.js';
 import { signIn } from './harness/people.js';
 import { siteTest } from './harness/stage.js';
 
@@ -39,7 +40,7 @@ function wrongFields() {
 
 async function check(page, where, expected) {
   await page.getByRole('alert').waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement.getAttribute('role')), 'alert', `${where}: reading begins at what is said`);
+  await focusAtAlert(page);
   const wrong = await page.evaluate(wrongFields);
   assert.deepEqual(wrong.map(({ id }) => id).sort(), expected, where);
   for (const { id, told } of wrong) assert.notEqual(told, '', `${where}: nothing is told of ${id}`);

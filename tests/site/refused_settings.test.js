@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 
 import { findings } from './harness/axe.js';
 import { furnish } from './harness/company.js';
+import { focusAtAlert } from './harness/keyboard.js';
 import { registerApp, signIn } from './harness/people.js';
 import { siteTest } from './harness/stage.js';
 
@@ -73,7 +74,7 @@ siteTest('refused forms say so where people look, and axe finds nothing on them'
     if (expected !== null) {
       assert.deepEqual(wrong, expected, form);
       assert.equal(await page.getByRole('alert').count(), 1, form);
-      assert.ok(await page.getByRole('alert').evaluate((alert) => alert === document.activeElement), `${form}: the focus is at what is said`);
+      await focusAtAlert(page);
     } else {
       assert.ok(wrong.length > 0 && !wrong.some((name) => name.startsWith('nobody')), `${form}: ${wrong}`);
     }

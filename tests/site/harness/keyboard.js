@@ -20,3 +20,11 @@ export async function tabTo(page, name) {
   }
   assert.fail(`${name} is out of reach of the keyboard at ${page.url()}`);
 }
+
+/**
+ * Waits until reading begins at what an alert says. Autofocus is given with the first frame, which
+ * may come after `load`.
+ */
+export async function focusAtAlert(page) {
+  await page.waitForFunction(() => document.activeElement?.getAttribute('role') === 'alert');
+}
