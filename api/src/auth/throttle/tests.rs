@@ -1,5 +1,11 @@
 //! Lines, sources and tries together.
 
+use cardswitch_engine::domain::ids::AppId;
+
+use super::lines::{FREE_TRIES, LINE_MAX, MEMORY, SLOWED_AFTER, delay_after};
+use super::sources::{
+    AT_ONCE_PER_ADDRESS, PATIENT_PER_ADDRESS_MAX, WINDOW, WRONG_PER_ADDRESS_MAX, WRONG_PER_APP_MAX,
+};
 use super::*;
 
 const KEY: Budget = Budget::Account([1; 32]);
