@@ -4,7 +4,8 @@
 //! folds what it journaled again, from records and from tables; `money` keeps the stories of found
 //! bugs; `running` drives the engine with all its threads; `members`, `people`, `requisitions`,
 //! `dimensions`, `shared_links`, `keyed` and `audited` are the tables of their rules; `texts` looks at their fields; `samples` has
-//! what all of them start from; `shrink` makes failing programs small. Random tests print their
+//! what all of them start from; `shrink` makes failing programs small, and
+//! `state_hashes` tells where programs of fixed seeds lead elsewhere. Random tests print their
 //! seed; `CARDSWITCH_SEED` repeats one and `CARDSWITCH_MODEL_STEPS` makes them longer.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where something is missing")]
@@ -40,6 +41,7 @@ mod running;
 mod samples;
 mod shared_links;
 mod shrink;
+mod state_hashes;
 mod texts;
 mod webhook_endpoints;
 mod workload;

@@ -21,8 +21,9 @@ use cardswitch_engine::shard::ShardState;
 use crate::driver::{Driver, id_mint};
 use crate::model::{IncrementDone, Model, date_in};
 use crate::names::Names;
-use crate::rng::{Rng, number_from_environment};
+use crate::rng::{DEFAULT_SEED, Rng, number_from_environment};
 use crate::shrink::{Failure, failure_of, shrink};
+use crate::state_hashes::StateHashes;
 use crate::workload::Workload;
 
 const STEPS: u64 = 100_000;
@@ -387,6 +388,7 @@ fn the_shard_answers_as_the_model_does() {
     let seed = Rng::seed_from_environment();
     let stopwatch = Stopwatch::start();
     let mut answers: BTreeMap<String, u64> = BTreeMap::new();
+    let mut hashes = StateHashes::default();
     let mut done = 0;
     for program in 0..steps.div_ceil(STEPS_PER_PROGRAM) {
         let mut pair = Pair::new(seed + program);
@@ -395,12 +397,16 @@ fn the_shard_answers_as_the_model_does() {
             panic!("{}", shrunk(&pair, failure));
         }
         done += length;
+        hashes.add(&pair.driver.state);
         for (answer, count) in pair.answers {
             *answers.entry(answer).or_default() += count;
         }
     }
     let rate = u128::from(done) * 1_000 / stopwatch.elapsed().as_millis().max(1);
     println!("{done} steps, {rate} steps/s, answers: {answers:#?}");
+    if (seed, steps) == (DEFAULT_SEED, STEPS) {
+        hashes.check();
+    }
     // A workload that no longer reaches an answer would prove nothing about it.
     if steps >= STEPS {
         let codes =

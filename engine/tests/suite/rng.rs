@@ -4,6 +4,9 @@
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
+/// The seed of a run that the environment gives none.
+pub(crate) const DEFAULT_SEED: u64 = 20_260_303;
+
 impl Rng {
     pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
@@ -11,7 +14,7 @@ impl Rng {
 
     /// The seed of a test run: `CARDSWITCH_SEED`, or a fixed one.
     pub(crate) fn seed_from_environment() -> u64 {
-        let seed = number_from_environment("CARDSWITCH_SEED").unwrap_or(20_260_303);
+        let seed = number_from_environment("CARDSWITCH_SEED").unwrap_or(DEFAULT_SEED);
         println!("CARDSWITCH_SEED={seed}");
         seed
     }
