@@ -14,24 +14,24 @@ use crate::auth::client_address::network_of;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AddressCounts(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
-/// One of what an address has, until it is dropped.
+/// Some of what an address has, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct AddressPlace {
     counts: AddressCounts,
     network: IpAddr,
+    count: usize,
 }
 
 impl AddressCounts {
+    /// A place of `address` that has none yet.
+    pub(crate) fn place(&self, address: IpAddr) -> AddressPlace {
+        AddressPlace { counts: self.clone(), network: network_of(address), count: 0 }
+    }
+
     /// One more, where `address` does not have `max`.
     pub(crate) fn take(&self, address: IpAddr, max: usize) -> Option<AddressPlace> {
-        let network = network_of(address);
-        let mut counts = self.0.lock();
-        let count = counts.get(&network).copied().unwrap_or_default();
-        if count >= max {
-            return None;
-        }
-        counts.insert(network, count + 1);
-        Some(AddressPlace { counts: self.clone(), network })
+        let mut place = self.place(address);
+        place.set(1, max).then_some(place)
     }
 
     /// How many an address has.
@@ -47,14 +47,28 @@ impl AddressCounts {
     }
 }
 
+impl AddressPlace {
+    /// From now on it has `count`, unless that is more than before and its address would have more than
+    /// `max`. Returns whether it has.
+    pub(crate) fn set(&mut self, count: usize, max: usize) -> bool {
+        let mut counts = self.counts.0.lock();
+        let others = counts.get(&self.network).map_or(0, |all| all - self.count);
+        if count > self.count && others + count > max {
+            return false;
+        }
+        match others + count {
+            0 => drop(counts.remove(&self.network)),
+            all => drop(counts.insert(self.network, all)),
+        }
+        self.count = count;
+        true
+    }
+}
+
 impl Drop for AddressPlace {
     fn drop(&mut self) {
-        let mut counts = self.counts.0.lock();
-        if let Some(count) = counts.get_mut(&self.network) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.network);
-            }
+        if self.count > 0 {
+            self.set(0, 0);
         }
     }
 }

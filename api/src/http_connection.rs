@@ -4,8 +4,7 @@
 //! size and the shape of a head, what becomes of a body that nobody read, and how the connection ends.
 //!
 //! INVARIANT: a connection with unread bytes is announced to end (`Connection: close`), and ends so that
-//! its client can read the answer: a socket that is closed over unread bytes is reset, and a reset
-//! discards what the client has not read yet.
+//! its client can read the answer: see `lingering`.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,7 +13,7 @@ use std::time::Duration;
 
 use axum::http::header::{CONNECTION, HeaderName};
 use axum::http::{HeaderValue, Request};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -25,7 +24,9 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::http_stream::PatientStream;
+use crate::lingering;
 use crate::request_head::check_head;
+use crate::request_id::refusal;
 use crate::unread_body::RequestBody;
 
 /// The longest head of a request. A connection keeps no more than this of what its client sends
@@ -38,11 +39,6 @@ const KEEP_ALIVE: (HeaderName, HeaderValue) =
     (HeaderName::from_static("keep-alive"), HeaderValue::from_static("timeout=10"));
 /// How long a client may take nothing of its answer.
 const WRITE_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a client that has its last answer may go on sending, how long it may be silent, and how
-/// much it may send: all of it is thrown away.
-const LINGER_TIMEOUT: Duration = Duration::from_secs(30);
-const LINGER_SILENCE: Duration = Duration::from_secs(5);
-const LINGER_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// HTTP/2's own way of saying that only HTTP/1.1 is served: an empty SETTINGS frame, then GOAWAY with
 /// the error HTTP_1_1_REQUIRED (RFC 9113, sections 6.5, 6.8 and 7).
@@ -80,11 +76,11 @@ pub(crate) async fn serve_connection<A, F>(
     let mut stream = connection.into_parts().io.into_inner().into_inner();
     let is_refused = ended.as_ref().is_err_and(hyper::Error::is_parse);
     if ended.is_err_and(|error| error.is_parse_version_h2()) {
-        drop(stream.write_all(HTTP2_REFUSAL).await);
+        drop(timeout(lingering::SILENCE, stream.write_all(HTTP2_REFUSAL)).await);
     }
     let is_sending = stream.try_read(&mut [0]).is_ok_and(|bytes| bytes > 0);
     if is_refused || is_sending || is_unread.into_inner() {
-        linger(stream).await;
+        lingering::linger(stream).await;
     }
 }
 
@@ -112,7 +108,7 @@ async fn answer_one<F: Future<Output = Response>>(
             (response, body.discard_rest().await)
         }
         // Where its body ends is open to doubt.
-        Err(error) => (error.into_response(), false),
+        Err(error) => (refusal(&parts.method, parts.uri.path(), error).await, false),
     };
     let (name, value) = match may_go_on {
         true => KEEP_ALIVE,
@@ -123,31 +119,11 @@ async fn answer_one<F: Future<Output = Response>>(
     Ok(response)
 }
 
-/// Ends a connection whose client may be sending still.
-async fn linger(mut stream: TcpStream) {
-    drop(stream.shutdown().await);
-    drop(timeout(LINGER_TIMEOUT, discard(&stream)).await);
-}
-
-async fn discard(stream: &TcpStream) {
-    let mut bytes = 0;
-    while bytes < LINGER_BYTES_MAX
-        && let Ok(Ok(())) = timeout(LINGER_SILENCE, stream.readable()).await
-    {
-        // The buffer is gone while it waits: thousands of connections may linger.
-        match stream.try_read(&mut [0; 16 * 1024]) {
-            Ok(0) => return,
-            Ok(read) => bytes += read,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(_) => return,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
     use axum::http::StatusCode;
+    use axum::response::IntoResponse;
     use tokio::io::AsyncReadExt;
     use tokio::net::TcpListener;
 

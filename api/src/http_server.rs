@@ -15,7 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::MatchedPath;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use cardswitch_engine::clock::Stopwatch;
 use hyper::Request;
 use tokio::net::{TcpListener, TcpStream};
@@ -29,6 +29,7 @@ use crate::error::ApiError;
 use crate::http_connection::serve_connection;
 use crate::network::http::{answer_directly, is_direct};
 use crate::network::peers::PeerNetwork;
+use crate::request_id::refusal;
 use crate::router;
 use crate::state::AppState;
 use crate::telemetry::api_meter::NO_ROUTE;
@@ -117,7 +118,8 @@ impl HttpSide {
         is_direct: bool,
     ) -> Response {
         let Some(Whole { state, router }) = self.whole.get() else {
-            return ApiError::recovering().into_response();
+            let recovering = ApiError::recovering();
+            return refusal(request.method(), request.uri().path(), recovering).await;
         };
         if is_direct {
             return answer_directly(state, request).await;
@@ -127,7 +129,7 @@ impl HttpSide {
         let of_address = self.requests_of.take(address.0, max);
         let (Some(_of_address), Ok(_place)) = (of_address, self.requests.try_acquire()) else {
             self.telemetry.busy_refused.fetch_add(1, Ordering::Relaxed);
-            return ApiError::busy().into_response();
+            return refusal(request.method(), request.uri().path(), ApiError::busy()).await;
         };
         request.extensions_mut().insert(address);
         match router.clone().oneshot(request.map(Body::new)).await {

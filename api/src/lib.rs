@@ -43,6 +43,7 @@ pub mod install;
 pub mod invitation;
 pub mod issuing;
 mod known;
+mod lingering;
 pub mod link_secrets;
 pub mod mail;
 pub mod manifest;

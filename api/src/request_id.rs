@@ -3,7 +3,7 @@
 //! A handler that panics is answered too: the connection and its other requests live on.
 
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
@@ -53,6 +53,11 @@ fn logged_path(path: &str) -> &str {
         }
     }
     path
+}
+
+/// The refusal of a request that no handler sees, under a fresh id as any answer.
+pub(crate) async fn refusal(method: &Method, path: &str, error: ApiError) -> Response {
+    under_fresh_id(method, logged_path(path), ready(error.into_response())).await
 }
 
 /// Answers a request to `path` under a fresh id.

@@ -65,10 +65,12 @@ enum Kind {
     Advice,
     Presentment,
     Refund,
+    /// The same as ISO 8583's other message for it, 0200.
+    RefundRequest,
 }
 
 impl Kind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Authorization,
         Self::Verification,
         Self::BalanceInquiry,
@@ -76,16 +78,17 @@ impl Kind {
         Self::Advice,
         Self::Presentment,
         Self::Refund,
+        Self::RefundRequest,
     ];
 
     /// Whether it asks; the others tell what has happened.
     fn is_request(self) -> bool {
-        !matches!(self, Self::Advice | Self::Presentment | Self::Refund)
+        !matches!(self, Self::Advice | Self::Presentment | Self::Refund | Self::RefundRequest)
     }
 
     /// Whether an amount of zero makes sense.
     fn takes_zero(self) -> bool {
-        !matches!(self, Self::Presentment | Self::Refund)
+        !matches!(self, Self::Presentment | Self::Refund | Self::RefundRequest)
     }
 }
 
@@ -156,6 +159,7 @@ impl Request {
             Kind::Advice => ("0120", "000000"),
             Kind::Presentment => ("0220", "000000"),
             Kind::Refund => ("0220", "200000"),
+            Kind::RefundRequest => ("0200", "200000"),
         };
         message.mti = mti.to_owned();
         message.set(3, code);
@@ -174,7 +178,7 @@ impl Request {
         let path = match self.kind {
             Kind::Advice => "advices",
             Kind::Presentment => "presentments",
-            Kind::Refund => "refunds",
+            Kind::Refund | Kind::RefundRequest => "refunds",
             _ => "authorizations",
         };
         let mut body = json!({

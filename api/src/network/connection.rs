@@ -21,6 +21,7 @@ use super::frame_buffer::{FrameBuffer, Next};
 use super::limits;
 use super::session::{Session, Shared};
 use super::slow_bytes::SlowPart;
+use crate::lingering::linger;
 
 /// About how long a message is. Units: bytes.
 const MESSAGE_BYTES_USUAL: usize = 128;
@@ -39,6 +40,8 @@ pub(super) struct Connection {
     stream: TcpStream,
     peer: SocketAddr,
     intake: Intake,
+    /// Whether the peer is out of step: nothing of it is understood any more.
+    is_lost: bool,
     inbox: FrameBuffer,
     session: Session,
     kept: SlowPart,
@@ -51,8 +54,9 @@ impl Connection {
             stream,
             peer,
             intake: Intake::Open,
+            is_lost: false,
             inbox: FrameBuffer::default(),
-            kept: SlowPart::new(Arc::clone(&shared.slow_bytes)),
+            kept: SlowPart::new(Arc::clone(&shared.slow_bytes), peer.ip()),
             session: Session::new(peer, shared),
             last_active: Instant::now(),
         }
@@ -62,6 +66,13 @@ impl Connection {
     pub(super) async fn serve(mut self, mut stop: watch::Receiver<bool>) {
         if let Err(error) = self.run(&mut stop).await {
             tracing::debug!(peer = %self.peer, %error, "connection ended");
+        }
+        if self.is_lost {
+            // What was answered before is read, although the peer is sending still.
+            tokio::select! {
+                () = linger(self.stream) => {}
+                () = stopped(&mut stop) => {}
+            }
         }
         let bad_messages = self.session.bad_messages();
         if bad_messages > 0 {
@@ -192,6 +203,7 @@ impl Connection {
                     self.session.note_cut(loss.reason());
                     self.inbox = FrameBuffer::default();
                     self.intake = Intake::Closed;
+                    self.is_lost = true;
                 }
             }
         }

@@ -556,6 +556,8 @@ async fn a_prefix_that_is_no_length_ends_only_its_own_connection() {
     let mut peer = door.connect_as(dialect).await;
     let mut bytes = framed(&purchase(1), &dialect);
     bytes.extend_from_slice(b"12x4");
+    // What comes behind is read by nobody, and resets no connection that has an answer on its way.
+    bytes.extend_from_slice(&[b'x'; 1 << 20]);
     peer.send(&bytes).await;
     peer.expect("0110", 1, "00").await;
     assert!(peer.told().await.is_none());

@@ -75,7 +75,7 @@ impl Refusal {
 
 const PURCHASE: &[u8] = b"00";
 const CASH: [&[u8]; 2] = [b"01", b"09"];
-const REFUND: &[u8] = b"20";
+pub(super) const REFUND: &[u8] = b"20";
 const BALANCE_INQUIRY: &[u8] = b"30";
 /// Sign-on, sign-off, echo. Source: ISO DE70.
 const NETWORK_FUNCTIONS: [&[u8]; 3] = [b"001", b"002", b"301"];

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cardswitch_iso8583::{DecodeError, DecodeFault, Dialect, Mti, with_plain_texts};
 
+use super::mapping::REFUND;
+
 /// How many messages had such texts since the start.
 static SPACED: AtomicU64 = AtomicU64::new(0);
 
@@ -22,12 +24,18 @@ pub(super) fn note_spaced(source: &dyn fmt::Display) {
 
 /// The frame with plain texts, where its message tells and only its texts kept it from being read.
 pub(super) fn salvage(frame: &[u8], dialect: &Dialect, error: &DecodeError<'_>) -> Option<Vec<u8>> {
-    let tells = error.mti().is_some_and(tells);
-    let has_bad_text = tells && error.fault == DecodeFault::BadContent;
+    let readable = error.readable.as_ref()?;
+    let is_refund = readable.get(3).is_some_and(|code| code.starts_with(REFUND));
+    let has_bad_text = tells(readable.mti(), is_refund) && error.fault == DecodeFault::BadContent;
     has_bad_text.then(|| with_plain_texts(frame, dialect)).flatten()
 }
 
-/// Whether a message of this type tells what has happened. Source: spec "Network".
-fn tells(mti: Mti) -> bool {
-    matches!((mti.class(), mti.function()), (1 | 2, 2) | (4, 0 | 2))
+/// Whether a message of this type tells what has happened: a refund does, also where a 0200 asks for
+/// it. Source: spec "Network".
+fn tells(mti: Mti, is_refund: bool) -> bool {
+    match (mti.class(), mti.function()) {
+        (1 | 2, 2) | (4, 0 | 2) => true,
+        (2, 0) => is_refund,
+        _ => false,
+    }
 }

@@ -21,6 +21,9 @@ use super::time;
 /// How many keys an object usually has at most.
 const KEYS_USUAL: usize = 24;
 
+/// How many unknown keys are named to whoever sends them: an answer is no longer for more of them.
+const UNKNOWN_NAMED_MAX: usize = 20;
+
 /// The fields of one object, and what was wrong with those read so far.
 #[derive(Debug)]
 pub struct Fields<'a> {
@@ -154,10 +157,11 @@ impl<'a> Fields<'a> {
         self.faults.push(Fault::new(format!("{}{name}", self.path), flaw));
     }
 
-    /// Finds every field at fault that nobody has read so far: to be called when all that are known
-    /// have been.
+    /// Finds the fields at fault that nobody has read so far, the first of them where they are many: to
+    /// be called when all that are known have been.
     pub fn refuse_unread(&mut self) {
-        let unread: Vec<_> = self.values.unread().map(str::to_owned).collect();
+        let unread = self.values.unread().take(UNKNOWN_NAMED_MAX);
+        let unread: Vec<_> = unread.map(str::to_owned).collect();
         for name in unread {
             self.fault(&name, Flaw::new("unknown_field", "is no field of this request"));
         }

@@ -84,7 +84,8 @@ pub struct VelocityFinding {
 pub struct Verdict {
     /// The rules that failed; an empty set is an approval.
     pub failed: RuleSet,
-    /// The credentials that were compared, and so have to be counted.
+    /// The credentials that were compared, and so have to be counted. A PIN that comes while PINs are
+    /// locked counts as a wrong one and is not among them.
     pub compared: CredentialsPresent,
 }
 

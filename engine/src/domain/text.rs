@@ -10,7 +10,8 @@
 //! separators U+2028 and U+2029. Terminals, printers, spreadsheets, mail and PDF readers obey such
 //! characters instead of showing them. Marks that only join or order letters (U+200D, U+200F) stay.
 //!
-//! INVARIANT: commands carry texts of these types only, so no other way leads into the engine.
+//! INVARIANT: commands carry texts of these types only, but for the forms that `tests/suite/texts.rs`
+//! lists, so no other way leads into the engine.
 
 use std::fmt;
 use std::ops::Deref;

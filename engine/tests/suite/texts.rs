@@ -12,7 +12,8 @@ const COMMANDS: [&str; 4] = [
     include_str!("../../src/command/webhook_endpoint.rs"),
 ];
 /// Types of the domain that commands carry, by their files.
-const CARRIED: [(&str, &str); 10] = [
+const CARRIED: [(&str, &str); 11] = [
+    ("AppProfile", include_str!("../../src/domain/app.rs")),
     ("Address", include_str!("../../src/domain/company.rs")),
     ("SingleSignOn", include_str!("../../src/domain/company.rs")),
     ("FundingSource", include_str!("../../src/domain/account.rs")),
@@ -25,7 +26,7 @@ const CARRIED: [(&str, &str); 10] = [
     ("SecurityQuestion", include_str!("../../src/domain/user.rs")),
 ];
 /// Plain strings, each with the form that the edge holds it to.
-const PLAIN: [(&str, &str); 11] = [
+const PLAIN: [(&str, &str); 13] = [
     ("address", "an address of the network, written by the switch"),
     ("answer_hash", "an encoded Argon2id hash"),
     ("code", "digits"),
@@ -33,10 +34,12 @@ const PLAIN: [(&str, &str); 11] = [
     ("domain", "a domain name"),
     ("email", "an e-mail address"),
     ("idp_metadata", "an XML document"),
+    ("name", "the name of an app as it stands: an approval with another one is refused"),
     ("password_hash", "an encoded Argon2id hash"),
     ("redirect_uri", "a URL"),
     ("redirect_urls", "URLs"),
     ("url", "a URL"),
+    ("website", "the web site of an app, as its name"),
 ];
 
 /// The names of fields that are strings of any kind but the checked ones.
