@@ -152,7 +152,7 @@ fn network_requests_over_http_are_counted_under_their_routes() {
     let name = "cardswitch_http_requests_total{method=\"POST\",\
                 route=\"/network/v1/authorizations\",status=\"200\"}";
     assert_eq!(figure(&figures(&switch), name), 2.0, "with a slash at its end too");
-    assert_eq!(figure(&figures(&switch), "cardswitch_authorizations_total{code=\"0\"}"), 2.0);
+    drop(figures_when(&switch, "cardswitch_authorizations_total{code=\"0\"}", 2.0));
 }
 
 /// The expressions of the rules and of the dashboard.
