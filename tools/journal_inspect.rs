@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::{Record, records};
 use cardswitch_engine::command::reply::NetworkReply;
-use cardswitch_engine::directory::DataDirectory;
+use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::transaction::{TransactionProgress, TransactionRecord};
 use cardswitch_engine::engine::PARTITION;
@@ -164,7 +164,7 @@ const fn kind_of(effect: &Effect) -> &'static str {
         Effect::Company(_) => "company",
         Effect::Account(_) => "account",
         Effect::AccountBalances(..) => "account-balances",
-        Effect::Member(_) => "member",
+        Effect::Row(row) => row.resource(),
         Effect::AccessToken(_) => "access-token",
         Effect::NetworkKey(_) => "network-key",
         Effect::CardIssued(_) => "card-issued",
@@ -182,18 +182,12 @@ const fn kind_of(effect: &Effect) -> &'static str {
         Effect::Answer(_) => "answer",
         Effect::EarlyReversal(_) => "early-reversal",
         Effect::NetworkLog(_) => "network-log",
-        Effect::Dimension(_) => "dimension",
-        Effect::SharedLink(_) => "shared-link",
-        Effect::Requisition(_) => "requisition",
         Effect::TransactionTags(..) => "transaction-tags",
         Effect::CompanySso(..) => "company-sso",
         Effect::KeyedAnswer(_) => "keyed-answer",
-        Effect::User(_) => "user",
         Effect::Ticket(_) => "ticket",
-        Effect::App(_) => "app",
         Effect::Audit(_) => "audit",
         Effect::Increment(_) => "increment",
-        Effect::WebhookEndpoint(_) => "webhook-endpoint",
         Effect::PanGenerations(_) => "pan-generations",
         Effect::CardNumber(..) => "card-number",
     }
@@ -210,7 +204,7 @@ fn describe(effect: &Effect) -> String {
             "{} ledger {} held {} lines {}",
             slot.0, row.ledger.0, row.held.0, row.line_count
         ),
-        Effect::Member(row) => format!("{} {} {:?}", row.slot.0, row.id.0, row.state),
+        Effect::Row(row) => format!("{} {}", row.slot(), row.id()),
         Effect::AccessToken(row) => {
             let origin = row.grant.as_ref().map(|grant| grant.origin);
             format!("{} company {} {origin:?} revoked {}", row.id.0, row.company.0, row.is_revoked)
@@ -235,34 +229,8 @@ fn describe(effect: &Effect) -> String {
         Effect::CredentialFailures(slot, row) => {
             format!("{} {} since {}", slot.0, row.count, time(row.since))
         }
-        Effect::Dimension(row) => {
-            format!("{} {} {:?} deleted {}", row.slot.0, row.id.0, row.kind, row.is_deleted)
-        }
-        Effect::SharedLink(row) => {
-            format!("{} {} card {} deleted {}", row.slot.0, row.id.0, row.card.0, row.is_deleted)
-        }
-        Effect::Requisition(row) => format!(
-            "{} {} member {} amount {} {:?}",
-            row.slot.0, row.id.0, row.member.0, row.amount.0, row.status
-        ),
         Effect::CompanySso(slot, row) => format!("{} set {}", slot.0, row.is_some()),
         Effect::KeyedAnswer(row) => format!("{} until {}", row.status, time(row.expires_at)),
-        Effect::User(_)
-        | Effect::Ticket(_)
-        | Effect::App(_)
-        | Effect::Audit(_)
-        | Effect::WebhookEndpoint(_) => describe_identity(effect),
-        _ => describe_movement(effect),
-    }
-}
-
-/// What an effect says of people and programs.
-fn describe_identity(effect: &Effect) -> String {
-    match effect {
-        Effect::User(row) => {
-            let (has_password, has_totp) = (row.password_hash.is_some(), row.totp.is_some());
-            format!("{} {} password {has_password} totp {has_totp}", row.slot.0, row.id.0)
-        }
         Effect::Ticket(row) => format!(
             "{} user {} {:?} {:?} until {}",
             row.id.0,
@@ -271,16 +239,11 @@ fn describe_identity(effect: &Effect) -> String {
             row.state,
             time(row.expires_at)
         ),
-        Effect::App(row) => format!("{} {} deleted {}", row.slot.0, row.id.0, row.is_deleted),
         Effect::Audit(row) => {
             let object = row.object.map_or_else(String::new, |object| format!(" {object}"));
             format!("{}{object} by {:?}", row.action, row.actor)
         }
-        Effect::WebhookEndpoint(row) => format!(
-            "{} {} company {} {:?} deleted {}",
-            row.slot.0, row.id.0, row.company.0, row.state, row.is_deleted
-        ),
-        _ => String::new(),
+        _ => describe_movement(effect),
     }
 }
 

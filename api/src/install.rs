@@ -15,7 +15,7 @@ use cardswitch_engine::command::admin::{
 use cardswitch_engine::command::identity::{NewTokenGrant, NewUser};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::command::{Command, NotedCommand, TimedCommand};
-use cardswitch_engine::directory::{DataDirectory, DirectoryError};
+use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::card::{CardState, Dimensions};

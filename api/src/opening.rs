@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cardswitch_engine::clock::Clock;
-use cardswitch_engine::directory::{DataDirectory, DirectoryError};
+use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::{CardSlot, Timestamp};
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
 use cardswitch_engine::recovery_progress::RecoveryProgress;

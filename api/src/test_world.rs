@@ -8,7 +8,7 @@ use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::admin::{
     AdminCommand, NewAccessToken, NewAccount, NewCompany, NewMember,
 };
-use cardswitch_engine::directory::DataDirectory;
+use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, MemberId};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};

@@ -14,7 +14,7 @@ use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
 use cardswitch_engine::command::reply::Reply;
-use cardswitch_engine::directory::DataDirectory;
+use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};

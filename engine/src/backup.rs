@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::command::record::record_views;
-use crate::directory::{DataDirectory, DirectoryError};
+use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::domain::ids::{RecordSeq, Timestamp};
 use crate::engine::{PARTITION, chain_position, journal_identity};
 use crate::journal::chain::BatchBuilder;

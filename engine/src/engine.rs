@@ -21,7 +21,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::backup::{Copied, CopyBeside, CopyError, copy_running};
 use crate::clock::Clock;
 use crate::codec::CodecError;
-use crate::directory::DataDirectory;
+use crate::data_directory::DataDirectory;
 use crate::domain::ids::RecordSeq;
 use crate::domain::public_id::IdMint;
 use crate::inbox::{InboxSender, inbox};

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::directory::DataDirectory;
+use crate::data_directory::DataDirectory;
 use crate::engine::{OpenError, PARTITION, chain_position, journal_identity};
 use crate::journal::redb::open_read_only;
 use crate::store::{Snapshot, Store, StoreError, catch_up};

@@ -7,6 +7,7 @@ pub mod backup;
 pub mod clock;
 pub mod codec;
 pub mod command;
+pub mod data_directory;
 pub mod decision;
 pub mod directory;
 pub mod domain;

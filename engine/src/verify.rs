@@ -8,7 +8,7 @@ use std::path::Path;
 
 use redb::backends::FileBackend;
 
-use crate::directory::{DataDirectory, DirectoryError};
+use crate::data_directory::{DataDirectory, DirectoryError};
 use crate::engine::{OpenError, PARTITION, chain_position, journal_identity};
 use crate::journal::overlay::{OverlayBackend, OverlayLocks, SharedBackend};
 use crate::journal::redb::{ReadOnlyJournal, open_read_only};

@@ -13,7 +13,7 @@ use cardswitch_benches::installation::temporary_directory;
 use cardswitch_benches::program::{self, founding, is_approved, pan_hash};
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
-use cardswitch_engine::directory::DataDirectory;
+use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::ids::AccountSlot;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};

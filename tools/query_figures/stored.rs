@@ -49,7 +49,7 @@ impl Stored {
         let mut filling = Filling { store: &store, seq: 0, commits: 0, late: Vec::new() };
         let mut projection = Projection::default();
         for (slot, (company, kind, number)) in (0..).zip(all_dimensions()) {
-            let effect = Effect::Dimension(Box::new(new_dimension(slot, company, kind, number)?));
+            let effect = Effect::row(new_dimension(slot, company, kind, number)?);
             filling.project(&mut projection, history.time_of(0), effect);
         }
         for (place, row) in history.rows().enumerate() {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cardswitch_engine::backup::{CopyStage, Wanted, copy_at_rest, restore as restore_engine};
-use cardswitch_engine::directory::{DataDirectory, DirectoryError};
+use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
 
 use super::Failure;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cardswitch_engine::directory::{DataDirectory, DirectoryError};
+use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 
 use super::Failure;
 use crate::control::{self, Answer, Request};

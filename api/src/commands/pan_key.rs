@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cardswitch_engine::directory::DirectoryError;
+use cardswitch_engine::data_directory::DirectoryError;
 use tokio::sync::watch;
 
 use super::Failure;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cardswitch_engine::directory::DataDirectory;
+use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::verify::{Figure, Verification, verify};
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::codec::CodecError;
-use crate::directory::DirectoryError;
+use crate::data_directory::DirectoryError;
 use crate::domain::ids::Timestamp;
 use crate::engine::OpenError;
 use crate::journal::JournalError;

@@ -7,29 +7,24 @@
 use serde::{Deserialize, Serialize};
 
 use crate::decision::IncrementDecision;
+use crate::directory::DirectoryRow;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
-use crate::domain::app::App;
 use crate::domain::audit::AuditEvent;
 use crate::domain::card::{CardProfile, CardRecord, MaskedPan, SealedPan};
 use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
-use crate::domain::dimension::Dimension;
 use crate::domain::ids::{AccountSlot, CardSlot, CompanySlot, Timestamp, TransactionSeq};
 use crate::domain::keyed_answer::KeyedAnswer;
-use crate::domain::member::{AccessToken, Member};
+use crate::domain::member::AccessToken;
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
 use crate::domain::pan_key::PanGenerations;
 use crate::domain::posting::{Posting, StatementLine};
-use crate::domain::requisition::Requisition;
 use crate::domain::response_code::SubReason;
-use crate::domain::shared_link::SharedLink;
 use crate::domain::ticket::Ticket;
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::domain::transaction_tags::TagChanges;
-use crate::domain::user::User;
-use crate::domain::webhook_endpoint::WebhookEndpoint;
 
 use super::reply::NetworkReply;
 
@@ -42,8 +37,8 @@ pub enum Effect {
     Account(Box<Account>),
     /// An account's balances are so.
     AccountBalances(AccountSlot, AccountBalances),
-    /// A member is so.
-    Member(Box<Member>),
+    /// The row of a resource is so.
+    Row(DirectoryRow),
     /// An access token is so.
     AccessToken(Box<AccessToken>),
     /// The network key's SHA-256 is this.
@@ -78,34 +73,29 @@ pub enum Effect {
     EarlyReversal(EarlyReversal),
     /// A message without a transaction was seen.
     NetworkLog(Box<NetworkLogEntry>),
-    /// A category, department, label or location is so.
-    Dimension(Box<Dimension>),
-    /// A shared link is so.
-    SharedLink(Box<SharedLink>),
-    /// A requisition is so.
-    Requisition(Box<Requisition>),
     /// Somebody tagged a transaction: the fields named are so, the others stay.
     TransactionTags(TransactionSeq, Box<TagChanges>),
     /// How a company's members sign on is so.
     CompanySso(CompanySlot, Option<Box<SingleSignOn>>),
     /// A request under an idempotency key was answered so.
     KeyedAnswer(Box<KeyedAnswer>),
-    /// A user is so.
-    User(Box<User>),
     /// A ticket is so.
     Ticket(Box<Ticket>),
-    /// An app is so.
-    App(Box<App>),
     /// Somebody changed something.
     Audit(Box<AuditEvent>),
     /// An increment was decided so.
     Increment(Box<IncrementDecision>),
-    /// A webhook endpoint is so.
-    WebhookEndpoint(Box<WebhookEndpoint>),
     /// These generations of the key of card numbers are of use.
     PanGenerations(PanGenerations),
     /// A card's number is sealed so.
     CardNumber(CardSlot, SealedPan),
+}
+
+impl Effect {
+    /// The row of a resource is so.
+    pub fn row(row: impl Into<DirectoryRow>) -> Self {
+        Self::Row(row.into())
+    }
 }
 
 /// A card as it is made.

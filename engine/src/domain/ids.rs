@@ -93,6 +93,20 @@ number! {
     Timestamp(i64),
 }
 
+/// A position in a dense array of the shard.
+pub trait Slot: Copy {
+    /// The slot as a number.
+    fn number(self) -> u32;
+
+    /// The slot of a number.
+    fn of_number(number: u32) -> Self;
+
+    /// The slot behind an array of `len` entries, or none when slots are exhausted.
+    fn next_after(len: usize) -> Option<Self> {
+        u32::try_from(len).ok().filter(|slot| *slot != u32::MAX).map(Self::of_number)
+    }
+}
+
 macro_rules! slot_index {
     ($($name:ident),*) => {$(
         impl $name {
@@ -101,11 +115,15 @@ macro_rules! slot_index {
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
+        }
 
-            /// The slot behind an array of `len` entries, or none when slots are exhausted.
-            #[must_use]
-            pub fn next_after(len: usize) -> Option<Self> {
-                u32::try_from(len).ok().filter(|slot| *slot != u32::MAX).map(Self)
+        impl Slot for $name {
+            fn number(self) -> u32 {
+                self.0
+            }
+
+            fn of_number(number: u32) -> Self {
+                Self(number)
             }
         }
     )*};

@@ -14,7 +14,6 @@ use crate::domain::business_date::DayWindow;
 use crate::domain::card::{CardRecord, CardState, ProfileView};
 use crate::domain::company::{Company, CompanyState};
 use crate::domain::ids::{CardSlot, LineSeq, RecordSeq, Timestamp, TransactionSeq};
-use crate::domain::member::Member;
 use crate::domain::network_key::Fingerprint;
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 
@@ -88,7 +87,7 @@ impl ShardState {
         let next = Newest { transaction: self.last_transaction.next(), record: self.last_seq };
         self.messages.forget_expired(at, next);
         self.early_reversals.forget_expired(at);
-        self.organization.keyed_answers.forget_expired(at);
+        self.keyed_answers.forget_expired(at);
         self.identity.tickets.forget_expired(at);
         if at >= self.days_end_at {
             self.turn_days(at);
@@ -114,7 +113,7 @@ impl ShardState {
             Effect::AccountBalances(slot, balances) => {
                 self.accounts[slot.index()].balances = *balances;
             }
-            Effect::Member(member) => self.apply_member(member),
+            Effect::Row(row) => self.directory.apply(row),
             Effect::AccessToken(token) => {
                 self.identity.apply_token(token);
                 if token.is_revoked {
@@ -149,17 +148,12 @@ impl ShardState {
             Effect::StatementLine(line) => self.last_line = self.last_line.max(line.seq),
             Effect::Answer(answer) => self.apply_answer(answer),
             Effect::EarlyReversal(reversal) => self.early_reversals.insert(*reversal),
-            Effect::Dimension(row) => self.organization.apply_dimension(row),
-            Effect::SharedLink(row) => self.organization.apply_shared_link(row),
-            Effect::Requisition(row) => self.organization.apply_requisition(row),
-            Effect::CompanySso(company, row) => {
-                self.organization.apply_sso(*company, row.as_deref());
+            Effect::CompanySso(company, Some(row)) => {
+                self.single_sign_on.insert(*company, (**row).clone());
             }
-            Effect::KeyedAnswer(answer) => self.organization.keyed_answers.insert(answer),
-            Effect::User(row) => self.identity.apply_user(row),
+            Effect::CompanySso(company, None) => drop(self.single_sign_on.remove(company)),
+            Effect::KeyedAnswer(answer) => self.keyed_answers.insert(answer),
             Effect::Ticket(row) => self.identity.tickets.insert(row),
-            Effect::App(row) => self.identity.apply_app(row),
-            Effect::WebhookEndpoint(row) => self.webhook_endpoints.apply(row),
             // Read from the tables only.
             Effect::Posting(_)
             | Effect::NetworkLog(_)
@@ -195,14 +189,6 @@ impl ShardState {
             account: Box::new(account.clone()),
         };
         put_at(&mut self.accounts, account.slot.index(), entry);
-    }
-
-    fn apply_member(&mut self, member: &Member) {
-        self.member_by_id.insert(member.id, member.slot);
-        let before = self.members.get(member.slot.index());
-        self.member_names.replace(before, member);
-        self.identity.apply_external_id(before, member);
-        put_at(&mut self.members, member.slot.index(), member.clone());
     }
 
     fn apply_card_issued(&mut self, card: &IssuedCard) {

@@ -206,7 +206,7 @@ impl<'a> CardMoney<'a> {
         let cards = &self.state.cards;
         let mut parts = vec![merchant_name.trim().to_owned(), cards.description(self.slot)];
         if let Some(member) = member {
-            let member = &self.state.members[member.index()];
+            let member = self.state.directory.members.get(member);
             parts.push(format!("{} {}", member.first_name, member.last_name));
         }
         parts.retain(|part| !part.is_empty());

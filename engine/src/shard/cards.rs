@@ -16,7 +16,7 @@ use super::memory::{prefetch, with_huge_capacity};
 use super::texts::{TextRef, Texts, read_address, read_text, write_address, write_text};
 use crate::domain::card::{CardProfile, CardRecord, CardState, Dimensions, PanHash, ProfileView};
 use crate::domain::ids::{
-    AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Timestamp,
+    AllowanceId, CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, Slot as _, Timestamp,
 };
 use uuid::Uuid;
 

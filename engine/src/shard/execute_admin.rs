@@ -35,6 +35,7 @@ use crate::domain::card::{CardProfile, CardRecord, CardState, SuspensionReason};
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
     AccountSlot, AllowanceId, CardId, CardSlot, CompanyId, CompanySlot, MemberId, MemberSlot,
+    Slot as _,
 };
 use crate::domain::money::Minor;
 
@@ -390,7 +391,7 @@ fn assignee_of(
     profile: &CardProfile,
     wanted: Option<MemberId>,
 ) -> Result<Option<MemberSlot>, Rejection> {
-    let holder = profile.assigned_to.map(|slot| state.members[slot.index()].id);
+    let holder = profile.assigned_to.map(|slot| state.directory.members.get(slot).id);
     if wanted == holder {
         return Ok(profile.assigned_to);
     }

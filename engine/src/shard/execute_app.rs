@@ -26,12 +26,12 @@ pub(super) fn create_app(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let company = find_company(state, new.company)?;
-    if state.identity.app_by_id.contains_key(&new.id) {
+    let apps = &state.directory.apps;
+    if apps.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
     }
-    let slot = AppSlot::next_after(state.identity.apps.len()).ok_or(Rejection::Full)?;
-    effects.push(Effect::App(Box::new(App {
-        slot,
+    effects.push(Effect::row(App {
+        slot: apps.next_slot().ok_or(Rejection::Full)?,
         id: new.id,
         company,
         name: new.name.to_string(),
@@ -43,7 +43,7 @@ pub(super) fn create_app(
         approved: AccessScope::default(),
         is_deleted: false,
         created_at: moment.at,
-    })));
+    }));
     Ok(())
 }
 
@@ -69,7 +69,7 @@ pub(super) fn update_app(
         app = app.with_profile(profile);
     }
     if app != *known {
-        effects.push(Effect::App(Box::new(app)));
+        effects.push(Effect::row(app));
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ pub(super) fn approve_app(
     let mut app = known.clone().with_profile(approval.profile.clone());
     app.approved = approval.scope.common(app.requested);
     if app != *known {
-        effects.push(Effect::App(Box::new(app)));
+        effects.push(Effect::row(app));
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ pub(super) fn delete_app(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let known = find_app(state, company, id)?;
-    effects.push(Effect::App(Box::new(App { is_deleted: true, ..known.clone() })));
+    effects.push(Effect::row(App { is_deleted: true, ..known.clone() }));
     // Nobody exchanges its codes any more, so those may run out.
     revoke_tokens(state, known.slot, |_| true, effects);
     delete_endpoints_of(state, known.slot, effects);
@@ -117,7 +117,7 @@ pub(super) fn revoke_app_tokens(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let company = find_company(state, company)?;
-    let app = find_any_app(state, id)?;
+    let app = find_any_app(state, id)?.slot;
     let codes = state.identity.tickets.open_codes_of_app((app, company), moment.at);
     codes.for_each(|ticket| end(ticket, effects));
     revoke_tokens(state, app, |of| of == company, effects);
@@ -146,15 +146,12 @@ pub(super) fn find_app(
     id: AppId,
 ) -> Result<&App, Rejection> {
     let company = find_company(state, company)?;
-    let app = &state.identity.apps[find_any_app(state, id)?.index()];
+    let app = find_any_app(state, id)?;
     if app.company == company { Ok(app) } else { Err(Rejection::AppNotFound) }
 }
 
 /// An app, whoever registered it.
-pub(super) fn find_any_app(state: &ShardState, id: AppId) -> Result<AppSlot, Rejection> {
-    let slot = *state.identity.app_by_id.get(&id).ok_or(Rejection::AppNotFound)?;
-    if state.identity.apps[slot.index()].is_deleted {
-        return Err(Rejection::AppNotFound);
-    }
-    Ok(slot)
+pub(super) fn find_any_app(state: &ShardState, id: AppId) -> Result<&App, Rejection> {
+    let app = state.directory.apps.find(id.0).filter(|app| !app.is_deleted);
+    app.ok_or(Rejection::AppNotFound)
 }

@@ -5,6 +5,7 @@
 use uuid::Uuid;
 
 use super::execute::Moment;
+use super::execute_user::memberships;
 use super::state::ShardState;
 use crate::command::admin::AdminCommand;
 use crate::command::effect::Effect;
@@ -56,7 +57,7 @@ fn objects_of(
         AuditedObject::Each(ids) => ids.into_iter().map(Some).collect(),
         AuditedObject::Ticket => vec![ticket.map(|ticket| ticket.id.0)],
         AuditedObject::Holder => {
-            vec![ticket.map(|ticket| state.identity.users[ticket.user.index()].id.0)]
+            vec![ticket.map(|ticket| state.directory.users.get(ticket.user).id.0)]
         }
     }
 }
@@ -68,19 +69,16 @@ fn company_of(
     place: AuditedPlace<'_>,
     effects: &[Effect],
 ) -> Option<CompanySlot> {
-    let users = &state.identity.users;
+    let users = &state.directory.users;
     match place {
         AuditedPlace::Company(id) => company_by_id(state, id, effects),
         AuditedPlace::Email(email) => company_of_user(state, note, email),
-        AuditedPlace::User(id) => {
-            let slot = state.identity.user_by_id.get(&id)?;
-            company_of_user(state, note, &users[slot.index()].email)
-        }
+        AuditedPlace::User(id) => company_of_user(state, note, &users.find(id.0)?.email),
         AuditedPlace::Ticket(digest) => {
             let ticket = state.identity.tickets.get(&digest)?;
             match ticket.code() {
                 Some(code) => Some(code.company),
-                None => company_of_user(state, note, &users[ticket.user.index()].email),
+                None => company_of_user(state, note, &users.get(ticket.user).email),
             }
         }
         AuditedPlace::Switch => None,
@@ -100,12 +98,11 @@ fn company_by_id(state: &ShardState, id: CompanyId, effects: &[Effect]) -> Optio
 /// user has taken part for longest. Any company may add any address, so one that came later is told
 /// nothing: it would read when and from where somebody signs in to another's pages.
 fn company_of_user(state: &ShardState, note: &AuditNote, email: &str) -> Option<CompanySlot> {
-    let acting = note.actor.member().and_then(|id| state.member_by_id.get(&id));
-    if let Some(slot) = acting {
-        return Some(state.members[slot.index()].company);
+    let acting = note.actor.member().and_then(|id| state.directory.members.find(id.0));
+    if let Some(member) = acting {
+        return Some(member.company);
     }
     // In the order of their slots, which is that in which they were made.
-    let mut members =
-        state.member_names.memberships(email).map(|slot| &state.members[slot.index()]);
+    let mut members = memberships(state, email);
     members.find(|member| member.takes_part()).map(|member| member.company)
 }

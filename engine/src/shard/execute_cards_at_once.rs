@@ -11,7 +11,7 @@ use crate::command::admin::NewCard;
 use crate::command::effect::{Effect, IssuedCard};
 use crate::command::reply::Rejection;
 use crate::domain::company::Address;
-use crate::domain::ids::{CardSlot, MemberSlot};
+use crate::domain::ids::{CardSlot, MemberSlot, Slot as _};
 use crate::limits;
 
 /// What a card takes in a record besides its texts and its sealed number, at most. Units: bytes.

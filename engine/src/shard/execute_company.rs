@@ -10,7 +10,7 @@ use crate::decision::RuleSet;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::business_date::DayWindow;
 use crate::domain::company::{Company, CompanyState};
-use crate::domain::ids::{AccountSlot, CompanyId, CompanySlot, LineSeq, TransactionSeq};
+use crate::domain::ids::{AccountSlot, CompanyId, CompanySlot, LineSeq, Slot as _, TransactionSeq};
 use crate::domain::money::Minor;
 use crate::domain::network_key::NetworkTrace;
 use crate::domain::posting::{Book, Posting, StatementLine};
@@ -188,7 +188,7 @@ pub(super) fn set_company(
         }
     }
     if let Some(sso) = &changes.sso
-        && state.organization.sso.get(&slot) != sso.as_ref()
+        && state.single_sign_on.get(&slot) != sso.as_ref()
     {
         effects.push(Effect::CompanySso(slot, sso.clone().map(Box::new)));
     }

@@ -31,12 +31,11 @@ pub(super) fn create_dimension(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let company = find_company(state, new.company)?;
-    let organization = &state.organization;
-    if organization.dimension_by_id.contains_key(&new.id) {
+    if state.directory.dimensions.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
     }
     let dimension = Dimension {
-        slot: DimensionSlot::next_after(organization.dimensions.len()).ok_or(Rejection::Full)?,
+        slot: state.directory.dimensions.next_slot().ok_or(Rejection::Full)?,
         id: new.id,
         company,
         kind: new.kind,
@@ -48,7 +47,7 @@ pub(super) fn create_dimension(
     };
     check_code(state, &dimension)?;
     check_place(state, &dimension)?;
-    effects.push(Effect::Dimension(Box::new(dimension)));
+    effects.push(Effect::row(dimension));
     Ok(())
 }
 
@@ -73,7 +72,7 @@ pub(super) fn update_dimension(
         check_place(state, &dimension)?;
     }
     if dimension != *known {
-        effects.push(Effect::Dimension(Box::new(dimension)));
+        effects.push(Effect::row(dimension));
     }
     Ok(())
 }
@@ -95,11 +94,11 @@ pub(super) fn delete_dimension(
     assert!(count <= DIMENSION_CHILDREN_MAX, "nobody has more children than fit one record");
     for child in children_of(state, dimension.slot) {
         let lifted = Dimension { parent: dimension.parent, ..child.clone() };
-        effects.push(Effect::Dimension(Box::new(lifted)));
+        effects.push(Effect::row(lifted));
     }
     // Its code is free again, and it stands nowhere any more.
     let tombstone = Dimension { is_deleted: true, code: None, parent: None, ..dimension.clone() };
-    effects.push(Effect::Dimension(Box::new(tombstone)));
+    effects.push(Effect::row(tombstone));
     Ok(())
 }
 
@@ -153,8 +152,7 @@ pub(super) fn check_dimensions(
 }
 
 fn find_live(state: &ShardState, id: DimensionId) -> Option<&Dimension> {
-    let slot = state.organization.dimension_by_id.get(&id)?;
-    Some(get(state, *slot)).filter(|dimension| !dimension.is_deleted)
+    state.directory.dimensions.find(id.0).filter(|dimension| !dimension.is_deleted)
 }
 
 fn find(
@@ -167,7 +165,7 @@ fn find(
 }
 
 fn get(state: &ShardState, slot: DimensionSlot) -> &Dimension {
-    &state.organization.dimensions[slot.index()]
+    state.directory.dimensions.get(slot)
 }
 
 fn find_named<'a>(
@@ -192,8 +190,8 @@ fn find_parent(
 fn check_code(state: &ShardState, dimension: &Dimension) -> Result<(), Rejection> {
     let Some(code) = dimension.code.clone() else { return Ok(()) };
     let key = (dimension.company, dimension.kind, code);
-    match state.organization.dimension_codes.get(&key) {
-        Some(owner) if *owner != dimension.slot => Err(Rejection::DimensionCodeTaken),
+    match state.directory.dimensions.first(&Dimension::BY_CODE, &key) {
+        Some(owner) if owner.slot != dimension.slot => Err(Rejection::DimensionCodeTaken),
         _ => Ok(()),
     }
 }
@@ -237,7 +235,5 @@ fn levels_from(state: &ShardState, slot: DimensionSlot) -> usize {
 }
 
 fn children_of(state: &ShardState, parent: DimensionSlot) -> impl Iterator<Item = &Dimension> {
-    let all = (parent, DimensionSlot(0))..=(parent, DimensionSlot(u32::MAX));
-    let children = state.organization.dimension_children.range(all);
-    children.map(|(_, child)| get(state, *child))
+    state.directory.dimensions.under(&Dimension::OF_PARENT, &parent)
 }

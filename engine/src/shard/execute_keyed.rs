@@ -6,7 +6,7 @@
 use super::execute::Moment;
 use super::execute_admin::execute_admin;
 use super::execute_audit::audit;
-use super::organization::KeyUse;
+use super::keyed_answers::KeyUse;
 use super::state::ShardState;
 use crate::command::effect::Effect;
 use crate::command::keyed::{KeyClaim, KeyedCommand};
@@ -22,7 +22,7 @@ pub(super) fn execute_keyed(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let KeyedCommand { claim, change, note } = command;
-    let known = state.organization.keyed_answers.get(&claim.key);
+    let known = state.keyed_answers.get(&claim.key);
     // The last record may be older than the end of what it still remembers.
     let known = known.filter(|known| known.expires_at > moment.at);
     let made_at = match known {
@@ -52,7 +52,7 @@ fn is_open_for(known: &KeyUse, claim: &KeyClaim) -> bool {
 
 /// Errors: no more keys are kept, of this company or of all.
 fn check_room(state: &ShardState, key: &[u8; 32], at: Timestamp) -> Result<(), Rejection> {
-    let keys = &state.organization.keyed_answers;
+    let keys = &state.keyed_answers;
     // What has ended since the last record goes with the next one, which is the claim's.
     if keys.first_end().is_some_and(|end| end <= at) {
         return Ok(());

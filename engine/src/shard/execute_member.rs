@@ -10,14 +10,15 @@ use super::execute_requisition::deny_pending;
 use super::execute_shared_link::gone;
 use super::execute_ticket::end;
 use super::execute_token::revoke;
-use super::execute_user::{close_account, invite};
+use super::execute_user::{close_account, find_user_by_email, invite, memberships};
 use super::state::ShardState;
 use crate::command::admin::{MemberChanges, NewMember};
 use crate::command::effect::Effect;
 use crate::command::record::append_record;
 use crate::command::reply::Rejection;
 use crate::domain::ids::{CompanyId, CompanySlot, MemberId, MemberSlot};
-use crate::domain::member::{Member, MemberRole, MemberState};
+use crate::domain::member::{Member, MemberRole, MemberState, email_key};
+use crate::domain::shared_link::SharedLink;
 use crate::domain::ticket::{Ticket, TicketKind};
 use crate::limits;
 
@@ -28,21 +29,22 @@ pub(super) fn create_member(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let company = find_company(state, new.company)?;
-    if state.member_by_id.contains_key(&new.id) {
+    let members = &state.directory.members;
+    if members.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
     }
-    if state.member_names.find_by_email(company, &new.email).is_some() {
+    if members.first(&Member::BY_EMAIL, &(company, email_key(&new.email))).is_some() {
         return Err(Rejection::EmailTaken);
     }
     // SPEC "States and transitions": who takes no part is a member.
     if !new.is_active && new.role != MemberRole::Member {
         return Err(Rejection::MemberInactive);
     }
-    let slot = MemberSlot::next_after(state.members.len()).ok_or(Rejection::Full)?;
+    let slot = members.next_slot().ok_or(Rejection::Full)?;
     check_code(state, company, slot, new.code.as_deref())?;
     check_external_id(state, company, slot, new.external_id.as_deref())?;
     check_dimensions(state, company, &new.dimensions)?;
-    effects.push(Effect::Member(Box::new(Member {
+    effects.push(Effect::row(Member {
         slot,
         id: new.id,
         company,
@@ -55,7 +57,7 @@ pub(super) fn create_member(
         state: if new.is_active { MemberState::Active } else { MemberState::Inactive },
         dimensions: new.dimensions,
         created_at: moment.at,
-    })));
+    }));
     match new.invite.as_ref().filter(|_| new.is_active) {
         Some(new_invite) => {
             let who = (new.email.as_str(), new.first_name.as_str(), new.last_name.as_str());
@@ -131,7 +133,7 @@ fn put_member(
     mut member: Member,
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = &state.members[member.slot.index()];
+    let known = state.directory.members.get(member.slot);
     assert!(known.id == member.id && known.email == member.email, "a member keeps id and address");
     if member.state != MemberState::Active {
         // SPEC "States and transitions": on leaving, the role becomes member.
@@ -145,7 +147,7 @@ fn put_member(
     }
     let leaves = member.state != MemberState::Active && member.state != known.state;
     let (before, now) = (known.role, member.role);
-    effects.push(Effect::Member(Box::new(member)));
+    effects.push(Effect::row(member));
     if leaves {
         leave(state, moment, known, effects);
         check_room_in_record(state, moment, effects)?;
@@ -170,7 +172,7 @@ fn leave(state: &ShardState, moment: &Moment<'_>, member: &Member, effects: &mut
 fn shut_out(state: &ShardState, moment: &Moment<'_>, member: &Member, effects: &mut Vec<Effect>) {
     let identity = &state.identity;
     let takes_part_elsewhere = others_of_address(state, member).any(Member::takes_part);
-    if let Some(user) = identity.find_by_email(&member.email)
+    if let Some(user) = find_user_by_email(state, &member.email)
         && !takes_part_elsewhere
     {
         let sessions = identity.tickets.open_of(user.slot, TicketKind::Session, moment.at);
@@ -192,7 +194,7 @@ fn free_address(
     effects: &mut Vec<Effect>,
 ) {
     let is_last = others_of_address(state, member).next().is_none();
-    if let Some(user) = state.identity.find_by_email(&member.email).filter(|_| is_last) {
+    if let Some(user) = find_user_by_email(state, &member.email).filter(|_| is_last) {
         close_account(state, moment, user, effects);
     }
 }
@@ -203,8 +205,7 @@ fn others_of_address<'a>(
     member: &Member,
 ) -> impl Iterator<Item = &'a Member> {
     let own = member.slot;
-    let slots = state.member_names.memberships(&member.email).filter(move |slot| *slot != own);
-    slots.map(|slot| &state.members[slot.index()])
+    memberships(state, &member.email).filter(move |other| other.slot != own)
 }
 
 /// Ends codes and revokes tokens of a member that allow what its new role may not.
@@ -232,16 +233,21 @@ fn check_external_id(
     owner: MemberSlot,
     id: Option<&str>,
 ) -> Result<(), Rejection> {
-    let known = id.and_then(|id| state.identity.find_by_external(company, id));
-    if known.is_none_or(|known| known == owner) { Ok(()) } else { Err(Rejection::ExternalIdTaken) }
+    let key = |id: &str| (company, id.to_owned());
+    let known = id.and_then(|id| state.directory.members.first(&Member::BY_EXTERNAL_ID, &key(id)));
+    if known.is_none_or(|known| known.slot == owner) {
+        Ok(())
+    } else {
+        Err(Rejection::ExternalIdTaken)
+    }
 }
 
 /// Takes away the links that were sent to a member. A deleted link opens nothing, so what its
 /// passphrase was goes too.
 fn unshare_with(state: &ShardState, member: &Member, effects: &mut Vec<Effect>) {
-    for slot in state.organization.links_sent_to(member.company, &member.email) {
-        let known = &state.organization.links[slot.index()];
-        effects.push(Effect::SharedLink(Box::new(gone(known))));
+    let sent_to = (member.company, email_key(&member.email));
+    for known in state.directory.shared_links.under(&SharedLink::BY_RECIPIENT, &sent_to) {
+        effects.push(Effect::row(gone(known)));
     }
 }
 
@@ -262,10 +268,10 @@ fn administers(member: &Member) -> bool {
     member.state == MemberState::Active && member.role == MemberRole::Administrator
 }
 
-/// Cost: O(members), for who administers only.
+/// Cost: O(members of the company), for who administers only.
 fn has_other_administrator(state: &ShardState, known: &Member) -> bool {
-    let is_other = |other: &&Member| other.company == known.company && other.slot != known.slot;
-    state.members.iter().filter(is_other).any(administers)
+    let mut members = state.directory.members.under(&Member::OF_COMPANY, &known.company);
+    members.any(|other| other.slot != known.slot && administers(other))
 }
 
 /// A company's member, one that left too.
@@ -274,8 +280,7 @@ fn find_member(
     company: CompanySlot,
     id: MemberId,
 ) -> Result<&Member, Rejection> {
-    let slot = state.member_by_id.get(&id).ok_or(Rejection::MemberNotFound)?;
-    let member = &state.members[slot.index()];
+    let member = state.directory.members.find(id.0).ok_or(Rejection::MemberNotFound)?;
     if member.company == company { Ok(member) } else { Err(Rejection::MemberNotFound) }
 }
 
@@ -308,6 +313,10 @@ fn check_code(
     code: Option<&str>,
 ) -> Result<(), Rejection> {
     let Some(code) = code else { return Ok(()) };
-    let known = state.member_names.find_by_code(company, code);
-    if known.is_none_or(|known| known == owner) { Ok(()) } else { Err(Rejection::MemberCodeTaken) }
+    let known = state.directory.members.first(&Member::BY_CODE, &(company, code.to_owned()));
+    if known.is_none_or(|known| known.slot == owner) {
+        Ok(())
+    } else {
+        Err(Rejection::MemberCodeTaken)
+    }
 }

@@ -15,7 +15,7 @@ use crate::command::reply::Rejection;
 use crate::domain::allowance::AllowanceTerms;
 use crate::domain::card::CardState;
 use crate::domain::ids::{
-    CardId, CardSlot, CompanyId, MemberId, MemberSlot, RequisitionId, RequisitionSlot, Timestamp,
+    CardId, CardSlot, CompanyId, MemberId, MemberSlot, RequisitionId, Slot as _, Timestamp,
 };
 use crate::domain::member::MemberRole;
 use crate::domain::money::Minor;
@@ -30,20 +30,19 @@ pub(super) fn create_requisition(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let company = find_company(state, new.company)?;
-    let organization = &state.organization;
-    if organization.requisition_by_id.contains_key(&new.id) {
+    let requisitions = &state.directory.requisitions;
+    if requisitions.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
     }
     let member = find_active_member(state, company, new.member)?.slot;
     check_amount(new.amount)?;
     check_dimensions(state, company, &new.dimensions)?;
-    let mut pending = organization.pending_requisitions_of(member);
-    if pending.nth(limits::MEMBER_REQUISITIONS_PENDING_MAX - 1).is_some() {
+    let pending = requisitions.under(&Requisition::PENDING_OF_MEMBER, &member);
+    if pending.count() >= limits::MEMBER_REQUISITIONS_PENDING_MAX {
         return Err(Rejection::TooManyRequisitions);
     }
-    let slot = RequisitionSlot::next_after(organization.requisitions.len());
-    effects.push(Effect::Requisition(Box::new(Requisition {
-        slot: slot.ok_or(Rejection::Full)?,
+    effects.push(Effect::row(Requisition {
+        slot: requisitions.next_slot().ok_or(Rejection::Full)?,
         id: new.id,
         company,
         amount: new.amount,
@@ -57,7 +56,7 @@ pub(super) fn create_requisition(
         note: new.note.as_ref().map(ToString::to_string),
         reviewed_by: None,
         created_at: moment.at,
-    })));
+    }));
     Ok(())
 }
 
@@ -87,7 +86,7 @@ pub(super) fn update_requisition(
         review_requisition(state, moment, (company, &mut requisition), review, effects)?;
     }
     if requisition != *known {
-        effects.push(Effect::Requisition(Box::new(requisition)));
+        effects.push(Effect::row(requisition));
     }
     Ok(())
 }
@@ -106,15 +105,14 @@ pub(super) fn cancel_requisition(
 
 /// Denies what a member who leaves still asks for.
 pub(super) fn deny_pending(state: &ShardState, member: MemberSlot, effects: &mut Vec<Effect>) {
-    for slot in state.organization.pending_requisitions_of(member) {
-        let known = &state.organization.requisitions[slot.index()];
+    for known in state.directory.requisitions.under(&Requisition::PENDING_OF_MEMBER, &member) {
         close(known, RequisitionStatus::Denied, effects);
     }
 }
 
 fn close(known: &Requisition, status: RequisitionStatus, effects: &mut Vec<Effect>) {
     assert!(known.status == RequisitionStatus::Pending, "what was decided changes no more");
-    effects.push(Effect::Requisition(Box::new(Requisition { status, ..known.clone() })));
+    effects.push(Effect::row(Requisition { status, ..known.clone() }));
 }
 
 fn review_requisition(
@@ -160,7 +158,7 @@ fn card_for(state: &ShardState, requisition: &Requisition, drawn: &NewCard) -> N
         state: CardState::Active,
         is_virtual: true,
         description: LineText::spaced(&requisition.description),
-        assigned_to: Some(state.members[requisition.member.index()].id),
+        assigned_to: Some(state.directory.members.get(requisition.member).id),
         dimensions: requisition.dimensions,
         ..drawn.clone()
     }
@@ -196,8 +194,7 @@ fn find_requisition(
     id: RequisitionId,
 ) -> Result<&Requisition, Rejection> {
     let company = find_company(state, company)?;
-    let slot = state.organization.requisition_by_id.get(&id);
-    let requisition = slot.map(|slot| &state.organization.requisitions[slot.index()]);
+    let requisition = state.directory.requisitions.find(id.0);
     requisition.filter(|known| known.company == company).ok_or(Rejection::RequisitionNotFound)
 }
 

@@ -3,8 +3,6 @@
 //! A link that was deleted stays as a tombstone, since slots are given out once; nothing finds it.
 //! CHOICE: a card that is closed keeps its links, so that who holds one learns that it is closed.
 
-use std::collections::BTreeSet;
-
 use super::execute::Moment;
 use super::execute_admin::{find_card, find_company, replace};
 use super::state::ShardState;
@@ -12,7 +10,7 @@ use crate::command::admin::{NewSharedLink, SharedLinkChanges};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::domain::card::CardState;
-use crate::domain::ids::{CardSlot, CompanyId, SharedLinkId, SharedLinkSlot};
+use crate::domain::ids::{CompanyId, SharedLinkId};
 use crate::domain::shared_link::SharedLink;
 use crate::limits;
 
@@ -25,18 +23,18 @@ pub(super) fn create_shared_link(
 ) -> Result<(), Rejection> {
     let company = find_company(state, new.company)?;
     let card = find_card(state, new.company, new.card)?;
-    if state.organization.link_by_id.contains_key(&new.id) {
+    let links = &state.directory.shared_links;
+    if links.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
     }
     if state.card(card).usage.state == CardState::Terminated {
         return Err(Rejection::CardTerminated);
     }
-    if live_links_of(state, card) >= limits::SHARED_LINKS_OF_CARD_MAX {
+    if links.under(&SharedLink::OF_CARD, &card).count() >= limits::SHARED_LINKS_OF_CARD_MAX {
         return Err(Rejection::TooManySharedLinks);
     }
-    let slot = SharedLinkSlot::next_after(state.organization.links.len());
-    effects.push(Effect::SharedLink(Box::new(SharedLink {
-        slot: slot.ok_or(Rejection::Full)?,
+    effects.push(Effect::row(SharedLink {
+        slot: links.next_slot().ok_or(Rejection::Full)?,
         id: new.id,
         company,
         card,
@@ -48,12 +46,8 @@ pub(super) fn create_shared_link(
         last_viewed_at: None,
         is_deleted: false,
         created_at: moment.at,
-    })));
+    }));
     Ok(())
-}
-
-fn live_links_of(state: &ShardState, card: CardSlot) -> usize {
-    state.organization.links_of_card.get(&card).map_or(0, BTreeSet::len)
 }
 
 /// Changes a link. Errors: no such link.
@@ -70,7 +64,7 @@ pub(super) fn update_shared_link(
     replace(&mut link.sealed_passphrase, &changes.sealed_passphrase);
     replace(&mut link.hide_balance, &changes.hide_balance);
     if link != *known {
-        effects.push(Effect::SharedLink(Box::new(link)));
+        effects.push(Effect::row(link));
     }
     Ok(())
 }
@@ -83,7 +77,7 @@ pub(super) fn delete_shared_link(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let known = find_link(state, company, id)?;
-    effects.push(Effect::SharedLink(Box::new(gone(known))));
+    effects.push(Effect::row(gone(known)));
     Ok(())
 }
 
@@ -95,14 +89,11 @@ pub(super) fn view_shared_link(
     id: SharedLinkId,
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let slot = state.organization.link_by_id.get(&id).ok_or(Rejection::SharedLinkNotFound)?;
-    let known = &state.organization.links[slot.index()];
-    if known.is_deleted {
-        return Err(Rejection::SharedLinkNotFound);
-    }
+    let known = state.directory.shared_links.find(id.0).filter(|link| !link.is_deleted);
+    let known = known.ok_or(Rejection::SharedLinkNotFound)?;
     if known.last_viewed_at.is_none_or(|last| last.plus(limits::LINK_VIEW_INTERVAL) <= moment.at) {
         let link = SharedLink { last_viewed_at: Some(moment.at), ..known.clone() };
-        effects.push(Effect::SharedLink(Box::new(link)));
+        effects.push(Effect::row(link));
     }
     Ok(())
 }
@@ -124,8 +115,7 @@ fn find_link(
     id: SharedLinkId,
 ) -> Result<&SharedLink, Rejection> {
     let company = find_company(state, company)?;
-    let slot = state.organization.link_by_id.get(&id);
-    let link = slot.map(|slot| &state.organization.links[slot.index()]);
+    let link = state.directory.shared_links.find(id.0);
     let is_theirs = |link: &&SharedLink| link.company == company && !link.is_deleted;
     link.filter(is_theirs).ok_or(Rejection::SharedLinkNotFound)
 }

@@ -81,7 +81,7 @@ fn code_for(
     user: &User,
     new: &NewAuthorizationCode,
 ) -> Result<AuthorizationCode, Rejection> {
-    let app = find_any_app(state, new.app)?;
+    let app = find_any_app(state, new.app)?.slot;
     let company = find_company(state, new.company)?;
     let member = find_active_member(state, company, new.member)?;
     if email_key(&member.email) != email_key(&user.email) {

@@ -58,7 +58,7 @@ pub(super) fn grant_token(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let token = token_of(state, moment, &new.token, new.token.scope)?;
-    let app = new.app.map(|id| find_any_app(state, id)).transpose()?;
+    let app = new.app.map(|id| find_any_app(state, id)).transpose()?.map(|app| app.slot);
     let member = new.member.map(|id| find_active_member(state, token.company, id)).transpose()?;
     let member = member.map(|member| member.slot);
     let grant = TokenGrant { app, member, origin: new.origin, label: new.label.clone().into() };
@@ -76,7 +76,7 @@ pub(super) fn exchange_code(
     let ticket = state.identity.tickets.get(&exchange.digest);
     let ticket = ticket.filter(|ticket| ticket.is_open(moment.at)).ok_or(Rejection::TicketSpent)?;
     let code = ticket.code().ok_or(Rejection::TicketSpent)?;
-    if state.identity.apps[code.app.index()].is_deleted {
+    if state.directory.apps.get(code.app).is_deleted {
         return Err(Rejection::TicketSpent);
     }
     let token = token_of(state, moment, &exchange.token, code.scope)?;

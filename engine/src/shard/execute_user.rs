@@ -14,6 +14,7 @@ use crate::command::effect::Effect;
 use crate::command::identity::{NewInvite, NewUser, PasswordLinkUse, UserChanges};
 use crate::command::reply::Rejection;
 use crate::domain::ids::{CompanyId, CompanySlot, UserId, UserSlot};
+use crate::domain::member::{Member, email_key};
 use crate::domain::text::LineText;
 use crate::domain::ticket::{Ticket, TicketContent, TicketKind, TicketState};
 use crate::domain::user::{Totp, User};
@@ -24,16 +25,15 @@ pub(super) fn create_user(
     new: &NewUser,
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let identity = &state.identity;
-    if identity.user_by_id.contains_key(&new.id) {
+    let users = &state.directory.users;
+    if users.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
     }
-    if identity.find_by_email(&new.email).is_some() {
+    if find_user_by_email(state, &new.email).is_some() {
         return Err(Rejection::EmailTaken);
     }
-    let slot = UserSlot::next_after(identity.users.len()).ok_or(Rejection::Full)?;
-    effects.push(Effect::User(Box::new(User {
-        slot,
+    effects.push(Effect::row(User {
+        slot: users.next_slot().ok_or(Rejection::Full)?,
         id: new.id,
         email: new.email.clone(),
         first_name: new.first_name.to_string(),
@@ -43,7 +43,7 @@ pub(super) fn create_user(
         security_question: None,
         developer_of: developer_of(state, &new.developer_of)?,
         created_at: moment.at,
-    })));
+    }));
     Ok(())
 }
 
@@ -56,7 +56,7 @@ pub(super) fn invite(
     (email, first_name, last_name): (&str, &str, &str),
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = state.identity.find_by_email(email);
+    let known = find_user_by_email(state, email);
     let user = match known {
         Some(user) if user.password_hash.is_some() => return Ok(()),
         Some(user) => user.slot,
@@ -70,7 +70,7 @@ pub(super) fn invite(
                 developer_of: Vec::new(),
             };
             create_user(state, moment, &user, effects)?;
-            UserSlot::next_after(state.identity.users.len()).ok_or(Rejection::Full)?
+            state.directory.users.next_slot().ok_or(Rejection::Full)?
         }
     };
     let ticket = Ticket {
@@ -132,7 +132,7 @@ pub(super) fn update_user(
         end_open(state, moment, (known.slot, TicketKind::Session), kept, effects);
     }
     if user != *known {
-        effects.push(Effect::User(Box::new(user)));
+        effects.push(Effect::row(user));
     }
     Ok(())
 }
@@ -149,7 +149,7 @@ pub(super) fn use_totp_step(
     let totp = known.totp.as_ref().filter(|totp| step > totp.last_step);
     let totp = totp.ok_or(Rejection::StepUsed)?;
     let totp = Some(Totp { last_step: step, ..totp.clone() });
-    effects.push(Effect::User(Box::new(User { totp, ..known.clone() })));
+    effects.push(Effect::row(User { totp, ..known.clone() }));
     Ok(())
 }
 
@@ -164,9 +164,9 @@ pub(super) fn use_password_link(
     let is_link =
         |ticket: &&Ticket| ticket.kind() == TicketKind::PasswordLink && ticket.is_open(moment.at);
     let ticket = ticket.filter(is_link).ok_or(Rejection::TicketSpent)?;
-    let user = &state.identity.users[ticket.user.index()];
+    let user = state.directory.users.get(ticket.user);
     let password_hash = Some(used.password_hash.clone());
-    effects.push(Effect::User(Box::new(User { password_hash, ..user.clone() })));
+    effects.push(Effect::row(User { password_hash, ..user.clone() }));
     effects.push(Effect::Ticket(Box::new(Ticket { state: TicketState::Used, ..ticket.clone() })));
     end_ways_in(state, moment, user, Some(&used.digest), effects)
 }
@@ -187,7 +187,7 @@ pub(super) fn close_account(
         ..known.clone()
     };
     if closed != *known {
-        effects.push(Effect::User(Box::new(closed)));
+        effects.push(Effect::row(closed));
     }
     end_open(state, moment, (known.slot, TicketKind::PasswordLink), None, effects);
 }
@@ -206,8 +206,8 @@ fn end_ways_in(
         end_open(state, moment, (user.slot, kind), kept, effects);
     }
     let identity = &state.identity;
-    let members = state.member_names.memberships(&user.email);
-    for digest in members.flat_map(|member| identity.tokens_of_member(member)) {
+    let members = memberships(state, &user.email);
+    for digest in members.flat_map(|member| identity.tokens_of_member(member.slot)) {
         let token = &state.tokens[&digest];
         if token.is_of_password() {
             revoke(token, effects);
@@ -229,6 +229,18 @@ fn end_open(
 }
 
 pub(super) fn find_user(state: &ShardState, id: UserId) -> Result<&User, Rejection> {
-    let slot = state.identity.user_by_id.get(&id).ok_or(Rejection::UserNotFound)?;
-    Ok(&state.identity.users[slot.index()])
+    state.directory.users.find(id.0).ok_or(Rejection::UserNotFound)
+}
+
+/// The user with an e-mail address, in any case.
+pub(super) fn find_user_by_email<'a>(state: &'a ShardState, email: &str) -> Option<&'a User> {
+    state.directory.users.first(&User::BY_EMAIL, &email_key(email))
+}
+
+/// The members of any company with an e-mail address, in any case, without deleted ones.
+pub(super) fn memberships<'a>(
+    state: &'a ShardState,
+    email: &str,
+) -> impl Iterator<Item = &'a Member> + use<'a> {
+    state.directory.members.under(&Member::OF_PERSON, &email_key(email))
 }

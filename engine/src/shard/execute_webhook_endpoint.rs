@@ -10,7 +10,7 @@ use super::state::ShardState;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::command::webhook_endpoint::{NewWebhookEndpoint, WebhookEndpointChanges};
-use crate::domain::ids::{AppSlot, CompanyId, WebhookEndpointId, WebhookEndpointSlot};
+use crate::domain::ids::{AppSlot, CompanyId, WebhookEndpointId};
 use crate::domain::webhook_endpoint::{DisabledBy, EndpointState, WebhookEndpoint};
 use crate::limits;
 
@@ -24,16 +24,16 @@ pub(super) fn create_webhook_endpoint(
 ) -> Result<(), Rejection> {
     let company = find_company(state, new.company)?;
     let app = new.app.map(|app| find_app(state, new.company, app)).transpose()?;
-    let known = &state.webhook_endpoints;
-    if known.by_id.contains_key(&new.id) {
+    let endpoints = &state.directory.webhook_endpoints;
+    if endpoints.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
     }
-    if known.count_of(company) >= limits::WEBHOOK_ENDPOINTS_OF_COMPANY_MAX {
+    let of_company = endpoints.under(&WebhookEndpoint::OF_COMPANY, &company);
+    if of_company.count() >= limits::WEBHOOK_ENDPOINTS_OF_COMPANY_MAX {
         return Err(Rejection::TooManyWebhookEndpoints);
     }
-    let slot = WebhookEndpointSlot::next_after(known.rows.len()).ok_or(Rejection::Full)?;
-    effects.push(Effect::WebhookEndpoint(Box::new(WebhookEndpoint {
-        slot,
+    effects.push(Effect::row(WebhookEndpoint {
+        slot: endpoints.next_slot().ok_or(Rejection::Full)?,
         id: new.id,
         company,
         app: app.map(|app| app.slot),
@@ -45,7 +45,7 @@ pub(super) fn create_webhook_endpoint(
         created_at: moment.at,
         enabled_at: moment.at,
         is_deleted: false,
-    })));
+    }));
     Ok(())
 }
 
@@ -71,7 +71,7 @@ pub(super) fn update_webhook_endpoint(
         endpoint.previous_secret = overlaps.then_some((before, secret.overlap_until));
     }
     if endpoint != *known {
-        effects.push(Effect::WebhookEndpoint(Box::new(endpoint)));
+        effects.push(Effect::row(endpoint));
     }
     Ok(())
 }
@@ -97,14 +97,14 @@ pub(super) fn delete_webhook_endpoint(
     effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let known = find_endpoint(state, company, id)?;
-    effects.push(Effect::WebhookEndpoint(Box::new(gone(known))));
+    effects.push(Effect::row(gone(known)));
     Ok(())
 }
 
 /// Takes away the endpoints of an app that goes.
 pub(super) fn delete_endpoints_of(state: &ShardState, app: AppSlot, effects: &mut Vec<Effect>) {
-    let endpoints = state.webhook_endpoints.of_app(app);
-    effects.extend(endpoints.map(|known| Effect::WebhookEndpoint(Box::new(gone(known)))));
+    let endpoints = state.directory.webhook_endpoints.under(&WebhookEndpoint::OF_APP, &app);
+    effects.extend(endpoints.map(|known| Effect::row(gone(known))));
 }
 
 /// The tombstone of an endpoint: nothing of what signed, nor where it was sent.
@@ -125,8 +125,7 @@ fn find_endpoint(
     id: WebhookEndpointId,
 ) -> Result<&WebhookEndpoint, Rejection> {
     let company = find_company(state, company)?;
-    let slot = state.webhook_endpoints.by_id.get(&id);
-    let endpoint = slot.map(|slot| state.webhook_endpoints.get(*slot));
+    let endpoint = state.directory.webhook_endpoints.find(id.0);
     let is_theirs = |row: &&WebhookEndpoint| row.company == company && !row.is_deleted;
     endpoint.filter(is_theirs).ok_or(Rejection::WebhookEndpointNotFound)
 }

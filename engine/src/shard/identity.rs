@@ -1,19 +1,13 @@
-//! People and programs: users, tickets, apps, and what access tokens were given for. Only admin
-//! commands read any of it.
+//! Tickets, and what access tokens were given for. Only admin commands read any of it.
 //!
-//! Rows stand by slot or digest, with the lookups that rules need beside them; all of that is
-//! derived here, from after-images.
+//! Tickets stand by digest, with the lookups that rules need beside them; all of that is derived here,
+//! from after-images.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::apply::put_at;
-use crate::domain::app::App;
-use crate::domain::ids::{
-    AccessTokenId, AppId, AppSlot, CompanySlot, MemberSlot, Timestamp, UserId, UserSlot,
-};
-use crate::domain::member::{AccessToken, Member, email_key};
+use crate::domain::ids::{AccessTokenId, AppSlot, CompanySlot, MemberSlot, Timestamp, UserSlot};
+use crate::domain::member::AccessToken;
 use crate::domain::ticket::{Ticket, TicketKind, TicketState};
-use crate::domain::user::User;
 
 /// A token of some owner, in the order in which they were made.
 type Live<T> = BTreeSet<(T, Timestamp, [u8; 32])>;
@@ -21,30 +15,13 @@ type Live<T> = BTreeSet<(T, Timestamp, [u8; 32])>;
 /// See the head of this file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Identity {
-    pub(super) users: Vec<User>,
-    pub(super) user_by_id: HashMap<UserId, UserSlot>,
-    user_by_email: HashMap<String, UserSlot>,
     pub(super) tickets: Tickets,
-    pub(super) apps: Vec<App>,
-    pub(super) app_by_id: HashMap<AppId, AppSlot>,
     pub(super) token_by_id: HashMap<AccessTokenId, [u8; 32]>,
     live_of_member: Live<MemberSlot>,
     live_of_app: Live<AppSlot>,
-    member_by_external: BTreeMap<(CompanySlot, String), MemberSlot>,
 }
 
 impl Identity {
-    /// The user with this e-mail address, in any case.
-    pub(super) fn find_by_email(&self, email: &str) -> Option<&User> {
-        let slot = self.user_by_email.get(&email_key(email))?;
-        Some(&self.users[slot.index()])
-    }
-
-    /// A company's member with this external id.
-    pub(super) fn find_by_external(&self, company: CompanySlot, id: &str) -> Option<MemberSlot> {
-        self.member_by_external.get(&(company, id.to_owned())).copied()
-    }
-
     /// Tokens of a member that are not revoked, the oldest first.
     pub(super) fn tokens_of_member(&self, slot: MemberSlot) -> impl Iterator<Item = [u8; 32]> {
         tokens_of(&self.live_of_member, slot)
@@ -53,17 +30,6 @@ impl Identity {
     /// Tokens of an app that are not revoked, the oldest first.
     pub(super) fn tokens_of_app(&self, slot: AppSlot) -> impl Iterator<Item = [u8; 32]> {
         tokens_of(&self.live_of_app, slot)
-    }
-
-    pub(super) fn apply_user(&mut self, user: &User) {
-        self.user_by_id.insert(user.id, user.slot);
-        self.user_by_email.insert(email_key(&user.email), user.slot);
-        put_at(&mut self.users, user.slot.index(), user.clone());
-    }
-
-    pub(super) fn apply_app(&mut self, app: &App) {
-        self.app_by_id.insert(app.id, app.slot);
-        put_at(&mut self.apps, app.slot.index(), app.clone());
     }
 
     /// Takes in a token; a revoked one is let go of: only the tables keep those.
@@ -75,17 +41,6 @@ impl Identity {
         }
         set(&mut self.live_of_member, token.member(), token);
         set(&mut self.live_of_app, token.app(), token);
-    }
-
-    /// Finds a member by its external id instead of the one before.
-    pub(super) fn apply_external_id(&mut self, before: Option<&Member>, member: &Member) {
-        let (slot, company) = (member.slot, member.company);
-        if let Some(id) = before.and_then(|before| before.external_id.as_ref()) {
-            self.member_by_external.remove(&(company, id.clone()));
-        }
-        if let Some(id) = &member.external_id {
-            self.member_by_external.insert((company, id.clone()), slot);
-        }
     }
 }
 

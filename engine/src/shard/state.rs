@@ -8,24 +8,23 @@ use std::collections::{BTreeMap, HashMap};
 use super::cards::Cards;
 use super::duplicates::{AnswerPlace, Comparison, EarlyReversals, Known, Messages, Newest};
 use super::identity::Identity;
-use super::member_names::MemberNames;
-use super::organization::Organization;
+use super::keyed_answers::KeyedAnswers;
 use super::recall::Caching;
 use super::timers::Timers;
 use super::transactions::{OpenTransaction, PurchaseKey, Transactions};
-use super::webhook_endpoints::WebhookEndpoints;
 use crate::command::network::{CardRef, OriginalRef};
+use crate::directory::Directory;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::authorization_id::{AUTHORIZATION_ID_COUNT, sequence_residue_of};
 use crate::domain::business_date::DayWindow;
 use crate::domain::card::CardRecord;
-use crate::domain::company::{Company, VelocityLimits};
+use crate::domain::company::{Company, SingleSignOn, VelocityLimits};
 use crate::domain::credential::CredentialFailures;
 use crate::domain::ids::{
-    AccountId, AccountSlot, CardSlot, CompanyId, CompanySlot, LineSeq, MemberId, MemberSlot,
-    RecordSeq, Timestamp, TransactionSeq,
+    AccountId, AccountSlot, CardSlot, CompanyId, CompanySlot, LineSeq, RecordSeq, Timestamp,
+    TransactionSeq,
 };
-use crate::domain::member::{AccessToken, Member, MemberState};
+use crate::domain::member::{AccessToken, MemberState};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{AuthorizationId, Fingerprint};
 use crate::domain::pan_key::PanGenerations;
@@ -66,8 +65,7 @@ pub struct ShardState {
     pub(super) last_line: LineSeq,
     pub(super) companies: Vec<CompanyEntry>,
     pub(super) accounts: Vec<AccountEntry>,
-    pub(super) members: Vec<Member>,
-    pub(super) member_names: MemberNames,
+    pub(super) directory: Directory,
     /// The first instant at which the day of any company is over.
     pub(super) days_end_at: Timestamp,
     pub(super) cards: Cards,
@@ -76,15 +74,14 @@ pub struct ShardState {
     pub(super) pan_generations: PanGenerations,
     pub(super) company_by_id: HashMap<CompanyId, CompanySlot>,
     pub(super) account_by_id: HashMap<AccountId, AccountSlot>,
-    pub(super) member_by_id: HashMap<MemberId, MemberSlot>,
     pub(super) attempts: BTreeMap<CardSlot, Vec<Timestamp>>,
     pub(super) failures: BTreeMap<CardSlot, CredentialFailures>,
     pub(super) transactions: Transactions,
     pub(super) messages: Messages,
     pub(super) early_reversals: EarlyReversals,
-    pub(super) organization: Organization,
+    pub(super) single_sign_on: BTreeMap<CompanySlot, SingleSignOn>,
+    pub(super) keyed_answers: KeyedAnswers,
     pub(super) identity: Identity,
-    pub(super) webhook_endpoints: WebhookEndpoints,
     pub(super) timers: Timers,
     /// For a shard that does not keep all of the past in memory.
     pub(super) caching: Option<Caching>,
@@ -169,9 +166,9 @@ impl ShardState {
     pub(super) fn is_company_closed(&self, card: CardSlot) -> bool {
         let head = self.cards.head(card);
         self.company(head.company).is_closed
-            || head
-                .assigned_to()
-                .is_some_and(|member| self.members[member.index()].state != MemberState::Active)
+            || head.assigned_to().is_some_and(|member| {
+                self.directory.members.get(member).state != MemberState::Active
+            })
     }
 
     /// Finds the transaction a message names; a card, where given, must be the transaction's.

@@ -12,7 +12,8 @@ use super::duplicates::sorted_answers;
 use super::state::ShardState;
 use super::transactions::OpenTransaction;
 use crate::codec;
-use crate::domain::ids::CardSlot;
+use crate::directory::each_resource;
+use crate::domain::ids::{CardSlot, Slot as _};
 
 /// SHA-256 over the logical state.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,14 +93,13 @@ impl ShardState {
             .filter(|answer| answer.expires_at > self.last_at)
             .chain(self.messages.iter(self.last_at).cloned());
         let profiles = (0..self.cards.len()).filter_map(CardSlot::next_after);
-        vec![
+        let mut parts = vec![
             part(
                 "counters",
                 [(self.last_seq, self.last_at, self.last_transaction, self.last_line)],
             ),
             part("companies", self.companies.iter().map(|entry| &entry.company)),
             part("accounts", self.accounts.iter().map(|entry| (&entry.account, &entry.balances))),
-            part("members", &self.members),
             part("access tokens", self.tokens.values()),
             part("network key", [self.network_key]),
             part("generations of card number keys", [self.pan_generations]),
@@ -117,16 +117,21 @@ impl ShardState {
             ),
             part("remembered answers", sorted_answers(answers)),
             part("early reversals", self.early_reversals.sorted()),
-            part("dimensions", &self.organization.dimensions),
-            part("shared links", &self.organization.links),
-            part("requisitions", &self.organization.requisitions),
-            part("single sign-on", &self.organization.sso),
-            part("idempotency keys", self.organization.keyed_answers.sorted()),
-            part("users", &self.identity.users),
+            part("single sign-on", &self.single_sign_on),
+            part("idempotency keys", self.keyed_answers.sorted()),
             part("tickets", self.identity.tickets.iter()),
-            part("apps", &self.identity.apps),
-            part("webhook endpoints", &self.webhook_endpoints.rows),
-        ]
+        ];
+        self.add_directory(&mut parts);
+        parts
+    }
+
+    fn add_directory(&self, parts: &mut Vec<PartHash>) {
+        macro_rules! add {
+            ($($rows:ident: $row:ident($slot:ident),)*) => {
+                $(parts.push(part(stringify!($rows), self.directory.$rows.iter()));)*
+            };
+        }
+        each_resource!(add);
     }
 
     /// The hash of the whole logical state. Cost: O(state).

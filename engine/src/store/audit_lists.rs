@@ -1,5 +1,5 @@
 //! What is found by lists, proven against the rows that it follows from: the sets of states, what
-//! tags set by hand did to the lists of dimensions, and the lists of people and programs.
+//! tags set by hand did to the lists of dimensions, tickets, tokens, and the indexes of resources.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,13 @@ use super::query::Snapshot;
 use super::rows;
 use super::sets;
 use super::tables::{
-    ACCESS_TOKENS, APP_IDS, APP_TOKENS, APPS, AUDIT_EVENTS, AUDIT_MARKS, COMPANY_APPS,
-    COMPANY_TOKENS, COMPANY_WEBHOOK_ENDPOINTS, EMAIL_MEMBERS, EXTERNAL_IDS, MEMBERS, RowTable,
-    TAG_MOVES, TICKET_ENDS, TICKETS, TOKEN_IDS, TRANSACTION_TAGS, USER_EMAILS, USER_IDS,
-    USER_TICKETS, USERS, WEBHOOK_ENDPOINT_IDS, WEBHOOK_ENDPOINTS,
+    ACCESS_TOKENS, APP_TOKENS, AUDIT_EVENTS, AUDIT_MARKS, COMPANY_TOKENS, RowTable, TAG_MOVES,
+    TICKET_ENDS, TICKETS, TOKEN_IDS, TRANSACTION_TAGS, USER_TICKETS,
 };
-use crate::domain::app::App;
 use crate::domain::audit::AuditEvent;
-use crate::domain::member::{AccessToken, Member, MemberState, email_key};
+use crate::domain::member::AccessToken;
 use crate::domain::ticket::Ticket;
 use crate::domain::transaction_tags::TagChanges;
-use crate::domain::user::User;
-use crate::domain::webhook_endpoint::WebhookEndpoint;
 
 /// What a figure is called, what it should be and what it is.
 type Figure = (&'static str, u64, u64);
@@ -68,37 +63,13 @@ impl Snapshot {
             found: i128::from(found),
         };
         let people = self.lists_of_people()?;
-        let programs = self.lists_of_programs()?;
-        let webhooks = self.lists_for_webhooks()?;
-        let rows = rows.into_iter().chain(people).chain(programs).chain(webhooks);
-        Ok(rows.map(figure).collect())
+        let tokens = self.lists_of_tokens()?;
+        let rows = rows.into_iter().chain(people).chain(tokens);
+        Ok(rows.map(figure).chain(self.audit_directory()?).collect())
     }
 
-    /// Members, apps, tokens and what they are called, and how many the lists lead to.
-    fn lists_of_programs(&self) -> Result<[Figure; 5], StoreError> {
-        let (of_people, by_external) = (self.table(EMAIL_MEMBERS)?, self.table(EXTERNAL_IDS)?);
-        let (mut members, mut external) = (Found::default(), Found::default());
-        self.look_at(&MEMBERS, |slot, member: Member| {
-            if member.state != MemberState::Deleted {
-                let key = email_key(&member.email);
-                members.look(of_people.get((key.as_str(), slot))?.is_some());
-            }
-            if let Some(id) = &member.external_id {
-                let found = by_external.get((member.company.0, id.as_str()))?;
-                external.look(found.is_some_and(|found| found.value() == slot));
-            }
-            Ok(())
-        })?;
-        let (ids, of_company) = (self.table(APP_IDS)?, self.table(COMPANY_APPS)?);
-        let mut apps = Found::default();
-        self.look_at(&APPS, |slot, app: App| {
-            apps.look(ids.get(app.id.0.as_u128())?.is_some_and(|found| found.value() == slot));
-            if !app.is_deleted {
-                apps.look(of_company.get((app.company.0, slot))?.is_some());
-            }
-            Ok(())
-        })?;
-        let listed_apps = ids.len()? + of_company.len()?;
+    /// Access tokens, and how many the lists lead to.
+    fn lists_of_tokens(&self) -> Result<[Figure; 3], StoreError> {
         let (ids, of_company) = (self.table(TOKEN_IDS)?, self.table(COMPANY_TOKENS)?);
         let (mut tokens, mut live) = (Found::default(), Found::default());
         self.look_at(&ACCESS_TOKENS, |digest, token: AccessToken| {
@@ -110,40 +81,19 @@ impl Snapshot {
             }
             Ok(())
         })?;
-        Ok([
-            members.figure("members found by their address", of_people.len()?),
-            apps.figure("apps found by id and by their company", listed_apps),
-            tokens.figure("access tokens found by id", ids.len()?),
-            live.figure("access tokens found by their company", of_company.len()?),
-            external.figure("members found by their external id", by_external.len()?),
-        ])
-    }
-
-    /// Webhook endpoints and the tokens of apps, and how many the lists lead to.
-    fn lists_for_webhooks(&self) -> Result<[Figure; 2], StoreError> {
-        let (ids, of_company) =
-            (self.table(WEBHOOK_ENDPOINT_IDS)?, self.table(COMPANY_WEBHOOK_ENDPOINTS)?);
-        let mut endpoints = Found::default();
-        self.look_at(&WEBHOOK_ENDPOINTS, |slot, row: WebhookEndpoint| {
-            endpoints.look(ids.get(row.id.0.as_u128())?.is_some_and(|found| found.value() == slot));
-            if !row.is_deleted {
-                endpoints.look(of_company.get((row.company.0, slot))?.is_some());
-            }
-            Ok(())
-        })?;
         let of_app = self.table(APP_TOKENS)?;
-        let mut tokens = Found::default();
+        let mut by_app = Found::default();
         self.look_at(&ACCESS_TOKENS, |_, token: AccessToken| {
             if let Some(app) = token.app().filter(|_| !token.is_revoked) {
                 let key = (app.0, token.company.0, token.id.0.as_u128());
-                tokens.look(of_app.get(key)?.is_some());
+                by_app.look(of_app.get(key)?.is_some());
             }
             Ok(())
         })?;
-        let listed_endpoints = ids.len()? + of_company.len()?;
         Ok([
-            endpoints.figure("webhook endpoints found by id and by company", listed_endpoints),
-            tokens.figure("access tokens found by their app", of_app.len()?),
+            tokens.figure("access tokens found by id", ids.len()?),
+            live.figure("access tokens found by their company", of_company.len()?),
+            by_app.figure("access tokens found by their app", of_app.len()?),
         ])
     }
 
@@ -165,17 +115,8 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Users, tickets and audit events, and how many the lists lead to.
-    fn lists_of_people(&self) -> Result<[Figure; 4], StoreError> {
-        let (ids, emails) = (self.table(USER_IDS)?, self.table(USER_EMAILS)?);
-        let mut users = Found::default();
-        self.look_at(&USERS, |slot, user: User| {
-            users.look(ids.get(user.id.0.as_u128())?.is_some_and(|found| found.value() == slot));
-            let found = emails.get(email_key(&user.email).as_str())?;
-            users.look(found.is_some_and(|found| found.value() == slot));
-            Ok(())
-        })?;
-        let listed_users = ids.len()? + emails.len()?;
+    /// Tickets and audit events, and how many the lists lead to.
+    fn lists_of_people(&self) -> Result<[Figure; 3], StoreError> {
         let (ends, of_user) = (self.table(TICKET_ENDS)?, self.table(USER_TICKETS)?);
         let mut tickets = Found::default();
         self.look_at(&TICKETS, |digest, ticket: Ticket| {
@@ -195,7 +136,6 @@ impl Snapshot {
             Ok(())
         })?;
         Ok([
-            users.figure("users found by id and by address", listed_users),
             tickets.figure(
                 "tickets found by their end and by their user",
                 ends.len()? + of_user.len()?,

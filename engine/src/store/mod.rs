@@ -13,6 +13,7 @@ mod audit_lists;
 mod blocks;
 mod checkpoint;
 mod copy;
+mod directory;
 mod error;
 mod events;
 mod figures;

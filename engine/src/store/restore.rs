@@ -14,9 +14,8 @@ use super::error::StoreError;
 use super::query::{Snapshot, TransactionRows};
 use super::rows;
 use super::tables::{
-    ACCESS_TOKENS, ACCOUNTS, ANSWERS, APPS, CARD_ATTEMPTS, COMPANIES, COMPANY_SSO,
-    CREDENTIAL_FAILURES, DIMENSIONS, EARLY_REVERSALS, KEYED_ANSWERS, MEMBERS, REQUISITIONS,
-    SHARED_LINKS, StoredAnswer, TICKETS, USERS, WEBHOOK_ENDPOINTS,
+    ACCESS_TOKENS, ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, COMPANY_SSO, CREDENTIAL_FAILURES,
+    EARLY_REVERSALS, KEYED_ANSWERS, StoredAnswer, TICKETS,
 };
 use crate::codec::CodecError;
 use crate::command::effect::{EarlyReversal, Effect, RememberedAnswer};
@@ -90,7 +89,7 @@ impl Store {
         snapshot.card_tables()?.each_in_place(|card| visit(Restored::Card(card)))?;
         let mut apply = |effect| visit(Restored::Effect(effect));
         restore_beside_cards(&snapshot, &mut apply)?;
-        restore_around_cards(&snapshot, checkpoint.applied_at, &mut apply)?;
+        restore_passing(&snapshot, checkpoint.applied_at, &mut apply)?;
         restore_transactions(&snapshot, first.0, scope, &mut apply)?;
         restore_early_reversals(&snapshot, checkpoint.applied_at, &mut apply)?;
         restore_answers(&snapshot, first, checkpoint.applied_at, visit)?;
@@ -112,33 +111,27 @@ fn restore_organization(snapshot: &Snapshot, apply: Apply<'_>) -> Result<(), Sto
             apply(Effect::AccountBalances(slot, balances));
         }
     }
-    snapshot.each(&MEMBERS, |_, row| apply(Effect::Member(Box::new(row))))?;
+    snapshot.each_directory_row(&mut |row| apply(Effect::Row(row)))?;
     snapshot.each(&ACCESS_TOKENS, |_, row| {
         if !row.is_revoked {
             apply(Effect::AccessToken(Box::new(row)));
         }
     })?;
-    snapshot.each(&USERS, |_, row| apply(Effect::User(Box::new(row))))?;
-    snapshot.each(&APPS, |_, row| apply(Effect::App(Box::new(row))))?;
-    snapshot.each(&WEBHOOK_ENDPOINTS, |_, row| apply(Effect::WebhookEndpoint(Box::new(row))))?;
     if let Some(digest) = snapshot.network_key()? {
         apply(Effect::NetworkKey(digest));
     }
     apply(Effect::PanGenerations(snapshot.pan_generations()?));
-    snapshot.each(&DIMENSIONS, |_, row| apply(Effect::Dimension(Box::new(row))))?;
     snapshot.each(&COMPANY_SSO, |slot, row| {
         apply(Effect::CompanySso(CompanySlot(slot), Some(Box::new(row))));
     })
 }
 
-/// What refers to cards, and what is remembered for a time.
-fn restore_around_cards(
+/// What is remembered for a time.
+fn restore_passing(
     snapshot: &Snapshot,
     applied_at: Timestamp,
     apply: Apply<'_>,
 ) -> Result<(), StoreError> {
-    snapshot.each(&SHARED_LINKS, |_, row| apply(Effect::SharedLink(Box::new(row))))?;
-    snapshot.each(&REQUISITIONS, |_, row| apply(Effect::Requisition(Box::new(row))))?;
     snapshot.each(&TICKETS, |_, row| {
         if row.forgotten_at() > applied_at {
             apply(Effect::Ticket(Box::new(row)));

@@ -8,7 +8,9 @@
 //! | table | key | value |
 //! |---|---|---|
 //! | meta | name | format, directory, checkpoint, numbers, commit, network key |
-//! | companies, accounts, account_balances, members | slot | row |
+//! | companies, accounts, account_balances | slot | row |
+//! | members, users, apps, webhook_endpoints, dimensions, shared_links, requisitions | slot | row: see `directory` |
+//! | the same with `_entries` | index, key, slot | -; see `directory::entry` |
 //! | access_tokens | SHA-256 of the token | row |
 //! | cards | card slot | CRC32C, packed card |
 //! | card_usages | card slot / 500 | page of usages |
@@ -22,44 +24,24 @@
 //! | network_log | record sequence, place in the record | row |
 //! | moved_holds | end, transaction sequence | -; holds that may end otherwise than their lifetime after they were made |
 //! | early_reversals | end, original key, retrieval key | - |
-//! | company_ids, account_ids, member_ids, card_ids, allowance_ids | id | slot |
+//! | company_ids, account_ids, card_ids, allowance_ids | id | slot |
 //! | pan_hashes | keyed hash | card slot |
-//! | member_emails | company, lower-cased address | member slot; without deleted members |
 //! | company_accounts | company, account | - |
 //! | company_cards | company, card | place in the company's list, from 1 |
 //! | card_marks | kind, member or dimension, card | -; as the profile stands |
-//! | dimensions, shared_links, requisitions | slot | row |
 //! | transaction_tags | transaction sequence | row: what was changed by hand |
 //! | company_sso | company | row |
 //! | keyed_answers | keyed hash of an idempotency key | row |
 //! | keyed_answer_ends | end, keyed hash | - |
-//! | dimension_ids, shared_link_ids, requisition_ids | id | slot |
-//! | shared_link_keys | keyed hash of a link's key | shared link slot; without deleted ones |
-//! | company_dimensions | company, kind, slot | -; without deleted ones |
-//! | company_members | company, slot | -; without deleted ones |
-//! | company_shared_links | company, slot | -; without deleted ones |
-//! | card_shared_links | card, slot | -; without deleted ones |
-//! | company_requisitions | company, slot | - |
-//! | member_requisitions | member, slot | - |
-//! | card_requisitions | card, slot | -; of the card that fulfils it |
-//! | users, apps | slot | row |
 //! | tickets | SHA-256 of a ticket's secret | row |
 //! | ticket_ends | when it is forgotten, SHA-256 | - |
 //! | user_tickets | user, when it was issued, SHA-256 | - |
-//! | user_ids, app_ids | id | slot |
-//! | user_emails | lower-cased address | user slot |
-//! | company_apps | company, slot | -; without deleted ones |
 //! | token_ids | id of an access token's record | SHA-256 of the token |
 //! | company_tokens | company, when it was made, SHA-256 of the token | -; without revoked ones |
-//! | external_ids | company, external id | member slot |
-//! | email_members | lower-cased address, member slot | -; without deleted members |
 //! | audit_events | company, or 2^32 - 1 for none; number from 1 | row |
 //! | audit_marks | company, kind, id of an actor or object, number | - |
 //! | event_blocks | first event number | CRC32C, packed events: see `events` |
 //! | day_figures | account, quarter hours since 1970 | what was decided: see `figures` |
-//! | webhook_endpoints | slot | row |
-//! | webhook_endpoint_ids | id | slot |
-//! | company_webhook_endpoints | company, slot | -; without deleted ones |
 //! | app_tokens | app, company, id of an access token's record | -; without revoked ones |
 //! | tag_moves | dimension, transaction sequence | whether it was put on by hand, or taken off |
 //! | state_pages | company, class, level, number | transactions and cards by their state: see `sets` |
@@ -76,26 +58,21 @@ use std::marker::PhantomData;
 use redb::{Key, ReadableTable, TableDefinition};
 
 use super::blocks::BlockTable;
+use super::directory::RESOURCE_TABLES;
 use super::error::StoreError;
 use super::runs::{self, RunKind};
 use super::sets::SetKey;
 use crate::command::effect::{NetworkLogEntry, RememberedAnswer};
 use crate::domain::account::{Account, AccountBalances};
-use crate::domain::app::App;
 use crate::domain::audit::AuditEvent;
 use crate::domain::card::Dimensions;
 use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::CredentialFailures;
-use crate::domain::dimension::Dimension;
 use crate::domain::ids::Timestamp;
 use crate::domain::keyed_answer::KeyedAnswer;
-use crate::domain::member::{AccessToken, Member};
-use crate::domain::requisition::Requisition;
-use crate::domain::shared_link::SharedLink;
+use crate::domain::member::AccessToken;
 use crate::domain::ticket::Ticket;
 use crate::domain::transaction_tags::TagChanges;
-use crate::domain::user::User;
-use crate::domain::webhook_endpoint::WebhookEndpoint;
 
 /// The version of this page: key layouts and row types together.
 pub(super) const STORE_FORMAT: u32 = 1;
@@ -107,7 +84,7 @@ pub(super) struct RowTable<K, T> {
 }
 
 impl<K: Key + 'static, T> RowTable<K, T> {
-    const fn new(name: &'static str) -> Self {
+    pub(super) const fn new(name: &'static str) -> Self {
         Self { name, row: PhantomData }
     }
 
@@ -164,7 +141,6 @@ rows! {
     COMPANIES: u32 => Company = "companies";
     ACCOUNTS: u32 => Account = "accounts";
     ACCOUNT_BALANCES: u32 => AccountBalances = "account_balances";
-    MEMBERS: u32 => Member = "members";
     ACCESS_TOKENS: [u8; 32] => AccessToken = "access_tokens";
     CARDS: u32 => Packed = "cards";
     CARD_USAGES: u32 => Packed = "card_usages";
@@ -174,19 +150,13 @@ rows! {
     INCREMENTS: IncrementKey => Packed = "increments";
     ANSWERS: u64 => StoredAnswer = "answers";
     NETWORK_LOG: RecordPlace => NetworkLogEntry = "network_log";
-    DIMENSIONS: u32 => Dimension = "dimensions";
-    SHARED_LINKS: u32 => SharedLink = "shared_links";
-    REQUISITIONS: u32 => Requisition = "requisitions";
     TRANSACTION_TAGS: u64 => TagChanges = "transaction_tags";
     COMPANY_SSO: u32 => SingleSignOn = "company_sso";
     KEYED_ANSWERS: [u8; 32] => KeyedAnswer = "keyed_answers";
-    USERS: u32 => User = "users";
     TICKETS: [u8; 32] => Ticket = "tickets";
-    APPS: u32 => App = "apps";
     AUDIT_EVENTS: (u32, u64) => AuditEvent = "audit_events";
     EVENT_BLOCKS: u64 => Packed = "event_blocks";
     DAY_FIGURES: (u32, u32) => Packed = "day_figures";
-    WEBHOOK_ENDPOINTS: u32 => WebhookEndpoint = "webhook_endpoints";
 }
 
 macro_rules! indexes {
@@ -204,41 +174,20 @@ indexes! {
     EARLY_REVERSALS: EarlyReversalKey => () = "early_reversals";
     COMPANY_IDS: u128 => u32 = "company_ids";
     ACCOUNT_IDS: u128 => u32 = "account_ids";
-    MEMBER_IDS: u128 => u32 = "member_ids";
     CARD_IDS: u128 => u32 = "card_ids";
     ALLOWANCE_IDS: u128 => u32 = "allowance_ids";
     PAN_HASHES: u64 => u32 = "pan_hashes";
-    MEMBER_EMAILS: (u32, &str) => u32 = "member_emails";
     COMPANY_ACCOUNTS: (u32, u32) => () = "company_accounts";
     COMPANY_CARDS: (u32, u32) => u64 = "company_cards";
     CARD_MARKS: CardMarkKey => () = "card_marks";
     KEYED_ANSWER_ENDS: (i64, [u8; 32]) => () = "keyed_answer_ends";
-    DIMENSION_IDS: u128 => u32 = "dimension_ids";
-    SHARED_LINK_IDS: u128 => u32 = "shared_link_ids";
-    SHARED_LINK_KEYS: [u8; 16] => u32 = "shared_link_keys";
-    REQUISITION_IDS: u128 => u32 = "requisition_ids";
-    COMPANY_DIMENSIONS: (u32, u8, u32) => () = "company_dimensions";
-    COMPANY_MEMBERS: (u32, u32) => () = "company_members";
-    COMPANY_SHARED_LINKS: (u32, u32) => () = "company_shared_links";
-    CARD_SHARED_LINKS: (u32, u32) => () = "card_shared_links";
-    COMPANY_REQUISITIONS: (u32, u32) => () = "company_requisitions";
-    MEMBER_REQUISITIONS: (u32, u32) => () = "member_requisitions";
-    CARD_REQUISITIONS: (u32, u32) => () = "card_requisitions";
     TAG_MOVES: (u128, u64) => bool = "tag_moves";
     TICKET_ENDS: (i64, [u8; 32]) => () = "ticket_ends";
     USER_TICKETS: (u32, i64, [u8; 32]) => () = "user_tickets";
-    USER_IDS: u128 => u32 = "user_ids";
-    USER_EMAILS: &str => u32 = "user_emails";
-    APP_IDS: u128 => u32 = "app_ids";
-    COMPANY_APPS: (u32, u32) => () = "company_apps";
     TOKEN_IDS: u128 => [u8; 32] = "token_ids";
     COMPANY_TOKENS: (u32, i64, [u8; 32]) => () = "company_tokens";
-    EXTERNAL_IDS: (u32, &str) => u32 = "external_ids";
-    EMAIL_MEMBERS: (&str, u32) => () = "email_members";
     AUDIT_MARKS: AuditMarkKey => () = "audit_marks";
     STATE_PAGES: SetKey => &[u8] = "state_pages";
-    WEBHOOK_ENDPOINT_IDS: u128 => u32 = "webhook_endpoint_ids";
-    COMPANY_WEBHOOK_ENDPOINTS: (u32, u32) => () = "company_webhook_endpoints";
     APP_TOKENS: (u32, u32, u128) => () = "app_tokens";
 }
 
@@ -267,6 +216,10 @@ pub(super) fn create_all(write_txn: &redb::WriteTransaction) -> Result<(), Store
     write_txn.open_table(META)?;
     each_row_table!(create_rows);
     each_index!(create_index);
+    for (rows, entries) in RESOURCE_TABLES {
+        write_txn.open_table(*rows)?;
+        write_txn.open_table(*entries)?;
+    }
     for blocks in BLOCKS {
         write_txn.open_table(blocks)?;
     }
@@ -292,6 +245,10 @@ pub(super) fn copy_all(
     copy(from, to, META)?;
     each_row_table!(copy_rows);
     each_index!(copy_index);
+    for (rows, entries) in RESOURCE_TABLES {
+        copy(from, to, *rows)?;
+        copy(from, to, *entries)?;
+    }
     for blocks in BLOCKS {
         copy(from, to, blocks)?;
     }

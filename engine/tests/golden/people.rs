@@ -8,6 +8,7 @@ use cardswitch_engine::command::identity::{
     PasswordLinkUse, UserChanges,
 };
 use cardswitch_engine::command::{Command, NotedCommand};
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, MemberId, TicketId, UserId};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
@@ -32,11 +33,11 @@ fn records_of_people_cover_each_kind_of_row() {
 
 fn kind_of(effect: &Effect) -> &'static str {
     match effect {
-        Effect::User(_) => "user",
+        Effect::Row(DirectoryRow::User(_)) => "user",
         Effect::Ticket(_) => "ticket",
-        Effect::App(_) => "app",
+        Effect::Row(DirectoryRow::App(_)) => "app",
         Effect::AccessToken(_) => "token",
-        Effect::Member(_) => "member",
+        Effect::Row(DirectoryRow::Member(_)) => "member",
         Effect::Audit(_) => "audit",
         _ => "other",
     }

@@ -7,6 +7,7 @@ use cardswitch_engine::command::webhook_endpoint::{
     GoneReceiver, NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
 };
 use cardswitch_engine::command::{Command, NotedCommand};
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, SharedLinkId, UserId, WebhookEndpointId};
 use cardswitch_engine::domain::member::AccessScope;
@@ -24,7 +25,7 @@ const LINK: SharedLinkId = SharedLinkId(Uuid::from_u128(42));
 fn records_of_webhook_endpoints_cover_their_life() {
     let (mut endpoints, mut shown) = (0, 0);
     for effect in effects_of("webhooks") {
-        endpoints += usize::from(matches!(effect, Effect::WebhookEndpoint(_)));
+        endpoints += usize::from(matches!(effect, Effect::Row(DirectoryRow::WebhookEndpoint(_))));
         let is_shown = |effect: &Effect| matches!(effect, Effect::Audit(event) if event.action == "card.number_shown");
         shown += usize::from(is_shown(&effect));
     }

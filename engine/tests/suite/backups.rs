@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cardswitch_engine::backup::{CopyError, CopyStage, Wanted, copy_at_rest, restore};
-use cardswitch_engine::directory::{DataDirectory, DirectoryError};
+use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::verify::{Verification, verify};
 
@@ -175,7 +175,8 @@ fn what_cannot_be_copied_leaves_nothing_behind() {
     fs::remove_dir_all(&to).unwrap();
     // Another directory's journal, and damage in the middle of one.
     let other = parent.path().join("other");
-    let foreign = cardswitch_engine::directory::DataDirectory::create(&other, [9; 16]).unwrap();
+    let foreign =
+        cardswitch_engine::data_directory::DataDirectory::create(&other, [9; 16]).unwrap();
     let options = crate::desk::options(foreign, crate::desk::manual());
     drop(cardswitch_engine::engine::Engine::open(options).unwrap());
     let wanted = Wanted { further_journal: Some(&other), until: None };

@@ -11,7 +11,7 @@ use cardswitch_engine::command::network::{
 };
 use cardswitch_engine::command::reply::{AuthorizationReply, NetworkReply, Reply};
 use cardswitch_engine::command::{Command, TimedCommand};
-use cardswitch_engine::directory::DataDirectory;
+use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{RecordSeq, Timestamp, TransactionSeq};

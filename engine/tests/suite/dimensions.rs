@@ -12,6 +12,7 @@ use cardswitch_engine::command::network::{
 };
 use cardswitch_engine::command::record::{Record, records};
 use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::credential::PresentedCredentials;
@@ -131,7 +132,7 @@ impl Books {
     fn rows(&self) -> BTreeMap<DimensionSlot, Dimension> {
         let effects = self.records().into_iter().flat_map(|record| record.effects);
         let rows = effects.filter_map(|effect| match effect {
-            Effect::Dimension(row) => Some((row.slot, *row)),
+            Effect::Row(DirectoryRow::Dimension(row)) => Some((row.slot, *row)),
             _ => None,
         });
         rows.collect()

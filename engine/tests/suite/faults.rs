@@ -3,7 +3,7 @@
 
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::reply::{AuthorizationReply, Reply};
-use cardswitch_engine::directory::DataDirectory;
+use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::ids::{CardSlot, RecordSeq};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::engine::{Engine, EngineStorage};

@@ -3,6 +3,7 @@
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::domain::shared_link::SharedLink;
 use cardswitch_engine::limits;
@@ -39,7 +40,7 @@ fn whoever_is_shown_a_number_is_noted_and_nothing_changes() {
 
 fn last_link(office: &Office) -> SharedLink {
     match office.last_effects().as_slice() {
-        [Effect::SharedLink(link)] => (**link).clone(),
+        [Effect::Row(DirectoryRow::SharedLink(link))] => (**link).clone(),
         other => panic!("no link alone: {other:?}"),
     }
 }

@@ -11,6 +11,7 @@ use cardswitch_engine::command::network::{
 };
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::credential::PresentedCredentials;
@@ -257,7 +258,7 @@ fn leaving_is_one_record_with_all_that_ends() {
     for (slot, email) in [(0, "BOB@example.com"), (1, "ada@example.com"), (2, "bob@example.com")] {
         let company = CompanySlot(u32::from(slot == 2));
         let link = SharedLink { company, ..shared_link(slot, email, 32) };
-        office.driver.state.apply(&Effect::SharedLink(Box::new(link)));
+        office.driver.state.apply(&Effect::row(link));
     }
 
     let changes = MemberChanges { role: Some(MemberRole::Reviewer), ..leaving() };
@@ -265,15 +266,15 @@ fn leaving_is_one_record_with_all_that_ends() {
     let mut told = Vec::new();
     for effect in office.last_effects() {
         told.push(match effect {
-            Effect::Member(member) => {
+            Effect::Row(DirectoryRow::Member(member)) => {
                 assert_eq!((member.id, member.role), (member_id(BOB), MemberRole::Member));
                 format!("member {:?}", member.state)
             }
             Effect::CardUsage(slot, usage) => format!("card {} {:?}", slot.0, usage.state),
-            Effect::Requisition(asked) => {
+            Effect::Row(DirectoryRow::Requisition(asked)) => {
                 format!("requisition {} {:?}", asked.slot.0, asked.status)
             }
-            Effect::SharedLink(link) => {
+            Effect::Row(DirectoryRow::SharedLink(link)) => {
                 assert!(link.is_deleted && link.sealed_passphrase.is_none());
                 format!("link {}", link.slot.0)
             }
@@ -292,7 +293,7 @@ fn leaving_is_one_record_with_all_that_ends() {
     // Deletion only adds that nobody can log in.
     office.does(AdminCommand::DeleteMember(company_id(0), member_id(BOB)));
     match office.last_effects().as_slice() {
-        [Effect::Member(member)] => {
+        [Effect::Row(DirectoryRow::Member(member))] => {
             assert_eq!(member.state, MemberState::Deleted);
         }
         other => panic!("{other:?}"),
@@ -446,7 +447,7 @@ fn what_does_not_fit_a_record_is_refused_and_changes_nothing() {
     let mut office = Office::open();
     for slot in 0..20_000 {
         let link = shared_link(slot, "bob@example.com", 100);
-        office.driver.state.apply(&Effect::SharedLink(Box::new(link)));
+        office.driver.state.apply(&Effect::row(link));
     }
     let before = office.driver.state.state_hash();
     assert_eq!(office.update(BOB, leaving()), Err(Rejection::TooMuchAtOnce));

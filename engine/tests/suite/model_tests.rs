@@ -8,6 +8,7 @@ use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::decision::{IncrementDecision, explain_increment};
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::domain::ids::{
     AccountSlot, CardSlot, MemberSlot, RecordSeq, Timestamp, TransactionSeq,
 };
@@ -318,7 +319,9 @@ fn audit_people(payload: &[u8], model: &Model, at: Timestamp) -> Vec<&'static st
         for effect in record.unwrap().effects {
             told.extend(told_by(&effect));
             match effect {
-                Effect::User(row) => drop(users.insert(row.slot.0, row.password_hash.is_some())),
+                Effect::Row(DirectoryRow::User(row)) => {
+                    users.insert(row.slot.0, row.password_hash.is_some());
+                }
                 Effect::Ticket(row) => drop(tickets.insert(row.digest, *row)),
                 Effect::AccessToken(row) => drop(tokens.insert(row.digest, row.is_revoked)),
                 _ => {}

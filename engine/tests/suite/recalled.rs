@@ -13,7 +13,7 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::command::reply::{
     AuthorizationReply, NetworkReply, PostingOutcome, Reply, ReversalOutcome,
 };
-use cardswitch_engine::directory::DataDirectory;
+use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{AccountSlot, CardId, LineSeq, TransactionSeq};
 use cardswitch_engine::domain::money::Minor;

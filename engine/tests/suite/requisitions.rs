@@ -5,6 +5,7 @@ use cardswitch_engine::command::admin::{
 };
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::ids::{CardId, DimensionId, RequisitionId, Timestamp};
@@ -63,8 +64,8 @@ fn update(office: &mut Office, number: u128, changes: RequisitionChanges) -> Res
 /// The requisition that the last record is about, and whether a card came with it.
 fn last_requisition(office: &Office) -> (Requisition, bool) {
     match office.last_effects().as_slice() {
-        [Effect::Requisition(requisition)] => ((**requisition).clone(), false),
-        [Effect::CardIssued(card), Effect::Requisition(requisition)] => {
+        [Effect::Row(DirectoryRow::Requisition(requisition))] => ((**requisition).clone(), false),
+        [Effect::CardIssued(card), Effect::Row(DirectoryRow::Requisition(requisition))] => {
             assert_eq!(requisition.card, Some(card.profile.slot));
             ((**requisition).clone(), true)
         }
@@ -175,7 +176,9 @@ fn approving_makes_the_card_that_was_asked_for_whatever_was_drawn() {
     };
     assert_eq!(update(&mut office, 1, changes), Ok(()));
     let effects = office.last_effects();
-    let [Effect::CardIssued(card), Effect::Requisition(asked)] = effects.as_slice() else {
+    let [Effect::CardIssued(card), Effect::Row(DirectoryRow::Requisition(asked))] =
+        effects.as_slice()
+    else {
         panic!("{effects:?}");
     };
     let (profile, record) = (&card.profile, &card.record);

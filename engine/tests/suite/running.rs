@@ -7,7 +7,7 @@ use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::{AdminCommand, AllowanceChanges};
 use cardswitch_engine::command::reply::Reply;
-use cardswitch_engine::directory::{DataDirectory, DirectoryError};
+use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::ids::{AccountSlot, CardSlot, RecordSeq, Timestamp, TransactionSeq};

@@ -6,6 +6,7 @@ use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::command::webhook_endpoint::{
     GoneReceiver, NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
 };
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::domain::webhook_endpoint::{DisabledBy, EndpointState, WebhookEndpoint};
 use cardswitch_engine::limits;
@@ -60,7 +61,7 @@ fn rotated(secret: u8, overlap_until: i64) -> WebhookEndpointChanges {
 /// The endpoints of the last record.
 fn last_endpoints(office: &Office) -> Vec<WebhookEndpoint> {
     let endpoints = office.last_effects().into_iter().filter_map(|effect| match effect {
-        Effect::WebhookEndpoint(row) => Some(*row),
+        Effect::Row(DirectoryRow::WebhookEndpoint(row)) => Some(*row),
         _ => None,
     });
     endpoints.collect()

@@ -1,4 +1,4 @@
-//! Writes people and programs, with the lists they are found in: users, tickets, apps, access tokens.
+//! Writes tickets and access tokens, with the lists they are found in.
 
 use std::collections::BTreeMap;
 
@@ -6,42 +6,30 @@ use redb::{ReadableTable, WriteTransaction};
 
 use super::organization::{set_listed, stored_row};
 use super::write::write_table;
-use crate::command::effect::Effect;
-use crate::domain::app::App;
 use crate::domain::ids::Timestamp;
-use crate::domain::member::{AccessToken, email_key};
+use crate::domain::member::AccessToken;
 use crate::domain::ticket::Ticket;
-use crate::domain::user::User;
 use crate::store::error::StoreError;
 use crate::store::rows;
 use crate::store::tables::{
-    ACCESS_TOKENS, APP_IDS, APP_TOKENS, APPS, COMPANY_APPS, COMPANY_TOKENS, TICKET_ENDS, TICKETS,
-    TOKEN_IDS, USER_EMAILS, USER_IDS, USER_TICKETS, USERS,
+    ACCESS_TOKENS, APP_TOKENS, COMPANY_TOKENS, TICKET_ENDS, TICKETS, TOKEN_IDS, USER_TICKETS,
 };
 
 /// The newest images of what a run changes.
 #[derive(Debug, Default)]
 pub(super) struct IdentityChanges {
-    users: BTreeMap<u32, User>,
     tickets: BTreeMap<[u8; 32], Ticket>,
-    apps: BTreeMap<u32, App>,
 }
 
 impl IdentityChanges {
     /// Whether it changes nothing.
     pub(super) fn is_empty(&self) -> bool {
-        let Self { users, tickets, apps } = self;
-        users.is_empty() && tickets.is_empty() && apps.is_empty()
+        self.tickets.is_empty()
     }
 
-    /// Takes what an effect says; any other is somebody else's.
-    pub(super) fn take(&mut self, effect: Effect) {
-        match effect {
-            Effect::User(row) => drop(self.users.insert(row.slot.0, *row)),
-            Effect::Ticket(row) => drop(self.tickets.insert(row.digest, *row)),
-            Effect::App(row) => drop(self.apps.insert(row.slot.0, *row)),
-            _ => {}
-        }
+    /// Takes a ticket.
+    pub(super) fn take(&mut self, row: Ticket) {
+        self.tickets.insert(row.digest, row);
     }
 
     /// Writes it all. Lets go of tickets that are forgotten by `at`, the instant of the newest record.
@@ -50,37 +38,9 @@ impl IdentityChanges {
         write_txn: &WriteTransaction,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        write_users(write_txn, &self.users)?;
-        write_apps(write_txn, &self.apps)?;
         write_tickets(write_txn, &self.tickets)?;
         forget_tickets(write_txn, at)
     }
-}
-
-fn write_users(write_txn: &WriteTransaction, rows: &BTreeMap<u32, User>) -> Result<(), StoreError> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let mut ids = write_txn.open_table(USER_IDS)?;
-    let mut emails = write_txn.open_table(USER_EMAILS)?;
-    for (slot, row) in rows {
-        ids.insert(row.id.0.as_u128(), slot)?;
-        emails.insert(email_key(&row.email).as_str(), slot)?;
-    }
-    write_table(write_txn, &USERS, rows)
-}
-
-fn write_apps(write_txn: &WriteTransaction, rows: &BTreeMap<u32, App>) -> Result<(), StoreError> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let mut ids = write_txn.open_table(APP_IDS)?;
-    let mut listed = write_txn.open_table(COMPANY_APPS)?;
-    for (slot, row) in rows {
-        ids.insert(row.id.0.as_u128(), slot)?;
-        set_listed(&mut listed, (row.company.0, *slot), !row.is_deleted)?;
-    }
-    write_table(write_txn, &APPS, rows)
 }
 
 /// Writes access tokens, and lists those that are not revoked.

@@ -15,17 +15,17 @@ mod identity;
 mod indexes;
 mod organization;
 mod tags;
-mod webhook_endpoints;
 mod write;
 
 pub(in crate::store) use audit_events::{MARK_ACTOR, MARK_OBJECT, audit_owner};
 pub(in crate::store) use changes::no_such_transaction;
-pub(in crate::store) use organization::kind_number;
-pub(in crate::store) use write::Written;
+pub(in crate::store) use organization::stored_row;
+pub(in crate::store) use write::{Written, write_table};
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::checkpoint::Checkpoint;
+use super::directory::DirectoryChanges;
 use super::runs::Entry;
 use super::tables::{EarlyReversalKey, IncrementKey, RecordPlace, StoredAnswer};
 use crate::codec::CodecError;
@@ -40,11 +40,10 @@ use crate::domain::company::Company;
 use crate::domain::credential::CredentialFailures;
 use crate::domain::hold::HOLD_LIFETIMES;
 use crate::domain::ids::{LineSeq, RecordSeq, Timestamp, TransactionSeq};
-use crate::domain::member::{AccessToken, Member};
+use crate::domain::member::AccessToken;
 use crate::domain::pan_key::PanGenerations;
 use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
-use crate::domain::webhook_endpoint::WebhookEndpoint;
 use crate::packed::{RowAnswer, TransactionView, append_line, append_row};
 use cards::CardChanges;
 use events::{EventChanges, Touched};
@@ -56,12 +55,11 @@ use organization::OrganizationChanges;
 pub struct Projection {
     companies: BTreeMap<u32, Company>,
     accounts: BTreeMap<u32, Account>,
-    members: BTreeMap<u32, Member>,
+    directory: DirectoryChanges,
     access_tokens: BTreeMap<[u8; 32], AccessToken>,
     organization: OrganizationChanges,
     identity: IdentityChanges,
     audit_events: Vec<AuditEvent>,
-    webhook_endpoints: BTreeMap<u32, WebhookEndpoint>,
     network_key: Option<[u8; 32]>,
     pan_generations: Option<PanGenerations>,
     cards: BTreeMap<u32, CardChanges>,
@@ -143,9 +141,8 @@ impl Projection {
     #[must_use]
     pub(in crate::store) fn changes_access(&self) -> bool {
         !self.companies.is_empty()
-            || !self.members.is_empty()
+            || self.directory.changes_access()
             || !self.access_tokens.is_empty()
-            || !self.webhook_endpoints.is_empty()
             || !self.identity.is_empty()
     }
 
@@ -228,7 +225,7 @@ impl Projection {
             Effect::Company(row) => put(&mut self.companies, row.slot.0, *row),
             Effect::Account(row) => put(&mut self.accounts, row.slot.0, *row),
             Effect::AccountBalances(slot, row) => self.balances.push((slot.0, row)),
-            Effect::Member(row) => put(&mut self.members, row.slot.0, *row),
+            Effect::Row(row) => self.directory.take(row),
             Effect::AccessToken(row) => put(&mut self.access_tokens, row.digest, *row),
             Effect::NetworkKey(digest) => self.network_key = Some(digest),
             Effect::CardIssued(issued) => {
@@ -271,15 +268,11 @@ impl Projection {
                 self.early_reversals.insert((row.expires_at.0, original, retrieval));
             }
             Effect::NetworkLog(row) => put(&mut self.network_log, place, *row),
-            Effect::Dimension(_)
-            | Effect::SharedLink(_)
-            | Effect::Requisition(_)
-            | Effect::TransactionTags(..)
-            | Effect::CompanySso(..)
-            | Effect::KeyedAnswer(_) => self.organization.take(effect),
-            Effect::User(_) | Effect::Ticket(_) | Effect::App(_) => self.identity.take(effect),
+            Effect::TransactionTags(..) | Effect::CompanySso(..) | Effect::KeyedAnswer(_) => {
+                self.organization.take(effect)
+            }
+            Effect::Ticket(row) => self.identity.take(*row),
             Effect::Audit(row) => self.audit_events.push(*row),
-            Effect::WebhookEndpoint(row) => put(&mut self.webhook_endpoints, row.slot.0, *row),
         }
     }
 

@@ -7,9 +7,7 @@ use redb::{Key, ReadableTable, Value, WriteTransaction};
 use serde::Serialize;
 
 use super::changes::{append_changed, no_such_transaction, unreadable, write_changes};
-use super::{
-    PackedRows, Projection, audit_events, cards, identity, indexes, tags, webhook_endpoints,
-};
+use super::{PackedRows, Projection, audit_events, cards, identity, indexes, tags};
 use crate::decision::IncrementDecision;
 use crate::domain::ids::{Timestamp, TransactionSeq};
 use crate::domain::pan_key::PanGenerations;
@@ -26,8 +24,8 @@ use crate::store::runs::{Entry, RunKind, RunWriter};
 use crate::store::sets::{Class, SetChanges};
 use crate::store::tables::{
     ACCOUNTS, ANSWERS, CARD_ATTEMPTS, COMPANIES, CREDENTIAL_FAILURES, EARLY_REVERSALS, INCREMENTS,
-    IncrementKey, LINE_BLOCKS, ListKey, MEMBERS, META, META_NETWORK_KEY, META_PAN_GENERATIONS,
-    MOVED_HOLDS, NETWORK_LOG, POSTING_BLOCKS, RowTable, StoredAnswer, TRANSACTION_BLOCKS,
+    IncrementKey, LINE_BLOCKS, ListKey, META, META_NETWORK_KEY, META_PAN_GENERATIONS, MOVED_HOLDS,
+    NETWORK_LOG, POSTING_BLOCKS, RowTable, StoredAnswer, TRANSACTION_BLOCKS,
 };
 
 /// What a run has come to.
@@ -79,11 +77,10 @@ impl Projection {
     ) -> Result<(), StoreError> {
         indexes::write_companies(write_txn, &self.companies)?;
         indexes::write_accounts(write_txn, &self.accounts)?;
-        indexes::write_members(write_txn, &self.members)?;
         cards::write_cards(write_txn, &self.cards)?;
         write_table(write_txn, &COMPANIES, &self.companies)?;
         write_table(write_txn, &ACCOUNTS, &self.accounts)?;
-        write_table(write_txn, &MEMBERS, &self.members)?;
+        self.directory.write(write_txn)?;
         identity::write_tokens(write_txn, &self.access_tokens)?;
         if let Some(digest) = &self.network_key {
             write_txn.open_table(META)?.insert(META_NETWORK_KEY, digest.as_slice())?;
@@ -95,7 +92,6 @@ impl Projection {
         write_table(write_txn, &CARD_ATTEMPTS, &self.card_attempts)?;
         write_table(write_txn, &CREDENTIAL_FAILURES, &self.credential_failures)?;
         self.identity.write(write_txn, at)?;
-        webhook_endpoints::write_endpoints(write_txn, &self.webhook_endpoints)?;
         audit_events::write_events(write_txn, &self.audit_events)?;
         self.organization.write(write_txn, at)
     }
@@ -310,7 +306,7 @@ fn check_order(blocks: &BlockWriter<'_>, row: &BlockRow<'_>) -> Result<(), Store
     Err(StoreError::Inconsistent { what: format!("row {} comes a second time", row.number) })
 }
 
-pub(super) fn write_table<K, T>(
+pub(in crate::store) fn write_table<K, T>(
     write_txn: &WriteTransaction,
     table: &RowTable<K, T>,
     rows: &BTreeMap<K, T>,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::organization::slots_of;
 use crate::domain::ids::{CompanySlot, Timestamp};
 use crate::domain::money::Minor;
 use crate::domain::response_code::ResponseCode;
@@ -36,7 +35,7 @@ impl Snapshot {
     ) -> Result<Vec<QuarterFigures>, StoreError> {
         let quarters = quarter_of(from.plus(QUARTER - 1))..quarter_of(to.plus(QUARTER - 1));
         let mut sums: BTreeMap<(u32, u16), (u64, i64)> = BTreeMap::new();
-        for entry in self.table(COMPANY_ACCOUNTS)?.range(slots_of(company.0))? {
+        for entry in self.table(COMPANY_ACCOUNTS)?.range((company.0, 0)..=(company.0, u32::MAX))? {
             let account = entry?.0.value().1;
             for (key, figure) in figures_of(self, account, quarters.clone())? {
                 let (count, sum) = sums.entry(key).or_default();

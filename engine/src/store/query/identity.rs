@@ -3,63 +3,51 @@
 //! Rows of tickets may be there a little after they have expired: whoever reads one looks at its end.
 
 use super::list::{self, Listed, Page};
-use super::organization::slots_of;
 use crate::domain::app::App;
 use crate::domain::company::Company;
-use crate::domain::ids::{
-    AccessTokenId, AppId, AppSlot, CompanySlot, MemberSlot, UserId, UserSlot,
-};
+use crate::domain::ids::{AccessTokenId, AppId, AppSlot, CompanySlot, UserId, UserSlot};
 use crate::domain::member::{AccessToken, Member, email_key};
 use crate::domain::ticket::{Ticket, TicketKind, TicketState};
 use crate::domain::user::User;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
-use crate::store::tables::{
-    ACCESS_TOKENS, APP_IDS, APPS, COMPANY_APPS, COMPANY_TOKENS, EMAIL_MEMBERS, EXTERNAL_IDS,
-    TICKETS, TOKEN_IDS, USER_EMAILS, USER_IDS, USER_TICKETS, USERS,
-};
+use crate::store::tables::{ACCESS_TOKENS, COMPANY_TOKENS, TICKETS, TOKEN_IDS, USER_TICKETS};
 
 impl Snapshot {
     /// Finds a user.
     pub fn user(&self, slot: UserSlot) -> Result<Option<User>, StoreError> {
-        self.find(&USERS, slot.0)
+        self.row(slot)
     }
 
     /// Finds a user by its id.
     pub fn user_by_id(&self, id: UserId) -> Result<Option<User>, StoreError> {
-        self.find_by(USER_IDS, id.0.as_u128(), &USERS)
+        self.row_by_id(id.0)
     }
 
     /// Finds a user by its e-mail address, in any case.
     pub fn user_by_email(&self, email: &str) -> Result<Option<User>, StoreError> {
-        let slot = self.table(USER_EMAILS)?.get(email_key(email).as_str())?;
-        slot.map_or(Ok(None), |slot| self.user(UserSlot(slot.value())))
+        self.first_row(&User::BY_EMAIL, &email_key(email))
     }
 
     /// The members, of whatever company, that take part and have this e-mail address, the oldest
     /// first.
     pub fn memberships(&self, email: &str) -> Result<Vec<(Company, Member)>, StoreError> {
-        let key = email_key(email);
-        let mut memberships = Vec::new();
-        let of_address = (key.as_str(), 0)..=(key.as_str(), u32::MAX);
-        for entry in self.table(EMAIL_MEMBERS)?.range(of_address)? {
-            let slot = MemberSlot(entry?.0.value().1);
-            let member = self.member(slot)?.ok_or_else(|| missing("members", slot.0))?;
-            if member.takes_part() {
-                let company = self.company(member.company)?;
-                let company = company.ok_or_else(|| missing("companies", member.company.0))?;
-                memberships.push((company, member));
-            }
-        }
-        Ok(memberships)
+        let members = self.rows_under(&Member::OF_PERSON, &email_key(email))?;
+        let taking_part = members.into_iter().filter(Member::takes_part);
+        let with_company = taking_part.map(|member| {
+            let company =
+                self.company(member.company)?.ok_or_else(|| StoreError::Inconsistent {
+                    what: format!("companies has no row {}", member.company.0),
+                })?;
+            Ok((company, member))
+        });
+        with_company.collect()
     }
 
     /// Whether members, of whatever company, have this e-mail address, also such as were deactivated;
     /// deleted ones have none any more.
     pub fn is_of_members(&self, email: &str) -> Result<bool, StoreError> {
-        let key = email_key(email);
-        let of_address = (key.as_str(), 0)..=(key.as_str(), u32::MAX);
-        Ok(self.table(EMAIL_MEMBERS)?.range(of_address)?.next().transpose()?.is_some())
+        Ok(self.first_row(&Member::OF_PERSON, &email_key(email))?.is_some())
     }
 
     /// Finds a ticket, also one that opens nothing any more, by the SHA-256 of its secret.
@@ -82,17 +70,17 @@ impl Snapshot {
 
     /// Finds an app, also a deleted one.
     pub fn app(&self, slot: AppSlot) -> Result<Option<App>, StoreError> {
-        self.find(&APPS, slot.0)
+        self.row(slot)
     }
 
     /// Finds an app of whatever company by its id, not a deleted one.
     pub fn app_by_id(&self, id: AppId) -> Result<Option<App>, StoreError> {
-        Ok(self.find_by(APP_IDS, id.0.as_u128(), &APPS)?.filter(|app| !app.is_deleted))
+        Ok(self.row_by_id(id.0)?.filter(|app: &App| !app.is_deleted))
     }
 
     /// Lists the apps that a company has registered, without deleted ones.
     pub fn apps(&self, company: CompanySlot, page: &Page) -> Result<Listed<App>, StoreError> {
-        self.list_rows((COMPANY_APPS, slots_of(company.0)), &APPS, page, |_| true)
+        self.list_rows(&App::OF_COMPANY, &company, page, |_| true)
     }
 
     /// Finds an access token of a company by the id of its record, also a revoked one.
@@ -139,11 +127,6 @@ impl Snapshot {
         company: CompanySlot,
         id: &str,
     ) -> Result<Option<Member>, StoreError> {
-        let slot = self.table(EXTERNAL_IDS)?.get((company.0, id))?;
-        slot.map_or(Ok(None), |slot| self.member(MemberSlot(slot.value())))
+        self.first_row(&Member::BY_EXTERNAL_ID, &(company, id.to_owned()))
     }
-}
-
-fn missing(table: &str, slot: u32) -> StoreError {
-    StoreError::Inconsistent { what: format!("{table} has no row {slot}") }
 }

@@ -1,14 +1,14 @@
 //! What ends when a member leaves, before it does: for whoever is to confirm it.
 
-use super::organization::slots_of;
 use crate::domain::card::CardState;
-use crate::domain::ids::{CardId, CardSlot, MemberSlot, RequisitionSlot};
+use crate::domain::ids::{CardId, CardSlot, MemberSlot};
 use crate::domain::member::{Member, email_key};
-use crate::domain::requisition::RequisitionStatus;
+use crate::domain::requisition::Requisition;
+use crate::domain::shared_link::SharedLink;
 use crate::limits;
 use crate::store::error::StoreError;
-use crate::store::query::{Page, Snapshot};
-use crate::store::tables::{CARD_MARKS, COMPANY_TOKENS, CardMark, MEMBER_REQUISITIONS};
+use crate::store::query::Snapshot;
+use crate::store::tables::{CARD_MARKS, COMPANY_TOKENS, CardMark};
 
 /// What ends when a member is deactivated or deleted. INVARIANT: the same as the shard ends in the
 /// record of that, as far as nobody changes anything in between.
@@ -30,22 +30,15 @@ pub struct LeavingEffects {
 
 impl Snapshot {
     /// What ends when a member leaves; nothing where there is no such member.
-    /// Cost: O(cards and requisitions of the member, links and tokens of the company).
+    /// Cost: O(cards, pending requisitions and links of the member, tokens of the company).
     pub fn effects_of_leaving(&self, slot: MemberSlot) -> Result<LeavingEffects, StoreError> {
         let mut effects = LeavingEffects::default();
         let Some(member) = self.member(slot)? else { return Ok(effects) };
         self.add_cards_of(slot, &mut effects)?;
-        for entry in self.table(MEMBER_REQUISITIONS)?.range(slots_of(slot.0))? {
-            let row = self.requisition(RequisitionSlot(entry?.0.value().1))?;
-            let is_pending = row.is_some_and(|row| row.status == RequisitionStatus::Pending);
-            effects.pending_requisitions += u64::from(is_pending);
-        }
-        let email = email_key(&member.email);
-        let links = self.list_shared_links(member.company, None, &Page::first(usize::MAX))?;
-        let recipients = links.rows.iter().filter_map(|link| link.recipient.as_ref());
-        let is_theirs = |address: &&str| email_key(address) == email;
-        let addresses = recipients.map(|recipient| recipient.email.as_str());
-        effects.shared_links = addresses.filter(is_theirs).count() as u64;
+        let pending = self.rows_under(&Requisition::PENDING_OF_MEMBER, &slot)?;
+        effects.pending_requisitions = pending.len() as u64;
+        let sent_to = (member.company, email_key(&member.email));
+        effects.shared_links = self.rows_under(&SharedLink::BY_RECIPIENT, &sent_to)?.len() as u64;
         effects.tokens = self.tokens_acting_for(&member)?;
         let elsewhere = self.memberships(&member.email)?;
         effects.sessions_end = self.user_by_email(&member.email)?.is_some()

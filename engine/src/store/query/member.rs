@@ -4,12 +4,12 @@ use crate::domain::ids::{CompanySlot, MemberId, MemberSlot};
 use crate::domain::member::{AccessToken, Member, email_key};
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
-use crate::store::tables::{ACCESS_TOKENS, MEMBER_EMAILS, MEMBER_IDS, MEMBERS};
+use crate::store::tables::ACCESS_TOKENS;
 
 impl Snapshot {
     /// Finds a member, also a deleted one.
     pub fn member(&self, slot: MemberSlot) -> Result<Option<Member>, StoreError> {
-        self.find(&MEMBERS, slot.0)
+        self.row(slot)
     }
 
     /// Finds a member of a company by its id, also a deleted one.
@@ -18,7 +18,7 @@ impl Snapshot {
         company: CompanySlot,
         id: MemberId,
     ) -> Result<Option<Member>, StoreError> {
-        let member = self.find_by(MEMBER_IDS, id.0.as_u128(), &MEMBERS)?;
+        let member: Option<Member> = self.row_by_id(id.0)?;
         Ok(member.filter(|member| member.company == company))
     }
 
@@ -28,9 +28,7 @@ impl Snapshot {
         company: CompanySlot,
         email: &str,
     ) -> Result<Option<Member>, StoreError> {
-        let email = email_key(email);
-        let slot = self.table(MEMBER_EMAILS)?.get((company.0, email.as_str()))?;
-        slot.map_or(Ok(None), |slot| self.member(MemberSlot(slot.value())))
+        self.first_row(&Member::BY_EMAIL, &(company, email_key(email)))
     }
 
     /// Finds an access token, also a revoked one, by the SHA-256 of its text.

@@ -11,6 +11,7 @@ mod card;
 mod company;
 mod day_figures;
 mod declines;
+mod directory;
 mod event;
 mod hits;
 mod identity;

@@ -1,38 +1,22 @@
 //! What people set up around cards: dimensions, shared links, requisitions, tags of transactions,
 //! single sign-on, answers under idempotency keys.
-//!
-//! These lists are as long as people make them by hand, so a list is read whole: exact counts under
-//! any filter. Cost of each: O(rows of the list).
 
-use std::ops::RangeInclusive;
-
-use redb::{Key, TableDefinition, Value};
-use serde::de::DeserializeOwned;
-
-use super::list::{self, Listed, Page};
-use crate::domain::app::App;
+use super::list::{Listed, Page};
 use crate::domain::card::DimensionKind;
 use crate::domain::company::SingleSignOn;
 use crate::domain::dimension::Dimension;
 use crate::domain::ids::{
     CardSlot, CompanySlot, DimensionId, DimensionSlot, MemberSlot, RequisitionId, RequisitionSlot,
-    SharedLinkId, SharedLinkSlot, Timestamp, TransactionSeq,
+    SharedLinkId, SharedLinkSlot, TransactionSeq,
 };
 use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::member::Member;
 use crate::domain::requisition::{Requisition, RequisitionStatus};
 use crate::domain::shared_link::SharedLink;
 use crate::domain::transaction_tags::TagChanges;
-use crate::domain::webhook_endpoint::WebhookEndpoint;
 use crate::store::error::StoreError;
-use crate::store::project::kind_number;
 use crate::store::query::Snapshot;
-use crate::store::tables::{
-    CARD_REQUISITIONS, CARD_SHARED_LINKS, COMPANY_DIMENSIONS, COMPANY_MEMBERS,
-    COMPANY_REQUISITIONS, COMPANY_SHARED_LINKS, COMPANY_SSO, DIMENSION_IDS, DIMENSIONS,
-    KEYED_ANSWERS, MEMBER_REQUISITIONS, MEMBERS, REQUISITION_IDS, REQUISITIONS, RowTable,
-    SHARED_LINK_IDS, SHARED_LINK_KEYS, SHARED_LINKS, TRANSACTION_TAGS,
-};
+use crate::store::tables::{COMPANY_SSO, KEYED_ANSWERS, TRANSACTION_TAGS};
 
 /// Which requisitions of a company are wanted; absent means any.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +32,7 @@ pub struct RequisitionFilter {
 impl Snapshot {
     /// Finds a dimension, also a deleted one.
     pub fn dimension(&self, slot: DimensionSlot) -> Result<Option<Dimension>, StoreError> {
-        self.find(&DIMENSIONS, slot.0)
+        self.row(slot)
     }
 
     /// Finds a dimension of a company by its id, not a deleted one.
@@ -57,7 +41,7 @@ impl Snapshot {
         company: CompanySlot,
         id: DimensionId,
     ) -> Result<Option<Dimension>, StoreError> {
-        let row = self.find_by(DIMENSION_IDS, id.0.as_u128(), &DIMENSIONS)?;
+        let row: Option<Dimension> = self.row_by_id(id.0)?;
         Ok(row.filter(|row| row.company == company && !row.is_deleted))
     }
 
@@ -68,10 +52,7 @@ impl Snapshot {
         kind: DimensionKind,
         page: &Page,
     ) -> Result<Listed<Dimension>, StoreError> {
-        let kind = kind_number(kind);
-        let slots = (company.0, kind, 0)..=(company.0, kind, u32::MAX);
-        let list = (COMPANY_DIMENSIONS, slots);
-        self.list_rows(list, &DIMENSIONS, page, |_| true)
+        self.list_rows(&Dimension::OF_COMPANY, &(company, kind), page, |_| true)
     }
 
     /// Lists a company's members, without deleted ones.
@@ -81,13 +62,12 @@ impl Snapshot {
         page: &Page,
         accepts: impl Fn(&Member) -> bool,
     ) -> Result<Listed<Member>, StoreError> {
-        let list = (COMPANY_MEMBERS, slots_of(company.0));
-        self.list_rows(list, &MEMBERS, page, accepts)
+        self.list_rows(&Member::OF_COMPANY, &company, page, accepts)
     }
 
     /// Finds a shared link, also a deleted one.
     pub fn shared_link(&self, slot: SharedLinkSlot) -> Result<Option<SharedLink>, StoreError> {
-        self.find(&SHARED_LINKS, slot.0)
+        self.row(slot)
     }
 
     /// Finds a shared link of a company by its id, not a deleted one.
@@ -96,20 +76,18 @@ impl Snapshot {
         company: CompanySlot,
         id: SharedLinkId,
     ) -> Result<Option<SharedLink>, StoreError> {
-        let row = self.find_by(SHARED_LINK_IDS, id.0.as_u128(), &SHARED_LINKS)?;
+        let row: Option<SharedLink> = self.row_by_id(id.0)?;
         Ok(row.filter(|row| row.company == company && !row.is_deleted))
     }
 
     /// Finds the shared link, not a deleted one, with this keyed hash.
     pub fn shared_link_by_key(&self, digest: [u8; 16]) -> Result<Option<SharedLink>, StoreError> {
-        self.find_by(SHARED_LINK_KEYS, digest, &SHARED_LINKS)
+        self.first_row(&SharedLink::BY_KEY, &digest)
     }
 
     /// The newest shared link of a card.
     pub fn shared_link_of_card(&self, card: CardSlot) -> Result<Option<SharedLink>, StoreError> {
-        let newest = self.table(CARD_SHARED_LINKS)?.range(slots_of(card.0))?.next_back();
-        let slot = newest.transpose()?.map(|(key, _)| key.value().1);
-        slot.map_or(Ok(None), |slot| self.shared_link(SharedLinkSlot(slot)))
+        Ok(self.rows_under(&SharedLink::OF_CARD, &card)?.pop())
     }
 
     /// Lists a company's shared links, or those of one of its cards, without deleted ones.
@@ -119,17 +97,16 @@ impl Snapshot {
         card: Option<CardSlot>,
         page: &Page,
     ) -> Result<Listed<SharedLink>, StoreError> {
-        let list = match card {
-            Some(card) => (CARD_SHARED_LINKS, slots_of(card.0)),
-            None => (COMPANY_SHARED_LINKS, slots_of(company.0)),
-        };
         let is_theirs = |row: &SharedLink| row.company == company;
-        self.list_rows(list, &SHARED_LINKS, page, is_theirs)
+        match card {
+            Some(card) => self.list_rows(&SharedLink::OF_CARD, &card, page, is_theirs),
+            None => self.list_rows(&SharedLink::OF_COMPANY, &company, page, is_theirs),
+        }
     }
 
     /// Finds a requisition.
     pub fn requisition(&self, slot: RequisitionSlot) -> Result<Option<Requisition>, StoreError> {
-        self.find(&REQUISITIONS, slot.0)
+        self.row(slot)
     }
 
     /// Finds a requisition of a company by its id.
@@ -138,20 +115,15 @@ impl Snapshot {
         company: CompanySlot,
         id: RequisitionId,
     ) -> Result<Option<Requisition>, StoreError> {
-        let row = self.find_by(REQUISITION_IDS, id.0.as_u128(), &REQUISITIONS)?;
+        let row: Option<Requisition> = self.row_by_id(id.0)?;
         Ok(row.filter(|row| row.company == company))
     }
 
     /// The newest approved requisition that a card fulfils.
     pub fn requisition_of_card(&self, card: CardSlot) -> Result<Option<Requisition>, StoreError> {
-        for entry in self.table(CARD_REQUISITIONS)?.range(slots_of(card.0))?.rev() {
-            let (key, _) = entry?;
-            let row = self.requisition(RequisitionSlot(key.value().1))?;
-            if row.as_ref().is_some_and(|row| row.status == RequisitionStatus::Approved) {
-                return Ok(row);
-            }
-        }
-        Ok(None)
+        let requisitions = self.rows_under(&Requisition::OF_CARD, &card)?;
+        let is_approved = |row: &Requisition| row.status == RequisitionStatus::Approved;
+        Ok(requisitions.into_iter().rfind(is_approved))
     }
 
     /// Lists requisitions of a company.
@@ -161,17 +133,16 @@ impl Snapshot {
         filter: &RequisitionFilter,
         page: &Page,
     ) -> Result<Listed<Requisition>, StoreError> {
-        let list = match (filter.card, filter.member) {
-            (Some(card), _) => (CARD_REQUISITIONS, slots_of(card.0)),
-            (None, Some(member)) => (MEMBER_REQUISITIONS, slots_of(member.0)),
-            (None, None) => (COMPANY_REQUISITIONS, slots_of(company.0)),
-        };
         let accepts = |row: &Requisition| {
             row.company == company
                 && filter.member.is_none_or(|member| row.member == member)
                 && (filter.statuses.is_empty() || filter.statuses.contains(&row.status))
         };
-        self.list_rows(list, &REQUISITIONS, page, accepts)
+        match (filter.card, filter.member) {
+            (Some(card), _) => self.list_rows(&Requisition::OF_CARD, &card, page, accepts),
+            (None, Some(member)) => self.list_rows(&Requisition::OF_MEMBER, &member, page, accepts),
+            (None, None) => self.list_rows(&Requisition::OF_COMPANY, &company, page, accepts),
+        }
     }
 
     /// What was changed by hand on a transaction.
@@ -196,65 +167,4 @@ impl Snapshot {
     pub fn keyed_answer(&self, key: &[u8; 32]) -> Result<Option<KeyedAnswer>, StoreError> {
         self.find(&KEYED_ANSWERS, *key)
     }
-
-    pub(super) fn list_rows<K, T>(
-        &self,
-        (list, range): (TableDefinition<'_, K, ()>, RangeInclusive<K>),
-        table: &RowTable<u32, T>,
-        page: &Page,
-        accepts: impl Fn(&T) -> bool,
-    ) -> Result<Listed<T>, StoreError>
-    where
-        K: Key + EndsInSlot + 'static,
-        for<'a> K: Value<SelfType<'a> = K>,
-        T: DeserializeOwned + Made,
-    {
-        let rows = self.table(table.definition())?;
-        list::filter_page(self.table(list)?.range(range)?, page, |key| {
-            let slot = key.slot();
-            let row = super::find(table, &rows, slot)?.ok_or_else(|| StoreError::Inconsistent {
-                what: format!("{} has no row {slot}", table.name()),
-            })?;
-            let is_within = page.created_after.is_none_or(|after| row.made_at() >= after)
-                && page.created_before.is_none_or(|before| row.made_at() < before);
-            Ok((is_within && accepts(&row)).then_some(row))
-        })
-    }
 }
-
-pub(super) fn slots_of(owner: u32) -> RangeInclusive<(u32, u32)> {
-    (owner, 0)..=(owner, u32::MAX)
-}
-
-/// A key of a list, which leads to the row of a slot.
-pub(super) trait EndsInSlot: Copy {
-    fn slot(self) -> u32;
-}
-
-impl EndsInSlot for (u32, u32) {
-    fn slot(self) -> u32 {
-        self.1
-    }
-}
-
-impl EndsInSlot for (u32, u8, u32) {
-    fn slot(self) -> u32 {
-        self.2
-    }
-}
-
-/// A row that was made at an instant, which lists are bounded by.
-pub(super) trait Made {
-    fn made_at(&self) -> Timestamp;
-}
-
-macro_rules! made {
-    ($($row:ty),*) => {$(
-        impl Made for $row {
-            fn made_at(&self) -> Timestamp {
-                self.created_at
-            }
-        }
-    )*};
-}
-made!(App, Dimension, Member, SharedLink, Requisition, WebhookEndpoint);

@@ -21,7 +21,7 @@ use crate::limits;
 use crate::store::error::StoreError;
 use crate::store::runs::RunTables;
 use crate::store::sets::{ClassFilter, SetReader, TransactionClasses};
-use crate::store::tables::{DIMENSION_IDS, DIMENSIONS, ListKey, TAG_MOVES};
+use crate::store::tables::{ListKey, TAG_MOVES};
 
 /// Which transactions of a company to list; every part that is set has to fit.
 /// Source: spec "Transactions", filters.
@@ -150,7 +150,7 @@ impl Wanted {
         let named = DimensionKind::ALL.into_iter().zip(dimensions);
         let named = named.filter_map(|(kind, id)| id.map(|id| (kind, id)));
         for (list, (kind, id)) in ListKey::dimensions(dimensions).zip(named) {
-            let home = match snapshot.find_by(DIMENSION_IDS, id.0.as_u128(), &DIMENSIONS)? {
+            let home = match snapshot.row_by_id(id.0)? {
                 None => Home::Unknown,
                 Some(known) if is_of(&known, company, kind) => Home::Company,
                 Some(_) => return Ok(None),

@@ -1,17 +1,14 @@
 //! Webhook endpoints, and which companies an app may be told of.
 
-use redb::ReadableTable;
 use uuid::Uuid;
 
 use super::list::{Listed, Page};
-use super::organization::slots_of;
 use crate::domain::ids::{AccessTokenId, AppSlot, CompanySlot, WebhookEndpointId};
 use crate::domain::webhook_endpoint::WebhookEndpoint;
+use crate::store::directory::Stored as _;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
-use crate::store::tables::{
-    APP_TOKENS, COMPANY_WEBHOOK_ENDPOINTS, WEBHOOK_ENDPOINT_IDS, WEBHOOK_ENDPOINTS,
-};
+use crate::store::tables::APP_TOKENS;
 
 impl Snapshot {
     /// Finds a webhook endpoint of a company by its id, not a deleted one.
@@ -20,7 +17,7 @@ impl Snapshot {
         company: CompanySlot,
         id: WebhookEndpointId,
     ) -> Result<Option<WebhookEndpoint>, StoreError> {
-        let row = self.find_by(WEBHOOK_ENDPOINT_IDS, id.0.as_u128(), &WEBHOOK_ENDPOINTS)?;
+        let row: Option<WebhookEndpoint> = self.row_by_id(id.0)?;
         Ok(row.filter(|row| row.company == company && !row.is_deleted))
     }
 
@@ -30,26 +27,19 @@ impl Snapshot {
         company: CompanySlot,
         page: &Page,
     ) -> Result<Listed<WebhookEndpoint>, StoreError> {
-        let list = (COMPANY_WEBHOOK_ENDPOINTS, slots_of(company.0));
-        self.list_rows(list, &WEBHOOK_ENDPOINTS, page, |_| true)
+        self.list_rows(&WebhookEndpoint::OF_COMPANY, &company, page, |_| true)
     }
 
     /// Every webhook endpoint of every company, in the order in which they were made, without deleted
-    /// ones. Cost: O(endpoints that are not deleted).
+    /// ones. Cost: O(endpoints, deleted ones too).
     pub fn all_webhook_endpoints(&self) -> Result<Vec<WebhookEndpoint>, StoreError> {
-        let mut slots = Vec::new();
-        for entry in self.table(COMPANY_WEBHOOK_ENDPOINTS)?.iter()? {
-            slots.push(entry?.0.value().1);
-        }
-        slots.sort_unstable();
-        let rows = self.table(WEBHOOK_ENDPOINTS.definition())?;
-        let get = |slot: u32| {
-            let row = super::find(&WEBHOOK_ENDPOINTS, &rows, slot)?;
-            row.ok_or_else(|| StoreError::Inconsistent {
-                what: format!("webhook endpoint {slot} is listed and missing"),
-            })
-        };
-        slots.into_iter().map(get).collect()
+        let mut endpoints = Vec::new();
+        self.each(&WebhookEndpoint::ROWS, |_, row: WebhookEndpoint| {
+            if !row.is_deleted {
+                endpoints.push(row);
+            }
+        })?;
+        Ok(endpoints)
     }
 
     /// The companies of which an app holds an access token that is not revoked.

@@ -15,11 +15,11 @@ fn figures(records: &[Record]) -> Vec<AuditFigure> {
 fn sound_books_agree_in_every_figure() {
     for seed in 0..6 {
         let figures = figures(&journal(seed, 400));
-        let expected = 2 + 14 + 2 + 3 + 2 * 15 + 2;
+        let expected = 2 + 9 + RESOURCE_TABLES.len() + 2 + 3 + 2 * 15 + 2;
         assert_eq!(
             figures.len(),
             expected,
-            "both counts, the lists, decisions, events, each account with its cards, all accounts"
+            "both counts, the lists, resources, decisions, events, each account with its cards, all accounts"
         );
         for figure in &figures {
             assert!(figure.agrees(), "seed {seed}: {figure:?}");
@@ -183,16 +183,19 @@ fn figures_that_are_off_the_decisions_are_named() {
 }
 
 #[test]
-fn lists_for_webhooks_that_are_off_their_rows_are_named() {
-    let endpoints = "webhook endpoints found by id and by company";
-    let gone = differing_behind(|write_txn| {
-        write_txn.open_table(COMPANY_WEBHOOK_ENDPOINTS).unwrap().pop_first().unwrap().unwrap();
-    });
-    assert_eq!(gone, [endpoints]);
-    let too_many = differing_behind(|write_txn| {
-        write_txn.open_table(WEBHOOK_ENDPOINT_IDS).unwrap().insert(7, 7).unwrap();
-    });
-    assert_eq!(too_many, [endpoints]);
+fn indexes_that_are_off_their_rows_are_named() {
+    for (_, entries) in RESOURCE_TABLES {
+        let resource = redb::TableHandle::name(entries).trim_end_matches("_entries");
+        let figure = [format!("entries of the indexes of {resource}")];
+        let gone = differing_behind(|write_txn| {
+            write_txn.open_table(*entries).unwrap().pop_first().unwrap().unwrap();
+        });
+        assert_eq!(gone, figure);
+        let too_many = differing_behind(|write_txn| {
+            write_txn.open_table(*entries).unwrap().insert([9, 7].as_slice(), ()).unwrap();
+        });
+        assert_eq!(too_many, figure);
+    }
     let tokens = "access tokens found by their app";
     let gone = differing_behind(|write_txn| {
         write_txn.open_table(APP_TOKENS).unwrap().pop_first().unwrap().unwrap();

@@ -1,7 +1,7 @@
 //! The fingerprint of all layouts, taken of a fixed journal and the tables that are made of it.
 
 use std::collections::HashSet;
-use std::mem::discriminant;
+use std::mem::{Discriminant, discriminant};
 
 use sha2::{Digest, Sha256};
 
@@ -9,11 +9,12 @@ use super::increments::increments_behind;
 use super::world::journal;
 use super::*;
 use crate::command::record::append_record;
+use crate::directory::DirectoryRow;
 use crate::layouts::FINGERPRINT;
 use crate::store::runs::{RUN_CHUNKS, RUN_LISTS};
 use crate::store::tables::BLOCKS;
 
-/// How many kinds of effects there are.
+/// How many kinds of effects there are, each resource's row being one.
 const EFFECT_KINDS: usize = 35;
 
 /// Every table as it is on disk.
@@ -28,6 +29,14 @@ fn tables_of(store: &Store) -> Vec<TableDump> {
     tables
 }
 
+fn kind_of(effect: &Effect) -> (Discriminant<Effect>, Option<Discriminant<DirectoryRow>>) {
+    let row = match effect {
+        Effect::Row(row) => Some(discriminant(row)),
+        _ => None,
+    };
+    (discriminant(effect), row)
+}
+
 /// A journal of every kind of effect.
 fn everything() -> Vec<Record> {
     let made = (1..1_000).map(|seed| {
@@ -37,7 +46,7 @@ fn everything() -> Vec<Record> {
     });
     let has_all = |records: &Vec<Record>| {
         let effects = records.iter().flat_map(|record| &record.effects);
-        effects.map(discriminant).collect::<HashSet<_>>().len() == EFFECT_KINDS
+        effects.map(kind_of).collect::<HashSet<_>>().len() == EFFECT_KINDS
     };
     made.into_iter().find(has_all).expect("a journal of every kind of effect")
 }

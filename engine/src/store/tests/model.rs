@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::command::effect::{EarlyReversal, Effect, IssuedCard, RememberedAnswer};
 use crate::command::record::Record;
+use crate::directory::DirectoryRow;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::app::App;
 use crate::domain::audit::AuditEvent;
@@ -124,7 +125,7 @@ impl Model {
             Effect::Company(row) => drop(self.companies.insert(row.slot, *row)),
             Effect::Account(row) => drop(self.accounts.insert(row.slot, *row)),
             Effect::AccountBalances(slot, row) => drop(self.balances.insert(slot, row)),
-            Effect::Member(row) => drop(self.members.insert(row.slot, *row)),
+            Effect::Row(DirectoryRow::Member(row)) => drop(self.members.insert(row.slot, *row)),
             Effect::AccessToken(row) => drop(self.tokens.insert(row.digest, *row)),
             Effect::NetworkKey(digest) => self.network_key = Some(digest),
             Effect::CardIssued(issued) => {
@@ -157,9 +158,13 @@ impl Model {
                 let key = (expires_at, original_key.map(|k| k.0), retrieval_key.map(|k| k.0));
                 self.early.insert(key);
             }
-            Effect::Dimension(row) => drop(self.dimensions.insert(row.slot, *row)),
-            Effect::SharedLink(row) => drop(self.links.insert(row.slot, *row)),
-            Effect::Requisition(row) => drop(self.requisitions.insert(row.slot, *row)),
+            Effect::Row(DirectoryRow::Dimension(row)) => {
+                drop(self.dimensions.insert(row.slot, *row))
+            }
+            Effect::Row(DirectoryRow::SharedLink(row)) => drop(self.links.insert(row.slot, *row)),
+            Effect::Row(DirectoryRow::Requisition(row)) => {
+                drop(self.requisitions.insert(row.slot, *row))
+            }
             Effect::TransactionTags(seq, row) => {
                 self.transactions.get_mut(&seq).unwrap().tags.merge(&row);
                 self.tags.entry(seq).or_default().merge(&row);
@@ -167,11 +172,13 @@ impl Model {
             Effect::CompanySso(slot, Some(row)) => drop(self.sso.insert(slot, *row)),
             Effect::CompanySso(slot, None) => drop(self.sso.remove(&slot)),
             Effect::KeyedAnswer(row) => drop(self.keyed_answers.insert(row.key, *row)),
-            Effect::User(row) => drop(self.users.insert(row.slot, *row)),
+            Effect::Row(DirectoryRow::User(row)) => drop(self.users.insert(row.slot, *row)),
             Effect::Ticket(row) => drop(self.tickets.insert(row.digest, *row)),
-            Effect::App(row) => drop(self.apps.insert(row.slot, *row)),
+            Effect::Row(DirectoryRow::App(row)) => drop(self.apps.insert(row.slot, *row)),
             Effect::Audit(row) => self.events.push(*row),
-            Effect::WebhookEndpoint(row) => drop(self.endpoints.insert(row.slot, *row)),
+            Effect::Row(DirectoryRow::WebhookEndpoint(row)) => {
+                drop(self.endpoints.insert(row.slot, *row))
+            }
             Effect::Posting(_) | Effect::NetworkLog(_) | Effect::Increment(_) => {}
         }
     }

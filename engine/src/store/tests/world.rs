@@ -213,7 +213,7 @@ impl World {
             created_at: self.at,
         };
         self.members.push(member.clone());
-        self.record(vec![Effect::Member(Box::new(member))]);
+        self.record(vec![Effect::row(member)]);
     }
 
     /// Deletes whoever has the address: the shard would refuse a second owner.
@@ -227,7 +227,7 @@ impl World {
             holder.state = MemberState::Deleted;
             holder.external_id = None;
             let gone = holder.clone();
-            self.record(vec![Effect::Member(Box::new(gone))]);
+            self.record(vec![Effect::row(gone)]);
         }
     }
 
@@ -239,7 +239,7 @@ impl World {
             member.email = format!("New{number}-{place}@a.test");
         }
         let member = member.clone();
-        self.record(vec![Effect::Member(Box::new(member))]);
+        self.record(vec![Effect::row(member)]);
     }
 
     fn member_of(&mut self, company: CompanySlot) -> Option<MemberSlot> {
@@ -567,7 +567,7 @@ impl World {
             is_deleted: self.below(5) == 0,
             created_at: Timestamp(i64::from(slot)),
         };
-        self.record(vec![Effect::Dimension(Box::new(row))]);
+        self.record(vec![Effect::row(row)]);
     }
 
     fn change_link(&mut self) {
@@ -600,7 +600,7 @@ impl World {
         link.recipient = (number == 3)
             .then(|| Recipient { name: "Ann".parse().unwrap(), email: EMAILS[0].to_owned() });
         let link = link.clone();
-        self.record(vec![Effect::SharedLink(Box::new(link))]);
+        self.record(vec![Effect::row(link)]);
     }
 
     fn change_requisition(&mut self) {
@@ -640,7 +640,7 @@ impl World {
             _ => requisition.note = Some(format!("note {}", at.0)),
         }
         let requisition = requisition.clone();
-        self.record(vec![Effect::Requisition(Box::new(requisition))]);
+        self.record(vec![Effect::row(requisition)]);
     }
 
     fn tag(&mut self) {

@@ -4,6 +4,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::identity::{AppApproval, AppChanges, NewApp};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::domain::app::{App, AppProfile};
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::text::LineText;
@@ -64,7 +65,7 @@ const ALL: AccessScope = AccessScope { accountant: true, admin: true, scim: true
 /// The app as the last command left it.
 fn last_app(office: &Office) -> App {
     match office.last_effects().as_slice() {
-        [Effect::App(app)] => (**app).clone(),
+        [Effect::Row(DirectoryRow::App(app))] => (**app).clone(),
         other => panic!("{other:?}"),
     }
 }

@@ -4,6 +4,7 @@ use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, MemberChan
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::identity::NewInvite;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::member::{MemberRole, MemberState};
@@ -70,13 +71,13 @@ fn an_invitation_makes_a_user_and_a_link_where_there_are_none() {
     };
     // Nobody has the address.
     assert_eq!(invited(&mut office, 20, 0, "new@example.com"), Ok(()));
-    assert_eq!(told(&office), ["Member", "User", "Ticket"]);
+    assert_eq!(told(&office), ["members", "users", "Ticket"]);
     // Somebody who has no password yet, in another company.
     assert_eq!(invited(&mut office, 21, 1, "New@example.com"), Ok(()));
-    assert_eq!(told(&office), ["Member", "Ticket"]);
+    assert_eq!(told(&office), ["members", "Ticket"]);
     // Somebody who has one.
     assert_eq!(invited(&mut office, 22, 1, "ada@example.com"), Ok(()));
-    assert_eq!(told(&office), ["Member"]);
+    assert_eq!(told(&office), ["members"]);
     // Both links open until one of them is used.
     office.does(use_link(21));
     assert_eq!(office.asks(use_link(20)), Err(Rejection::TicketSpent));
@@ -104,7 +105,7 @@ fn who_takes_no_part_is_invited_on_coming_back() {
     office.does(AdminCommand::CreateMember(new));
     assert_eq!(told(&office), ["Member"], "nobody is invited who takes no part");
     match office.last_effects().as_slice() {
-        [Effect::Member(member)] => {
+        [Effect::Row(DirectoryRow::Member(member))] => {
             assert_eq!((member.state, member.role), (MemberState::Inactive, MemberRole::Member));
         }
         other => panic!("{other:?}"),
@@ -116,7 +117,7 @@ fn who_takes_no_part_is_invited_on_coming_back() {
     };
     let first = invite(&office, 20);
     assert_eq!(office.update(20, change(true, first)), Ok(()));
-    assert_eq!(told(&office), ["Member", "User", "Ticket"]);
+    assert_eq!(told(&office), ["members", "users", "Ticket"]);
     let records = office.driver.ends.len();
     let second = invite(&office, 21);
     assert_eq!(office.update(20, change(true, second)), Ok(()));
@@ -137,6 +138,9 @@ fn invite(office: &Office, number: u64) -> Option<NewInvite> {
 
 /// The names of what the newest record changed.
 fn told(office: &Office) -> Vec<String> {
-    let name = |effect: &Effect| format!("{effect:?}").split(['(', ' ']).next().unwrap().into();
+    let name = |effect: &Effect| match effect {
+        Effect::Row(row) => row.resource().to_owned(),
+        other => format!("{other:?}").split(['(', ' ']).next().unwrap().to_owned(),
+    };
     office.last_effects().iter().map(name).collect()
 }

@@ -4,6 +4,7 @@ use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewAccessTo
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::identity::{NewTicketContent, NewTokenGrant, UserChanges};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use cardswitch_engine::domain::ticket::TicketState;
 use cardswitch_engine::domain::token_grant::TokenOrigin;
@@ -34,7 +35,7 @@ fn leaving_ends_sessions_codes_and_tokens_in_its_own_record() {
         }
         leave(&mut office);
         let effects = office.last_effects();
-        assert!(matches!(effects.first(), Some(Effect::Member(_))));
+        assert!(matches!(effects.first(), Some(Effect::Row(DirectoryRow::Member(_)))));
         // Who takes part in another company stays signed in.
         assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![true]));
         let revoked = effects.iter().find_map(|effect| match effect {
@@ -109,7 +110,7 @@ fn an_address_that_is_freed_lets_nobody_in() {
     office.issue(2, BOB, link()).unwrap();
     let user_in = |office: &Office| {
         office.last_effects().into_iter().find_map(|effect| match effect {
-            Effect::User(user) => Some(*user),
+            Effect::Row(DirectoryRow::User(user)) => Some(*user),
             _ => None,
         })
     };

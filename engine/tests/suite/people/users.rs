@@ -4,6 +4,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::identity::UserChanges;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::domain::ids::CompanySlot;
 use cardswitch_engine::domain::user::{SecurityQuestion, Totp};
 
@@ -39,7 +40,7 @@ fn a_step_of_one_time_passwords_is_used_once() {
         assert_eq!(office.asks(AdminCommand::UseTotpStep(bob, step)), expected, "{step}");
     }
     match office.last_effects().as_slice() {
-        [Effect::User(user)] => {
+        [Effect::Row(DirectoryRow::User(user))] => {
             let totp = user.totp.as_ref().unwrap();
             assert_eq!((totp.last_step, totp.sealed_seed.as_slice()), (10, [1; 40].as_slice()));
         }
@@ -63,7 +64,7 @@ fn what_is_not_named_of_a_user_stays() {
     };
     office.does(AdminCommand::UpdateUser(user_id(BOB), changes.clone()));
     match office.last_effects().as_slice() {
-        [Effect::User(user)] => {
+        [Effect::Row(DirectoryRow::User(user))] => {
             let names = (user.first_name.as_str(), user.last_name.as_str());
             assert_eq!(names, ("Robert", "User"));
             assert_eq!(user.developer_of, [CompanySlot(0), CompanySlot(1)]);

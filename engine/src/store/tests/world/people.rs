@@ -63,7 +63,7 @@ impl World {
         user.password_hash = (step > 30).then(|| format!("hash {step}"));
         user.totp = (step > 60).then(|| Totp { sealed_seed: vec![3; 28], last_step: step });
         let user = user.clone();
-        self.record(vec![Effect::User(Box::new(user))]);
+        self.record(vec![Effect::row(user)]);
     }
 
     /// Issues a ticket, or uses or ends one that is open.
@@ -155,7 +155,7 @@ impl World {
         app.requested.admin = number == 1;
         app.revision = (number == 2).then(|| Box::new(app.profile()));
         let app = app.clone();
-        self.record(vec![Effect::App(Box::new(app))]);
+        self.record(vec![Effect::row(app)]);
     }
 
     /// Makes an endpoint, of a company or of an app, or changes one.
@@ -195,7 +195,7 @@ impl World {
         }
         endpoint.previous_secret = (number == 3).then(|| (vec![8; 40], self.at));
         let endpoint = endpoint.clone();
-        self.record(vec![Effect::WebhookEndpoint(Box::new(endpoint))]);
+        self.record(vec![Effect::row(endpoint)]);
     }
 
     /// Makes a token, mostly for somebody, or revokes one.
@@ -243,7 +243,7 @@ impl World {
         if row.state != MemberState::Deleted {
             row.external_id = (!number.is_multiple_of(4)).then(|| format!("external {number}"));
             let row = row.clone();
-            self.record(vec![Effect::Member(Box::new(row))]);
+            self.record(vec![Effect::row(row)]);
         }
     }
 

@@ -1,0 +1,135 @@
+//! The resources that people set up around cards: members, users, apps, dimensions, shared links,
+//! requisitions, webhook endpoints. Only admin commands read them, apart from a member's state.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `row` | what a resource says of its row: its slot, its id, the entries of its indexes |
+//! | `entry` | an index entry as bytes, the same in memory and in the tables |
+//! | `rows` | the rows of one resource in memory, found by their indexes |
+//! | one file a resource | its indexes |
+//!
+//! `each_resource!` is the one list of them. What carries, folds, stores, restores, audits and hashes
+//! rows is made from it.
+
+mod app;
+mod dimension;
+pub mod entry;
+mod member;
+mod requisition;
+pub mod row;
+pub mod rows;
+mod shared_link;
+mod user;
+mod webhook_endpoint;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use self::row::Row;
+use self::rows::Rows;
+use crate::domain::app::App;
+use crate::domain::dimension::Dimension;
+use crate::domain::ids::{
+    AppSlot, DimensionSlot, MemberSlot, RequisitionSlot, SharedLinkSlot, Timestamp, UserSlot,
+    WebhookEndpointSlot,
+};
+use crate::domain::member::Member;
+use crate::domain::requisition::Requisition;
+use crate::domain::shared_link::SharedLink;
+use crate::domain::user::User;
+use crate::domain::webhook_endpoint::WebhookEndpoint;
+
+/// Hands the list of resources to a macro: the name of the rows, the type of a row, the type of its
+/// slot. Their order is part of the record format: new ones go to the end.
+macro_rules! each_resource {
+    ($visit:ident) => {
+        $visit! {
+            members: Member(MemberSlot),
+            users: User(UserSlot),
+            apps: App(AppSlot),
+            webhook_endpoints: WebhookEndpoint(WebhookEndpointSlot),
+            dimensions: Dimension(DimensionSlot),
+            shared_links: SharedLink(SharedLinkSlot),
+            requisitions: Requisition(RequisitionSlot),
+        }
+    };
+}
+pub(crate) use each_resource;
+
+macro_rules! define_directory {
+    ($($rows:ident: $row:ident($slot:ident),)*) => {
+        /// The row of some resource, as it stands after a change.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[expect(missing_docs, reason = "each variant is the row that it is named after")]
+        pub enum DirectoryRow {
+            $($row(Box<$row>),)*
+        }
+
+        $(impl From<$row> for DirectoryRow {
+            fn from(row: $row) -> Self {
+                Self::$row(Box::new(row))
+            }
+        }
+
+        impl Row for $row {
+            type Slot = $slot;
+
+            const NAME: &'static str = stringify!($rows);
+
+            fn slot(&self) -> $slot {
+                self.slot
+            }
+
+            fn id(&self) -> Uuid {
+                self.id.0
+            }
+
+            fn created_at(&self) -> Timestamp {
+                self.created_at
+            }
+        })*
+
+        impl DirectoryRow {
+            /// What its resource is called.
+            #[must_use]
+            pub const fn resource(&self) -> &'static str {
+                match self {
+                    $(Self::$row(_) => <$row as Row>::NAME,)*
+                }
+            }
+
+            /// Where it stands.
+            #[must_use]
+            pub const fn slot(&self) -> u32 {
+                match self {
+                    $(Self::$row(row) => row.slot.0,)*
+                }
+            }
+
+            /// Its public id.
+            #[must_use]
+            pub const fn id(&self) -> Uuid {
+                match self {
+                    $(Self::$row(row) => row.id.0,)*
+                }
+            }
+        }
+
+        /// The rows of every resource in memory.
+        #[derive(Clone, Debug, Default)]
+        #[expect(missing_docs, reason = "each field holds the rows that it is named after")]
+        pub struct Directory {
+            $(pub $rows: Rows<$row>,)*
+        }
+
+        impl Directory {
+            /// Puts a row in the place of the one before it.
+            pub fn apply(&mut self, row: &DirectoryRow) {
+                match row {
+                    $(DirectoryRow::$row(row) => self.$rows.apply(row),)*
+                }
+            }
+        }
+    };
+}
+each_resource!(define_directory);

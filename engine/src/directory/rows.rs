@@ -1,0 +1,93 @@
+//! The rows of one resource in memory, dense by slot, found by their indexes.
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use super::entry::{EntryBytes, Index, IndexKey, slot_of};
+use super::row::{Row, by_id, entries_of};
+use crate::domain::ids::Slot as _;
+
+/// See the head of this file.
+#[derive(Clone, Debug)]
+pub struct Rows<R> {
+    rows: Vec<R>,
+    entries: BTreeSet<EntryBytes>,
+}
+
+impl<R> Default for Rows<R> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), entries: BTreeSet::new() }
+    }
+}
+
+impl<R: Row> Rows<R> {
+    /// The row of a slot. Panics: if there is none.
+    #[must_use]
+    pub fn get(&self, slot: R::Slot) -> &R {
+        &self.rows[slot.number() as usize]
+    }
+
+    /// The row with an id, also where it is gone from lists.
+    #[must_use]
+    pub fn find(&self, id: Uuid) -> Option<&R> {
+        self.first(&by_id(), &id)
+    }
+
+    /// The oldest row under a key: the only one, where a rule keeps it so.
+    #[must_use]
+    pub fn first<K: IndexKey>(&self, index: &Index<R, K>, key: &K) -> Option<&R> {
+        self.under(index, key).next()
+    }
+
+    /// The rows under a key, the oldest first.
+    pub fn under<'a, K: IndexKey>(
+        &'a self,
+        index: &Index<R, K>,
+        key: &K,
+    ) -> impl Iterator<Item = &'a R> + use<'a, R, K> {
+        let slots = self.entries.range(index.range(key)).filter_map(|entry| slot_of(entry));
+        slots.map(|slot| self.get(R::Slot::of_number(slot)))
+    }
+
+    /// How many rows there are, gone ones among them.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The slot of the next row; none when slots are exhausted.
+    #[must_use]
+    pub fn next_slot(&self) -> Option<R::Slot> {
+        R::Slot::next_after(self.rows.len())
+    }
+
+    /// The rows, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &R> {
+        self.rows.iter()
+    }
+
+    /// Puts a row in the place of the one before it. Panics: if slots before it are missing.
+    pub fn apply(&mut self, row: &R) {
+        let place = row.slot().number() as usize;
+        if let Some(before) = self.rows.get(place) {
+            for entry in entries_of(before) {
+                self.entries.remove(&entry);
+            }
+        }
+        self.entries.extend(entries_of(row));
+        match self.rows.get_mut(place) {
+            Some(before) => before.clone_from(row),
+            None => {
+                assert!(place == self.rows.len(), "slots are given out one after the other");
+                self.rows.push(row.clone());
+            }
+        }
+    }
+}
