@@ -103,7 +103,7 @@ fn who_takes_no_part_is_invited_on_coming_back() {
     let refused = Err(Rejection::MemberInactive);
     assert_eq!(office.asks(AdminCommand::CreateMember(reviewer)), refused);
     office.does(AdminCommand::CreateMember(new));
-    assert_eq!(told(&office), ["Member"], "nobody is invited who takes no part");
+    assert_eq!(told(&office), ["members"], "nobody is invited who takes no part");
     match office.last_effects().as_slice() {
         [Effect::Row(DirectoryRow::Member(member))] => {
             assert_eq!((member.state, member.role), (MemberState::Inactive, MemberRole::Member));
@@ -126,7 +126,7 @@ fn who_takes_no_part_is_invited_on_coming_back() {
     assert_eq!(office.update(20, leaving()), Ok(()));
     let third = invite(&office, 22);
     assert_eq!(office.update(20, change(true, third)), Ok(()));
-    assert_eq!(told(&office), ["Member"], "who has a password needs no link");
+    assert_eq!(told(&office), ["members"], "who has a password needs no link");
     office.assert_replays();
 }
 
