@@ -18,7 +18,7 @@ use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::network::{CardRef, NetworkCommand};
 use cardswitch_engine::command::reply::Reply;
-use cardswitch_engine::command::webhook_endpoint::NewWebhookEndpoint;
+use cardswitch_engine::directory::webhook_endpoint::{NewWebhookEndpoint, WebhookEndpointCommand};
 use cardswitch_engine::domain::card::{MaskedPan, PanHash};
 use cardswitch_engine::domain::ids::WebhookEndpointId;
 use cardswitch_engine::domain::text::LineText;
@@ -102,7 +102,7 @@ fn add_endpoints(engine: &Arc<Engine>, plan: &Plan) -> Outcome<()> {
             description: LineText::default(),
             sealed_secret: secrets.seal_webhook_secret(&secret, id)?,
         };
-        let command = AdminCommand::CreateWebhookEndpoint(endpoint);
+        let command = AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Create(endpoint));
         commands.push(Command::Admin(Box::new(command)));
     }
     let (count, mut refused) = (commands.len() as u64, None);

@@ -80,7 +80,7 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         AdminCommand::CreateDimension(new) => Some(new.id.0),
         AdminCommand::CreateUser(new) => Some(new.id.0),
         AdminCommand::CreateApp(new) => Some(new.id.0),
-        AdminCommand::CreateWebhookEndpoint(new) => Some(new.id.0),
+        AdminCommand::WebhookEndpoint(command) => command.made_id(),
         AdminCommand::GrantToken(new) => Some(new.token.id.0),
         // Named one by one, so that whoever adds a command says what it makes.
         AdminCommand::SetCompany(..)
@@ -113,8 +113,6 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         | AdminCommand::ApproveApp(..)
         | AdminCommand::NoteSignInFailed(..)
         | AdminCommand::DeleteApp(..)
-        | AdminCommand::UpdateWebhookEndpoint(..)
-        | AdminCommand::DeleteWebhookEndpoint(..)
         | AdminCommand::NoteCardShown(..)
         | AdminCommand::ViewSharedLink(_)
         | AdminCommand::RotatePanKey(_)

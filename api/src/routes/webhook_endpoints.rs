@@ -7,8 +7,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
-use cardswitch_engine::domain::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
 use serde::Serialize;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use cardswitch_engine::clock::{Clock, Stopwatch};
+use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::event::{Event, EventNumber};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
-use cardswitch_engine::domain::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use uuid::Uuid;
 
@@ -301,8 +301,8 @@ impl Job {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use cardswitch_engine::directory::webhook_endpoint::EndpointState;
     use cardswitch_engine::domain::ids::{WebhookEndpointId, WebhookEndpointSlot};
-    use cardswitch_engine::domain::webhook_endpoint::EndpointState;
 
     use super::*;
 

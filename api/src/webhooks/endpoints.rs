@@ -2,13 +2,13 @@
 //! for the site and for `/v1` alike.
 
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::webhook_endpoint::{
-    NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
+use cardswitch_engine::directory::webhook_endpoint::{
+    DisabledBy, EndpointState, NewSecret, NewWebhookEndpoint, WebhookEndpoint,
+    WebhookEndpointChanges, WebhookEndpointCommand,
 };
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp, WebhookEndpointId};
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::webhook_endpoint::{DisabledBy, EndpointState, WebhookEndpoint};
 use serde_json::value::RawValue;
 
 use super::NotAtWork;
@@ -121,7 +121,7 @@ pub async fn create(
     let (secret, sealed_secret) = drawn(state, id)?;
     let GivenEndpoint { address: url, description, app } = given;
     let new = NewWebhookEndpoint { id, company, app, url, description, sealed_secret };
-    state.carry_out(AdminCommand::CreateWebhookEndpoint(new)).await?;
+    state.carry_out(AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Create(new))).await?;
     Ok((id, secret))
 }
 
@@ -140,7 +140,11 @@ pub async fn update(
         is_enabled,
         ..WebhookEndpointChanges::default()
     };
-    Ok(state.carry_out(AdminCommand::UpdateWebhookEndpoint(company, id, changes)).await?)
+    Ok(state
+        .carry_out(AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Update(
+            company, id, changes,
+        )))
+        .await?)
 }
 
 /// Gives an endpoint a new secret, which is shown once; the one before signs for a while, too.
@@ -153,7 +157,11 @@ pub async fn rotate_secret(
     let (secret, sealed) = drawn(state, id)?;
     let new = NewSecret { sealed, overlap_until: overlap_until(state.now()) };
     let changes = WebhookEndpointChanges { secret: Some(new), ..WebhookEndpointChanges::default() };
-    state.carry_out(AdminCommand::UpdateWebhookEndpoint(company, id, changes)).await?;
+    state
+        .carry_out(AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Update(
+            company, id, changes,
+        )))
+        .await?;
     Ok(secret)
 }
 
@@ -171,7 +179,10 @@ pub async fn delete(
     company: CompanyId,
     id: WebhookEndpointId,
 ) -> Result<(), ApiError> {
-    match state.carry_out(AdminCommand::DeleteWebhookEndpoint(company, id)).await {
+    match state
+        .carry_out(AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Delete(company, id)))
+        .await
+    {
         // The answer shows nothing, so it need not wait for late tables.
         Ok(()) | Err(WriteError::NotVisibleYet) => Ok(()),
         Err(error) => Err(error.into()),

@@ -276,9 +276,7 @@ impl Webhooks {
 pub const fn is_concerned(command: &AdminCommand) -> bool {
     matches!(
         command,
-        AdminCommand::CreateWebhookEndpoint(_)
-            | AdminCommand::UpdateWebhookEndpoint(..)
-            | AdminCommand::DeleteWebhookEndpoint(..)
+        AdminCommand::WebhookEndpoint(_)
             | AdminCommand::DeleteApp(..)
             | AdminCommand::GrantToken(_)
             | AdminCommand::ExchangeCode(_)

@@ -5,6 +5,7 @@
 
 use chrono_tz::Tz;
 
+use crate::directory::webhook_endpoint::WebhookEndpointCommand;
 use crate::domain::account::FundingSource;
 use crate::domain::allowance::{AllowanceTerms, Scope};
 use crate::domain::business_date::{BusinessDate, Interval};
@@ -13,7 +14,7 @@ use crate::domain::company::{Address, CompanyState, SingleSignOn, VelocityLimits
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
     AccessTokenId, AccountId, AllowanceId, AppId, CardId, CompanyId, DimensionId, MemberId,
-    RequisitionId, SharedLinkId, TicketId, Timestamp, TransactionId, UserId, WebhookEndpointId,
+    RequisitionId, SharedLinkId, TicketId, Timestamp, TransactionId, UserId,
 };
 use crate::domain::member::{AccessScope, MemberRole};
 use crate::domain::money::{CurrencyCode, Minor};
@@ -26,7 +27,6 @@ use super::identity::{
     AppApproval, AppChanges, CodeExchange, NewApp, NewInvite, NewTicket, NewTokenGrant, NewUser,
     PasswordLinkUse, SignInProof, UserChanges,
 };
-use super::webhook_endpoint::{NewWebhookEndpoint, WebhookEndpointChanges};
 
 /// A change asked for by an API client or an operator.
 #[derive(Clone, Debug)]
@@ -112,12 +112,8 @@ pub enum AdminCommand {
     ApproveApp(CompanyId, AppId, AppApproval),
     /// Takes an app away, with its tokens, codes and webhook endpoints.
     DeleteApp(CompanyId, AppId),
-    /// Makes a webhook endpoint.
-    CreateWebhookEndpoint(NewWebhookEndpoint),
-    /// Changes a webhook endpoint.
-    UpdateWebhookEndpoint(CompanyId, WebhookEndpointId, WebhookEndpointChanges),
-    /// Takes a webhook endpoint away.
-    DeleteWebhookEndpoint(CompanyId, WebhookEndpointId),
+    /// Something about a webhook endpoint.
+    WebhookEndpoint(WebhookEndpointCommand),
     /// Somebody was shown the number of a card: changes nothing, and is audited where there is a note.
     NoteCardShown(CompanyId, CardId),
     /// Somebody looked at a card by a shared link.

@@ -10,7 +10,6 @@ use super::admin::{
     NewMember, RequisitionChanges, Review, SharedLinkChanges, Verdict,
 };
 use super::identity::{AppChanges, NewTicket, NewTicketContent, SignInProof, UserChanges};
-use super::webhook_endpoint::WebhookEndpointChanges;
 use crate::domain::card::DimensionKind;
 use crate::domain::ids::{CompanyId, DimensionId, UserId};
 use crate::domain::transaction_tags::TagChanges;
@@ -70,7 +69,11 @@ impl<'a> Audited<'a> {
         Self { place, action, object_kind, object, fields: Vec::new() }
     }
 
-    fn of_company(company: CompanyId, what: (&'static str, &'static str), object: Uuid) -> Self {
+    pub(crate) fn of_company(
+        company: CompanyId,
+        what: (&'static str, &'static str),
+        object: Uuid,
+    ) -> Self {
         Self::new(AuditedPlace::Company(company), what, object)
     }
 
@@ -78,7 +81,7 @@ impl<'a> Audited<'a> {
         Self::new(AuditedPlace::User(user), what, object)
     }
 
-    fn with(self, fields: Vec<&'static str>) -> Self {
+    pub(crate) fn with(self, fields: Vec<&'static str>) -> Self {
         Self { fields, ..self }
     }
 
@@ -152,9 +155,7 @@ impl AdminCommand {
             | Admin::UpdateApp(..)
             | Admin::ApproveApp(..)
             | Admin::DeleteApp(..) => self.audited_app(),
-            Admin::CreateWebhookEndpoint(_)
-            | Admin::UpdateWebhookEndpoint(..)
-            | Admin::DeleteWebhookEndpoint(..) => self.audited_webhook_endpoint(),
+            Admin::WebhookEndpoint(command) => command.audited(),
         }
     }
 
@@ -298,23 +299,6 @@ impl AdminCommand {
         };
         Audited::new(AuditedPlace::Switch, ("pan_key", action), Uuid::nil()).about(object)
     }
-
-    fn audited_webhook_endpoint(&self) -> Audited<'_> {
-        let of = Audited::of_company;
-        match self {
-            Self::CreateWebhookEndpoint(new) => {
-                of(new.company, ("webhook_endpoint", "webhook_endpoint.created"), new.id.0)
-            }
-            Self::UpdateWebhookEndpoint(company, id, changes) => {
-                of(*company, ("webhook_endpoint", "webhook_endpoint.updated"), id.0)
-                    .with(webhook_endpoint_fields(changes))
-            }
-            Self::DeleteWebhookEndpoint(company, id) => {
-                of(*company, ("webhook_endpoint", "webhook_endpoint.deleted"), id.0)
-            }
-            _ => unreachable!("no command about webhook endpoints"),
-        }
-    }
 }
 
 const fn proof_field(proof: SignInProof) -> &'static str {
@@ -362,7 +346,7 @@ fn of_dimension(
 }
 
 /// The names of those that are there.
-fn named<const N: usize>(fields: [(&'static str, bool); N]) -> Vec<&'static str> {
+pub(crate) fn named<const N: usize>(fields: [(&'static str, bool); N]) -> Vec<&'static str> {
     fields.into_iter().filter(|field| field.1).map(|field| field.0).collect()
 }
 
@@ -526,15 +510,5 @@ fn app_fields(changes: &AppChanges) -> Vec<&'static str> {
         ("redirect_urls", redirect_urls.is_some()),
         ("requested_scope", requested.is_some()),
         ("secret", secret_digest.is_some()),
-    ])
-}
-
-fn webhook_endpoint_fields(changes: &WebhookEndpointChanges) -> Vec<&'static str> {
-    let WebhookEndpointChanges { url, description, is_enabled, secret, gone } = changes;
-    named([
-        ("url", url.is_some()),
-        ("description", description.is_some()),
-        ("state", is_enabled.is_some() || gone.is_some()),
-        ("secret", secret.is_some()),
     ])
 }

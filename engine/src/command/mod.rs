@@ -1,7 +1,7 @@
 //! What was asked of the shard, what it answered, and what changed because of it.
 
 pub mod admin;
-mod audited;
+pub(crate) mod audited;
 mod authorization_record;
 pub mod effect;
 pub mod identity;
@@ -9,7 +9,6 @@ pub mod keyed;
 pub mod network;
 pub mod record;
 pub mod reply;
-pub mod webhook_endpoint;
 
 pub use audited::{Audited, AuditedObject, AuditedPlace};
 pub use authorization_record::AuthorizationView;

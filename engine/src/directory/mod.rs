@@ -20,13 +20,14 @@ pub mod row;
 pub mod rows;
 mod shared_link;
 mod user;
-mod webhook_endpoint;
+pub mod webhook_endpoint;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use self::row::Row;
 use self::rows::Rows;
+use self::webhook_endpoint::WebhookEndpoint;
 use crate::domain::app::App;
 use crate::domain::dimension::Dimension;
 use crate::domain::ids::{
@@ -37,7 +38,6 @@ use crate::domain::member::Member;
 use crate::domain::requisition::Requisition;
 use crate::domain::shared_link::SharedLink;
 use crate::domain::user::User;
-use crate::domain::webhook_endpoint::WebhookEndpoint;
 
 /// Hands the list of resources to a macro: the name of the rows, the type of a row, the type of its
 /// slot. Their order is part of the record format: new ones go to the end.

@@ -1,9 +1,80 @@
-//! Webhook endpoints.
+//! Webhook endpoints: where a company, or an app, wants to be told of events.
+//!
+//! One without an app is told of its company's events; one of an app of those of every company whose
+//! data the app may open. What was delivered is not known here. An endpoint that is taken away stays as
+//! a tombstone without its secrets, since slots are given out once.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::entry::{Entries, Index};
 use super::row::Indexed;
-use crate::domain::ids::{AppSlot, CompanySlot};
-use crate::domain::webhook_endpoint::WebhookEndpoint;
+use crate::command::audited::{Audited, named};
+use crate::command::effect::Effect;
+use crate::command::reply::Rejection;
+use crate::domain::ids::{
+    AppId, AppSlot, CompanyId, CompanySlot, Timestamp, WebhookEndpointId, WebhookEndpointSlot,
+};
+use crate::domain::text::LineText;
+use crate::limits;
+use crate::shard::execute_admin::{find_company, replace};
+use crate::shard::execute_app::find_app;
+use crate::shard::{Moment, ShardState};
+
+/// Who or what put an end to deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DisabledBy {
+    /// Somebody of the company.
+    Person,
+    /// Its receiver, which says that it is gone. Source: HTTP 410.
+    Gone,
+}
+
+/// Whether an endpoint is told of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EndpointState {
+    /// It is.
+    Enabled,
+    /// It is not.
+    Disabled(DisabledBy),
+}
+
+/// A webhook endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookEndpoint {
+    /// Where it stands.
+    pub slot: WebhookEndpointSlot,
+    /// Its public id.
+    pub id: WebhookEndpointId,
+    /// Who registered it.
+    pub company: CompanySlot,
+    /// For which of its apps, where it is for one.
+    pub app: Option<AppSlot>,
+    /// Where events are sent.
+    pub url: String,
+    /// What people tell it by.
+    pub description: String,
+    /// The secret that deliveries are signed with, as the edge sealed it.
+    pub sealed_secret: Vec<u8>,
+    /// The one before, and until when deliveries are signed with it too.
+    pub previous_secret: Option<(Vec<u8>, Timestamp)>,
+    /// Whether it is told of events.
+    pub state: EndpointState,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// Since when it is on, or was when it was on last.
+    pub enabled_at: Timestamp,
+    /// Gone from lists; nothing is delivered to it any more.
+    pub is_deleted: bool,
+}
+
+impl WebhookEndpoint {
+    /// Whether events are delivered to it.
+    #[must_use]
+    pub const fn is_enabled(&self) -> bool {
+        matches!(self.state, EndpointState::Enabled) && !self.is_deleted
+    }
+}
 
 impl WebhookEndpoint {
     /// Those of a company that are not deleted.
@@ -24,4 +95,236 @@ impl Indexed for WebhookEndpoint {
             entries.add(&Self::OF_APP, app);
         }
     }
+}
+
+/// What is asked about webhook endpoints. Secrets come sealed by the edge.
+#[derive(Clone, Debug)]
+pub enum WebhookEndpointCommand {
+    /// Makes one.
+    Create(NewWebhookEndpoint),
+    /// Changes one.
+    Update(CompanyId, WebhookEndpointId, WebhookEndpointChanges),
+    /// Takes one away.
+    Delete(CompanyId, WebhookEndpointId),
+}
+
+/// A webhook endpoint to make.
+#[derive(Clone, Debug)]
+pub struct NewWebhookEndpoint {
+    /// Its id.
+    pub id: WebhookEndpointId,
+    /// Whose.
+    pub company: CompanyId,
+    /// For which of the company's apps, where it is for one.
+    pub app: Option<AppId>,
+    /// Where events are sent; the edge has found it to be an address that it sends to.
+    pub url: String,
+    /// What people tell it by.
+    pub description: LineText,
+    /// The secret that deliveries are signed with.
+    pub sealed_secret: Vec<u8>,
+}
+
+/// What to change about a webhook endpoint; absent stays.
+#[derive(Clone, Debug, Default)]
+pub struct WebhookEndpointChanges {
+    /// Where events are sent.
+    pub url: Option<String>,
+    /// What people tell it by.
+    pub description: Option<LineText>,
+    /// Whether somebody wants it to be told of events.
+    pub is_enabled: Option<bool>,
+    /// A new secret.
+    pub secret: Option<NewSecret>,
+    /// That its receiver says that it is gone.
+    pub gone: Option<GoneReceiver>,
+}
+
+/// A receiver that says that it is gone: its endpoint is told of nothing until somebody enables it.
+/// The report counts only while the endpoint is what was tried, so a late one undoes nobody's change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GoneReceiver {
+    /// The address that was tried.
+    pub url: String,
+    /// Since when the endpoint was on by then.
+    pub enabled_at: Timestamp,
+}
+
+/// A secret that takes the place of the present one.
+#[derive(Clone, Debug)]
+pub struct NewSecret {
+    /// The secret.
+    pub sealed: Vec<u8>,
+    /// Until when deliveries are signed with the one before, too.
+    pub overlap_until: Timestamp,
+}
+
+impl WebhookEndpointCommand {
+    /// The id of the endpoint that it makes.
+    #[must_use]
+    pub const fn made_id(&self) -> Option<Uuid> {
+        match self {
+            Self::Create(new) => Some(new.id.0),
+            Self::Update(..) | Self::Delete(..) => None,
+        }
+    }
+
+    /// What an audit says of it.
+    pub(crate) fn audited(&self) -> Audited<'_> {
+        let of = |company, action, id: &WebhookEndpointId| {
+            Audited::of_company(company, ("webhook_endpoint", action), id.0)
+        };
+        match self {
+            Self::Create(new) => of(new.company, "webhook_endpoint.created", &new.id),
+            Self::Update(company, id, changes) => {
+                of(*company, "webhook_endpoint.updated", id).with(changes.names())
+            }
+            Self::Delete(company, id) => of(*company, "webhook_endpoint.deleted", id),
+        }
+    }
+
+    /// Says what it changes.
+    /// Errors: no such company, app or endpoint, the id is in use, or the company has too many.
+    pub(crate) fn execute(
+        &self,
+        state: &ShardState,
+        moment: &Moment<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Rejection> {
+        match self {
+            Self::Create(new) => create(state, moment, new, effects),
+            Self::Update(company, id, changes) => {
+                update(state, moment, (*company, *id), changes, effects)
+            }
+            Self::Delete(company, id) => delete(state, (*company, *id), effects),
+        }
+    }
+}
+
+impl WebhookEndpointChanges {
+    fn names(&self) -> Vec<&'static str> {
+        let Self { url, description, is_enabled, secret, gone } = self;
+        named([
+            ("url", url.is_some()),
+            ("description", description.is_some()),
+            ("state", is_enabled.is_some() || gone.is_some()),
+            ("secret", secret.is_some()),
+        ])
+    }
+}
+
+/// Makes an endpoint, enabled.
+/// Errors: no such company or app, the id is in use, or the company has too many.
+fn create(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewWebhookEndpoint,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, new.company)?;
+    let app = new.app.map(|app| find_app(state, new.company, app)).transpose()?;
+    let endpoints = &state.directory().webhook_endpoints;
+    if endpoints.find(new.id.0).is_some() {
+        return Err(Rejection::IdTaken);
+    }
+    let of_company = endpoints.under(&WebhookEndpoint::OF_COMPANY, &company);
+    if of_company.count() >= limits::WEBHOOK_ENDPOINTS_OF_COMPANY_MAX {
+        return Err(Rejection::TooManyWebhookEndpoints);
+    }
+    effects.push(Effect::row(WebhookEndpoint {
+        slot: endpoints.next_slot().ok_or(Rejection::Full)?,
+        id: new.id,
+        company,
+        app: app.map(|app| app.slot),
+        url: new.url.clone(),
+        description: new.description.to_string(),
+        sealed_secret: new.sealed_secret.clone(),
+        previous_secret: None,
+        state: EndpointState::Enabled,
+        created_at: moment.at,
+        enabled_at: moment.at,
+        is_deleted: false,
+    }));
+    Ok(())
+}
+
+/// Changes an endpoint. Errors: no such endpoint.
+fn update(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (company, id): (CompanyId, WebhookEndpointId),
+    changes: &WebhookEndpointChanges,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_endpoint(state, company, id)?;
+    let mut endpoint = known.clone();
+    replace(&mut endpoint.url, &changes.url);
+    replace(&mut endpoint.description, &changes.description);
+    endpoint.state = next_state(known, changes);
+    if endpoint.is_enabled() && !known.is_enabled() {
+        endpoint.enabled_at = moment.at;
+    }
+    if let Some(secret) = &changes.secret {
+        let before = std::mem::replace(&mut endpoint.sealed_secret, secret.sealed.clone());
+        let overlaps = secret.overlap_until > moment.at;
+        endpoint.previous_secret = overlaps.then_some((before, secret.overlap_until));
+    }
+    if endpoint != *known {
+        effects.push(Effect::row(endpoint));
+    }
+    Ok(())
+}
+
+/// Whether an endpoint is on after a change: whoever turns it on or off has the say.
+fn next_state(known: &WebhookEndpoint, changes: &WebhookEndpointChanges) -> EndpointState {
+    let is_gone = changes
+        .gone
+        .as_ref()
+        .is_some_and(|gone| gone.url == known.url && gone.enabled_at == known.enabled_at);
+    match changes.is_enabled {
+        Some(true) => EndpointState::Enabled,
+        Some(false) => EndpointState::Disabled(DisabledBy::Person),
+        None if is_gone && known.is_enabled() => EndpointState::Disabled(DisabledBy::Gone),
+        None => known.state,
+    }
+}
+
+/// Takes an endpoint away. Errors: no such endpoint.
+fn delete(
+    state: &ShardState,
+    (company, id): (CompanyId, WebhookEndpointId),
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_endpoint(state, company, id)?;
+    effects.push(Effect::row(gone(known)));
+    Ok(())
+}
+
+/// Takes away the endpoints of an app that goes.
+pub(crate) fn delete_endpoints_of(state: &ShardState, app: AppSlot, effects: &mut Vec<Effect>) {
+    let endpoints = state.directory().webhook_endpoints.under(&WebhookEndpoint::OF_APP, &app);
+    effects.extend(endpoints.map(|known| Effect::row(gone(known))));
+}
+
+/// The tombstone of an endpoint: nothing of what signed, nor where it was sent.
+fn gone(known: &WebhookEndpoint) -> WebhookEndpoint {
+    WebhookEndpoint {
+        url: String::new(),
+        description: String::new(),
+        sealed_secret: Vec::new(),
+        previous_secret: None,
+        is_deleted: true,
+        ..known.clone()
+    }
+}
+
+fn find_endpoint(
+    state: &ShardState,
+    company: CompanyId,
+    id: WebhookEndpointId,
+) -> Result<&WebhookEndpoint, Rejection> {
+    let company = find_company(state, company)?;
+    let endpoint = state.directory().webhook_endpoints.find(id.0);
+    let is_theirs = |row: &&WebhookEndpoint| row.company == company && !row.is_deleted;
+    endpoint.filter(is_theirs).ok_or(Rejection::WebhookEndpointNotFound)
 }

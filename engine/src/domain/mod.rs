@@ -34,4 +34,3 @@ pub mod token_grant;
 pub mod transaction;
 pub mod transaction_tags;
 pub mod user;
-pub mod webhook_endpoint;

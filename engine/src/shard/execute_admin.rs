@@ -20,9 +20,6 @@ use super::execute_shared_link::{
 use super::execute_ticket::{end_sessions, end_ticket, issue_ticket};
 use super::execute_token::{create_token, exchange_code, grant_token, revoke_code, revoke_token};
 use super::execute_user::{create_user, find_user, update_user, use_password_link, use_totp_step};
-use super::execute_webhook_endpoint::{
-    create_webhook_endpoint, delete_webhook_endpoint, update_webhook_endpoint,
-};
 use super::state::ShardState;
 use crate::command::admin::{
     AdminCommand, AllowanceChanges, CardChanges, NewCard, SettableCardState,
@@ -107,12 +104,8 @@ pub(super) fn execute_admin(
         | AdminCommand::CreateApp(_)
         | AdminCommand::UpdateApp(..)
         | AdminCommand::ApproveApp(..)
-        | AdminCommand::DeleteApp(..)
-        | AdminCommand::CreateWebhookEndpoint(_)
-        | AdminCommand::UpdateWebhookEndpoint(..)
-        | AdminCommand::DeleteWebhookEndpoint(..) => {
-            execute_identity(state, moment, command, effects)
-        }
+        | AdminCommand::DeleteApp(..) => execute_identity(state, moment, command, effects),
+        AdminCommand::WebhookEndpoint(command) => command.execute(state, moment, effects),
     }
 }
 
@@ -199,15 +192,6 @@ fn execute_identity(
             approve_app(state, (*company, *id), approval, effects)
         }
         AdminCommand::DeleteApp(company, id) => delete_app(state, (*company, *id), effects),
-        AdminCommand::CreateWebhookEndpoint(new) => {
-            create_webhook_endpoint(state, moment, new, effects)
-        }
-        AdminCommand::UpdateWebhookEndpoint(company, id, changes) => {
-            update_webhook_endpoint(state, moment, (*company, *id), changes, effects)
-        }
-        AdminCommand::DeleteWebhookEndpoint(company, id) => {
-            delete_webhook_endpoint(state, (*company, *id), effects)
-        }
         _ => unreachable!("no command about people or programs"),
     }
 }
@@ -228,7 +212,7 @@ fn set_pin(
     Ok(())
 }
 
-pub(super) fn find_company(state: &ShardState, id: CompanyId) -> Result<CompanySlot, Rejection> {
+pub(crate) fn find_company(state: &ShardState, id: CompanyId) -> Result<CompanySlot, Rejection> {
     state.company_by_id.get(&id).copied().ok_or(Rejection::CompanyNotFound)
 }
 
@@ -254,7 +238,7 @@ fn find_allowance(
 }
 
 /// Takes over what is wanted, where anything is.
-pub(super) fn replace<T, W: Clone + Into<T>>(current: &mut T, wanted: &Option<W>) {
+pub(crate) fn replace<T, W: Clone + Into<T>>(current: &mut T, wanted: &Option<W>) {
     if let Some(wanted) = wanted {
         *current = wanted.clone().into();
     }

@@ -10,11 +10,11 @@ use super::execute_admin::{find_company, replace};
 use super::execute_member::check_room_in_record;
 use super::execute_ticket::end;
 use super::execute_token::revoke;
-use super::execute_webhook_endpoint::delete_endpoints_of;
 use super::state::ShardState;
 use crate::command::effect::Effect;
 use crate::command::identity::{AppApproval, AppChanges, NewApp};
 use crate::command::reply::Rejection;
+use crate::directory::webhook_endpoint::delete_endpoints_of;
 use crate::domain::app::App;
 use crate::domain::ids::{AppId, AppSlot, CompanyId, CompanySlot};
 use crate::domain::member::AccessScope;
@@ -140,7 +140,7 @@ fn revoke_tokens(
 }
 
 /// A company's own app.
-pub(super) fn find_app(
+pub(crate) fn find_app(
     state: &ShardState,
     company: CompanyId,
     id: AppId,

@@ -112,6 +112,12 @@ impl ShardState {
         self.cards.len()
     }
 
+    /// What people set up around cards.
+    #[must_use]
+    pub const fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
     /// The cards.
     #[must_use]
     pub const fn cards(&self) -> &Cards {

@@ -12,6 +12,7 @@ use super::query::Snapshot;
 use super::tables::RowTable;
 use crate::directory::entry::EntryBytes;
 use crate::directory::row::{Indexed, Row, entries_of};
+use crate::directory::webhook_endpoint::WebhookEndpoint;
 use crate::directory::{DirectoryRow, each_resource};
 use crate::domain::app::App;
 use crate::domain::dimension::Dimension;
@@ -20,7 +21,6 @@ use crate::domain::member::Member;
 use crate::domain::requisition::Requisition;
 use crate::domain::shared_link::SharedLink;
 use crate::domain::user::User;
-use crate::domain::webhook_endpoint::WebhookEndpoint;
 
 /// A table of index entries; an entry leads to a slot by itself.
 pub(super) type EntryTable = TableDefinition<'static, &'static [u8], ()>;

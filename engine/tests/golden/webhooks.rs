@@ -3,11 +3,11 @@
 use cardswitch_engine::command::admin::{AdminCommand, NewSharedLink};
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::identity::NewApp;
-use cardswitch_engine::command::webhook_endpoint::{
-    GoneReceiver, NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
-};
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::webhook_endpoint::{
+    GoneReceiver, NewSecret, NewWebhookEndpoint, WebhookEndpointChanges, WebhookEndpointCommand,
+};
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, SharedLinkId, UserId, WebhookEndpointId};
 use cardswitch_engine::domain::member::AccessScope;
@@ -38,12 +38,21 @@ pub(super) fn life_of_an_endpoint() -> Vec<Command> {
         admin(AdminCommand::CreateCompany(company(UNLIMITED))),
         admin(AdminCommand::IssueCard(card())),
         admin(AdminCommand::CreateApp(app())),
-        noted(user, AdminCommand::CreateWebhookEndpoint(endpoint(OWN, None))),
-        admin(AdminCommand::CreateWebhookEndpoint(endpoint(OF_APP, Some(APP)))),
-        noted(user, AdminCommand::UpdateWebhookEndpoint(COMPANY, OWN, changes())),
+        noted(
+            user,
+            AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Create(endpoint(OWN, None))),
+        ),
+        admin(AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Create(endpoint(
+            OF_APP,
+            Some(APP),
+        )))),
+        noted(
+            user,
+            AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Update(COMPANY, OWN, changes())),
+        ),
         noted(
             Actor::Switch,
-            AdminCommand::UpdateWebhookEndpoint(
+            AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Update(
                 COMPANY,
                 OF_APP,
                 WebhookEndpointChanges {
@@ -54,7 +63,7 @@ pub(super) fn life_of_an_endpoint() -> Vec<Command> {
                     }),
                     ..WebhookEndpointChanges::default()
                 },
-            ),
+            )),
         ),
         admin(AdminCommand::DeleteApp(COMPANY, APP)),
         noted(user, AdminCommand::NoteCardShown(COMPANY, card().id)),

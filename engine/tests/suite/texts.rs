@@ -5,14 +5,17 @@
 use std::collections::BTreeSet;
 
 /// Files all of whose types are commands or parts of them.
-const COMMANDS: [&str; 4] = [
+const COMMANDS: [&str; 3] = [
     include_str!("../../src/command/admin.rs"),
     include_str!("../../src/command/identity.rs"),
     include_str!("../../src/command/network.rs"),
-    include_str!("../../src/command/webhook_endpoint.rs"),
 ];
-/// Types of the domain that commands carry, by their files.
-const CARRIED: [(&str, &str); 11] = [
+const WEBHOOK_ENDPOINT: &str = include_str!("../../src/directory/webhook_endpoint.rs");
+/// Types of resources and of the domain that commands carry, by their files.
+const CARRIED: [(&str, &str); 14] = [
+    ("NewWebhookEndpoint", WEBHOOK_ENDPOINT),
+    ("WebhookEndpointChanges", WEBHOOK_ENDPOINT),
+    ("GoneReceiver", WEBHOOK_ENDPOINT),
     ("AppProfile", include_str!("../../src/domain/app.rs")),
     ("Address", include_str!("../../src/domain/company.rs")),
     ("SingleSignOn", include_str!("../../src/domain/company.rs")),

@@ -3,12 +3,12 @@
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::command::webhook_endpoint::{
-    GoneReceiver, NewSecret, NewWebhookEndpoint, WebhookEndpointChanges,
-};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::webhook_endpoint::{
+    DisabledBy, EndpointState, GoneReceiver, NewSecret, NewWebhookEndpoint, WebhookEndpoint,
+    WebhookEndpointChanges, WebhookEndpointCommand,
+};
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
-use cardswitch_engine::domain::webhook_endpoint::{DisabledBy, EndpointState, WebhookEndpoint};
 use cardswitch_engine::limits;
 use uuid::Uuid;
 
@@ -36,11 +36,17 @@ fn new_endpoint(number: u64, company: u64, app: Option<u64>) -> NewWebhookEndpoi
 }
 
 fn create(number: u64, company: u64, app: Option<u64>) -> AdminCommand {
-    AdminCommand::CreateWebhookEndpoint(new_endpoint(number, company, app))
+    AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Create(new_endpoint(
+        number, company, app,
+    )))
 }
 
 fn update(number: u64, changes: WebhookEndpointChanges) -> AdminCommand {
-    AdminCommand::UpdateWebhookEndpoint(company_id(0), id(number), changes)
+    AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Update(
+        company_id(0),
+        id(number),
+        changes,
+    ))
 }
 
 fn enabled(is_enabled: bool) -> WebhookEndpointChanges {
@@ -94,12 +100,28 @@ fn endpoints_are_made_changed_and_taken_away_by_their_company() {
         ("none", update(9, enabled(false)), not_found),
         (
             "another's",
-            AdminCommand::UpdateWebhookEndpoint(company_id(1), id(1), enabled(false)),
+            AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Update(
+                company_id(1),
+                id(1),
+                enabled(false),
+            )),
             not_found,
         ),
-        ("another's", AdminCommand::DeleteWebhookEndpoint(company_id(1), id(1)), not_found),
-        ("its own", AdminCommand::DeleteWebhookEndpoint(company_id(0), id(1)), Ok(())),
-        ("gone", AdminCommand::DeleteWebhookEndpoint(company_id(0), id(1)), not_found),
+        (
+            "another's",
+            AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Delete(company_id(1), id(1))),
+            not_found,
+        ),
+        (
+            "its own",
+            AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Delete(company_id(0), id(1))),
+            Ok(()),
+        ),
+        (
+            "gone",
+            AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Delete(company_id(0), id(1))),
+            not_found,
+        ),
         ("gone", update(1, enabled(true)), not_found),
         ("a gone one's id", create(1, 0, None), Err(Rejection::IdTaken)),
     ];
@@ -190,7 +212,8 @@ fn an_app_takes_its_endpoints_with_it_and_nothing_of_their_secrets_stays() {
     for (number, app) in [(1, Some(APP)), (2, None), (3, Some(APP))] {
         office.does(create(number, 0, app));
     }
-    office.does(AdminCommand::DeleteWebhookEndpoint(company_id(0), id(3)));
+    office
+        .does(AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Delete(company_id(0), id(3))));
     office.does(AdminCommand::DeleteApp(company_id(0), app_id(APP)));
     let tombstone = last_endpoint(&office);
     assert_eq!((tombstone.id, tombstone.is_deleted), (id(1), true));
@@ -209,7 +232,8 @@ fn a_company_has_no_more_endpoints_than_it_may() {
     }
     assert_eq!(office.asks(create(room, 0, None)), Err(Rejection::TooManyWebhookEndpoints));
     office.does(create(room, 1, None));
-    office.does(AdminCommand::DeleteWebhookEndpoint(company_id(0), id(0)));
+    office
+        .does(AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Delete(company_id(0), id(0))));
     office.does(create(room + 1, 0, None));
     office.does(AdminCommand::DeleteApp(company_id(0), app_id(APP)));
     assert_eq!(last_endpoints(&office).len() as u64, room / 2 - 1);
@@ -234,7 +258,7 @@ fn what_is_changed_is_audited_by_its_name() {
         (update(1, enabled(true)), updated, vec!["state"]),
         (update(1, enabled(false)), updated, vec!["state"]),
         (
-            AdminCommand::DeleteWebhookEndpoint(company_id(0), id(1)),
+            AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Delete(company_id(0), id(1))),
             "webhook_endpoint.deleted",
             vec![],
         ),

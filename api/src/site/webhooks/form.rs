@@ -1,6 +1,6 @@
 //! What is typed of an endpoint: shown again as it was, and the body of the API that it means.
 
-use cardswitch_engine::domain::webhook_endpoint::WebhookEndpoint;
+use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

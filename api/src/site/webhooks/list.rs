@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
-use cardswitch_engine::domain::webhook_endpoint::WebhookEndpoint;
+use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::endpoint_badge;

@@ -18,8 +18,8 @@ mod webhooks_tests;
 
 use axum::Router;
 use axum::routing::{get, post};
+use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::WebhookEndpointId;
-use cardswitch_engine::domain::webhook_endpoint::WebhookEndpoint;
 
 use super::rights::Acting;
 use super::words::Badge;
@@ -53,7 +53,7 @@ async fn get_endpoint(
 
 /// How an endpoint stands.
 fn endpoint_badge(endpoint: &WebhookEndpoint, health: Option<&Health>) -> Badge {
-    use cardswitch_engine::domain::webhook_endpoint::{DisabledBy, EndpointState};
+    use cardswitch_engine::directory::webhook_endpoint::{DisabledBy, EndpointState};
     let is_failing = health.is_some_and(|health| health.failing_since.is_some());
     let has_given_up = health.is_some_and(|health| health.given_up > 0);
     let (word, look) = match endpoint.state {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_engine::clock::Stopwatch;
+use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::event::{EventNumber, EventPlace};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
-use cardswitch_engine::domain::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use tokio::time::Instant;
 

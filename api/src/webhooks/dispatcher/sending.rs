@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Reply;
-use cardswitch_engine::command::webhook_endpoint::{GoneReceiver, WebhookEndpointChanges};
 use cardswitch_engine::command::{Command, NotedCommand};
+use cardswitch_engine::directory::webhook_endpoint::{
+    GoneReceiver, WebhookEndpoint, WebhookEndpointChanges, WebhookEndpointCommand,
+};
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
-use cardswitch_engine::domain::webhook_endpoint::WebhookEndpoint;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -264,7 +265,11 @@ async fn is_turned_off(switch: &Switch, endpoint: &WebhookEndpoint) -> bool {
         gone: Some(GoneReceiver { url, enabled_at }),
         ..WebhookEndpointChanges::default()
     };
-    let change = AdminCommand::UpdateWebhookEndpoint(company.id, endpoint.id, changes);
+    let change = AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Update(
+        company.id,
+        endpoint.id,
+        changes,
+    ));
     let command = NotedCommand { note: note_at_hand(), change };
     match switch.ask(Command::Noted(Box::new(command)).into()).await {
         Ok(Reply::Done(seq)) => {

@@ -3,8 +3,8 @@
 use uuid::Uuid;
 
 use super::list::{Listed, Page};
+use crate::directory::webhook_endpoint::WebhookEndpoint;
 use crate::domain::ids::{AccessTokenId, AppSlot, CompanySlot, WebhookEndpointId};
-use crate::domain::webhook_endpoint::WebhookEndpoint;
 use crate::store::directory::Stored as _;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;

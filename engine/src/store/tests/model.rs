@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::command::effect::{EarlyReversal, Effect, IssuedCard, RememberedAnswer};
 use crate::command::record::Record;
 use crate::directory::DirectoryRow;
+use crate::directory::webhook_endpoint::WebhookEndpoint;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::app::App;
 use crate::domain::audit::AuditEvent;
@@ -25,7 +26,6 @@ use crate::domain::ticket::Ticket;
 use crate::domain::transaction::{TransactionKind, TransactionState};
 use crate::domain::transaction_tags::TagChanges;
 use crate::domain::user::User;
-use crate::domain::webhook_endpoint::WebhookEndpoint;
 use crate::store::query::{CardRow, Listed, Order, Page, TransactionRow};
 
 /// Everything as it stands after the records taken.

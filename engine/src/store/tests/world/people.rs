@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::{EMAILS, World, id};
 use crate::command::effect::Effect;
+use crate::directory::webhook_endpoint::{DisabledBy, EndpointState, WebhookEndpoint};
 use crate::domain::app::App;
 use crate::domain::audit::{Actor, AuditEvent};
 use crate::domain::ids::*;
@@ -12,7 +13,6 @@ use crate::domain::member::{AccessScope, AccessToken, MemberState};
 use crate::domain::ticket::{AuthorizationCode, Ticket, TicketContent, TicketState};
 use crate::domain::token_grant::{TokenGrant, TokenOrigin};
 use crate::domain::user::{Totp, User};
-use crate::domain::webhook_endpoint::{DisabledBy, EndpointState, WebhookEndpoint};
 
 /// Whoever is known so far.
 #[derive(Default)]
