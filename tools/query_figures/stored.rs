@@ -3,8 +3,8 @@
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::Record;
 use cardswitch_engine::decision::RuleSet;
+use cardswitch_engine::directory::dimension::Dimension;
 use cardswitch_engine::domain::card::DimensionKind;
-use cardswitch_engine::domain::dimension::Dimension;
 use cardswitch_engine::domain::ids::{
     AccountSlot, CardSlot, CompanySlot, DimensionId, DimensionSlot, MemberSlot, RecordSeq,
     Timestamp, TransactionId, TransactionSeq,

@@ -75,9 +75,9 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         AdminCommand::CreateMember(new) => Some(new.id.0),
         AdminCommand::CreateAccessToken(new) => Some(new.id.0),
         AdminCommand::IssueCard(new) => Some(new.id.0),
-        AdminCommand::CreateSharedLink(new) => Some(new.id.0),
-        AdminCommand::CreateRequisition(new) => Some(new.id.0),
-        AdminCommand::CreateDimension(new) => Some(new.id.0),
+        AdminCommand::SharedLink(command) => command.made_id(),
+        AdminCommand::Requisition(command) => command.made_id(),
+        AdminCommand::Dimension(command) => command.made_id(),
         AdminCommand::CreateUser(new) => Some(new.id.0),
         AdminCommand::CreateApp(new) => Some(new.id.0),
         AdminCommand::WebhookEndpoint(command) => command.made_id(),
@@ -90,14 +90,8 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         | AdminCommand::TerminateCard(..)
         | AdminCommand::SetPin(..)
         | AdminCommand::UpdateAllowance(..)
-        | AdminCommand::UpdateSharedLink(..)
-        | AdminCommand::DeleteSharedLink(..)
         | AdminCommand::UpdateMember(..)
         | AdminCommand::DeleteMember(..)
-        | AdminCommand::UpdateRequisition(..)
-        | AdminCommand::CancelRequisition(..)
-        | AdminCommand::UpdateDimension(..)
-        | AdminCommand::DeleteDimension(..)
         | AdminCommand::TagTransaction(..)
         | AdminCommand::UpdateUser(..)
         | AdminCommand::UseTotpStep(..)
@@ -114,7 +108,6 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         | AdminCommand::NoteSignInFailed(..)
         | AdminCommand::DeleteApp(..)
         | AdminCommand::NoteCardShown(..)
-        | AdminCommand::ViewSharedLink(_)
         | AdminCommand::RotatePanKey(_)
         | AdminCommand::ResealCards(_)
         | AdminCommand::ForgetPanKeys(_) => None,

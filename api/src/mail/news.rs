@@ -6,9 +6,9 @@
 use std::fmt;
 
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::shared_link::Recipient;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, SharedLinkId, UserId};
-use cardswitch_engine::domain::shared_link::Recipient;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

@@ -7,11 +7,11 @@ use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use cardswitch_engine::command::admin::{
-    AdminCommand, DimensionChanges, NamedDimension, NewDimension,
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::dimension::{
+    Dimension, DimensionChanges, DimensionCommand, NamedDimension, NewDimension,
 };
 use cardswitch_engine::domain::card::DimensionKind;
-use cardswitch_engine::domain::dimension::Dimension;
 use cardswitch_engine::domain::ids::{CompanyId, DimensionId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::limits;
@@ -265,7 +265,7 @@ pub(crate) async fn make(
     fault_parent(&mut fields, is_known);
     fields.finish()?;
     let id = new.id;
-    state.carry_out(AdminCommand::CreateDimension(new)).await?;
+    state.carry_out(AdminCommand::Dimension(DimensionCommand::Create(new))).await?;
     Ok(id)
 }
 
@@ -328,7 +328,7 @@ pub(crate) async fn change(
     fault_parent(&mut fields, is_known);
     fields.finish()?;
     let named = NamedDimension { company: reader.company.id, kind, id };
-    state.carry_out(AdminCommand::UpdateDimension(named, changes)).await?;
+    state.carry_out(AdminCommand::Dimension(DimensionCommand::Update(named, changes))).await?;
     Ok(())
 }
 
@@ -346,7 +346,7 @@ pub async fn delete_dimension(
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     let named = NamedDimension { company: caller.company.id, kind, id: DimensionId(id) };
-    match state.carry_out(AdminCommand::DeleteDimension(named)).await {
+    match state.carry_out(AdminCommand::Dimension(DimensionCommand::Delete(named))).await {
         // The answer shows nothing, so it need not wait for late tables.
         Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
         Err(error) => Err(error.into()),

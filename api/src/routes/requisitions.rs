@@ -4,10 +4,12 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use cardswitch_engine::command::admin::{
-    AdminCommand, NewRequisition, RequisitionChanges, Review, Verdict,
-};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::requisition::{
+    NewRequisition, Requisition, RequisitionChanges, RequisitionCommand, RequisitionStatus, Review,
+    Verdict,
+};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::Dimensions;
 use cardswitch_engine::domain::company::Company;
@@ -16,7 +18,6 @@ use cardswitch_engine::domain::ids::{
 };
 use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_engine::domain::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::text::{LineText, ParagraphText};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, RequisitionFilter};
@@ -482,7 +483,7 @@ pub(crate) async fn ask_for(
     fields.finish()?;
     check_network(state, company)?;
     let (id, is_set) = (new.id, new.dimensions.map(|id| id.is_some()));
-    match state.carry_out(AdminCommand::CreateRequisition(new)).await {
+    match state.carry_out(AdminCommand::Requisition(RequisitionCommand::Create(new))).await {
         Ok(()) => Ok(id),
         Err(WriteError::Rejected(Rejection::MemberNotFound)) => {
             Err(ApiError::invalid_field("member", Flaw::not_found("active member")))
@@ -598,13 +599,18 @@ async fn carry_out(
             .await;
         }
         (None, _) => {
-            let command = AdminCommand::UpdateRequisition(company, known.id, changes);
+            let command =
+                AdminCommand::Requisition(RequisitionCommand::Update(company, known.id, changes));
             return Ok(state.carry_out(command).await);
         }
     };
     let review = Some(Review { verdict, reviewed_by });
     let changes = RequisitionChanges { review, ..changes };
-    Ok(state.carry_out(AdminCommand::UpdateRequisition(company, known.id, changes)).await)
+    Ok(state
+        .carry_out(AdminCommand::Requisition(RequisitionCommand::Update(
+            company, known.id, changes,
+        )))
+        .await)
 }
 
 async fn approve_with_new_card(
@@ -620,7 +626,10 @@ async fn approve_with_new_card(
         let verdict = Verdict::ApproveWithNewCard(Box::new(card));
         let review = Some(Review { verdict, reviewed_by });
         let changes = RequisitionChanges { review, ..changes.clone() };
-        match state.carry_out(AdminCommand::UpdateRequisition(company, id, changes)).await {
+        match state
+            .carry_out(AdminCommand::Requisition(RequisitionCommand::Update(company, id, changes)))
+            .await
+        {
             Err(WriteError::Rejected(Rejection::CardNumberTaken | Rejection::IdTaken)) => {}
             outcome => return Ok(outcome),
         }
@@ -671,7 +680,10 @@ pub(crate) async fn take_back(
     company: &Company,
     id: RequisitionId,
 ) -> Result<(), ApiError> {
-    match state.carry_out(AdminCommand::CancelRequisition(company.id, id)).await {
+    match state
+        .carry_out(AdminCommand::Requisition(RequisitionCommand::Cancel(company.id, id)))
+        .await
+    {
         // The answer shows nothing, so it need not wait for late tables.
         Ok(()) | Err(WriteError::NotVisibleYet) => Ok(()),
         Err(error) => Err(error.into()),

@@ -8,9 +8,11 @@ use std::collections::HashSet;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use cardswitch_engine::command::admin::{AdminCommand, NewSharedLink, SharedLinkChanges};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::shared_link::{
+    NewSharedLink, Recipient, SharedLink, SharedLinkChanges, SharedLinkCommand,
+};
 use cardswitch_engine::domain::ids::{CardId, CompanyId, SharedLinkId};
-use cardswitch_engine::domain::shared_link::{Recipient, SharedLink};
 use cardswitch_engine::domain::text::ParagraphText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
@@ -381,7 +383,9 @@ pub(crate) async fn share_card(
     fields.finish()?;
     let (new, news) = request.into_command(state, reader.company.id)?;
     let id = new.id;
-    state.carry_out_and_tell(AdminCommand::CreateSharedLink(new), news).await?;
+    state
+        .carry_out_and_tell(AdminCommand::SharedLink(SharedLinkCommand::Create(new)), news)
+        .await?;
     Ok(id)
 }
 
@@ -415,7 +419,7 @@ pub async fn update_shared_link(
     let recipient = recipient.map(|to| to.map(|addressee| addressee.recipient));
     let changes =
         SharedLinkChanges { recipient, sealed_passphrase: passphrase.transpose()?, hide_balance };
-    let command = AdminCommand::UpdateSharedLink(company, id, changes);
+    let command = AdminCommand::SharedLink(SharedLinkCommand::Update(company, id, changes));
     state.carry_out_and_tell(command, news).await?;
     read_shared_link(&state, &caller, id).await
 }
@@ -432,7 +436,8 @@ pub async fn delete_shared_link(
     AdminAccess(caller): AdminAccess,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
-    let command = AdminCommand::DeleteSharedLink(caller.company.id, SharedLinkId(id));
+    let command =
+        AdminCommand::SharedLink(SharedLinkCommand::Delete(caller.company.id, SharedLinkId(id)));
     match state.carry_out(command).await {
         // The answer shows nothing, so it need not wait for late tables.
         Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),

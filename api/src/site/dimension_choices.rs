@@ -257,7 +257,7 @@ pub(super) fn ids_of(dimensions: &Dimensions) -> [String; 4] {
 
 #[cfg(test)]
 mod tests {
-    use cardswitch_engine::domain::dimension::Dimension;
+    use cardswitch_engine::directory::dimension::Dimension;
     use cardswitch_engine::domain::ids::{CompanySlot, DimensionSlot, Timestamp};
     use uuid::Uuid;
 

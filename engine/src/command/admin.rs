@@ -5,22 +5,24 @@
 
 use chrono_tz::Tz;
 
+use crate::directory::dimension::DimensionCommand;
+use crate::directory::requisition::RequisitionCommand;
+use crate::directory::shared_link::SharedLinkCommand;
 use crate::directory::webhook_endpoint::WebhookEndpointCommand;
 use crate::domain::account::FundingSource;
 use crate::domain::allowance::{AllowanceTerms, Scope};
 use crate::domain::business_date::{BusinessDate, Interval};
-use crate::domain::card::{CardState, DimensionKind, Dimensions, PanHash, SealedPan};
+use crate::domain::card::{CardState, Dimensions, PanHash, SealedPan};
 use crate::domain::company::{Address, CompanyState, SingleSignOn, VelocityLimits};
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
     AccessTokenId, AccountId, AllowanceId, AppId, CardId, CompanyId, DimensionId, MemberId,
-    RequisitionId, SharedLinkId, TicketId, Timestamp, TransactionId, UserId,
+    TicketId, Timestamp, TransactionId, UserId,
 };
 use crate::domain::member::{AccessScope, MemberRole};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::pan_key::PanGeneration;
-use crate::domain::shared_link::Recipient;
-use crate::domain::text::{LineText, ParagraphText};
+use crate::domain::text::LineText;
 use crate::domain::transaction_tags::TagChanges;
 
 use super::identity::{
@@ -53,28 +55,10 @@ pub enum AdminCommand {
     UpdateAllowance(CompanyId, AllowanceId, AllowanceChanges),
     /// Makes cards with their allowances, all of them or none.
     IssueCards(Vec<NewCard>),
-    /// Makes a shared link.
-    CreateSharedLink(NewSharedLink),
-    /// Changes a shared link.
-    UpdateSharedLink(CompanyId, SharedLinkId, SharedLinkChanges),
-    /// Takes a shared link away.
-    DeleteSharedLink(CompanyId, SharedLinkId),
     /// Changes a member.
     UpdateMember(CompanyId, MemberId, MemberChanges),
     /// Removes a member for good.
     DeleteMember(CompanyId, MemberId),
-    /// Makes a requisition.
-    CreateRequisition(NewRequisition),
-    /// Changes a requisition, approves or denies it.
-    UpdateRequisition(CompanyId, RequisitionId, RequisitionChanges),
-    /// Takes a requisition back.
-    CancelRequisition(CompanyId, RequisitionId),
-    /// Makes a category, department, label or location.
-    CreateDimension(NewDimension),
-    /// Changes one.
-    UpdateDimension(NamedDimension, DimensionChanges),
-    /// Deletes one; its children go to its parent.
-    DeleteDimension(NamedDimension),
     /// Tags a transaction, which the edge has found among the company's: its row neither goes nor
     /// changes hands.
     TagTransaction(CompanyId, TransactionId, TagChanges),
@@ -112,12 +96,16 @@ pub enum AdminCommand {
     ApproveApp(CompanyId, AppId, AppApproval),
     /// Takes an app away, with its tokens, codes and webhook endpoints.
     DeleteApp(CompanyId, AppId),
+    /// Something about a dimension.
+    Dimension(DimensionCommand),
+    /// Something about a shared link.
+    SharedLink(SharedLinkCommand),
+    /// Something about a requisition.
+    Requisition(RequisitionCommand),
     /// Something about a webhook endpoint.
     WebhookEndpoint(WebhookEndpointCommand),
     /// Somebody was shown the number of a card: changes nothing, and is audited where there is a note.
     NoteCardShown(CompanyId, CardId),
-    /// Somebody looked at a card by a shared link.
-    ViewSharedLink(SharedLinkId),
     /// Tells of a new generation of the key of card numbers.
     RotatePanKey(PanGeneration),
     /// Seals card numbers under the newest generation; what is not there, or is sealed so already,
@@ -369,145 +357,4 @@ pub struct AllowanceChanges {
     pub ends_at: Option<Timestamp>,
     /// Merchant categories.
     pub scope: Option<Scope>,
-}
-
-/// A shared link to make.
-#[derive(Clone, Debug)]
-pub struct NewSharedLink {
-    /// Its id.
-    pub id: SharedLinkId,
-    /// Whose link.
-    pub company: CompanyId,
-    /// What it shows.
-    pub card: CardId,
-    /// The keyed hash it is found by.
-    pub key_digest: [u8; 16],
-    /// The key in the link, sealed.
-    pub sealed_key: Vec<u8>,
-    /// Who is sent it.
-    pub recipient: Option<Recipient>,
-    /// What has to be known to see the card, sealed.
-    pub sealed_passphrase: Option<Vec<u8>>,
-    /// Whether balance and budget stay hidden.
-    pub hide_balance: bool,
-}
-
-/// What to change about a shared link; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct SharedLinkChanges {
-    /// Who is sent it.
-    pub recipient: Option<Option<Recipient>>,
-    /// What has to be known to see the card, sealed.
-    pub sealed_passphrase: Option<Option<Vec<u8>>>,
-    /// Whether balance and budget stay hidden.
-    pub hide_balance: Option<bool>,
-}
-
-/// A requisition to make.
-#[derive(Clone, Debug)]
-pub struct NewRequisition {
-    /// Its id.
-    pub id: RequisitionId,
-    /// Whose.
-    pub company: CompanyId,
-    /// Who asks.
-    pub member: MemberId,
-    /// What is asked for, in the account's currency.
-    pub amount: Minor,
-    /// What is to be bought.
-    pub description: LineText,
-    /// Until when it is to be bought.
-    pub end_time: Option<Timestamp>,
-    /// More about it.
-    pub note: Option<ParagraphText>,
-    /// Its dimensions.
-    pub dimensions: Dimensions,
-}
-
-/// What to change about a requisition; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct RequisitionChanges {
-    /// What is asked for, in the account's currency.
-    pub amount: Option<Minor>,
-    /// What is to be bought.
-    pub description: Option<LineText>,
-    /// Until when it is to be bought.
-    pub end_time: Option<Option<Timestamp>>,
-    /// More about it.
-    pub note: Option<Option<ParagraphText>>,
-    /// Its dimensions, by kind.
-    pub dimensions: [Option<Option<DimensionId>>; 4],
-    /// What a reviewer says to all that.
-    pub review: Option<Review>,
-}
-
-impl RequisitionChanges {
-    /// Whether everything stays.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        let Self { amount, description, end_time, note, dimensions, review } = self;
-        let texts = description.is_none() && note.is_none();
-        let rest = amount.is_none() && end_time.is_none() && review.is_none();
-        texts && rest && dimensions.iter().all(Option::is_none)
-    }
-}
-
-/// What a reviewer says to a requisition.
-#[derive(Clone, Debug)]
-pub struct Review {
-    /// Yes or no.
-    pub verdict: Verdict,
-    /// Who says so, where it is known.
-    pub reviewed_by: Option<MemberId>,
-}
-
-/// Whether a requisition is approved, and with which card.
-#[derive(Clone, Debug)]
-pub enum Verdict {
-    /// It is not.
-    Deny,
-    /// With a card that is there.
-    ApproveWithCard(CardId),
-    /// With a card made for it. The shard takes number, ids and billing from this one, everything
-    /// else from the requisition.
-    ApproveWithNewCard(Box<NewCard>),
-}
-
-/// A category, department, label or location to make.
-#[derive(Clone, Debug)]
-pub struct NewDimension {
-    /// Its id.
-    pub id: DimensionId,
-    /// Whose.
-    pub company: CompanyId,
-    /// Which of the four.
-    pub kind: DimensionKind,
-    /// Its name.
-    pub name: LineText,
-    /// Its number in accounting: digits only.
-    pub code: Option<String>,
-    /// What it stands below.
-    pub parent: Option<DimensionId>,
-}
-
-/// A category, department, label or location as a caller names it.
-#[derive(Clone, Copy, Debug)]
-pub struct NamedDimension {
-    /// The caller's company.
-    pub company: CompanyId,
-    /// Which of the four.
-    pub kind: DimensionKind,
-    /// Its id.
-    pub id: DimensionId,
-}
-
-/// What to change about a category, department, label or location; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct DimensionChanges {
-    /// Its name.
-    pub name: Option<LineText>,
-    /// Its number in accounting: digits only.
-    pub code: Option<Option<String>>,
-    /// What it stands below.
-    pub parent: Option<Option<DimensionId>>,
 }

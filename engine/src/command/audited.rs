@@ -6,11 +6,9 @@
 use uuid::Uuid;
 
 use super::admin::{
-    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, DimensionChanges, MemberChanges,
-    NewMember, RequisitionChanges, Review, SharedLinkChanges, Verdict,
+    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, MemberChanges, NewMember,
 };
 use super::identity::{AppChanges, NewTicket, NewTicketContent, SignInProof, UserChanges};
-use crate::domain::card::DimensionKind;
 use crate::domain::ids::{CompanyId, DimensionId, UserId};
 use crate::domain::transaction_tags::TagChanges;
 
@@ -60,7 +58,7 @@ pub enum AuditedObject {
 }
 
 impl<'a> Audited<'a> {
-    fn new(
+    pub(crate) fn new(
         place: AuditedPlace<'a>,
         (object_kind, action): (&'static str, &'static str),
         object: Uuid,
@@ -85,7 +83,7 @@ impl<'a> Audited<'a> {
         Self { fields, ..self }
     }
 
-    fn about(self, object: AuditedObject) -> Self {
+    pub(crate) fn about(self, object: AuditedObject) -> Self {
         Self { object, ..self }
     }
 }
@@ -127,17 +125,10 @@ impl AdminCommand {
             | Admin::TerminateCard(..)
             | Admin::SetPin(..)
             | Admin::UpdateAllowance(..)
-            | Admin::CreateSharedLink(_)
-            | Admin::UpdateSharedLink(..)
-            | Admin::DeleteSharedLink(..)
-            | Admin::NoteCardShown(..)
-            | Admin::ViewSharedLink(_) => self.audited_card(),
-            Admin::CreateRequisition(_)
-            | Admin::UpdateRequisition(..)
-            | Admin::CancelRequisition(..)
-            | Admin::CreateDimension(_)
-            | Admin::UpdateDimension(..)
-            | Admin::DeleteDimension(_) => self.audited_books(),
+            | Admin::NoteCardShown(..) => self.audited_card(),
+            Admin::SharedLink(command) => command.audited(),
+            Admin::Requisition(command) => command.audited(),
+            Admin::Dimension(command) => command.audited(),
             Admin::CreateUser(_)
             | Admin::UpdateUser(..)
             | Admin::NoteSignInFailed(..)
@@ -159,7 +150,7 @@ impl AdminCommand {
         }
     }
 
-    /// Of a card, its allowance and its links.
+    /// Of a card and its allowance.
     fn audited_card(&self) -> Audited<'_> {
         let of = Audited::of_company;
         match self {
@@ -181,51 +172,8 @@ impl AdminCommand {
                 of(*company, ("allowance", "allowance.updated"), id.0)
                     .with(allowance_fields(changes))
             }
-            Self::CreateSharedLink(new) => {
-                of(new.company, ("shared_link", "shared_link.created"), new.id.0)
-            }
-            Self::UpdateSharedLink(company, id, changes) => {
-                of(*company, ("shared_link", "shared_link.updated"), id.0)
-                    .with(shared_link_fields(changes))
-            }
-            Self::DeleteSharedLink(company, id) => {
-                of(*company, ("shared_link", "shared_link.deleted"), id.0)
-            }
             Self::NoteCardShown(company, id) => of(*company, ("card", "card.number_shown"), id.0),
-            // Who has a link looks as often as they like, and nobody knows who that is.
-            Self::ViewSharedLink(id) => {
-                Audited::new(AuditedPlace::Switch, ("shared_link", "shared_link.viewed"), id.0)
-                    .about(AuditedObject::Each(Vec::new()))
-            }
             _ => unreachable!("no command about cards"),
-        }
-    }
-
-    /// Of requisitions and of what books sort by.
-    fn audited_books(&self) -> Audited<'_> {
-        let of = Audited::of_company;
-        match self {
-            Self::CreateRequisition(new) => {
-                of(new.company, ("requisition", "requisition.created"), new.id.0)
-            }
-            Self::UpdateRequisition(company, id, changes) => {
-                let action = match &changes.review {
-                    None => "requisition.updated",
-                    Some(Review { verdict: Verdict::Deny, .. }) => "requisition.denied",
-                    Some(_) => "requisition.approved",
-                };
-                of(*company, ("requisition", action), id.0).with(requisition_fields(changes))
-            }
-            Self::CancelRequisition(company, id) => {
-                of(*company, ("requisition", "requisition.canceled"), id.0)
-            }
-            Self::CreateDimension(new) => of_dimension(new.company, (new.kind, new.id), 0),
-            Self::UpdateDimension(named, changes) => {
-                of_dimension(named.company, (named.kind, named.id), 1)
-                    .with(dimension_fields(changes))
-            }
-            Self::DeleteDimension(named) => of_dimension(named.company, (named.kind, named.id), 2),
-            _ => unreachable!("no command about books"),
         }
     }
 
@@ -324,34 +272,13 @@ fn audited_ticket(new: &NewTicket) -> Audited<'_> {
     }
 }
 
-/// Of a dimension: made (0), changed (1), deleted (2).
-fn of_dimension(
-    company: CompanyId,
-    (kind, id): (DimensionKind, DimensionId),
-    done: usize,
-) -> Audited<'static> {
-    let (kind, actions) = match kind {
-        DimensionKind::Category => {
-            ("category", ["category.created", "category.updated", "category.deleted"])
-        }
-        DimensionKind::Department => {
-            ("department", ["department.created", "department.updated", "department.deleted"])
-        }
-        DimensionKind::Label => ("label", ["label.created", "label.updated", "label.deleted"]),
-        DimensionKind::Location => {
-            ("location", ["location.created", "location.updated", "location.deleted"])
-        }
-    };
-    Audited::of_company(company, (kind, actions[done]), id.0)
-}
-
 /// The names of those that are there.
 pub(crate) fn named<const N: usize>(fields: [(&'static str, bool); N]) -> Vec<&'static str> {
     fields.into_iter().filter(|field| field.1).map(|field| field.0).collect()
 }
 
 /// The same, and of the dimensions that are changed.
-fn named_with_dimensions<const N: usize>(
+pub(crate) fn named_with_dimensions<const N: usize>(
     fields: [(&'static str, bool); N],
     dimensions: &[Option<Option<DimensionId>>; 4],
 ) -> Vec<&'static str> {
@@ -448,32 +375,6 @@ fn allowance_fields(changes: &AllowanceChanges) -> Vec<&'static str> {
         ("end_time", ends_at.is_some()),
         ("scope", scope.is_some()),
     ])
-}
-
-fn shared_link_fields(changes: &SharedLinkChanges) -> Vec<&'static str> {
-    let SharedLinkChanges { recipient, sealed_passphrase, hide_balance } = changes;
-    named([
-        ("recipient", recipient.is_some()),
-        ("passphrase", sealed_passphrase.is_some()),
-        ("hide_balance", hide_balance.is_some()),
-    ])
-}
-
-fn requisition_fields(changes: &RequisitionChanges) -> Vec<&'static str> {
-    let RequisitionChanges { amount, description, end_time, note, dimensions, review } = changes;
-    let fields = [
-        ("amount", amount.is_some()),
-        ("description", description.is_some()),
-        ("end_time", end_time.is_some()),
-        ("note", note.is_some()),
-        ("status", review.is_some()),
-    ];
-    named_with_dimensions(fields, dimensions)
-}
-
-fn dimension_fields(changes: &DimensionChanges) -> Vec<&'static str> {
-    let DimensionChanges { name, code, parent } = changes;
-    named([("name", name.is_some()), ("code", code.is_some()), ("parent", parent.is_some())])
 }
 
 fn tag_fields(changes: &TagChanges) -> Vec<&'static str> {

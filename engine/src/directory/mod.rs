@@ -6,37 +6,38 @@
 //! | `row` | what a resource says of its row: its slot, its id, the entries of its indexes |
 //! | `entry` | an index entry as bytes, the same in memory and in the tables |
 //! | `rows` | the rows of one resource in memory, found by their indexes |
-//! | one file a resource | its indexes |
+//! | one file a resource | its row, its indexes, its commands, what an audit says of them, their rules |
+//! | `member`, `user`, `app` | their indexes; commands and rules are in `command` and `shard` |
 //!
 //! `each_resource!` is the one list of them. What carries, folds, stores, restores, audits and hashes
 //! rows is made from it.
 
 mod app;
-mod dimension;
+pub mod dimension;
 pub mod entry;
 mod member;
-mod requisition;
+pub mod requisition;
 pub mod row;
 pub mod rows;
-mod shared_link;
+pub mod shared_link;
 mod user;
 pub mod webhook_endpoint;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use self::dimension::Dimension;
+use self::requisition::Requisition;
 use self::row::Row;
 use self::rows::Rows;
+use self::shared_link::SharedLink;
 use self::webhook_endpoint::WebhookEndpoint;
 use crate::domain::app::App;
-use crate::domain::dimension::Dimension;
 use crate::domain::ids::{
     AppSlot, DimensionSlot, MemberSlot, RequisitionSlot, SharedLinkSlot, Timestamp, UserSlot,
     WebhookEndpointSlot,
 };
 use crate::domain::member::Member;
-use crate::domain::requisition::Requisition;
-use crate::domain::shared_link::SharedLink;
 use crate::domain::user::User;
 
 /// Hands the list of resources to a macro: the name of the rows, the type of a row, the type of its

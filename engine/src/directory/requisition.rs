@@ -1,9 +1,78 @@
-//! Requisitions.
+//! Requisitions: a member asks to buy something, a reviewer approves or denies it.
+//! Source: spec "Requisition".
+//!
+//! An approved requisition has its card from the same record on, whether the card was there or was
+//! made for it. What was decided changes no more.
 
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::dimension::{change_dimensions, check_dimensions};
 use super::entry::{Entries, Index};
 use super::row::Indexed;
-use crate::domain::ids::{CardSlot, CompanySlot, MemberSlot};
-use crate::domain::requisition::{Requisition, RequisitionStatus};
+use crate::command::admin::NewCard;
+use crate::command::audited::{Audited, named_with_dimensions};
+use crate::command::effect::Effect;
+use crate::command::reply::Rejection;
+use crate::domain::allowance::AllowanceTerms;
+use crate::domain::card::{CardState, Dimensions};
+use crate::domain::ids::{
+    CardId, CardSlot, CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, RequisitionId,
+    RequisitionSlot, Slot as _, Timestamp,
+};
+use crate::domain::member::MemberRole;
+use crate::domain::money::Minor;
+use crate::domain::text::{LineText, ParagraphText};
+use crate::limits;
+use crate::shard::execute_admin::{find_card, find_company, issue_card, replace};
+use crate::shard::execute_member::find_active_member;
+use crate::shard::{Moment, ShardState};
+
+/// How far a requisition has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RequisitionStatus {
+    /// Nobody has reviewed it.
+    Pending,
+    /// A card fulfils it.
+    Approved,
+    /// A reviewer said no, or its member left.
+    Denied,
+    /// It was taken back.
+    Canceled,
+}
+
+/// A purchase request. Source: spec "Requisition".
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Requisition {
+    /// Where it stands.
+    pub slot: RequisitionSlot,
+    /// Its public id.
+    pub id: RequisitionId,
+    /// Whose it is.
+    pub company: CompanySlot,
+    /// What is asked for, in the account's currency.
+    pub amount: Minor,
+    /// How far it has come.
+    pub status: RequisitionStatus,
+    /// When it was approved.
+    pub approved_at: Option<Timestamp>,
+    /// The card that fulfils it.
+    pub card: Option<CardSlot>,
+    /// What books sort it by.
+    pub dimensions: Dimensions,
+    /// What is to be bought.
+    pub description: String,
+    /// Until when it is to be bought.
+    pub end_time: Option<Timestamp>,
+    /// Who asks.
+    pub member: MemberSlot,
+    /// More about it.
+    pub note: Option<String>,
+    /// Who approved or denied it last.
+    pub reviewed_by: Option<MemberSlot>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
 
 impl Requisition {
     /// Those of a company.
@@ -29,4 +98,328 @@ impl Indexed for Requisition {
             entries.add(&Self::PENDING_OF_MEMBER, &self.member);
         }
     }
+}
+
+/// What is asked about requisitions.
+#[derive(Clone, Debug)]
+pub enum RequisitionCommand {
+    /// Makes one.
+    Create(NewRequisition),
+    /// Changes, approves or denies one.
+    Update(CompanyId, RequisitionId, RequisitionChanges),
+    /// Takes one back.
+    Cancel(CompanyId, RequisitionId),
+}
+
+/// A requisition to make.
+#[derive(Clone, Debug)]
+pub struct NewRequisition {
+    /// Its id.
+    pub id: RequisitionId,
+    /// Whose.
+    pub company: CompanyId,
+    /// Who asks.
+    pub member: MemberId,
+    /// What is asked for, in the account's currency.
+    pub amount: Minor,
+    /// What is to be bought.
+    pub description: LineText,
+    /// Until when it is to be bought.
+    pub end_time: Option<Timestamp>,
+    /// More about it.
+    pub note: Option<ParagraphText>,
+    /// Its dimensions.
+    pub dimensions: Dimensions,
+}
+
+/// What to change about a requisition; absent stays.
+#[derive(Clone, Debug, Default)]
+pub struct RequisitionChanges {
+    /// What is asked for, in the account's currency.
+    pub amount: Option<Minor>,
+    /// What is to be bought.
+    pub description: Option<LineText>,
+    /// Until when it is to be bought.
+    pub end_time: Option<Option<Timestamp>>,
+    /// More about it.
+    pub note: Option<Option<ParagraphText>>,
+    /// Its dimensions, by kind.
+    pub dimensions: [Option<Option<DimensionId>>; 4],
+    /// What a reviewer says to all that.
+    pub review: Option<Review>,
+}
+
+/// What a reviewer says to a requisition.
+#[derive(Clone, Debug)]
+pub struct Review {
+    /// Yes or no.
+    pub verdict: Verdict,
+    /// Who says so, where it is known.
+    pub reviewed_by: Option<MemberId>,
+}
+
+/// Whether a requisition is approved, and with which card.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// It is not.
+    Deny,
+    /// With a card that is there.
+    ApproveWithCard(CardId),
+    /// With a card made for it. The shard takes number, ids and billing from this one, everything
+    /// else from the requisition.
+    ApproveWithNewCard(Box<NewCard>),
+}
+
+impl RequisitionCommand {
+    /// The id of the requisition that it makes.
+    #[must_use]
+    pub const fn made_id(&self) -> Option<Uuid> {
+        match self {
+            Self::Create(new) => Some(new.id.0),
+            Self::Update(..) | Self::Cancel(..) => None,
+        }
+    }
+
+    /// What an audit says of it.
+    pub(crate) fn audited(&self) -> Audited<'_> {
+        let of = |company, action, id: &RequisitionId| {
+            Audited::of_company(company, ("requisition", action), id.0)
+        };
+        match self {
+            Self::Create(new) => of(new.company, "requisition.created", &new.id),
+            Self::Update(company, id, changes) => {
+                let action = match &changes.review {
+                    None => "requisition.updated",
+                    Some(Review { verdict: Verdict::Deny, .. }) => "requisition.denied",
+                    Some(_) => "requisition.approved",
+                };
+                of(*company, action, id).with(changes.names())
+            }
+            Self::Cancel(company, id) => of(*company, "requisition.canceled", id),
+        }
+    }
+
+    /// Says what it changes.
+    pub(crate) fn execute(
+        &self,
+        state: &ShardState,
+        moment: &Moment<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Rejection> {
+        match self {
+            Self::Create(new) => create(state, moment, new, effects),
+            Self::Update(company, id, changes) => {
+                update(state, moment, (*company, *id), changes, effects)
+            }
+            Self::Cancel(company, id) => cancel(state, (*company, *id), effects),
+        }
+    }
+}
+
+impl RequisitionChanges {
+    /// Whether everything stays.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let Self { amount, description, end_time, note, dimensions, review } = self;
+        let texts = description.is_none() && note.is_none();
+        let rest = amount.is_none() && end_time.is_none() && review.is_none();
+        texts && rest && dimensions.iter().all(Option::is_none)
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        let Self { amount, description, end_time, note, dimensions, review } = self;
+        let fields = [
+            ("amount", amount.is_some()),
+            ("description", description.is_some()),
+            ("end_time", end_time.is_some()),
+            ("note", note.is_some()),
+            ("status", review.is_some()),
+        ];
+        named_with_dimensions(fields, dimensions)
+    }
+}
+
+fn create(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewRequisition,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, new.company)?;
+    let requisitions = &state.directory().requisitions;
+    if requisitions.find(new.id.0).is_some() {
+        return Err(Rejection::IdTaken);
+    }
+    let member = find_active_member(state, company, new.member)?.slot;
+    check_amount(new.amount)?;
+    check_dimensions(state, company, &new.dimensions)?;
+    let pending = requisitions.under(&Requisition::PENDING_OF_MEMBER, &member);
+    if pending.count() >= limits::MEMBER_REQUISITIONS_PENDING_MAX {
+        return Err(Rejection::TooManyRequisitions);
+    }
+    effects.push(Effect::row(Requisition {
+        slot: requisitions.next_slot().ok_or(Rejection::Full)?,
+        id: new.id,
+        company,
+        amount: new.amount,
+        status: RequisitionStatus::Pending,
+        approved_at: None,
+        card: None,
+        dimensions: new.dimensions,
+        description: new.description.to_string(),
+        end_time: new.end_time,
+        member,
+        note: new.note.as_ref().map(ToString::to_string),
+        reviewed_by: None,
+        created_at: moment.at,
+    }));
+    Ok(())
+}
+
+fn update(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (company, id): (CompanyId, RequisitionId),
+    changes: &RequisitionChanges,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_requisition(state, company, id)?;
+    if changes.is_empty() {
+        return Ok(());
+    }
+    check_pending(known)?;
+    let mut requisition = known.clone();
+    replace(&mut requisition.amount, &changes.amount);
+    replace(&mut requisition.description, &changes.description);
+    if let Some(note) = &changes.note {
+        requisition.note = note.as_ref().map(ToString::to_string);
+    }
+    replace(&mut requisition.end_time, &changes.end_time);
+    check_amount(requisition.amount)?;
+    let dimensions = &mut requisition.dimensions;
+    change_dimensions(state, known.company, dimensions, &changes.dimensions)?;
+    if let Some(review) = &changes.review {
+        review_requisition(state, moment, (company, &mut requisition), review, effects)?;
+    }
+    if requisition != *known {
+        effects.push(Effect::row(requisition));
+    }
+    Ok(())
+}
+
+/// Takes a requisition back.
+fn cancel(
+    state: &ShardState,
+    (company, id): (CompanyId, RequisitionId),
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_requisition(state, company, id)?;
+    check_pending(known)?;
+    close(known, RequisitionStatus::Canceled, effects);
+    Ok(())
+}
+
+/// Denies what a member who leaves still asks for.
+pub(crate) fn deny_pending(state: &ShardState, member: MemberSlot, effects: &mut Vec<Effect>) {
+    for known in state.directory().requisitions.under(&Requisition::PENDING_OF_MEMBER, &member) {
+        close(known, RequisitionStatus::Denied, effects);
+    }
+}
+
+fn close(known: &Requisition, status: RequisitionStatus, effects: &mut Vec<Effect>) {
+    assert!(known.status == RequisitionStatus::Pending, "what was decided changes no more");
+    effects.push(Effect::row(Requisition { status, ..known.clone() }));
+}
+
+fn review_requisition(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (company, requisition): (CompanyId, &mut Requisition),
+    review: &Review,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let reviewer = review.reviewed_by.map(|id| find_reviewer(state, requisition, id));
+    requisition.reviewed_by = reviewer.transpose()?;
+    let card = match &review.verdict {
+        Verdict::Deny => {
+            requisition.status = RequisitionStatus::Denied;
+            return Ok(());
+        }
+        Verdict::ApproveWithCard(id) => find_open_card(state, company, *id)?,
+        Verdict::ApproveWithNewCard(drawn) => {
+            let slot = CardSlot::next_after(state.card_count()).ok_or(Rejection::Full)?;
+            let card = card_for(state, requisition, drawn);
+            issue_card(state, moment, &NewCard { company, ..card }, effects)?;
+            slot
+        }
+    };
+    // What has to be bought by then cannot be any more.
+    if requisition.end_time.is_some_and(|end_time| end_time < moment.at) {
+        return Err(Rejection::RequisitionEnded);
+    }
+    requisition.status = RequisitionStatus::Approved;
+    requisition.approved_at = Some(moment.at);
+    requisition.card = Some(card);
+    Ok(())
+}
+
+/// The card for one purchase by the member who asks; of the one drawn it keeps number and ids.
+fn card_for(state: &ShardState, requisition: &Requisition, drawn: &NewCard) -> NewCard {
+    NewCard {
+        terms: AllowanceTerms {
+            ends_at: requisition.end_time.unwrap_or(Timestamp::MAX),
+            single_use: true,
+            ..AllowanceTerms::budget(requisition.amount)
+        },
+        state: CardState::Active,
+        is_virtual: true,
+        description: LineText::spaced(&requisition.description),
+        assigned_to: Some(state.directory().members.get(requisition.member).id),
+        dimensions: requisition.dimensions,
+        ..drawn.clone()
+    }
+}
+
+fn find_open_card(
+    state: &ShardState,
+    company: CompanyId,
+    id: CardId,
+) -> Result<CardSlot, Rejection> {
+    let slot = find_card(state, company, id)?;
+    let is_open = state.card(slot).usage.state != CardState::Terminated;
+    if is_open { Ok(slot) } else { Err(Rejection::CardTerminated) }
+}
+
+/// Who may approve and deny: administrators and reviewers.
+fn find_reviewer(
+    state: &ShardState,
+    requisition: &Requisition,
+    id: MemberId,
+) -> Result<MemberSlot, Rejection> {
+    let member = find_active_member(state, requisition.company, id);
+    let member = member.map_err(|_| Rejection::ReviewerNotFound)?;
+    match member.role {
+        MemberRole::Administrator | MemberRole::Reviewer => Ok(member.slot),
+        MemberRole::Accountant | MemberRole::Member => Err(Rejection::ReviewerNotFound),
+    }
+}
+
+fn find_requisition(
+    state: &ShardState,
+    company: CompanyId,
+    id: RequisitionId,
+) -> Result<&Requisition, Rejection> {
+    let company = find_company(state, company)?;
+    let requisition = state.directory().requisitions.find(id.0);
+    requisition.filter(|known| known.company == company).ok_or(Rejection::RequisitionNotFound)
+}
+
+fn check_pending(requisition: &Requisition) -> Result<(), Rejection> {
+    let is_pending = requisition.status == RequisitionStatus::Pending;
+    if is_pending { Ok(()) } else { Err(Rejection::RequisitionDecided) }
+}
+
+fn check_amount(amount: Minor) -> Result<(), Rejection> {
+    let is_in_bounds = amount > Minor::ZERO && amount <= Minor::AMOUNT_MAX;
+    if is_in_bounds { Ok(()) } else { Err(Rejection::OutOfBounds) }
 }

@@ -1,10 +1,64 @@
-//! Shared links.
+//! Shared links: a card shown to whoever holds the link. Source: spec "Shared links".
+//!
+//! A link that was deleted stays as a tombstone, since slots are given out once; nothing finds it.
+//! CHOICE: a card that is closed keeps its links, so that who holds one learns that it is closed.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::entry::{Entries, Index};
 use super::row::Indexed;
-use crate::domain::ids::{CardSlot, CompanySlot};
+use crate::command::audited::{Audited, AuditedObject, AuditedPlace, named};
+use crate::command::effect::Effect;
+use crate::command::reply::Rejection;
+use crate::domain::card::CardState;
+use crate::domain::ids::{
+    CardId, CardSlot, CompanyId, CompanySlot, SharedLinkId, SharedLinkSlot, Timestamp,
+};
 use crate::domain::member::email_key;
-use crate::domain::shared_link::SharedLink;
+use crate::domain::text::LineText;
+use crate::limits;
+use crate::shard::execute_admin::{find_card, find_company, replace};
+use crate::shard::{Moment, ShardState};
+
+/// Who was sent a link.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recipient {
+    /// The name it was sent to.
+    pub name: LineText,
+    /// The address it was sent to.
+    pub email: String,
+}
+
+/// A shared link. Source: spec "Shared link". What opens it is sealed by the edge and unreadable
+/// here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedLink {
+    /// Where it stands.
+    pub slot: SharedLinkSlot,
+    /// Its public id.
+    pub id: SharedLinkId,
+    /// Whose it is.
+    pub company: CompanySlot,
+    /// What it shows.
+    pub card: CardSlot,
+    /// The keyed hash it is found by.
+    pub key_digest: [u8; 16],
+    /// The key in the link.
+    pub sealed_key: Vec<u8>,
+    /// Who was sent it.
+    pub recipient: Option<Recipient>,
+    /// What has to be known to see the card, as the edge writes it.
+    pub sealed_passphrase: Option<Vec<u8>>,
+    /// Whether balance and budget stay hidden.
+    pub hide_balance: bool,
+    /// When somebody last looked.
+    pub last_viewed_at: Option<Timestamp>,
+    /// Gone from lists; the link opens nothing any more.
+    pub is_deleted: bool,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
 
 impl SharedLink {
     /// Those of a company that are not deleted.
@@ -31,4 +85,212 @@ impl Indexed for SharedLink {
             entries.add(&Self::BY_RECIPIENT, &(self.company, email_key(&recipient.email)));
         }
     }
+}
+
+/// What is asked about shared links. What opens one comes sealed by the edge.
+#[derive(Clone, Debug)]
+pub enum SharedLinkCommand {
+    /// Shares a card.
+    Create(NewSharedLink),
+    /// Changes a link.
+    Update(CompanyId, SharedLinkId, SharedLinkChanges),
+    /// Takes a link away.
+    Delete(CompanyId, SharedLinkId),
+    /// Somebody looked at a card by a link.
+    View(SharedLinkId),
+}
+
+/// A shared link to make.
+#[derive(Clone, Debug)]
+pub struct NewSharedLink {
+    /// Its id.
+    pub id: SharedLinkId,
+    /// Whose link.
+    pub company: CompanyId,
+    /// What it shows.
+    pub card: CardId,
+    /// The keyed hash it is found by.
+    pub key_digest: [u8; 16],
+    /// The key in the link, sealed.
+    pub sealed_key: Vec<u8>,
+    /// Who is sent it.
+    pub recipient: Option<Recipient>,
+    /// What has to be known to see the card, sealed.
+    pub sealed_passphrase: Option<Vec<u8>>,
+    /// Whether balance and budget stay hidden.
+    pub hide_balance: bool,
+}
+
+/// What to change about a shared link; absent stays.
+#[derive(Clone, Debug, Default)]
+pub struct SharedLinkChanges {
+    /// Who is sent it.
+    pub recipient: Option<Option<Recipient>>,
+    /// What has to be known to see the card, sealed.
+    pub sealed_passphrase: Option<Option<Vec<u8>>>,
+    /// Whether balance and budget stay hidden.
+    pub hide_balance: Option<bool>,
+}
+
+impl SharedLinkCommand {
+    /// The id of the link that it makes.
+    #[must_use]
+    pub const fn made_id(&self) -> Option<Uuid> {
+        match self {
+            Self::Create(new) => Some(new.id.0),
+            Self::Update(..) | Self::Delete(..) | Self::View(_) => None,
+        }
+    }
+
+    /// What an audit says of it.
+    pub(crate) fn audited(&self) -> Audited<'_> {
+        let of = |company, action, id: &SharedLinkId| {
+            Audited::of_company(company, ("shared_link", action), id.0)
+        };
+        match self {
+            Self::Create(new) => of(new.company, "shared_link.created", &new.id),
+            Self::Update(company, id, changes) => {
+                of(*company, "shared_link.updated", id).with(changes.names())
+            }
+            Self::Delete(company, id) => of(*company, "shared_link.deleted", id),
+            // Who has a link looks as often as they like, and nobody knows who that is.
+            Self::View(id) => {
+                Audited::new(AuditedPlace::Switch, ("shared_link", "shared_link.viewed"), id.0)
+                    .about(AuditedObject::Each(Vec::new()))
+            }
+        }
+    }
+
+    /// Says what it changes.
+    /// Errors: no such company, card or link, the card is terminated or has too many links.
+    pub(crate) fn execute(
+        &self,
+        state: &ShardState,
+        moment: &Moment<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Rejection> {
+        match self {
+            Self::Create(new) => create(state, moment, new, effects),
+            Self::Update(company, id, changes) => update(state, *company, *id, changes, effects),
+            Self::Delete(company, id) => delete(state, *company, *id, effects),
+            Self::View(id) => view(state, moment, *id, effects),
+        }
+    }
+}
+
+impl SharedLinkChanges {
+    fn names(&self) -> Vec<&'static str> {
+        let Self { recipient, sealed_passphrase, hide_balance } = self;
+        named([
+            ("recipient", recipient.is_some()),
+            ("passphrase", sealed_passphrase.is_some()),
+            ("hide_balance", hide_balance.is_some()),
+        ])
+    }
+}
+
+/// Shares a card. Errors: no such card, it is terminated, or it has too many links.
+fn create(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewSharedLink,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, new.company)?;
+    let card = find_card(state, new.company, new.card)?;
+    let links = &state.directory().shared_links;
+    if links.find(new.id.0).is_some() {
+        return Err(Rejection::IdTaken);
+    }
+    if state.card(card).usage.state == CardState::Terminated {
+        return Err(Rejection::CardTerminated);
+    }
+    if links.under(&SharedLink::OF_CARD, &card).count() >= limits::SHARED_LINKS_OF_CARD_MAX {
+        return Err(Rejection::TooManySharedLinks);
+    }
+    effects.push(Effect::row(SharedLink {
+        slot: links.next_slot().ok_or(Rejection::Full)?,
+        id: new.id,
+        company,
+        card,
+        key_digest: new.key_digest,
+        sealed_key: new.sealed_key.clone(),
+        recipient: new.recipient.clone(),
+        sealed_passphrase: new.sealed_passphrase.clone(),
+        hide_balance: new.hide_balance,
+        last_viewed_at: None,
+        is_deleted: false,
+        created_at: moment.at,
+    }));
+    Ok(())
+}
+
+/// Changes a link. Errors: no such link.
+fn update(
+    state: &ShardState,
+    company: CompanyId,
+    id: SharedLinkId,
+    changes: &SharedLinkChanges,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_link(state, company, id)?;
+    let mut link = known.clone();
+    replace(&mut link.recipient, &changes.recipient);
+    replace(&mut link.sealed_passphrase, &changes.sealed_passphrase);
+    replace(&mut link.hide_balance, &changes.hide_balance);
+    if link != *known {
+        effects.push(Effect::row(link));
+    }
+    Ok(())
+}
+
+/// Takes a link away; its card stays as it is. Errors: no such link.
+fn delete(
+    state: &ShardState,
+    company: CompanyId,
+    id: SharedLinkId,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_link(state, company, id)?;
+    effects.push(Effect::row(gone(known)));
+    Ok(())
+}
+
+/// Notes that somebody looked at a card by a link, no more than once a minute: who has a link may look
+/// as often as they like. Errors: no such link.
+fn view(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    id: SharedLinkId,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = state.directory().shared_links.find(id.0).filter(|link| !link.is_deleted);
+    let known = known.ok_or(Rejection::SharedLinkNotFound)?;
+    if known.last_viewed_at.is_none_or(|last| last.plus(limits::LINK_VIEW_INTERVAL) <= moment.at) {
+        let link = SharedLink { last_viewed_at: Some(moment.at), ..known.clone() };
+        effects.push(Effect::row(link));
+    }
+    Ok(())
+}
+
+/// The tombstone of a link: nothing of what was shared or with whom.
+pub(crate) fn gone(link: &SharedLink) -> SharedLink {
+    SharedLink {
+        sealed_key: Vec::new(),
+        recipient: None,
+        sealed_passphrase: None,
+        is_deleted: true,
+        ..link.clone()
+    }
+}
+
+fn find_link(
+    state: &ShardState,
+    company: CompanyId,
+    id: SharedLinkId,
+) -> Result<&SharedLink, Rejection> {
+    let company = find_company(state, company)?;
+    let link = state.directory().shared_links.find(id.0);
+    let is_theirs = |link: &&SharedLink| link.company == company && !link.is_deleted;
+    link.filter(is_theirs).ok_or(Rejection::SharedLinkNotFound)
 }

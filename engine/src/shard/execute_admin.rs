@@ -7,16 +7,9 @@ use super::execute::Moment;
 use super::execute_app::{approve_app, create_app, delete_app, revoke_app_tokens, update_app};
 use super::execute_cards_at_once::issue_cards;
 use super::execute_company::{create_company, set_company};
-use super::execute_dimension::{
-    change_dimensions, check_dimensions, create_dimension, delete_dimension, tag_transaction,
-    update_dimension,
-};
 use super::execute_member::{create_member, delete_member, find_assignee, update_member};
 use super::execute_pan_key::{check_sealed, execute_pan_key};
-use super::execute_requisition::{cancel_requisition, create_requisition, update_requisition};
-use super::execute_shared_link::{
-    create_shared_link, delete_shared_link, update_shared_link, view_shared_link,
-};
+use super::execute_tags::tag_transaction;
 use super::execute_ticket::{end_sessions, end_ticket, issue_ticket};
 use super::execute_token::{create_token, exchange_code, grant_token, revoke_code, revoke_token};
 use super::execute_user::{create_user, find_user, update_user, use_password_link, use_totp_step};
@@ -26,6 +19,7 @@ use crate::command::admin::{
 };
 use crate::command::effect::{Effect, IssuedCard};
 use crate::command::reply::Rejection;
+use crate::directory::dimension::{change_dimensions, check_dimensions};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::{BusinessDate, Interval};
 use crate::domain::card::{CardProfile, CardRecord, CardState, SuspensionReason};
@@ -65,14 +59,11 @@ pub(super) fn execute_admin(
             update_allowance(state, moment, slot, changes, effects)
         }
         AdminCommand::IssueCards(cards) => issue_cards(state, moment, cards, effects),
-        AdminCommand::CreateSharedLink(_)
-        | AdminCommand::UpdateSharedLink(..)
-        | AdminCommand::DeleteSharedLink(..)
-        | AdminCommand::ViewSharedLink(_)
-        | AdminCommand::CreateRequisition(_)
-        | AdminCommand::UpdateRequisition(..)
-        | AdminCommand::CancelRequisition(..) => {
-            execute_around_cards(state, moment, command, effects)
+        AdminCommand::SharedLink(command) => command.execute(state, moment, effects),
+        AdminCommand::Requisition(command) => command.execute(state, moment, effects),
+        AdminCommand::Dimension(command) => command.execute(state, moment, effects),
+        AdminCommand::TagTransaction(company, id, changes) => {
+            tag_transaction(state, moment, (*company, *id), changes, effects)
         }
         AdminCommand::RotatePanKey(_)
         | AdminCommand::ResealCards(_)
@@ -84,10 +75,6 @@ pub(super) fn execute_admin(
         AdminCommand::DeleteMember(company, id) => {
             delete_member(state, moment, (*company, *id), effects)
         }
-        AdminCommand::CreateDimension(_)
-        | AdminCommand::UpdateDimension(..)
-        | AdminCommand::DeleteDimension(_)
-        | AdminCommand::TagTransaction(..) => execute_books(state, moment, command, effects),
         AdminCommand::CreateUser(_)
         | AdminCommand::UpdateUser(..)
         | AdminCommand::NoteSignInFailed(..)
@@ -114,54 +101,7 @@ fn set_network_key(digest: [u8; 32], effects: &mut Vec<Effect>) -> Result<(), Re
     Ok(())
 }
 
-/// Commands about shared links and requisitions.
-fn execute_around_cards(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    command: &AdminCommand,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    match command {
-        AdminCommand::CreateSharedLink(new) => create_shared_link(state, moment, new, effects),
-        AdminCommand::UpdateSharedLink(company, id, changes) => {
-            update_shared_link(state, *company, *id, changes, effects)
-        }
-        AdminCommand::DeleteSharedLink(company, id) => {
-            delete_shared_link(state, *company, *id, effects)
-        }
-        AdminCommand::ViewSharedLink(id) => view_shared_link(state, moment, *id, effects),
-        AdminCommand::CreateRequisition(new) => create_requisition(state, moment, new, effects),
-        AdminCommand::UpdateRequisition(company, id, changes) => {
-            update_requisition(state, moment, (*company, *id), changes, effects)
-        }
-        AdminCommand::CancelRequisition(company, id) => {
-            cancel_requisition(state, (*company, *id), effects)
-        }
-        _ => unreachable!("no command about shared links or requisitions"),
-    }
-}
-
-/// Commands about what books sort by.
-fn execute_books(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    command: &AdminCommand,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    match command {
-        AdminCommand::CreateDimension(new) => create_dimension(state, moment, new, effects),
-        AdminCommand::UpdateDimension(named, changes) => {
-            update_dimension(state, named, changes, effects)
-        }
-        AdminCommand::DeleteDimension(named) => delete_dimension(state, named, effects),
-        AdminCommand::TagTransaction(company, id, changes) => {
-            tag_transaction(state, moment, (*company, *id), changes, effects)
-        }
-        _ => unreachable!("no command about what books sort by"),
-    }
-}
-
-/// Commands about users, tickets, tokens, apps and webhook endpoints.
+/// Commands about users, tickets, tokens and apps.
 fn execute_identity(
     state: &ShardState,
     moment: &Moment<'_>,
@@ -216,7 +156,7 @@ pub(crate) fn find_company(state: &ShardState, id: CompanyId) -> Result<CompanyS
     state.company_by_id.get(&id).copied().ok_or(Rejection::CompanyNotFound)
 }
 
-pub(super) fn find_card(
+pub(crate) fn find_card(
     state: &ShardState,
     company: CompanyId,
     id: CardId,
@@ -244,7 +184,7 @@ pub(crate) fn replace<T, W: Clone + Into<T>>(current: &mut T, wanted: &Option<W>
     }
 }
 
-pub(super) fn issue_card(
+pub(crate) fn issue_card(
     state: &ShardState,
     moment: &Moment<'_>,
     new: &NewCard,

@@ -5,9 +5,6 @@
 
 use super::execute::Moment;
 use super::execute_admin::{find_company, replace, terminate_card};
-use super::execute_dimension::{change_dimensions, check_dimensions};
-use super::execute_requisition::deny_pending;
-use super::execute_shared_link::gone;
 use super::execute_ticket::end;
 use super::execute_token::revoke;
 use super::execute_user::{close_account, find_user_by_email, invite, memberships};
@@ -16,9 +13,11 @@ use crate::command::admin::{MemberChanges, NewMember};
 use crate::command::effect::Effect;
 use crate::command::record::append_record;
 use crate::command::reply::Rejection;
+use crate::directory::dimension::{change_dimensions, check_dimensions};
+use crate::directory::requisition::deny_pending;
+use crate::directory::shared_link::{SharedLink, gone};
 use crate::domain::ids::{CompanyId, CompanySlot, MemberId, MemberSlot};
 use crate::domain::member::{Member, MemberRole, MemberState, email_key};
-use crate::domain::shared_link::SharedLink;
 use crate::domain::ticket::{Ticket, TicketKind};
 use crate::limits;
 
@@ -285,7 +284,7 @@ fn find_member(
 }
 
 /// A company's member who takes part.
-pub(super) fn find_active_member(
+pub(crate) fn find_active_member(
     state: &ShardState,
     company: CompanySlot,
     id: MemberId,

@@ -10,16 +10,16 @@ use super::error::StoreError;
 use super::project::{stored_row, write_table};
 use super::query::Snapshot;
 use super::tables::RowTable;
+use crate::directory::dimension::Dimension;
 use crate::directory::entry::EntryBytes;
+use crate::directory::requisition::Requisition;
 use crate::directory::row::{Indexed, Row, entries_of};
+use crate::directory::shared_link::SharedLink;
 use crate::directory::webhook_endpoint::WebhookEndpoint;
 use crate::directory::{DirectoryRow, each_resource};
 use crate::domain::app::App;
-use crate::domain::dimension::Dimension;
 use crate::domain::ids::Slot;
 use crate::domain::member::Member;
-use crate::domain::requisition::Requisition;
-use crate::domain::shared_link::SharedLink;
 use crate::domain::user::User;
 
 /// A table of index entries; an entry leads to a slot by itself.

@@ -1,10 +1,11 @@
 //! Records of webhook endpoints and of looking at cards, as they were first written.
 
-use cardswitch_engine::command::admin::{AdminCommand, NewSharedLink};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::identity::NewApp;
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::shared_link::{NewSharedLink, SharedLinkCommand};
 use cardswitch_engine::directory::webhook_endpoint::{
     GoneReceiver, NewSecret, NewWebhookEndpoint, WebhookEndpointChanges, WebhookEndpointCommand,
 };
@@ -67,8 +68,8 @@ pub(super) fn life_of_an_endpoint() -> Vec<Command> {
         ),
         admin(AdminCommand::DeleteApp(COMPANY, APP)),
         noted(user, AdminCommand::NoteCardShown(COMPANY, card().id)),
-        admin(AdminCommand::CreateSharedLink(link())),
-        admin(AdminCommand::ViewSharedLink(LINK)),
+        admin(AdminCommand::SharedLink(SharedLinkCommand::Create(link()))),
+        admin(AdminCommand::SharedLink(SharedLinkCommand::View(LINK))),
     ]
 }
 

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cardswitch_engine::command::admin::{
-    AdminCommand, CardChanges, DimensionChanges, NamedDimension, NewDimension,
-};
+use cardswitch_engine::command::admin::{AdminCommand, CardChanges};
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, NetworkCommand, PartialApproval,
@@ -13,10 +11,12 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::command::record::{Record, records};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::dimension::{
+    Dimension, DimensionChanges, DimensionCommand, NamedDimension, NewDimension,
+};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::credential::PresentedCredentials;
-use cardswitch_engine::domain::dimension::Dimension;
 use cardswitch_engine::domain::ids::{DimensionId, DimensionSlot, Timestamp, TransactionSeq};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
@@ -77,22 +77,28 @@ impl Books {
     }
 
     fn create(&mut self, new: NewDimension) -> Result<(), Rejection> {
-        self.change(AdminCommand::CreateDimension(new))
+        self.change(AdminCommand::Dimension(DimensionCommand::Create(new)))
     }
 
     fn delete(&mut self, number: u64) -> Result<(), Rejection> {
-        self.change(AdminCommand::DeleteDimension(named(CATEGORY, number)))
+        self.change(AdminCommand::Dimension(DimensionCommand::Delete(named(CATEGORY, number))))
     }
 
     fn set_parent(&mut self, number: u64, parent: Option<u64>) -> Result<(), Rejection> {
         let changes = DimensionChanges { parent: Some(parent.map(id)), ..Default::default() };
-        self.change(AdminCommand::UpdateDimension(named(CATEGORY, number), changes))
+        self.change(AdminCommand::Dimension(DimensionCommand::Update(
+            named(CATEGORY, number),
+            changes,
+        )))
     }
 
     fn set_code(&mut self, number: u64, code: Option<&str>) -> Result<(), Rejection> {
         let code = Some(code.map(str::to_owned));
         let changes = DimensionChanges { code, ..Default::default() };
-        self.change(AdminCommand::UpdateDimension(named(CATEGORY, number), changes))
+        self.change(AdminCommand::Dimension(DimensionCommand::Update(
+            named(CATEGORY, number),
+            changes,
+        )))
     }
 
     fn set_on_card(
@@ -191,9 +197,13 @@ fn dimensions_are_found_by_company_and_kind_until_they_are_deleted() {
     for (named, expected) in rows {
         let name = Some("Travel".parse().unwrap());
         let changes = DimensionChanges { name, ..Default::default() };
-        let update = AdminCommand::UpdateDimension(named, changes);
+        let update = AdminCommand::Dimension(DimensionCommand::Update(named, changes));
         assert_eq!(books.change(update), expected, "{named:?}");
-        assert_eq!(books.change(AdminCommand::DeleteDimension(named)), expected, "{named:?}");
+        assert_eq!(
+            books.change(AdminCommand::Dimension(DimensionCommand::Delete(named))),
+            expected,
+            "{named:?}"
+        );
     }
     books.delete(1).unwrap();
     assert!(books.row(1).is_deleted);

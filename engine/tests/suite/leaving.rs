@@ -1,14 +1,16 @@
 //! What ends when a member leaves is said before, and is what ends.
 
-use cardswitch_engine::command::admin::{AdminCommand, NewCard, NewRequisition, NewSharedLink};
+use cardswitch_engine::command::admin::{AdminCommand, NewCard};
 use cardswitch_engine::command::identity::{NewTicket, NewTicketContent};
+use cardswitch_engine::directory::requisition::{
+    NewRequisition, RequisitionCommand, RequisitionStatus,
+};
+use cardswitch_engine::directory::shared_link::{NewSharedLink, Recipient, SharedLinkCommand};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::ids::{CompanySlot, MemberSlot, RequisitionId, Timestamp, UserSlot};
 use cardswitch_engine::domain::member::MemberRole;
 use cardswitch_engine::domain::money::Minor;
-use cardswitch_engine::domain::requisition::RequisitionStatus;
-use cardswitch_engine::domain::shared_link::Recipient;
 use cardswitch_engine::limits;
 use cardswitch_engine::store::Snapshot;
 use cardswitch_engine::store::query::{LeavingEffects, Page};
@@ -77,10 +79,10 @@ fn set_up(desk: &Desk) {
     {
         let recipient = Some(Recipient { name: "B".parse().unwrap(), email: email.to_owned() });
         let link = NewSharedLink { recipient, ..new_link(number, CARDS + 1) };
-        desk.change(AdminCommand::CreateSharedLink(link));
+        desk.change(AdminCommand::SharedLink(SharedLinkCommand::Create(link)));
     }
     for (number, member) in [(1, BOB), (2, BOB), (3, ADA)] {
-        desk.change(AdminCommand::CreateRequisition(NewRequisition {
+        desk.change(AdminCommand::Requisition(RequisitionCommand::Create(NewRequisition {
             id: RequisitionId(Uuid::from_u64_pair(15, number)),
             company: company_id(0),
             member: member_id(member),
@@ -89,10 +91,10 @@ fn set_up(desk: &Desk) {
             end_time: None,
             note: None,
             dimensions: [None; 4],
-        }));
+        })));
     }
     let taken_back = RequisitionId(Uuid::from_u64_pair(15, 2));
-    desk.change(AdminCommand::CancelRequisition(company_id(0), taken_back));
+    desk.change(AdminCommand::Requisition(RequisitionCommand::Cancel(company_id(0), taken_back)));
     for (number, member) in [(1, Some(BOB)), (2, Some(ADA)), (3, None), (4, Some(BOB))] {
         let grant = grant_of(number, 0, (None, member));
         desk.change(AdminCommand::GrantToken(Box::new(grant)));

@@ -4,8 +4,8 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::shared_link::{SharedLink, SharedLinkCommand};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
-use cardswitch_engine::domain::shared_link::SharedLink;
 use cardswitch_engine::limits;
 
 use crate::audited::events_of;
@@ -49,9 +49,9 @@ fn last_link(office: &Office) -> SharedLink {
 fn a_view_of_a_shared_card_is_noted_once_a_minute_and_not_audited() {
     let mut office = Office::open();
     office.give_card(1, None).unwrap();
-    office.does(AdminCommand::CreateSharedLink(new_link(1, 1)));
+    office.does(AdminCommand::SharedLink(SharedLinkCommand::Create(new_link(1, 1))));
     let made = last_link(&office);
-    let view = || AdminCommand::ViewSharedLink(link_id(1));
+    let view = || AdminCommand::SharedLink(SharedLinkCommand::View(link_id(1)));
     assert_eq!(events_of(&mut office, view()), Ok(Vec::new()), "no event");
     let first = office.now();
     let expected = SharedLink { last_viewed_at: Some(Timestamp(first)), ..made.clone() };
@@ -69,9 +69,9 @@ fn a_view_of_a_shared_card_is_noted_once_a_minute_and_not_audited() {
         }
     }
     assert_eq!((noted, office.driver.ends.len() - records), (3, 2));
-    let unknown = office.asks(AdminCommand::ViewSharedLink(link_id(9)));
+    let unknown = office.asks(AdminCommand::SharedLink(SharedLinkCommand::View(link_id(9))));
     assert_eq!(unknown, Err(Rejection::SharedLinkNotFound));
-    office.does(AdminCommand::DeleteSharedLink(company_id(0), link_id(1)));
+    office.does(AdminCommand::SharedLink(SharedLinkCommand::Delete(company_id(0), link_id(1))));
     assert_eq!(office.asks(view()), Err(Rejection::SharedLinkNotFound));
     office.assert_replays();
 }

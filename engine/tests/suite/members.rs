@@ -1,9 +1,7 @@
 //! The rules of members, row by row: who can be made and changed, and what ends when one leaves.
 
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{
-    AdminCommand, CardChanges, MemberChanges, NewMember, NewRequisition,
-};
+use cardswitch_engine::command::admin::{AdminCommand, CardChanges, MemberChanges, NewMember};
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, NetworkCommand, OriginalRef, PartialApproval, Present,
@@ -12,6 +10,10 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::requisition::{
+    NewRequisition, RequisitionCommand, RequisitionStatus,
+};
+use cardswitch_engine::directory::shared_link::{Recipient, SharedLink};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::credential::PresentedCredentials;
@@ -22,8 +24,6 @@ use cardswitch_engine::domain::ids::{
 use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::StatementLine;
-use cardswitch_engine::domain::requisition::RequisitionStatus;
-use cardswitch_engine::domain::shared_link::{Recipient, SharedLink};
 use cardswitch_engine::limits;
 use cardswitch_engine::shard::ShardState;
 use uuid::Uuid;
@@ -252,9 +252,12 @@ fn leaving_is_one_record_with_all_that_ends() {
     office.does(AdminCommand::UpdateCard(company_id(0), third, to_bob));
     office.does(AdminCommand::TerminateCard(company_id(0), CardId(Uuid::from_u64_pair(4, 4))));
     for (number, who) in [(1, BOB), (2, ADA), (3, BOB)] {
-        office.does(AdminCommand::CreateRequisition(asking(number, who, 4)));
+        office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(number, who, 4))));
     }
-    office.does(AdminCommand::CancelRequisition(company_id(0), RequisitionId(Uuid::from_u128(3))));
+    office.does(AdminCommand::Requisition(RequisitionCommand::Cancel(
+        company_id(0),
+        RequisitionId(Uuid::from_u128(3)),
+    )));
     for (slot, email) in [(0, "BOB@example.com"), (1, "ada@example.com"), (2, "bob@example.com")] {
         let company = CompanySlot(u32::from(slot == 2));
         let link = SharedLink { company, ..shared_link(slot, email, 32) };
@@ -433,9 +436,11 @@ fn a_member_with_all_that_one_may_have_still_leaves() {
 
     let pending = limits::MEMBER_REQUISITIONS_PENDING_MAX as u64;
     for number in 0..pending {
-        office.does(AdminCommand::CreateRequisition(asking(number, BOB, 4_000)));
+        office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(
+            number, BOB, 4_000,
+        ))));
     }
-    let one_more = AdminCommand::CreateRequisition(asking(pending, BOB, 4));
+    let one_more = AdminCommand::Requisition(RequisitionCommand::Create(asking(pending, BOB, 4)));
     assert_eq!(office.asks(one_more), Err(Rejection::TooManyRequisitions));
     assert_eq!(office.update(BOB, leaving()), Ok(()));
     assert_eq!(office.last_effects().len(), 1 + (cards + pending) as usize);

@@ -1,17 +1,18 @@
 //! The rules of requisitions, row by row: what can be asked for, who decides, and with which card.
 
-use cardswitch_engine::command::admin::{
-    AdminCommand, MemberChanges, NewCard, NewRequisition, RequisitionChanges, Review, Verdict,
-};
+use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewCard};
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::requisition::{
+    NewRequisition, Requisition, RequisitionChanges, RequisitionCommand, RequisitionStatus, Review,
+    Verdict,
+};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::ids::{CardId, DimensionId, RequisitionId, Timestamp};
 use cardswitch_engine::domain::member::MemberRole;
 use cardswitch_engine::domain::money::Minor;
-use cardswitch_engine::domain::requisition::{Requisition, RequisitionStatus};
 use uuid::Uuid;
 
 use crate::members::{ADA, BOB, Office};
@@ -58,7 +59,11 @@ fn with_new_card(number: u64) -> Verdict {
 }
 
 fn update(office: &mut Office, number: u128, changes: RequisitionChanges) -> Result<(), Rejection> {
-    office.asks(AdminCommand::UpdateRequisition(company_id(0), id(number), changes))
+    office.asks(AdminCommand::Requisition(RequisitionCommand::Update(
+        company_id(0),
+        id(number),
+        changes,
+    )))
 }
 
 /// The requisition that the last record is about, and whether a card came with it.
@@ -97,7 +102,11 @@ fn only_members_who_take_part_ask_for_amounts_above_zero() {
     ];
     for (new, expected) in rows {
         let told = format!("{new:?}");
-        assert_eq!(office.asks(AdminCommand::CreateRequisition(new)), expected, "{told}");
+        assert_eq!(
+            office.asks(AdminCommand::Requisition(RequisitionCommand::Create(new))),
+            expected,
+            "{told}"
+        );
     }
 }
 
@@ -107,7 +116,7 @@ fn decisions_are_for_reviewers_and_last() {
     office.give_card(1, None).unwrap();
     office.give_card(2, None).unwrap();
     office.does(AdminCommand::TerminateCard(company_id(0), card_id(2)));
-    office.does(AdminCommand::CreateRequisition(asking(1)));
+    office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(1))));
     let taken = NewCard { pan_hash: new_card(1, 0, drawn(1).terms).pan_hash, ..drawn(9) };
     let with = |card| Verdict::ApproveWithCard(card_id(card));
     let rows = [
@@ -137,13 +146,19 @@ fn decisions_are_for_reviewers_and_last() {
             assert!(asked.reviewed_by.is_some());
         }
     }
-    let other =
-        |id| AdminCommand::UpdateRequisition(company_id(1), id, RequisitionChanges::default());
+    let other = |id| {
+        AdminCommand::Requisition(RequisitionCommand::Update(
+            company_id(1),
+            id,
+            RequisitionChanges::default(),
+        ))
+    };
     assert_eq!(office.asks(other(id(1))), Err(Rejection::RequisitionNotFound));
-    let cancel = |number| AdminCommand::CancelRequisition(company_id(0), id(number));
+    let cancel =
+        |number| AdminCommand::Requisition(RequisitionCommand::Cancel(company_id(0), id(number)));
     assert_eq!(office.asks(cancel(1)), Err(Rejection::RequisitionDecided));
     assert_eq!(office.asks(cancel(9)), Err(Rejection::RequisitionNotFound));
-    office.does(AdminCommand::CreateRequisition(asking(2)));
+    office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(2))));
     assert_eq!(office.asks(cancel(2)), Ok(()));
     assert_eq!(office.asks(cancel(2)), Err(Rejection::RequisitionDecided));
 }
@@ -153,8 +168,8 @@ fn a_reviewer_decides_until_the_role_goes() {
     let mut office = Office::open();
     let role = |role| MemberChanges { role: Some(role), ..MemberChanges::default() };
     assert_eq!(office.update(BOB, role(MemberRole::Reviewer)), Ok(()));
-    office.does(AdminCommand::CreateRequisition(asking(1)));
-    office.does(AdminCommand::CreateRequisition(asking(2)));
+    office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(1))));
+    office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(2))));
     assert_eq!(update(&mut office, 1, decided(Verdict::Deny, Some(BOB))), Ok(()));
     let (asked, _) = last_requisition(&office);
     assert_eq!((asked.status, asked.approved_at), (RequisitionStatus::Denied, None));
@@ -167,7 +182,7 @@ fn a_reviewer_decides_until_the_role_goes() {
 fn approving_makes_the_card_that_was_asked_for_whatever_was_drawn() {
     let mut office = Office::open();
     let ends_at = Timestamp(office.now() + 60_000_000_000);
-    office.does(AdminCommand::CreateRequisition(asking(1)));
+    office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(1))));
     let changes = RequisitionChanges {
         amount: Some(Minor(700)),
         description: Some("Two chairs".parse().unwrap()),
@@ -196,7 +211,10 @@ fn approving_makes_the_card_that_was_asked_for_whatever_was_drawn() {
 fn what_has_ended_is_approved_with_a_later_end_only() {
     let mut office = Office::open();
     let end_time = Some(Timestamp(office.now() - 1));
-    office.does(AdminCommand::CreateRequisition(NewRequisition { end_time, ..asking(1) }));
+    office.does(AdminCommand::Requisition(RequisitionCommand::Create(NewRequisition {
+        end_time,
+        ..asking(1)
+    })));
     let cards = office.driver.state.card_count();
     let late = update(&mut office, 1, decided(with_new_card(5), None));
     assert_eq!(late, Err(Rejection::RequisitionEnded));
@@ -209,11 +227,11 @@ fn what_has_ended_is_approved_with_a_later_end_only() {
 #[test]
 fn nothing_can_be_made_of_a_request_whose_member_has_left() {
     let mut office = Office::open();
-    office.does(AdminCommand::CreateRequisition(asking(1)));
+    office.does(AdminCommand::Requisition(RequisitionCommand::Create(asking(1))));
     let leaving = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
     assert_eq!(office.update(BOB, leaving), Ok(()));
     let late = update(&mut office, 1, decided(with_new_card(5), None));
     assert_eq!(late, Err(Rejection::RequisitionDecided));
-    let asked = office.asks(AdminCommand::CreateRequisition(asking(2)));
+    let asked = office.asks(AdminCommand::Requisition(RequisitionCommand::Create(asking(2))));
     assert_eq!(asked, Err(Rejection::MemberNotFound));
 }

@@ -1,15 +1,15 @@
 //! Shared links and single sign-on: what is refused, what the tables show, and that both are there
 //! again after a start.
 
-use cardswitch_engine::command::admin::{
-    AdminCommand, CompanyChanges, NewSharedLink, SharedLinkChanges,
-};
+use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges};
 use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::directory::shared_link::{
+    NewSharedLink, Recipient, SharedLink, SharedLinkChanges, SharedLinkCommand,
+};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::company::SingleSignOn;
 use cardswitch_engine::domain::ids::{CardId, CardSlot, CompanyId, CompanySlot, SharedLinkId};
 use cardswitch_engine::domain::money::Minor;
-use cardswitch_engine::domain::shared_link::{Recipient, SharedLink};
 use cardswitch_engine::limits;
 use cardswitch_engine::store::Snapshot;
 use cardswitch_engine::store::query::Page;
@@ -81,12 +81,12 @@ fn links_are_refused_for_reasons() {
     let directory = tempfile::tempdir().unwrap();
     let desk = Desk::create(&directory.path().join("data"));
     set_up(&desk);
-    desk.change(AdminCommand::CreateSharedLink(new_link(1, 1)));
+    desk.change(AdminCommand::SharedLink(SharedLinkCommand::Create(new_link(1, 1))));
     desk.change(AdminCommand::TerminateCard(company_id(0), card_id(2)));
     let (own, other) = (company_id(0), company_id(1));
     let nobody = CompanyId(Uuid::nil());
     let change = || SharedLinkChanges { hide_balance: Some(true), ..SharedLinkChanges::default() };
-    let create = AdminCommand::CreateSharedLink;
+    let create = |new| AdminCommand::SharedLink(SharedLinkCommand::Create(new));
     let rows = [
         (create(new_link(1, 1)), Some(Rejection::IdTaken)),
         (create(new_link(2, 2)), Some(Rejection::CardTerminated)),
@@ -97,19 +97,25 @@ fn links_are_refused_for_reasons() {
             Some(Rejection::CompanyNotFound),
         ),
         (
-            AdminCommand::UpdateSharedLink(own, link_id(2), change()),
+            AdminCommand::SharedLink(SharedLinkCommand::Update(own, link_id(2), change())),
             Some(Rejection::SharedLinkNotFound),
         ),
         (
-            AdminCommand::UpdateSharedLink(other, link_id(1), change()),
+            AdminCommand::SharedLink(SharedLinkCommand::Update(other, link_id(1), change())),
             Some(Rejection::SharedLinkNotFound),
         ),
-        (AdminCommand::DeleteSharedLink(other, link_id(1)), Some(Rejection::SharedLinkNotFound)),
-        (AdminCommand::UpdateSharedLink(own, link_id(1), change()), None),
-        (AdminCommand::DeleteSharedLink(own, link_id(1)), None),
-        (AdminCommand::DeleteSharedLink(own, link_id(1)), Some(Rejection::SharedLinkNotFound)),
         (
-            AdminCommand::UpdateSharedLink(own, link_id(1), change()),
+            AdminCommand::SharedLink(SharedLinkCommand::Delete(other, link_id(1))),
+            Some(Rejection::SharedLinkNotFound),
+        ),
+        (AdminCommand::SharedLink(SharedLinkCommand::Update(own, link_id(1), change())), None),
+        (AdminCommand::SharedLink(SharedLinkCommand::Delete(own, link_id(1))), None),
+        (
+            AdminCommand::SharedLink(SharedLinkCommand::Delete(own, link_id(1))),
+            Some(Rejection::SharedLinkNotFound),
+        ),
+        (
+            AdminCommand::SharedLink(SharedLinkCommand::Update(own, link_id(1), change())),
             Some(Rejection::SharedLinkNotFound),
         ),
         (create(new_link(1, 1)), Some(Rejection::IdTaken)),
@@ -128,12 +134,12 @@ fn a_card_has_room_for_so_many_links() {
     set_up(&desk);
     let room = limits::SHARED_LINKS_OF_CARD_MAX as u64;
     for number in 0..room {
-        desk.change(AdminCommand::CreateSharedLink(new_link(number, 1)));
+        desk.change(AdminCommand::SharedLink(SharedLinkCommand::Create(new_link(number, 1))));
     }
-    let another = || AdminCommand::CreateSharedLink(new_link(room, 1));
+    let another = || AdminCommand::SharedLink(SharedLinkCommand::Create(new_link(room, 1)));
     assert_eq!(refusal(&desk, another()), Some(Rejection::TooManySharedLinks));
-    desk.change(AdminCommand::CreateSharedLink(new_link(room + 1, 2)));
-    desk.change(AdminCommand::DeleteSharedLink(company_id(0), link_id(0)));
+    desk.change(AdminCommand::SharedLink(SharedLinkCommand::Create(new_link(room + 1, 2))));
+    desk.change(AdminCommand::SharedLink(SharedLinkCommand::Delete(company_id(0), link_id(0))));
     assert_eq!(refusal(&desk, another()), None, "deleted ones take no room");
 }
 
@@ -144,15 +150,19 @@ fn the_tables_show_links_as_they_stand_also_after_a_start() {
     let desk = Desk::create(&path);
     set_up(&desk);
     for (number, card) in [(1, 1), (2, 2), (3, 1), (4, 1)] {
-        desk.change(AdminCommand::CreateSharedLink(new_link(number, card)));
+        desk.change(AdminCommand::SharedLink(SharedLinkCommand::Create(new_link(number, card))));
     }
     let changes = SharedLinkChanges {
         recipient: Some(Some(recipient("bo@example.com"))),
         sealed_passphrase: Some(None),
         hide_balance: None,
     };
-    desk.change(AdminCommand::UpdateSharedLink(company_id(0), link_id(3), changes));
-    desk.change(AdminCommand::DeleteSharedLink(company_id(0), link_id(4)));
+    desk.change(AdminCommand::SharedLink(SharedLinkCommand::Update(
+        company_id(0),
+        link_id(3),
+        changes,
+    )));
+    desk.change(AdminCommand::SharedLink(SharedLinkCommand::Delete(company_id(0), link_id(4))));
     // A closed card keeps its links.
     desk.change(AdminCommand::TerminateCard(company_id(0), card_id(2)));
     let sso = SingleSignOn { domain: "example.com".to_owned(), idp_metadata: "<a/>".to_owned() };
@@ -190,7 +200,7 @@ fn the_tables_show_links_as_they_stand_also_after_a_start() {
     let desk = Desk::open(&path);
     check(&desk);
     assert_eq!(
-        refusal(&desk, AdminCommand::CreateSharedLink(new_link(1, 1))),
+        refusal(&desk, AdminCommand::SharedLink(SharedLinkCommand::Create(new_link(1, 1)))),
         Some(Rejection::IdTaken)
     );
     desk.change(set(None));

@@ -10,9 +10,12 @@ const COMMANDS: [&str; 3] = [
     include_str!("../../src/command/identity.rs"),
     include_str!("../../src/command/network.rs"),
 ];
+const DIMENSION: &str = include_str!("../../src/directory/dimension.rs");
+const REQUISITION: &str = include_str!("../../src/directory/requisition.rs");
+const SHARED_LINK: &str = include_str!("../../src/directory/shared_link.rs");
 const WEBHOOK_ENDPOINT: &str = include_str!("../../src/directory/webhook_endpoint.rs");
 /// Types of resources and of the domain that commands carry, by their files.
-const CARRIED: [(&str, &str); 14] = [
+const CARRIED: [(&str, &str); 20] = [
     ("NewWebhookEndpoint", WEBHOOK_ENDPOINT),
     ("WebhookEndpointChanges", WEBHOOK_ENDPOINT),
     ("GoneReceiver", WEBHOOK_ENDPOINT),
@@ -25,7 +28,13 @@ const CARRIED: [(&str, &str); 14] = [
     ("NetworkTrace", include_str!("../../src/domain/network_key.rs")),
     ("Receipt", include_str!("../../src/domain/transaction_tags.rs")),
     ("TagChanges", include_str!("../../src/domain/transaction_tags.rs")),
-    ("Recipient", include_str!("../../src/domain/shared_link.rs")),
+    ("Recipient", SHARED_LINK),
+    ("NewSharedLink", SHARED_LINK),
+    ("SharedLinkChanges", SHARED_LINK),
+    ("NewRequisition", REQUISITION),
+    ("RequisitionChanges", REQUISITION),
+    ("NewDimension", DIMENSION),
+    ("DimensionChanges", DIMENSION),
     ("SecurityQuestion", include_str!("../../src/domain/user.rs")),
 ];
 /// Plain strings, each with the form that the edge holds it to.

@@ -4,12 +4,12 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use cardswitch_engine::directory::shared_link::SharedLink;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::date_at;
 use cardswitch_engine::domain::card::{CardState, DimensionKind};
 use cardswitch_engine::domain::ids::{CardId, Timestamp};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_engine::domain::shared_link::SharedLink;
 use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardRow, Listed, Page, TransactionFilter, TransactionRow};

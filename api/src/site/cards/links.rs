@@ -5,6 +5,7 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::ids::{CardId, SharedLinkId};
 use cardswitch_engine::store::query::CardRow;
 use serde::Deserialize;
@@ -182,7 +183,9 @@ pub(super) async fn delete_link(
     if found.is_none_or(|found| found.card != card.profile.slot) {
         return Err(ApiError::not_found());
     }
-    state.carry_out(AdminCommand::DeleteSharedLink(acting.company.id, link)).await?;
+    state
+        .carry_out(AdminCommand::SharedLink(SharedLinkCommand::Delete(acting.company.id, link)))
+        .await?;
     Ok(go_on(&state, &format!("/cards/{}", id.0), Notice::LINK_DELETED))
 }
 

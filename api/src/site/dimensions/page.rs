@@ -5,7 +5,8 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use cardswitch_engine::command::admin::{AdminCommand, NamedDimension};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::dimension::{DimensionCommand, NamedDimension};
 use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::ids::DimensionId;
 use cardswitch_engine::store::StoreError;
@@ -236,7 +237,11 @@ pub(super) async fn delete_dimension(
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
     let named = NamedDimension { company: acting.company.id, kind, id };
-    match state.carry_out(AdminCommand::DeleteDimension(named)).await.map_err(ApiError::from) {
+    match state
+        .carry_out(AdminCommand::Dimension(DimensionCommand::Delete(named)))
+        .await
+        .map_err(ApiError::from)
+    {
         Ok(()) => Ok(go_on(&state, kind_words(kind).path, Notice::DIMENSION_DELETED)),
         Err(error) => {
             let status = error.status();

@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
+use cardswitch_engine::directory::dimension::Dimension;
 use cardswitch_engine::domain::card::DimensionKind;
-use cardswitch_engine::domain::dimension::Dimension;
 use cardswitch_engine::domain::ids::DimensionId;
 use cardswitch_engine::limits::{DIMENSION_LEVELS_MAX, PAGE_LEN_MAX};
 use cardswitch_engine::store::StoreError;

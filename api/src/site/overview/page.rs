@@ -3,8 +3,8 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
+use cardswitch_engine::directory::requisition::RequisitionStatus;
 use cardswitch_engine::domain::card::CardState;
-use cardswitch_engine::domain::requisition::RequisitionStatus;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, Page, RequisitionFilter, TransactionFilter};
 

@@ -1,10 +1,10 @@
 //! What is typed of a requisition: shown again as it was, and the body of the API that it means.
 
+use cardswitch_engine::directory::requisition::Requisition;
 use cardswitch_engine::domain::business_date::{BusinessDate, date_at, start_of_date};
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::requisition::Requisition;
 use cardswitch_engine::store::StoreError;
 use chrono_tz::Tz;
 use serde::Deserialize;

@@ -3,8 +3,8 @@
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::ids::MemberId;
-use cardswitch_engine::domain::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, RequisitionFilter};
 use serde::Deserialize;

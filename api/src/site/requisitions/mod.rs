@@ -19,8 +19,8 @@ mod review;
 
 use axum::Router;
 use axum::routing::{get, post};
+use cardswitch_engine::directory::requisition::Requisition;
 use cardswitch_engine::domain::ids::MemberSlot;
-use cardswitch_engine::domain::requisition::Requisition;
 
 use super::rights::{Acting, Right};
 use crate::state::AppState;

@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::ids::{CardId, RequisitionId};
-use cardswitch_engine::domain::requisition::{Requisition, RequisitionStatus};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;

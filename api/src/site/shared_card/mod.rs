@@ -25,6 +25,7 @@ use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::ids::Timestamp;
 use serde::Deserialize;
 
@@ -175,7 +176,7 @@ impl Viewing<'_> {
         if last.is_some_and(|last| now < last.plus(Timestamp::MINUTE)) {
             return;
         }
-        let command = AdminCommand::ViewSharedLink(self.opened.link.id);
+        let command = AdminCommand::SharedLink(SharedLinkCommand::View(self.opened.link.id));
         if let Err(error) = self.state.carry_out(command).await {
             tracing::warn!(link = %self.opened.link.id.0, ?error, "a look at a shared link is not on record");
         }

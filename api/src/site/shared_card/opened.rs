@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use cardswitch_engine::directory::shared_link::SharedLink;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Company, CompanyState};
-use cardswitch_engine::domain::shared_link::SharedLink;
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_engine::store::{Snapshot, StoreError};
 

@@ -5,8 +5,8 @@
 //! or prolong one, it opens no other link, and a new passphrase makes it worthless.
 
 use axum::http::{HeaderMap, HeaderValue};
+use cardswitch_engine::directory::shared_link::SharedLink;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::shared_link::SharedLink;
 use cookie::time::Duration;
 use cookie::{Cookie, SameSite};
 use subtle::ConstantTimeEq;

@@ -1,7 +1,7 @@
 //! States as badges: a word, and how it looks. The word says it all; the look only helps.
 
+use cardswitch_engine::directory::requisition::RequisitionStatus;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
-use cardswitch_engine::domain::requisition::RequisitionStatus;
 use cardswitch_engine::domain::transaction::TransactionState;
 
 /// A badge: `<span class="tag {{ badge.look }}">{{ badge.word }}</span>`.

@@ -1,10 +1,10 @@
 //! What ends when a member leaves, before it does: for whoever is to confirm it.
 
+use crate::directory::requisition::Requisition;
+use crate::directory::shared_link::SharedLink;
 use crate::domain::card::CardState;
 use crate::domain::ids::{CardId, CardSlot, MemberSlot};
 use crate::domain::member::{Member, email_key};
-use crate::domain::requisition::Requisition;
-use crate::domain::shared_link::SharedLink;
 use crate::limits;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;

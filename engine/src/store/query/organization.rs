@@ -2,17 +2,17 @@
 //! single sign-on, answers under idempotency keys.
 
 use super::list::{Listed, Page};
+use crate::directory::dimension::Dimension;
+use crate::directory::requisition::{Requisition, RequisitionStatus};
+use crate::directory::shared_link::SharedLink;
 use crate::domain::card::DimensionKind;
 use crate::domain::company::SingleSignOn;
-use crate::domain::dimension::Dimension;
 use crate::domain::ids::{
     CardSlot, CompanySlot, DimensionId, DimensionSlot, MemberSlot, RequisitionId, RequisitionSlot,
     SharedLinkId, SharedLinkSlot, TransactionSeq,
 };
 use crate::domain::keyed_answer::KeyedAnswer;
 use crate::domain::member::Member;
-use crate::domain::requisition::{Requisition, RequisitionStatus};
-use crate::domain::shared_link::SharedLink;
 use crate::domain::transaction_tags::TagChanges;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;

@@ -5,10 +5,10 @@ use redb::ReadableTableMetadata;
 use super::model::{Model, page_of};
 use super::world::journal;
 use super::*;
+use crate::directory::requisition::RequisitionStatus;
 use crate::domain::card::DimensionKind;
 use crate::domain::ids::{CardSlot, CompanySlot, MemberSlot, Timestamp};
 use crate::domain::member::MemberState;
-use crate::domain::requisition::RequisitionStatus;
 use crate::store::query::{Order, Page, RequisitionFilter};
 
 fn pages() -> Vec<Page> {

@@ -11,6 +11,9 @@ use crate::command::effect::{
 use crate::command::record::Record;
 use crate::command::reply::NetworkReply;
 use crate::decision::RuleSet;
+use crate::directory::dimension::Dimension;
+use crate::directory::requisition::{Requisition, RequisitionStatus};
+use crate::directory::shared_link::{Recipient, SharedLink};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::BusinessDate;
@@ -19,7 +22,6 @@ use crate::domain::card::{
 };
 use crate::domain::company::{Address, Company, CompanyState, SingleSignOn, VelocityLimits};
 use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
-use crate::domain::dimension::Dimension;
 use crate::domain::ids::*;
 use crate::domain::keyed_answer::{KeyedAnswer, KeyedContent};
 use crate::domain::member::{Member, MemberRole, MemberState};
@@ -29,9 +31,7 @@ use crate::domain::network_key::{
 };
 use crate::domain::pan_key::{PanGeneration, PanGenerations};
 use crate::domain::posting::{Book, Posting, StatementLine};
-use crate::domain::requisition::{Requisition, RequisitionStatus};
 use crate::domain::response_code::{ResponseCode, SubReason};
-use crate::domain::shared_link::{Recipient, SharedLink};
 use crate::domain::transaction::*;
 use crate::domain::transaction_tags::TagChanges;
 use crate::journal::testing::next_random;

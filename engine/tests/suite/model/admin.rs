@@ -5,6 +5,8 @@ use cardswitch_engine::command::admin::{
     SettableCardState,
 };
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::requisition::RequisitionCommand;
+use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::company::CompanyState;
@@ -51,18 +53,24 @@ impl Model {
             }
             AdminCommand::IssueCards(cards) => self.issue_cards(at, cards),
             // No purchase depends on any of it: `shared_links` tests it, step by step.
-            AdminCommand::CreateSharedLink(_)
-            | AdminCommand::UpdateSharedLink(..)
-            | AdminCommand::DeleteSharedLink(..) => panic!("not drawn: {command:?}"),
+            AdminCommand::SharedLink(SharedLinkCommand::Create(_))
+            | AdminCommand::SharedLink(SharedLinkCommand::Update(..))
+            | AdminCommand::SharedLink(SharedLinkCommand::Delete(..)) => {
+                panic!("not drawn: {command:?}")
+            }
             AdminCommand::UpdateMember(company, id, changes) => {
                 self.update_member(at, (*company, *id), changes)
             }
             AdminCommand::DeleteMember(company, id) => self.delete_member(at, *company, *id),
-            AdminCommand::CreateRequisition(new) => self.create_requisition(new),
-            AdminCommand::UpdateRequisition(company, id, changes) => {
+            AdminCommand::Requisition(RequisitionCommand::Create(new)) => {
+                self.create_requisition(new)
+            }
+            AdminCommand::Requisition(RequisitionCommand::Update(company, id, changes)) => {
                 self.update_requisition(at, *company, *id, changes)
             }
-            AdminCommand::CancelRequisition(company, id) => self.cancel_requisition(*company, *id),
+            AdminCommand::Requisition(RequisitionCommand::Cancel(company, id)) => {
+                self.cancel_requisition(*company, *id)
+            }
             AdminCommand::CreateUser(_)
             | AdminCommand::UpdateUser(..)
             | AdminCommand::UseTotpStep(..)

@@ -15,6 +15,7 @@ use cardswitch_engine::command::keyed::KeyedCommand;
 use cardswitch_engine::command::network::{CardRef, OriginalRef};
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::decision::RuleSet;
+use cardswitch_engine::directory::requisition::RequisitionStatus;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, PanHash, SuspensionReason};
@@ -31,7 +32,6 @@ use cardswitch_engine::domain::network_key::{
 };
 use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::domain::public_id::IdMint;
-use cardswitch_engine::domain::requisition::RequisitionStatus;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction::{TransactionFlags, TransactionKind, TransactionState};
 use chrono::{DateTime, Datelike, NaiveDate, Weekday};

@@ -1,7 +1,8 @@
 //! Draws members, and what they ask for and decide.
 
-use cardswitch_engine::command::admin::{
-    AdminCommand, MemberChanges, NewMember, NewRequisition, RequisitionChanges, Review, Verdict,
+use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
+use cardswitch_engine::directory::requisition::{
+    NewRequisition, RequisitionChanges, RequisitionCommand, Review, Verdict,
 };
 use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId, RequisitionId, Timestamp};
 use cardswitch_engine::domain::member::MemberRole;
@@ -85,7 +86,7 @@ impl Workload {
         };
         if model.requisitions.is_empty() || self.rng.chance(40) {
             self.requisitions += 1;
-            return AdminCommand::CreateRequisition(NewRequisition {
+            return AdminCommand::Requisition(RequisitionCommand::Create(NewRequisition {
                 id: RequisitionId(Uuid::from_u64_pair(6, self.requisitions)),
                 company: company_id(company),
                 member: self.pick_member(company),
@@ -94,7 +95,7 @@ impl Workload {
                 end_time: draw_end(&mut self.rng, self.at),
                 note: None,
                 dimensions: [None; 4],
-            });
+            }));
         }
         // Mostly a late one: the others were decided.
         let newest = model.requisitions.len() as u64;
@@ -103,7 +104,7 @@ impl Workload {
         let number = asked.company as u64;
         let company = if self.rng.chance(95) { company_id(number) } else { company_id(company) };
         if self.rng.chance(10) {
-            return AdminCommand::CancelRequisition(company, asked.id);
+            return AdminCommand::Requisition(RequisitionCommand::Cancel(company, asked.id));
         }
         let amount = self.rng.between(-1, 20_000);
         let mut changes = RequisitionChanges {
@@ -120,6 +121,6 @@ impl Workload {
             let reviewed_by = self.rng.chance(50).then(|| self.pick_member(number));
             changes.review = Some(Review { verdict, reviewed_by });
         }
-        AdminCommand::UpdateRequisition(company, asked.id, changes)
+        AdminCommand::Requisition(RequisitionCommand::Update(company, asked.id, changes))
     }
 }
