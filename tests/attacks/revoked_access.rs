@@ -9,8 +9,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use cardswitch_harness::{
-    Browser, HttpClient, HttpRequest, HttpResponse, Installation, Switch, run_cardswitch,
-    run_cardswitch_reading,
+    Browser, HttpClient, HttpRequest, HttpResponse, Installation, Switch, hidden_field,
+    run_cardswitch, run_cardswitch_reading,
 };
 use serde_json::{Value, json};
 
@@ -252,6 +252,65 @@ fn live_pages_end_with_their_session() {
     }
 }
 
+/// Begins a request whose body is held back: it is let in, and its body is waited for.
+#[track_caller]
+fn hold_back(address: SocketAddr, path: &str, fields: &str, body_bytes: usize) -> Stream {
+    let mut socket = TcpStream::connect(address).expect("the HTTP door is open");
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: {address}\r\n{fields}\r\n\
+         content-length: {body_bytes}\r\nexpect: 100-continue\r\n\r\n"
+    );
+    socket.write_all(head.as_bytes()).expect("the HTTP door reads");
+    let mut answer = Stream { reader: BufReader::new(socket) };
+    assert!(answer.line().starts_with("HTTP/1.1 100"));
+    assert_eq!(answer.line(), "");
+    answer
+}
+
+/// The same of a form: the session ends, or the role of its member falls, while the form is on its way.
+#[test]
+fn a_form_that_was_held_back_changes_nothing_once_a_session_or_a_role_has_ended() {
+    let installation = Installation::init(60, 1_904);
+    let (company, data) = (&installation.credentials.company_id, installation.data());
+    let data = data.to_str().expect("temporary paths are UTF-8");
+    let user = ["user", "add", "--email", BOOKS, "--first-name", "B", "--last-name", "K"];
+    let of_company =
+        ["--role", "accountant", "--password-stdin", "--data", data, "--company", company];
+    run_cardswitch_reading(&[&user[..], &of_company[..], &["--json"]].concat(), PASSWORD)
+        .expect_json();
+    let switch = installation.serve();
+    let api = switch.api();
+    let before = api.get("/v1/departments").expect(200)["count"].clone();
+    let listed = api.get("/v1/members?limit=1000").expect(200);
+    let rows = listed["results"].as_array().expect("results").clone();
+    let row = rows.iter().find(|row| row["email"] == BOOKS).expect("an accountant");
+    let member = format!("/v1/members/{}", row["id"].as_str().expect("an id"));
+    type End<'a> = &'a dyn Fn(&mut Browser);
+    let ends: [(&str, End<'_>); 2] = [
+        ("the session ends", &|browser| assert_eq!(browser.post("/logout", &[]).status, 303)),
+        ("the role falls", &|_| drop(api.put(&member, &json!({"role": "member"})).expect(200))),
+    ];
+    for (story, end) in ends {
+        let mut browser = Browser::new(switch.http);
+        browser.sign_in(BOOKS, PASSWORD);
+        let page = browser.get("/dimensions/departments");
+        let csrf = hidden_field(&page.text(), "csrf").expect("a form");
+        let body = format!("csrf={csrf}&name=Held+back");
+        let session = browser.cookie("session").expect("a session").to_owned();
+        let fields = format!(
+            "cookie: session={session}\r\norigin: http://{}\r\nsec-fetch-site: same-origin\r\n\
+             content-type: application/x-www-form-urlencoded",
+            switch.http
+        );
+        let mut answer = hold_back(switch.http, "/dimensions/departments", &fields, body.len());
+        end(&mut browser);
+        answer.reader.get_mut().write_all(body.as_bytes()).expect("the HTTP door reads");
+        let status = answer.line();
+        assert!(status.starts_with("HTTP/1.1 403"), "{story}: {status}");
+        assert_eq!(api.get("/v1/departments").expect(200)["count"], before, "{story}");
+    }
+}
+
 /// Rights are checked by the head of a request: whoever kept the body back made the change later, up to
 /// a minute after the token was revoked.
 #[test]
@@ -262,18 +321,8 @@ fn a_body_that_was_held_back_changes_nothing_once_access_has_ended() {
     let api = switch.api();
     let before = api.get("/v1/departments").expect(200)["count"].clone();
     let body = r#"{"name": "Held back"}"#;
-    let mut socket = TcpStream::connect(switch.http).expect("the HTTP door is open");
-    let head = format!(
-        "POST /v1/departments HTTP/1.1\r\nhost: {}\r\nauthorization: Token {token}\r\n\
-         content-type: application/json\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
-        switch.http,
-        body.len()
-    );
-    socket.write_all(head.as_bytes()).expect("the HTTP door reads");
-    let mut answer = Stream { reader: BufReader::new(socket) };
-    // The request is let in, and its body is waited for.
-    assert!(answer.line().starts_with("HTTP/1.1 100"));
-    assert_eq!(answer.line(), "");
+    let fields = format!("authorization: Token {token}\r\ncontent-type: application/json");
+    let mut answer = hold_back(switch.http, "/v1/departments", &fields, body.len());
     let newest = api.get("/v1/access-tokens?limit=1").expect(200)["results"][0].clone();
     let id = newest["id"].as_str().expect("an id");
     api.delete(&format!("/v1/access-tokens/{id}")).expect(204);

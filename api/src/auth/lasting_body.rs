@@ -1,7 +1,8 @@
 //! The body of a request as it comes, for as long as whoever sends it may: rights are checked by the
 //! head, and a client may keep the rest back until they have ended.
 //!
-//! A body that comes with its head costs nothing more; access is asked again behind each wait.
+//! Access is asked for with the first piece, since a handler may have waited before it read, and behind
+//! each wait.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ impl LastingBody {
     pub(crate) fn new(body: Body, access: LastingAccess) -> (Self, Arc<AtomicBool>) {
         let has_ended = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&has_ended);
-        (Self { body, access, has_waited: false, has_ended }, told)
+        (Self { body, access, has_waited: true, has_ended }, told)
     }
 }
 
@@ -64,7 +65,7 @@ impl HttpBody for LastingBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        !self.has_waited && self.body.is_end_stream()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

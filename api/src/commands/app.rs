@@ -197,7 +197,9 @@ async fn approve(args: ApproveArgs) -> Result<(), Failure> {
     if !args.at.json {
         print_profile(&app);
     }
-    if app.revision.is_some() && !args.yes && !is_confirmed()? {
+    // Nobody is asked about what they were not shown.
+    let is_asked = !args.yes && app.revision.is_some();
+    if is_asked && (args.at.json || !is_confirmed()?) {
         let what = "nothing is approved: look at the changes, and say --yes to approve them";
         return Err(Failure::new(what));
     }

@@ -88,8 +88,8 @@ impl Told {
         self.notice_of_member(decline)
     }
 
-    /// Whether a card's holder is to be warned now. Where there is no room to remember it, yes:
-    /// somebody then gets a letter too many.
+    /// Whether a card's holder is to be warned now. Where there is no room to remember it, yes for a
+    /// risk: somebody then gets a letter too many. Wrong credentials cannot be counted then.
     fn is_news_of_card(&mut self, decline: &DeclineRow) -> bool {
         let (at, is_risk) = (decline.authorized_at, decline.response_number == RISK);
         let fresh = || CardHour { since: at, wrong_credentials: 0, is_alerted: false };

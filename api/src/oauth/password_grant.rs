@@ -82,7 +82,6 @@ async fn find_user(
     password: &str,
 ) -> Result<User, ApiError> {
     let account = Account::Password(email);
-    // The address is counted where the app is.
     // The address is that of the app's server, which asks for everybody.
     let attempt = state.throttle.admit(Some(account), Some(Source::App(app.id))).await?;
     let Some(user) = credentials::find_user(state, email, password).await? else {

@@ -24,7 +24,6 @@ const DEPARTMENT: usize = DimensionKind::Department as usize;
 pub(super) struct User {
     /// The member.
     pub(super) member: Member,
-    /// The id that the client gave it.
     /// The name of its department.
     pub(super) department: Option<String>,
     display_name: String,

@@ -16,7 +16,7 @@ use url::form_urlencoded;
 
 use super::csrf;
 use super::error_page::{error_page, failure_page};
-use super::session::MaybeSignedIn;
+use super::session::{MaybeSignedIn, Session};
 use crate::request_body::read_body;
 use crate::state::AppState;
 
@@ -44,6 +44,10 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
             .await
             .map_err(IntoResponse::into_response)?;
         let body = read_body(body, FORM_BYTES_MAX).await.map_err(IntoResponse::into_response)?;
+        let changed = session.as_ref().and_then(|session| refusal_where_changed(session, state));
+        if let Some(refusal) = changed {
+            return Err(refusal);
+        }
         let fields = fields_of(&body).ok_or_else(|| failure_page(StatusCode::BAD_REQUEST))?;
         let sent = fields.iter().find(|(name, _)| name == csrf::FIELD);
         let sent = sent.and_then(|(_, Field(values))| values.first()).map_or("", String::as_str);
@@ -51,6 +55,16 @@ impl<T: DeserializeOwned> FromRequest<AppState> for SiteForm<T> {
             return Err(stale_form());
         }
         read_form(fields).map(Self).map_err(|_| failure_page(StatusCode::BAD_REQUEST))
+    }
+}
+
+/// The refusal of a form whose sender may not do any more what they could when it began to come: their
+/// session, membership or rights have changed meanwhile.
+pub(super) fn refusal_where_changed(session: &Session, state: &AppState) -> Option<Response> {
+    match session.stands(state) {
+        Ok(true) => None,
+        Ok(false) => Some(stale_form()),
+        Err(error) => Some(error.into_response()),
     }
 }
 

@@ -66,6 +66,26 @@ impl Session {
         state.secrets.form_tag(FormBond::Session, &self.ticket.digest)
     }
 
+    /// Whether it is open still and allows what it did when it was found: rights are looked at by the
+    /// head of a request, and its body may be held back, or a password be compared, for long.
+    /// Errors: the tables cannot be read.
+    pub(super) fn stands(&self, state: &AppState) -> Result<bool, ApiError> {
+        let now = state.now();
+        let stands = state.switch.read_at_once(|snapshot| {
+            let ticket = snapshot.ticket(&self.ticket.digest)?;
+            let user = snapshot.user(self.ticket.user)?;
+            let is_same_member = match &self.current {
+                None => true,
+                Some((_, known)) => snapshot
+                    .member(known.slot)?
+                    .is_some_and(|member| (member.role, member.state) == (known.role, known.state)),
+            };
+            let is_same_user = user.is_some_and(|user| user.developer_of == self.user.developer_of);
+            Ok(ticket.is_some_and(|ticket| ticket.is_open(now)) && is_same_user && is_same_member)
+        })?;
+        Ok(stands)
+    }
+
     /// The user as an audit names them.
     #[must_use]
     pub fn actor(&self) -> Actor {

@@ -23,7 +23,7 @@ use crate::site::assets::COPY;
 use crate::site::device::Client;
 use crate::site::error_page::error_page;
 use crate::site::faults::with_status;
-use crate::site::forms::SiteForm;
+use crate::site::forms::{SiteForm, refusal_where_changed};
 use crate::site::frame;
 use crate::site::password::{WRONG_PASSWORD, is_password_of};
 use crate::site::rights::Acting;
@@ -99,6 +99,9 @@ pub(super) async fn show(
     if !is_password_of(&state, &acting.session.user, &client, &form.password).await? {
         let page = ask_page(&state, &acting, &card, WRONG_PASSWORD);
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
+    }
+    if let Some(refusal) = refusal_where_changed(&acting.session, &state) {
+        return Ok(refusal);
     }
     let noted = AdminCommand::NoteCardShown(acting.company.id, card.profile.id);
     state.carry_out(noted).await?;

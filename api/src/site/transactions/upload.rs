@@ -16,7 +16,7 @@ use crate::request_body::read_upload;
 use crate::routes::receipts::{FORM_BYTES_MAX, Upload};
 use crate::site::csrf;
 use crate::site::error_page::failure_page;
-use crate::site::forms::{foreign_form, stale_form};
+use crate::site::forms::{foreign_form, refusal_where_changed, stale_form};
 use crate::site::rights::Acting;
 use crate::state::AppState;
 use crate::wire::disposition::name_in_form;
@@ -70,6 +70,9 @@ pub(super) async fn read_upload_form(
         .map_err(|_| refused(failure_page(StatusCode::UNSUPPORTED_MEDIA_TYPE)))?;
     let body = read_upload(body, RECEIPT_BYTES_MAX + FORM_BYTES_MAX).await?;
     let (form, sent) = read_fields(body, boundary).await?;
+    if let Some(changed) = refusal_where_changed(&acting.session, state) {
+        return Err(refused(changed));
+    }
     if !csrf::is_own(state, Some(&acting.session), &sent) {
         return Err(refused(stale_form()));
     }

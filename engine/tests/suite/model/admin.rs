@@ -6,7 +6,6 @@ use cardswitch_engine::command::admin::{
 };
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::requisition::RequisitionCommand;
-use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::company::CompanyState;
@@ -53,24 +52,12 @@ impl Model {
             }
             AdminCommand::IssueCards(cards) => self.issue_cards(at, cards),
             // No purchase depends on any of it: `shared_links` tests it, step by step.
-            AdminCommand::SharedLink(SharedLinkCommand::Create(_))
-            | AdminCommand::SharedLink(SharedLinkCommand::Update(..))
-            | AdminCommand::SharedLink(SharedLinkCommand::Delete(..)) => {
-                panic!("not drawn: {command:?}")
-            }
+            AdminCommand::SharedLink(_) => panic!("not drawn: {command:?}"),
             AdminCommand::UpdateMember(company, id, changes) => {
                 self.update_member(at, (*company, *id), changes)
             }
             AdminCommand::DeleteMember(company, id) => self.delete_member(at, *company, *id),
-            AdminCommand::Requisition(RequisitionCommand::Create(new)) => {
-                self.create_requisition(new)
-            }
-            AdminCommand::Requisition(RequisitionCommand::Update(company, id, changes)) => {
-                self.update_requisition(at, *company, *id, changes)
-            }
-            AdminCommand::Requisition(RequisitionCommand::Cancel(company, id)) => {
-                self.cancel_requisition(*company, *id)
-            }
+            AdminCommand::Requisition(command) => self.requisition(at, command),
             AdminCommand::CreateUser(_)
             | AdminCommand::UpdateUser(..)
             | AdminCommand::UseTotpStep(..)
@@ -90,6 +77,16 @@ impl Model {
             | AdminCommand::DeleteApp(..) => self.people(at, command),
             // What no decision reads has tests of its own: `dimensions`, `webhook_endpoints`, `looking`.
             _ => unreachable!("no program asks for it"),
+        }
+    }
+
+    fn requisition(&mut self, at: i64, command: &RequisitionCommand) -> Result<(), Rejection> {
+        match command {
+            RequisitionCommand::Create(new) => self.create_requisition(new),
+            RequisitionCommand::Update(company, id, changes) => {
+                self.update_requisition(at, *company, *id, changes)
+            }
+            RequisitionCommand::Cancel(company, id) => self.cancel_requisition(*company, *id),
         }
     }
 
