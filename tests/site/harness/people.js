@@ -60,11 +60,14 @@ export function authorizeUrl(url, parameters) {
   return `${url}/v1/oauth/authorize?${new URLSearchParams({ response_type: 'code', ...parameters })}`;
 }
 
-/** Sets up one-time codes on the account page and returns the seed. Uses the step before this one. */
+/**
+ * Sets up one-time codes on the account page and returns the seed. Its code counts once: sign in with
+ * the one after (`nextTotpCode`).
+ */
 export async function setUpTotp(page, password) {
   await page.goto('/account/totp');
   const seed = (await page.locator('code.secret').textContent()).replace(/\s/g, '');
-  await page.getByLabel('Code').fill(totpCode(seed, -1));
+  await page.getByLabel('Code').fill(totpCode(seed));
   await page.getByLabel('Current password').fill(password);
   await page.getByRole('button', { name: 'Turn on' }).click();
   await page.waitForURL('**/account');
