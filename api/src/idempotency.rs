@@ -51,7 +51,7 @@ use self::in_flight::{InFlight, UnderWay};
 use self::kept::{Answer, IDEMPOTENT_REPLAYED};
 pub use self::keys::IdempotencyKeys;
 use self::shown::Shown;
-use crate::auth::{Caller, find_caller};
+use crate::auth::{Caller, find_caller, permit};
 use crate::error::ApiError;
 use crate::request_body::read_body;
 use crate::request_id::answer_of;
@@ -157,8 +157,12 @@ impl Desk {
         _under_way: UnderWay,
     ) -> Result<Response, ApiError> {
         if let Some(known) = self.find(&asked.key)? {
-            let authorization = request.headers().get(AUTHORIZATION).cloned();
-            return self.replay(&asked, known, authorization).await;
+            let (parts, _) = request.into_parts();
+            // Access may have ended while the body came, and a repeat counts as a request, too.
+            if let Err(refusal) = permit(&parts, &self.state) {
+                return Ok(*refusal);
+            }
+            return self.replay(&asked, known, parts.headers.get(AUTHORIZATION).cloned()).await;
         }
         let claim = Arc::new(Claim::new(asked.key, asked.request, &request));
         let response = answer_of(CLAIM.scope(Arc::clone(&claim), next.run(request))).await;

@@ -21,6 +21,7 @@ use super::*;
 use crate::auth::check_access;
 use crate::router;
 use crate::test_world::{TestSwitch, access_token, company, new_member};
+use crate::token_rate::TokenRate;
 
 const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const ADMIN: AccessTokenId = AccessTokenId(Uuid::from_u128(3));
@@ -407,7 +408,7 @@ fn counting(calls: &Arc<AtomicU32>, status: u16) -> Router<AppState> {
         let call = calls.fetch_add(1, Ordering::SeqCst);
         (StatusCode::from_u16(status).unwrap(), call.to_string())
     };
-    Router::new().route("/v1/things", post(handler))
+    Router::new().route("/v1/cards", post(handler))
 }
 
 #[tokio::test]
@@ -418,7 +419,7 @@ async fn failures_are_kept_and_what_may_pass_is_not() {
         let calls = Arc::default();
         let routes = bench.with_routes(counting(&calls, status));
         let key = format!("status-{status}");
-        let ask = || request("admin", "POST", "/v1/things", &key, &Value::Null);
+        let ask = || request("admin", "POST", "/v1/cards", &key, &Value::Null);
         let (first, second) = (told(&routes, ask()).await, told(&routes, ask()).await);
         assert_eq!((first.status, first.body.as_str()), (status, "0"));
         if is_kept {
@@ -428,6 +429,22 @@ async fn failures_are_kept_and_what_may_pass_is_not() {
         }
         assert_eq!(calls.load(Ordering::SeqCst), if is_kept { 1 } else { 2 }, "{status}");
     }
+}
+
+/// Repeats cost the switch a request each: without a bound of their own they were a way around it.
+#[tokio::test]
+async fn a_repeat_counts_as_a_request() {
+    let mut bench = Bench::new().await;
+    bench.state.token_rate = Arc::new(TokenRate::per_second(1));
+    let routes = bench.with_routes(counting(&Arc::default(), 200));
+    let ask = || request("admin", "POST", "/v1/cards", "one", &Value::Null);
+    told(&routes, ask()).await;
+    // The handlers here look for nobody, so that only repeats are counted: two at once.
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        statuses.push(told(&routes, ask()).await.status);
+    }
+    assert_eq!(statuses, [200, 200, 429, 429]);
 }
 
 #[tokio::test]
@@ -460,8 +477,8 @@ async fn a_key_under_way_is_refused_and_hanging_up_does_not_free_it() {
         wait.notified().await;
         "done"
     };
-    let routes = bench.with_routes(Router::new().route("/v1/things", post(handler)));
-    let ask = || request("admin", "POST", "/v1/things", "one", &Value::Null);
+    let routes = bench.with_routes(Router::new().route("/v1/cards", post(handler)));
+    let ask = || request("admin", "POST", "/v1/cards", "one", &Value::Null);
     let first = tokio::spawn({
         let (routes, ask) = (routes.clone(), ask());
         async move { told(&routes, ask).await }

@@ -99,7 +99,7 @@ pub(crate) async fn answer_to(
 
 /// Who asks, where they may.
 /// Errors: the answer to somebody who may not, or to what nobody may.
-fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Response>> {
+pub(crate) fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Response>> {
     let refused = |error: ApiError| Box::new(error.into_response());
     let needed = needed_for(parts).ok_or_else(|| Box::new(not_served(parts)))?;
     let caller = find_caller(&parts.headers, state).map_err(refused)?;
