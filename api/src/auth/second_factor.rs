@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::SignInProof;
+use cardswitch_engine::command::identity::{ProvenPassword, SignInProof};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
@@ -131,8 +131,8 @@ pub enum Answered {
 /// the last answer can be given again where something came between.
 #[derive(Debug)]
 pub struct Finishing {
-    /// Whose it is.
-    pub user: UserId,
+    /// Whose it is, by the password that it began with.
+    pub proven: ProvenPassword,
     /// What it was for.
     pub purpose: Purpose,
     digest: [u8; 32],
@@ -150,9 +150,8 @@ pub struct SecondFactors {
 
 #[derive(Clone, Debug)]
 struct Conversation {
-    user: UserId,
-    /// What the password was: a new one ends the conversation.
-    password_hash: Option<String>,
+    /// With whom, by which password: a new one ends the conversation.
+    proven: ProvenPassword,
     /// What is left to ask, in this order; never empty.
     questions: Vec<(Factor, String)>,
     /// Whether the last of them is answered, too.
@@ -221,10 +220,9 @@ impl SecondFactors {
     ) -> Result<Option<Challenge>, TooMany> {
         let mut conversations = self.conversations.lock();
         conversations.retain(|_, known| now < known.expires_at);
-        let own = || conversations.iter().filter(|(_, known)| known.user == user.id);
+        let own = || conversations.iter().filter(|(_, known)| known.proven.user == user.id);
         let conversation = Conversation {
-            user: user.id,
-            password_hash: user.password_hash.clone(),
+            proven: ProvenPassword::of(user),
             questions: questions_of(user),
             is_finishing: false,
             purpose,
@@ -263,7 +261,7 @@ impl SecondFactors {
     /// With whom the conversation is, where there is one.
     #[must_use]
     pub fn user(&self, digest: &[u8; 32], now: Timestamp) -> Option<UserId> {
-        self.find(digest, now).map(|conversation| conversation.user)
+        self.find(digest, now).map(|conversation| conversation.proven.user)
     }
 
     /// Ends the conversations whose purpose is one of these. When it returns, what they were for is
@@ -349,8 +347,8 @@ impl SecondFactors {
         if !known.is_finishing {
             return known.challenge().map_or(Answered::Ended, Answered::Next);
         }
-        let (user, purpose, digest) = (known.user, known.purpose.clone(), *digest);
-        Answered::Done(Finishing { user, purpose, digest, _turn: None, _making: None })
+        let (proven, purpose, digest) = (known.proven.clone(), known.purpose.clone(), *digest);
+        Answered::Done(Finishing { proven, purpose, digest, _turn: None, _making: None })
     }
 }
 
@@ -382,7 +380,8 @@ pub async fn answer(
     let answered = if is_new { factors.right(digest) } else { factors.stands(digest) };
     Ok(match answered {
         Answered::Done(finishing) => {
-            act_as(Actor::User { id: finishing.user, member: None });
+            act_as(Actor::User { id: finishing.proven.user, member: None });
+            state.throttle.failures.forget_factors(finishing.proven.user);
             Answered::Done(Finishing { _turn: Some(turn), _making: Some(making), ..finishing })
         }
         other => other,
@@ -406,11 +405,11 @@ async fn verify(
     (source, beyond): (Source, Beyond),
 ) -> Result<Verified, ApiError> {
     let factors = &state.second_factors;
-    let account = Account::SecondFactor(known.user);
+    let account = Account::SecondFactor(known.proven.user);
     let attempt = state.throttle.admit_or(beyond, Some(account), Some(source)).await?;
     let Some(asked) = factors.take_try(digest, state.now()) else { return Ok(Verified::Ended) };
-    let user = state.switch.read_at_once(|snapshot| snapshot.user_by_id(asked.user))?;
-    let user = user.filter(|user| user.password_hash == asked.password_hash);
+    let user = state.switch.read_at_once(|snapshot| snapshot.user_by_id(asked.proven.user))?;
+    let user = user.filter(|user| ProvenPassword::of(user) == asked.proven);
     let (Some(user), Some((factor, _))) = (user, asked.questions.first()) else {
         factors.take_where(|known, _| known == digest);
         return Ok(Verified::Ended);
@@ -418,8 +417,10 @@ async fn verify(
     act_as(Actor::User { id: user.id, member: None });
     match is_right(state, &user, *factor, given).await {
         Ok(true) => {
-            attempt.succeeded();
-            state.throttle.failures.forget_factors(user.id);
+            // Half of a proof is none: who has the code may still be guessing the other answer.
+            if asked.questions.len() == 1 {
+                attempt.succeeded();
+            }
             Ok(Verified::Right)
         }
         Ok(false) => {

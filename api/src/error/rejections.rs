@@ -64,6 +64,7 @@ impl ApiError {
             | Rejection::TooManyRequisitions
             | Rejection::TicketSpent
             | Rejection::AppChanged
+            | Rejection::PasswordChanged
             | Rejection::MemberInactive
             | Rejection::StepUsed
             | Rejection::ExternalIdTaken => {
@@ -163,6 +164,9 @@ const fn conflict_of(rejection: Rejection) -> (&'static str, &'static str) {
         }
         Rejection::TicketSpent => ("ticket_spent", "it was used, was ended or has expired"),
         Rejection::AppChanged => ("app_changed", "the app was edited since it was looked at"),
+        Rejection::PasswordChanged => {
+            ("password_changed", "the password was changed since it was given")
+        }
         Rejection::MemberInactive => {
             ("member_inactive", "an inactive member has no role: activate the member with it")
         }
@@ -184,6 +188,7 @@ mod tests {
             (Rejection::MemberDeleted, 409, "member_deleted", None),
             (Rejection::MemberInactive, 409, "member_inactive", None),
             (Rejection::AppChanged, 409, "app_changed", None),
+            (Rejection::PasswordChanged, 409, "password_changed", None),
             (Rejection::MemberCodeTaken, 409, "code_taken", None),
             (Rejection::LastAdministrator, 409, "last_administrator", None),
             (Rejection::TooManyCards, 409, "too_many_cards", None),

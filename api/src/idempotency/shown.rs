@@ -96,6 +96,7 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         | AdminCommand::UpdateUser(..)
         | AdminCommand::UseTotpStep(..)
         | AdminCommand::IssueTicket(_)
+        | AdminCommand::WithPassword(..)
         | AdminCommand::EndTicket(..)
         | AdminCommand::EndSessions(_)
         | AdminCommand::UsePasswordLink(_)

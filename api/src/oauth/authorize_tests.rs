@@ -27,6 +27,7 @@ fn app() -> App {
         revision: None,
         requested: AccessScope { admin: true, iam: true, ..AccessScope::default() },
         approved: AccessScope { admin: true, ..AccessScope::default() },
+        is_bound: true,
         is_deleted: false,
         created_at: Timestamp(0),
     }

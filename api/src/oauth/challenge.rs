@@ -14,7 +14,7 @@ use axum::RequestExt;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use cardswitch_engine::domain::ids::UserId;
+use cardswitch_engine::command::identity::ProvenPassword;
 use cardswitch_engine::domain::member::AccessScope;
 use serde::Serialize;
 
@@ -121,7 +121,7 @@ async fn answer(
     let source = Source::App(pending.app);
     match second_factor::answer(state, &digest, given, source, Beyond::Refused).await? {
         Answered::Done(finishing) => {
-            finish(state, finishing.user, digest, &pending).await?;
+            finish(state, &finishing.proven, digest, &pending).await?;
             state.second_factors.finish(finishing);
             let body = TokenBody::new(token, AccessScope::default());
             Ok((StatusCode::OK, AnsweredBody::Token(body)))
@@ -172,12 +172,12 @@ fn granted(
 /// Makes the token, if the user may still let apps in.
 async fn finish(
     state: &AppState,
-    user: UserId,
+    proven: &ProvenPassword,
     digest: [u8; 32],
     pending: &PendingToken,
 ) -> Result<(), ApiError> {
     let (user, app) = state.switch.read_at_once(|snapshot| {
-        Ok((snapshot.user_by_id(user)?, snapshot.app_by_id(pending.app)?))
+        Ok((snapshot.user_by_id(proven.user)?, snapshot.app_by_id(pending.app)?))
     })?;
     let user = user.ok_or_else(ApiError::challenge_over)?;
     let app = app.filter(|app| !app.is_deleted).ok_or_else(ApiError::challenge_over)?;
@@ -185,5 +185,5 @@ async fn finish(
     if !found.is_ok_and(|(_, member)| member.id == pending.member) {
         return Err(ApiError::challenge_over());
     }
-    password_grant::make_token(state, digest, pending, &app.name).await
+    password_grant::make_token(state, proven, (digest, pending), &app.name).await
 }

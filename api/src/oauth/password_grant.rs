@@ -6,7 +6,7 @@
 
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
-use cardswitch_engine::command::identity::{NewTokenGrant, SignInProof};
+use cardswitch_engine::command::identity::{NewTokenGrant, ProvenPassword, SignInProof};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::app::App;
 use cardswitch_engine::domain::audit::Actor;
@@ -60,7 +60,7 @@ pub(super) async fn give(
         let body = TokenBody::pending(&secret.text, challenge);
         return Ok((StatusCode::NON_AUTHORITATIVE_INFORMATION, body));
     }
-    make_token(state, secret.digest, &pending, &app.name).await?;
+    make_token(state, &ProvenPassword::of(&user), (secret.digest, &pending), &app.name).await?;
     Ok((StatusCode::CREATED, TokenBody::new(&secret.text, READ)))
 }
 
@@ -88,10 +88,14 @@ async fn find_user(
         attempt.failed();
         let owner = state.switch.read_at_once(|snapshot| snapshot.user_by_email(email))?;
         note_failure(state, owner.as_ref(), SignInProof::Password);
-        return Err(ApiError::invalid_grant("the username or the password is wrong"));
+        return Err(wrong_credentials());
     };
     attempt.succeeded();
     Ok(user)
+}
+
+fn wrong_credentials() -> ApiError {
+    ApiError::invalid_grant("the username or the password is wrong")
 }
 
 /// The membership that the token is for: the oldest one, unless a company is named.
@@ -113,11 +117,11 @@ pub(super) fn find_membership(
 }
 
 /// Makes the token of a password grant.
-/// Errors: the member or the app is gone, the switch cannot tell.
+/// Errors: the password was changed meanwhile, the member or the app is gone, the switch cannot tell.
 pub(super) async fn make_token(
     state: &AppState,
-    digest: [u8; 32],
-    pending: &PendingToken,
+    proven: &ProvenPassword,
+    (digest, pending): ([u8; 32], &PendingToken),
     label: &str,
 ) -> Result<(), ApiError> {
     let grant = NewTokenGrant {
@@ -133,10 +137,12 @@ pub(super) async fn make_token(
         label: LineText::spaced(label),
     };
     act_as(Actor::Token { id: grant.token.id, member: grant.member });
-    match state.carry_out(AdminCommand::GrantToken(Box::new(grant))).await {
+    let grant = Box::new(AdminCommand::GrantToken(Box::new(grant)));
+    match state.carry_out(AdminCommand::WithPassword(proven.clone(), grant)).await {
         // The text was drawn for this token, so who has it in use is this token: the answer to the
         // request that made it was lost.
         Ok(()) | Err(WriteError::Rejected(Rejection::IdTaken)) => Ok(()),
+        Err(WriteError::Rejected(Rejection::PasswordChanged)) => Err(wrong_credentials()),
         Err(WriteError::Rejected(_)) => {
             Err(ApiError::invalid_grant("the member or the app is gone"))
         }

@@ -388,9 +388,21 @@ async fn what_came_between_can_be_tried_again() {
     let (token, finishing) = almost(&world).await;
     let Purpose::Token(pending) = finishing.purpose.clone() else { panic!() };
     let (state, digest) = (&world.bench.state, token_digest(&token));
-    make_token(state, digest, &pending, "Books").await.unwrap();
+    make_token(state, &finishing.proven, (digest, &pending), "Books").await.unwrap();
     drop(finishing);
     assert_eq!(world.answer(&token, ANSWER).await.status, 200);
+}
+
+#[tokio::test]
+async fn no_token_is_made_for_a_password_that_is_another_by_now() {
+    let world = World::new().await;
+    let (token, finishing) = almost(&world).await;
+    let Purpose::Token(pending) = finishing.purpose.clone() else { panic!() };
+    let set = UserChanges { password_hash: Some("another".into()), ..UserChanges::default() };
+    world.change("grace", set).await;
+    let (state, digest) = (&world.bench.state, token_digest(&token));
+    make_token(state, &finishing.proven, (digest, &pending), "Books").await.unwrap_err();
+    assert!(!world.opens(&token).await);
 }
 
 #[tokio::test]
@@ -406,7 +418,7 @@ async fn a_token_that_is_being_made_is_revoked_all_the_same() {
         let mut context = Context::from_waker(Waker::noop());
         assert!(revoking.as_mut().poll(&mut context).is_pending(), "it waits for the token");
         let (state, digest) = (&world.bench.state, token_digest(&token));
-        make_token(state, digest, &pending, "Books").await.unwrap();
+        make_token(state, &finishing.proven, (digest, &pending), "Books").await.unwrap();
         state.second_factors.finish(finishing);
         assert_eq!(revoking.await.status, 200);
         assert!(!world.opens(&token).await, "{by_company}");

@@ -320,6 +320,7 @@ mod tests {
             revision: None,
             requested: AccessScope { admin: true, iam: true, ..AccessScope::default() },
             approved: AccessScope { iam: true, ..AccessScope::default() },
+            is_bound: true,
             is_deleted: false,
             created_at: Timestamp(0),
         };

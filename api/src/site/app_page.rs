@@ -140,7 +140,7 @@ pub(super) async fn update_app(
 
 /// The secret of an approved app opens what the operator approved.
 fn may_replace_secret(acting: &Acting, app: &App) -> bool {
-    !app.is_bound() || acting.session.is_administrator()
+    !app.is_bound || acting.session.is_administrator()
 }
 
 /// Gives an app a new secret and shows it, once. POST /apps/{id}/secret.

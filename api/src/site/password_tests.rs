@@ -1,16 +1,20 @@
 //! Passwords that are changed, and links that set them.
 
+use std::net::Ipv4Addr;
+
+use axum::http::HeaderMap;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::{PasswordLinkUse, UserChanges};
+use cardswitch_engine::command::identity::{PasswordLinkUse, ProvenPassword, UserChanges};
 use cardswitch_engine::domain::audit::{Actor, AuditEvent};
 use cardswitch_engine::store::query::{AuditFilter, Page as Rows};
 
 use super::password::change_user;
-use super::session::Session;
+use super::session::{Session, begin_session};
 use super::site_world::{
     EMAIL, NEW_PASSWORD, PASSWORD, ask_for_link, bench, letters, membership, pass, sign_in,
 };
 use super::visitor_tests::Visitor;
+use crate::auth::client_address::ClientAddress;
 use crate::auth::passwords::hash;
 use crate::routes::world::{Bench, COMPANY};
 use crate::secrets::token_digest;
@@ -135,6 +139,23 @@ async fn a_change_in_flight_undoes_no_reset() {
     }
     let new = [("email", EMAIL), ("password", NEW_PASSWORD)];
     Visitor::new(&bench).fill("/login", &new).await.expect(303);
+}
+
+/// A sign-in had compared the old password while a new one was being set: the session began all the
+/// same, after every other one had ended.
+#[tokio::test]
+async fn a_sign_in_with_the_old_password_begins_no_session_once_there_is_a_new_one() {
+    let bench = bench().await;
+    let user = bench.state.switch.read_at_once(|snapshot| snapshot.user_by_email(EMAIL));
+    let proven = ProvenPassword::of(&user.unwrap().unwrap());
+    let begin = async || {
+        let (headers, address) = (HeaderMap::new(), ClientAddress(Ipv4Addr::LOCALHOST.into()));
+        begin_session(&bench.state, &proven, &headers, address).await.unwrap()
+    };
+    assert!(begin().await.is_some());
+    let set = UserChanges { password_hash: Some("another".into()), ..UserChanges::default() };
+    bench.state.carry_out(AdminCommand::UpdateUser(proven.user, set)).await.unwrap();
+    assert_eq!(begin().await, None);
 }
 
 #[tokio::test]

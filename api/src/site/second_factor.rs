@@ -108,14 +108,15 @@ async fn finish(
     client: &Client,
     finishing: Finishing,
 ) -> Result<Response, ApiError> {
-    let user = state.switch.read_at_once(|snapshot| {
-        let Some(user) = snapshot.user_by_id(finishing.user)? else { return Ok(None) };
-        Ok(may_sign_in(snapshot, &user)?.then_some(user))
+    let is_allowed = state.switch.read_at_once(|snapshot| {
+        let user = snapshot.user_by_id(finishing.proven.user)?;
+        user.map_or(Ok(false), |user| may_sign_in(snapshot, &user))
     })?;
-    let (Purpose::SignIn { next }, Some(user)) = (&finishing.purpose, user) else {
+    let (Purpose::SignIn { next }, true) = (&finishing.purpose, is_allowed) else {
         return Ok(over(state));
     };
-    let mut response = enter(state, &user, headers, client, next.as_deref()).await?;
+    let entered = enter(state, &finishing.proven, headers, client, next.as_deref()).await?;
+    let Some(mut response) = entered else { return Ok(over(state)) };
     state.second_factors.finish(finishing);
     forget_conversation(state, &mut response);
     Ok(response)

@@ -9,7 +9,7 @@ use cardswitch_engine::domain::user::SecurityQuestion;
 use cardswitch_engine::store::query::{AuditFilter, Page};
 use uuid::Uuid;
 
-use super::site_world::{EMAIL, PASSWORD, USER, bench, letter, pass, sign_in};
+use super::site_world::{EMAIL, PASSWORD, USER, bench, letter, letters, pass, sign_in};
 use super::visitor_tests::Visitor;
 use crate::auth::passwords::hash;
 use crate::auth::second_factor::{PendingToken, Purpose};
@@ -166,6 +166,27 @@ async fn setting_a_second_factor_ends_all_other_sessions() {
     set_up_totp(&bench, &mut visitor).await;
     elsewhere.get("/account").await.expect(303);
     visitor.get("/account").await.expect(200);
+}
+
+/// A thief with password and authenticator app guessed the answer: each right code took the wrong
+/// answers before it back, so its owner never learned of them.
+#[tokio::test]
+async fn a_right_code_takes_no_wrong_answer_back() {
+    let bench = bench().await;
+    let mut visitor = sign_in(&bench, EMAIL).await;
+    set_question(&mut visitor, "difference").await;
+    let seed = set_up_totp(&bench, &mut visitor).await;
+    let known = letters(&bench).len();
+    let path = "/login/second-factor";
+    for _ in 0..5 {
+        pass(&bench, 30);
+        let mut thief = Visitor::new(&bench);
+        thief.fill("/login", &[("email", EMAIL), ("password", PASSWORD)]).await.expect(303);
+        thief.fill(path, &[("answer", &seed.code(bench.state.now()))]).await.expect(303);
+        thief.fill(path, &[("answer", "analytical")]).await.expect(401);
+    }
+    let told = letter(&bench, known).await;
+    assert!(told.contains("Somebody knows your password"), "{told}");
 }
 
 /// Whoever knew the password guessed second factors, and its owner learned nothing of it.

@@ -12,7 +12,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::{NewTicket, NewTicketContent};
+use cardswitch_engine::command::identity::{NewTicket, NewTicketContent, ProvenPassword};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
@@ -188,15 +188,16 @@ fn session_of(
     Ok(Some(Session { user, ticket, memberships, current }))
 }
 
-/// Begins a session of `user` and gives the header that hands over its key. The session that the
-/// browser had before is ended.
+/// Begins a session of whoever has proven their password, and gives the header that hands over its
+/// key; none where the password was changed meanwhile. The session that the browser had before is
+/// ended.
 /// Errors: no randomness, or the change was not made.
 pub(super) async fn begin_session(
     state: &AppState,
-    user: UserId,
+    proven: &ProvenPassword,
     headers: &HeaderMap,
     ClientAddress(address): ClientAddress,
-) -> Result<HeaderValue, ApiError> {
+) -> Result<Option<HeaderValue>, ApiError> {
     if let Some(old) = find_session(headers, state)? {
         end_ticket(state, old.user.id, old.ticket.id).await?;
     }
@@ -205,14 +206,18 @@ pub(super) async fn begin_session(
     let ticket = NewTicket {
         digest: key.digest,
         id: TicketId(fresh_id(state)?),
-        user,
+        user: proven.user,
         expires_at: later(now, SESSION_S),
         address: address.to_string(),
         content: NewTicketContent::Session { user_agent: user_agent_of(headers) },
     };
-    act_as(Actor::User { id: user, member: None });
-    state.carry_out(AdminCommand::IssueTicket(ticket)).await?;
-    Ok(SiteCookie::Session.set(&key.text, SESSION_S, state.urls().is_behind_tls()))
+    act_as(Actor::User { id: proven.user, member: None });
+    let issue = Box::new(AdminCommand::IssueTicket(ticket));
+    match state.carry_out(AdminCommand::WithPassword(proven.clone(), issue)).await {
+        Err(WriteError::Rejected(Rejection::PasswordChanged)) => return Ok(None),
+        result => result?,
+    }
+    Ok(Some(SiteCookie::Session.set(&key.text, SESSION_S, state.urls().is_behind_tls())))
 }
 
 /// Ends one ticket of a user; one that is gone is as good as ended.

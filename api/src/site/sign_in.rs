@@ -7,8 +7,7 @@ use axum::extract::{Query, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use cardswitch_engine::command::identity::SignInProof;
-use cardswitch_engine::domain::user::User;
+use cardswitch_engine::command::identity::{ProvenPassword, SignInProof};
 use serde::Deserialize;
 
 use super::cookies::SiteCookie;
@@ -94,9 +93,7 @@ pub(super) async fn sign_in(
     let Some(user) = find_user(&state, email, &form.password).await? else {
         attempt.failed();
         note_failure(&state, owner.as_ref(), SignInProof::Password);
-        let mut response = shown(&state, email, &next.unwrap_or_default(), WRONG);
-        *response.status_mut() = StatusCode::UNAUTHORIZED;
-        return Ok(response);
+        return Ok(wrong(&state, email, next));
     };
     attempt.succeeded();
     let conversation = DrawnSecret::draw()?;
@@ -104,7 +101,9 @@ pub(super) async fn sign_in(
     let factors = &state.second_factors;
     let asked = factors.begin(conversation.digest, &user, (purpose, source), state.now())?;
     if asked.is_none() {
-        return enter(&state, &user, &headers, &client, next.as_deref()).await;
+        let proven = ProvenPassword::of(&user);
+        let entered = enter(&state, &proven, &headers, &client, next.as_deref()).await?;
+        return Ok(entered.unwrap_or_else(|| wrong(&state, email, next)));
     }
     let is_secure = state.urls().is_behind_tls();
     let mut response = Redirect::to(FACTOR_PATH).into_response();
@@ -113,18 +112,27 @@ pub(super) async fn sign_in(
     Ok(response)
 }
 
-/// Lets a user in who has proven everything, and goes on to where they wanted to be.
+fn wrong(state: &AppState, email: &str, next: Option<String>) -> Response {
+    let mut response = shown(state, email, &next.unwrap_or_default(), WRONG);
+    *response.status_mut() = StatusCode::UNAUTHORIZED;
+    response
+}
+
+/// Lets a user in who has proven everything, and goes on to where they wanted to be; not where the
+/// password was changed meanwhile.
 /// Errors: the session could not be begun.
 pub(super) async fn enter(
     state: &AppState,
-    user: &User,
+    proven: &ProvenPassword,
     headers: &HeaderMap,
     client: &Client,
     next: Option<&str>,
-) -> Result<Response, ApiError> {
-    let cookie = begin_session(state, user.id, headers, client.address).await?;
-    let hash = user.password_hash.as_deref().unwrap_or_default();
-    let device = client.remember(state, user.id, hash)?;
+) -> Result<Option<Response>, ApiError> {
+    let Some(cookie) = begin_session(state, proven, headers, client.address).await? else {
+        return Ok(None);
+    };
+    let hash = proven.password_hash.as_deref().unwrap_or_default();
+    let device = client.remember(state, proven.user, hash)?;
     let target = next.and_then(local_path).unwrap_or_else(|| START_PATH.to_owned());
     let mut response = if may_leave_the_site(&target) {
         forwarding_page("Signed in", &target, ForwardContent { target: &target })
@@ -133,7 +141,7 @@ pub(super) async fn enter(
     };
     response.headers_mut().append(SET_COOKIE, cookie);
     response.headers_mut().append(SET_COOKIE, device);
-    Ok(response)
+    Ok(Some(response))
 }
 
 /// Whether the page may send the browser on to an app. Browsers hold such a chain of redirects to

@@ -27,7 +27,7 @@ use crate::domain::transaction_tags::TagChanges;
 
 use super::identity::{
     AppApproval, AppChanges, CodeExchange, NewApp, NewInvite, NewTicket, NewTokenGrant, NewUser,
-    PasswordLinkUse, SignInProof, UserChanges,
+    PasswordLinkUse, ProvenPassword, SignInProof, UserChanges,
 };
 
 /// A change asked for by an API client or an operator.
@@ -76,6 +76,8 @@ pub enum AdminCommand {
     EndSessions(UserId),
     /// Sets a password by a link.
     UsePasswordLink(PasswordLinkUse),
+    /// Does what a password allows, where it is the password still.
+    WithPassword(ProvenPassword, Box<AdminCommand>),
     /// Makes an access token for an authorization code.
     ExchangeCode(Box<CodeExchange>),
     /// Takes an authorization code back, with the token it gave.

@@ -129,6 +129,7 @@ impl AdminCommand {
             Admin::SharedLink(command) => command.audited(),
             Admin::Requisition(command) => command.audited(),
             Admin::Dimension(command) => command.audited(),
+            Admin::WithPassword(_, command) => command.audited(),
             Admin::CreateUser(_)
             | Admin::UpdateUser(..)
             | Admin::NoteSignInFailed(..)

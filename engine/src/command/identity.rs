@@ -5,7 +5,7 @@ use crate::domain::ids::{AppId, CompanyId, MemberId, TicketId, Timestamp, UserId
 use crate::domain::member::AccessScope;
 use crate::domain::text::LineText;
 use crate::domain::token_grant::TokenOrigin;
-use crate::domain::user::{SecurityQuestion, Totp};
+use crate::domain::user::{SecurityQuestion, Totp, User};
 
 use super::admin::NewAccessToken;
 
@@ -56,6 +56,30 @@ pub struct UserChanges {
 impl std::fmt::Debug for UserChanges {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("UserChanges(..)")
+    }
+}
+
+/// A password that somebody gave and that was right. Comparing takes long, so whatever it lets them do
+/// is done only where it is the password still.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProvenPassword {
+    /// Whose it is.
+    pub user: UserId,
+    /// The encoded hash that it was compared with.
+    pub password_hash: Option<String>,
+}
+
+impl ProvenPassword {
+    /// The password that a user has.
+    #[must_use]
+    pub fn of(user: &User) -> Self {
+        Self { user: user.id, password_hash: user.password_hash.clone() }
+    }
+}
+
+impl std::fmt::Debug for ProvenPassword {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "ProvenPassword({})", self.user.0)
     }
 }
 

@@ -252,6 +252,8 @@ pub enum Rejection {
     TicketNotFound,
     /// The ticket was used or ended, or has expired.
     TicketSpent,
+    /// The password is another than the one that was proven.
+    PasswordChanged,
     /// The step of the one-time passwords, or a later one, was used before.
     StepUsed,
     /// No such app in the caller's company.

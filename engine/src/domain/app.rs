@@ -1,7 +1,8 @@
 //! An app: a program of somebody's that asks members to let it at their company's data.
 //!
-//! INVARIANT: an operator's approval binds the profile that the operator has seen. While it stands,
-//! what the app's owner edits waits as a revision, and people go on seeing the approved profile.
+//! INVARIANT: an operator's approval binds the profile that the operator has seen. What the app's
+//! owner edits then waits as a revision, and people go on seeing the approved profile. Giving an
+//! approved scope back frees nothing: tokens with that scope still run under the approved name.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,9 @@ pub struct App {
     pub requested: AccessScope,
     /// What of that an operator has approved.
     pub approved: AccessScope,
+    /// Whether an operator ever approved a scope that needs it. From then on profile and secret are
+    /// held, also where no such scope is left.
+    pub is_bound: bool,
     /// Gone from lists; it opens nothing any more.
     pub is_deleted: bool,
     /// When it was made.
@@ -49,12 +53,6 @@ pub struct AppProfile {
 }
 
 impl App {
-    /// Whether an operator's approval stands, which binds the profile and the secret.
-    #[must_use]
-    pub const fn is_bound(&self) -> bool {
-        self.approved.needs_approval()
-    }
-
     /// The profile that people see.
     #[must_use]
     pub fn profile(&self) -> AppProfile {

@@ -12,7 +12,9 @@ use super::execute_pan_key::{check_sealed, execute_pan_key};
 use super::execute_tags::tag_transaction;
 use super::execute_ticket::{end_sessions, end_ticket, issue_ticket};
 use super::execute_token::{create_token, exchange_code, grant_token, revoke_code, revoke_token};
-use super::execute_user::{create_user, find_user, update_user, use_password_link, use_totp_step};
+use super::execute_user::{
+    check_password, create_user, find_user, update_user, use_password_link, use_totp_step,
+};
 use super::state::ShardState;
 use crate::command::admin::{
     AdminCommand, AllowanceChanges, CardChanges, NewCard, SettableCardState,
@@ -74,6 +76,10 @@ pub(super) fn execute_admin(
         }
         AdminCommand::DeleteMember(company, id) => {
             delete_member(state, moment, (*company, *id), effects)
+        }
+        AdminCommand::WithPassword(proven, command) => {
+            check_password(state, proven)?;
+            execute_admin(state, moment, command, effects)
         }
         AdminCommand::CreateUser(_)
         | AdminCommand::UpdateUser(..)

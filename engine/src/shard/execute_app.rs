@@ -41,6 +41,7 @@ pub(super) fn create_app(
         revision: None,
         requested: new.requested,
         approved: AccessScope::default(),
+        is_bound: false,
         is_deleted: false,
         created_at: moment.at,
     }));
@@ -63,7 +64,7 @@ pub(super) fn update_app(
     replace(&mut profile.name, &changes.name);
     replace(&mut profile.website, &changes.website);
     replace(&mut profile.redirect_urls, &changes.redirect_urls);
-    if app.is_bound() {
+    if app.is_bound {
         app.revision = (profile != app.profile()).then(|| Box::new(profile));
     } else {
         app = app.with_profile(profile);
@@ -88,6 +89,7 @@ pub(super) fn approve_app(
     }
     let mut app = known.clone().with_profile(approval.profile.clone());
     app.approved = approval.scope.common(app.requested);
+    app.is_bound |= app.approved.needs_approval();
     if app != *known {
         effects.push(Effect::row(app));
     }

@@ -11,7 +11,7 @@ use super::execute_ticket::{end, issue};
 use super::execute_token::revoke;
 use super::state::ShardState;
 use crate::command::effect::Effect;
-use crate::command::identity::{NewInvite, NewUser, PasswordLinkUse, UserChanges};
+use crate::command::identity::{NewInvite, NewUser, PasswordLinkUse, ProvenPassword, UserChanges};
 use crate::command::reply::Rejection;
 use crate::domain::ids::{CompanyId, CompanySlot, UserId, UserSlot};
 use crate::domain::member::{Member, email_key};
@@ -226,6 +226,14 @@ fn end_open(
 ) {
     let open = state.identity.tickets.open_of(user, kind, moment.at);
     open.filter(|ticket| Some(&ticket.digest) != kept).for_each(|ticket| end(ticket, effects));
+}
+
+/// Errors: `PasswordChanged` since it was proven.
+pub(super) fn check_password(state: &ShardState, proven: &ProvenPassword) -> Result<(), Rejection> {
+    if ProvenPassword::of(find_user(state, proven.user)?) == *proven {
+        return Ok(());
+    }
+    Err(Rejection::PasswordChanged)
 }
 
 pub(super) fn find_user(state: &ShardState, id: UserId) -> Result<&User, Rejection> {

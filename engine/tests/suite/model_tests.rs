@@ -328,7 +328,7 @@ fn audit_people(payload: &[u8], model: &Model, at: Timestamp) -> Vec<&'static st
             }
         }
     }
-    let expected: Vec<_> = model.users.iter().map(|user| user.has_password).collect();
+    let expected: Vec<_> = model.users.iter().map(|user| user.password.is_some()).collect();
     assert_eq!(users.into_values().collect::<Vec<_>>(), expected);
     let expected = model.tokens.iter().map(|token| (token.digest, token.is_revoked)).collect();
     assert_eq!(tokens, expected);

@@ -58,6 +58,13 @@ impl Model {
             }
             AdminCommand::DeleteMember(company, id) => self.delete_member(at, *company, *id),
             AdminCommand::Requisition(command) => self.requisition(at, command),
+            AdminCommand::WithPassword(proven, command) => {
+                let user = self.user(proven.user)?;
+                if self.users[user].password != proven.password_hash {
+                    return Err(Rejection::PasswordChanged);
+                }
+                self.admin(at, command)
+            }
             AdminCommand::CreateUser(_)
             | AdminCommand::UpdateUser(..)
             | AdminCommand::UseTotpStep(..)

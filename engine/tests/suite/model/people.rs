@@ -16,7 +16,7 @@ use super::{DAY, Model};
 pub(crate) struct Person {
     id: UserId,
     email: String,
-    pub(crate) has_password: bool,
+    pub(crate) password: Option<String>,
     totp_step: Option<u64>,
 }
 
@@ -111,7 +111,7 @@ impl Model {
                 let ticket = self.tickets.iter_mut().find(is_it).ok_or(Rejection::TicketSpent)?;
                 ticket.state = TicketState::Used;
                 let user = ticket.user;
-                self.set_password(at, user, None);
+                self.set_password(at, user, &used.password_hash, None);
                 Ok(())
             }
             _ => self.apps_and_tokens(at, command),
@@ -188,7 +188,7 @@ impl Model {
         self.users.push(Person {
             id: new.id,
             email: new.email.to_lowercase(),
-            has_password: new.password_hash.is_some(),
+            password: new.password_hash.clone(),
             totp_step: None,
         });
         Ok(())
@@ -215,14 +215,14 @@ impl Model {
         if let Some(totp) = &changes.totp {
             self.users[user].totp_step = totp.as_ref().map(|totp| totp.last_step);
         }
-        if changes.password_hash.is_some() {
-            self.set_password(at, user, changes.keep_session);
+        if let Some(hash) = &changes.password_hash {
+            self.set_password(at, user, hash, changes.keep_session);
         }
         Ok(())
     }
 
-    fn set_password(&mut self, at: i64, user: usize, kept: Option<[u8; 32]>) {
-        self.users[user].has_password = true;
+    fn set_password(&mut self, at: i64, user: usize, hash: &str, kept: Option<[u8; 32]>) {
+        self.users[user].password = Some(hash.to_owned());
         self.end_tickets(at, |ticket| ticket.user == user && Some(ticket.digest) != kept);
         let email = self.users[user].email.clone();
         let own: Vec<_> = self.members_of_address(&email).collect();
@@ -249,7 +249,7 @@ impl Model {
             })?;
         }
         let Some(user) = self.find_person(email) else { unreachable!("it was just made") };
-        if self.users[user].has_password {
+        if self.users[user].password.is_some() {
             return Ok(());
         }
         let ticket = Ticket {
@@ -399,7 +399,7 @@ impl Model {
             return;
         }
         let Some(user) = self.find_person(email) else { return };
-        self.users[user].has_password = false;
+        self.users[user].password = None;
         self.users[user].totp_step = None;
         self.end_tickets(at, |ticket| ticket.user == user && ticket.code.is_none());
     }
@@ -426,7 +426,7 @@ impl Model {
         (0..self.members.len()).filter(move |number| is_one(&self.members[*number]))
     }
 
-    fn user(&self, id: UserId) -> Result<usize, Rejection> {
+    pub(super) fn user(&self, id: UserId) -> Result<usize, Rejection> {
         self.users.iter().position(|user| user.id == id).ok_or(Rejection::UserNotFound)
     }
 

@@ -111,7 +111,7 @@ fn an_approval_binds_the_profile_that_was_seen() {
     assert_eq!(approve(&mut office, registered(), ALL), Err(Rejection::AppChanged));
     let seen = app.profile();
     let app = approve(&mut office, seen.clone(), ALL).unwrap();
-    assert!(app.is_bound());
+    assert!(app.is_bound);
 
     let app = update(&mut office, moved);
     assert_eq!(app.profile(), seen);
@@ -133,16 +133,24 @@ fn an_approval_binds_the_profile_that_was_seen() {
     office.assert_replays();
 }
 
-/// Who gives up all that was approved is free, and gets nothing of it back without an operator.
+/// An approval could be given back, the app renamed, and the scope asked for again: the operator was
+/// then shown the new name alone.
 #[test]
-fn a_revision_takes_effect_with_the_end_of_the_approval() {
+fn giving_an_approval_back_frees_nothing() {
     let mut office = Office::with_people();
     approve(&mut office, registered(), ALL).unwrap();
     let name = Some(LineText::spaced("A bank"));
     update(&mut office, AppChanges { name, ..AppChanges::default() });
     let narrow = AppChanges { requested: Some(BOOKS), ..AppChanges::default() };
-    let app = update(&mut office, narrow);
-    assert_eq!((app.name.as_str(), app.revision), ("A bank", None));
+    let app = update(&mut office, narrow.clone());
+    assert_eq!((app.profile(), app.is_bound), (registered(), true));
     let wide = AppChanges { requested: Some(ALL), ..AppChanges::default() };
-    assert!(!update(&mut office, wide).is_bound());
+    let app = update(&mut office, wide);
+    assert_eq!((app.profile(), app.approved), (registered(), BOOKS));
+    let waiting = app.edited_profile();
+    assert_eq!(waiting.name, "A bank", "what the operator is asked about");
+
+    update(&mut office, narrow);
+    let app = approve(&mut office, waiting.clone(), BOOKS).unwrap();
+    assert_eq!((app.profile(), app.is_bound), (waiting, true), "its tokens may still run");
 }

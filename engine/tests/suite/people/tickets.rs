@@ -1,7 +1,7 @@
 //! Sessions, links and codes: to whom they are issued, what each is good for, when they end.
 
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::UserChanges;
+use cardswitch_engine::command::identity::{ProvenPassword, UserChanges};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::ticket::{TicketState, USED_CODE_MEMORY};
@@ -205,5 +205,31 @@ fn what_is_spent_is_forgotten_at_once() {
     assert_eq!(office.asks(forgotten), Err(Rejection::TicketNotFound));
     assert_eq!(office.asks(AdminCommand::RevokeCode(digest(1, 101))), Ok(()));
     assert_eq!(office.entries("access tokens"), 0);
+    office.assert_replays();
+}
+
+/// A password takes long to compare: it was right when it was given, and is another by now.
+#[test]
+fn a_password_opens_nothing_once_it_is_another() {
+    let mut office = Office::with_people();
+    let user = user_id(BOB);
+    let with = |user, hash: Option<&str>| {
+        let password_hash = hash.map(str::to_owned);
+        let proven = ProvenPassword { user, password_hash };
+        AdminCommand::WithPassword(proven, Box::new(AdminCommand::EndSessions(user_id(BOB))))
+    };
+    let changed = Err(Rejection::PasswordChanged);
+    assert_eq!(office.asks(with(user, Some("hash"))), Ok(()));
+    let set = UserChanges { password_hash: Some("other".to_owned()), ..UserChanges::default() };
+    office.does(AdminCommand::UpdateUser(user, set));
+    let rows = [
+        ("the old one", user, Some("hash"), changed),
+        ("none", user, None, changed),
+        ("the new one", user, Some("other"), Ok(())),
+        ("nobody's", user_id(99), Some("other"), Err(Rejection::UserNotFound)),
+    ];
+    for (told, user, hash, expected) in rows {
+        assert_eq!(office.asks(with(user, hash)), expected, "{told}");
+    }
     office.assert_replays();
 }

@@ -3,7 +3,7 @@
 use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
 use cardswitch_engine::command::identity::{
     AppChanges, CodeExchange, NewApp, NewAuthorizationCode, NewInvite, NewTicket, NewTicketContent,
-    NewTokenGrant, NewUser, PasswordLinkUse, UserChanges,
+    NewTokenGrant, NewUser, PasswordLinkUse, ProvenPassword, UserChanges,
 };
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, Timestamp};
@@ -61,7 +61,7 @@ impl PeopleDrawn {
             0..14 => AdminCommand::CreateUser(draw_user(rng)),
             14..22 => AdminCommand::UpdateUser(user, self.draw_user_changes(rng)),
             22..28 => AdminCommand::UseTotpStep(user, rng.below(20)),
-            28..62 => AdminCommand::IssueTicket(self.draw_ticket(rng, at)),
+            28..62 => issue(self.draw_ticket(rng, at)),
             62..64 => AdminCommand::EndTicket(user, ticket_id(self.late_ticket(rng))),
             64 => AdminCommand::EndSessions(user),
             65..72 => AdminCommand::UsePasswordLink(PasswordLinkUse {
@@ -153,6 +153,19 @@ impl PeopleDrawn {
             label: "granted".parse().unwrap(),
         }))
     }
+}
+
+/// Sessions are for a password, which is not always the present one.
+fn issue(ticket: NewTicket) -> AdminCommand {
+    let user = ticket.user;
+    let hashes = [Some("the first one"), Some("a new one"), Some("another"), None];
+    let hash = hashes[usize::from(ticket.digest[0] % 4)].map(str::to_owned);
+    let is_session = matches!(ticket.content, NewTicketContent::Session { .. });
+    let command = AdminCommand::IssueTicket(ticket);
+    if !is_session {
+        return command;
+    }
+    AdminCommand::WithPassword(ProvenPassword { user, password_hash: hash }, Box::new(command))
 }
 
 fn draw_member_id(rng: &mut Rng, number: u64) -> MemberId {

@@ -144,6 +144,7 @@ impl World {
                 revision: None,
                 requested: AccessScope::default(),
                 approved: AccessScope::default(),
+                is_bound: false,
                 is_deleted: false,
                 created_at: self.at,
             };
