@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use argon2::password_hash::PasswordHasher;
 use cardswitch_engine::clock::Clock;
-use cardswitch_engine::command::admin::{
-    AdminCommand, NewAccessToken, NewAccount, NewCompany, NewMember,
-};
-use cardswitch_engine::command::identity::{NewTokenGrant, NewUser};
+use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCompany, NewMember};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::command::{Command, NotedCommand, TimedCommand};
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
+use cardswitch_engine::directory::access_token::{
+    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+};
+use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::card::{CardState, Dimensions};
@@ -277,14 +278,14 @@ impl Installer<'_> {
             is_active: true,
             invite: None,
         });
-        let user = AdminCommand::CreateUser(NewUser {
+        let user = AdminCommand::User(UserCommand::Create(NewUser {
             id: UserId(self.random.id(self.at)?),
             email: self.order.admin_email.clone(),
             first_name: LineText::spaced("Ada"),
             last_name: LineText::spaced("Admin"),
             password_hash: Some(password_hash),
             developer_of: Vec::new(),
-        });
+        }));
         let access_token = self.draw_token()?;
         let token = NewAccessToken {
             id: AccessTokenId(self.random.id(self.at)?),
@@ -292,13 +293,13 @@ impl Installer<'_> {
             company: company.id,
             scope: AccessScope { admin: true, ..AccessScope::default() },
         };
-        let token = AdminCommand::GrantToken(Box::new(NewTokenGrant {
+        let token = AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(NewTokenGrant {
             token,
             app: None,
             member: Some(administrator),
             origin: TokenOrigin::Operator,
             label: LineText::default(),
-        }));
+        })));
         let network_key = self.draw_token()?;
         let key = AdminCommand::SetNetworkKey(token_digest(&network_key));
         self.carry_out(vec![member, user, token, key]).await?;

@@ -6,7 +6,7 @@
 //!
 //! INVARIANT: whether somebody has one cannot be told by who invites them: nobody waits for letters.
 
-use cardswitch_engine::command::identity::NewInvite;
+use cardswitch_engine::directory::user::NewInvite;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{TicketId, UserId};
 

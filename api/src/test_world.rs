@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use cardswitch_engine::clock::Clock;
-use cardswitch_engine::command::admin::{
-    AdminCommand, NewAccessToken, NewAccount, NewCompany, NewMember,
-};
+use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCompany, NewMember};
 use cardswitch_engine::data_directory::DataDirectory;
+use cardswitch_engine::directory::access_token::{AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, MemberId};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
@@ -148,7 +147,12 @@ pub(crate) fn access_token(
     scope: AccessScope,
 ) -> AdminCommand {
     let digest = token_digest(text);
-    AdminCommand::CreateAccessToken(NewAccessToken { id, digest, company, scope })
+    AdminCommand::AccessToken(AccessTokenCommand::Create(NewAccessToken {
+        id,
+        digest,
+        company,
+        scope,
+    }))
 }
 
 /// An id that no other has.

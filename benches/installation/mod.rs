@@ -12,9 +12,10 @@ use cardswitch_api::pan::Pan;
 use cardswitch_api::secrets::{Secrets, token_digest};
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::data_directory::DataDirectory;
+use cardswitch_engine::directory::access_token::{AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
@@ -130,7 +131,7 @@ fn access() -> impl Iterator<Item = Command> {
         scope: AccessScope { admin: true, ..AccessScope::default() },
     };
     let commands = [
-        AdminCommand::CreateAccessToken(token),
+        AdminCommand::AccessToken(AccessTokenCommand::Create(token)),
         AdminCommand::SetNetworkKey(token_digest(NETWORK_KEY)),
     ];
     commands.into_iter().map(|command| Command::Admin(Box::new(command)))

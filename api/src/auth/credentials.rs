@@ -3,7 +3,7 @@
 //! INVARIANT: exactly one password is verified whatever the address: nobody has it, its user has no
 //! password, or its user may not sign in any more. None of them differs in words or time.
 
-use cardswitch_engine::domain::user::User;
+use cardswitch_engine::directory::user::User;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::passwords;

@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::SignInProof;
+use cardswitch_engine::directory::user::{SignInProof, User, UserCommand};
 use cardswitch_engine::domain::ids::UserId;
-use cardswitch_engine::domain::user::User;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
@@ -113,7 +112,9 @@ pub fn note_failure(state: &AppState, user: Option<&User>, proof: SignInProof) {
     tokio::spawn(acting(note_at_hand(), async move {
         let _place = place;
         if news.is_audited
-            && let Err(error) = state.carry_out(AdminCommand::NoteSignInFailed(user, proof)).await
+            && let Err(error) = state
+                .carry_out(AdminCommand::User(UserCommand::NoteSignInFailed(user, proof)))
+                .await
         {
             tracing::warn!(?error, "a failed sign-in is not in the audit log");
         }

@@ -106,6 +106,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use cardswitch_engine::command::admin::AdminCommand;
+    use cardswitch_engine::directory::access_token::AccessTokenCommand;
     use cardswitch_engine::domain::ids::CompanyId;
 
     use super::*;
@@ -114,7 +115,8 @@ mod tests {
     use crate::state::AppState;
 
     async fn revoke(state: &AppState, access: &crate::auth::Caller) {
-        let revoked = AdminCommand::RevokeToken(CompanyId(COMPANY), access.token);
+        let revoked =
+            AdminCommand::AccessToken(AccessTokenCommand::Revoke(CompanyId(COMPANY), access.token));
         state.carry_out(revoked).await.unwrap();
     }
 

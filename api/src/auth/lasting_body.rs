@@ -76,6 +76,7 @@ impl HttpBody for LastingBody {
 #[cfg(test)]
 mod tests {
     use cardswitch_engine::command::admin::AdminCommand;
+    use cardswitch_engine::directory::access_token::AccessTokenCommand;
     use http_body_util::BodyExt;
     use tokio::sync::mpsc;
 
@@ -98,7 +99,8 @@ mod tests {
         assert!(body.frame().await.unwrap().is_ok());
         let reading = tokio::spawn(async move { body.frame().await });
         tokio::task::yield_now().await;
-        let revoked = AdminCommand::RevokeToken(caller.company.id, caller.token);
+        let revoked =
+            AdminCommand::AccessToken(AccessTokenCommand::Revoke(caller.company.id, caller.token));
         state.carry_out(revoked).await.unwrap();
         send.send("two").await.unwrap();
         assert!(reading.await.unwrap().unwrap().is_err());

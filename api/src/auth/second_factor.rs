@@ -16,11 +16,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::{ProvenPassword, SignInProof};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::user::{ProvenPassword, SignInProof, User, UserCommand};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
-use cardswitch_engine::domain::user::User;
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore};
 
@@ -461,7 +460,7 @@ pub async fn uses_step(state: &AppState, user: &User, given: &str) -> Result<boo
     let Some(step) = seed.matching_step(&without_spaces(given), state.now()) else {
         return Ok(false);
     };
-    match state.carry_out(AdminCommand::UseTotpStep(user.id, step)).await {
+    match state.carry_out(AdminCommand::User(UserCommand::UseTotpStep(user.id, step))).await {
         // The shard knows of it, which is all that counts.
         Ok(()) | Err(WriteError::NotVisibleYet) => Ok(true),
         Err(WriteError::Rejected(Rejection::StepUsed)) => Ok(false),
@@ -482,8 +481,8 @@ pub fn normal_answer(answer: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_engine::directory::user::{SecurityQuestion, Totp};
     use cardswitch_engine::domain::ids::UserSlot;
-    use cardswitch_engine::domain::user::{SecurityQuestion, Totp};
     use uuid::Uuid;
 
     use super::*;

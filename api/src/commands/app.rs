@@ -2,9 +2,11 @@
 
 use std::io::IsTerminal as _;
 
-use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
-use cardswitch_engine::command::identity::{AppApproval, NewApp, NewTokenGrant};
-use cardswitch_engine::domain::app::App;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::{
+    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+};
+use cardswitch_engine::directory::app::{App, AppApproval, AppCommand, NewApp};
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
 use cardswitch_engine::domain::member::AccessScope;
@@ -28,7 +30,7 @@ const TEXT_CHARS_MAX: usize = 200;
 
 /// What can be done with apps.
 #[derive(Debug, clap::Subcommand)]
-pub enum AppCommand {
+pub enum AppSubcommand {
     /// Register an app of a company; prints its client id and secret, this once
     Add(AddArgs),
     /// Approve the scopes that an app may ask for, with the name, web site and redirect URLs it shows
@@ -84,11 +86,11 @@ pub struct ListArgs {
 }
 
 /// Carries out one of them.
-pub async fn run(command: AppCommand) -> Result<(), Failure> {
+pub async fn run(command: AppSubcommand) -> Result<(), Failure> {
     match command {
-        AppCommand::Add(args) => add(args).await,
-        AppCommand::Approve(args) => approve(args).await,
-        AppCommand::List(args) => list(args).await,
+        AppSubcommand::Add(args) => add(args).await,
+        AppSubcommand::Approve(args) => approve(args).await,
+        AppSubcommand::List(args) => list(args).await,
     }
 }
 
@@ -113,7 +115,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
         redirect_urls: args.redirect_url,
         requested: scope,
     };
-    carry_out(&switch, AdminCommand::CreateApp(new)).await?;
+    carry_out(&switch, AdminCommand::App(AppCommand::Create(new))).await?;
     // From here on there is an app: whatever becomes of the rest, its secret is told.
     if !args.of.data.json {
         println!("client id      {}", id.0);
@@ -144,7 +146,7 @@ async fn approve_new(
 ) -> Result<Option<String>, Failure> {
     let (app, _) = find_app(switch, id).await?;
     let approval = AppApproval { profile: app.edited_profile(), scope };
-    carry_out(switch, AdminCommand::ApproveApp(company.id, id, approval)).await?;
+    carry_out(switch, AdminCommand::App(AppCommand::Approve(company.id, id, approval))).await?;
     if !has_token {
         return Ok(None);
     }
@@ -163,7 +165,8 @@ async fn approve_new(
         origin: TokenOrigin::OwnCompany,
         label: name,
     };
-    carry_out(switch, AdminCommand::GrantToken(Box::new(grant))).await?;
+    carry_out(switch, AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant))))
+        .await?;
     Ok(Some(text))
 }
 
@@ -205,7 +208,8 @@ async fn approve(args: ApproveArgs) -> Result<(), Failure> {
     }
     let name = profile.name.clone();
     let approval = AppApproval { profile, scope: approved };
-    carry_out(&switch, AdminCommand::ApproveApp(company.id, app.id, approval)).await?;
+    carry_out(&switch, AdminCommand::App(AppCommand::Approve(company.id, app.id, approval)))
+        .await?;
     switch.engine().shut_down();
     if args.at.json {
         let profile = app.edited_profile();

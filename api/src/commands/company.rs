@@ -1,8 +1,9 @@
 //! `cardswitch company add` and `cardswitch company set`: on a data directory at rest.
 
 use cardswitch_engine::command::admin::{
-    AdminCommand, CardChanges, CompanyChanges, NewAccessToken, VelocityChanges,
+    AdminCommand, CardChanges, CompanyChanges, VelocityChanges,
 };
+use cardswitch_engine::directory::access_token::{AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Address, Company, CompanyState};
@@ -113,7 +114,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
     };
     let (company_id, account_id) = (company.id.0, company.account.id.0);
     carry_out(&switch, AdminCommand::CreateCompany(company)).await?;
-    carry_out(&switch, AdminCommand::CreateAccessToken(token)).await?;
+    carry_out(&switch, AdminCommand::AccessToken(AccessTokenCommand::Create(token))).await?;
     switch.engine().shut_down();
     if args.at.json {
         let made = json!({

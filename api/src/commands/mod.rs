@@ -70,10 +70,10 @@ pub enum Command {
     Company(company::CompanyCommand),
     /// Let people sign in, give them roles
     #[command(subcommand)]
-    User(user::UserCommand),
+    User(user::UserSubcommand),
     /// Register apps, and approve what they may ask for
     #[command(subcommand)]
-    App(app::AppCommand),
+    App(app::AppSubcommand),
     /// Add access tokens to a data directory, list and revoke them
     #[command(subcommand)]
     Token(token::TokenCommand),

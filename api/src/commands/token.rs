@@ -1,6 +1,7 @@
 //! `cardswitch token add`, `token list` and `token revoke`: on a data directory at rest.
 
-use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::{AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::store::query::{Order, Page};
@@ -84,7 +85,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
         scope: access_scope(&args.scope),
     };
     let token_id = token.id.0;
-    carry_out(&switch, AdminCommand::CreateAccessToken(token)).await?;
+    carry_out(&switch, AdminCommand::AccessToken(AccessTokenCommand::Create(token))).await?;
     switch.engine().shut_down();
     if args.of.data.json {
         println!("{}", json!({"token_id": token_id, "access_token": access_token}));
@@ -126,7 +127,8 @@ async fn revoke(args: RevokeArgs) -> Result<(), Failure> {
     if known.map_err(Failure::new)?.is_none() {
         return Err(Failure::new(format!("the company has no token `{}`", args.token)));
     }
-    carry_out(&switch, AdminCommand::RevokeToken(company.id, id)).await?;
+    carry_out(&switch, AdminCommand::AccessToken(AccessTokenCommand::Revoke(company.id, id)))
+        .await?;
     switch.engine().shut_down();
     if args.of.data.json {
         println!("{}", json!({"token_id": args.token}));

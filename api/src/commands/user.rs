@@ -6,12 +6,12 @@
 use std::io::Read;
 
 use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
-use cardswitch_engine::command::identity::{NewTicket, NewTicketContent, NewUser, UserChanges};
+use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
+use cardswitch_engine::directory::user::{NewUser, User, UserChanges, UserCommand};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, TicketId, UserId};
 use cardswitch_engine::domain::member::MemberRole;
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::user::User;
 use cardswitch_engine::store::Snapshot;
 use serde_json::json;
 use uuid::Uuid;
@@ -33,7 +33,7 @@ const LINK_US: i64 = 7 * 24 * 60 * 60 * 1_000_000;
 
 /// What can be done with users.
 #[derive(Debug, clap::Subcommand)]
-pub enum UserCommand {
+pub enum UserSubcommand {
     /// Let somebody sign in; prints a link to set a password, unless one is given
     Add(AddArgs),
     /// Ask somebody for the password alone again, as where a phone is lost, and sign them out
@@ -104,10 +104,10 @@ impl From<Role> for MemberRole {
 }
 
 /// Carries out one of them.
-pub async fn run(command: UserCommand) -> Result<(), Failure> {
+pub async fn run(command: UserSubcommand) -> Result<(), Failure> {
     match command {
-        UserCommand::Add(args) => add(args).await,
-        UserCommand::ResetSecondFactor(args) => reset_second_factor(args).await,
+        UserSubcommand::Add(args) => add(args).await,
+        UserSubcommand::ResetSecondFactor(args) => reset_second_factor(args).await,
     }
 }
 
@@ -117,7 +117,7 @@ async fn reset_second_factor(args: ResetArgs) -> Result<(), Failure> {
     let user = known.ok_or_else(|| Failure::new(format!("no user `{}`", args.email)))?;
     let changes =
         UserChanges { totp: Some(None), security_question: Some(None), ..UserChanges::default() };
-    carry_out(&switch, AdminCommand::UpdateUser(user.id, changes)).await?;
+    carry_out(&switch, AdminCommand::User(UserCommand::Update(user.id, changes))).await?;
     switch.engine().shut_down();
     if args.at.json {
         println!("{}", json!({"user_id": user.id.0, "email": user.email}));
@@ -150,7 +150,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
                 developer_of: Some(developer_of).filter(|_| args.developer),
                 ..UserChanges::default()
             };
-            carry_out(&switch, AdminCommand::UpdateUser(user.id, changes)).await?;
+            carry_out(&switch, AdminCommand::User(UserCommand::Update(user.id, changes))).await?;
             user.id
         }
         None => {
@@ -163,7 +163,7 @@ async fn add(args: AddArgs) -> Result<(), Failure> {
                 password_hash,
                 developer_of,
             };
-            carry_out(&switch, AdminCommand::CreateUser(new)).await?;
+            carry_out(&switch, AdminCommand::User(UserCommand::Create(new))).await?;
             id
         }
     };
@@ -263,7 +263,7 @@ async fn issue_link(switch: &Switch, user: UserId, args: &AddArgs) -> Result<Str
         address: String::new(),
         content: NewTicketContent::PasswordLink { is_invite: true },
     };
-    carry_out(switch, AdminCommand::IssueTicket(ticket)).await?;
+    carry_out(switch, AdminCommand::Ticket(TicketCommand::Issue(ticket))).await?;
     let settings = read_settings(None, Some(&args.at.directory)).map_err(Failure::new)?;
     let base = settings.base_url_for(settings.http);
     Ok(Urls::with_app(&base, &settings.app_url_for(settings.http)).password_link(&key.text))

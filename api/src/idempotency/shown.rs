@@ -73,15 +73,14 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
     match command {
         AdminCommand::CreateCompany(new) => Some(new.id.0),
         AdminCommand::CreateMember(new) => Some(new.id.0),
-        AdminCommand::CreateAccessToken(new) => Some(new.id.0),
         AdminCommand::IssueCard(new) => Some(new.id.0),
         AdminCommand::SharedLink(command) => command.made_id(),
         AdminCommand::Requisition(command) => command.made_id(),
         AdminCommand::Dimension(command) => command.made_id(),
-        AdminCommand::CreateUser(new) => Some(new.id.0),
-        AdminCommand::CreateApp(new) => Some(new.id.0),
         AdminCommand::WebhookEndpoint(command) => command.made_id(),
-        AdminCommand::GrantToken(new) => Some(new.token.id.0),
+        AdminCommand::AccessToken(command) => command.made_id(),
+        AdminCommand::User(command) => command.made_id(),
+        AdminCommand::App(command) => command.made_id(),
         // Named one by one, so that whoever adds a command says what it makes.
         AdminCommand::SetCompany(..)
         | AdminCommand::SetNetworkKey(_)
@@ -93,21 +92,8 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         | AdminCommand::UpdateMember(..)
         | AdminCommand::DeleteMember(..)
         | AdminCommand::TagTransaction(..)
-        | AdminCommand::UpdateUser(..)
-        | AdminCommand::UseTotpStep(..)
-        | AdminCommand::IssueTicket(_)
+        | AdminCommand::Ticket(_)
         | AdminCommand::WithPassword(..)
-        | AdminCommand::EndTicket(..)
-        | AdminCommand::EndSessions(_)
-        | AdminCommand::UsePasswordLink(_)
-        | AdminCommand::ExchangeCode(_)
-        | AdminCommand::RevokeCode(_)
-        | AdminCommand::RevokeToken(..)
-        | AdminCommand::RevokeAppTokens(..)
-        | AdminCommand::UpdateApp(..)
-        | AdminCommand::ApproveApp(..)
-        | AdminCommand::NoteSignInFailed(..)
-        | AdminCommand::DeleteApp(..)
         | AdminCommand::NoteCardShown(..)
         | AdminCommand::RotatePanKey(_)
         | AdminCommand::ResealCards(_)

@@ -7,8 +7,10 @@
 use std::fmt;
 
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::{NewAuthorizationCode, NewTicket, NewTicketContent};
-use cardswitch_engine::domain::app::App;
+use cardswitch_engine::directory::app::App;
+use cardswitch_engine::directory::ticket::{
+    NewAuthorizationCode, NewTicket, NewTicketContent, TicketCommand,
+};
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::{AppId, TicketId, Timestamp, UserId};
 use cardswitch_engine::domain::member::{AccessScope, Member};
@@ -295,7 +297,7 @@ impl AuthorizationRequest {
             address: address.to_owned(),
             content: NewTicketContent::AuthorizationCode(Box::new(code)),
         };
-        state.carry_out(AdminCommand::IssueTicket(ticket)).await?;
+        state.carry_out(AdminCommand::Ticket(TicketCommand::Issue(ticket))).await?;
         Ok(self.granted(&secret.text))
     }
 }

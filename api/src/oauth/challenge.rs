@@ -14,7 +14,7 @@ use axum::RequestExt;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use cardswitch_engine::command::identity::ProvenPassword;
+use cardswitch_engine::directory::user::ProvenPassword;
 use cardswitch_engine::domain::member::AccessScope;
 use serde::Serialize;
 

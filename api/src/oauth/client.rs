@@ -9,7 +9,7 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use cardswitch_engine::domain::app::App;
+use cardswitch_engine::directory::app::App;
 use cardswitch_engine::domain::ids::AppId;
 use url::form_urlencoded;
 

@@ -4,16 +4,18 @@
 //! given, since one of the two has stolen it. All ways in which a code is no good are answered alike.
 
 use axum::http::StatusCode;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
-use cardswitch_engine::command::identity::CodeExchange;
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::domain::app::App;
+use cardswitch_engine::directory::access_token::NewAccessToken;
+use cardswitch_engine::directory::app::App;
+use cardswitch_engine::directory::ticket::{
+    AuthorizationCode, CodeExchange, Ticket, TicketCommand, TicketState,
+};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::{Member, MemberState};
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::ticket::{AuthorizationCode, Ticket, TicketState};
 
 use super::parameters::Parameters;
 use super::reply::TokenBody;
@@ -109,7 +111,10 @@ async fn exchange(
         label: LineText::spaced(&app.name),
     };
     act_as(Actor::Token { id: exchange.token.id, member: Some(known.member.id) });
-    match state.carry_out(AdminCommand::ExchangeCode(Box::new(exchange))).await {
+    match state
+        .carry_out(AdminCommand::Ticket(TicketCommand::ExchangeCode(Box::new(exchange))))
+        .await
+    {
         Ok(()) => Ok((StatusCode::CREATED, TokenBody::new(&secret.text, known.code.scope))),
         Err(WriteError::Rejected(Rejection::TicketSpent)) => {
             // Somebody was quicker.
@@ -125,7 +130,7 @@ async fn exchange(
 /// Errors: the switch cannot tell.
 async fn take_back(state: &AppState, app: &App, digest: [u8; 32]) -> Result<(), ApiError> {
     act_as(Actor::App { id: app.id });
-    match state.carry_out(AdminCommand::RevokeCode(digest)).await {
+    match state.carry_out(AdminCommand::Ticket(TicketCommand::RevokeCode(digest))).await {
         // Forgotten or expired meanwhile: it gives nothing any more.
         Ok(()) | Err(WriteError::Rejected(_)) => Ok(()),
         Err(error) => Err(error.into()),

@@ -4,6 +4,7 @@ use axum::http::header;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
+use cardswitch_engine::directory::app::AppCommand;
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
@@ -198,7 +199,7 @@ async fn a_code_is_worth_what_its_member_and_app_still_may() {
 
     let code = world.code("grace", "").await;
     let app = AppId(Uuid::from_u128(APP));
-    world.carry_out(AdminCommand::DeleteApp(CompanyId(OTHER_COMPANY), app)).await;
+    world.carry_out(AdminCommand::App(AppCommand::Delete(CompanyId(OTHER_COMPANY), app))).await;
     assert_eq!(world.exchange(&code, &[]).await.error(), (401, "invalid_client"));
 }
 

@@ -5,17 +5,19 @@
 //! when the last question is answered (`challenge`): until then no table knows of it.
 
 use axum::http::StatusCode;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
-use cardswitch_engine::command::identity::{NewTokenGrant, ProvenPassword, SignInProof};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::domain::app::App;
+use cardswitch_engine::directory::access_token::{
+    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+};
+use cardswitch_engine::directory::app::App;
+use cardswitch_engine::directory::user::{ProvenPassword, SignInProof, User};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
 use cardswitch_engine::domain::member::{AccessScope, Member};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::token_grant::TokenOrigin;
-use cardswitch_engine::domain::user::User;
 use uuid::Uuid;
 
 use super::authorize::{Refusal, find_grantable};
@@ -137,7 +139,7 @@ pub(super) async fn make_token(
         label: LineText::spaced(label),
     };
     act_as(Actor::Token { id: grant.token.id, member: grant.member });
-    let grant = Box::new(AdminCommand::GrantToken(Box::new(grant)));
+    let grant = Box::new(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant))));
     match state.carry_out(AdminCommand::WithPassword(proven.clone(), grant)).await {
         // The text was drawn for this token, so who has it in use is this token: the answer to the
         // request that made it was lost.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::header;
 use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
-use cardswitch_engine::command::identity::UserChanges;
+use cardswitch_engine::directory::user::UserChanges;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
 use cardswitch_engine::domain::member::MemberRole;
 use serde_json::{Value, json};

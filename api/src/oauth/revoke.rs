@@ -8,7 +8,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::domain::app::App;
+use cardswitch_engine::directory::access_token::AccessTokenCommand;
+use cardswitch_engine::directory::app::{App, AppCommand};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
 use serde::Serialize;
@@ -91,11 +92,13 @@ async fn revoke(state: &AppState, app: &App, parameters: &Parameters) -> Result<
             // A token that is being made meanwhile is found below.
             waiting.end_where(is_it).await;
             let found = find_own(state, app, &digest)?;
-            found.map(|(company, token)| AdminCommand::RevokeToken(company, token))
+            found.map(|(company, token)| {
+                AdminCommand::AccessToken(AccessTokenCommand::Revoke(company, token))
+            })
         }
         Named::Company(company) => {
             waiting.end_where(|_, purpose| is_pending(purpose, app, Some(company))).await;
-            Some(AdminCommand::RevokeAppTokens(app.id, company))
+            Some(AdminCommand::App(AppCommand::RevokeTokens(app.id, company)))
         }
     };
     let Some(command) = command else { return Ok(()) };

@@ -6,7 +6,7 @@
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use cardswitch_engine::domain::app::App;
+use cardswitch_engine::directory::app::App;
 
 use super::address_of;
 use super::parameters::Parameters;

@@ -3,11 +3,13 @@
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, header};
 use cardswitch_engine::command::admin::{AdminCommand, NewMember};
-use cardswitch_engine::command::identity::{AppApproval, NewApp, NewUser, UserChanges};
+use cardswitch_engine::directory::app::{AppApproval, AppCommand, NewApp};
+use cardswitch_engine::directory::user::{
+    NewUser, SecurityQuestion, Totp, User, UserChanges, UserCommand,
+};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
-use cardswitch_engine::domain::user::{SecurityQuestion, Totp, User};
 use cardswitch_engine::store::query::{AuditFilter, Page};
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -116,7 +118,7 @@ impl World {
             password_hash,
             developer_of: Vec::new(),
         };
-        self.carry_out(AdminCommand::CreateUser(user)).await;
+        self.carry_out(AdminCommand::User(UserCommand::Create(user))).await;
     }
 
     async fn add_app(&self, number: u128) {
@@ -130,7 +132,7 @@ impl World {
             redirect_urls: vec![REDIRECT.into(), format!("{REDIRECT}/second")],
             requested: AccessScope { admin: true, ..AccessScope::default() },
         };
-        self.carry_out(AdminCommand::CreateApp(app)).await;
+        self.carry_out(AdminCommand::App(AppCommand::Create(app))).await;
         self.approve(number, AccessScope { admin: true, ..AccessScope::default() }).await;
     }
 
@@ -139,7 +141,7 @@ impl World {
         let found = self.bench.state.switch.read_at_once(|snapshot| snapshot.app_by_id(id));
         let profile = found.unwrap().unwrap().edited_profile();
         let approval = AppApproval { profile, scope };
-        self.carry_out(AdminCommand::ApproveApp(company, id, approval)).await;
+        self.carry_out(AdminCommand::App(AppCommand::Approve(company, id, approval))).await;
     }
 
     pub(super) fn user(&self, name: &str) -> User {
@@ -152,7 +154,7 @@ impl World {
     }
 
     pub(super) async fn change(&self, name: &str, changes: UserChanges) {
-        self.carry_out(AdminCommand::UpdateUser(self.user(name).id, changes)).await;
+        self.carry_out(AdminCommand::User(UserCommand::Update(self.user(name).id, changes))).await;
     }
 
     pub(super) async fn give_totp(&self, name: &str) -> Seed {

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use axum::body::Body;
 use axum::http::{Request, header};
-use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::{AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
 use cardswitch_engine::domain::member::AccessScope;
 use serde_json::{Map, Value, json};
@@ -116,17 +117,18 @@ impl World {
         for (side, company) in [(Side::Own, COMPANY), (Side::Foreign, OTHER_COMPANY)] {
             for scope in SCOPES.into_iter().chain([ADMIN_AND_IAM]) {
                 let text = token_text(side, scope);
-                let command = AdminCommand::CreateAccessToken(NewAccessToken {
-                    id: AccessTokenId(Uuid::now_v7()),
-                    digest: token_digest(&text),
-                    company: CompanyId(company),
-                    scope: AccessScope {
-                        accountant: scope == "accountant",
-                        admin: ["admin", ADMIN_AND_IAM].contains(&scope),
-                        iam: ["iam", ADMIN_AND_IAM].contains(&scope),
-                        scim: scope == "scim",
-                    },
-                });
+                let command =
+                    AdminCommand::AccessToken(AccessTokenCommand::Create(NewAccessToken {
+                        id: AccessTokenId(Uuid::now_v7()),
+                        digest: token_digest(&text),
+                        company: CompanyId(company),
+                        scope: AccessScope {
+                            accountant: scope == "accountant",
+                            admin: ["admin", ADMIN_AND_IAM].contains(&scope),
+                            iam: ["iam", ADMIN_AND_IAM].contains(&scope),
+                            scim: scope == "scim",
+                        },
+                    }));
                 world.bench.state.carry_out(command).await.unwrap();
             }
         }
@@ -235,12 +237,12 @@ impl World {
     /// An access token that nobody asks with.
     async fn add_token(&self, side: Side) -> String {
         let id = Uuid::now_v7();
-        let command = AdminCommand::CreateAccessToken(NewAccessToken {
+        let command = AdminCommand::AccessToken(AccessTokenCommand::Create(NewAccessToken {
             id: AccessTokenId(id),
             digest: token_digest(&id.to_string()),
             company: company_of(side),
             scope: AccessScope::default(),
-        });
+        }));
         self.bench.state.carry_out(command).await.unwrap();
         id.to_string()
     }

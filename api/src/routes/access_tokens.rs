@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::access_token::AccessTokenCommand;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::AccessToken;
 use cardswitch_engine::domain::token_grant::TokenOrigin;
@@ -139,7 +140,8 @@ pub async fn revoke_access_token(
     AdminAccess(caller): AdminAccess,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
-    let command = AdminCommand::RevokeToken(caller.company.id, AccessTokenId(id));
+    let command =
+        AdminCommand::AccessToken(AccessTokenCommand::Revoke(caller.company.id, AccessTokenId(id)));
     match state.carry_out(command).await {
         Ok(()) => Ok(StatusCode::NO_CONTENT),
         Err(WriteError::Rejected(Rejection::TokenNotFound)) => Err(ApiError::not_found()),

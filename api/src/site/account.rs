@@ -6,11 +6,11 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::UserChanges;
+use cardswitch_engine::directory::ticket::{Ticket, TicketContent};
+use cardswitch_engine::directory::user::{UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::TicketId;
 use cardswitch_engine::domain::member::MemberRole;
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::ticket::{Ticket, TicketContent};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use uuid::Uuid;
@@ -96,7 +96,7 @@ pub(super) async fn save_profile(
         last_name: Some(LineText::spaced(&form.last_name)),
         ..UserChanges::default()
     };
-    state.carry_out(AdminCommand::UpdateUser(session.user.id, changes)).await?;
+    state.carry_out(AdminCommand::User(UserCommand::Update(session.user.id, changes))).await?;
     Ok(go_on(&state, ACCOUNT_PATH, Notice::PROFILE_SAVED))
 }
 

@@ -1,7 +1,7 @@
 //! The form by which an app is registered and changed: what was typed, what is wrong with it, and
 //! what it means.
 
-use cardswitch_engine::domain::app::{App, AppProfile};
+use cardswitch_engine::directory::app::{App, AppProfile};
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::text::LineText;
 use serde::Deserialize;

@@ -5,9 +5,11 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
-use cardswitch_engine::command::identity::{AppChanges, NewTokenGrant};
-use cardswitch_engine::domain::app::{App, AppProfile};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::{
+    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+};
+use cardswitch_engine::directory::app::{App, AppChanges, AppCommand, AppProfile};
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
 use cardswitch_engine::domain::member::AccessScope;
@@ -132,7 +134,9 @@ pub(super) async fn update_app(
         requested: Some(requested),
         ..AppChanges::default()
     };
-    state.carry_out(AdminCommand::UpdateApp(acting.company.id, app.id, changes)).await?;
+    state
+        .carry_out(AdminCommand::App(AppCommand::Update(acting.company.id, app.id, changes)))
+        .await?;
     let waits = get_app(&state, &acting, app.id).await?.revision.is_some();
     let notice = if waits { Notice::APP_WAITS } else { Notice::APP_SAVED };
     Ok(go_on(&state, &format!("/apps/{id}"), notice))
@@ -158,7 +162,9 @@ pub(super) async fn replace_secret(
     }
     let secret = DrawnSecret::draw()?;
     let changes = AppChanges { secret_digest: Some(secret.digest), ..AppChanges::default() };
-    state.carry_out(AdminCommand::UpdateApp(acting.company.id, app.id, changes)).await?;
+    state
+        .carry_out(AdminCommand::App(AppCommand::Update(acting.company.id, app.id, changes)))
+        .await?;
     let shown = ShownOnce {
         heading: "The new secret",
         text: "The old one opens nothing any more.",
@@ -189,7 +195,7 @@ pub(super) async fn make_own_token(
     }
     let secret = DrawnSecret::draw()?;
     let grant = own_token(&state, &acting, &app, scope, secret.digest)?;
-    state.carry_out(AdminCommand::GrantToken(Box::new(grant))).await?;
+    state.carry_out(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant)))).await?;
     let shown = ShownOnce {
         heading: &format!("A token for {}", acting.company.name),
         text: "It opens the data of your own company, until it is revoked.",
@@ -263,6 +269,6 @@ pub(super) async fn delete_app(
         let again = AppForm::of_app(&app).with_alert(alert);
         return Ok(refused(app_page(&state, &acting, &app, &again)));
     }
-    state.carry_out(AdminCommand::DeleteApp(acting.company.id, app.id)).await?;
+    state.carry_out(AdminCommand::App(AppCommand::Delete(acting.company.id, app.id))).await?;
     Ok(go_on(&state, "/apps", Notice::APP_DELETED))
 }

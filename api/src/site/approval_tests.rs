@@ -6,8 +6,8 @@
 //! and handed over `admin`.
 
 use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
-use cardswitch_engine::command::identity::{AppApproval, NewApp, UserChanges};
-use cardswitch_engine::domain::app::{App, AppProfile};
+use cardswitch_engine::directory::app::{App, AppApproval, AppCommand, AppProfile, NewApp};
+use cardswitch_engine::directory::user::{UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use rand_chacha::ChaCha20Rng;
@@ -108,7 +108,8 @@ impl Walk<'_> {
         let (app, scope) = (self.app(), parse(self.one(&SCOPES)).unwrap());
         let profile = app.edited_profile();
         let approval = AppApproval { profile: profile.clone(), scope };
-        self.operator(AdminCommand::ApproveApp(CompanyId(COMPANY), APP, approval)).await;
+        self.operator(AdminCommand::App(AppCommand::Approve(CompanyId(COMPANY), APP, approval)))
+            .await;
         self.approved = Some((profile, scope.common(app.requested)));
     }
 
@@ -118,7 +119,7 @@ impl Walk<'_> {
             _ => vec![CompanyId(COMPANY)],
         };
         let changes = UserChanges { developer_of: Some(developer_of), ..UserChanges::default() };
-        self.operator(AdminCommand::UpdateUser(OTHER_USER, changes)).await;
+        self.operator(AdminCommand::User(UserCommand::Update(OTHER_USER, changes))).await;
     }
 
     async fn change_role(&mut self) {
@@ -200,7 +201,7 @@ async fn what_a_consent_page_shows_is_what_an_operator_approved() {
     for command in [
         AdminCommand::CreateMember(developer),
         AdminCommand::UpdateMember(CompanyId(OTHER_COMPANY), victim, administers),
-        AdminCommand::CreateApp(app),
+        AdminCommand::App(AppCommand::Create(app)),
     ] {
         bench.state.carry_out(command).await.unwrap();
     }

@@ -5,8 +5,7 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::NewApp;
-use cardswitch_engine::domain::app::App;
+use cardswitch_engine::directory::app::{App, AppCommand, NewApp};
 use cardswitch_engine::domain::ids::AppId;
 use cardswitch_engine::domain::member::AccessScope;
 
@@ -109,7 +108,7 @@ pub(super) async fn register_app(
     let company = acting.company.id;
     let heading = format!("{name} is registered");
     let new = NewApp { id, company, name, website, secret_digest, redirect_urls, requested };
-    state.carry_out(AdminCommand::CreateApp(new)).await?;
+    state.carry_out(AdminCommand::App(AppCommand::Create(new))).await?;
     let shown = ShownOnce {
         heading: &heading,
         text: "The app shows both when it exchanges codes for tokens.",

@@ -1,7 +1,7 @@
 //! What tests of a company's pages share: people of every role, and what they have.
 
 use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
-use cardswitch_engine::command::identity::NewUser;
+use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, UserId};
 use cardswitch_engine::domain::member::{Member, MemberRole};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub(super) async fn company() -> Bench {
             password_hash: Some(password_hash.clone()),
             developer_of: Vec::new(),
         };
-        bench.state.carry_out(AdminCommand::CreateUser(user)).await.unwrap();
+        bench.state.carry_out(AdminCommand::User(UserCommand::Create(user))).await.unwrap();
     }
     bench
 }

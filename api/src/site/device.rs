@@ -10,8 +10,8 @@ use std::convert::Infallible;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;
 use axum::http::request::Parts;
+use cardswitch_engine::directory::user::User;
 use cardswitch_engine::domain::ids::UserId;
-use cardswitch_engine::domain::user::User;
 
 use super::cookies::SiteCookie;
 use crate::auth::client_address::ClientAddress;

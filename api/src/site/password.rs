@@ -6,9 +6,8 @@ use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::{SignInProof, UserChanges};
 use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::domain::user::User;
+use cardswitch_engine::directory::user::{SignInProof, User, UserChanges, UserCommand};
 use serde::Deserialize;
 
 use super::device::Client;
@@ -105,7 +104,10 @@ pub(super) async fn change_user(
     let user = session.user.id;
     let news = changes.password_hash.as_ref().map(|hash| News::password_was_set(user, hash));
     let changes = UserChanges { keep_session: Some(session.ticket.digest), ..changes };
-    match state.carry_out_and_tell(AdminCommand::UpdateUser(user, changes), news).await {
+    match state
+        .carry_out_and_tell(AdminCommand::User(UserCommand::Update(user, changes)), news)
+        .await
+    {
         Ok(()) => Ok(Ok(())),
         Err(WriteError::Rejected(Rejection::TicketSpent)) => {
             Ok(Err(Redirect::to("/login").into_response()))

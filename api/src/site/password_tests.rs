@@ -4,7 +4,9 @@ use std::net::Ipv4Addr;
 
 use axum::http::HeaderMap;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::{PasswordLinkUse, ProvenPassword, UserChanges};
+use cardswitch_engine::directory::user::{
+    PasswordLinkUse, ProvenPassword, UserChanges, UserCommand,
+};
 use cardswitch_engine::domain::audit::{Actor, AuditEvent};
 use cardswitch_engine::store::query::{AuditFilter, Page as Rows};
 
@@ -126,7 +128,7 @@ async fn a_change_in_flight_undoes_no_reset() {
     let link = ask_for_link(&bench).await;
     let digest = token_digest(link.rsplit('/').next().unwrap());
     let reset = PasswordLinkUse { digest, password_hash: hash(NEW_PASSWORD).await.unwrap() };
-    bench.state.carry_out(AdminCommand::UsePasswordLink(reset)).await.unwrap();
+    bench.state.carry_out(AdminCommand::User(UserCommand::UsePasswordLink(reset))).await.unwrap();
     let changes = [
         UserChanges { password_hash: Some("another".into()), ..UserChanges::default() },
         UserChanges { totp: Some(None), ..UserChanges::default() },
@@ -154,7 +156,7 @@ async fn a_sign_in_with_the_old_password_begins_no_session_once_there_is_a_new_o
     };
     assert!(begin().await.is_some());
     let set = UserChanges { password_hash: Some("another".into()), ..UserChanges::default() };
-    bench.state.carry_out(AdminCommand::UpdateUser(proven.user, set)).await.unwrap();
+    bench.state.carry_out(AdminCommand::User(UserCommand::Update(proven.user, set))).await.unwrap();
     assert_eq!(begin().await, None);
 }
 

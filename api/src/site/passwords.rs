@@ -9,12 +9,13 @@ use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::{NewTicket, NewTicketContent, PasswordLinkUse};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::ticket::{
+    NewTicket, NewTicketContent, Ticket, TicketCommand, TicketContent,
+};
+use cardswitch_engine::directory::user::{PasswordLinkUse, User, UserCommand};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::TicketId;
-use cardswitch_engine::domain::ticket::{Ticket, TicketContent};
-use cardswitch_engine::domain::user::User;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
@@ -127,7 +128,9 @@ async fn send_link(state: &AppState, email: &str, address: &str) -> Result<(), A
         content: NewTicketContent::PasswordLink { is_invite: false },
     };
     let news = News::NewPassword { key: key.text };
-    state.carry_out_and_tell(AdminCommand::IssueTicket(ticket), Some(news)).await?;
+    state
+        .carry_out_and_tell(AdminCommand::Ticket(TicketCommand::Issue(ticket)), Some(news))
+        .await?;
     Ok(())
 }
 
@@ -170,7 +173,10 @@ pub(super) async fn set(
     // Whoever reads the mail is the owner, also while others guess.
     let device = client.remember(&state, link.user.id, &password_hash)?;
     let link_use = PasswordLinkUse { digest: link.ticket.digest, password_hash };
-    match state.carry_out_and_tell(AdminCommand::UsePasswordLink(link_use), Some(news)).await {
+    match state
+        .carry_out_and_tell(AdminCommand::User(UserCommand::UsePasswordLink(link_use)), Some(news))
+        .await
+    {
         Ok(()) => {}
         // Somebody was quicker.
         Err(WriteError::Rejected(Rejection::TicketSpent)) => return Ok(dead_link()),

@@ -1,7 +1,8 @@
 //! What people see of themselves and their companies: sessions, memberships, developers, invitations.
 
 use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, MemberChanges, NewMember};
-use cardswitch_engine::command::identity::{NewApp, UserChanges};
+use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::user::{UserChanges, UserCommand};
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
@@ -67,7 +68,7 @@ async fn developers_are_that_where_they_were_named_and_nowhere_else() {
     let bench = bench().await;
     let developer_of = Some(vec![CompanyId(COMPANY)]);
     let changes = UserChanges { developer_of, ..UserChanges::default() };
-    bench.state.carry_out(AdminCommand::UpdateUser(USER, changes)).await.unwrap();
+    bench.state.carry_out(AdminCommand::User(UserCommand::Update(USER, changes))).await.unwrap();
     let mut visitor = sign_in(&bench, EMAIL).await;
     for (company, status) in [(COMPANY, 200), (OTHER_COMPANY, 403), (COMPANY, 200)] {
         visitor.post("/company", &[("company", &company.to_string())]).await.expect(303);
@@ -97,7 +98,7 @@ async fn only_an_active_company_lets_its_own_apps_in() {
             member.id,
             MemberChanges { role, ..MemberChanges::default() },
         ),
-        AdminCommand::CreateApp(app),
+        AdminCommand::App(AppCommand::Create(app)),
     ] {
         bench.state.carry_out(command).await.unwrap();
     }

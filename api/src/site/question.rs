@@ -4,9 +4,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use cardswitch_engine::command::identity::UserChanges;
+use cardswitch_engine::directory::user::{SecurityQuestion, UserChanges};
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::user::SecurityQuestion;
 use serde::Deserialize;
 
 use super::device::Client;

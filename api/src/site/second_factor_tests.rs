@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::UserChanges;
+use cardswitch_engine::directory::user::{SecurityQuestion, UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
-use cardswitch_engine::domain::user::SecurityQuestion;
 use cardswitch_engine::store::query::{AuditFilter, Page};
 use uuid::Uuid;
 
@@ -196,7 +195,7 @@ async fn five_wrong_factors_after_a_right_password_are_a_letter_and_stand_in_the
     let answer_hash = hash("difference").await.unwrap();
     let asked = SecurityQuestion { question: "First engine?".parse().unwrap(), answer_hash };
     let changes = UserChanges { security_question: Some(Some(asked)), ..UserChanges::default() };
-    bench.state.carry_out(AdminCommand::UpdateUser(USER, changes)).await.unwrap();
+    bench.state.carry_out(AdminCommand::User(UserCommand::Update(USER, changes))).await.unwrap();
     let mut visitor = Visitor::new(&bench);
     let fields = [("email", EMAIL), ("password", PASSWORD)];
     visitor.fill("/login", &fields).await.expect(303);

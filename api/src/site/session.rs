@@ -12,15 +12,16 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::{NewTicket, NewTicketContent, ProvenPassword};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::ticket::{
+    NewTicket, NewTicketContent, Ticket, TicketCommand, TicketKind,
+};
+use cardswitch_engine::directory::user::{ProvenPassword, User};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, TicketId, Timestamp, UserId};
 use cardswitch_engine::domain::member::{Member, MemberRole};
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::ticket::{Ticket, TicketKind};
-use cardswitch_engine::domain::user::User;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -212,7 +213,7 @@ pub(super) async fn begin_session(
         content: NewTicketContent::Session { user_agent: user_agent_of(headers) },
     };
     act_as(Actor::User { id: proven.user, member: None });
-    let issue = Box::new(AdminCommand::IssueTicket(ticket));
+    let issue = Box::new(AdminCommand::Ticket(TicketCommand::Issue(ticket)));
     match state.carry_out(AdminCommand::WithPassword(proven.clone(), issue)).await {
         Err(WriteError::Rejected(Rejection::PasswordChanged)) => return Ok(None),
         result => result?,
@@ -226,7 +227,7 @@ pub(super) async fn end_ticket(
     user: UserId,
     ticket: TicketId,
 ) -> Result<(), ApiError> {
-    match state.carry_out(AdminCommand::EndTicket(user, ticket)).await {
+    match state.carry_out(AdminCommand::Ticket(TicketCommand::End(user, ticket))).await {
         Ok(()) | Err(WriteError::Rejected(Rejection::TicketNotFound)) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -7,7 +7,7 @@ use axum::extract::{Query, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use cardswitch_engine::command::identity::{ProvenPassword, SignInProof};
+use cardswitch_engine::directory::user::{ProvenPassword, SignInProof};
 use serde::Deserialize;
 
 use super::cookies::SiteCookie;

@@ -4,10 +4,10 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
-use cardswitch_engine::command::identity::{NewApp, UserChanges};
+use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::user::{SecurityQuestion, UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
 use cardswitch_engine::domain::member::AccessScope;
-use cardswitch_engine::domain::user::SecurityQuestion;
 use uuid::Uuid;
 
 use super::site_world::{
@@ -201,7 +201,11 @@ async fn inactive_members_cannot_sign_in_and_nobody_learns_who_they_are() {
 
     let developer_of = Some(vec![CompanyId(COMPANY)]);
     let changes = UserChanges { developer_of, ..UserChanges::default() };
-    bench.state.carry_out(AdminCommand::UpdateUser(OTHER_USER, changes)).await.unwrap();
+    bench
+        .state
+        .carry_out(AdminCommand::User(UserCommand::Update(OTHER_USER, changes)))
+        .await
+        .unwrap();
     sign_in(&bench, OTHER_EMAIL).await;
 }
 
@@ -212,7 +216,11 @@ async fn who_leaves_between_the_steps_does_not_get_in() {
     let answer_hash = hash("difference").await.unwrap();
     let asked = SecurityQuestion { question: "First engine?".parse().unwrap(), answer_hash };
     let changes = UserChanges { security_question: Some(Some(asked)), ..UserChanges::default() };
-    bench.state.carry_out(AdminCommand::UpdateUser(OTHER_USER, changes)).await.unwrap();
+    bench
+        .state
+        .carry_out(AdminCommand::User(UserCommand::Update(OTHER_USER, changes)))
+        .await
+        .unwrap();
     let mut visitor = Visitor::new(&bench);
     let fields = [("email", OTHER_EMAIL), ("password", PASSWORD)];
     visitor.fill("/login", &fields).await.expect(303);
@@ -255,7 +263,7 @@ async fn an_app_is_told_nothing_of_people_who_have_not_signed_in() {
         requested: AccessScope::default(),
     };
     let id = app.id.0;
-    bench.state.carry_out(AdminCommand::CreateApp(app)).await.unwrap();
+    bench.state.carry_out(AdminCommand::App(AppCommand::Create(app))).await.unwrap();
     for flaw in ["response_type=token", "response_type=code&scope=everything", "scope=admin"] {
         let asked = format!("/v1/oauth/authorize?client_id={id}&{flaw}");
         let mut stranger = Visitor::new(&bench);

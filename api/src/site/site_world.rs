@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::NewUser;
+use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, Timestamp, UserId};
 use cardswitch_engine::domain::member::Member;
@@ -34,7 +34,7 @@ pub(super) async fn bench() -> Bench {
             password_hash: Some(hash(PASSWORD).await.unwrap()),
             developer_of: Vec::new(),
         };
-        bench.state.carry_out(AdminCommand::CreateUser(user)).await.unwrap();
+        bench.state.carry_out(AdminCommand::User(UserCommand::Create(user))).await.unwrap();
     }
     bench
 }

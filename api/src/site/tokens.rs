@@ -5,6 +5,7 @@ use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::AccessTokenCommand;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::member::{AccessToken, Member};
 use cardswitch_engine::domain::token_grant::TokenOrigin;
@@ -103,7 +104,8 @@ pub(super) async fn revoke_token(
     PathId(id): PathId,
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
-    let command = AdminCommand::RevokeToken(acting.company.id, AccessTokenId(id));
+    let command =
+        AdminCommand::AccessToken(AccessTokenCommand::Revoke(acting.company.id, AccessTokenId(id)));
     state.carry_out(command).await?;
     Ok(go_on(&state, "/tokens", Notice::TOKEN_REVOKED))
 }

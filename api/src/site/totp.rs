@@ -7,9 +7,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use cardswitch_engine::command::identity::UserChanges;
+use cardswitch_engine::directory::user::{Totp, UserChanges};
 use cardswitch_engine::domain::ids::UserId;
-use cardswitch_engine::domain::user::Totp;
 use qrcodegen::{QrCode, QrCodeEcc};
 use serde::Deserialize;
 

@@ -83,6 +83,7 @@ mod tests {
     use std::task::Waker;
 
     use cardswitch_engine::command::admin::AdminCommand;
+    use cardswitch_engine::directory::access_token::AccessTokenCommand;
 
     use super::*;
     use crate::auth::find_caller;
@@ -126,7 +127,8 @@ mod tests {
         let access = caller.lasting_access(&state.switch);
         let mut writer = WhileAllowed::new(Pieces { left: 9, breaks: false }, access);
         assert!(matches!(writer.next_piece(), Ok(Some(_))));
-        let revoked = AdminCommand::RevokeToken(caller.company.id, caller.token);
+        let revoked =
+            AdminCommand::AccessToken(AccessTokenCommand::Revoke(caller.company.id, caller.token));
         state.carry_out(revoked).await.unwrap();
         assert!(matches!(writer.next_piece(), Err(StatementError::AccessEnded)));
     }

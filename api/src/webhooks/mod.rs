@@ -35,6 +35,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::AccessTokenCommand;
+use cardswitch_engine::directory::app::AppCommand;
+use cardswitch_engine::directory::ticket::TicketCommand;
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;
@@ -277,12 +280,12 @@ pub const fn is_concerned(command: &AdminCommand) -> bool {
     matches!(
         command,
         AdminCommand::WebhookEndpoint(_)
-            | AdminCommand::DeleteApp(..)
-            | AdminCommand::GrantToken(_)
-            | AdminCommand::ExchangeCode(_)
-            | AdminCommand::RevokeCode(_)
-            | AdminCommand::RevokeToken(..)
-            | AdminCommand::RevokeAppTokens(..)
+            | AdminCommand::App(AppCommand::Delete(..))
+            | AdminCommand::AccessToken(AccessTokenCommand::Grant(_))
+            | AdminCommand::Ticket(TicketCommand::ExchangeCode(_))
+            | AdminCommand::Ticket(TicketCommand::RevokeCode(_))
+            | AdminCommand::AccessToken(AccessTokenCommand::Revoke(..))
+            | AdminCommand::App(AppCommand::RevokeTokens(..))
             | AdminCommand::DeleteMember(..)
             | AdminCommand::UpdateMember(..)
     )

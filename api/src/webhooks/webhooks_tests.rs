@@ -1,8 +1,10 @@
 //! Deliveries at work beside an engine: what an app is told of as companies let it in, and that nothing
 //! counts as delivered that was not.
 
-use cardswitch_engine::command::admin::NewAccessToken;
-use cardswitch_engine::command::identity::{NewApp, NewTokenGrant};
+use cardswitch_engine::directory::access_token::{
+    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+};
+use cardswitch_engine::directory::app::{AppCommand, NewApp};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, TransactionSeq};
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::text::LineText;
@@ -74,7 +76,11 @@ async fn let_in(bench: &Bench, company: Uuid) {
         origin: TokenOrigin::Code,
         label: "Books".parse().unwrap(),
     };
-    bench.state.carry_out(AdminCommand::GrantToken(Box::new(grant))).await.unwrap();
+    bench
+        .state
+        .carry_out(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant))))
+        .await
+        .unwrap();
 }
 
 fn counts(body: &str) -> (usize, usize) {
@@ -93,7 +99,7 @@ async fn make_app(bench: &Bench) {
         redirect_urls: vec!["https://books.example.com/back".to_owned()],
         requested: AccessScope::default(),
     };
-    bench.state.carry_out(AdminCommand::CreateApp(app)).await.unwrap();
+    bench.state.carry_out(AdminCommand::App(AppCommand::Create(app))).await.unwrap();
 }
 
 #[tokio::test]
@@ -127,7 +133,7 @@ async fn an_app_is_told_of_a_company_from_when_that_lets_it_in() {
     let resent = webhooks.resend(id, newest.id).await.unwrap().unwrap();
     assert!(resent.is_delivered() && resent.message == newest.message);
     gets.recv().await.unwrap();
-    let shut_out = AdminCommand::RevokeAppTokens(APP, CompanyId(OTHER_COMPANY));
+    let shut_out = AdminCommand::App(AppCommand::RevokeTokens(APP, CompanyId(OTHER_COMPANY)));
     bench.state.carry_out(shut_out).await.unwrap();
     let untold = webhooks.resend(id, newest.id).await.unwrap().unwrap();
     assert_eq!(untold.result, AttemptResult::Unanswered(Failure::NothingToTell));
@@ -194,7 +200,7 @@ async fn told_after(meanwhile: Meanwhile) -> (Option<AttemptResult>, Option<(usi
     match meanwhile {
         Meanwhile::Nothing => {}
         Meanwhile::Revoked(company) => {
-            let revoked = AdminCommand::RevokeAppTokens(APP, CompanyId(company));
+            let revoked = AdminCommand::App(AppCommand::RevokeTokens(APP, CompanyId(company)));
             state.carry_out(revoked).await.unwrap();
         }
         Meanwhile::Changed(changes) => {

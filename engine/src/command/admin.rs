@@ -16,19 +16,18 @@ use crate::domain::card::{CardState, Dimensions, PanHash, SealedPan};
 use crate::domain::company::{Address, CompanyState, SingleSignOn, VelocityLimits};
 use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
-    AccessTokenId, AccountId, AllowanceId, AppId, CardId, CompanyId, DimensionId, MemberId,
-    TicketId, Timestamp, TransactionId, UserId,
+    AccountId, AllowanceId, CardId, CompanyId, DimensionId, MemberId, Timestamp, TransactionId,
 };
-use crate::domain::member::{AccessScope, MemberRole};
+use crate::domain::member::MemberRole;
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::pan_key::PanGeneration;
 use crate::domain::text::LineText;
 use crate::domain::transaction_tags::TagChanges;
 
-use super::identity::{
-    AppApproval, AppChanges, CodeExchange, NewApp, NewInvite, NewTicket, NewTokenGrant, NewUser,
-    PasswordLinkUse, ProvenPassword, SignInProof, UserChanges,
-};
+use crate::directory::access_token::AccessTokenCommand;
+use crate::directory::app::AppCommand;
+use crate::directory::ticket::TicketCommand;
+use crate::directory::user::{NewInvite, ProvenPassword, UserCommand};
 
 /// A change asked for by an API client or an operator.
 #[derive(Clone, Debug)]
@@ -39,8 +38,6 @@ pub enum AdminCommand {
     SetCompany(CompanyId, CompanyChanges),
     /// Makes a member.
     CreateMember(NewMember),
-    /// Makes an access token.
-    CreateAccessToken(NewAccessToken),
     /// Sets the key that opens the HTTP network door; only its SHA-256 is kept.
     SetNetworkKey([u8; 32]),
     /// Makes a card with its allowance.
@@ -62,42 +59,16 @@ pub enum AdminCommand {
     /// Tags a transaction, which the edge has found among the company's: its row neither goes nor
     /// changes hands.
     TagTransaction(CompanyId, TransactionId, TagChanges),
-    /// Makes a user.
-    CreateUser(NewUser),
-    /// Changes a user.
-    UpdateUser(UserId, UserChanges),
-    /// Uses up a step of a user's one-time passwords, and all before it.
-    UseTotpStep(UserId, u64),
-    /// Issues a ticket.
-    IssueTicket(NewTicket),
-    /// Ends one of a user's tickets.
-    EndTicket(UserId, TicketId),
-    /// Ends all sessions of a user.
-    EndSessions(UserId),
-    /// Sets a password by a link.
-    UsePasswordLink(PasswordLinkUse),
     /// Does what a password allows, where it is the password still.
     WithPassword(ProvenPassword, Box<AdminCommand>),
-    /// Makes an access token for an authorization code.
-    ExchangeCode(Box<CodeExchange>),
-    /// Takes an authorization code back, with the token it gave.
-    RevokeCode([u8; 32]),
-    /// Makes an access token, with what it is given for.
-    GrantToken(Box<NewTokenGrant>),
-    /// Revokes an access token.
-    RevokeToken(CompanyId, AccessTokenId),
-    /// Revokes all tokens and codes that open a company's data to an app.
-    RevokeAppTokens(AppId, CompanyId),
-    /// Registers an app.
-    CreateApp(NewApp),
-    /// Changes an app.
-    UpdateApp(CompanyId, AppId, AppChanges),
-    /// Puts on record that somebody failed to sign in as a user; changes nothing.
-    NoteSignInFailed(UserId, SignInProof),
-    /// Approves what an app asks for, under the profile that was looked at.
-    ApproveApp(CompanyId, AppId, AppApproval),
-    /// Takes an app away, with its tokens, codes and webhook endpoints.
-    DeleteApp(CompanyId, AppId),
+    /// Something about an access token.
+    AccessToken(AccessTokenCommand),
+    /// Something about a user.
+    User(UserCommand),
+    /// Something about a ticket.
+    Ticket(TicketCommand),
+    /// Something about an app.
+    App(AppCommand),
     /// Something about a dimension.
     Dimension(DimensionCommand),
     /// Something about a shared link.
@@ -258,19 +229,6 @@ pub struct MemberChanges {
     pub external_id: Option<Option<LineText>>,
     /// The invitation to sign in, used where it begins to take part and has no password.
     pub invite: Option<NewInvite>,
-}
-
-/// An access token to make.
-#[derive(Clone, Debug)]
-pub struct NewAccessToken {
-    /// The id of its record.
-    pub id: AccessTokenId,
-    /// SHA-256 of its text.
-    pub digest: [u8; 32],
-    /// Whose data it opens.
-    pub company: CompanyId,
-    /// What it may do.
-    pub scope: AccessScope,
 }
 
 /// A card to make.

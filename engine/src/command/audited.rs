@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::admin::{
     AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, MemberChanges, NewMember,
 };
-use super::identity::{AppChanges, NewTicket, NewTicketContent, SignInProof, UserChanges};
 use crate::domain::ids::{CompanyId, DimensionId, UserId};
 use crate::domain::transaction_tags::TagChanges;
 
@@ -75,7 +74,7 @@ impl<'a> Audited<'a> {
         Self::new(AuditedPlace::Company(company), what, object)
     }
 
-    fn of_user(user: UserId, what: (&'static str, &'static str), object: Uuid) -> Self {
+    pub(crate) fn of_user(user: UserId, what: (&'static str, &'static str), object: Uuid) -> Self {
         Self::new(AuditedPlace::User(user), what, object)
     }
 
@@ -106,9 +105,6 @@ impl AdminCommand {
                 of(*company, ("member", "member.updated"), id.0).with(member_fields(changes))
             }
             Admin::DeleteMember(company, id) => of(*company, ("member", "member.deleted"), id.0),
-            Admin::CreateAccessToken(new) => {
-                of(new.company, ("access_token", "access_token.created"), new.id.0)
-            }
             Admin::SetNetworkKey(_) => {
                 let what = ("network_key", "network_key.set");
                 Audited::new(AuditedPlace::Switch, what, Uuid::nil()).about(AuditedObject::Unnamed)
@@ -130,23 +126,10 @@ impl AdminCommand {
             Admin::Requisition(command) => command.audited(),
             Admin::Dimension(command) => command.audited(),
             Admin::WithPassword(_, command) => command.audited(),
-            Admin::CreateUser(_)
-            | Admin::UpdateUser(..)
-            | Admin::NoteSignInFailed(..)
-            | Admin::UseTotpStep(..)
-            | Admin::IssueTicket(_)
-            | Admin::EndTicket(..)
-            | Admin::EndSessions(_)
-            | Admin::UsePasswordLink(_) => self.audited_person(),
-            Admin::ExchangeCode(_)
-            | Admin::RevokeCode(_)
-            | Admin::GrantToken(_)
-            | Admin::RevokeToken(..)
-            | Admin::RevokeAppTokens(..)
-            | Admin::CreateApp(_)
-            | Admin::UpdateApp(..)
-            | Admin::ApproveApp(..)
-            | Admin::DeleteApp(..) => self.audited_app(),
+            Admin::AccessToken(command) => command.audited(),
+            Admin::User(command) => command.audited(),
+            Admin::Ticket(command) => command.audited(),
+            Admin::App(command) => command.audited(),
             Admin::WebhookEndpoint(command) => command.audited(),
         }
     }
@@ -178,67 +161,6 @@ impl AdminCommand {
         }
     }
 
-    /// Of users and their tickets.
-    fn audited_person(&self) -> Audited<'_> {
-        match self {
-            Self::CreateUser(new) => {
-                Audited::new(AuditedPlace::Email(&new.email), ("user", "user.created"), new.id.0)
-            }
-            Self::UpdateUser(id, changes) => {
-                Audited::of_user(*id, ("user", "user.updated"), id.0).with(user_fields(changes))
-            }
-            Self::NoteSignInFailed(id, proof) => {
-                Audited::of_user(*id, ("user", "user.sign_in_failed"), id.0)
-                    .with(vec![proof_field(*proof)])
-            }
-            Self::UseTotpStep(id, _) => Audited::of_user(*id, ("user", "user.totp_used"), id.0),
-            Self::IssueTicket(new) => audited_ticket(new),
-            Self::EndTicket(user, id) => {
-                Audited::of_user(*user, ("session", "session.ended"), id.0)
-            }
-            Self::EndSessions(user) => {
-                Audited::of_user(*user, ("user", "user.sessions_ended"), user.0)
-            }
-            Self::UsePasswordLink(used) => {
-                let place = AuditedPlace::Ticket(used.digest);
-                Audited::new(place, ("user", "user.password_set"), Uuid::nil())
-                    .about(AuditedObject::Holder)
-                    .with(vec!["password"])
-            }
-            _ => unreachable!("no command about people"),
-        }
-    }
-
-    /// Of apps and what they are given.
-    fn audited_app(&self) -> Audited<'_> {
-        let of = Audited::of_company;
-        let created = ("access_token", "access_token.created");
-        match self {
-            Self::ExchangeCode(exchange) => {
-                of(exchange.token.company, created, exchange.token.id.0)
-            }
-            Self::RevokeCode(digest) => {
-                let what = ("authorization_code", "authorization_code.revoked");
-                Audited::new(AuditedPlace::Ticket(*digest), what, Uuid::nil())
-                    .about(AuditedObject::Ticket)
-            }
-            Self::GrantToken(new) => of(new.token.company, created, new.token.id.0),
-            Self::RevokeToken(company, id) => {
-                of(*company, ("access_token", "access_token.revoked"), id.0)
-            }
-            Self::RevokeAppTokens(id, company) => of(*company, ("app", "app.tokens_revoked"), id.0),
-            Self::CreateApp(new) => of(new.company, ("app", "app.created"), new.id.0),
-            Self::UpdateApp(company, id, changes) => {
-                of(*company, ("app", "app.updated"), id.0).with(app_fields(changes))
-            }
-            Self::ApproveApp(company, id, _) => {
-                of(*company, ("app", "app.approved"), id.0).with(vec!["approved_scope"])
-            }
-            Self::DeleteApp(company, id) => of(*company, ("app", "app.deleted"), id.0),
-            _ => unreachable!("no command about apps"),
-        }
-    }
-
     /// Of the key of card numbers. That a card's number is sealed anew is nobody's news.
     fn audited_pan_key(&self) -> Audited<'_> {
         let (action, object) = match self {
@@ -247,29 +169,6 @@ impl AdminCommand {
             _ => ("pan_key.used", AuditedObject::Each(Vec::new())),
         };
         Audited::new(AuditedPlace::Switch, ("pan_key", action), Uuid::nil()).about(object)
-    }
-}
-
-const fn proof_field(proof: SignInProof) -> &'static str {
-    match proof {
-        SignInProof::Password => "password",
-        SignInProof::Totp => "totp",
-        SignInProof::SecurityQuestion => "security_question",
-    }
-}
-
-fn audited_ticket(new: &NewTicket) -> Audited<'_> {
-    match &new.content {
-        NewTicketContent::Session { .. } => {
-            Audited::of_user(new.user, ("session", "session.created"), new.id.0)
-        }
-        NewTicketContent::PasswordLink { .. } => {
-            Audited::of_user(new.user, ("password_link", "password_link.created"), new.id.0)
-        }
-        NewTicketContent::AuthorizationCode(code) => {
-            let what = ("authorization_code", "authorization_code.created");
-            Audited::of_company(code.company, what, new.id.0)
-        }
     }
 }
 
@@ -382,35 +281,4 @@ fn tag_fields(changes: &TagChanges) -> Vec<&'static str> {
     let TagChanges { dimensions, note, receipt } = changes;
     let fields = [("note", note.is_some()), ("receipt", receipt.is_some())];
     named_with_dimensions(fields, dimensions)
-}
-
-fn user_fields(changes: &UserChanges) -> Vec<&'static str> {
-    let UserChanges {
-        first_name,
-        last_name,
-        password_hash,
-        totp,
-        security_question,
-        developer_of,
-        keep_session: _,
-    } = changes;
-    named([
-        ("first_name", first_name.is_some()),
-        ("last_name", last_name.is_some()),
-        ("password", password_hash.is_some()),
-        ("totp", totp.is_some()),
-        ("security_question", security_question.is_some()),
-        ("developer_of", developer_of.is_some()),
-    ])
-}
-
-fn app_fields(changes: &AppChanges) -> Vec<&'static str> {
-    let AppChanges { name, website, redirect_urls, requested, secret_digest } = changes;
-    named([
-        ("name", name.is_some()),
-        ("website", website.is_some()),
-        ("redirect_urls", redirect_urls.is_some()),
-        ("requested_scope", requested.is_some()),
-        ("secret", secret_digest.is_some()),
-    ])
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::decision::IncrementDecision;
 use crate::directory::DirectoryRow;
+use crate::directory::ticket::Ticket;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::audit::AuditEvent;
@@ -22,7 +23,6 @@ use crate::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
 use crate::domain::pan_key::PanGenerations;
 use crate::domain::posting::{Posting, StatementLine};
 use crate::domain::response_code::SubReason;
-use crate::domain::ticket::Ticket;
 use crate::domain::transaction::{TransactionProgress, TransactionRecord};
 use crate::domain::transaction_tags::TagChanges;
 

@@ -4,7 +4,6 @@ pub mod admin;
 pub(crate) mod audited;
 mod authorization_record;
 pub mod effect;
-pub mod identity;
 pub mod keyed;
 pub mod network;
 pub mod record;

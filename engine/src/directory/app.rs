@@ -1,13 +1,99 @@
-//! Apps.
+//! Apps: programs of somebody's that ask members to let them at their company's data. Source: RFC 6749, 2.
+//!
+//! An app that is taken away stays as a tombstone, since slots are given out once; nothing that it
+//! held opens anything from then on.
+//!
+//! INVARIANT: an operator's approval binds the profile that the operator has seen. What the app's
+//! owner edits then waits as a revision, and people go on seeing the approved profile. Giving an
+//! approved scope back frees nothing: tokens with that scope still run under the approved name.
 
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::access_token::revoke;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
-use crate::domain::app::App;
-use crate::domain::ids::CompanySlot;
+use super::ticket::end;
+use super::webhook_endpoint::delete_endpoints_of;
+use crate::command::audited::{Audited, named};
+use crate::command::effect::Effect;
+use crate::command::reply::Rejection;
+use crate::domain::ids::{AppId, AppSlot, CompanyId, CompanySlot, Timestamp};
+use crate::domain::member::AccessScope;
+use crate::domain::text::LineText;
+use crate::shard::execute_admin::{find_company, replace};
+use crate::shard::execute_member::check_room_in_record;
+use crate::shard::{Moment, ShardState};
+
+/// An app. Source: RFC 6749, 2.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct App {
+    /// Where it stands.
+    pub slot: AppSlot,
+    /// Its public id: the `client_id`.
+    pub id: AppId,
+    /// Who registered it.
+    pub company: CompanySlot,
+    /// Its name.
+    pub name: String,
+    /// Its web site.
+    pub website: String,
+    /// SHA-256 of its secret.
+    pub secret_digest: [u8; 32],
+    /// The redirect addresses.
+    pub redirect_urls: Vec<String>,
+    /// The profile that waits for an operator; none where nobody has edited an approved app.
+    pub revision: Option<Box<AppProfile>>,
+    /// What it wants to be allowed at most.
+    pub requested: AccessScope,
+    /// What of that an operator has approved.
+    pub approved: AccessScope,
+    /// Whether an operator ever approved a scope that needs it. From then on profile and secret are
+    /// held, also where no such scope is left.
+    pub is_bound: bool,
+    /// Gone from lists; it opens nothing any more.
+    pub is_deleted: bool,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// The profile of an app on the consent page, and the addresses that codes go to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AppProfile {
+    /// Its name.
+    pub name: String,
+    /// Its web site.
+    pub website: String,
+    /// Where codes may be sent.
+    pub redirect_urls: Vec<String>,
+}
 
 impl App {
     /// Those that a company has registered and not deleted.
     pub const OF_COMPANY: Index<Self, CompanySlot> = Index::new(1);
+
+    /// The profile that people see.
+    #[must_use]
+    pub fn profile(&self) -> AppProfile {
+        AppProfile {
+            name: self.name.clone(),
+            website: self.website.clone(),
+            redirect_urls: self.redirect_urls.clone(),
+        }
+    }
+
+    /// The profile as its owner last edited it: the revision, where one waits.
+    #[must_use]
+    pub fn edited_profile(&self) -> AppProfile {
+        self.revision.as_deref().cloned().unwrap_or_else(|| self.profile())
+    }
+
+    /// The app under another profile, with nothing waiting.
+    #[must_use]
+    pub fn with_profile(self, profile: AppProfile) -> Self {
+        let AppProfile { name, website, redirect_urls } = profile;
+        Self { name, website, redirect_urls, revision: None, ..self }
+    }
 }
 
 impl Indexed for App {
@@ -18,4 +104,267 @@ impl Indexed for App {
             entries.add(&Self::OF_COMPANY, &self.company);
         }
     }
+}
+
+/// What is asked about apps.
+#[derive(Clone, Debug)]
+pub enum AppCommand {
+    /// Registers an app.
+    Create(NewApp),
+    /// Changes an app.
+    Update(CompanyId, AppId, AppChanges),
+    /// Approves what an app asks for, under the profile that was looked at.
+    Approve(CompanyId, AppId, AppApproval),
+    /// Takes an app away, with its tokens, codes and webhook endpoints.
+    Delete(CompanyId, AppId),
+    /// Revokes all tokens and codes that open a company's data to an app.
+    RevokeTokens(AppId, CompanyId),
+}
+
+/// An app to register.
+#[derive(Clone, Debug)]
+pub struct NewApp {
+    /// Its id.
+    pub id: AppId,
+    /// Who registers it.
+    pub company: CompanyId,
+    /// Its name.
+    pub name: LineText,
+    /// Its web site.
+    pub website: LineText,
+    /// SHA-256 of its secret.
+    pub secret_digest: [u8; 32],
+    /// Where codes may be sent.
+    pub redirect_urls: Vec<String>,
+    /// What it wants to be allowed at most.
+    pub requested: AccessScope,
+}
+
+/// Changes of an app; absent stays. While an approval stands, name, web site and redirect
+/// addresses wait for the next one.
+#[derive(Clone, Debug, Default)]
+pub struct AppChanges {
+    /// Its name.
+    pub name: Option<LineText>,
+    /// Its web site.
+    pub website: Option<LineText>,
+    /// Where codes may be sent.
+    pub redirect_urls: Option<Vec<String>>,
+    /// What it wants to be allowed at most.
+    pub requested: Option<AccessScope>,
+    /// SHA-256 of its secret.
+    pub secret_digest: Option<[u8; 32]>,
+}
+
+/// An operator's approval of an app.
+#[derive(Clone, Debug)]
+pub struct AppApproval {
+    /// The profile that the operator has seen. Has to be the one that waits, else the one that stands.
+    pub profile: AppProfile,
+    /// The approved part of the requested scope.
+    pub scope: AccessScope,
+}
+
+impl AppCommand {
+    /// The id of the app that it makes.
+    #[must_use]
+    pub const fn made_id(&self) -> Option<Uuid> {
+        match self {
+            Self::Create(new) => Some(new.id.0),
+            Self::Update(..) | Self::Approve(..) | Self::Delete(..) | Self::RevokeTokens(..) => {
+                None
+            }
+        }
+    }
+
+    /// What an audit says of it.
+    pub(crate) fn audited(&self) -> Audited<'_> {
+        let of = |company: &CompanyId, action, id: &AppId| {
+            Audited::of_company(*company, ("app", action), id.0)
+        };
+        match self {
+            Self::Create(new) => of(&new.company, "app.created", &new.id),
+            Self::Update(company, id, changes) => {
+                of(company, "app.updated", id).with(changes.names())
+            }
+            Self::Approve(company, id, _) => {
+                of(company, "app.approved", id).with(vec!["approved_scope"])
+            }
+            Self::Delete(company, id) => of(company, "app.deleted", id),
+            Self::RevokeTokens(id, company) => of(company, "app.tokens_revoked", id),
+        }
+    }
+
+    /// Says what it changes.
+    /// Errors: no such company or app, the app is another than was approved, too many codes.
+    pub(crate) fn execute(
+        &self,
+        state: &ShardState,
+        moment: &Moment<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Rejection> {
+        match self {
+            Self::Create(new) => create(state, moment, new, effects),
+            Self::Update(company, id, changes) => update(state, (*company, *id), changes, effects),
+            Self::Approve(company, id, approval) => {
+                approve(state, (*company, *id), approval, effects)
+            }
+            Self::Delete(company, id) => delete(state, (*company, *id), effects),
+            Self::RevokeTokens(id, company) => {
+                revoke_tokens_of_company(state, moment, (*id, *company), effects)
+            }
+        }
+    }
+}
+
+impl AppChanges {
+    fn names(&self) -> Vec<&'static str> {
+        let Self { name, website, redirect_urls, requested, secret_digest } = self;
+        named([
+            ("name", name.is_some()),
+            ("website", website.is_some()),
+            ("redirect_urls", redirect_urls.is_some()),
+            ("requested_scope", requested.is_some()),
+            ("secret", secret_digest.is_some()),
+        ])
+    }
+}
+
+fn create(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewApp,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, new.company)?;
+    let apps = &state.directory().apps;
+    if apps.find(new.id.0).is_some() {
+        return Err(Rejection::IdTaken);
+    }
+    effects.push(Effect::row(App {
+        slot: apps.next_slot().ok_or(Rejection::Full)?,
+        id: new.id,
+        company,
+        name: new.name.to_string(),
+        website: new.website.to_string(),
+        secret_digest: new.secret_digest,
+        redirect_urls: new.redirect_urls.clone(),
+        revision: None,
+        requested: new.requested,
+        approved: AccessScope::default(),
+        is_bound: false,
+        is_deleted: false,
+        created_at: moment.at,
+    }));
+    Ok(())
+}
+
+fn update(
+    state: &ShardState,
+    (company, id): (CompanyId, AppId),
+    changes: &AppChanges,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_app(state, company, id)?;
+    let mut app = known.clone();
+    replace(&mut app.requested, &changes.requested);
+    replace(&mut app.secret_digest, &changes.secret_digest);
+    // What it no longer wishes for is not approved either.
+    app.approved = app.approved.common(app.requested);
+    let mut profile = known.edited_profile();
+    replace(&mut profile.name, &changes.name);
+    replace(&mut profile.website, &changes.website);
+    replace(&mut profile.redirect_urls, &changes.redirect_urls);
+    if app.is_bound {
+        app.revision = (profile != app.profile()).then(|| Box::new(profile));
+    } else {
+        app = app.with_profile(profile);
+    }
+    if app != *known {
+        effects.push(Effect::row(app));
+    }
+    Ok(())
+}
+
+/// Approves what an app asks for, with the profile that waits.
+/// Errors: `AppChanged` where it is another than the operator has seen.
+fn approve(
+    state: &ShardState,
+    (company, id): (CompanyId, AppId),
+    approval: &AppApproval,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_app(state, company, id)?;
+    if approval.profile != known.edited_profile() {
+        return Err(Rejection::AppChanged);
+    }
+    let mut app = known.clone().with_profile(approval.profile.clone());
+    app.approved = approval.scope.common(app.requested);
+    app.is_bound |= app.approved.needs_approval();
+    if app != *known {
+        effects.push(Effect::row(app));
+    }
+    Ok(())
+}
+
+/// Takes an app away, with its tokens and webhook endpoints.
+fn delete(
+    state: &ShardState,
+    (company, id): (CompanyId, AppId),
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_app(state, company, id)?;
+    effects.push(Effect::row(App { is_deleted: true, ..known.clone() }));
+    // Nobody exchanges its codes any more, so those may run out.
+    revoke_tokens(state, known.slot, |_| true, effects);
+    delete_endpoints_of(state, known.slot, effects);
+    Ok(())
+}
+
+/// Takes back what opens a company's data to an app, whoever registered that.
+/// Errors: so many codes are on their way that they do not fit one record.
+fn revoke_tokens_of_company(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (id, company): (AppId, CompanyId),
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, company)?;
+    let app = find_any_app(state, id)?.slot;
+    let codes = state.identity().tickets.open_codes_of_app((app, company), moment.at);
+    codes.for_each(|ticket| end(ticket, effects));
+    revoke_tokens(state, app, |of| of == company, effects);
+    check_room_in_record(state, moment, effects)
+}
+
+/// Revokes an app's tokens for the companies that are meant.
+fn revoke_tokens(
+    state: &ShardState,
+    app: AppSlot,
+    is_meant: impl Fn(CompanySlot) -> bool,
+    effects: &mut Vec<Effect>,
+) {
+    for digest in state.identity().tokens_of_app(app) {
+        let token = &state.tokens()[&digest];
+        if is_meant(token.company) {
+            revoke(token, effects);
+        }
+    }
+}
+
+/// A company's own app.
+pub(crate) fn find_app(
+    state: &ShardState,
+    company: CompanyId,
+    id: AppId,
+) -> Result<&App, Rejection> {
+    let company = find_company(state, company)?;
+    let app = find_any_app(state, id)?;
+    if app.company == company { Ok(app) } else { Err(Rejection::AppNotFound) }
+}
+
+/// An app, whoever registered it.
+pub(crate) fn find_any_app(state: &ShardState, id: AppId) -> Result<&App, Rejection> {
+    let app = state.directory().apps.find(id.0).filter(|app| !app.is_deleted);
+    app.ok_or(Rejection::AppNotFound)
 }

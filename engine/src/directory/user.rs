@@ -1,10 +1,89 @@
-//! Users.
+//! Users: people who sign in, with what they prove it by. Source: spec "Authentication".
+//!
+//! A user and a member belong together by their e-mail address: the *memberships* of a user are the
+//! active members, in any company, who have it. Passwords and second factors are the user's, roles
+//! are the membership's. Hashes and seals are made at the edge and unreadable here.
+//! A new password ends every other way in that the old one may have opened.
 
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::access_token::revoke;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
+use super::ticket::{Ticket, TicketContent, TicketKind, TicketState, end, issue};
+use crate::command::audited::{Audited, AuditedObject, AuditedPlace, named};
+use crate::command::effect::Effect;
+use crate::command::reply::Rejection;
+use crate::domain::ids::{CompanyId, CompanySlot, TicketId, Timestamp, UserId, UserSlot};
+use crate::domain::member::{Member, email_key};
+use crate::domain::text::LineText;
+use crate::shard::execute_admin::{find_company, replace};
+use crate::shard::execute_member::check_room_in_record;
+use crate::shard::{Moment, ShardState};
 
-use crate::domain::member::email_key;
-use crate::domain::user::User;
+/// A user.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct User {
+    /// Where it stands.
+    pub slot: UserSlot,
+    /// Its public id.
+    pub id: UserId,
+    /// E-mail address, unique over the whole switch. Never changes.
+    pub email: String,
+    /// First name.
+    pub first_name: String,
+    /// Last name.
+    pub last_name: String,
+    /// An encoded Argon2id hash of the password, once one is set.
+    pub password_hash: Option<String>,
+    /// One-time passwords by the clock, where they are asked for.
+    pub totp: Option<Totp>,
+    /// What is asked besides.
+    pub security_question: Option<SecurityQuestion>,
+    /// For which companies it may register apps without administering them, in their order.
+    pub developer_of: Vec<CompanySlot>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+/// A generator of one-time passwords. Source: RFC 6238.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totp {
+    /// What it is generated from, sealed.
+    pub sealed_seed: Vec<u8>,
+    /// The newest step of the clock that was used: no step is accepted twice.
+    pub last_step: u64,
+}
+
+/// A question only the user knows the answer to.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecurityQuestion {
+    /// What is asked.
+    pub question: LineText,
+    /// An encoded Argon2id hash of the answer, trimmed and in lower case.
+    pub answer_hash: String,
+}
+
+impl std::fmt::Debug for User {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "User({}, {})", self.slot.0, self.id.0)
+    }
+}
+
+impl std::fmt::Debug for Totp {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Totp(step {})", self.last_step)
+    }
+}
+
+impl std::fmt::Debug for SecurityQuestion {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("SecurityQuestion(..)")
+    }
+}
 
 impl User {
     /// The user with an e-mail address, by its `email_key`.
@@ -17,4 +96,459 @@ impl Indexed for User {
     fn index(&self, entries: &mut Entries) {
         entries.add(&Self::BY_EMAIL, &email_key(&self.email));
     }
+}
+
+/// What is asked about users.
+#[derive(Clone, Debug)]
+pub enum UserCommand {
+    /// Makes a user.
+    Create(NewUser),
+    /// Changes a user.
+    Update(UserId, UserChanges),
+    /// Sets a password by a link.
+    UsePasswordLink(PasswordLinkUse),
+    /// Uses up a step of a user's one-time passwords, and all before it.
+    UseTotpStep(UserId, u64),
+    /// Ends all sessions of a user.
+    EndSessions(UserId),
+    /// Puts on record that somebody failed to sign in as a user; changes nothing.
+    NoteSignInFailed(UserId, SignInProof),
+}
+
+/// A user to make.
+#[derive(Clone)]
+pub struct NewUser {
+    /// Its id.
+    pub id: UserId,
+    /// E-mail address.
+    pub email: String,
+    /// First name.
+    pub first_name: LineText,
+    /// Last name.
+    pub last_name: LineText,
+    /// An encoded Argon2id hash of the password.
+    pub password_hash: Option<String>,
+    /// For which companies it may register apps without administering them.
+    pub developer_of: Vec<CompanyId>,
+}
+
+impl std::fmt::Debug for NewUser {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "NewUser({})", self.id.0)
+    }
+}
+
+/// What to change about a user; absent stays.
+#[derive(Clone, Default)]
+pub struct UserChanges {
+    /// First name.
+    pub first_name: Option<LineText>,
+    /// Last name.
+    pub last_name: Option<LineText>,
+    /// A new password, as an encoded Argon2id hash: ends every way in that the old one may have
+    /// opened.
+    pub password_hash: Option<String>,
+    /// One-time passwords; ends the user's other sessions.
+    pub totp: Option<Option<Totp>>,
+    /// What is asked besides; ends the user's other sessions.
+    pub security_question: Option<Option<SecurityQuestion>>,
+    /// For which companies it may register apps without administering them.
+    pub developer_of: Option<Vec<CompanyId>>,
+    /// The session in which it is changed, which goes on. Has to be open: whatever ended it in the
+    /// meantime wins.
+    pub keep_session: Option<[u8; 32]>,
+}
+
+impl std::fmt::Debug for UserChanges {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("UserChanges(..)")
+    }
+}
+
+/// The use of a link to set a password.
+#[derive(Clone)]
+pub struct PasswordLinkUse {
+    /// SHA-256 of the key in the link.
+    pub digest: [u8; 32],
+    /// An encoded Argon2id hash of the new password.
+    pub password_hash: String,
+}
+
+impl std::fmt::Debug for PasswordLinkUse {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("PasswordLinkUse(..)")
+    }
+}
+
+/// A password that somebody gave and that was right. Comparing takes long, so whatever it lets them do
+/// is done only where it is the password still.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ProvenPassword {
+    /// Whose it is.
+    pub user: UserId,
+    /// The encoded hash that it was compared with.
+    pub password_hash: Option<String>,
+}
+
+impl ProvenPassword {
+    /// The password that a user has.
+    #[must_use]
+    pub fn of(user: &User) -> Self {
+        Self { user: user.id, password_hash: user.password_hash.clone() }
+    }
+}
+
+impl std::fmt::Debug for ProvenPassword {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "ProvenPassword({})", self.user.0)
+    }
+}
+
+/// The proof of a sign-in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignInProof {
+    /// The password.
+    Password,
+    /// A one-time code.
+    Totp,
+    /// The answer to the security question.
+    SecurityQuestion,
+}
+
+/// The invitation of a new member to sign in.
+#[derive(Clone, Debug)]
+pub struct NewInvite {
+    /// The id of the user, where there is none with the member's address.
+    pub user: UserId,
+    /// SHA-256 of the key in the link, which is issued where the user has no password.
+    pub digest: [u8; 32],
+    /// The id of the link's ticket.
+    pub ticket: TicketId,
+    /// Until when the link opens.
+    pub expires_at: Timestamp,
+}
+
+impl SignInProof {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Password => "password",
+            Self::Totp => "totp",
+            Self::SecurityQuestion => "security_question",
+        }
+    }
+}
+
+impl UserCommand {
+    /// The id of the user that it makes.
+    #[must_use]
+    pub const fn made_id(&self) -> Option<Uuid> {
+        match self {
+            Self::Create(new) => Some(new.id.0),
+            Self::Update(..)
+            | Self::UsePasswordLink(_)
+            | Self::UseTotpStep(..)
+            | Self::EndSessions(_)
+            | Self::NoteSignInFailed(..) => None,
+        }
+    }
+
+    /// What an audit says of it.
+    pub(crate) fn audited(&self) -> Audited<'_> {
+        let of = |id: &UserId, action| Audited::of_user(*id, ("user", action), id.0);
+        match self {
+            Self::Create(new) => {
+                Audited::new(AuditedPlace::Email(&new.email), ("user", "user.created"), new.id.0)
+            }
+            Self::Update(id, changes) => of(id, "user.updated").with(changes.names()),
+            Self::UsePasswordLink(used) => {
+                let place = AuditedPlace::Ticket(used.digest);
+                Audited::new(place, ("user", "user.password_set"), Uuid::nil())
+                    .about(AuditedObject::Holder)
+                    .with(vec!["password"])
+            }
+            Self::UseTotpStep(id, _) => of(id, "user.totp_used"),
+            Self::EndSessions(id) => of(id, "user.sessions_ended"),
+            Self::NoteSignInFailed(id, proof) => {
+                of(id, "user.sign_in_failed").with(vec![proof.name()])
+            }
+        }
+    }
+
+    /// Says what it changes.
+    /// Errors: no such user, an address or id that is taken, a session or link that is spent.
+    pub(crate) fn execute(
+        &self,
+        state: &ShardState,
+        moment: &Moment<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Rejection> {
+        match self {
+            Self::Create(new) => create(state, moment, new, effects),
+            Self::Update(id, changes) => update(state, moment, *id, changes, effects),
+            Self::UsePasswordLink(used) => set_password_by_link(state, moment, used, effects),
+            Self::UseTotpStep(id, step) => use_totp_step(state, *id, *step, effects),
+            Self::EndSessions(id) => {
+                let user = find_user(state, *id)?.slot;
+                end_open(state, moment, (user, TicketKind::Session), None, effects);
+                Ok(())
+            }
+            Self::NoteSignInFailed(id, _) => find_user(state, *id).map(drop),
+        }
+    }
+}
+
+impl UserChanges {
+    fn names(&self) -> Vec<&'static str> {
+        let Self {
+            first_name,
+            last_name,
+            password_hash,
+            totp,
+            security_question,
+            developer_of,
+            keep_session: _,
+        } = self;
+        named([
+            ("first_name", first_name.is_some()),
+            ("last_name", last_name.is_some()),
+            ("password", password_hash.is_some()),
+            ("totp", totp.is_some()),
+            ("security_question", security_question.is_some()),
+            ("developer_of", developer_of.is_some()),
+        ])
+    }
+}
+
+fn create(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewUser,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let users = &state.directory().users;
+    if users.find(new.id.0).is_some() {
+        return Err(Rejection::IdTaken);
+    }
+    if find_user_by_email(state, &new.email).is_some() {
+        return Err(Rejection::EmailTaken);
+    }
+    effects.push(Effect::row(User {
+        slot: users.next_slot().ok_or(Rejection::Full)?,
+        id: new.id,
+        email: new.email.clone(),
+        first_name: new.first_name.to_string(),
+        last_name: new.last_name.to_string(),
+        password_hash: new.password_hash.clone(),
+        totp: None,
+        security_question: None,
+        developer_of: developer_of(state, &new.developer_of)?,
+        created_at: moment.at,
+    }));
+    Ok(())
+}
+
+/// Lets a new member sign in: makes a user where none has the address, and issues a link where the
+/// user has no password.
+pub(crate) fn invite(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    invite: &NewInvite,
+    (email, first_name, last_name): (&str, &str, &str),
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_user_by_email(state, email);
+    let user = match known {
+        Some(user) if user.password_hash.is_some() => return Ok(()),
+        Some(user) => user.slot,
+        None => {
+            let user = NewUser {
+                id: invite.user,
+                email: email.to_owned(),
+                first_name: LineText::spaced(first_name),
+                last_name: LineText::spaced(last_name),
+                password_hash: None,
+                developer_of: Vec::new(),
+            };
+            create(state, moment, &user, effects)?;
+            state.directory().users.next_slot().ok_or(Rejection::Full)?
+        }
+    };
+    let ticket = Ticket {
+        digest: invite.digest,
+        id: invite.ticket,
+        user,
+        made_at: moment.at,
+        expires_at: invite.expires_at,
+        address: String::new(),
+        state: TicketState::Open,
+        content: TicketContent::PasswordLink { is_invite: true },
+    };
+    issue(state, moment, ticket, effects)
+}
+
+/// Errors: no such company.
+fn developer_of(state: &ShardState, ids: &[CompanyId]) -> Result<Vec<CompanySlot>, Rejection> {
+    let found: Result<BTreeSet<_>, _> = ids.iter().map(|id| find_company(state, *id)).collect();
+    Ok(found?.into_iter().collect())
+}
+
+/// Errors: `TicketSpent` where it is no open session of the user.
+fn check_session(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    user: UserSlot,
+    digest: &[u8; 32],
+) -> Result<(), Rejection> {
+    let mut open = state.identity().tickets.open_of(user, TicketKind::Session, moment.at);
+    if open.any(|ticket| ticket.digest == *digest) { Ok(()) } else { Err(Rejection::TicketSpent) }
+}
+
+/// Changes a user. Errors: `TicketSpent` where the session it is done in is not open any more; a
+/// company of a developer is not there.
+fn update(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    id: UserId,
+    changes: &UserChanges,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_user(state, id)?;
+    let kept = changes.keep_session.as_ref();
+    if let Some(digest) = kept {
+        check_session(state, moment, known.slot, digest)?;
+    }
+    let mut user = known.clone();
+    replace(&mut user.first_name, &changes.first_name);
+    replace(&mut user.last_name, &changes.last_name);
+    replace(&mut user.totp, &changes.totp);
+    replace(&mut user.security_question, &changes.security_question);
+    if let Some(companies) = &changes.developer_of {
+        user.developer_of = developer_of(state, companies)?;
+    }
+    if let Some(hash) = &changes.password_hash {
+        user.password_hash = Some(hash.clone());
+        end_ways_in(state, moment, known, kept, effects)?;
+    } else if changes.totp.is_some() || changes.security_question.is_some() {
+        end_open(state, moment, (known.slot, TicketKind::Session), kept, effects);
+    }
+    if user != *known {
+        effects.push(Effect::row(user));
+    }
+    Ok(())
+}
+
+/// Uses up a step of the clock. Errors: `StepUsed` where it or a later one was, or where no one-time
+/// passwords are asked for any more.
+fn use_totp_step(
+    state: &ShardState,
+    id: UserId,
+    step: u64,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_user(state, id)?;
+    let totp = known.totp.as_ref().filter(|totp| step > totp.last_step);
+    let totp = totp.ok_or(Rejection::StepUsed)?;
+    let totp = Some(Totp { last_step: step, ..totp.clone() });
+    effects.push(Effect::row(User { totp, ..known.clone() }));
+    Ok(())
+}
+
+/// Sets a password by a link, which opens nothing afterwards. Errors: `TicketSpent`.
+fn set_password_by_link(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    used: &PasswordLinkUse,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let ticket = state.identity().tickets.get(&used.digest);
+    let is_link =
+        |ticket: &&Ticket| ticket.kind() == TicketKind::PasswordLink && ticket.is_open(moment.at);
+    let ticket = ticket.filter(is_link).ok_or(Rejection::TicketSpent)?;
+    let user = state.directory().users.get(ticket.user);
+    let password_hash = Some(used.password_hash.clone());
+    effects.push(Effect::row(User { password_hash, ..user.clone() }));
+    effects.push(Effect::Ticket(Box::new(Ticket { state: TicketState::Used, ..ticket.clone() })));
+    end_ways_in(state, moment, user, Some(&used.digest), effects)
+}
+
+/// Takes away all that opens an account that is nobody's any more. Its sessions end with the last
+/// member of its address.
+pub(crate) fn close_account(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    known: &User,
+    effects: &mut Vec<Effect>,
+) {
+    let closed = User {
+        password_hash: None,
+        totp: None,
+        security_question: None,
+        developer_of: Vec::new(),
+        ..known.clone()
+    };
+    if closed != *known {
+        effects.push(Effect::row(closed));
+    }
+    end_open(state, moment, (known.slot, TicketKind::PasswordLink), None, effects);
+}
+
+/// Ends what the old password of a user may have opened, but for one ticket: sessions, password
+/// links, codes, and tokens that were given for a password.
+/// Errors: `TooMuchAtOnce` where somebody is a member of more than fits one record.
+fn end_ways_in(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    user: &User,
+    kept: Option<&[u8; 32]>,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    for kind in [TicketKind::Session, TicketKind::PasswordLink, TicketKind::AuthorizationCode] {
+        end_open(state, moment, (user.slot, kind), kept, effects);
+    }
+    let identity = state.identity();
+    let members = memberships(state, &user.email);
+    for digest in members.flat_map(|member| identity.tokens_of_member(member.slot)) {
+        let token = &state.tokens()[&digest];
+        if token.is_of_password() {
+            revoke(token, effects);
+        }
+    }
+    check_room_in_record(state, moment, effects)
+}
+
+/// Ends a user's tickets of a kind, but for one.
+fn end_open(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (user, kind): (UserSlot, TicketKind),
+    kept: Option<&[u8; 32]>,
+    effects: &mut Vec<Effect>,
+) {
+    let open = state.identity().tickets.open_of(user, kind, moment.at);
+    open.filter(|ticket| Some(&ticket.digest) != kept).for_each(|ticket| end(ticket, effects));
+}
+
+/// Errors: `PasswordChanged` since it was proven.
+pub(crate) fn check_password(state: &ShardState, proven: &ProvenPassword) -> Result<(), Rejection> {
+    if ProvenPassword::of(find_user(state, proven.user)?) == *proven {
+        return Ok(());
+    }
+    Err(Rejection::PasswordChanged)
+}
+
+pub(crate) fn find_user(state: &ShardState, id: UserId) -> Result<&User, Rejection> {
+    state.directory().users.find(id.0).ok_or(Rejection::UserNotFound)
+}
+
+/// The user with an e-mail address, in any case.
+pub(crate) fn find_user_by_email<'a>(state: &'a ShardState, email: &str) -> Option<&'a User> {
+    state.directory().users.first(&User::BY_EMAIL, &email_key(email))
+}
+
+/// The members of any company with an e-mail address, in any case, without deleted ones.
+pub(crate) fn memberships<'a>(
+    state: &'a ShardState,
+    email: &str,
+) -> impl Iterator<Item = &'a Member> + use<'a> {
+    state.directory().members.under(&Member::OF_PERSON, &email_key(email))
 }

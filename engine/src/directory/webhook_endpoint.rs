@@ -12,13 +12,13 @@ use super::row::Indexed;
 use crate::command::audited::{Audited, named};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::directory::app::find_app;
 use crate::domain::ids::{
     AppId, AppSlot, CompanyId, CompanySlot, Timestamp, WebhookEndpointId, WebhookEndpointSlot,
 };
 use crate::domain::text::LineText;
 use crate::limits;
 use crate::shard::execute_admin::{find_company, replace};
-use crate::shard::execute_app::find_app;
 use crate::shard::{Moment, ShardState};
 
 /// Who or what put an end to deliveries.

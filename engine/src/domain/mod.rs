@@ -5,7 +5,6 @@
 
 pub mod account;
 pub mod allowance;
-pub mod app;
 pub mod audit;
 pub mod authorization_id;
 pub mod business_date;
@@ -26,8 +25,6 @@ pub mod posting;
 pub mod public_id;
 pub mod response_code;
 pub mod text;
-pub mod ticket;
 pub mod token_grant;
 pub mod transaction;
 pub mod transaction_tags;
-pub mod user;

@@ -4,17 +4,11 @@
 //! company is not found.
 
 use super::execute::Moment;
-use super::execute_app::{approve_app, create_app, delete_app, revoke_app_tokens, update_app};
 use super::execute_cards_at_once::issue_cards;
 use super::execute_company::{create_company, set_company};
 use super::execute_member::{create_member, delete_member, find_assignee, update_member};
 use super::execute_pan_key::{check_sealed, execute_pan_key};
 use super::execute_tags::tag_transaction;
-use super::execute_ticket::{end_sessions, end_ticket, issue_ticket};
-use super::execute_token::{create_token, exchange_code, grant_token, revoke_code, revoke_token};
-use super::execute_user::{
-    check_password, create_user, find_user, update_user, use_password_link, use_totp_step,
-};
 use super::state::ShardState;
 use crate::command::admin::{
     AdminCommand, AllowanceChanges, CardChanges, NewCard, SettableCardState,
@@ -22,6 +16,7 @@ use crate::command::admin::{
 use crate::command::effect::{Effect, IssuedCard};
 use crate::command::reply::Rejection;
 use crate::directory::dimension::{change_dimensions, check_dimensions};
+use crate::directory::user::check_password;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::{BusinessDate, Interval};
 use crate::domain::card::{CardProfile, CardRecord, CardState, SuspensionReason};
@@ -42,7 +37,6 @@ pub(super) fn execute_admin(
         AdminCommand::CreateCompany(new) => create_company(state, moment, new, effects),
         AdminCommand::SetCompany(id, changes) => set_company(state, *id, changes, effects),
         AdminCommand::CreateMember(new) => create_member(state, moment, new, effects),
-        AdminCommand::CreateAccessToken(new) => create_token(state, moment, new, effects),
         AdminCommand::SetNetworkKey(digest) => set_network_key(*digest, effects),
         AdminCommand::IssueCard(new) => issue_card(state, moment, new, effects),
         AdminCommand::UpdateCard(company, id, changes) => {
@@ -81,23 +75,10 @@ pub(super) fn execute_admin(
             check_password(state, proven)?;
             execute_admin(state, moment, command, effects)
         }
-        AdminCommand::CreateUser(_)
-        | AdminCommand::UpdateUser(..)
-        | AdminCommand::NoteSignInFailed(..)
-        | AdminCommand::UseTotpStep(..)
-        | AdminCommand::IssueTicket(_)
-        | AdminCommand::EndTicket(..)
-        | AdminCommand::EndSessions(_)
-        | AdminCommand::UsePasswordLink(_)
-        | AdminCommand::ExchangeCode(_)
-        | AdminCommand::RevokeCode(_)
-        | AdminCommand::GrantToken(_)
-        | AdminCommand::RevokeToken(..)
-        | AdminCommand::RevokeAppTokens(..)
-        | AdminCommand::CreateApp(_)
-        | AdminCommand::UpdateApp(..)
-        | AdminCommand::ApproveApp(..)
-        | AdminCommand::DeleteApp(..) => execute_identity(state, moment, command, effects),
+        AdminCommand::AccessToken(command) => command.execute(state, moment, effects),
+        AdminCommand::User(command) => command.execute(state, moment, effects),
+        AdminCommand::Ticket(command) => command.execute(state, moment, effects),
+        AdminCommand::App(command) => command.execute(state, moment, effects),
         AdminCommand::WebhookEndpoint(command) => command.execute(state, moment, effects),
     }
 }
@@ -105,41 +86,6 @@ pub(super) fn execute_admin(
 fn set_network_key(digest: [u8; 32], effects: &mut Vec<Effect>) -> Result<(), Rejection> {
     effects.push(Effect::NetworkKey(digest));
     Ok(())
-}
-
-/// Commands about users, tickets, tokens and apps.
-fn execute_identity(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    command: &AdminCommand,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    match command {
-        AdminCommand::CreateUser(new) => create_user(state, moment, new, effects),
-        AdminCommand::UpdateUser(id, changes) => update_user(state, moment, *id, changes, effects),
-        AdminCommand::NoteSignInFailed(id, _) => find_user(state, *id).map(drop),
-        AdminCommand::UseTotpStep(id, step) => use_totp_step(state, *id, *step, effects),
-        AdminCommand::IssueTicket(new) => issue_ticket(state, moment, new, effects),
-        AdminCommand::EndTicket(user, id) => end_ticket(state, moment, (*user, *id), effects),
-        AdminCommand::EndSessions(user) => end_sessions(state, moment, *user, effects),
-        AdminCommand::UsePasswordLink(used) => use_password_link(state, moment, used, effects),
-        AdminCommand::ExchangeCode(exchange) => exchange_code(state, moment, exchange, effects),
-        AdminCommand::RevokeCode(digest) => revoke_code(state, moment, digest, effects),
-        AdminCommand::GrantToken(new) => grant_token(state, moment, new, effects),
-        AdminCommand::RevokeToken(company, id) => revoke_token(state, (*company, *id), effects),
-        AdminCommand::RevokeAppTokens(id, company) => {
-            revoke_app_tokens(state, moment, (*id, *company), effects)
-        }
-        AdminCommand::CreateApp(new) => create_app(state, moment, new, effects),
-        AdminCommand::UpdateApp(company, id, changes) => {
-            update_app(state, (*company, *id), changes, effects)
-        }
-        AdminCommand::ApproveApp(company, id, approval) => {
-            approve_app(state, (*company, *id), approval, effects)
-        }
-        AdminCommand::DeleteApp(company, id) => delete_app(state, (*company, *id), effects),
-        _ => unreachable!("no command about people or programs"),
-    }
 }
 
 /// A new PIN also clears wrong tries.

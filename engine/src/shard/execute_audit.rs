@@ -5,11 +5,12 @@
 use uuid::Uuid;
 
 use super::execute::Moment;
-use super::execute_user::memberships;
 use super::state::ShardState;
 use crate::command::admin::AdminCommand;
 use crate::command::effect::Effect;
 use crate::command::{AuditedObject, AuditedPlace};
+use crate::directory::user::UserCommand;
+use crate::directory::user::memberships;
 use crate::domain::audit::{AuditEvent, AuditNote};
 use crate::domain::ids::{CompanyId, CompanySlot};
 
@@ -20,8 +21,10 @@ pub(super) fn audit(
     (note, change): (&AuditNote, &AdminCommand),
     effects: &mut Vec<Effect>,
 ) {
-    let is_news =
-        matches!(change, AdminCommand::NoteCardShown(..) | AdminCommand::NoteSignInFailed(..));
+    let is_news = matches!(
+        change,
+        AdminCommand::NoteCardShown(..) | AdminCommand::User(UserCommand::NoteSignInFailed(..))
+    );
     if effects.is_empty() && !is_news {
         return;
     }

@@ -5,20 +5,20 @@
 
 use super::execute::Moment;
 use super::execute_admin::{find_company, replace, terminate_card};
-use super::execute_ticket::end;
-use super::execute_token::revoke;
-use super::execute_user::{close_account, find_user_by_email, invite, memberships};
 use super::state::ShardState;
 use crate::command::admin::{MemberChanges, NewMember};
 use crate::command::effect::Effect;
 use crate::command::record::append_record;
 use crate::command::reply::Rejection;
+use crate::directory::access_token::revoke;
 use crate::directory::dimension::{change_dimensions, check_dimensions};
 use crate::directory::requisition::deny_pending;
 use crate::directory::shared_link::{SharedLink, gone};
+use crate::directory::ticket::end;
+use crate::directory::ticket::{Ticket, TicketKind};
+use crate::directory::user::{close_account, find_user_by_email, invite, memberships};
 use crate::domain::ids::{CompanyId, CompanySlot, MemberId, MemberSlot};
 use crate::domain::member::{Member, MemberRole, MemberState, email_key};
-use crate::domain::ticket::{Ticket, TicketKind};
 use crate::limits;
 
 pub(super) fn create_member(
@@ -252,7 +252,7 @@ fn unshare_with(state: &ShardState, member: &Member, effects: &mut Vec<Effect>) 
 
 /// Errors: `TooMuchAtOnce` where what follows is more than a record takes. The bounds on what a
 /// member has keep it from being so; links shared with one address are not bounded.
-pub(super) fn check_room_in_record(
+pub(crate) fn check_room_in_record(
     state: &ShardState,
     moment: &Moment<'_>,
     effects: &[Effect],

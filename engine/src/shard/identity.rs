@@ -5,35 +5,35 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::directory::ticket::{Ticket, TicketKind, TicketState};
 use crate::domain::ids::{AccessTokenId, AppSlot, CompanySlot, MemberSlot, Timestamp, UserSlot};
 use crate::domain::member::AccessToken;
-use crate::domain::ticket::{Ticket, TicketKind, TicketState};
 
 /// A token of some owner, in the order in which they were made.
 type Live<T> = BTreeSet<(T, Timestamp, [u8; 32])>;
 
 /// See the head of this file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Identity {
-    pub(super) tickets: Tickets,
-    pub(super) token_by_id: HashMap<AccessTokenId, [u8; 32]>,
+pub(crate) struct Identity {
+    pub(crate) tickets: Tickets,
+    pub(crate) token_by_id: HashMap<AccessTokenId, [u8; 32]>,
     live_of_member: Live<MemberSlot>,
     live_of_app: Live<AppSlot>,
 }
 
 impl Identity {
     /// Tokens of a member that are not revoked, the oldest first.
-    pub(super) fn tokens_of_member(&self, slot: MemberSlot) -> impl Iterator<Item = [u8; 32]> {
+    pub(crate) fn tokens_of_member(&self, slot: MemberSlot) -> impl Iterator<Item = [u8; 32]> {
         tokens_of(&self.live_of_member, slot)
     }
 
     /// Tokens of an app that are not revoked, the oldest first.
-    pub(super) fn tokens_of_app(&self, slot: AppSlot) -> impl Iterator<Item = [u8; 32]> {
+    pub(crate) fn tokens_of_app(&self, slot: AppSlot) -> impl Iterator<Item = [u8; 32]> {
         tokens_of(&self.live_of_app, slot)
     }
 
     /// Takes in a token; a revoked one is let go of: only the tables keep those.
-    pub(super) fn apply_token(&mut self, token: &AccessToken) {
+    pub(crate) fn apply_token(&mut self, token: &AccessToken) {
         if token.is_revoked {
             self.token_by_id.remove(&token.id);
         } else {
@@ -62,7 +62,7 @@ fn set<T: Ord>(live: &mut Live<T>, owner: Option<T>, token: &AccessToken) {
 /// The tickets that are not forgotten.
 /// INVARIANT: the tables forget by the same rule, so both always remember the same.
 #[derive(Clone, Debug)]
-pub(super) struct Tickets {
+pub(crate) struct Tickets {
     by_digest: BTreeMap<[u8; 32], Ticket>,
     ends: BTreeSet<(Timestamp, [u8; 32])>,
     /// The first of the ends: all that a record looks at.
@@ -90,27 +90,27 @@ impl Default for Tickets {
 
 impl Tickets {
     /// The ticket with this digest.
-    pub(super) fn get(&self, digest: &[u8; 32]) -> Option<&Ticket> {
+    pub(crate) fn get(&self, digest: &[u8; 32]) -> Option<&Ticket> {
         self.by_digest.get(digest)
     }
 
     /// The same, as long as it is not to be forgotten: the last record may be older than that.
-    pub(super) fn find(&self, digest: &[u8; 32], at: Timestamp) -> Option<&Ticket> {
+    pub(crate) fn find(&self, digest: &[u8; 32], at: Timestamp) -> Option<&Ticket> {
         self.get(digest).filter(|ticket| at < ticket.forgotten_at())
     }
 
     /// How many there are.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.by_digest.len()
     }
 
     /// When the first of them is forgotten.
-    pub(super) const fn first_end(&self) -> Timestamp {
+    pub(crate) const fn first_end(&self) -> Timestamp {
         self.first_end
     }
 
     /// A user's tickets of a kind that open something at `at`, the oldest first.
-    pub(super) fn open_of(
+    pub(crate) fn open_of(
         &self,
         user: UserSlot,
         kind: TicketKind,
@@ -123,7 +123,7 @@ impl Tickets {
     }
 
     /// Codes that open something at `at`, which a member allowed.
-    pub(super) fn open_codes_of_member(
+    pub(crate) fn open_codes_of_member(
         &self,
         member: MemberSlot,
         at: Timestamp,
@@ -133,7 +133,7 @@ impl Tickets {
     }
 
     /// Codes that open something of a company's at `at`, which were given to an app.
-    pub(super) fn open_codes_of_app(
+    pub(crate) fn open_codes_of_app(
         &self,
         (app, company): (AppSlot, CompanySlot),
         at: Timestamp,
@@ -143,7 +143,7 @@ impl Tickets {
     }
 
     /// A user's codes that were used, the oldest first.
-    pub(super) fn used_codes_of(&self, user: UserSlot) -> impl Iterator<Item = &Ticket> {
+    pub(crate) fn used_codes_of(&self, user: UserSlot) -> impl Iterator<Item = &Ticket> {
         let all = (user, Timestamp::MIN, [0; 32])..=(user, Timestamp::MAX, [u8::MAX; 32]);
         let digests = self.used_codes_of_user.range(all).map(|(_, _, digest)| digest);
         digests.filter_map(|digest| self.by_digest.get(digest))
@@ -159,7 +159,7 @@ impl Tickets {
             .filter(move |found| found.is_open(at))
     }
 
-    pub(super) fn insert(&mut self, ticket: &Ticket) {
+    pub(crate) fn insert(&mut self, ticket: &Ticket) {
         if let Some(before) = self.by_digest.remove(&ticket.digest) {
             self.ends.remove(&(before.forgotten_at(), before.digest));
             self.unlist(&before);
@@ -174,7 +174,7 @@ impl Tickets {
 
     /// Lets go of what ended at or before `at`. Cost: O(1) where nothing has.
     #[inline]
-    pub(super) fn forget_expired(&mut self, at: Timestamp) {
+    pub(crate) fn forget_expired(&mut self, at: Timestamp) {
         if self.first_end <= at {
             self.forget(at);
         }
@@ -219,7 +219,7 @@ impl Tickets {
     }
 
     /// The tickets, by digest.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Ticket> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Ticket> {
         self.by_digest.values()
     }
 }
@@ -229,8 +229,8 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::directory::ticket::TicketContent;
     use crate::domain::ids::TicketId;
-    use crate::domain::ticket::TicketContent;
 
     fn session(digest: u8, until: i64, state: TicketState) -> Ticket {
         Ticket {

@@ -118,6 +118,16 @@ impl ShardState {
         &self.directory
     }
 
+    /// Tickets, and whose access tokens are whose.
+    pub(crate) const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Access tokens that are not revoked, by the digests of their texts.
+    pub(crate) const fn tokens(&self) -> &BTreeMap<[u8; 32], AccessToken> {
+        &self.tokens
+    }
+
     /// The cards.
     #[must_use]
     pub const fn cards(&self) -> &Cards {

@@ -10,17 +10,17 @@ use super::error::StoreError;
 use super::project::{stored_row, write_table};
 use super::query::Snapshot;
 use super::tables::RowTable;
+use crate::directory::app::App;
 use crate::directory::dimension::Dimension;
 use crate::directory::entry::EntryBytes;
 use crate::directory::requisition::Requisition;
 use crate::directory::row::{Indexed, Row, entries_of};
 use crate::directory::shared_link::SharedLink;
+use crate::directory::user::User;
 use crate::directory::webhook_endpoint::WebhookEndpoint;
 use crate::directory::{DirectoryRow, each_resource};
-use crate::domain::app::App;
 use crate::domain::ids::Slot;
 use crate::domain::member::Member;
-use crate::domain::user::User;
 
 /// A table of index entries; an entry leads to a slot by itself.
 pub(super) type EntryTable = TableDefinition<'static, &'static [u8], ()>;

@@ -1,18 +1,21 @@
 //! Records of people and programs, as they were first written: an invitation with an external id, a
 //! password, a sign-in, a code and its token, one-time passwords, and who did all that.
 
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewAccessToken, NewMember};
+use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
 use cardswitch_engine::command::effect::Effect;
-use cardswitch_engine::command::identity::{
-    CodeExchange, NewApp, NewAuthorizationCode, NewInvite, NewTicket, NewTicketContent,
-    PasswordLinkUse, UserChanges,
-};
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::access_token::NewAccessToken;
+use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::ticket::{
+    CodeExchange, NewAuthorizationCode, NewTicket, NewTicketContent, TicketCommand,
+};
+use cardswitch_engine::directory::user::{
+    NewInvite, PasswordLinkUse, SecurityQuestion, Totp, UserChanges, UserCommand,
+};
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, MemberId, TicketId, UserId};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
-use cardswitch_engine::domain::user::{SecurityQuestion, Totp};
 use uuid::Uuid;
 
 use super::{START, Timestamp, UNLIMITED, admin, company, effects_of};
@@ -49,17 +52,17 @@ pub(super) fn life_of_a_user() -> Vec<Command> {
         noted(Actor::Operator, AdminCommand::CreateMember(member())),
         noted(
             Actor::Switch,
-            AdminCommand::UsePasswordLink(PasswordLinkUse {
+            AdminCommand::User(UserCommand::UsePasswordLink(PasswordLinkUse {
                 digest: [1; 32],
                 password_hash: "$argon2id$golden".to_owned(),
-            }),
+            })),
         ),
         noted(
             Actor::User { id: USER, member: Some(MEMBER) },
-            AdminCommand::UpdateUser(USER, factors()),
+            AdminCommand::User(UserCommand::Update(USER, factors())),
         ),
-        admin(AdminCommand::UseTotpStep(USER, 58_920_001)),
-        admin(AdminCommand::CreateApp(app())),
+        admin(AdminCommand::User(UserCommand::UseTotpStep(USER, 58_920_001))),
+        admin(AdminCommand::App(AppCommand::Create(app()))),
         noted(
             Actor::User { id: USER, member: None },
             ticket(
@@ -70,7 +73,10 @@ pub(super) fn life_of_a_user() -> Vec<Command> {
             ),
         ),
         admin(ticket(3, NewTicketContent::AuthorizationCode(Box::new(code())))),
-        noted(Actor::Switch, AdminCommand::ExchangeCode(Box::new(exchange()))),
+        noted(
+            Actor::Switch,
+            AdminCommand::Ticket(TicketCommand::ExchangeCode(Box::new(exchange()))),
+        ),
         noted(
             Actor::Token { id: AccessTokenId(Uuid::from_u128(24)), member: Some(MEMBER) },
             AdminCommand::UpdateMember(
@@ -136,14 +142,14 @@ fn app() -> NewApp {
 }
 
 fn ticket(number: u8, content: NewTicketContent) -> AdminCommand {
-    AdminCommand::IssueTicket(NewTicket {
+    AdminCommand::Ticket(TicketCommand::Issue(NewTicket {
         digest: [number; 32],
         id: TicketId(Uuid::from_u128(30 + u128::from(number))),
         user: USER,
         expires_at: START.plus(Timestamp::DAY),
         address: "192.0.2.1".to_owned(),
         content,
-    })
+    }))
 }
 
 fn code() -> NewAuthorizationCode {

@@ -2,9 +2,9 @@
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
-use cardswitch_engine::command::identity::NewApp;
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::app::{AppCommand, NewApp};
 use cardswitch_engine::directory::shared_link::{NewSharedLink, SharedLinkCommand};
 use cardswitch_engine::directory::webhook_endpoint::{
     GoneReceiver, NewSecret, NewWebhookEndpoint, WebhookEndpointChanges, WebhookEndpointCommand,
@@ -38,7 +38,7 @@ pub(super) fn life_of_an_endpoint() -> Vec<Command> {
     vec![
         admin(AdminCommand::CreateCompany(company(UNLIMITED))),
         admin(AdminCommand::IssueCard(card())),
-        admin(AdminCommand::CreateApp(app())),
+        admin(AdminCommand::App(AppCommand::Create(app()))),
         noted(
             user,
             AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Create(endpoint(OWN, None))),
@@ -66,7 +66,7 @@ pub(super) fn life_of_an_endpoint() -> Vec<Command> {
                 },
             )),
         ),
-        admin(AdminCommand::DeleteApp(COMPANY, APP)),
+        admin(AdminCommand::App(AppCommand::Delete(COMPANY, APP))),
         noted(user, AdminCommand::NoteCardShown(COMPANY, card().id)),
         admin(AdminCommand::SharedLink(SharedLinkCommand::Create(link()))),
         admin(AdminCommand::SharedLink(SharedLinkCommand::View(LINK))),

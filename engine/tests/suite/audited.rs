@@ -1,15 +1,14 @@
 //! Who changed what: which events a noted change leaves, and that none of them says a value.
 
-use cardswitch_engine::command::admin::{
-    AdminCommand, CardChanges, CompanyChanges, MemberChanges, NewAccessToken,
-};
+use cardswitch_engine::command::admin::{AdminCommand, CardChanges, CompanyChanges, MemberChanges};
 use cardswitch_engine::command::effect::Effect;
-use cardswitch_engine::command::identity::{
-    NewApp, NewTicket, NewTicketContent, NewUser, PasswordLinkUse, UserChanges,
-};
 use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::command::{Command, NotedCommand};
+use cardswitch_engine::directory::access_token::{AccessTokenCommand, NewAccessToken};
+use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
+use cardswitch_engine::directory::user::{NewUser, PasswordLinkUse, UserChanges, UserCommand};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditNote};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
@@ -68,14 +67,14 @@ fn audits(office: &Office) -> Vec<AuditEvent> {
 }
 
 fn ticket(number: u64, office: &Office, content: NewTicketContent) -> AdminCommand {
-    AdminCommand::IssueTicket(NewTicket {
+    AdminCommand::Ticket(TicketCommand::Issue(NewTicket {
         digest: digest(1, number),
         id: ticket_id(number),
         user: user_id(BOB),
         expires_at: Timestamp(office.now() + 3_600_000_000),
         address: SECRET.to_owned(),
         content,
-    })
+    }))
 }
 
 fn secretive_app() -> NewApp {
@@ -122,16 +121,16 @@ fn an_event_says_who_did_what_to_which() {
             ("company.updated", "company", Some(company_id(0).0), vec!["name"]),
         ),
         (
-            AdminCommand::CreateApp(secretive_app()),
+            AdminCommand::App(AppCommand::Create(secretive_app())),
             ("app.created", "app", Some(app_id(1).0), vec![]),
         ),
         (
-            AdminCommand::CreateAccessToken(NewAccessToken {
+            AdminCommand::AccessToken(AccessTokenCommand::Create(NewAccessToken {
                 id: token_id(1),
                 digest: digest(2, 1),
                 company: company_id(0),
                 scope: AccessScope::default(),
-            }),
+            })),
             ("access_token.created", "access_token", Some(token_id(1).0), vec![]),
         ),
         (
@@ -239,9 +238,12 @@ fn what_a_user_does_is_told_to_one_company() {
         password_hash: None,
         developer_of: Vec::new(),
     };
-    assert_eq!(told(AdminCommand::CreateUser(user), "user.created", user_id(BOB).0), one);
+    assert_eq!(
+        told(AdminCommand::User(UserCommand::Create(user)), "user.created", user_id(BOB).0),
+        one
+    );
     let changes = UserChanges { password_hash: Some(SECRET.to_owned()), ..UserChanges::default() };
-    let update = AdminCommand::UpdateUser(user_id(BOB), changes);
+    let update = AdminCommand::User(UserCommand::Update(user_id(BOB), changes));
     assert_eq!(told(update, "user.updated", user_id(BOB).0), one);
 
     let session = NewTicketContent::Session { user_agent: SECRET.parse().unwrap() };
@@ -252,7 +254,8 @@ fn what_a_user_does_is_told_to_one_company() {
     let link = ticket(2, &office, NewTicketContent::PasswordLink { is_invite: false });
     assert_eq!(companies(&events_of(&mut office, link).unwrap()), one);
     let set = PasswordLinkUse { digest: digest(1, 2), password_hash: SECRET.to_owned() };
-    let events = events_of(&mut office, AdminCommand::UsePasswordLink(set)).unwrap();
+    let events =
+        events_of(&mut office, AdminCommand::User(UserCommand::UsePasswordLink(set))).unwrap();
     assert_eq!(companies(&events), one);
     assert!(events.iter().all(|event| event.object == Some(user_id(BOB).0)));
     assert!(!format!("{events:?}").contains(SECRET));
@@ -261,7 +264,7 @@ fn what_a_user_does_is_told_to_one_company() {
     // added their address later. Who is a member nowhere is told of to nobody.
     let leaving = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
     assert_eq!(office.update(BOB, leaving), Ok(()));
-    let ending = AdminCommand::UseTotpStep(user_id(BOB), 1);
+    let ending = AdminCommand::User(UserCommand::UseTotpStep(user_id(BOB), 1));
     assert_eq!(events_of(&mut office, ending), Err(Rejection::StepUsed));
     let session = || NewTicketContent::Session { user_agent: Default::default() };
     let again = ticket(3, &office, session());
@@ -286,7 +289,7 @@ fn what_a_user_does_is_told_to_one_company() {
         password_hash: None,
         developer_of: Vec::new(),
     };
-    let make = AdminCommand::CreateUser(stranger);
+    let make = AdminCommand::User(UserCommand::Create(stranger));
     let events = events_by(&mut office, Actor::Switch, make).unwrap();
     assert_eq!(companies(&events), [None]);
 }
@@ -296,7 +299,7 @@ fn a_member_made_with_an_invitation_is_one_event() {
     let mut office = Office::open();
     let expires_at = Timestamp(office.now() + 3_600_000_000);
     let (user, ticket) = (user_id(30), ticket_id(30));
-    let invite = cardswitch_engine::command::identity::NewInvite {
+    let invite = cardswitch_engine::directory::user::NewInvite {
         user,
         digest: digest(1, 30),
         ticket,

@@ -1,11 +1,13 @@
 //! What ends when a member leaves is said before, and is what ends.
 
 use cardswitch_engine::command::admin::{AdminCommand, NewCard};
-use cardswitch_engine::command::identity::{NewTicket, NewTicketContent};
+use cardswitch_engine::directory::access_token::AccessTokenCommand;
 use cardswitch_engine::directory::requisition::{
     NewRequisition, RequisitionCommand, RequisitionStatus,
 };
 use cardswitch_engine::directory::shared_link::{NewSharedLink, Recipient, SharedLinkCommand};
+use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
+use cardswitch_engine::directory::user::UserCommand;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::ids::{CompanySlot, MemberSlot, RequisitionId, Timestamp, UserSlot};
@@ -57,15 +59,15 @@ fn set_up(desk: &Desk) {
     for (member, company) in [(BOB, 0), (FOREIGNER, 1)] {
         desk.change(AdminCommand::CreateMember(new_member(member, company, "bob@example.com")));
     }
-    desk.change(AdminCommand::CreateUser(new_user(BOB, "Bob@Example.com")));
-    desk.change(AdminCommand::IssueTicket(NewTicket {
+    desk.change(AdminCommand::User(UserCommand::Create(new_user(BOB, "Bob@Example.com"))));
+    desk.change(AdminCommand::Ticket(TicketCommand::Issue(NewTicket {
         digest: digest(1, 1),
         id: ticket_id(1),
         user: user_id(BOB),
         expires_at: Timestamp(START * 2),
         address: String::new(),
         content: NewTicketContent::Session { user_agent: Default::default() },
-    }));
+    })));
     for card in 1..=CARDS + 1 {
         let new = new_card(card, 0, AllowanceTerms::budget(Minor(100)));
         // The last one is Ada's.
@@ -97,7 +99,7 @@ fn set_up(desk: &Desk) {
     desk.change(AdminCommand::Requisition(RequisitionCommand::Cancel(company_id(0), taken_back)));
     for (number, member) in [(1, Some(BOB)), (2, Some(ADA)), (3, None), (4, Some(BOB))] {
         let grant = grant_of(number, 0, (None, member));
-        desk.change(AdminCommand::GrantToken(Box::new(grant)));
+        desk.change(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant))));
     }
 }
 

@@ -4,6 +4,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::app::AppCommand;
 use cardswitch_engine::directory::webhook_endpoint::{
     DisabledBy, EndpointState, GoneReceiver, NewSecret, NewWebhookEndpoint, WebhookEndpoint,
     WebhookEndpointChanges, WebhookEndpointCommand,
@@ -87,9 +88,9 @@ fn endpoints_are_made_changed_and_taken_away_by_their_company() {
     assert!(made.is_enabled() && made.previous_secret.is_none());
     office.does(create(2, 0, Some(APP)));
     assert!(last_endpoint(&office).app.is_some());
-    office.does(AdminCommand::CreateApp(new_app(2, 1)));
-    office.does(AdminCommand::CreateApp(new_app(3, 0)));
-    office.does(AdminCommand::DeleteApp(company_id(0), app_id(3)));
+    office.does(AdminCommand::App(AppCommand::Create(new_app(2, 1))));
+    office.does(AdminCommand::App(AppCommand::Create(new_app(3, 0))));
+    office.does(AdminCommand::App(AppCommand::Delete(company_id(0), app_id(3))));
     let not_found = Err(Rejection::WebhookEndpointNotFound);
     let rows = [
         ("the same id", create(1, 0, None), Err(Rejection::IdTaken)),
@@ -214,7 +215,7 @@ fn an_app_takes_its_endpoints_with_it_and_nothing_of_their_secrets_stays() {
     }
     office
         .does(AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Delete(company_id(0), id(3))));
-    office.does(AdminCommand::DeleteApp(company_id(0), app_id(APP)));
+    office.does(AdminCommand::App(AppCommand::Delete(company_id(0), app_id(APP))));
     let tombstone = last_endpoint(&office);
     assert_eq!((tombstone.id, tombstone.is_deleted), (id(1), true));
     assert!(tombstone.url.is_empty() && tombstone.sealed_secret.is_empty());
@@ -235,7 +236,7 @@ fn a_company_has_no_more_endpoints_than_it_may() {
     office
         .does(AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Delete(company_id(0), id(0))));
     office.does(create(room + 1, 0, None));
-    office.does(AdminCommand::DeleteApp(company_id(0), app_id(APP)));
+    office.does(AdminCommand::App(AppCommand::Delete(company_id(0), app_id(APP))));
     assert_eq!(last_endpoints(&office).len() as u64, room / 2 - 1);
     office.assert_replays();
 }

@@ -2,7 +2,7 @@
 //! at one card, and what attackers send.
 
 use cardswitch_engine::command::admin::{AdminCommand, NewMember};
-use cardswitch_engine::command::identity::NewUser;
+use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, UserId};
 use cardswitch_engine::domain::member::MemberRole;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub(in crate::site) async fn stage() -> (Bench, Value) {
             password_hash: password_hash.clone(),
             developer_of: Vec::new(),
         };
-        bench.state.carry_out(AdminCommand::CreateUser(user)).await.unwrap();
+        bench.state.carry_out(AdminCommand::User(UserCommand::Create(user))).await.unwrap();
         let id = MemberId(Uuid::from_u128(number));
         let new = NewMember { role, ..new_member(id, CompanyId(company), email) };
         bench.state.carry_out(AdminCommand::CreateMember(new)).await.unwrap();

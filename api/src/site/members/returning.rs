@@ -6,12 +6,12 @@ use std::time::Instant;
 use axum::extract::State;
 use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::{NewTicket, NewTicketContent, NewUser};
+use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
+use cardswitch_engine::directory::user::{NewUser, User, UserCommand};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{MemberId, TicketId, UserId};
 use cardswitch_engine::domain::member::Member;
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::user::User;
 use serde::de::IgnoredAny;
 use tokio::sync::Semaphore;
 
@@ -106,7 +106,7 @@ async fn send(state: &AppState, company: &Company, member: &Member) -> Result<()
         address: String::new(),
         content: NewTicketContent::PasswordLink { is_invite },
     };
-    state.carry_out(AdminCommand::IssueTicket(ticket)).await?;
+    state.carry_out(AdminCommand::Ticket(TicketCommand::Issue(ticket))).await?;
     let link = state.urls().password_link(&key.text);
     let letter = if is_invite {
         Letter::invitation(&user.email, &company.name, &link)
@@ -132,6 +132,6 @@ async fn get_user(state: &AppState, member: &Member) -> Result<User, ApiError> {
         password_hash: None,
         developer_of: Vec::new(),
     };
-    state.carry_out(AdminCommand::CreateUser(new)).await?;
+    state.carry_out(AdminCommand::User(UserCommand::Create(new))).await?;
     find()?.ok_or_else(ApiError::not_found)
 }

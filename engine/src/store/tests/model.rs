@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::command::effect::{EarlyReversal, Effect, IssuedCard, RememberedAnswer};
 use crate::command::record::Record;
 use crate::directory::DirectoryRow;
+use crate::directory::app::App;
 use crate::directory::dimension::Dimension;
 use crate::directory::requisition::Requisition;
 use crate::directory::shared_link::SharedLink;
+use crate::directory::ticket::Ticket;
+use crate::directory::user::User;
 use crate::directory::webhook_endpoint::WebhookEndpoint;
 use crate::domain::account::{Account, AccountBalances};
-use crate::domain::app::App;
 use crate::domain::audit::AuditEvent;
 use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::CredentialFailures;
@@ -22,10 +24,8 @@ use crate::domain::money::Minor;
 use crate::domain::pan_key::PanGenerations;
 use crate::domain::posting::StatementLine;
 use crate::domain::response_code::ResponseCode;
-use crate::domain::ticket::Ticket;
 use crate::domain::transaction::{TransactionKind, TransactionState};
 use crate::domain::transaction_tags::TagChanges;
-use crate::domain::user::User;
 use crate::store::query::{CardRow, Listed, Order, Page, TransactionRow};
 
 /// Everything as it stands after the records taken.

@@ -65,23 +65,10 @@ impl Model {
                 }
                 self.admin(at, command)
             }
-            AdminCommand::CreateUser(_)
-            | AdminCommand::UpdateUser(..)
-            | AdminCommand::UseTotpStep(..)
-            | AdminCommand::IssueTicket(_)
-            | AdminCommand::EndTicket(..)
-            | AdminCommand::EndSessions(_)
-            | AdminCommand::UsePasswordLink(_)
-            | AdminCommand::CreateAccessToken(_)
-            | AdminCommand::ExchangeCode(_)
-            | AdminCommand::RevokeCode(_)
-            | AdminCommand::GrantToken(_)
-            | AdminCommand::RevokeToken(..)
-            | AdminCommand::RevokeAppTokens(..)
-            | AdminCommand::CreateApp(_)
-            | AdminCommand::UpdateApp(..)
-            | AdminCommand::ApproveApp(..)
-            | AdminCommand::DeleteApp(..) => self.people(at, command),
+            AdminCommand::User(command) => self.user_command(at, command),
+            AdminCommand::Ticket(command) => self.ticket_command(at, command),
+            AdminCommand::AccessToken(command) => self.token_command(command),
+            AdminCommand::App(command) => self.app_command(at, command),
             // What no decision reads has tests of its own: `dimensions`, `webhook_endpoints`, `looking`.
             _ => unreachable!("no program asks for it"),
         }

@@ -1,14 +1,17 @@
 //! Users, tickets, apps and tokens of the model: lists that are looked through from end to end.
 
-use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
-use cardswitch_engine::command::identity::{
-    CodeExchange, NewInvite, NewTicket, NewTicketContent, NewTokenGrant, NewUser, UserChanges,
-};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::access_token::{
+    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+};
+use cardswitch_engine::directory::app::AppCommand;
+use cardswitch_engine::directory::ticket::{
+    CodeExchange, NewTicket, NewTicketContent, TicketCommand, TicketKind, TicketState,
+};
+use cardswitch_engine::directory::user::{NewInvite, NewUser, UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, TicketId, UserId};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole, MemberState};
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::ticket::{TicketKind, TicketState};
 use cardswitch_engine::domain::token_grant::TokenOrigin;
 
 use super::{DAY, Model};
@@ -72,11 +75,12 @@ impl Ticket {
 }
 
 impl Model {
-    pub(super) fn people(&mut self, at: i64, command: &AdminCommand) -> Result<(), Rejection> {
+    pub(super) fn user_command(&mut self, at: i64, command: &UserCommand) -> Result<(), Rejection> {
         match command {
-            AdminCommand::CreateUser(new) => self.create_user(new),
-            AdminCommand::UpdateUser(id, changes) => self.update_user(at, *id, changes),
-            AdminCommand::UseTotpStep(id, step) => {
+            UserCommand::NoteSignInFailed(id, _) => self.user(*id).map(drop),
+            UserCommand::Create(new) => self.create_user(new),
+            UserCommand::Update(id, changes) => self.update_user(at, *id, changes),
+            UserCommand::UseTotpStep(id, step) => {
                 let user = self.user(*id)?;
                 let used = self.users[user].totp_step.ok_or(Rejection::StepUsed)?;
                 if *step <= used {
@@ -85,24 +89,14 @@ impl Model {
                 self.users[user].totp_step = Some(*step);
                 Ok(())
             }
-            AdminCommand::IssueTicket(new) => self.issue_ticket(at, new),
-            AdminCommand::EndTicket(user, id) => {
-                let user = self.user(*user)?;
-                let is_it = |ticket: &&mut Ticket| {
-                    ticket.user == user && ticket.id == *id && ticket.is_open(at)
-                };
-                let ticket = self.tickets.iter_mut().find(is_it);
-                ticket.ok_or(Rejection::TicketNotFound)?.state = TicketState::Ended;
-                Ok(())
-            }
-            AdminCommand::EndSessions(user) => {
+            UserCommand::EndSessions(user) => {
                 let user = self.user(*user)?;
                 self.end_tickets(at, |ticket| {
                     ticket.user == user && ticket.kind == TicketKind::Session
                 });
                 Ok(())
             }
-            AdminCommand::UsePasswordLink(used) => {
+            UserCommand::UsePasswordLink(used) => {
                 let is_it = |ticket: &&mut Ticket| {
                     ticket.digest == used.digest
                         && ticket.kind == TicketKind::PasswordLink
@@ -114,15 +108,27 @@ impl Model {
                 self.set_password(at, user, &used.password_hash, None);
                 Ok(())
             }
-            _ => self.apps_and_tokens(at, command),
         }
     }
 
-    fn apps_and_tokens(&mut self, at: i64, command: &AdminCommand) -> Result<(), Rejection> {
+    pub(super) fn ticket_command(
+        &mut self,
+        at: i64,
+        command: &TicketCommand,
+    ) -> Result<(), Rejection> {
         match command {
-            AdminCommand::CreateAccessToken(new) => self.make_token(new, (None, None)).map(drop),
-            AdminCommand::ExchangeCode(exchange) => self.exchange_code(at, exchange),
-            AdminCommand::RevokeCode(digest) => {
+            TicketCommand::Issue(new) => self.issue_ticket(at, new),
+            TicketCommand::End(user, id) => {
+                let user = self.user(*user)?;
+                let is_it = |ticket: &&mut Ticket| {
+                    ticket.user == user && ticket.id == *id && ticket.is_open(at)
+                };
+                let ticket = self.tickets.iter_mut().find(is_it);
+                ticket.ok_or(Rejection::TicketNotFound)?.state = TicketState::Ended;
+                Ok(())
+            }
+            TicketCommand::ExchangeCode(exchange) => self.exchange_code(at, exchange),
+            TicketCommand::RevokeCode(digest) => {
                 let is_it = |ticket: &&mut Ticket| {
                     ticket.digest == *digest && ticket.code.is_some() && ticket.is_known(at)
                 };
@@ -138,8 +144,14 @@ impl Model {
                 }
                 Ok(())
             }
-            AdminCommand::GrantToken(new) => self.grant_token(new),
-            AdminCommand::RevokeToken(company, id) => {
+        }
+    }
+
+    pub(super) fn token_command(&mut self, command: &AccessTokenCommand) -> Result<(), Rejection> {
+        match command {
+            AccessTokenCommand::Create(new) => self.make_token(new, (None, None)).map(drop),
+            AccessTokenCommand::Grant(new) => self.grant_token(new),
+            AccessTokenCommand::Revoke(company, id) => {
                 let company = self.company(*company)?;
                 let is_it = |token: &&mut Token| {
                     token.id == *id && token.company == company && !token.is_revoked
@@ -148,7 +160,12 @@ impl Model {
                 token.ok_or(Rejection::TokenNotFound)?.is_revoked = true;
                 Ok(())
             }
-            AdminCommand::RevokeAppTokens(app, company) => {
+        }
+    }
+
+    pub(super) fn app_command(&mut self, at: i64, command: &AppCommand) -> Result<(), Rejection> {
+        match command {
+            AppCommand::RevokeTokens(app, company) => {
                 let company = self.company(*company)?;
                 let app = self.app(*app)?;
                 self.end_tickets(at, |ticket| {
@@ -157,7 +174,7 @@ impl Model {
                 self.revoke_tokens(|token| token.app == Some(app) && token.company == company);
                 Ok(())
             }
-            AdminCommand::CreateApp(new) => {
+            AppCommand::Create(new) => {
                 let company = self.company(new.company)?;
                 if self.apps.iter().any(|app| app.id == new.id) {
                     return Err(Rejection::IdTaken);
@@ -165,16 +182,15 @@ impl Model {
                 self.apps.push(App { id: new.id, company, is_deleted: false });
                 Ok(())
             }
-            AdminCommand::UpdateApp(company, id, _) => self.own_app(*company, *id).map(drop),
+            AppCommand::Update(company, id, _) => self.own_app(*company, *id).map(drop),
             // What is on an app's page no decision reads: see `people::apps`.
-            AdminCommand::ApproveApp(company, id, _) => self.own_app(*company, *id).map(drop),
-            AdminCommand::DeleteApp(company, id) => {
+            AppCommand::Approve(company, id, _) => self.own_app(*company, *id).map(drop),
+            AppCommand::Delete(company, id) => {
                 let app = self.own_app(*company, *id)?;
                 self.apps[app].is_deleted = true;
                 self.revoke_tokens(|token| token.app == Some(app));
                 Ok(())
             }
-            _ => panic!("not about people: {command:?}"),
         }
     }
 

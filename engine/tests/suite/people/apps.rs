@@ -2,13 +2,15 @@
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
-use cardswitch_engine::command::identity::{AppApproval, AppChanges, NewApp};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
-use cardswitch_engine::domain::app::{App, AppProfile};
+use cardswitch_engine::directory::access_token::AccessTokenCommand;
+use cardswitch_engine::directory::app::{
+    App, AppApproval, AppChanges, AppCommand, AppProfile, NewApp,
+};
+use cardswitch_engine::directory::ticket::TicketState;
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::ticket::TicketState;
 use cardswitch_engine::limits;
 
 use super::{APP, BOOKS, code_of, exchange, grant_of, new_app};
@@ -28,18 +30,24 @@ fn a_deleted_app_opens_nothing_any_more() {
     for number in 0..=room as u64 {
         let member = 10 + number / of_member as u64 % members;
         let new = grant_of(number, 0, (Some(APP), Some(member)));
-        office.does(AdminCommand::GrantToken(Box::new(new)));
+        office.does(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(new))));
     }
     assert_eq!(office.last_ends().1, [true, false], "one more than there is room for");
     office.issue(1, BOB, code_of(APP, 0, BOB)).unwrap();
-    office.does(AdminCommand::DeleteApp(company_id(0), app_id(APP)));
+    office.does(AdminCommand::App(AppCommand::Delete(company_id(0), app_id(APP))));
     assert_eq!(office.last_ends(), (vec![], vec![true; room]));
     let gone = Err(Rejection::AppNotFound);
     assert_eq!(office.asks(exchange(1, 90_000, 0)), Err(Rejection::TicketSpent));
     assert_eq!(office.issue(2, BOB, code_of(APP, 0, BOB)), Err(Rejection::AppNotFound));
     let again = grant_of(90_000, 0, (Some(APP), None));
-    assert_eq!(office.asks(AdminCommand::GrantToken(Box::new(again))), gone);
-    assert_eq!(office.asks(AdminCommand::DeleteApp(company_id(0), app_id(APP))), gone);
+    assert_eq!(
+        office.asks(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(again)))),
+        gone
+    );
+    assert_eq!(
+        office.asks(AdminCommand::App(AppCommand::Delete(company_id(0), app_id(APP)))),
+        gone
+    );
 }
 
 #[test]
@@ -47,15 +55,15 @@ fn an_app_is_shut_out_of_one_company_only() {
     let mut office = Office::with_people();
     for (number, (company, member)) in (1..).zip([(0, BOB), (1, FOREIGNER), (0, ADA)]) {
         let new = grant_of(number, company, (Some(APP), Some(member)));
-        office.does(AdminCommand::GrantToken(Box::new(new)));
+        office.does(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(new))));
     }
     office.issue(1, BOB, code_of(APP, 0, BOB)).unwrap();
     office.issue(2, BOB, code_of(APP, 1, FOREIGNER)).unwrap();
-    office.does(AdminCommand::RevokeAppTokens(app_id(APP), company_id(1)));
+    office.does(AdminCommand::App(AppCommand::RevokeTokens(app_id(APP), company_id(1))));
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![true]));
     assert_eq!(office.asks(exchange(2, 9, 1)), Err(Rejection::TicketSpent));
     assert_eq!(office.asks(exchange(1, 9, 0)), Ok(()));
-    office.does(AdminCommand::RevokeAppTokens(app_id(APP), company_id(0)));
+    office.does(AdminCommand::App(AppCommand::RevokeTokens(app_id(APP), company_id(0))));
     assert_eq!(office.last_ends().1, [true; 3]);
     office.assert_replays();
 }
@@ -71,13 +79,13 @@ fn last_app(office: &Office) -> App {
 }
 
 fn update(office: &mut Office, changes: AppChanges) -> App {
-    office.does(AdminCommand::UpdateApp(company_id(0), app_id(APP), changes));
+    office.does(AdminCommand::App(AppCommand::Update(company_id(0), app_id(APP), changes)));
     last_app(office)
 }
 
 fn approve(office: &mut Office, profile: AppProfile, scope: AccessScope) -> Result<App, Rejection> {
     let approval = AppApproval { profile, scope };
-    office.asks(AdminCommand::ApproveApp(company_id(0), app_id(APP), approval))?;
+    office.asks(AdminCommand::App(AppCommand::Approve(company_id(0), app_id(APP), approval)))?;
     Ok(last_app(office))
 }
 

@@ -2,9 +2,9 @@
 
 use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, MemberChanges, NewMember};
 use cardswitch_engine::command::effect::Effect;
-use cardswitch_engine::command::identity::NewInvite;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::user::NewInvite;
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::member::{MemberRole, MemberState};

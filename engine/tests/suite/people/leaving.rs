@@ -1,14 +1,16 @@
 //! What ends with a membership or a role, and what stays of it elsewhere.
 
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewAccessToken};
+use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
 use cardswitch_engine::command::effect::Effect;
-use cardswitch_engine::command::identity::{NewTicketContent, NewTokenGrant, UserChanges};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::access_token::{
+    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+};
+use cardswitch_engine::directory::ticket::{NewTicketContent, TicketState};
+use cardswitch_engine::directory::user::{SecurityQuestion, Totp, UserChanges, UserCommand};
 use cardswitch_engine::domain::member::{AccessScope, MemberRole};
-use cardswitch_engine::domain::ticket::TicketState;
 use cardswitch_engine::domain::token_grant::TokenOrigin;
-use cardswitch_engine::domain::user::{SecurityQuestion, Totp};
 use cardswitch_engine::limits;
 
 use super::{APP, BOOKS, code_of, exchange, grant_of, link, new_user, session, use_link};
@@ -31,7 +33,7 @@ fn leaving_ends_sessions_codes_and_tokens_in_its_own_record() {
         let owners = [(0, BOB), (0, ADA), (1, FOREIGNER)];
         for (number, (company, member)) in (1..).zip(owners) {
             let new = grant_of(number, company, (Some(APP), Some(member)));
-            office.does(AdminCommand::GrantToken(Box::new(new)));
+            office.does(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(new))));
         }
         leave(&mut office);
         let effects = office.last_effects();
@@ -86,7 +88,7 @@ fn a_company_that_adds_an_address_and_deletes_it_ends_no_session() {
     // Nor may it be the address's last member that takes part, or that there is.
     let own = new_member(60, 0, "own@example.com");
     office.does(AdminCommand::CreateMember(own));
-    office.does(AdminCommand::CreateUser(new_user(60, "own@example.com")));
+    office.does(AdminCommand::User(UserCommand::Create(new_user(60, "own@example.com"))));
     office.issue(2, 60, session()).unwrap();
     assert_eq!(office.update(60, leaving()), Ok(()));
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
@@ -105,7 +107,7 @@ fn an_address_that_is_freed_lets_nobody_in() {
         developer_of: Some(vec![company_id(0)]),
         ..UserChanges::default()
     };
-    office.does(AdminCommand::UpdateUser(user_id(BOB), changes));
+    office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
     office.issue(1, BOB, session()).unwrap();
     office.issue(2, BOB, link()).unwrap();
     let user_in = |office: &Office| {
@@ -164,7 +166,7 @@ fn a_role_that_falls_takes_back_what_it_may_not_allow() {
             let new = grant_of(number, 0, (Some(APP), Some(BOB)));
             let token = NewAccessToken { scope, ..new.token };
             let new = NewTokenGrant { token, ..new };
-            office.does(AdminCommand::GrantToken(Box::new(new)));
+            office.does(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(new))));
             office.grant(100 + number, TokenOrigin::Password, (APP, ADA));
         }
         assert_eq!(office.update(BOB, role(to)), Ok(()));

@@ -8,17 +8,20 @@ mod tickets;
 mod tokens;
 mod users;
 
-use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
-use cardswitch_engine::command::identity::{
-    AppChanges, CodeExchange, NewApp, NewAuthorizationCode, NewTicket, NewTicketContent,
-    NewTokenGrant, NewUser, PasswordLinkUse, UserChanges,
-};
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::access_token::{
+    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+};
+use cardswitch_engine::directory::app::{AppChanges, AppCommand, NewApp};
+use cardswitch_engine::directory::ticket::{
+    CodeExchange, NewAuthorizationCode, NewTicket, NewTicketContent, TicketCommand, TicketState,
+};
+use cardswitch_engine::directory::user::{NewUser, PasswordLinkUse, UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
 use cardswitch_engine::domain::member::AccessScope;
-use cardswitch_engine::domain::ticket::TicketState;
 use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::shard::ShardState;
 use uuid::Uuid;
@@ -34,9 +37,9 @@ impl Office {
     /// With Ada's (1) and Bob's (2) users, and an app (1) of the first company.
     pub(crate) fn with_people() -> Self {
         let mut office = Self::open();
-        office.does(AdminCommand::CreateUser(new_user(ADA, "ada@example.com")));
-        office.does(AdminCommand::CreateUser(new_user(BOB, "Bob@Example.com")));
-        office.does(AdminCommand::CreateApp(new_app(APP, 0)));
+        office.does(AdminCommand::User(UserCommand::Create(new_user(ADA, "ada@example.com"))));
+        office.does(AdminCommand::User(UserCommand::Create(new_user(BOB, "Bob@Example.com"))));
+        office.does(AdminCommand::App(AppCommand::Create(new_app(APP, 0))));
         office
     }
 
@@ -57,19 +60,19 @@ impl Office {
         expires_at: Timestamp,
         content: NewTicketContent,
     ) -> Result<(), Rejection> {
-        self.asks(AdminCommand::IssueTicket(NewTicket {
+        self.asks(AdminCommand::Ticket(TicketCommand::Issue(NewTicket {
             digest: digest(1, number),
             id: ticket_id(number),
             user: user_id(user),
             expires_at,
             address: "192.0.2.1".to_owned(),
             content,
-        }))
+        })))
     }
 
     fn grant(&mut self, number: u64, origin: TokenOrigin, (app, member): (u64, u64)) {
         let new = NewTokenGrant { origin, ..grant_of(number, 0, (Some(app), Some(member))) };
-        self.does(AdminCommand::GrantToken(Box::new(new)));
+        self.does(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(new))));
     }
 
     /// What the last record says of tickets and tokens: the number of the first ones, which were
@@ -172,18 +175,18 @@ pub(crate) fn grant_of(
 }
 
 fn exchange(code: u64, token: u64, company: u64) -> AdminCommand {
-    AdminCommand::ExchangeCode(Box::new(CodeExchange {
+    AdminCommand::Ticket(TicketCommand::ExchangeCode(Box::new(CodeExchange {
         digest: digest(1, code),
         token: new_token(token, company),
         label: "by a code".parse().unwrap(),
-    }))
+    })))
 }
 
 fn use_link(number: u64) -> AdminCommand {
-    AdminCommand::UsePasswordLink(PasswordLinkUse {
+    AdminCommand::User(UserCommand::UsePasswordLink(PasswordLinkUse {
         digest: digest(1, number),
         password_hash: "new hash".to_owned(),
-    })
+    }))
 }
 
 #[test]
@@ -196,28 +199,52 @@ fn whoever_is_named_has_to_be_there() {
     let changes = AppChanges::default;
     let no_app = Err(Rejection::AppNotFound);
     let rows = [
-        (AdminCommand::UpdateUser(stranger, UserChanges::default()), unknown),
-        (AdminCommand::UseTotpStep(stranger, 1), unknown),
-        (AdminCommand::EndSessions(stranger), unknown),
-        (AdminCommand::EndTicket(stranger, ticket_id(1)), unknown),
-        (AdminCommand::EndTicket(user_id(ADA), ticket_id(1)), Err(Rejection::TicketNotFound)),
-        (AdminCommand::EndTicket(user_id(BOB), ticket_id(2)), Err(Rejection::TicketNotFound)),
+        (AdminCommand::User(UserCommand::Update(stranger, UserChanges::default())), unknown),
+        (AdminCommand::User(UserCommand::UseTotpStep(stranger, 1)), unknown),
+        (AdminCommand::User(UserCommand::EndSessions(stranger)), unknown),
+        (AdminCommand::Ticket(TicketCommand::End(stranger, ticket_id(1))), unknown),
+        (
+            AdminCommand::Ticket(TicketCommand::End(user_id(ADA), ticket_id(1))),
+            Err(Rejection::TicketNotFound),
+        ),
+        (
+            AdminCommand::Ticket(TicketCommand::End(user_id(BOB), ticket_id(2))),
+            Err(Rejection::TicketNotFound),
+        ),
         (use_link(1), Err(Rejection::TicketSpent)),
         (use_link(99), Err(Rejection::TicketSpent)),
         (exchange(1, 1, 0), Err(Rejection::TicketSpent)),
         (exchange(99, 1, 0), Err(Rejection::TicketSpent)),
-        (AdminCommand::RevokeCode(digest(1, 1)), Err(Rejection::TicketNotFound)),
-        (AdminCommand::RevokeCode(digest(1, 99)), Err(Rejection::TicketNotFound)),
-        (AdminCommand::RevokeToken(company_id(0), token_id(1)), Err(Rejection::TokenNotFound)),
-        (AdminCommand::RevokeToken(nobody, token_id(1)), Err(Rejection::CompanyNotFound)),
-        (AdminCommand::RevokeAppTokens(app_id(9), company_id(0)), no_app),
-        (AdminCommand::RevokeAppTokens(app_id(APP), nobody), Err(Rejection::CompanyNotFound)),
-        (AdminCommand::CreateApp(new_app(APP, 1)), Err(Rejection::IdTaken)),
-        (AdminCommand::UpdateApp(other, app_id(APP), changes()), no_app),
-        (AdminCommand::UpdateApp(company_id(0), app_id(9), changes()), no_app),
-        (AdminCommand::DeleteApp(other, app_id(APP)), no_app),
-        (AdminCommand::EndTicket(user_id(BOB), ticket_id(1)), Ok(())),
-        (AdminCommand::EndTicket(user_id(BOB), ticket_id(1)), Err(Rejection::TicketNotFound)),
+        (
+            AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 1))),
+            Err(Rejection::TicketNotFound),
+        ),
+        (
+            AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 99))),
+            Err(Rejection::TicketNotFound),
+        ),
+        (
+            AdminCommand::AccessToken(AccessTokenCommand::Revoke(company_id(0), token_id(1))),
+            Err(Rejection::TokenNotFound),
+        ),
+        (
+            AdminCommand::AccessToken(AccessTokenCommand::Revoke(nobody, token_id(1))),
+            Err(Rejection::CompanyNotFound),
+        ),
+        (AdminCommand::App(AppCommand::RevokeTokens(app_id(9), company_id(0))), no_app),
+        (
+            AdminCommand::App(AppCommand::RevokeTokens(app_id(APP), nobody)),
+            Err(Rejection::CompanyNotFound),
+        ),
+        (AdminCommand::App(AppCommand::Create(new_app(APP, 1))), Err(Rejection::IdTaken)),
+        (AdminCommand::App(AppCommand::Update(other, app_id(APP), changes())), no_app),
+        (AdminCommand::App(AppCommand::Update(company_id(0), app_id(9), changes())), no_app),
+        (AdminCommand::App(AppCommand::Delete(other, app_id(APP))), no_app),
+        (AdminCommand::Ticket(TicketCommand::End(user_id(BOB), ticket_id(1))), Ok(())),
+        (
+            AdminCommand::Ticket(TicketCommand::End(user_id(BOB), ticket_id(1))),
+            Err(Rejection::TicketNotFound),
+        ),
     ];
     for (command, expected) in rows {
         let told = format!("{command:?}");

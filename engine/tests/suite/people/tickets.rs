@@ -1,12 +1,15 @@
 //! Sessions, links and codes: to whom they are issued, what each is good for, when they end.
 
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::identity::{ProvenPassword, UserChanges};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::access_token::AccessTokenCommand;
+use cardswitch_engine::directory::app::AppCommand;
+use cardswitch_engine::directory::ticket::{TicketCommand, TicketState, USED_CODE_MEMORY};
+use cardswitch_engine::directory::user::{
+    ProvenPassword, SecurityQuestion, Totp, UserChanges, UserCommand,
+};
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::ticket::{TicketState, USED_CODE_MEMORY};
 use cardswitch_engine::domain::token_grant::TokenOrigin;
-use cardswitch_engine::domain::user::{SecurityQuestion, Totp};
 use cardswitch_engine::limits;
 
 use super::{APP, code_of, exchange, link, new_app, new_user, session, use_link};
@@ -17,11 +20,11 @@ use crate::samples::{app_id, company_id, digest, ticket_id, token_id, user_id};
 #[test]
 fn a_ticket_is_issued_once_and_for_somebody() {
     let mut office = Office::with_people();
-    office.does(AdminCommand::CreateApp(new_app(2, 0)));
-    office.does(AdminCommand::DeleteApp(company_id(0), app_id(2)));
+    office.does(AdminCommand::App(AppCommand::Create(new_app(2, 0))));
+    office.does(AdminCommand::App(AppCommand::Delete(company_id(0), app_id(2))));
     office.does(AdminCommand::CreateMember(new_member(5, 0, "carol@example.com")));
     assert_eq!(office.update(5, leaving()), Ok(()));
-    office.does(AdminCommand::CreateUser(new_user(5, "carol@example.com")));
+    office.does(AdminCommand::User(UserCommand::Create(new_user(5, "carol@example.com"))));
     assert_eq!(office.issue(1, BOB, session()), Ok(()));
     let rows = [
         ("a secret that is known", 1, BOB, session(), Err(Rejection::IdTaken)),
@@ -64,7 +67,10 @@ fn a_link_sets_a_password_once_and_ends_every_other_way_in() {
     // The second of two who come with the same link, and whoever has the other one.
     assert_eq!(office.asks(use_link(1)), Err(Rejection::TicketSpent));
     assert_eq!(office.asks(use_link(2)), Err(Rejection::TicketSpent));
-    assert_eq!(office.asks(AdminCommand::EndTicket(user_id(ADA), ticket_id(6))), Ok(()));
+    assert_eq!(
+        office.asks(AdminCommand::Ticket(TicketCommand::End(user_id(ADA), ticket_id(6)))),
+        Ok(())
+    );
 
     // A password set from within a session leaves that one open.
     for number in 7..10 {
@@ -75,9 +81,9 @@ fn a_link_sets_a_password_once_and_ends_every_other_way_in() {
         keep_session: Some(digest(1, 8)),
         ..UserChanges::default()
     };
-    office.does(AdminCommand::UpdateUser(user_id(BOB), changes));
+    office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 2)], vec![]));
-    office.does(AdminCommand::EndSessions(user_id(BOB)));
+    office.does(AdminCommand::User(UserCommand::EndSessions(user_id(BOB))));
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
     office.assert_replays();
 }
@@ -94,7 +100,10 @@ fn a_change_made_in_a_session_needs_that_session_to_be_open() {
         SecurityQuestion { question: "Why?".parse().unwrap(), answer_hash: "hash".to_owned() };
     let within = |session: u64, changes: UserChanges| {
         let keep_session = Some(digest(1, session));
-        AdminCommand::UpdateUser(user_id(BOB), UserChanges { keep_session, ..changes })
+        AdminCommand::User(UserCommand::Update(
+            user_id(BOB),
+            UserChanges { keep_session, ..changes },
+        ))
     };
     let totp = |last_step| UserChanges {
         totp: Some(Some(Totp { sealed_seed: vec![1; 40], last_step })),
@@ -113,7 +122,7 @@ fn a_change_made_in_a_session_needs_that_session_to_be_open() {
     office.issue(5, BOB, session()).unwrap();
     office.does(within(1, asked.clone()));
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
-    office.does(AdminCommand::EndSessions(user_id(BOB)));
+    office.does(AdminCommand::User(UserCommand::EndSessions(user_id(BOB))));
     for changes in [totp(2), asked, UserChanges { password_hash: None, ..UserChanges::default() }] {
         assert_eq!(office.asks(within(1, changes)), spent);
     }
@@ -149,9 +158,9 @@ fn tickets_end_at_their_instant_and_are_forgotten_then() {
     let ends_at = late.now() + HOUR - 1_000_000;
     late.does(exchange(1, 1, 0));
     late.wait_until(ends_at + USED_CODE_MEMORY - 2_000_000);
-    late.does(AdminCommand::RevokeCode(digest(1, 1)));
+    late.does(AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 1))));
     assert_eq!(late.last_ends(), (vec![], vec![true]));
-    let after = AdminCommand::RevokeCode(digest(1, 1));
+    let after = AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 1)));
     assert_eq!(late.asks(after), Err(Rejection::TicketNotFound));
     late.assert_replays();
 }
@@ -168,9 +177,9 @@ fn one_more_ticket_than_there_may_be_ends_the_oldest() {
     office.issue(501, BOB, session()).unwrap();
     let ended = vec![(TicketState::Ended, 1), (TicketState::Open, 1)];
     assert_eq!(office.last_ends(), (ended, vec![]));
-    let first = AdminCommand::EndTicket(user_id(BOB), ticket_id(0));
+    let first = AdminCommand::Ticket(TicketCommand::End(user_id(BOB), ticket_id(0)));
     assert_eq!(office.asks(first), Err(Rejection::TicketNotFound));
-    office.does(AdminCommand::EndSessions(user_id(BOB)));
+    office.does(AdminCommand::User(UserCommand::EndSessions(user_id(BOB))));
     let all = limits::TICKETS_OF_USER_MAX;
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, all)], vec![]));
 }
@@ -181,7 +190,7 @@ fn what_is_spent_is_forgotten_at_once() {
     let mut office = Office::with_people();
     for number in 0..20 {
         office.issue(number, BOB, session()).unwrap();
-        office.does(AdminCommand::EndTicket(user_id(BOB), ticket_id(number)));
+        office.does(AdminCommand::Ticket(TicketCommand::End(user_id(BOB), ticket_id(number))));
         assert_eq!(office.entries("tickets"), 0);
     }
     office.issue(30, BOB, link()).unwrap();
@@ -189,7 +198,7 @@ fn what_is_spent_is_forgotten_at_once() {
     office.does(use_link(30));
     assert_eq!(office.entries("tickets"), 0, "one was used, the other ended");
     office.issue(32, BOB, code_of(APP, 0, BOB)).unwrap();
-    office.does(AdminCommand::RevokeCode(digest(1, 32)));
+    office.does(AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 32))));
     assert_eq!(office.entries("tickets"), 0);
     // Used codes are kept, so many of them, without texts.
     let room = limits::USED_CODES_OF_USER_MAX as u64;
@@ -197,13 +206,19 @@ fn what_is_spent_is_forgotten_at_once() {
         office.issue(number, BOB, code_of(APP, 0, BOB)).unwrap();
         office.does(exchange(number, number, 0));
         assert!(!format!("{:?}", office.last_effects()).contains("app.example"));
-        office.does(AdminCommand::RevokeToken(company_id(0), token_id(number)));
+        office.does(AdminCommand::AccessToken(AccessTokenCommand::Revoke(
+            company_id(0),
+            token_id(number),
+        )));
         let kept = (number - 99).min(room) as usize;
         assert_eq!(office.entries("tickets"), kept, "{number}");
     }
-    let forgotten = AdminCommand::RevokeCode(digest(1, 100));
+    let forgotten = AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 100)));
     assert_eq!(office.asks(forgotten), Err(Rejection::TicketNotFound));
-    assert_eq!(office.asks(AdminCommand::RevokeCode(digest(1, 101))), Ok(()));
+    assert_eq!(
+        office.asks(AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 101)))),
+        Ok(())
+    );
     assert_eq!(office.entries("access tokens"), 0);
     office.assert_replays();
 }
@@ -216,12 +231,15 @@ fn a_password_opens_nothing_once_it_is_another() {
     let with = |user, hash: Option<&str>| {
         let password_hash = hash.map(str::to_owned);
         let proven = ProvenPassword { user, password_hash };
-        AdminCommand::WithPassword(proven, Box::new(AdminCommand::EndSessions(user_id(BOB))))
+        AdminCommand::WithPassword(
+            proven,
+            Box::new(AdminCommand::User(UserCommand::EndSessions(user_id(BOB)))),
+        )
     };
     let changed = Err(Rejection::PasswordChanged);
     assert_eq!(office.asks(with(user, Some("hash"))), Ok(()));
     let set = UserChanges { password_hash: Some("other".to_owned()), ..UserChanges::default() };
-    office.does(AdminCommand::UpdateUser(user, set));
+    office.does(AdminCommand::User(UserCommand::Update(user, set)));
     let rows = [
         ("the old one", user, Some("hash"), changed),
         ("none", user, None, changed),

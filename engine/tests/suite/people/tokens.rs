@@ -1,10 +1,13 @@
 //! Tokens: what a code gives, which are made once, and which one more displaces.
 
-use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
-use cardswitch_engine::command::identity::NewTokenGrant;
 use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::domain::ticket::TicketState;
+use cardswitch_engine::directory::access_token::{
+    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+};
+use cardswitch_engine::directory::app::AppCommand;
+use cardswitch_engine::directory::ticket::{TicketCommand, TicketState};
 use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::limits;
 
@@ -33,15 +36,15 @@ fn a_code_gives_one_token_and_a_replay_takes_it_back() {
     // The second of two who come with the same code.
     assert_eq!(office.asks(exchange(1, 2, 0)), Err(Rejection::TicketSpent));
     assert_eq!(office.entries("access tokens"), 1);
-    office.does(AdminCommand::RevokeCode(digest(1, 1)));
+    office.does(AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 1))));
     assert_eq!(office.last_ends(), (vec![], vec![true]));
     let records = office.driver.ends.len();
-    office.does(AdminCommand::RevokeCode(digest(1, 1)));
+    office.does(AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 1))));
     assert_eq!(office.driver.ends.len(), records, "there is nothing left to revoke");
 
     // One that was not used is ended.
     office.issue(2, BOB, code_of(APP, 0, BOB)).unwrap();
-    office.does(AdminCommand::RevokeCode(digest(1, 2)));
+    office.does(AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, 2))));
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
     assert_eq!(office.asks(exchange(2, 2, 0)), Err(Rejection::TicketSpent));
     office.assert_replays();
@@ -50,32 +53,61 @@ fn a_code_gives_one_token_and_a_replay_takes_it_back() {
 #[test]
 fn a_token_is_made_once() {
     let mut office = Office::with_people();
-    office.does(AdminCommand::GrantToken(Box::new(grant_of(1, 0, (Some(APP), Some(BOB))))));
+    office.does(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant_of(
+        1,
+        0,
+        (Some(APP), Some(BOB)),
+    )))));
     let same_text = NewAccessToken { id: token_id(2), ..new_token(1, 0) };
     let same_id = NewAccessToken { digest: digest(2, 2), ..new_token(1, 0) };
     let taken = Err(Rejection::IdTaken);
     let granted = |token| NewTokenGrant { token, ..grant_of(1, 0, (None, None)) };
     let rows = [
-        (AdminCommand::CreateAccessToken(same_text.clone()), taken),
-        (AdminCommand::CreateAccessToken(same_id.clone()), taken),
-        (AdminCommand::GrantToken(Box::new(granted(same_text))), taken),
-        (AdminCommand::GrantToken(Box::new(granted(same_id))), taken),
+        (AdminCommand::AccessToken(AccessTokenCommand::Create(same_text.clone())), taken),
+        (AdminCommand::AccessToken(AccessTokenCommand::Create(same_id.clone())), taken),
+        (AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(granted(same_text)))), taken),
+        (AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(granted(same_id)))), taken),
         (
-            AdminCommand::GrantToken(Box::new(grant_of(2, 9, (None, None)))),
+            AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant_of(
+                2,
+                9,
+                (None, None),
+            )))),
             Err(Rejection::CompanyNotFound),
         ),
         (
-            AdminCommand::GrantToken(Box::new(grant_of(2, 0, (Some(9), None)))),
+            AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant_of(
+                2,
+                0,
+                (Some(9), None),
+            )))),
             Err(Rejection::AppNotFound),
         ),
         (
-            AdminCommand::GrantToken(Box::new(grant_of(2, 0, (None, Some(FOREIGNER))))),
+            AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant_of(
+                2,
+                0,
+                (None, Some(FOREIGNER)),
+            )))),
             Err(Rejection::MemberNotFound),
         ),
-        (AdminCommand::GrantToken(Box::new(grant_of(2, 0, (None, None)))), Ok(())),
-        (AdminCommand::RevokeToken(company_id(1), token_id(2)), Err(Rejection::TokenNotFound)),
-        (AdminCommand::RevokeToken(company_id(0), token_id(2)), Ok(())),
-        (AdminCommand::RevokeToken(company_id(0), token_id(2)), Err(Rejection::TokenNotFound)),
+        (
+            AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(grant_of(
+                2,
+                0,
+                (None, None),
+            )))),
+            Ok(()),
+        ),
+        (
+            AdminCommand::AccessToken(AccessTokenCommand::Revoke(company_id(1), token_id(2))),
+            Err(Rejection::TokenNotFound),
+        ),
+        (AdminCommand::AccessToken(AccessTokenCommand::Revoke(company_id(0), token_id(2))), Ok(())),
+        (
+            AdminCommand::AccessToken(AccessTokenCommand::Revoke(company_id(0), token_id(2))),
+            Err(Rejection::TokenNotFound),
+        ),
     ];
     for (command, expected) in rows {
         let told = format!("{command:?}");
@@ -90,12 +122,12 @@ fn one_more_token_than_there_may_be_revokes_the_oldest() {
     let room = limits::TOKENS_OF_MEMBER_MAX as u64;
     for number in 0..room {
         let new = grant_of(number, 0, (Some(APP), Some(BOB)));
-        office.does(AdminCommand::GrantToken(Box::new(new)));
+        office.does(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(new))));
         assert_eq!(office.last_ends().1, [false]);
     }
     for (number, revoked) in [(room, 0), (room + 1, 1)] {
         let new = grant_of(number, 0, (Some(APP), Some(BOB)));
-        office.does(AdminCommand::GrantToken(Box::new(new)));
+        office.does(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(new))));
         match office.last_effects().as_slice() {
             [Effect::AccessToken(old), Effect::AccessToken(new)] => {
                 assert_eq!((old.id, old.is_revoked), (token_id(revoked), true));
@@ -128,13 +160,13 @@ fn a_token_displaces_only_its_own_like() {
     ];
     for ((origin, app), (comes, to), expected) in rows {
         let mut office = Office::with_people();
-        office.does(AdminCommand::CreateApp(new_app(2, 0)));
+        office.does(AdminCommand::App(AppCommand::Create(new_app(2, 0))));
         for number in 0..room {
             office.grant(number, origin, (app, BOB));
         }
         let new = grant_of(room, 0, (Some(to), Some(BOB)));
         let new = NewTokenGrant { origin: comes, ..new };
-        let got = office.asks(AdminCommand::GrantToken(Box::new(new)));
+        let got = office.asks(AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(new))));
         assert_eq!(got, expected, "{origin:?} {app}, then {comes:?} {to}");
         office.grant(room + 1, password, (APP, ADA));
         office.assert_replays();
@@ -146,7 +178,7 @@ fn a_token_displaces_only_its_own_like() {
     }
     office.issue(1, BOB, code_of(APP, 0, BOB)).unwrap();
     assert_eq!(office.asks(exchange(1, 900, 0)), full);
-    office.does(AdminCommand::RevokeToken(company_id(0), token_id(0)));
+    office.does(AdminCommand::AccessToken(AccessTokenCommand::Revoke(company_id(0), token_id(0))));
     assert_eq!(office.asks(exchange(1, 900, 0)), Ok(()));
     office.assert_replays();
 }

@@ -2,11 +2,10 @@
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
-use cardswitch_engine::command::identity::UserChanges;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::user::{SecurityQuestion, Totp, UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::CompanySlot;
-use cardswitch_engine::domain::user::{SecurityQuestion, Totp};
 
 use super::new_user;
 use crate::members::{BOB, Office};
@@ -21,7 +20,7 @@ fn a_user_has_an_address_that_no_other_has() {
         ("both of their own", new_user(7, "new@example.com"), Ok(())),
     ];
     for (told, new, expected) in rows {
-        assert_eq!(office.asks(AdminCommand::CreateUser(new)), expected, "{told}");
+        assert_eq!(office.asks(AdminCommand::User(UserCommand::Create(new))), expected, "{told}");
     }
     office.assert_replays();
 }
@@ -30,14 +29,21 @@ fn a_user_has_an_address_that_no_other_has() {
 fn a_step_of_one_time_passwords_is_used_once() {
     let mut office = Office::with_people();
     let bob = user_id(BOB);
-    assert_eq!(office.asks(AdminCommand::UseTotpStep(bob, 7)), Err(Rejection::StepUsed));
+    assert_eq!(
+        office.asks(AdminCommand::User(UserCommand::UseTotpStep(bob, 7))),
+        Err(Rejection::StepUsed)
+    );
     let totp = |totp| UserChanges { totp: Some(totp), ..UserChanges::default() };
     let set = Totp { sealed_seed: vec![1; 40], last_step: 5 };
-    office.does(AdminCommand::UpdateUser(bob, totp(Some(set))));
+    office.does(AdminCommand::User(UserCommand::Update(bob, totp(Some(set)))));
     let used = Err(Rejection::StepUsed);
     let rows = [(5, used), (4, used), (6, Ok(())), (6, used), (9, Ok(())), (8, used), (10, Ok(()))];
     for (step, expected) in rows {
-        assert_eq!(office.asks(AdminCommand::UseTotpStep(bob, step)), expected, "{step}");
+        assert_eq!(
+            office.asks(AdminCommand::User(UserCommand::UseTotpStep(bob, step))),
+            expected,
+            "{step}"
+        );
     }
     match office.last_effects().as_slice() {
         [Effect::Row(DirectoryRow::User(user))] => {
@@ -46,8 +52,11 @@ fn a_step_of_one_time_passwords_is_used_once() {
         }
         other => panic!("{other:?}"),
     }
-    office.does(AdminCommand::UpdateUser(bob, totp(None)));
-    assert_eq!(office.asks(AdminCommand::UseTotpStep(bob, 11)), Err(Rejection::StepUsed));
+    office.does(AdminCommand::User(UserCommand::Update(bob, totp(None))));
+    assert_eq!(
+        office.asks(AdminCommand::User(UserCommand::UseTotpStep(bob, 11))),
+        Err(Rejection::StepUsed)
+    );
     office.assert_replays();
 }
 
@@ -62,7 +71,7 @@ fn what_is_not_named_of_a_user_stays() {
         developer_of: Some(vec![company_id(1), company_id(0), company_id(1)]),
         ..UserChanges::default()
     };
-    office.does(AdminCommand::UpdateUser(user_id(BOB), changes.clone()));
+    office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes.clone())));
     match office.last_effects().as_slice() {
         [Effect::Row(DirectoryRow::User(user))] => {
             let names = (user.first_name.as_str(), user.last_name.as_str());
@@ -74,6 +83,6 @@ fn what_is_not_named_of_a_user_stays() {
         other => panic!("{other:?}"),
     }
     let records = office.driver.ends.len();
-    office.does(AdminCommand::UpdateUser(user_id(BOB), changes));
+    office.does(AdminCommand::User(UserCommand::Update(user_id(BOB), changes)));
     assert_eq!(office.driver.ends.len(), records, "nothing has changed");
 }

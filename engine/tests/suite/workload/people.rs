@@ -1,15 +1,20 @@
 //! Draws what people and programs do: they sign in, set passwords, let apps in and take that back.
 
-use cardswitch_engine::command::admin::{AdminCommand, NewAccessToken};
-use cardswitch_engine::command::identity::{
-    AppChanges, CodeExchange, NewApp, NewAuthorizationCode, NewInvite, NewTicket, NewTicketContent,
-    NewTokenGrant, NewUser, PasswordLinkUse, ProvenPassword, UserChanges,
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::{
+    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+};
+use cardswitch_engine::directory::app::{AppChanges, AppCommand, NewApp};
+use cardswitch_engine::directory::ticket::{
+    CodeExchange, NewAuthorizationCode, NewTicket, NewTicketContent, TicketCommand,
+};
+use cardswitch_engine::directory::user::{
+    NewInvite, NewUser, PasswordLinkUse, ProvenPassword, Totp, UserChanges, UserCommand,
 };
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, Timestamp};
 use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::token_grant::TokenOrigin;
-use cardswitch_engine::domain::user::Totp;
 
 use super::MEMBERS_AT_FIRST;
 use crate::model::{DAY, HOUR, MINUTE};
@@ -58,25 +63,34 @@ impl PeopleDrawn {
     pub(super) fn draw(&mut self, rng: &mut Rng, at: i64) -> AdminCommand {
         let user = user_id(rng.below(USERS + 1));
         match rng.below(100) {
-            0..14 => AdminCommand::CreateUser(draw_user(rng)),
-            14..22 => AdminCommand::UpdateUser(user, self.draw_user_changes(rng)),
-            22..28 => AdminCommand::UseTotpStep(user, rng.below(20)),
+            0..14 => AdminCommand::User(UserCommand::Create(draw_user(rng))),
+            14..22 => AdminCommand::User(UserCommand::Update(user, self.draw_user_changes(rng))),
+            22..28 => AdminCommand::User(UserCommand::UseTotpStep(user, rng.below(20))),
             28..62 => issue(self.draw_ticket(rng, at)),
-            62..64 => AdminCommand::EndTicket(user, ticket_id(self.late_ticket(rng))),
-            64 => AdminCommand::EndSessions(user),
-            65..72 => AdminCommand::UsePasswordLink(PasswordLinkUse {
+            62..64 => {
+                AdminCommand::Ticket(TicketCommand::End(user, ticket_id(self.late_ticket(rng))))
+            }
+            64 => AdminCommand::User(UserCommand::EndSessions(user)),
+            65..72 => AdminCommand::User(UserCommand::UsePasswordLink(PasswordLinkUse {
                 digest: digest(1, self.late_ticket(rng)),
                 password_hash: "another".to_owned(),
-            }),
+            })),
             72..86 => self.draw_exchange(rng),
-            86..88 => AdminCommand::RevokeCode(digest(1, self.late_ticket(rng))),
+            86..88 => {
+                AdminCommand::Ticket(TicketCommand::RevokeCode(digest(1, self.late_ticket(rng))))
+            }
             88..90 => self.draw_grant(rng),
-            90..92 => AdminCommand::RevokeToken(
+            90..92 => AdminCommand::AccessToken(AccessTokenCommand::Revoke(
                 company_id(rng.below(4)),
                 token_id(rng.below(self.tokens + 1)),
-            ),
-            92 => AdminCommand::RevokeAppTokens(app_id(rng.below(APPS)), company_id(rng.below(4))),
-            93 => AdminCommand::CreateAccessToken(self.draw_token(rng, company_id(0))),
+            )),
+            92 => AdminCommand::App(AppCommand::RevokeTokens(
+                app_id(rng.below(APPS)),
+                company_id(rng.below(4)),
+            )),
+            93 => AdminCommand::AccessToken(AccessTokenCommand::Create(
+                self.draw_token(rng, company_id(0)),
+            )),
             _ => draw_app_command(rng),
         }
     }
@@ -139,19 +153,23 @@ impl PeopleDrawn {
         // Of the right company a third of the time.
         let company = company_id(rng.below(3));
         let (token, label) = (self.draw_token(rng, company), "by a code".parse().unwrap());
-        AdminCommand::ExchangeCode(Box::new(CodeExchange { digest: code, token, label }))
+        AdminCommand::Ticket(TicketCommand::ExchangeCode(Box::new(CodeExchange {
+            digest: code,
+            token,
+            label,
+        })))
     }
 
     fn draw_grant(&mut self, rng: &mut Rng) -> AdminCommand {
         let member = rng.below(USERS);
         let token = self.draw_token(rng, company_id(member / MEMBERS_AT_FIRST));
-        AdminCommand::GrantToken(Box::new(NewTokenGrant {
+        AdminCommand::AccessToken(AccessTokenCommand::Grant(Box::new(NewTokenGrant {
             token,
             app: rng.chance(80).then(|| app_id(rng.below(APPS))),
             member: rng.chance(80).then(|| draw_member_id(rng, member)),
             origin: TokenOrigin::Password,
             label: "granted".parse().unwrap(),
-        }))
+        })))
     }
 }
 
@@ -161,7 +179,7 @@ fn issue(ticket: NewTicket) -> AdminCommand {
     let hashes = [Some("the first one"), Some("a new one"), Some("another"), None];
     let hash = hashes[usize::from(ticket.digest[0] % 4)].map(str::to_owned);
     let is_session = matches!(ticket.content, NewTicketContent::Session { .. });
-    let command = AdminCommand::IssueTicket(ticket);
+    let command = AdminCommand::Ticket(TicketCommand::Issue(ticket));
     if !is_session {
         return command;
     }
@@ -190,7 +208,7 @@ fn draw_app_command(rng: &mut Rng) -> AdminCommand {
     // Apps of a number are its company's.
     let company = company_id(if rng.chance(80) { number % 3 } else { rng.below(4) });
     match rng.below(10) {
-        0..7 => AdminCommand::CreateApp(NewApp {
+        0..7 => AdminCommand::App(AppCommand::Create(NewApp {
             id: app_id(number),
             company,
             name: "An app".parse().unwrap(),
@@ -198,14 +216,14 @@ fn draw_app_command(rng: &mut Rng) -> AdminCommand {
             secret_digest: [1; 32],
             redirect_urls: Vec::new(),
             requested: AccessScope::default(),
-        }),
+        })),
         7..9 => {
             let name = Some("Another name".parse().unwrap());
             let changes = AppChanges { name, ..AppChanges::default() };
-            AdminCommand::UpdateApp(company, app_id(number), changes)
+            AdminCommand::App(AppCommand::Update(company, app_id(number), changes))
         }
         // Seldom, since there are few.
-        _ if rng.chance(30) => AdminCommand::DeleteApp(company, app_id(number)),
-        _ => AdminCommand::DeleteApp(company, app_id(APPS)),
+        _ if rng.chance(30) => AdminCommand::App(AppCommand::Delete(company, app_id(number))),
+        _ => AdminCommand::App(AppCommand::Delete(company, app_id(APPS))),
     }
 }

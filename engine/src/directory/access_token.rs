@@ -1,0 +1,208 @@
+//! Access tokens: made, given to somebody for something, revoked. Source: RFC 6749; RFC 7009.
+//!
+//! So many of a member, and of an app, open anything at a time, so that whatever revokes all of them
+//! fits one record.
+
+use uuid::Uuid;
+
+use super::app::find_any_app;
+use crate::command::audited::Audited;
+use crate::command::effect::Effect;
+use crate::command::reply::Rejection;
+use crate::domain::ids::{AccessTokenId, AppId, CompanyId, MemberId};
+use crate::domain::member::{AccessScope, AccessToken};
+use crate::domain::text::LineText;
+use crate::domain::token_grant::{TokenGrant, TokenOrigin};
+use crate::limits;
+use crate::shard::execute_admin::find_company;
+use crate::shard::execute_member::find_active_member;
+use crate::shard::{Moment, ShardState};
+
+/// What is asked about access tokens.
+#[derive(Clone, Debug)]
+pub enum AccessTokenCommand {
+    /// Makes a token that nobody was given.
+    Create(NewAccessToken),
+    /// Makes a token, with what it is given for.
+    Grant(Box<NewTokenGrant>),
+    /// Revokes a token.
+    Revoke(CompanyId, AccessTokenId),
+}
+
+/// An access token to make.
+#[derive(Clone, Debug)]
+pub struct NewAccessToken {
+    /// The id of its record.
+    pub id: AccessTokenId,
+    /// SHA-256 of its text.
+    pub digest: [u8; 32],
+    /// Whose data it opens.
+    pub company: CompanyId,
+    /// What it may do.
+    pub scope: AccessScope,
+}
+
+/// An access token to make, with what it is given for.
+#[derive(Clone, Debug)]
+pub struct NewTokenGrant {
+    /// The token.
+    pub token: NewAccessToken,
+    /// Which app has it.
+    pub app: Option<AppId>,
+    /// Who it acts for.
+    pub member: Option<MemberId>,
+    /// On what proof it is given.
+    pub origin: TokenOrigin,
+    /// What people tell it by.
+    pub label: LineText,
+}
+
+impl AccessTokenCommand {
+    /// The id of the token that it makes.
+    #[must_use]
+    pub const fn made_id(&self) -> Option<Uuid> {
+        match self {
+            Self::Create(new) => Some(new.id.0),
+            Self::Grant(new) => Some(new.token.id.0),
+            Self::Revoke(..) => None,
+        }
+    }
+
+    /// What an audit says of it.
+    pub(crate) fn audited(&self) -> Audited<'_> {
+        match self {
+            Self::Create(new) => new.audited(),
+            Self::Grant(new) => new.token.audited(),
+            Self::Revoke(company, id) => {
+                Audited::of_company(*company, ("access_token", "access_token.revoked"), id.0)
+            }
+        }
+    }
+
+    /// Says what it changes.
+    /// Errors: no such company, app, member or token, the id or text is in use, too many tokens.
+    pub(crate) fn execute(
+        &self,
+        state: &ShardState,
+        moment: &Moment<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Rejection> {
+        match self {
+            Self::Create(new) => create(state, moment, new, effects),
+            Self::Grant(new) => grant(state, moment, new, effects),
+            Self::Revoke(company, id) => revoke_by_id(state, (*company, *id), effects),
+        }
+    }
+}
+
+impl NewAccessToken {
+    pub(crate) fn audited(&self) -> Audited<'_> {
+        Audited::of_company(self.company, ("access_token", "access_token.created"), self.id.0)
+    }
+}
+
+fn create(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewAccessToken,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    effects.push(Effect::AccessToken(Box::new(make(state, moment, new, new.scope)?)));
+    Ok(())
+}
+
+/// A token, made now. Errors: no such company, or the id or text is in use.
+pub(crate) fn make(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewAccessToken,
+    scope: AccessScope,
+) -> Result<AccessToken, Rejection> {
+    let company = find_company(state, new.company)?;
+    if state.identity().token_by_id.contains_key(&new.id)
+        || state.tokens().contains_key(&new.digest)
+    {
+        return Err(Rejection::IdTaken);
+    }
+    Ok(AccessToken {
+        digest: new.digest,
+        id: new.id,
+        company,
+        scope,
+        is_revoked: false,
+        created_at: moment.at,
+        grant: None,
+    })
+}
+
+fn grant(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewTokenGrant,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let token = make(state, moment, &new.token, new.token.scope)?;
+    let app = new.app.map(|id| find_any_app(state, id)).transpose()?.map(|app| app.slot);
+    let member = new.member.map(|id| find_active_member(state, token.company, id)).transpose()?;
+    let member = member.map(|member| member.slot);
+    let grant = TokenGrant { app, member, origin: new.origin, label: new.label.clone().into() };
+    push_granted(state, token, grant, effects)
+}
+
+/// Revokes a token of a company. Errors: no such token, or it is revoked.
+fn revoke_by_id(
+    state: &ShardState,
+    (company, id): (CompanyId, AccessTokenId),
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, company)?;
+    let digest = state.identity().token_by_id.get(&id).ok_or(Rejection::TokenNotFound)?;
+    let token = &state.tokens()[digest];
+    if token.company != company {
+        return Err(Rejection::TokenNotFound);
+    }
+    revoke(token, effects);
+    Ok(())
+}
+
+/// Revokes a token.
+pub(crate) fn revoke(token: &AccessToken, effects: &mut Vec<Effect>) {
+    assert!(!token.is_revoked, "a token is revoked once");
+    let token = AccessToken { is_revoked: true, ..token.clone() };
+    effects.push(Effect::AccessToken(Box::new(token)));
+}
+
+/// Adds a token with what it is given for. Errors: `TooManyTokens`.
+pub(crate) fn push_granted(
+    state: &ShardState,
+    token: AccessToken,
+    grant: TokenGrant,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    make_room(state, &grant, effects)?;
+    effects.push(Effect::AccessToken(Box::new(AccessToken { grant: Some(grant), ..token })));
+    Ok(())
+}
+
+/// Makes room for a token of these owners, where there is none. Who signs a member in to an app over
+/// and over displaces what that gave before, and nothing else: no app takes tokens from another, and
+/// nobody who may only sign in takes any from other people.
+/// Errors: `TooManyTokens`. Cost: O(tokens of the owners), which are bounded.
+fn make_room(
+    state: &ShardState,
+    &TokenGrant { app, member, origin, .. }: &TokenGrant,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let identity = state.identity();
+    let of_app = app.map_or(0, |app| identity.tokens_of_app(app).count());
+    let of_member = member.map_or(0, |member| identity.tokens_of_member(member).count());
+    if of_app < limits::TOKENS_OF_APP_MAX && of_member < limits::TOKENS_OF_MEMBER_MAX {
+        return Ok(());
+    }
+    let is_of_same = |token: &&AccessToken| token.app() == app && token.is_of_password();
+    let tokens = member.into_iter().flat_map(|member| identity.tokens_of_member(member));
+    let oldest = tokens.map(|digest| &state.tokens()[&digest]).find(|token| is_of_same(token));
+    let oldest = oldest.filter(|_| origin == TokenOrigin::Password);
+    revoke(oldest.ok_or(Rejection::TooManyTokens)?, effects);
+    Ok(())
+}

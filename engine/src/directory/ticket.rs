@@ -1,0 +1,512 @@
+//! Tickets: what a random secret opens for a while. Sessions, links to set a password,
+//! authorization codes.
+//!
+//! Only the SHA-256 of the secret is kept. A ticket is open until it is used, is ended or expires;
+//! nothing opens it again. A spent one is forgotten at once, an expired one with the next record, by
+//! the shard and the tables alike; only used codes are remembered for a while, without their texts.
+//!
+//! So many of a kind are open for a user at most; one more ends the oldest, so that nobody is locked
+//! out and whatever ends all of them fits one record. Source: spec "Authentication".
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::access_token::{NewAccessToken, make, push_granted, revoke};
+use super::app::find_any_app;
+use super::user::{User, find_user};
+use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
+use crate::command::effect::Effect;
+use crate::command::reply::Rejection;
+use crate::domain::ids::{
+    AppId, AppSlot, CompanyId, CompanySlot, MemberId, MemberSlot, TicketId, Timestamp, UserId,
+    UserSlot,
+};
+use crate::domain::member::{AccessScope, email_key};
+use crate::domain::text::LineText;
+use crate::domain::token_grant::{TokenGrant, TokenOrigin};
+use crate::limits;
+use crate::shard::execute_admin::find_company;
+use crate::shard::execute_member::find_active_member;
+use crate::shard::{Moment, ShardState};
+
+/// How long a used code is remembered after its end, so that a replay still takes back what it
+/// gave. Units: microseconds. Source: RFC 6749, 4.1.2.
+pub const USED_CODE_MEMORY: i64 = Timestamp::DAY;
+
+/// A ticket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticket {
+    /// SHA-256 of the secret.
+    pub digest: [u8; 32],
+    /// The id of this record.
+    pub id: TicketId,
+    /// Whose it is.
+    pub user: UserSlot,
+    /// When it was issued.
+    pub made_at: Timestamp,
+    /// From when on it opens nothing.
+    pub expires_at: Timestamp,
+    /// Where it was asked for; empty where nobody did.
+    pub address: String,
+    /// How it stands.
+    pub state: TicketState,
+    /// What it opens.
+    pub content: TicketContent,
+}
+
+/// How a ticket stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TicketState {
+    /// It opens what it is for, until it expires.
+    Open,
+    /// It did, and was for one use.
+    Used,
+    /// It was taken back.
+    Ended,
+}
+
+/// What a ticket opens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TicketContent {
+    /// The pages of the site, as its user.
+    Session {
+        /// What the browser says it is.
+        user_agent: String,
+    },
+    /// Setting a password, once.
+    PasswordLink {
+        /// Whether it is the first one, for somebody who was invited.
+        is_invite: bool,
+    },
+    /// An access token, once.
+    AuthorizationCode(Box<AuthorizationCode>),
+}
+
+/// What an app gets for a code. Source: RFC 6749, 4.1; RFC 7636.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuthorizationCode {
+    /// Who it was given to.
+    pub app: AppSlot,
+    /// Whose data the token opens.
+    pub company: CompanySlot,
+    /// Who allowed it.
+    pub member: MemberSlot,
+    /// Where it was sent, as the app asked for; none where the app left it out.
+    pub redirect_uri: Option<String>,
+    /// What was allowed.
+    pub scope: AccessScope,
+    /// What the app has to prove, by S256.
+    pub code_challenge: Option<String>,
+    /// SHA-256 of the token it gave.
+    pub token: Option<[u8; 32]>,
+}
+
+impl Ticket {
+    /// Whether it opens anything at the instant `at`.
+    #[must_use]
+    pub fn is_open(&self, at: Timestamp) -> bool {
+        self.state == TicketState::Open && at < self.expires_at
+    }
+
+    /// From when on it is forgotten.
+    #[must_use]
+    pub const fn forgotten_at(&self) -> Timestamp {
+        match (self.state, &self.content) {
+            (TicketState::Open, _) => self.expires_at,
+            (TicketState::Used, TicketContent::AuthorizationCode(_)) => {
+                self.expires_at.plus(USED_CODE_MEMORY)
+            }
+            // At once: it opens nothing any more, and coming back with it does nothing.
+            (TicketState::Used | TicketState::Ended, _) => self.made_at,
+        }
+    }
+
+    /// Whether it is remembered as it stands, until it is forgotten by time.
+    #[must_use]
+    pub fn is_remembered(&self) -> bool {
+        self.forgotten_at() > self.made_at
+    }
+
+    /// Which of the kinds of tickets it is.
+    #[must_use]
+    pub const fn kind(&self) -> TicketKind {
+        match self.content {
+            TicketContent::Session { .. } => TicketKind::Session,
+            TicketContent::PasswordLink { .. } => TicketKind::PasswordLink,
+            TicketContent::AuthorizationCode(_) => TicketKind::AuthorizationCode,
+        }
+    }
+
+    /// The code, where it is one.
+    #[must_use]
+    pub fn code(&self) -> Option<&AuthorizationCode> {
+        match &self.content {
+            TicketContent::AuthorizationCode(code) => Some(code),
+            TicketContent::Session { .. } | TicketContent::PasswordLink { .. } => None,
+        }
+    }
+}
+
+/// The kinds of tickets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TicketKind {
+    /// A session.
+    Session,
+    /// A link to set a password.
+    PasswordLink,
+    /// An authorization code.
+    AuthorizationCode,
+}
+
+/// What is asked about tickets.
+#[derive(Clone, Debug)]
+pub enum TicketCommand {
+    /// Issues a ticket.
+    Issue(NewTicket),
+    /// Ends one of a user's tickets.
+    End(UserId, TicketId),
+    /// Makes an access token for an authorization code.
+    ExchangeCode(Box<CodeExchange>),
+    /// Takes an authorization code back, with the token it gave.
+    RevokeCode([u8; 32]),
+}
+
+/// A ticket to issue.
+#[derive(Clone, Debug)]
+pub struct NewTicket {
+    /// SHA-256 of its secret.
+    pub digest: [u8; 32],
+    /// Its id.
+    pub id: TicketId,
+    /// Whose it is.
+    pub user: UserId,
+    /// From when on it opens nothing.
+    pub expires_at: Timestamp,
+    /// Where it was asked for.
+    pub address: String,
+    /// What it opens.
+    pub content: NewTicketContent,
+}
+
+/// What a ticket to issue opens.
+#[derive(Clone, Debug)]
+pub enum NewTicketContent {
+    /// The pages of the site.
+    Session {
+        /// What the browser says it is.
+        user_agent: LineText,
+    },
+    /// Setting a password.
+    PasswordLink {
+        /// Whether it is the first one.
+        is_invite: bool,
+    },
+    /// An access token.
+    AuthorizationCode(Box<NewAuthorizationCode>),
+}
+
+/// An authorization code to give to an app.
+#[derive(Clone, Debug)]
+pub struct NewAuthorizationCode {
+    /// Who it is given to.
+    pub app: AppId,
+    /// Whose data the token will open.
+    pub company: CompanyId,
+    /// Who allows it: a membership of the ticket's user.
+    pub member: MemberId,
+    /// Where it is sent, as the app asked for; none where the app left it out.
+    pub redirect_uri: Option<String>,
+    /// What is allowed.
+    pub scope: AccessScope,
+    /// What the app has to prove, by S256.
+    pub code_challenge: Option<String>,
+}
+
+/// The exchange of an authorization code for an access token.
+#[derive(Clone, Debug)]
+pub struct CodeExchange {
+    /// SHA-256 of the code.
+    pub digest: [u8; 32],
+    /// The token. Its company has to be the code's; its scope is taken from the code.
+    pub token: NewAccessToken,
+    /// What people tell it by.
+    pub label: LineText,
+}
+
+impl TicketCommand {
+    /// What an audit says of it.
+    pub(crate) fn audited(&self) -> Audited<'_> {
+        match self {
+            Self::Issue(new) => new.audited(),
+            Self::End(user, id) => Audited::of_user(*user, ("session", "session.ended"), id.0),
+            Self::ExchangeCode(exchange) => exchange.token.audited(),
+            Self::RevokeCode(digest) => {
+                let what = ("authorization_code", "authorization_code.revoked");
+                Audited::new(AuditedPlace::Ticket(*digest), what, Uuid::nil())
+                    .about(AuditedObject::Ticket)
+            }
+        }
+    }
+
+    /// Says what it changes.
+    /// Errors: nobody or nothing has this id, the ticket is spent, there are too many.
+    pub(crate) fn execute(
+        &self,
+        state: &ShardState,
+        moment: &Moment<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Rejection> {
+        match self {
+            Self::Issue(new) => issue_new(state, moment, new, effects),
+            Self::End(user, id) => end_ticket(state, moment, (*user, *id), effects),
+            Self::ExchangeCode(exchange) => exchange_code(state, moment, exchange, effects),
+            Self::RevokeCode(digest) => revoke_code(state, moment, digest, effects),
+        }
+    }
+}
+
+impl NewTicket {
+    fn audited(&self) -> Audited<'_> {
+        match &self.content {
+            NewTicketContent::Session { .. } => {
+                Audited::of_user(self.user, ("session", "session.created"), self.id.0)
+            }
+            NewTicketContent::PasswordLink { .. } => {
+                Audited::of_user(self.user, ("password_link", "password_link.created"), self.id.0)
+            }
+            NewTicketContent::AuthorizationCode(code) => {
+                let what = ("authorization_code", "authorization_code.created");
+                Audited::of_company(code.company, what, self.id.0)
+            }
+        }
+    }
+}
+
+fn issue_new(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewTicket,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let user = find_user(state, new.user)?;
+    let content = match &new.content {
+        NewTicketContent::Session { user_agent } => {
+            TicketContent::Session { user_agent: user_agent.to_string() }
+        }
+        NewTicketContent::PasswordLink { is_invite } => {
+            TicketContent::PasswordLink { is_invite: *is_invite }
+        }
+        NewTicketContent::AuthorizationCode(code) => {
+            TicketContent::AuthorizationCode(Box::new(code_for(state, user, code)?))
+        }
+    };
+    let ticket = Ticket {
+        digest: new.digest,
+        id: new.id,
+        user: user.slot,
+        made_at: moment.at,
+        expires_at: new.expires_at,
+        address: new.address.clone(),
+        state: TicketState::Open,
+        content,
+    };
+    issue(state, moment, ticket, effects)
+}
+
+/// Issues a ticket. Errors: its secret is known, it has expired, or there are too many.
+pub(crate) fn issue(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    ticket: Ticket,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let tickets = &state.identity().tickets;
+    if tickets.find(&ticket.digest, moment.at).is_some() {
+        return Err(Rejection::IdTaken);
+    }
+    if ticket.expires_at <= moment.at {
+        return Err(Rejection::TicketSpent);
+    }
+    // What has ended since the last record goes with this one.
+    if tickets.len() >= limits::TICKETS_MAX && tickets.first_end() > moment.at {
+        return Err(Rejection::Full);
+    }
+    let open: Vec<_> = tickets.open_of(ticket.user, ticket.kind(), moment.at).collect();
+    if open.len() >= limits::TICKETS_OF_USER_MAX {
+        end(open[0], effects);
+    }
+    effects.push(Effect::Ticket(Box::new(ticket)));
+    Ok(())
+}
+
+/// What an app is given. Errors: no such app or company, or a member of somebody else.
+fn code_for(
+    state: &ShardState,
+    user: &User,
+    new: &NewAuthorizationCode,
+) -> Result<AuthorizationCode, Rejection> {
+    let app = find_any_app(state, new.app)?.slot;
+    let company = find_company(state, new.company)?;
+    let member = find_active_member(state, company, new.member)?;
+    if email_key(&member.email) != email_key(&user.email) {
+        return Err(Rejection::MemberNotFound);
+    }
+    Ok(AuthorizationCode {
+        app,
+        company,
+        member: member.slot,
+        redirect_uri: new.redirect_uri.clone(),
+        scope: new.scope,
+        code_challenge: new.code_challenge.clone(),
+        token: None,
+    })
+}
+
+/// Ends one of a user's tickets. Errors: none of them that is open has this id.
+fn end_ticket(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (user, id): (UserId, TicketId),
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let user = find_user(state, user)?.slot;
+    let kinds = [TicketKind::Session, TicketKind::PasswordLink, TicketKind::AuthorizationCode];
+    let tickets = &state.identity().tickets;
+    let mut open = kinds.into_iter().flat_map(|kind| tickets.open_of(user, kind, moment.at));
+    end(open.find(|ticket| ticket.id == id).ok_or(Rejection::TicketNotFound)?, effects);
+    Ok(())
+}
+
+/// Ends an open ticket. Its texts go, so that however long they were, ending all fits one record.
+pub(crate) fn end(ticket: &Ticket, effects: &mut Vec<Effect>) {
+    assert!(ticket.state == TicketState::Open, "a ticket ends once");
+    let content = match &ticket.content {
+        TicketContent::Session { .. } => TicketContent::Session { user_agent: String::new() },
+        TicketContent::PasswordLink { is_invite } => {
+            TicketContent::PasswordLink { is_invite: *is_invite }
+        }
+        TicketContent::AuthorizationCode(code) => {
+            let (redirect_uri, code_challenge) = (None, None);
+            let code = AuthorizationCode { redirect_uri, code_challenge, ..(**code).clone() };
+            TicketContent::AuthorizationCode(Box::new(code))
+        }
+    };
+    let (address, state) = (String::new(), TicketState::Ended);
+    effects.push(Effect::Ticket(Box::new(Ticket { address, state, content, ..ticket.clone() })));
+}
+
+/// Makes the token that a code is for; the code opens nothing afterwards.
+/// Errors: `TicketSpent`; the code is for another company's data; the id or text is in use.
+fn exchange_code(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    exchange: &CodeExchange,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let ticket = state.identity().tickets.get(&exchange.digest);
+    let ticket = ticket.filter(|ticket| ticket.is_open(moment.at)).ok_or(Rejection::TicketSpent)?;
+    let code = ticket.code().ok_or(Rejection::TicketSpent)?;
+    if state.directory().apps.get(code.app).is_deleted {
+        return Err(Rejection::TicketSpent);
+    }
+    let token = make(state, moment, &exchange.token, code.scope)?;
+    if token.company != code.company {
+        return Err(Rejection::CompanyNotFound);
+    }
+    let digest = token.digest;
+    let (app, member, label) = (Some(code.app), Some(code.member), exchange.label.clone());
+    let grant = TokenGrant { app, member, origin: TokenOrigin::Code, label: label.into() };
+    push_granted(state, token, grant, effects)?;
+    // What it was asked with is of no use any more.
+    let (redirect_uri, code_challenge, token) = (None, None, Some(digest));
+    let code = AuthorizationCode { redirect_uri, code_challenge, token, ..code.clone() };
+    forget_used_code(state, ticket.user, effects);
+    effects.push(Effect::Ticket(Box::new(Ticket {
+        state: TicketState::Used,
+        address: String::new(),
+        content: TicketContent::AuthorizationCode(Box::new(code)),
+        ..ticket.clone()
+    })));
+    Ok(())
+}
+
+/// Forgets the oldest of a user's used codes where there are so many.
+fn forget_used_code(state: &ShardState, user: UserSlot, effects: &mut Vec<Effect>) {
+    let mut used = state.identity().tickets.used_codes_of(user);
+    let Some(oldest) = used.next() else { return };
+    if used.count() + 1 >= limits::USED_CODES_OF_USER_MAX {
+        let ended = Ticket { state: TicketState::Ended, ..oldest.clone() };
+        effects.push(Effect::Ticket(Box::new(ended)));
+    }
+}
+
+/// Takes a code back, with the token it gave: somebody has come with it who should not have it.
+/// Source: RFC 6749, 4.1.2. Errors: no such code.
+fn revoke_code(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    digest: &[u8; 32],
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let ticket = state.identity().tickets.find(digest, moment.at);
+    let ticket = ticket.ok_or(Rejection::TicketNotFound)?;
+    let code = ticket.code().ok_or(Rejection::TicketNotFound)?;
+    if ticket.is_open(moment.at) {
+        end(ticket, effects);
+    }
+    if let Some(token) = code.token.and_then(|digest| state.tokens().get(&digest)) {
+        revoke(token, effects);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn ticket(state: TicketState, content: TicketContent) -> Ticket {
+        Ticket {
+            digest: [1; 32],
+            id: TicketId(Uuid::nil()),
+            user: UserSlot(0),
+            made_at: Timestamp(5),
+            expires_at: Timestamp(10),
+            address: String::new(),
+            state,
+            content,
+        }
+    }
+
+    #[test]
+    fn a_used_code_outlives_its_end_and_whatever_else_is_spent_is_forgotten() {
+        let code = || {
+            TicketContent::AuthorizationCode(Box::new(AuthorizationCode {
+                app: AppSlot(0),
+                company: CompanySlot(0),
+                member: MemberSlot(0),
+                redirect_uri: None,
+                scope: AccessScope::default(),
+                code_challenge: None,
+                token: None,
+            }))
+        };
+        let session = || TicketContent::Session { user_agent: String::new() };
+        let late = 10 + USED_CODE_MEMORY;
+        let rows = [
+            (ticket(TicketState::Open, session()), 10, true),
+            (ticket(TicketState::Ended, session()), 5, false),
+            (ticket(TicketState::Used, TicketContent::PasswordLink { is_invite: true }), 5, false),
+            (ticket(TicketState::Open, code()), 10, true),
+            (ticket(TicketState::Ended, code()), 5, false),
+            (ticket(TicketState::Used, code()), late, false),
+        ];
+        for (ticket, forgotten_at, is_open) in rows {
+            assert_eq!(ticket.forgotten_at(), Timestamp(forgotten_at), "{ticket:?}");
+            assert_eq!(ticket.is_remembered(), forgotten_at > 5, "{ticket:?}");
+            assert_eq!(ticket.is_open(Timestamp(9)), is_open, "{ticket:?}");
+            assert!(!ticket.is_open(Timestamp(10)), "{ticket:?}");
+        }
+    }
+}
