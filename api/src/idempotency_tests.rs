@@ -7,10 +7,11 @@ use axum::routing::{get, post};
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::admin::{AdminCommand, CardChanges};
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, CardId, CompanyId, MemberId, Timestamp,
 };
-use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::money::CurrencyCode;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -129,7 +130,11 @@ impl Bench {
 }
 
 fn member(id: u128, email: &str) -> AdminCommand {
-    AdminCommand::CreateMember(new_member(MemberId(Uuid::from_u128(id)), COMPANY, email))
+    AdminCommand::Member(MemberCommand::Create(new_member(
+        MemberId(Uuid::from_u128(id)),
+        COMPANY,
+        email,
+    )))
 }
 
 fn card(description: &str) -> Value {

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use argon2::password_hash::PasswordHasher;
 use cardswitch_engine::clock::Clock;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCompany, NewMember};
+use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCompany};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::command::{Command, NotedCommand, TimedCommand};
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::directory::access_token::{
-    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+    AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
+use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
@@ -24,10 +25,8 @@ use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, CompanyId, MemberId, Timestamp, UserId,
 };
-use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
@@ -265,7 +264,7 @@ impl Installer<'_> {
         let company = self.create_company(self.order.company.clone()).await?;
         let (password, password_hash) = self.draw_password()?;
         let administrator = MemberId(self.random.id(self.at)?);
-        let member = AdminCommand::CreateMember(NewMember {
+        let member = AdminCommand::Member(MemberCommand::Create(NewMember {
             id: administrator,
             company: company.id,
             first_name: LineText::spaced("Ada"),
@@ -277,7 +276,7 @@ impl Installer<'_> {
             external_id: None,
             is_active: true,
             invite: None,
-        });
+        }));
         let user = AdminCommand::User(UserCommand::Create(NewUser {
             id: UserId(self.random.id(self.at)?),
             email: self.order.admin_email.clone(),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use cardswitch_engine::clock::Clock;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCompany, NewMember};
+use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCompany};
 use cardswitch_engine::data_directory::DataDirectory;
-use cardswitch_engine::directory::access_token::{AccessTokenCommand, NewAccessToken};
+use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
+use cardswitch_engine::directory::member::{MemberRole, NewMember};
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, MemberId};
-use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_engine::shard::CacheLimits;

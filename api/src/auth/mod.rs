@@ -26,10 +26,10 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::domain::audit::AuditNote;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, MemberId};
-use cardswitch_engine::domain::member::AccessScope;
 
 use self::actor::acting;
 use self::client_address::ClientAddress;

@@ -8,7 +8,7 @@ use std::fmt;
 
 use argon2::Argon2;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
-use cardswitch_engine::domain::member::email_key;
+use cardswitch_engine::domain::email::email_key;
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 

@@ -4,7 +4,7 @@
 //! INVARIANT: what has no row here is not served: a path without one answers 404 and a method
 //! without one 405, whatever handler stands behind it.
 
-use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::directory::access_token::AccessScope;
 
 use self::Needed::{Accountant, Admin, Read, Settings};
 

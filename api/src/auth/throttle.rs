@@ -15,8 +15,8 @@
 
 use std::time::{Duration, Instant};
 
+use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::{SharedLinkId, UserId};
-use cardswitch_engine::domain::member::email_key;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
 
 use self::lines::{Budget, LINE_WAIT_MAX, Lines};

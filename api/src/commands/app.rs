@@ -4,14 +4,12 @@ use std::io::IsTerminal as _;
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{
-    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+    AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
 use cardswitch_engine::directory::app::{App, AppApproval, AppCommand, NewApp};
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
-use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::store::query::{Order, Page};
 use serde_json::json;
 use uuid::Uuid;

@@ -3,12 +3,11 @@
 use cardswitch_engine::command::admin::{
     AdminCommand, CardChanges, CompanyChanges, VelocityChanges,
 };
-use cardswitch_engine::directory::access_token::{AccessTokenCommand, NewAccessToken};
+use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Address, Company, CompanyState};
 use cardswitch_engine::domain::ids::AccessTokenId;
-use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Order, Page};
 use serde_json::json;

@@ -1,9 +1,8 @@
 //! `cardswitch token add`, `token list` and `token revoke`: on a data directory at rest.
 
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::directory::access_token::{AccessTokenCommand, NewAccessToken};
+use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::domain::ids::AccessTokenId;
-use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::store::query::{Order, Page};
 use serde_json::json;
 

@@ -5,12 +5,12 @@
 
 use std::io::Read;
 
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
 use cardswitch_engine::directory::user::{NewUser, User, UserChanges, UserCommand};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, TicketId, UserId};
-use cardswitch_engine::domain::member::MemberRole;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::Snapshot;
 use serde_json::json;
@@ -233,9 +233,9 @@ async fn add_member(
     let command = match known.map_err(Failure::new)? {
         Some(member) => {
             let changes = MemberChanges { role, is_active: Some(true), ..MemberChanges::default() };
-            AdminCommand::UpdateMember(company.id, member.id, changes)
+            AdminCommand::Member(MemberCommand::Update(company.id, member.id, changes))
         }
-        None => AdminCommand::CreateMember(NewMember {
+        None => AdminCommand::Member(MemberCommand::Create(NewMember {
             id: MemberId(new_id(switch)?),
             company: company.id,
             first_name: first_name.clone(),
@@ -247,7 +247,7 @@ async fn add_member(
             external_id: None,
             is_active: true,
             invite: None,
-        }),
+        })),
     };
     carry_out(switch, command).await
 }

@@ -72,7 +72,7 @@ pub(super) fn shown_at(
 fn made_by(command: &AdminCommand) -> Option<Uuid> {
     match command {
         AdminCommand::CreateCompany(new) => Some(new.id.0),
-        AdminCommand::CreateMember(new) => Some(new.id.0),
+        AdminCommand::Member(command) => command.made_id(),
         AdminCommand::IssueCard(new) => Some(new.id.0),
         AdminCommand::SharedLink(command) => command.made_id(),
         AdminCommand::Requisition(command) => command.made_id(),
@@ -89,8 +89,6 @@ fn made_by(command: &AdminCommand) -> Option<Uuid> {
         | AdminCommand::TerminateCard(..)
         | AdminCommand::SetPin(..)
         | AdminCommand::UpdateAllowance(..)
-        | AdminCommand::UpdateMember(..)
-        | AdminCommand::DeleteMember(..)
         | AdminCommand::TagTransaction(..)
         | AdminCommand::Ticket(_)
         | AdminCommand::WithPassword(..)

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::CompanyId;
-use cardswitch_engine::domain::member::email_key;
 use parking_lot::Mutex;
 use uuid::Uuid;
 

@@ -7,13 +7,14 @@
 use std::fmt;
 
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::App;
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::directory::ticket::{
     NewAuthorizationCode, NewTicket, NewTicketContent, TicketCommand,
 };
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::{AppId, TicketId, Timestamp, UserId};
-use cardswitch_engine::domain::member::{AccessScope, Member};
 use url::form_urlencoded;
 
 use super::{pkce, scope};

@@ -1,9 +1,9 @@
 //! Requests for consent, good and bad: where the answer goes, and what it says.
 
+use cardswitch_engine::directory::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::card::Dimensions;
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::ids::{AppSlot, CompanyId, CompanySlot, MemberId, MemberSlot};
-use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::CurrencyCode;
 use uuid::Uuid;
 

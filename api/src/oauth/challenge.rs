@@ -14,8 +14,8 @@ use axum::RequestExt;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::user::ProvenPassword;
-use cardswitch_engine::domain::member::AccessScope;
 use serde::Serialize;
 
 use super::address_of;

@@ -8,13 +8,13 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::access_token::NewAccessToken;
 use cardswitch_engine::directory::app::App;
+use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::directory::ticket::{
     AuthorizationCode, CodeExchange, Ticket, TicketCommand, TicketState,
 };
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::AccessTokenId;
-use cardswitch_engine::domain::member::{Member, MemberState};
 use cardswitch_engine::domain::text::LineText;
 
 use super::parameters::Parameters;

@@ -3,11 +3,12 @@
 use axum::http::header;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::AppCommand;
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
-use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -194,7 +195,9 @@ async fn a_code_is_worth_what_its_member_and_app_still_may() {
     let anna = found.unwrap().remove(0).1.id;
     let role = Some(MemberRole::Member);
     let changes = MemberChanges { role, ..MemberChanges::default() };
-    world.carry_out(AdminCommand::UpdateMember(CompanyId(COMPANY), anna, changes)).await;
+    world
+        .carry_out(AdminCommand::Member(MemberCommand::Update(CompanyId(COMPANY), anna, changes)))
+        .await;
     assert_eq!(world.exchange(&code, &[]).await.error(), NO_GOOD);
 
     let code = world.code("grace", "").await;

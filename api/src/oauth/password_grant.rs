@@ -8,16 +8,15 @@ use axum::http::StatusCode;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::access_token::{
-    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+    AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
 use cardswitch_engine::directory::app::App;
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::directory::user::{ProvenPassword, SignInProof, User};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
-use cardswitch_engine::domain::member::{AccessScope, Member};
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::token_grant::TokenOrigin;
 use uuid::Uuid;
 
 use super::authorize::{Refusal, find_grantable};

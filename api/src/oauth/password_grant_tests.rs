@@ -4,10 +4,10 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use axum::http::header;
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use cardswitch_engine::directory::user::UserChanges;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
-use cardswitch_engine::domain::member::MemberRole;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -311,7 +311,8 @@ async fn one_password_is_verified_whoever_it_is() {
         .switch
         .read_at_once(|snapshot| Ok(snapshot.memberships(&email_of("anna"))?.remove(0).1.id));
     let changes = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
-    let leaves = AdminCommand::UpdateMember(CompanyId(COMPANY), found.unwrap(), changes);
+    let leaves =
+        AdminCommand::Member(MemberCommand::Update(CompanyId(COMPANY), found.unwrap(), changes));
     world.carry_out(leaves).await;
     let wrong = world.sign_in(&email_of("grace"), "wrong horse battery").await;
     for (name, password) in [

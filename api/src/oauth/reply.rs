@@ -6,7 +6,7 @@ use axum::Json;
 use axum::http::header::{CACHE_CONTROL, PRAGMA, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::directory::access_token::AccessScope;
 use serde::Serialize;
 use utoipa::ToSchema;
 

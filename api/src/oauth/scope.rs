@@ -3,7 +3,8 @@
 //! Reading needs no name: a request without scopes asks for that. `accountant` any app may ask for;
 //! the others only where an operator has approved it.
 
-use cardswitch_engine::domain::member::{AccessScope, MemberRole};
+use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::directory::member::MemberRole;
 
 /// The names, in the order they are shown.
 pub const NAMES: [&str; 4] = ["accountant", "admin", "scim", "iam"];

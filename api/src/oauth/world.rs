@@ -2,14 +2,15 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, header};
-use cardswitch_engine::command::admin::{AdminCommand, NewMember};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{AppApproval, AppCommand, NewApp};
+use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::user::{
     NewUser, SecurityQuestion, Totp, User, UserChanges, UserCommand,
 };
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
-use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use cardswitch_engine::store::query::{AuditFilter, Page};
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -106,7 +107,7 @@ impl World {
         let id = MemberId(Uuid::now_v7());
         let new = new_member(id, CompanyId(company), &email_of(name));
         let new = NewMember { first_name: name.parse().unwrap(), role, ..new };
-        self.carry_out(AdminCommand::CreateMember(new)).await;
+        self.carry_out(AdminCommand::Member(MemberCommand::Create(new))).await;
     }
 
     pub(super) async fn add_user(&self, name: &str, password_hash: Option<String>) {

@@ -3,11 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::member::{
+    Member, MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
+};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, DimensionId, MemberId};
-use cardswitch_engine::domain::member::{Member, MemberRole, MemberState};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, Page};
@@ -353,7 +355,8 @@ pub(crate) async fn invite_member(
     fields.finish()?;
     let id = new.id;
     let is_set = new.dimensions.map(|id| id.is_some());
-    let (command, news) = (AdminCommand::CreateMember(new), invitation.news(company));
+    let (command, news) =
+        (AdminCommand::Member(MemberCommand::Create(new)), invitation.news(company));
     let made = state.carry_out_and_tell(command, Some(news)).await;
     made.map_err(|error| refused(error, is_set))?;
     Ok(id)
@@ -404,7 +407,7 @@ pub(crate) async fn change_member(
     }
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    let command = AdminCommand::UpdateMember(company.id, id, changes);
+    let command = AdminCommand::Member(MemberCommand::Update(company.id, id, changes));
     let news = invitation.map(|invitation| invitation.news(company));
     let made = state.carry_out_and_tell(command, news).await;
     made.map_err(|error| refused(error, dimensions.map(|id| id.is_some())))
@@ -433,7 +436,7 @@ pub(crate) async fn remove_member(
     company: &Company,
     id: MemberId,
 ) -> Result<(), ApiError> {
-    match state.carry_out(AdminCommand::DeleteMember(company.id, id)).await {
+    match state.carry_out(AdminCommand::Member(MemberCommand::Delete(company.id, id))).await {
         // The answer shows nothing, so it need not wait for late tables.
         Ok(()) | Err(WriteError::NotVisibleYet) => Ok(()),
         Err(WriteError::Rejected(Rejection::MemberNotFound)) => Err(ApiError::not_found()),

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::member::{MemberRole, MemberState};
 use cardswitch_engine::directory::requisition::{
     NewRequisition, Requisition, RequisitionChanges, RequisitionCommand, RequisitionStatus, Review,
     Verdict,
@@ -16,7 +17,6 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{
     CardId, CardSlot, CompanyId, MemberId, RequisitionId, Timestamp,
 };
-use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::text::{LineText, ParagraphText};
 use cardswitch_engine::store::StoreError;

@@ -1,13 +1,13 @@
 //! A company's data at one moment: what rendering an object needs beyond its own row.
 
 use cardswitch_engine::directory::dimension::Dimension;
+use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::directory::shared_link::SharedLink;
 use cardswitch_engine::domain::card::{CardProfile, DimensionKind, Dimensions};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{
     CardId, CardSlot, DimensionId, MemberId, MemberSlot, SharedLinkId, Timestamp,
 };
-use cardswitch_engine::domain::member::{Member, MemberState};
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_engine::store::{Snapshot, StoreError};
 

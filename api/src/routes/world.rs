@@ -11,10 +11,11 @@ use cardswitch_engine::command::network::{
     PartialApproval, PurchaseFacts,
 };
 use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::domain::account::FundingSource;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{AccountId, CardId, CompanyId, MemberId};
-use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::NetworkTrace;
@@ -140,7 +141,11 @@ fn spending(id: Uuid, account: Uuid, currency: CurrencyCode) -> NewCompany {
 }
 
 fn ada(id: Uuid, company: Uuid) -> AdminCommand {
-    AdminCommand::CreateMember(new_member(MemberId(id), CompanyId(company), "ada@example.com"))
+    AdminCommand::Member(MemberCommand::Create(new_member(
+        MemberId(id),
+        CompanyId(company),
+        "ada@example.com",
+    )))
 }
 
 fn token(text: &str, company: Uuid, admin: bool) -> AdminCommand {

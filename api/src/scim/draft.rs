@@ -4,7 +4,8 @@
 //! user at the end is the change. Nobody's rule is repeated here: values are read by what reads
 //! them on `/v1`.
 
-use cardswitch_engine::domain::member::{MemberRole, email_key};
+use cardswitch_engine::directory::member::MemberRole;
+use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::text::LineText;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};

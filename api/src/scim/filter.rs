@@ -8,8 +8,8 @@
 //!
 //! An attribute that users do not have is one without a value.
 
+use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::member::email_key;
 
 use super::attribute::{Field, Kind, shorten};
 use crate::error::ApiError;

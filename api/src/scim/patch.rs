@@ -83,7 +83,7 @@ pub(super) fn member<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&
 
 #[cfg(test)]
 mod tests {
-    use cardswitch_engine::domain::member::MemberRole;
+    use cardswitch_engine::directory::member::MemberRole;
     use serde_json::json;
 
     use super::*;

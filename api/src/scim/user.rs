@@ -1,7 +1,7 @@
 //! A user as SCIM shows it: a member of the company. Source: RFC 7643, 4.1 and 4.3.
 
+use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::domain::card::DimensionKind;
-use cardswitch_engine::domain::member::{Member, MemberState};
 use cardswitch_engine::store::StoreError;
 use serde_json::{Value, json};
 

@@ -9,11 +9,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::response::{IntoResponse, Response};
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::member::{
+    Member, MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
+};
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::{DimensionId, MemberId};
-use cardswitch_engine::domain::member::{Member, MemberRole, MemberState};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, Order, Page};
 use serde_json::json;
@@ -159,7 +161,8 @@ pub(super) async fn create_user(
         ..new_member(&draft, &caller, department?)?
     };
     let id = new.id;
-    let (command, news) = (AdminCommand::CreateMember(new), invitation.news(&caller.company));
+    let (command, news) =
+        (AdminCommand::Member(MemberCommand::Create(new)), invitation.news(&caller.company));
     state.carry_out_and_tell(command, Some(news)).await.map_err(refused)?;
     let ScimJson(body) = show(&state, &caller, id, &shown).await?;
     let location = state.urls().path(&format!("/scim/v2/Users/{}", id.0));
@@ -283,7 +286,8 @@ async fn settle(
         external_id: optional(&draft.external_id, &known.external_id),
         invite: invitation.as_ref().map(|invitation| invitation.invite.clone()),
     };
-    let command = AdminCommand::UpdateMember(caller.company.id, user.member.id, changes);
+    let command =
+        AdminCommand::Member(MemberCommand::Update(caller.company.id, user.member.id, changes));
     let news = invitation.map(|invitation| invitation.news(&caller.company));
     state.carry_out_and_tell(command, news).await.map_err(refused)
 }
@@ -296,7 +300,7 @@ pub(super) async fn delete_user(
 ) -> Result<StatusCode, ScimError> {
     // One that is gone already is gone here, whatever its row says.
     read_user(&state, &caller, id).await?;
-    let command = AdminCommand::DeleteMember(caller.company.id, id);
+    let command = AdminCommand::Member(MemberCommand::Delete(caller.company.id, id));
     state.carry_out(command).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,8 +1,8 @@
 //! The form by which an app is registered and changed: what was typed, what is wrong with it, and
 //! what it means.
 
+use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{App, AppProfile};
-use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::text::LineText;
 use serde::Deserialize;
 use url::Url;

@@ -7,14 +7,12 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{
-    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+    AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
 use cardswitch_engine::directory::app::{App, AppChanges, AppCommand, AppProfile};
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
-use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::token_grant::TokenOrigin;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 

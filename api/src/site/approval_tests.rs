@@ -5,11 +5,12 @@
 //! who then gave it a secret of their own; the administrator of another company saw a bank's name,
 //! and handed over `admin`.
 
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{App, AppApproval, AppCommand, AppProfile, NewApp};
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use cardswitch_engine::directory::user::{UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
-use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use url::form_urlencoded::Serializer;
@@ -131,7 +132,8 @@ impl Walk<'_> {
         });
         let member = found.unwrap().unwrap().id;
         let changes = MemberChanges { role: Some(role), ..MemberChanges::default() };
-        let command = AdminCommand::UpdateMember(CompanyId(COMPANY), member, changes);
+        let command =
+            AdminCommand::Member(MemberCommand::Update(CompanyId(COMPANY), member, changes));
         match self.bench.state.carry_out(command).await {
             Ok(()) => self.role = role,
             // Somebody has to administer the company.
@@ -199,8 +201,8 @@ async fn what_a_consent_page_shows_is_what_an_operator_approved() {
         requested: parse("admin scim iam").unwrap(),
     };
     for command in [
-        AdminCommand::CreateMember(developer),
-        AdminCommand::UpdateMember(CompanyId(OTHER_COMPANY), victim, administers),
+        AdminCommand::Member(MemberCommand::Create(developer)),
+        AdminCommand::Member(MemberCommand::Update(CompanyId(OTHER_COMPANY), victim, administers)),
         AdminCommand::App(AppCommand::Create(app)),
     ] {
         bench.state.carry_out(command).await.unwrap();

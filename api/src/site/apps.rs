@@ -5,9 +5,9 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{App, AppCommand, NewApp};
 use cardswitch_engine::domain::ids::AppId;
-use cardswitch_engine::domain::member::AccessScope;
 
 use super::app_form::{AppFields, AppForm, AppTerms};
 use super::assets::COPY;

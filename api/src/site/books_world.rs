@@ -1,9 +1,9 @@
 //! What tests of transactions, statements and dimensions share: members of any role, cards that were
 //! used, and forms with files.
 
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId};
-use cardswitch_engine::domain::member::MemberRole;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -19,7 +19,8 @@ pub(super) const ODD: &str = "\u{200f}\u{5d0}\u{5d1} 𝕆𝕕𝕕 🧾";
 /// Signs in as the member, who has `role` from now on.
 pub(super) async fn sign_in_as(bench: &Bench, role: MemberRole) -> Visitor<'_> {
     let changes = MemberChanges { role: Some(role), ..MemberChanges::default() };
-    let command = AdminCommand::UpdateMember(CompanyId(COMPANY), MemberId(MEMBER), changes);
+    let command =
+        AdminCommand::Member(MemberCommand::Update(CompanyId(COMPANY), MemberId(MEMBER), changes));
     bench.state.carry_out(command).await.unwrap();
     let mut visitor = sign_in(bench, EMAIL).await;
     visitor.post("/company", &[("company", &COMPANY.to_string())]).await.expect(303);

@@ -1,9 +1,11 @@
 //! What tests of a company's pages share: people of every role, and what they have.
 
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::member::{
+    Member, MemberChanges, MemberCommand, MemberRole, NewMember,
+};
 use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, UserId};
-use cardswitch_engine::domain::member::{Member, MemberRole};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -26,7 +28,11 @@ pub(super) async fn company() -> Bench {
     let (company, ada) = membership(&bench, COMPANY).await;
     let role = Some(MemberRole::Administrator);
     let changes = MemberChanges { role, ..MemberChanges::default() };
-    bench.state.carry_out(AdminCommand::UpdateMember(company.id, ada.id, changes)).await.unwrap();
+    bench
+        .state
+        .carry_out(AdminCommand::Member(MemberCommand::Update(company.id, ada.id, changes)))
+        .await
+        .unwrap();
     let password_hash = hash(PASSWORD).await.unwrap();
     for (number, email, role) in [
         (201, REVIEWER, MemberRole::Reviewer),
@@ -56,7 +62,7 @@ pub(super) async fn add_member(bench: &Bench, number: u128, email: &str, role: M
         role,
         ..new_member(id, CompanyId(COMPANY), email)
     };
-    bench.state.carry_out(AdminCommand::CreateMember(new)).await.unwrap();
+    bench.state.carry_out(AdminCommand::Member(MemberCommand::Create(new))).await.unwrap();
 }
 
 /// Somebody of the company, signed in for it.

@@ -10,8 +10,8 @@ use axum::http::header::ORIGIN;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::member::Member;
 use serde::Deserialize;
 use url::Url;
 

@@ -7,8 +7,8 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::response::{Html, IntoResponse, Response};
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::member::Member;
 
 use super::assets::{Asset, MARK, STYLE};
 use super::headers;

@@ -1,11 +1,12 @@
 //! What people see of themselves and their companies: sessions, memberships, developers, invitations.
 
-use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, MemberChanges, NewMember};
+use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges};
+use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::user::{UserChanges, UserCommand};
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
-use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use uuid::Uuid;
 
 use super::site_world::{EMAIL, OTHER_EMAIL, USER, bench, letter, letters, membership, sign_in};
@@ -93,11 +94,11 @@ async fn only_an_active_company_lets_its_own_apps_in() {
         requested: AccessScope::default(),
     };
     for command in [
-        AdminCommand::UpdateMember(
+        AdminCommand::Member(MemberCommand::Update(
             company.id,
             member.id,
             MemberChanges { role, ..MemberChanges::default() },
-        ),
+        )),
         AdminCommand::App(AppCommand::Create(app)),
     ] {
         bench.state.carry_out(command).await.unwrap();
@@ -125,7 +126,8 @@ async fn invite(bench: &Bench, id: u128, company: Uuid, email: &str) {
     let invite = Some(invitation.invite.clone());
     let id = MemberId(Uuid::from_u128(id));
     let new = NewMember { invite, ..new_member(id, company.id, email) };
-    let (command, news) = (AdminCommand::CreateMember(new), invitation.news(&company));
+    let (command, news) =
+        (AdminCommand::Member(MemberCommand::Create(new)), invitation.news(&company));
     bench.state.carry_out_and_tell(command, Some(news)).await.unwrap();
 }
 
@@ -138,8 +140,10 @@ async fn invitations_go_to_whom_the_link_is_for_and_not_without_end() {
         // Another spelling of the address is the same user, who has the one that came first; each
         // company may send some.
         invite(&bench, id, OTHER_COMPANY, "GRACE@example.com").await;
-        let gone =
-            AdminCommand::DeleteMember(CompanyId(OTHER_COMPANY), MemberId(Uuid::from_u128(id)));
+        let gone = AdminCommand::Member(MemberCommand::Delete(
+            CompanyId(OTHER_COMPANY),
+            MemberId(Uuid::from_u128(id)),
+        ));
         letters_after(&bench, usize::try_from(id - 100).unwrap().min(4)).await;
         bench.state.carry_out(gone).await.unwrap();
     }

@@ -25,10 +25,10 @@ use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
+use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::directory::ticket::TicketState;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::MemberSlot;
-use cardswitch_engine::domain::member::{Member, MemberRole};
 
 use super::error_page::error_page;
 use super::session::{Session, SignedIn};

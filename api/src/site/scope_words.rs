@@ -1,6 +1,6 @@
 //! What scopes allow, in words for people who are asked to allow it.
 
-use cardswitch_engine::domain::member::AccessScope;
+use cardswitch_engine::directory::access_token::AccessScope;
 
 /// A scope that can be asked for.
 #[derive(Clone, Copy, Debug)]

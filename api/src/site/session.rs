@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::directory::ticket::{
     NewTicket, NewTicketContent, Ticket, TicketCommand, TicketKind,
 };
@@ -20,7 +21,6 @@ use cardswitch_engine::directory::user::{ProvenPassword, User};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, TicketId, Timestamp, UserId};
-use cardswitch_engine::domain::member::{Member, MemberRole};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use serde::Deserialize;

@@ -3,11 +3,12 @@
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand};
 use cardswitch_engine::directory::user::{SecurityQuestion, UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
-use cardswitch_engine::domain::member::AccessScope;
 use uuid::Uuid;
 
 use super::site_world::{
@@ -159,13 +160,13 @@ async fn whether_somebody_has_an_address_cannot_be_told_by_the_answers() {
 async fn add_member(bench: &Bench, email: &str) -> MemberId {
     let id = MemberId(Uuid::now_v7());
     let new = new_member(id, CompanyId(COMPANY), email);
-    bench.state.carry_out(AdminCommand::CreateMember(new)).await.unwrap();
+    bench.state.carry_out(AdminCommand::Member(MemberCommand::Create(new))).await.unwrap();
     id
 }
 
 async fn deactivate(bench: &Bench, member: MemberId) {
     let changes = MemberChanges { is_active: Some(false), ..MemberChanges::default() };
-    let command = AdminCommand::UpdateMember(CompanyId(COMPANY), member, changes);
+    let command = AdminCommand::Member(MemberCommand::Update(CompanyId(COMPANY), member, changes));
     bench.state.carry_out(command).await.unwrap();
 }
 

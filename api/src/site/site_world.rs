@@ -4,10 +4,10 @@ use std::fs;
 use std::time::Duration;
 
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, Timestamp, UserId};
-use cardswitch_engine::domain::member::Member;
 use uuid::Uuid;
 
 use super::visitor_tests::{ORIGIN, Visitor};

@@ -5,10 +5,9 @@ use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::directory::access_token::AccessTokenCommand;
+use cardswitch_engine::directory::access_token::{AccessToken, AccessTokenCommand, TokenOrigin};
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::ids::AccessTokenId;
-use cardswitch_engine::domain::member::{AccessToken, Member};
-use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use serde::de::IgnoredAny;
 

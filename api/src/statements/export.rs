@@ -3,12 +3,12 @@
 //! Each page has a view of the tables of its own, gone before the page is written: an export may
 //! take as long as its reader likes and keeps nothing in the tables alive.
 
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::account::Account;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::CardProfile;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccountId, AccountSlot, Timestamp};
-use cardswitch_engine::domain::member::Member;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::domain::transaction::{TransactionKind, TransferDirection};

@@ -37,6 +37,7 @@ use std::time::Duration;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
 use cardswitch_engine::directory::app::AppCommand;
+use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::directory::ticket::TicketCommand;
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
@@ -286,8 +287,8 @@ pub const fn is_concerned(command: &AdminCommand) -> bool {
             | AdminCommand::Ticket(TicketCommand::RevokeCode(_))
             | AdminCommand::AccessToken(AccessTokenCommand::Revoke(..))
             | AdminCommand::App(AppCommand::RevokeTokens(..))
-            | AdminCommand::DeleteMember(..)
-            | AdminCommand::UpdateMember(..)
+            | AdminCommand::Member(MemberCommand::Delete(..))
+            | AdminCommand::Member(MemberCommand::Update(..))
     )
 }
 

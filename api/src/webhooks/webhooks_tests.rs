@@ -2,13 +2,11 @@
 //! counts as delivered that was not.
 
 use cardswitch_engine::directory::access_token::{
-    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+    AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, TransactionSeq};
-use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 use cardswitch_engine::store::Snapshot;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

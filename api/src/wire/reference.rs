@@ -1,8 +1,8 @@
 //! Reference objects: how other resources are embedded. Source: spec "Reference objects".
 
 use cardswitch_engine::directory::dimension::Dimension;
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::card::{CardState, DimensionKind, SuspensionReason};
-use cardswitch_engine::domain::member::Member;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;

@@ -6,6 +6,7 @@
 use chrono_tz::Tz;
 
 use crate::directory::dimension::DimensionCommand;
+use crate::directory::member::MemberCommand;
 use crate::directory::requisition::RequisitionCommand;
 use crate::directory::shared_link::SharedLinkCommand;
 use crate::directory::webhook_endpoint::WebhookEndpointCommand;
@@ -18,7 +19,6 @@ use crate::domain::credential::{PackedZip, PinVerifier};
 use crate::domain::ids::{
     AccountId, AllowanceId, CardId, CompanyId, DimensionId, MemberId, Timestamp, TransactionId,
 };
-use crate::domain::member::MemberRole;
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::pan_key::PanGeneration;
 use crate::domain::text::LineText;
@@ -27,7 +27,7 @@ use crate::domain::transaction_tags::TagChanges;
 use crate::directory::access_token::AccessTokenCommand;
 use crate::directory::app::AppCommand;
 use crate::directory::ticket::TicketCommand;
-use crate::directory::user::{NewInvite, ProvenPassword, UserCommand};
+use crate::directory::user::{ProvenPassword, UserCommand};
 
 /// A change asked for by an API client or an operator.
 #[derive(Clone, Debug)]
@@ -36,8 +36,6 @@ pub enum AdminCommand {
     CreateCompany(NewCompany),
     /// Changes a company.
     SetCompany(CompanyId, CompanyChanges),
-    /// Makes a member.
-    CreateMember(NewMember),
     /// Sets the key that opens the HTTP network door; only its SHA-256 is kept.
     SetNetworkKey([u8; 32]),
     /// Makes a card with its allowance.
@@ -52,15 +50,13 @@ pub enum AdminCommand {
     UpdateAllowance(CompanyId, AllowanceId, AllowanceChanges),
     /// Makes cards with their allowances, all of them or none.
     IssueCards(Vec<NewCard>),
-    /// Changes a member.
-    UpdateMember(CompanyId, MemberId, MemberChanges),
-    /// Removes a member for good.
-    DeleteMember(CompanyId, MemberId),
     /// Tags a transaction, which the edge has found among the company's: its row neither goes nor
     /// changes hands.
     TagTransaction(CompanyId, TransactionId, TagChanges),
     /// Does what a password allows, where it is the password still.
     WithPassword(ProvenPassword, Box<AdminCommand>),
+    /// Something about a member.
+    Member(MemberCommand),
     /// Something about an access token.
     AccessToken(AccessTokenCommand),
     /// Something about a user.
@@ -181,54 +177,6 @@ impl VelocityChanges {
     pub const fn is_empty(&self) -> bool {
         self.per_minute.is_none() && self.per_hour.is_none()
     }
-}
-
-/// A member to make.
-#[derive(Clone, Debug)]
-pub struct NewMember {
-    /// Its id.
-    pub id: MemberId,
-    /// Whose member.
-    pub company: CompanyId,
-    /// First name.
-    pub first_name: LineText,
-    /// Last name.
-    pub last_name: LineText,
-    /// E-mail address.
-    pub email: String,
-    /// What it may do.
-    pub role: MemberRole,
-    /// Employee id: digits only.
-    pub code: Option<String>,
-    /// Its department, label and location.
-    pub dimensions: Dimensions,
-    /// What a directory of identities calls it, unique within the company. Source: RFC 7643, 3.1.
-    pub external_id: Option<LineText>,
-    /// Whether it takes part from the start.
-    pub is_active: bool,
-    /// The invitation to sign in, where it is invited; not used where it takes no part.
-    pub invite: Option<NewInvite>,
-}
-
-/// What to change about a member; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct MemberChanges {
-    /// First name.
-    pub first_name: Option<LineText>,
-    /// Last name.
-    pub last_name: Option<LineText>,
-    /// What it may do.
-    pub role: Option<MemberRole>,
-    /// Employee id: digits only.
-    pub code: Option<Option<String>>,
-    /// Whether it takes part.
-    pub is_active: Option<bool>,
-    /// Its dimensions, by kind.
-    pub dimensions: [Option<Option<DimensionId>>; 4],
-    /// What a directory of identities calls it.
-    pub external_id: Option<Option<LineText>>,
-    /// The invitation to sign in, used where it begins to take part and has no password.
-    pub invite: Option<NewInvite>,
 }
 
 /// A card to make.

@@ -5,9 +5,7 @@
 
 use uuid::Uuid;
 
-use super::admin::{
-    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, MemberChanges, NewMember,
-};
+use super::admin::{AdminCommand, AllowanceChanges, CardChanges, CompanyChanges};
 use crate::domain::ids::{CompanyId, DimensionId, UserId};
 use crate::domain::transaction_tags::TagChanges;
 
@@ -98,13 +96,6 @@ impl AdminCommand {
             Admin::SetCompany(id, changes) => {
                 of(*id, ("company", "company.updated"), id.0).with(company_fields(changes))
             }
-            Admin::CreateMember(new) => {
-                of(new.company, ("member", "member.created"), new.id.0).with(new_member_fields(new))
-            }
-            Admin::UpdateMember(company, id, changes) => {
-                of(*company, ("member", "member.updated"), id.0).with(member_fields(changes))
-            }
-            Admin::DeleteMember(company, id) => of(*company, ("member", "member.deleted"), id.0),
             Admin::SetNetworkKey(_) => {
                 let what = ("network_key", "network_key.set");
                 Audited::new(AuditedPlace::Switch, what, Uuid::nil()).about(AuditedObject::Unnamed)
@@ -126,6 +117,7 @@ impl AdminCommand {
             Admin::Requisition(command) => command.audited(),
             Admin::Dimension(command) => command.audited(),
             Admin::WithPassword(_, command) => command.audited(),
+            Admin::Member(command) => command.audited(),
             Admin::AccessToken(command) => command.audited(),
             Admin::User(command) => command.audited(),
             Admin::Ticket(command) => command.audited(),
@@ -212,33 +204,6 @@ fn company_fields(changes: &CompanyChanges) -> Vec<&'static str> {
         ("state", state.is_some()),
         ("sso", sso.is_some()),
     ])
-}
-
-fn new_member_fields(new: &NewMember) -> Vec<&'static str> {
-    named([("invitation", new.invite.is_some()), ("external_id", new.external_id.is_some())])
-}
-
-fn member_fields(changes: &MemberChanges) -> Vec<&'static str> {
-    let MemberChanges {
-        first_name,
-        last_name,
-        role,
-        code,
-        is_active,
-        dimensions,
-        external_id,
-        invite,
-    } = changes;
-    let fields = [
-        ("first_name", first_name.is_some()),
-        ("last_name", last_name.is_some()),
-        ("role", role.is_some()),
-        ("code", code.is_some()),
-        ("is_active", is_active.is_some()),
-        ("external_id", external_id.is_some()),
-        ("invitation", invite.is_some()),
-    ];
-    named_with_dimensions(fields, dimensions)
 }
 
 fn card_fields(changes: &CardChanges) -> Vec<&'static str> {

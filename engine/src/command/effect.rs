@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::decision::IncrementDecision;
 use crate::directory::DirectoryRow;
+use crate::directory::access_token::AccessToken;
 use crate::directory::ticket::Ticket;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
@@ -17,7 +18,6 @@ use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
 use crate::domain::ids::{AccountSlot, CardSlot, CompanySlot, Timestamp, TransactionSeq};
 use crate::domain::keyed_answer::KeyedAnswer;
-use crate::domain::member::AccessToken;
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{Fingerprint, OriginalKey, RetrievalKey};
 use crate::domain::pan_key::PanGenerations;

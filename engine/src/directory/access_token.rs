@@ -3,20 +3,131 @@
 //! So many of a member, and of an app, open anything at a time, so that whatever revokes all of them
 //! fits one record.
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::app::find_any_app;
+use super::member::find_active_member;
 use crate::command::audited::Audited;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
-use crate::domain::ids::{AccessTokenId, AppId, CompanyId, MemberId};
-use crate::domain::member::{AccessScope, AccessToken};
+use crate::domain::ids::{
+    AccessTokenId, AppId, AppSlot, CompanyId, CompanySlot, MemberId, MemberSlot, Timestamp,
+};
 use crate::domain::text::LineText;
-use crate::domain::token_grant::{TokenGrant, TokenOrigin};
 use crate::limits;
 use crate::shard::execute_admin::find_company;
-use crate::shard::execute_member::find_active_member;
 use crate::shard::{Moment, ShardState};
+
+/// What an access token may do. Source: spec "Authentication", scopes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessScope {
+    /// Books: dimensions, tags, notes, statements.
+    pub accountant: bool,
+    /// All spending, organizational and accounting endpoints.
+    pub admin: bool,
+    /// The SCIM endpoints.
+    pub scim: bool,
+    /// Identity and access management.
+    pub iam: bool,
+}
+
+impl AccessScope {
+    /// Whether an app gets some of it only after an operator's approval.
+    /// Source: spec "Authentication", scopes.
+    #[must_use]
+    pub const fn needs_approval(self) -> bool {
+        self.admin || self.scim || self.iam
+    }
+
+    /// What both allow.
+    #[must_use]
+    pub const fn common(self, other: Self) -> Self {
+        Self {
+            accountant: self.accountant && other.accountant,
+            admin: self.admin && other.admin,
+            scim: self.scim && other.scim,
+            iam: self.iam && other.iam,
+        }
+    }
+}
+
+/// An access token as it is kept: by the hash of its text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessToken {
+    /// SHA-256 of the token's text.
+    pub digest: [u8; 32],
+    /// The id of this record.
+    pub id: AccessTokenId,
+    /// Whose data it opens.
+    pub company: CompanySlot,
+    /// What it may do.
+    pub scope: AccessScope,
+    /// Whether it was revoked.
+    pub is_revoked: bool,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The grant; none of a token that an operator made for nobody.
+    pub grant: Option<TokenGrant>,
+}
+
+impl AccessToken {
+    /// The app that has it.
+    #[must_use]
+    pub fn app(&self) -> Option<AppSlot> {
+        self.grant.as_ref()?.app
+    }
+
+    /// The member it acts for.
+    #[must_use]
+    pub fn member(&self) -> Option<MemberSlot> {
+        self.grant.as_ref()?.member
+    }
+
+    /// The proof of the grant; none without one.
+    #[must_use]
+    pub fn origin(&self) -> Option<TokenOrigin> {
+        Some(self.grant.as_ref()?.origin)
+    }
+
+    /// The label of the grant; blank without one.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        self.grant.as_ref().map_or("", |grant| &grant.label)
+    }
+
+    /// Whether it was given for a member's password.
+    #[must_use]
+    pub fn is_of_password(&self) -> bool {
+        self.origin() == Some(TokenOrigin::Password)
+    }
+}
+
+/// What an access token was given for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenGrant {
+    /// Which app has it.
+    pub app: Option<AppSlot>,
+    /// Who it acts for.
+    pub member: Option<MemberSlot>,
+    /// On what proof it was given.
+    pub origin: TokenOrigin,
+    /// What people tell it by.
+    pub label: String,
+}
+
+/// On what proof a token was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TokenOrigin {
+    /// An authorization code.
+    Code,
+    /// A member's e-mail address and password.
+    Password,
+    /// A company's own app, by who administers it.
+    OwnCompany,
+    /// An operator at the command line.
+    Operator,
+}
 
 /// What is asked about access tokens.
 #[derive(Clone, Debug)]

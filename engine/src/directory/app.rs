@@ -18,11 +18,11 @@ use super::webhook_endpoint::delete_endpoints_of;
 use crate::command::audited::{Audited, named};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::directory::access_token::AccessScope;
 use crate::domain::ids::{AppId, AppSlot, CompanyId, CompanySlot, Timestamp};
-use crate::domain::member::AccessScope;
 use crate::domain::text::LineText;
+use crate::shard::execute_admin::check_room_in_record;
 use crate::shard::execute_admin::{find_company, replace};
-use crate::shard::execute_member::check_room_in_record;
 use crate::shard::{Moment, ShardState};
 
 /// An app. Source: RFC 6749, 2.

@@ -1,10 +1,96 @@
-//! Members. A deleted one is found by its id alone: its address and its code are free again.
-//! Source: spec "States and transitions".
+//! Members: people who can be assigned cards. Source: spec "Members", "States and transitions".
+//!
+//! A deleted one is found by its id alone: its address and its code are free again.
+//! Leaving is one record, so nobody ever finds a member gone and a card of theirs open.
+//! INVARIANT: a card that is not terminated is held by nobody, or by a member who takes part.
 
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::access_token::{AccessScope, revoke};
+use super::dimension::{change_dimensions, check_dimensions};
 use super::entry::{Entries, Index};
+use super::requisition::deny_pending;
 use super::row::Indexed;
-use crate::domain::ids::CompanySlot;
-use crate::domain::member::{Member, MemberState, email_key};
+use super::shared_link::{SharedLink, gone};
+use super::ticket::{Ticket, TicketKind, end};
+use super::user::{NewInvite, close_account, find_user_by_email, invite, memberships};
+use crate::command::audited::{Audited, named, named_with_dimensions};
+use crate::command::effect::Effect;
+use crate::command::reply::Rejection;
+use crate::domain::card::Dimensions;
+use crate::domain::email::email_key;
+use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, Timestamp};
+use crate::domain::text::LineText;
+use crate::limits;
+use crate::shard::execute_admin::{check_room_in_record, find_company, replace, terminate_card};
+use crate::shard::{Moment, ShardState};
+
+/// What a member may do. Source: spec "Member", role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemberRole {
+    /// Everything in the company.
+    Administrator,
+    /// Books and read access.
+    Accountant,
+    /// Reviews requisitions.
+    Reviewer,
+    /// Uses cards.
+    Member,
+}
+
+impl MemberRole {
+    /// Whether a member of this role may let a program act for them within a scope. Who may do
+    /// nothing with a scope of their own may not give it either; to read is part of every scope.
+    #[must_use]
+    pub const fn may_allow(self, scope: AccessScope) -> bool {
+        match self {
+            Self::Administrator => true,
+            Self::Accountant => !scope.admin && !scope.scim && !scope.iam,
+            Self::Reviewer | Self::Member => false,
+        }
+    }
+}
+
+/// Whether a member takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MemberState {
+    /// Takes part.
+    Active,
+    /// Deactivated.
+    Inactive,
+    /// Gone from lists; cards and transactions keep referring to it.
+    Deleted,
+}
+
+/// A member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Where it stands.
+    pub slot: MemberSlot,
+    /// Its public id.
+    pub id: MemberId,
+    /// Whose member it is.
+    pub company: CompanySlot,
+    /// First name.
+    pub first_name: String,
+    /// Last name.
+    pub last_name: String,
+    /// E-mail address, unique within the company.
+    pub email: String,
+    /// What it may do.
+    pub role: MemberRole,
+    /// Employee id: digits only.
+    pub code: Option<String>,
+    /// The id that the company's identity provider gave it; none of a deleted one. Source: RFC 7643, 3.1.
+    pub external_id: Option<String>,
+    /// Whether it takes part.
+    pub state: MemberState,
+    /// Its department, label and location.
+    pub dimensions: Dimensions,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
 
 impl Member {
     /// Those of a company.
@@ -17,6 +103,12 @@ impl Member {
     pub const BY_CODE: Index<Self, (CompanySlot, String)> = Index::new(4);
     /// A company's member with an id that its identity provider gave.
     pub const BY_EXTERNAL_ID: Index<Self, (CompanySlot, String)> = Index::new(5);
+
+    /// Whether it takes part.
+    #[must_use]
+    pub fn takes_part(&self) -> bool {
+        self.state == MemberState::Active
+    }
 }
 
 impl Indexed for Member {
@@ -35,6 +127,437 @@ impl Indexed for Member {
         }
         if let Some(id) = &self.external_id {
             entries.add(&Self::BY_EXTERNAL_ID, &(self.company, id.clone()));
+        }
+    }
+}
+
+/// What is asked about members.
+#[derive(Clone, Debug)]
+pub enum MemberCommand {
+    /// Makes a member.
+    Create(NewMember),
+    /// Changes a member.
+    Update(CompanyId, MemberId, MemberChanges),
+    /// Removes a member for good.
+    Delete(CompanyId, MemberId),
+}
+
+/// A member to make.
+#[derive(Clone, Debug)]
+pub struct NewMember {
+    /// Its id.
+    pub id: MemberId,
+    /// Whose member.
+    pub company: CompanyId,
+    /// First name.
+    pub first_name: LineText,
+    /// Last name.
+    pub last_name: LineText,
+    /// E-mail address.
+    pub email: String,
+    /// What it may do.
+    pub role: MemberRole,
+    /// Employee id: digits only.
+    pub code: Option<String>,
+    /// Its department, label and location.
+    pub dimensions: Dimensions,
+    /// What a directory of identities calls it, unique within the company. Source: RFC 7643, 3.1.
+    pub external_id: Option<LineText>,
+    /// Whether it takes part from the start.
+    pub is_active: bool,
+    /// The invitation to sign in, where it is invited; not used where it takes no part.
+    pub invite: Option<NewInvite>,
+}
+
+/// What to change about a member; absent stays.
+#[derive(Clone, Debug, Default)]
+pub struct MemberChanges {
+    /// First name.
+    pub first_name: Option<LineText>,
+    /// Last name.
+    pub last_name: Option<LineText>,
+    /// What it may do.
+    pub role: Option<MemberRole>,
+    /// Employee id: digits only.
+    pub code: Option<Option<String>>,
+    /// Whether it takes part.
+    pub is_active: Option<bool>,
+    /// Its dimensions, by kind.
+    pub dimensions: [Option<Option<DimensionId>>; 4],
+    /// What a directory of identities calls it.
+    pub external_id: Option<Option<LineText>>,
+    /// The invitation to sign in, used where it begins to take part and has no password.
+    pub invite: Option<NewInvite>,
+}
+
+impl MemberCommand {
+    /// The id of the member that it makes.
+    #[must_use]
+    pub const fn made_id(&self) -> Option<Uuid> {
+        match self {
+            Self::Create(new) => Some(new.id.0),
+            Self::Update(..) | Self::Delete(..) => None,
+        }
+    }
+
+    /// What an audit says of it.
+    pub(crate) fn audited(&self) -> Audited<'_> {
+        let of = |company: &CompanyId, action, id: &MemberId| {
+            Audited::of_company(*company, ("member", action), id.0)
+        };
+        match self {
+            Self::Create(new) => of(&new.company, "member.created", &new.id).with(named([
+                ("invitation", new.invite.is_some()),
+                ("external_id", new.external_id.is_some()),
+            ])),
+            Self::Update(company, id, changes) => {
+                of(company, "member.updated", id).with(changes.names())
+            }
+            Self::Delete(company, id) => of(company, "member.deleted", id),
+        }
+    }
+
+    /// Says what it changes.
+    /// Errors: no such company, member or dimension, an address, code or id that is taken, the last administrator.
+    pub(crate) fn execute(
+        &self,
+        state: &ShardState,
+        moment: &Moment<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Rejection> {
+        match self {
+            Self::Create(new) => create(state, moment, new, effects),
+            Self::Update(company, id, changes) => {
+                update(state, moment, (*company, *id), changes, effects)
+            }
+            Self::Delete(company, id) => delete(state, moment, (*company, *id), effects),
+        }
+    }
+}
+
+impl MemberChanges {
+    fn names(&self) -> Vec<&'static str> {
+        let Self { first_name, last_name, role, code, is_active, dimensions, external_id, invite } =
+            self;
+        let fields = [
+            ("first_name", first_name.is_some()),
+            ("last_name", last_name.is_some()),
+            ("role", role.is_some()),
+            ("code", code.is_some()),
+            ("is_active", is_active.is_some()),
+            ("external_id", external_id.is_some()),
+            ("invitation", invite.is_some()),
+        ];
+        named_with_dimensions(fields, dimensions)
+    }
+}
+
+fn create(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    new: &NewMember,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let company = find_company(state, new.company)?;
+    let members = &state.directory().members;
+    if members.find(new.id.0).is_some() {
+        return Err(Rejection::IdTaken);
+    }
+    if members.first(&Member::BY_EMAIL, &(company, email_key(&new.email))).is_some() {
+        return Err(Rejection::EmailTaken);
+    }
+    // SPEC "States and transitions": who takes no part is a member.
+    if !new.is_active && new.role != MemberRole::Member {
+        return Err(Rejection::MemberInactive);
+    }
+    let slot = members.next_slot().ok_or(Rejection::Full)?;
+    check_code(state, company, slot, new.code.as_deref())?;
+    check_external_id(state, company, slot, new.external_id.as_deref())?;
+    check_dimensions(state, company, &new.dimensions)?;
+    effects.push(Effect::row(Member {
+        slot,
+        id: new.id,
+        company,
+        first_name: new.first_name.to_string(),
+        last_name: new.last_name.to_string(),
+        email: new.email.clone(),
+        role: new.role,
+        code: new.code.clone(),
+        external_id: new.external_id.clone().map(String::from),
+        state: if new.is_active { MemberState::Active } else { MemberState::Inactive },
+        dimensions: new.dimensions,
+        created_at: moment.at,
+    }));
+    match new.invite.as_ref().filter(|_| new.is_active) {
+        Some(new_invite) => {
+            let who = (new.email.as_str(), new.first_name.as_str(), new.last_name.as_str());
+            invite(state, moment, new_invite, who, effects)
+        }
+        None => Ok(()),
+    }
+}
+
+fn update(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (company, id): (CompanyId, MemberId),
+    changes: &MemberChanges,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_member(state, find_company(state, company)?, id)?;
+    if known.state == MemberState::Deleted {
+        return Err(Rejection::MemberDeleted);
+    }
+    let mut member = known.clone();
+    replace(&mut member.first_name, &changes.first_name);
+    replace(&mut member.last_name, &changes.last_name);
+    replace(&mut member.role, &changes.role);
+    if let Some(code) = &changes.code {
+        check_code(state, known.company, known.slot, code.as_deref())?;
+        member.code.clone_from(code);
+    }
+    if let Some(id) = &changes.external_id {
+        check_external_id(state, known.company, known.slot, id.as_deref())?;
+        member.external_id = id.clone().map(String::from);
+    }
+    change_dimensions(state, known.company, &mut member.dimensions, &changes.dimensions)?;
+    if let Some(is_active) = changes.is_active {
+        member.state = if is_active { MemberState::Active } else { MemberState::Inactive };
+    }
+    // A role is never dropped without a word, and nobody is kept from deactivating a member.
+    if member.role != known.role && !member.takes_part() && !known.takes_part() {
+        return Err(Rejection::MemberInactive);
+    }
+    let begins = member.takes_part() && !known.takes_part();
+    put_member(state, moment, member.clone(), effects)?;
+    match changes.invite.as_ref().filter(|_| begins) {
+        Some(new_invite) => {
+            let who = (&*member.email, &*member.first_name, &*member.last_name);
+            invite(state, moment, new_invite, who, effects)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Removes a member from lists; a second time changes nothing.
+fn delete(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (company, id): (CompanyId, MemberId),
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = find_member(state, find_company(state, company)?, id)?;
+    let gone = Member { state: MemberState::Deleted, external_id: None, ..known.clone() };
+    if known.state == MemberState::Deleted {
+        return Ok(());
+    }
+    put_member(state, moment, gone, effects)?;
+    free_address(state, moment, known, effects);
+    check_room_in_record(state, moment, effects)
+}
+
+/// Puts a member in the place of the one known, with what follows.
+fn put_member(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    mut member: Member,
+    effects: &mut Vec<Effect>,
+) -> Result<(), Rejection> {
+    let known = state.directory().members.get(member.slot);
+    assert!(known.id == member.id && known.email == member.email, "a member keeps id and address");
+    if member.state != MemberState::Active {
+        // SPEC "States and transitions": on leaving, the role becomes member.
+        member.role = MemberRole::Member;
+    }
+    if administers(known) && !administers(&member) && !has_other_administrator(state, known) {
+        return Err(Rejection::LastAdministrator);
+    }
+    if member == *known {
+        return Ok(());
+    }
+    let leaves = member.state != MemberState::Active && member.state != known.state;
+    let (before, now) = (known.role, member.role);
+    effects.push(Effect::row(member));
+    if leaves {
+        leave(state, moment, known, effects);
+        check_room_in_record(state, moment, effects)?;
+    } else if before != now {
+        narrow(state, moment, (known.slot, now), effects);
+    }
+    Ok(())
+}
+
+/// What ends when a member leaves.
+fn leave(state: &ShardState, moment: &Moment<'_>, member: &Member, effects: &mut Vec<Effect>) {
+    for card in state.cards().held_by(member.slot) {
+        terminate_card(state, card, effects);
+    }
+    deny_pending(state, member.slot, effects);
+    unshare_with(state, member, effects);
+    shut_out(state, moment, member, effects);
+}
+
+/// Ends what a member is signed in by and what acts for it. Sessions are the user's, so they end
+/// only where the user takes part nowhere else: any company may add any address and let it go again.
+fn shut_out(state: &ShardState, moment: &Moment<'_>, member: &Member, effects: &mut Vec<Effect>) {
+    let identity = state.identity();
+    let takes_part_elsewhere = others_of_address(state, member).any(Member::takes_part);
+    if let Some(user) = find_user_by_email(state, &member.email)
+        && !takes_part_elsewhere
+    {
+        let sessions = identity.tickets.open_of(user.slot, TicketKind::Session, moment.at);
+        sessions.for_each(|ticket| end(ticket, effects));
+    }
+    let codes = identity.tickets.open_codes_of_member(member.slot, moment.at);
+    codes.for_each(|ticket| end(ticket, effects));
+    for digest in identity.tokens_of_member(member.slot) {
+        revoke(&state.tokens()[&digest], effects);
+    }
+}
+
+/// Takes away what opens an account once the last member with its address is deleted: whoever has
+/// the address next is invited, and the one before does not get in.
+fn free_address(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    member: &Member,
+    effects: &mut Vec<Effect>,
+) {
+    let is_last = others_of_address(state, member).next().is_none();
+    if let Some(user) = find_user_by_email(state, &member.email).filter(|_| is_last) {
+        close_account(state, moment, user, effects);
+    }
+}
+
+/// The other members with this address that are not deleted, of any company.
+fn others_of_address<'a>(
+    state: &'a ShardState,
+    member: &Member,
+) -> impl Iterator<Item = &'a Member> {
+    let own = member.slot;
+    memberships(state, &member.email).filter(move |other| other.slot != own)
+}
+
+/// Ends codes and revokes tokens of a member that allow what its new role may not.
+fn narrow(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    (member, role): (MemberSlot, MemberRole),
+    effects: &mut Vec<Effect>,
+) {
+    let codes = state.identity().tickets.open_codes_of_member(member, moment.at);
+    let is_beyond =
+        |ticket: &&Ticket| ticket.code().is_some_and(|code| !role.may_allow(code.scope));
+    codes.filter(is_beyond).for_each(|ticket| end(ticket, effects));
+    for digest in state.identity().tokens_of_member(member) {
+        let token = &state.tokens()[&digest];
+        if !role.may_allow(token.scope) {
+            revoke(token, effects);
+        }
+    }
+}
+
+fn check_external_id(
+    state: &ShardState,
+    company: CompanySlot,
+    owner: MemberSlot,
+    id: Option<&str>,
+) -> Result<(), Rejection> {
+    let key = |id: &str| (company, id.to_owned());
+    let known =
+        id.and_then(|id| state.directory().members.first(&Member::BY_EXTERNAL_ID, &key(id)));
+    if known.is_none_or(|known| known.slot == owner) {
+        Ok(())
+    } else {
+        Err(Rejection::ExternalIdTaken)
+    }
+}
+
+/// Takes away the links that were sent to a member. A deleted link opens nothing, so what its
+/// passphrase was goes too.
+fn unshare_with(state: &ShardState, member: &Member, effects: &mut Vec<Effect>) {
+    let sent_to = (member.company, email_key(&member.email));
+    for known in state.directory().shared_links.under(&SharedLink::BY_RECIPIENT, &sent_to) {
+        effects.push(Effect::row(gone(known)));
+    }
+}
+
+fn administers(member: &Member) -> bool {
+    member.state == MemberState::Active && member.role == MemberRole::Administrator
+}
+
+/// Cost: O(members of the company), for who administers only.
+fn has_other_administrator(state: &ShardState, known: &Member) -> bool {
+    let mut members = state.directory().members.under(&Member::OF_COMPANY, &known.company);
+    members.any(|other| other.slot != known.slot && administers(other))
+}
+
+/// A company's member, one that left too.
+fn find_member(
+    state: &ShardState,
+    company: CompanySlot,
+    id: MemberId,
+) -> Result<&Member, Rejection> {
+    let member = state.directory().members.find(id.0).ok_or(Rejection::MemberNotFound)?;
+    if member.company == company { Ok(member) } else { Err(Rejection::MemberNotFound) }
+}
+
+/// A company's member who takes part.
+pub(crate) fn find_active_member(
+    state: &ShardState,
+    company: CompanySlot,
+    id: MemberId,
+) -> Result<&Member, Rejection> {
+    let member = find_member(state, company, id)?;
+    if member.state == MemberState::Active { Ok(member) } else { Err(Rejection::MemberNotFound) }
+}
+
+/// A company's member who can be given one more card.
+/// Cost: O(cards of the member), which are bounded.
+pub(crate) fn find_assignee(
+    state: &ShardState,
+    company: CompanySlot,
+    id: MemberId,
+) -> Result<MemberSlot, Rejection> {
+    let member = find_active_member(state, company, id)?;
+    let is_full = state.cards().held_by(member.slot).nth(limits::MEMBER_CARDS_MAX - 1).is_some();
+    if is_full { Err(Rejection::TooManyCards) } else { Ok(member.slot) }
+}
+
+fn check_code(
+    state: &ShardState,
+    company: CompanySlot,
+    owner: MemberSlot,
+    code: Option<&str>,
+) -> Result<(), Rejection> {
+    let Some(code) = code else { return Ok(()) };
+    let known = state.directory().members.first(&Member::BY_CODE, &(company, code.to_owned()));
+    if known.is_none_or(|known| known.slot == owner) {
+        Ok(())
+    } else {
+        Err(Rejection::MemberCodeTaken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_allows_no_more_than_it_may_itself() {
+        let none = AccessScope::default();
+        let rows = [
+            (none, true),
+            (AccessScope { accountant: true, ..none }, true),
+            (AccessScope { admin: true, ..none }, false),
+            (AccessScope { scim: true, ..none }, false),
+            (AccessScope { iam: true, ..none }, false),
+        ];
+        for (scope, of_accountants) in rows {
+            assert!(MemberRole::Administrator.may_allow(scope), "{scope:?}");
+            assert_eq!(MemberRole::Accountant.may_allow(scope), of_accountants, "{scope:?}");
+            assert!(!MemberRole::Reviewer.may_allow(scope), "{scope:?}");
+            assert!(!MemberRole::Member.may_allow(scope), "{scope:?}");
         }
     }
 }

@@ -7,7 +7,6 @@
 //! | `entry` | an index entry as bytes, the same in memory and in the tables |
 //! | `rows` | the rows of one resource in memory, found by their indexes |
 //! | one file a resource | its row, its indexes, its commands, what an audit says of them, their rules |
-//! | `member` | its indexes; commands and rules are in `command` and `shard` |
 //! | `ticket`, `access_token` | their commands and rules; they are found by secrets, so the shard keeps them apart |
 //!
 //! `each_resource!` is the one list of them. What carries, folds, stores, restores, audits and hashes
@@ -17,7 +16,7 @@ pub mod access_token;
 pub mod app;
 pub mod dimension;
 pub mod entry;
-mod member;
+pub mod member;
 pub mod requisition;
 pub mod row;
 pub mod rows;
@@ -36,12 +35,12 @@ use self::rows::Rows;
 use self::shared_link::SharedLink;
 use self::webhook_endpoint::WebhookEndpoint;
 use crate::directory::app::App;
+use crate::directory::member::Member;
 use crate::directory::user::User;
 use crate::domain::ids::{
     AppSlot, DimensionSlot, MemberSlot, RequisitionSlot, SharedLinkSlot, Timestamp, UserSlot,
     WebhookEndpointSlot,
 };
-use crate::domain::member::Member;
 
 /// Hands the list of resources to a macro: the name of the rows, the type of a row, the type of its
 /// slot. Their order is part of the record format: new ones go to the end.

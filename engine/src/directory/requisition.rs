@@ -14,18 +14,17 @@ use crate::command::admin::NewCard;
 use crate::command::audited::{Audited, named_with_dimensions};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::directory::member::{MemberRole, find_active_member};
 use crate::domain::allowance::AllowanceTerms;
 use crate::domain::card::{CardState, Dimensions};
 use crate::domain::ids::{
     CardId, CardSlot, CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, RequisitionId,
     RequisitionSlot, Slot as _, Timestamp,
 };
-use crate::domain::member::MemberRole;
 use crate::domain::money::Minor;
 use crate::domain::text::{LineText, ParagraphText};
 use crate::limits;
 use crate::shard::execute_admin::{find_card, find_company, issue_card, replace};
-use crate::shard::execute_member::find_active_member;
 use crate::shard::{Moment, ShardState};
 
 /// How far a requisition has come.

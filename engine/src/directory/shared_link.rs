@@ -12,10 +12,10 @@ use crate::command::audited::{Audited, AuditedObject, AuditedPlace, named};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::domain::card::CardState;
+use crate::domain::email::email_key;
 use crate::domain::ids::{
     CardId, CardSlot, CompanyId, CompanySlot, SharedLinkId, SharedLinkSlot, Timestamp,
 };
-use crate::domain::member::email_key;
 use crate::domain::text::LineText;
 use crate::limits;
 use crate::shard::execute_admin::{find_card, find_company, replace};

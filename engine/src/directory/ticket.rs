@@ -17,16 +17,16 @@ use super::user::{User, find_user};
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::directory::access_token::{AccessScope, TokenGrant, TokenOrigin};
+use crate::directory::member::find_active_member;
+use crate::domain::email::email_key;
 use crate::domain::ids::{
     AppId, AppSlot, CompanyId, CompanySlot, MemberId, MemberSlot, TicketId, Timestamp, UserId,
     UserSlot,
 };
-use crate::domain::member::{AccessScope, email_key};
 use crate::domain::text::LineText;
-use crate::domain::token_grant::{TokenGrant, TokenOrigin};
 use crate::limits;
 use crate::shard::execute_admin::find_company;
-use crate::shard::execute_member::find_active_member;
 use crate::shard::{Moment, ShardState};
 
 /// How long a used code is remembered after its end, so that a replay still takes back what it

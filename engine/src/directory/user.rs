@@ -17,11 +17,12 @@ use super::ticket::{Ticket, TicketContent, TicketKind, TicketState, end, issue};
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace, named};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
+use crate::directory::member::Member;
+use crate::domain::email::email_key;
 use crate::domain::ids::{CompanyId, CompanySlot, TicketId, Timestamp, UserId, UserSlot};
-use crate::domain::member::{Member, email_key};
 use crate::domain::text::LineText;
+use crate::shard::execute_admin::check_room_in_record;
 use crate::shard::execute_admin::{find_company, replace};
-use crate::shard::execute_member::check_room_in_record;
 use crate::shard::{Moment, ShardState};
 
 /// A user.

@@ -428,7 +428,7 @@ impl Cards {
     }
 
     /// The cards of a member that are not terminated, the oldest first.
-    pub(super) fn held_by(&self, member: MemberSlot) -> impl Iterator<Item = CardSlot> {
+    pub(crate) fn held_by(&self, member: MemberSlot) -> impl Iterator<Item = CardSlot> {
         self.held.of(member)
     }
 

@@ -6,7 +6,6 @@
 use super::execute::Moment;
 use super::execute_cards_at_once::issue_cards;
 use super::execute_company::{create_company, set_company};
-use super::execute_member::{create_member, delete_member, find_assignee, update_member};
 use super::execute_pan_key::{check_sealed, execute_pan_key};
 use super::execute_tags::tag_transaction;
 use super::state::ShardState;
@@ -14,8 +13,10 @@ use crate::command::admin::{
     AdminCommand, AllowanceChanges, CardChanges, NewCard, SettableCardState,
 };
 use crate::command::effect::{Effect, IssuedCard};
+use crate::command::record::append_record;
 use crate::command::reply::Rejection;
 use crate::directory::dimension::{change_dimensions, check_dimensions};
+use crate::directory::member::find_assignee;
 use crate::directory::user::check_password;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
 use crate::domain::business_date::{BusinessDate, Interval};
@@ -26,6 +27,7 @@ use crate::domain::ids::{
     Slot as _,
 };
 use crate::domain::money::Minor;
+use crate::limits;
 
 pub(super) fn execute_admin(
     state: &ShardState,
@@ -36,7 +38,6 @@ pub(super) fn execute_admin(
     match command {
         AdminCommand::CreateCompany(new) => create_company(state, moment, new, effects),
         AdminCommand::SetCompany(id, changes) => set_company(state, *id, changes, effects),
-        AdminCommand::CreateMember(new) => create_member(state, moment, new, effects),
         AdminCommand::SetNetworkKey(digest) => set_network_key(*digest, effects),
         AdminCommand::IssueCard(new) => issue_card(state, moment, new, effects),
         AdminCommand::UpdateCard(company, id, changes) => {
@@ -65,22 +66,30 @@ pub(super) fn execute_admin(
         | AdminCommand::ResealCards(_)
         | AdminCommand::ForgetPanKeys(_) => execute_pan_key(state, command, effects),
         AdminCommand::NoteCardShown(company, id) => find_card(state, *company, *id).map(drop),
-        AdminCommand::UpdateMember(company, id, changes) => {
-            update_member(state, moment, (*company, *id), changes, effects)
-        }
-        AdminCommand::DeleteMember(company, id) => {
-            delete_member(state, moment, (*company, *id), effects)
-        }
         AdminCommand::WithPassword(proven, command) => {
             check_password(state, proven)?;
             execute_admin(state, moment, command, effects)
         }
+        AdminCommand::Member(command) => command.execute(state, moment, effects),
         AdminCommand::AccessToken(command) => command.execute(state, moment, effects),
         AdminCommand::User(command) => command.execute(state, moment, effects),
         AdminCommand::Ticket(command) => command.execute(state, moment, effects),
         AdminCommand::App(command) => command.execute(state, moment, effects),
         AdminCommand::WebhookEndpoint(command) => command.execute(state, moment, effects),
     }
+}
+
+/// Errors: `TooMuchAtOnce` where what follows is more than a record takes. The bounds on what a
+/// member has keep it from being so; links shared with one address are not bounded.
+pub(crate) fn check_room_in_record(
+    state: &ShardState,
+    moment: &Moment<'_>,
+    effects: &[Effect],
+) -> Result<(), Rejection> {
+    let mut record = Vec::new();
+    let written = append_record(&mut record, state.last_seq.next(), moment.at, effects);
+    let fits = record.len() + limits::RECORD_SPARE_BYTES <= limits::RECORD_BYTES_MAX;
+    if written.is_ok() && fits { Ok(()) } else { Err(Rejection::TooMuchAtOnce) }
 }
 
 fn set_network_key(digest: [u8; 32], effects: &mut Vec<Effect>) -> Result<(), Rejection> {
@@ -309,7 +318,7 @@ fn usage_in_state(
     Ok(usage)
 }
 
-pub(super) fn terminate_card(state: &ShardState, slot: CardSlot, effects: &mut Vec<Effect>) {
+pub(crate) fn terminate_card(state: &ShardState, slot: CardSlot, effects: &mut Vec<Effect>) {
     let mut usage = state.card(slot).usage;
     usage.state = CardState::Terminated;
     usage.suspension = SuspensionReason::None;

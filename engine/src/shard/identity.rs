@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::directory::access_token::AccessToken;
 use crate::directory::ticket::{Ticket, TicketKind, TicketState};
 use crate::domain::ids::{AccessTokenId, AppSlot, CompanySlot, MemberSlot, Timestamp, UserSlot};
-use crate::domain::member::AccessToken;
 
 /// A token of some owner, in the order in which they were made.
 type Live<T> = BTreeSet<(T, Timestamp, [u8; 32])>;

@@ -16,7 +16,6 @@ mod execute_cards_at_once;
 mod execute_company;
 mod execute_increment;
 mod execute_keyed;
-pub(crate) mod execute_member;
 mod execute_network;
 mod execute_pan_key;
 mod execute_presentment;

@@ -14,6 +14,8 @@ use super::timers::Timers;
 use super::transactions::{OpenTransaction, PurchaseKey, Transactions};
 use crate::command::network::{CardRef, OriginalRef};
 use crate::directory::Directory;
+use crate::directory::access_token::AccessToken;
+use crate::directory::member::MemberState;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::authorization_id::{AUTHORIZATION_ID_COUNT, sequence_residue_of};
 use crate::domain::business_date::DayWindow;
@@ -24,7 +26,6 @@ use crate::domain::ids::{
     AccountId, AccountSlot, CardSlot, CompanyId, CompanySlot, LineSeq, RecordSeq, Timestamp,
     TransactionSeq,
 };
-use crate::domain::member::{AccessToken, MemberState};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{AuthorizationId, Fingerprint};
 use crate::domain::pan_key::PanGenerations;

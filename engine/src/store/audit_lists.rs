@@ -17,9 +17,9 @@ use super::tables::{
     ACCESS_TOKENS, APP_TOKENS, AUDIT_EVENTS, AUDIT_MARKS, COMPANY_TOKENS, RowTable, TAG_MOVES,
     TICKET_ENDS, TICKETS, TOKEN_IDS, TRANSACTION_TAGS, USER_TICKETS,
 };
+use crate::directory::access_token::AccessToken;
 use crate::directory::ticket::Ticket;
 use crate::domain::audit::AuditEvent;
-use crate::domain::member::AccessToken;
 use crate::domain::transaction_tags::TagChanges;
 
 /// What a figure is called, what it should be and what it is.

@@ -13,6 +13,7 @@ use super::tables::RowTable;
 use crate::directory::app::App;
 use crate::directory::dimension::Dimension;
 use crate::directory::entry::EntryBytes;
+use crate::directory::member::Member;
 use crate::directory::requisition::Requisition;
 use crate::directory::row::{Indexed, Row, entries_of};
 use crate::directory::shared_link::SharedLink;
@@ -20,7 +21,6 @@ use crate::directory::user::User;
 use crate::directory::webhook_endpoint::WebhookEndpoint;
 use crate::directory::{DirectoryRow, each_resource};
 use crate::domain::ids::Slot;
-use crate::domain::member::Member;
 
 /// A table of index entries; an entry leads to a slot by itself.
 pub(super) type EntryTable = TableDefinition<'static, &'static [u8], ()>;

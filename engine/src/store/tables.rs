@@ -63,6 +63,7 @@ use super::error::StoreError;
 use super::runs::{self, RunKind};
 use super::sets::SetKey;
 use crate::command::effect::{NetworkLogEntry, RememberedAnswer};
+use crate::directory::access_token::AccessToken;
 use crate::directory::ticket::Ticket;
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::audit::AuditEvent;
@@ -71,7 +72,6 @@ use crate::domain::company::{Company, SingleSignOn};
 use crate::domain::credential::CredentialFailures;
 use crate::domain::ids::Timestamp;
 use crate::domain::keyed_answer::KeyedAnswer;
-use crate::domain::member::AccessToken;
 use crate::domain::transaction_tags::TagChanges;
 
 /// The version of this page: key layouts and row types together.

@@ -1,12 +1,13 @@
 //! Records of people and programs, as they were first written: an invitation with an external id, a
 //! password, a sign-in, a code and its token, one-time passwords, and who did all that.
 
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::directory::DirectoryRow;
-use cardswitch_engine::directory::access_token::NewAccessToken;
+use cardswitch_engine::directory::access_token::{AccessScope, NewAccessToken};
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::ticket::{
     CodeExchange, NewAuthorizationCode, NewTicket, NewTicketContent, TicketCommand,
 };
@@ -15,7 +16,6 @@ use cardswitch_engine::directory::user::{
 };
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, MemberId, TicketId, UserId};
-use cardswitch_engine::domain::member::{AccessScope, MemberRole};
 use uuid::Uuid;
 
 use super::{START, Timestamp, UNLIMITED, admin, company, effects_of};
@@ -49,7 +49,7 @@ fn kind_of(effect: &Effect) -> &'static str {
 pub(super) fn life_of_a_user() -> Vec<Command> {
     vec![
         admin(AdminCommand::CreateCompany(company(UNLIMITED))),
-        noted(Actor::Operator, AdminCommand::CreateMember(member())),
+        noted(Actor::Operator, AdminCommand::Member(MemberCommand::Create(member()))),
         noted(
             Actor::Switch,
             AdminCommand::User(UserCommand::UsePasswordLink(PasswordLinkUse {
@@ -79,14 +79,14 @@ pub(super) fn life_of_a_user() -> Vec<Command> {
         ),
         noted(
             Actor::Token { id: AccessTokenId(Uuid::from_u128(24)), member: Some(MEMBER) },
-            AdminCommand::UpdateMember(
+            AdminCommand::Member(MemberCommand::Update(
                 COMPANY,
                 MEMBER,
                 MemberChanges {
                     external_id: Some(Some("golden-2".parse().expect("a plain text"))),
                     ..MemberChanges::default()
                 },
-            ),
+            )),
         ),
     ]
 }

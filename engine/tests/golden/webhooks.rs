@@ -4,6 +4,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
 use cardswitch_engine::directory::shared_link::{NewSharedLink, SharedLinkCommand};
 use cardswitch_engine::directory::webhook_endpoint::{
@@ -11,7 +12,6 @@ use cardswitch_engine::directory::webhook_endpoint::{
 };
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, SharedLinkId, UserId, WebhookEndpointId};
-use cardswitch_engine::domain::member::AccessScope;
 use uuid::Uuid;
 
 use super::{START, Timestamp, UNLIMITED, admin, card, company, effects_of};

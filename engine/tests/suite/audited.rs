@@ -1,19 +1,19 @@
 //! Who changed what: which events a noted change leaves, and that none of them says a value.
 
-use cardswitch_engine::command::admin::{AdminCommand, CardChanges, CompanyChanges, MemberChanges};
+use cardswitch_engine::command::admin::{AdminCommand, CardChanges, CompanyChanges};
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::command::{Command, NotedCommand};
-use cardswitch_engine::directory::access_token::{AccessTokenCommand, NewAccessToken};
+use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand};
 use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
 use cardswitch_engine::directory::user::{NewUser, PasswordLinkUse, UserChanges, UserCommand};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::audit::{Actor, AuditEvent, AuditNote};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
-use cardswitch_engine::domain::member::AccessScope;
 use cardswitch_engine::domain::money::Minor;
 use uuid::Uuid;
 
@@ -102,7 +102,7 @@ fn an_event_says_who_did_what_to_which() {
             ("card.updated", "card", Some(card.0), vec!["description"]),
         ),
         (
-            AdminCommand::UpdateMember(
+            AdminCommand::Member(MemberCommand::Update(
                 company_id(0),
                 member_id(BOB),
                 MemberChanges {
@@ -110,7 +110,7 @@ fn an_event_says_who_did_what_to_which() {
                     external_id: Some(text()),
                     ..MemberChanges::default()
                 },
-            ),
+            )),
             ("member.updated", "member", Some(member_id(BOB).0), vec!["last_name", "external_id"]),
         ),
         (
@@ -138,7 +138,7 @@ fn an_event_says_who_did_what_to_which() {
             ("card.terminated", "card", Some(card.0), vec![]),
         ),
         (
-            AdminCommand::DeleteMember(company_id(0), member_id(BOB)),
+            AdminCommand::Member(MemberCommand::Delete(company_id(0), member_id(BOB))),
             ("member.deleted", "member", Some(member_id(BOB).0), vec![]),
         ),
     ];
@@ -307,7 +307,7 @@ fn a_member_made_with_an_invitation_is_one_event() {
     };
     let mut new = new_member(30, 0, "invited@example.com");
     new.invite = Some(invite);
-    let events = events_of(&mut office, AdminCommand::CreateMember(new)).unwrap();
+    let events = events_of(&mut office, AdminCommand::Member(MemberCommand::Create(new))).unwrap();
     let fields: Vec<_> = events.iter().flat_map(|event| event.fields.clone()).collect();
     assert_eq!((events.len(), fields), (1, vec!["invitation".to_owned()]));
 }

@@ -2,6 +2,7 @@
 
 use cardswitch_engine::command::admin::{AdminCommand, NewCard};
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
+use cardswitch_engine::directory::member::{MemberCommand, MemberRole};
 use cardswitch_engine::directory::requisition::{
     NewRequisition, RequisitionCommand, RequisitionStatus,
 };
@@ -11,7 +12,6 @@ use cardswitch_engine::directory::user::UserCommand;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::ids::{CompanySlot, MemberSlot, RequisitionId, Timestamp, UserSlot};
-use cardswitch_engine::domain::member::MemberRole;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::limits;
 use cardswitch_engine::store::Snapshot;
@@ -55,9 +55,13 @@ fn set_up(desk: &Desk) {
     }
     let mut ada = new_member(ADA, 0, "ada@example.com");
     ada.role = MemberRole::Administrator;
-    desk.change(AdminCommand::CreateMember(ada));
+    desk.change(AdminCommand::Member(MemberCommand::Create(ada)));
     for (member, company) in [(BOB, 0), (FOREIGNER, 1)] {
-        desk.change(AdminCommand::CreateMember(new_member(member, company, "bob@example.com")));
+        desk.change(AdminCommand::Member(MemberCommand::Create(new_member(
+            member,
+            company,
+            "bob@example.com",
+        ))));
     }
     desk.change(AdminCommand::User(UserCommand::Create(new_user(BOB, "Bob@Example.com"))));
     desk.change(AdminCommand::Ticket(TicketCommand::Issue(NewTicket {
@@ -118,11 +122,12 @@ fn what_is_said_to_end_ends() {
     let nobody = desk.read().effects_of_leaving(MemberSlot(99)).unwrap();
     assert_eq!(nobody, LeavingEffects::default());
 
-    let elsewhere = AdminCommand::DeleteMember(company_id(1), member_id(FOREIGNER));
+    let elsewhere =
+        AdminCommand::Member(MemberCommand::Delete(company_id(1), member_id(FOREIGNER)));
     desk.change(elsewhere);
     let said = desk.read().effects_of_leaving(BOB_SLOT).unwrap();
     assert!(said.sessions_end);
-    desk.change(AdminCommand::DeleteMember(company_id(0), member_id(BOB)));
+    desk.change(AdminCommand::Member(MemberCommand::Delete(company_id(0), member_id(BOB))));
     let after = standing(&desk.read());
     let ended: Vec<_> = before.iter().zip(after).map(|(before, after)| before - after).collect();
     assert_eq!(ended, [CARDS as usize - 1, 1, 2, 2, 1]);

@@ -1,7 +1,7 @@
 //! The rules of members, row by row: who can be made and changed, and what ends when one leaves.
 
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{AdminCommand, CardChanges, MemberChanges, NewMember};
+use cardswitch_engine::command::admin::{AdminCommand, CardChanges};
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, NetworkCommand, OriginalRef, PartialApproval, Present,
@@ -10,6 +10,9 @@ use cardswitch_engine::command::network::{
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::member::{
+    MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
+};
 use cardswitch_engine::directory::requisition::{
     NewRequisition, RequisitionCommand, RequisitionStatus,
 };
@@ -21,7 +24,6 @@ use cardswitch_engine::domain::ids::{
     CardId, CardSlot, CompanySlot, DimensionId, MemberSlot, RequisitionId, SharedLinkId,
     SharedLinkSlot, Timestamp,
 };
-use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::limits;
@@ -70,9 +72,17 @@ impl Office {
         }
         let ada = new_member(ADA, 0, "Ada@Example.com");
         let ada = NewMember { role: MemberRole::Administrator, ..ada };
-        office.does(AdminCommand::CreateMember(ada));
-        office.does(AdminCommand::CreateMember(new_member(BOB, 0, "bob@example.com")));
-        office.does(AdminCommand::CreateMember(new_member(FOREIGNER, 1, "bob@example.com")));
+        office.does(AdminCommand::Member(MemberCommand::Create(ada)));
+        office.does(AdminCommand::Member(MemberCommand::Create(new_member(
+            BOB,
+            0,
+            "bob@example.com",
+        ))));
+        office.does(AdminCommand::Member(MemberCommand::Create(new_member(
+            FOREIGNER,
+            1,
+            "bob@example.com",
+        ))));
         office
     }
 
@@ -106,7 +116,11 @@ impl Office {
     }
 
     pub(crate) fn update(&mut self, number: u64, changes: MemberChanges) -> Result<(), Rejection> {
-        self.asks(AdminCommand::UpdateMember(company_id(0), member_id(number), changes))
+        self.asks(AdminCommand::Member(MemberCommand::Update(
+            company_id(0),
+            member_id(number),
+            changes,
+        )))
     }
 
     /// Makes a card for a member; its number is also that of its slot, from 1.
@@ -158,7 +172,11 @@ fn with_code(code: &str) -> MemberChanges {
 #[test]
 fn members_are_made_with_an_address_and_a_code_of_their_own() {
     let mut office = Office::open();
-    office.does(AdminCommand::UpdateMember(company_id(0), member_id(BOB), with_code("7")));
+    office.does(AdminCommand::Member(MemberCommand::Update(
+        company_id(0),
+        member_id(BOB),
+        with_code("7"),
+    )));
     let coded = |number, email: &str, code: &str| NewMember {
         code: Some(code.to_owned()),
         ..new_member(number, 0, email)
@@ -180,14 +198,22 @@ fn members_are_made_with_an_address_and_a_code_of_their_own() {
     ];
     for (new, expected) in rows {
         let told = format!("{new:?}");
-        assert_eq!(office.asks(AdminCommand::CreateMember(new)), expected, "{told}");
+        assert_eq!(
+            office.asks(AdminCommand::Member(MemberCommand::Create(new))),
+            expected,
+            "{told}"
+        );
     }
 }
 
 #[test]
 fn changes_are_refused_for_one_reason_each() {
     let mut office = Office::open();
-    office.does(AdminCommand::UpdateMember(company_id(0), member_id(BOB), with_code("7")));
+    office.does(AdminCommand::Member(MemberCommand::Update(
+        company_id(0),
+        member_id(BOB),
+        with_code("7"),
+    )));
     let inactive = Rejection::MemberInactive;
     let rows = [
         (ADA, with_code("7"), Err(Rejection::MemberCodeTaken)),
@@ -219,20 +245,20 @@ fn changes_are_refused_for_one_reason_each() {
         (company_id(0), BOB, Ok(())),
     ];
     for (company, number, expected) in deletions {
-        let command = AdminCommand::DeleteMember(company, member_id(number));
+        let command = AdminCommand::Member(MemberCommand::Delete(company, member_id(number)));
         assert_eq!(office.asks(command), expected, "{company:?} {number}");
     }
     assert_eq!(office.update(BOB, with_role(MemberRole::Reviewer)), Err(Rejection::MemberDeleted));
     // Address and code are free again.
     let again = NewMember { code: Some("7".to_owned()), ..new_member(9, 0, "bob@example.com") };
-    office.does(AdminCommand::CreateMember(again));
+    office.does(AdminCommand::Member(MemberCommand::Create(again)));
 }
 
 #[test]
 fn a_second_administrator_lets_the_first_go() {
     let mut office = Office::open();
     let carol = NewMember { role: MemberRole::Administrator, ..new_member(5, 0, "c@example.com") };
-    office.does(AdminCommand::CreateMember(carol));
+    office.does(AdminCommand::Member(MemberCommand::Create(carol)));
     assert_eq!(office.update(ADA, leaving()), Ok(()));
     assert_eq!(office.update(5, leaving()), Err(Rejection::LastAdministrator));
     // Who comes back is no administrator any more.
@@ -294,7 +320,7 @@ fn leaving_is_one_record_with_all_that_ends() {
     assert!([0, 2, 3].iter().all(|place| states[*place] == CardState::Terminated));
 
     // Deletion only adds that nobody can log in.
-    office.does(AdminCommand::DeleteMember(company_id(0), member_id(BOB)));
+    office.does(AdminCommand::Member(MemberCommand::Delete(company_id(0), member_id(BOB))));
     match office.last_effects().as_slice() {
         [Effect::Row(DirectoryRow::Member(member))] => {
             assert_eq!(member.state, MemberState::Deleted);
@@ -388,7 +414,7 @@ fn lines_name_who_made_the_purchase_whoever_holds_the_card_since() {
     let line = office.last_line();
     assert_eq!((line.member, line.description.as_str()), (None, "A Restaurant - Card 1"));
     // Who left is still named.
-    office.does(AdminCommand::DeleteMember(company_id(0), member_id(BOB)));
+    office.does(AdminCommand::Member(MemberCommand::Delete(company_id(0), member_id(BOB))));
     office.run(&network(NetworkCommand::Present(present(3, None, 1))));
     assert_eq!(office.last_line().member, Some(MemberSlot(BOB as u32 - 1)));
 }

@@ -9,14 +9,13 @@ use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::decision::{IncrementDecision, explain_increment};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::access_token::{AccessToken, TokenOrigin};
 use cardswitch_engine::directory::ticket::TicketState;
 use cardswitch_engine::domain::ids::{
     AccountSlot, CardSlot, MemberSlot, RecordSeq, Timestamp, TransactionSeq,
 };
-use cardswitch_engine::domain::member::AccessToken;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::Book;
-use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::shard::ShardState;
 
 use crate::driver::{Driver, id_mint};

@@ -14,6 +14,7 @@ use cardswitch_engine::command::reply::{
     AuthorizationReply, NetworkReply, PostingOutcome, Reply, ReversalOutcome,
 };
 use cardswitch_engine::data_directory::DataDirectory;
+use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::domain::credential::PresentedCredentials;
 use cardswitch_engine::domain::ids::{AccountSlot, CardId, LineSeq, TransactionSeq};
 use cardswitch_engine::domain::money::Minor;
@@ -169,7 +170,11 @@ fn what_has_left_memory_comes_back_with_who_made_it() {
         desk.change(AdminCommand::UpdateCard(company_id(0), card, changes));
     };
     for who in [ADA, BOB] {
-        desk.change(AdminCommand::CreateMember(new_member(who, 0, &format!("{who}@example.com"))));
+        desk.change(AdminCommand::Member(MemberCommand::Create(new_member(
+            who,
+            0,
+            &format!("{who}@example.com"),
+        ))));
     }
     give(&desk, BOB);
     let replies: Vec<_> = (1..=40).map(|mark| authorization(desk.ask(repeatable(mark)))).collect();

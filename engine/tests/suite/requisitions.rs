@@ -1,9 +1,10 @@
 //! The rules of requisitions, row by row: what can be asked for, who decides, and with which card.
 
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewCard};
+use cardswitch_engine::command::admin::{AdminCommand, NewCard};
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::member::{MemberChanges, MemberRole};
 use cardswitch_engine::directory::requisition::{
     NewRequisition, Requisition, RequisitionChanges, RequisitionCommand, RequisitionStatus, Review,
     Verdict,
@@ -11,7 +12,6 @@ use cardswitch_engine::directory::requisition::{
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::ids::{CardId, DimensionId, RequisitionId, Timestamp};
-use cardswitch_engine::domain::member::MemberRole;
 use cardswitch_engine::domain::money::Minor;
 use uuid::Uuid;
 

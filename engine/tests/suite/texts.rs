@@ -10,13 +10,14 @@ const COMMANDS: [&str; 2] =
 const ACCESS_TOKEN: &str = include_str!("../../src/directory/access_token.rs");
 const APP: &str = include_str!("../../src/directory/app.rs");
 const DIMENSION: &str = include_str!("../../src/directory/dimension.rs");
+const MEMBER: &str = include_str!("../../src/directory/member.rs");
 const REQUISITION: &str = include_str!("../../src/directory/requisition.rs");
 const SHARED_LINK: &str = include_str!("../../src/directory/shared_link.rs");
 const TICKET: &str = include_str!("../../src/directory/ticket.rs");
 const USER: &str = include_str!("../../src/directory/user.rs");
 const WEBHOOK_ENDPOINT: &str = include_str!("../../src/directory/webhook_endpoint.rs");
 /// Types of resources and of the domain that commands carry, by their files.
-const CARRIED: [(&str, &str); 33] = [
+const CARRIED: [(&str, &str); 35] = [
     ("NewWebhookEndpoint", WEBHOOK_ENDPOINT),
     ("WebhookEndpointChanges", WEBHOOK_ENDPOINT),
     ("GoneReceiver", WEBHOOK_ENDPOINT),
@@ -26,6 +27,8 @@ const CARRIED: [(&str, &str); 33] = [
     ("AppChanges", APP),
     ("AppApproval", APP),
     ("AppProfile", APP),
+    ("NewMember", MEMBER),
+    ("MemberChanges", MEMBER),
     ("NewTicket", TICKET),
     ("NewAuthorizationCode", TICKET),
     ("CodeExchange", TICKET),

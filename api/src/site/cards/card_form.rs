@@ -1,9 +1,9 @@
 //! The form in which a card and its allowance are typed: what it offers, what was typed, and what is
 //! wrong with it.
 
+use cardswitch_engine::directory::member::MemberState;
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::CardId;
-use cardswitch_engine::domain::member::MemberState;
 use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::store::StoreError;
 use uuid::Uuid;

@@ -1,10 +1,10 @@
 //! The pages of cards against a real engine: who sees what, what becomes of what is typed, two people
 //! at one card, and what attackers send.
 
-use cardswitch_engine::command::admin::{AdminCommand, NewMember};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, UserId};
-use cardswitch_engine::domain::member::MemberRole;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -45,7 +45,7 @@ pub(in crate::site) async fn stage() -> (Bench, Value) {
         bench.state.carry_out(AdminCommand::User(UserCommand::Create(user))).await.unwrap();
         let id = MemberId(Uuid::from_u128(number));
         let new = NewMember { role, ..new_member(id, CompanyId(company), email) };
-        bench.state.carry_out(AdminCommand::CreateMember(new)).await.unwrap();
+        bench.state.carry_out(AdminCommand::Member(MemberCommand::Create(new))).await.unwrap();
     }
     let card = json!({
         "description": "Travel",

@@ -3,8 +3,8 @@
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::card::CardState;
-use cardswitch_engine::domain::member::Member;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed, Page};
 use serde::Deserialize;

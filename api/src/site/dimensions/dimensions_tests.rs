@@ -1,6 +1,6 @@
 //! Categories and their like on the site: made, changed, deleted, and by whom.
 
-use cardswitch_engine::domain::member::MemberRole;
+use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
 
 use crate::routes::world::{Bench, OTHER_COMPANY};

@@ -1,6 +1,6 @@
 //! A company with more categories than a list is good for: what is chosen stays, and any is found.
 
-use cardswitch_engine::domain::member::MemberRole;
+use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
 
 use crate::routes::world::{Bench, id_of};

@@ -1,7 +1,7 @@
 //! What is typed of a member: shown again as it was, and the body of the API that it means.
 
+use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::domain::card::DimensionKind;
-use cardswitch_engine::domain::member::{Member, MemberRole};
 use cardswitch_engine::store::StoreError;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

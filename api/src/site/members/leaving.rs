@@ -7,8 +7,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
+use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::domain::ids::MemberId;
-use cardswitch_engine::domain::member::{Member, MemberState};
 use serde::Deserialize;
 
 use self::effects::{Effects, effects_of};

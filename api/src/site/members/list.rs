@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
-use cardswitch_engine::domain::member::{Member, MemberState};
+use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
 use serde::Deserialize;
@@ -109,8 +109,8 @@ fn row(view: &View<'_>, member: &Member) -> Result<Row, StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_engine::directory::member::MemberRole;
     use cardswitch_engine::domain::ids::{CompanySlot, MemberId, MemberSlot, Timestamp};
-    use cardswitch_engine::domain::member::MemberRole;
     use uuid::Uuid;
 
     use super::*;

@@ -1,7 +1,7 @@
 //! Members as the people of a company meet them, and as those do who should not.
 
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
-use cardswitch_engine::domain::member::MemberRole;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use serde_json::{Value, json};
 
 use crate::routes::world::{COMPANY, OTHER_COMPANY};
@@ -319,7 +319,7 @@ async fn members_of_another_company_do_not_exist() {
     let (other, elsewhere) = membership(&bench, OTHER_COMPANY).await;
     let role = Some(MemberRole::Administrator);
     let changes = MemberChanges { role, ..MemberChanges::default() };
-    let command = AdminCommand::UpdateMember(other.id, elsewhere.id, changes);
+    let command = AdminCommand::Member(MemberCommand::Update(other.id, elsewhere.id, changes));
     bench.state.carry_out(command).await.unwrap();
     ada.post("/company", &[("company", &OTHER_COMPANY.to_string())]).await.expect(303);
     assert!(!ada.get("/members").await.expect(200).body.contains("mary@example.com"));

@@ -21,8 +21,8 @@ mod returning;
 
 use axum::Router;
 use axum::routing::{get, post};
+use cardswitch_engine::directory::member::{Member, MemberRole, MemberState};
 use cardswitch_engine::domain::ids::MemberId;
-use cardswitch_engine::domain::member::{Member, MemberRole, MemberState};
 
 use super::rights::Acting;
 use super::words::Badge;

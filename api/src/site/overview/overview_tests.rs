@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, header};
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId};
-use cardswitch_engine::domain::member::MemberRole;
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::ServiceExt;
@@ -156,9 +156,10 @@ async fn streams_are_for_who_sees_the_company_and_end_when_that_ends() {
     let (company, member) = (CompanyId(COMPANY), MemberId(Uuid::from_u128(0x101)));
     let update = |role| {
         let changes = MemberChanges { role: Some(role), ..MemberChanges::default() };
-        AdminCommand::UpdateMember(company, member, changes)
+        AdminCommand::Member(MemberCommand::Update(company, member, changes))
     };
-    let endings = [update(MemberRole::Member), AdminCommand::DeleteMember(company, member)];
+    let endings =
+        [update(MemberRole::Member), AdminCommand::Member(MemberCommand::Delete(company, member))];
     for ending in endings {
         bench.state.carry_out(update(MemberRole::Accountant)).await.unwrap();
         let mut stream = Stream::open(&bench, &visit(&bench, BOOKS).await).await.unwrap();

@@ -5,7 +5,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use cardswitch_engine::domain::member::Member;
+use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::limits;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Page;

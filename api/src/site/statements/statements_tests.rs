@@ -1,6 +1,6 @@
 //! Statements on the site: balances, months, files, and by whom they are seen.
 
-use cardswitch_engine::domain::member::MemberRole;
+use cardswitch_engine::directory::member::MemberRole;
 
 use crate::site::books_world::sign_in_as;
 use crate::site::site_world::bench;

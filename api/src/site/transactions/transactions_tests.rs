@@ -1,6 +1,6 @@
 //! Transactions on the site: who sees which, what can be changed of them, and what is refused.
 
-use cardswitch_engine::domain::member::MemberRole;
+use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
 
 use crate::routes::world::{Bench, MEMBER, OTHER_COMPANY, id_of};

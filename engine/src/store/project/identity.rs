@@ -6,9 +6,9 @@ use redb::{ReadableTable, WriteTransaction};
 
 use super::organization::{set_listed, stored_row};
 use super::write::write_table;
+use crate::directory::access_token::AccessToken;
 use crate::directory::ticket::Ticket;
 use crate::domain::ids::Timestamp;
-use crate::domain::member::AccessToken;
 use crate::store::error::StoreError;
 use crate::store::rows;
 use crate::store::tables::{

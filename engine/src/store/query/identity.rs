@@ -3,12 +3,14 @@
 //! Rows of tickets may be there a little after they have expired: whoever reads one looks at its end.
 
 use super::list::{self, Listed, Page};
+use crate::directory::access_token::AccessToken;
 use crate::directory::app::App;
+use crate::directory::member::Member;
 use crate::directory::ticket::{Ticket, TicketKind, TicketState};
 use crate::directory::user::User;
 use crate::domain::company::Company;
+use crate::domain::email::email_key;
 use crate::domain::ids::{AccessTokenId, AppId, AppSlot, CompanySlot, UserId, UserSlot};
-use crate::domain::member::{AccessToken, Member, email_key};
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
 use crate::store::tables::{ACCESS_TOKENS, COMPANY_TOKENS, TICKETS, TOKEN_IDS, USER_TICKETS};

@@ -1,10 +1,11 @@
 //! What ends when a member leaves, before it does: for whoever is to confirm it.
 
+use crate::directory::member::Member;
 use crate::directory::requisition::Requisition;
 use crate::directory::shared_link::SharedLink;
 use crate::domain::card::CardState;
+use crate::domain::email::email_key;
 use crate::domain::ids::{CardId, CardSlot, MemberSlot};
-use crate::domain::member::{Member, email_key};
 use crate::limits;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;

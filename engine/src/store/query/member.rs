@@ -1,7 +1,9 @@
 //! Members and their access tokens.
 
+use crate::directory::access_token::AccessToken;
+use crate::directory::member::Member;
+use crate::domain::email::email_key;
 use crate::domain::ids::{CompanySlot, MemberId, MemberSlot};
-use crate::domain::member::{AccessToken, Member, email_key};
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;
 use crate::store::tables::ACCESS_TOKENS;

@@ -3,6 +3,7 @@
 
 use super::list::{Listed, Page};
 use crate::directory::dimension::Dimension;
+use crate::directory::member::Member;
 use crate::directory::requisition::{Requisition, RequisitionStatus};
 use crate::directory::shared_link::SharedLink;
 use crate::domain::card::DimensionKind;
@@ -12,7 +13,6 @@ use crate::domain::ids::{
     SharedLinkId, SharedLinkSlot, TransactionSeq,
 };
 use crate::domain::keyed_answer::KeyedAnswer;
-use crate::domain::member::Member;
 use crate::domain::transaction_tags::TagChanges;
 use crate::store::error::StoreError;
 use crate::store::query::Snapshot;

@@ -5,10 +5,10 @@ use redb::ReadableTableMetadata;
 use super::model::{Model, page_of};
 use super::world::journal;
 use super::*;
+use crate::directory::member::MemberState;
 use crate::directory::requisition::RequisitionStatus;
 use crate::domain::card::DimensionKind;
 use crate::domain::ids::{CardSlot, CompanySlot, MemberSlot, Timestamp};
-use crate::domain::member::MemberState;
 use crate::store::query::{Order, Page, RequisitionFilter};
 
 fn pages() -> Vec<Page> {
@@ -36,7 +36,7 @@ fn lists_are_those_of_the_slow_store() {
                 .map(|row| (row.created_at, row.clone()))
                 .collect();
             let is_active = |row: &_| {
-                matches!(row, crate::domain::member::Member { state: MemberState::Active, .. })
+                matches!(row, crate::directory::member::Member { state: MemberState::Active, .. })
             };
             let found = snapshot.list_members(company, &page, is_active).unwrap();
             assert_eq!(found, page_of(&members, &page));

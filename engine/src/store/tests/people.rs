@@ -5,9 +5,10 @@ use uuid::Uuid;
 use super::model::{Model, page_of};
 use super::world::{EMAILS, journal};
 use super::*;
+use crate::directory::member::MemberState;
 use crate::directory::ticket::{TicketKind, TicketState};
+use crate::domain::email::email_key;
 use crate::domain::ids::{AppId, CompanySlot, Timestamp, UserId};
-use crate::domain::member::{MemberState, email_key};
 use crate::store::query::{AuditFilter, Order, Page};
 
 fn pages() -> Vec<Page> {

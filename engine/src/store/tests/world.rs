@@ -12,6 +12,7 @@ use crate::command::record::Record;
 use crate::command::reply::NetworkReply;
 use crate::decision::RuleSet;
 use crate::directory::dimension::Dimension;
+use crate::directory::member::{Member, MemberRole, MemberState};
 use crate::directory::requisition::{Requisition, RequisitionStatus};
 use crate::directory::shared_link::{Recipient, SharedLink};
 use crate::domain::account::{Account, AccountBalances};
@@ -24,7 +25,6 @@ use crate::domain::company::{Address, Company, CompanyState, SingleSignOn, Veloc
 use crate::domain::credential::{CredentialFailures, PackedZip, PinVerifier};
 use crate::domain::ids::*;
 use crate::domain::keyed_answer::{KeyedAnswer, KeyedContent};
-use crate::domain::member::{Member, MemberRole, MemberState};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace, OriginalKey,

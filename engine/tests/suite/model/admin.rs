@@ -5,6 +5,7 @@ use cardswitch_engine::command::admin::{
     SettableCardState,
 };
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::directory::requisition::RequisitionCommand;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
@@ -20,7 +21,7 @@ impl Model {
         match command {
             AdminCommand::CreateCompany(new) => self.create_company(new),
             AdminCommand::SetCompany(id, changes) => self.set_company(*id, changes),
-            AdminCommand::CreateMember(new) => self.create_member(at, new),
+            AdminCommand::Member(MemberCommand::Create(new)) => self.create_member(at, new),
             AdminCommand::SetNetworkKey(_) => Ok(()),
             AdminCommand::RotatePanKey(generation) => {
                 self.pan_generation = *generation;
@@ -53,10 +54,12 @@ impl Model {
             AdminCommand::IssueCards(cards) => self.issue_cards(at, cards),
             // No purchase depends on any of it: `shared_links` tests it, step by step.
             AdminCommand::SharedLink(_) => panic!("not drawn: {command:?}"),
-            AdminCommand::UpdateMember(company, id, changes) => {
+            AdminCommand::Member(MemberCommand::Update(company, id, changes)) => {
                 self.update_member(at, (*company, *id), changes)
             }
-            AdminCommand::DeleteMember(company, id) => self.delete_member(at, *company, *id),
+            AdminCommand::Member(MemberCommand::Delete(company, id)) => {
+                self.delete_member(at, *company, *id)
+            }
             AdminCommand::Requisition(command) => self.requisition(at, command),
             AdminCommand::WithPassword(proven, command) => {
                 let user = self.user(proven.user)?;

@@ -1,14 +1,14 @@
 //! Members of the model and what they ask for: who is there, who has left, what was decided.
 
-use cardswitch_engine::command::admin::{MemberChanges, NewCard, NewMember};
+use cardswitch_engine::command::admin::NewCard;
 use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::directory::member::{MemberChanges, MemberRole, MemberState, NewMember};
 use cardswitch_engine::directory::requisition::{
     NewRequisition, RequisitionChanges, RequisitionStatus, Review, Verdict,
 };
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, RequisitionId, Timestamp};
-use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::Minor;
 
 use super::{Card, Member, Model, Requisition};

@@ -15,6 +15,7 @@ use cardswitch_engine::command::keyed::KeyedCommand;
 use cardswitch_engine::command::network::{CardRef, OriginalRef};
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::decision::RuleSet;
+use cardswitch_engine::directory::member::{MemberRole, MemberState};
 use cardswitch_engine::directory::requisition::RequisitionStatus;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::Interval;
@@ -25,7 +26,6 @@ use cardswitch_engine::domain::ids::{
     TransactionId, TransactionSeq,
 };
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
-use cardswitch_engine::domain::member::{MemberRole, MemberState};
 use cardswitch_engine::domain::money::CurrencyAmount;
 use cardswitch_engine::domain::network_key::{
     Fingerprint, NetworkTrace, OriginalKey, RetrievalKey,

@@ -2,17 +2,16 @@
 
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::access_token::{
-    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+    AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
 use cardswitch_engine::directory::app::AppCommand;
+use cardswitch_engine::directory::member::{MemberRole, MemberState};
 use cardswitch_engine::directory::ticket::{
     CodeExchange, NewTicket, NewTicketContent, TicketCommand, TicketKind, TicketState,
 };
 use cardswitch_engine::directory::user::{NewInvite, NewUser, UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, TicketId, UserId};
-use cardswitch_engine::domain::member::{AccessScope, MemberRole, MemberState};
 use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::token_grant::TokenOrigin;
 
 use super::{DAY, Model};
 

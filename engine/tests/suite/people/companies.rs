@@ -1,13 +1,15 @@
 //! Companies and whom they take in: approval, ids of their own, invitations.
 
-use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, MemberChanges, NewMember};
+use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges};
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::{NetworkReply, Rejection, Reply};
 use cardswitch_engine::directory::DirectoryRow;
+use cardswitch_engine::directory::member::{
+    MemberChanges, MemberCommand, MemberRole, MemberState, NewMember,
+};
 use cardswitch_engine::directory::user::NewInvite;
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::member::{MemberRole, MemberState};
 
 use super::use_link;
 use crate::desk::purchase;
@@ -43,7 +45,7 @@ fn external_ids_are_a_companys_own() {
     let new = |number: u64, company, id: &str| {
         let member = new_member(number, company, &format!("m{number}@example.com"));
         let member = NewMember { external_id: Some(id.parse().unwrap()), ..member };
-        AdminCommand::CreateMember(member)
+        AdminCommand::Member(MemberCommand::Create(member))
     };
     office.does(new(10, 0, "x"));
     assert_eq!(office.asks(new(11, 0, "x")), taken);
@@ -56,7 +58,7 @@ fn external_ids_are_a_companys_own() {
     // Who is away keeps it, who was deleted does not.
     assert_eq!(office.update(BOB, leaving()), Ok(()));
     assert_eq!(office.update(10, called(Some("x"))), taken);
-    office.does(AdminCommand::DeleteMember(company_id(0), member_id(BOB)));
+    office.does(AdminCommand::Member(MemberCommand::Delete(company_id(0), member_id(BOB))));
     assert_eq!(office.update(10, called(Some("x"))), Ok(()));
     office.assert_replays();
 }
@@ -67,7 +69,7 @@ fn an_invitation_makes_a_user_and_a_link_where_there_are_none() {
     let invited = |office: &mut Office, number: u64, company, email: &str| {
         let new = new_member(number, company, email);
         let new = NewMember { invite: invite(office, number), ..new };
-        office.asks(AdminCommand::CreateMember(new))
+        office.asks(AdminCommand::Member(MemberCommand::Create(new)))
     };
     // Nobody has the address.
     assert_eq!(invited(&mut office, 20, 0, "new@example.com"), Ok(()));
@@ -85,7 +87,10 @@ fn an_invitation_makes_a_user_and_a_link_where_there_are_none() {
     let member = new_member(23, 0, "third@example.com");
     let taken = NewInvite { user: user_id(ADA), ..invite(&office, 23).unwrap() };
     let taken = NewMember { invite: Some(taken), ..member };
-    assert_eq!(office.asks(AdminCommand::CreateMember(taken)), Err(Rejection::IdTaken));
+    assert_eq!(
+        office.asks(AdminCommand::Member(MemberCommand::Create(taken))),
+        Err(Rejection::IdTaken)
+    );
     assert_eq!(invited(&mut office, 23, 0, "third@example.com"), Ok(()));
     office.assert_replays();
 }
@@ -101,8 +106,8 @@ fn who_takes_no_part_is_invited_on_coming_back() {
     };
     let reviewer = NewMember { role: MemberRole::Reviewer, ..new.clone() };
     let refused = Err(Rejection::MemberInactive);
-    assert_eq!(office.asks(AdminCommand::CreateMember(reviewer)), refused);
-    office.does(AdminCommand::CreateMember(new));
+    assert_eq!(office.asks(AdminCommand::Member(MemberCommand::Create(reviewer))), refused);
+    office.does(AdminCommand::Member(MemberCommand::Create(new)));
     assert_eq!(told(&office), ["members"], "nobody is invited who takes no part");
     match office.last_effects().as_slice() {
         [Effect::Row(DirectoryRow::Member(member))] => {

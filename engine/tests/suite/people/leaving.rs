@@ -1,16 +1,15 @@
 //! What ends with a membership or a role, and what stays of it elsewhere.
 
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::DirectoryRow;
 use cardswitch_engine::directory::access_token::{
-    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+    AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use cardswitch_engine::directory::ticket::{NewTicketContent, TicketState};
 use cardswitch_engine::directory::user::{SecurityQuestion, Totp, UserChanges, UserCommand};
-use cardswitch_engine::domain::member::{AccessScope, MemberRole};
-use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::limits;
 
 use super::{APP, BOOKS, code_of, exchange, grant_of, link, new_user, session, use_link};
@@ -20,7 +19,7 @@ use crate::samples::{company_id, member_id, token_id, user_id};
 #[test]
 fn leaving_ends_sessions_codes_and_tokens_in_its_own_record() {
     let delete = |office: &mut Office| {
-        office.does(AdminCommand::DeleteMember(company_id(0), member_id(BOB)));
+        office.does(AdminCommand::Member(MemberCommand::Delete(company_id(0), member_id(BOB))));
     };
     let deactivate = |office: &mut Office| assert_eq!(office.update(BOB, leaving()), Ok(()));
     for leave in [delete as fn(&mut Office), deactivate] {
@@ -64,7 +63,8 @@ fn ending_everything_fits_one_record() {
         }
         office.issue(1_000 + number, BOB, content).unwrap();
     }
-    let elsewhere = AdminCommand::DeleteMember(company_id(1), member_id(FOREIGNER));
+    let elsewhere =
+        AdminCommand::Member(MemberCommand::Delete(company_id(1), member_id(FOREIGNER)));
     office.does(elsewhere);
     assert_eq!(office.update(BOB, leaving()), Ok(()));
     let all = 2 * limits::TICKETS_OF_USER_MAX;
@@ -77,17 +77,19 @@ fn ending_everything_fits_one_record() {
 fn a_company_that_adds_an_address_and_deletes_it_ends_no_session() {
     let mut office = Office::with_people();
     office.issue(1, ADA, session()).unwrap();
-    let visit = |number| AdminCommand::CreateMember(new_member(number, 1, "ADA@example.com"));
+    let visit = |number| {
+        AdminCommand::Member(MemberCommand::Create(new_member(number, 1, "ADA@example.com")))
+    };
     office.does(visit(50));
-    office.does(AdminCommand::DeleteMember(company_id(1), member_id(50)));
+    office.does(AdminCommand::Member(MemberCommand::Delete(company_id(1), member_id(50))));
     assert_eq!(office.last_ends(), (vec![], vec![]));
     office.does(visit(51));
-    let away = AdminCommand::UpdateMember(company_id(1), member_id(51), leaving());
+    let away = AdminCommand::Member(MemberCommand::Update(company_id(1), member_id(51), leaving()));
     office.does(away);
     assert_eq!(office.last_ends(), (vec![], vec![]));
     // Nor may it be the address's last member that takes part, or that there is.
     let own = new_member(60, 0, "own@example.com");
-    office.does(AdminCommand::CreateMember(own));
+    office.does(AdminCommand::Member(MemberCommand::Create(own)));
     office.does(AdminCommand::User(UserCommand::Create(new_user(60, "own@example.com"))));
     office.issue(2, 60, session()).unwrap();
     assert_eq!(office.update(60, leaving()), Ok(()));
@@ -117,13 +119,14 @@ fn an_address_that_is_freed_lets_nobody_in() {
         })
     };
     // He is a member of another company still, and then away, but not deleted there.
-    office.does(AdminCommand::DeleteMember(company_id(0), member_id(BOB)));
+    office.does(AdminCommand::Member(MemberCommand::Delete(company_id(0), member_id(BOB))));
     assert_eq!((office.last_ends(), user_in(&office)), ((vec![], vec![]), None));
-    let away = AdminCommand::UpdateMember(company_id(1), member_id(FOREIGNER), leaving());
+    let away =
+        AdminCommand::Member(MemberCommand::Update(company_id(1), member_id(FOREIGNER), leaving()));
     office.does(away);
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
     assert_eq!(user_in(&office), None);
-    office.does(AdminCommand::DeleteMember(company_id(1), member_id(FOREIGNER)));
+    office.does(AdminCommand::Member(MemberCommand::Delete(company_id(1), member_id(FOREIGNER))));
     assert_eq!(office.last_ends(), (vec![(TicketState::Ended, 1)], vec![]));
     let user = user_in(&office).unwrap();
     assert_eq!((user.password_hash, user.developer_of), (None, vec![]));
@@ -133,7 +136,7 @@ fn an_address_that_is_freed_lets_nobody_in() {
     office.issue(3, BOB, link()).unwrap();
     office.does(use_link(3));
     let records = office.driver.ends.len();
-    office.does(AdminCommand::DeleteMember(company_id(1), member_id(FOREIGNER)));
+    office.does(AdminCommand::Member(MemberCommand::Delete(company_id(1), member_id(FOREIGNER))));
     assert_eq!(office.driver.ends.len(), records);
     office.assert_replays();
 }

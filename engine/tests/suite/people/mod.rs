@@ -13,7 +13,7 @@ use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::record::records;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::access_token::{
-    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+    AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
 use cardswitch_engine::directory::app::{AppChanges, AppCommand, NewApp};
 use cardswitch_engine::directory::ticket::{
@@ -21,8 +21,6 @@ use cardswitch_engine::directory::ticket::{
 };
 use cardswitch_engine::directory::user::{NewUser, PasswordLinkUse, UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
-use cardswitch_engine::domain::member::AccessScope;
-use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::shard::ShardState;
 use uuid::Uuid;
 

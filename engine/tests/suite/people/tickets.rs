@@ -2,14 +2,14 @@
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::directory::access_token::AccessTokenCommand;
+use cardswitch_engine::directory::access_token::{AccessTokenCommand, TokenOrigin};
 use cardswitch_engine::directory::app::AppCommand;
+use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::directory::ticket::{TicketCommand, TicketState, USED_CODE_MEMORY};
 use cardswitch_engine::directory::user::{
     ProvenPassword, SecurityQuestion, Totp, UserChanges, UserCommand,
 };
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::limits;
 
 use super::{APP, code_of, exchange, link, new_app, new_user, session, use_link};
@@ -22,7 +22,7 @@ fn a_ticket_is_issued_once_and_for_somebody() {
     let mut office = Office::with_people();
     office.does(AdminCommand::App(AppCommand::Create(new_app(2, 0))));
     office.does(AdminCommand::App(AppCommand::Delete(company_id(0), app_id(2))));
-    office.does(AdminCommand::CreateMember(new_member(5, 0, "carol@example.com")));
+    office.does(AdminCommand::Member(MemberCommand::Create(new_member(5, 0, "carol@example.com"))));
     assert_eq!(office.update(5, leaving()), Ok(()));
     office.does(AdminCommand::User(UserCommand::Create(new_user(5, "carol@example.com"))));
     assert_eq!(office.issue(1, BOB, session()), Ok(()));

@@ -4,11 +4,10 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::access_token::{
-    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+    AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
 use cardswitch_engine::directory::app::AppCommand;
 use cardswitch_engine::directory::ticket::{TicketCommand, TicketState};
-use cardswitch_engine::domain::token_grant::TokenOrigin;
 use cardswitch_engine::limits;
 
 use super::{APP, BOOKS, code_of, exchange, grant_of, new_app, new_token};

@@ -1,11 +1,11 @@
 //! Draws members, and what they ask for and decide.
 
-use cardswitch_engine::command::admin::{AdminCommand, MemberChanges, NewMember};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::requisition::{
     NewRequisition, RequisitionChanges, RequisitionCommand, Review, Verdict,
 };
 use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId, RequisitionId, Timestamp};
-use cardswitch_engine::domain::member::MemberRole;
 use cardswitch_engine::domain::money::Minor;
 use uuid::Uuid;
 
@@ -57,8 +57,8 @@ impl Workload {
         let id = self.pick_member(number);
         let company = if self.rng.chance(90) { company_id(number) } else { company };
         match self.rng.below(100) {
-            0..20 => AdminCommand::CreateMember(self.draw_member(number)),
-            20..25 => AdminCommand::DeleteMember(company, id),
+            0..20 => AdminCommand::Member(MemberCommand::Create(self.draw_member(number))),
+            20..25 => AdminCommand::Member(MemberCommand::Delete(company, id)),
             _ => {
                 let roles = [MemberRole::Member, MemberRole::Reviewer];
                 let code = self.rng.chance(30).then(|| format!("{:03}", self.rng.below(20)));
@@ -74,7 +74,7 @@ impl Workload {
                     external_id: self.rng.chance(20).then_some(external),
                     ..MemberChanges::default()
                 };
-                AdminCommand::UpdateMember(company, id, changes)
+                AdminCommand::Member(MemberCommand::Update(company, id, changes))
             }
         }
     }

@@ -12,6 +12,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::network::{CardRef, NetworkRequest};
 use cardswitch_engine::command::{Command, NotedCommand};
+use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::domain::company::VelocityLimits;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
@@ -84,7 +85,7 @@ impl Workload {
             commands.push(admin(AdminCommand::CreateCompany(company)));
             for _ in 0..MEMBERS_AT_FIRST {
                 let member = self.draw_member(number);
-                commands.push(admin(AdminCommand::CreateMember(member)));
+                commands.push(admin(AdminCommand::Member(MemberCommand::Create(member))));
             }
             for _ in 0..CARDS_PER_COMPANY {
                 let card = self.draw_card(number);

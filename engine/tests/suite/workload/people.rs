@@ -2,7 +2,7 @@
 
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{
-    AccessTokenCommand, NewAccessToken, NewTokenGrant,
+    AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
 use cardswitch_engine::directory::app::{AppChanges, AppCommand, NewApp};
 use cardswitch_engine::directory::ticket::{
@@ -13,8 +13,6 @@ use cardswitch_engine::directory::user::{
 };
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, Timestamp};
-use cardswitch_engine::domain::member::AccessScope;
-use cardswitch_engine::domain::token_grant::TokenOrigin;
 
 use super::MEMBERS_AT_FIRST;
 use crate::model::{DAY, HOUR, MINUTE};

@@ -1,6 +1,6 @@
 //! What ends when a member leaves. Source: spec "States and transitions", Member.
 
-use cardswitch_engine::domain::member::{Member, MemberRole};
+use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::store::StoreError;
 
 use crate::routes::view::View;

@@ -5,14 +5,14 @@ use uuid::Uuid;
 
 use super::{EMAILS, World, id};
 use crate::command::effect::Effect;
+use crate::directory::access_token::{AccessScope, AccessToken, TokenGrant, TokenOrigin};
 use crate::directory::app::App;
+use crate::directory::member::MemberState;
 use crate::directory::ticket::{AuthorizationCode, Ticket, TicketContent, TicketState};
 use crate::directory::user::{Totp, User};
 use crate::directory::webhook_endpoint::{DisabledBy, EndpointState, WebhookEndpoint};
 use crate::domain::audit::{Actor, AuditEvent};
 use crate::domain::ids::*;
-use crate::domain::member::{AccessScope, AccessToken, MemberState};
-use crate::domain::token_grant::{TokenGrant, TokenOrigin};
 
 /// Whoever is known so far.
 #[derive(Default)]
