@@ -17,7 +17,7 @@ use crate::domain::ids::{
 use crate::domain::text::LineText;
 use crate::limits;
 use crate::shard::execute_admin::find_company;
-use crate::shard::{Moment, ShardState};
+use crate::shard::{AdminChange, Moment, ShardState};
 
 /// What an access token may do. Source: spec "Authentication", scopes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -192,16 +192,11 @@ impl AccessTokenCommand {
 
     /// Says what it changes.
     /// Errors: no such company, app, member or token, the id or text is in use, too many tokens.
-    pub(crate) fn execute(
-        &self,
-        state: &ShardState,
-        moment: &Moment<'_>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
         match self {
-            Self::Create(new) => create(state, moment, new, effects),
-            Self::Grant(new) => grant(state, moment, new, effects),
-            Self::Revoke(company, id) => revoke_by_id(state, (*company, *id), effects),
+            Self::Create(new) => create(change, new),
+            Self::Grant(new) => grant(change, new),
+            Self::Revoke(company, id) => revoke_by_id(change, (*company, *id)),
         }
     }
 }
@@ -212,13 +207,13 @@ impl NewAccessToken {
     }
 }
 
-fn create(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    new: &NewAccessToken,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    effects.push(Effect::AccessToken(Box::new(make(state, moment, new, new.scope)?)));
+fn create(change: &mut AdminChange<'_>, new: &NewAccessToken) -> Result<(), Rejection> {
+    change.effects.push(Effect::AccessToken(Box::new(make(
+        change.state,
+        change.moment,
+        new,
+        new.scope,
+    )?)));
     Ok(())
 }
 
@@ -246,52 +241,46 @@ pub(crate) fn make(
     })
 }
 
-fn grant(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    new: &NewTokenGrant,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let token = make(state, moment, &new.token, new.token.scope)?;
-    let app = new.app.map(|id| find_any_app(state, id)).transpose()?.map(|app| app.slot);
-    let member = new.member.map(|id| find_active_member(state, token.company, id)).transpose()?;
+fn grant(change: &mut AdminChange<'_>, new: &NewTokenGrant) -> Result<(), Rejection> {
+    let token = make(change.state, change.moment, &new.token, new.token.scope)?;
+    let app = new.app.map(|id| find_any_app(change.state, id)).transpose()?.map(|app| app.slot);
+    let member =
+        new.member.map(|id| find_active_member(change.state, token.company, id)).transpose()?;
     let member = member.map(|member| member.slot);
     let grant = TokenGrant { app, member, origin: new.origin, label: new.label.clone().into() };
-    push_granted(state, token, grant, effects)
+    push_granted(change, token, grant)
 }
 
 /// Revokes a token of a company. Errors: no such token, or it is revoked.
 fn revoke_by_id(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     (company, id): (CompanyId, AccessTokenId),
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let company = find_company(state, company)?;
-    let digest = state.identity().token_by_id.get(&id).ok_or(Rejection::TokenNotFound)?;
-    let token = &state.tokens()[digest];
+    let company = find_company(change.state, company)?;
+    let digest = change.state.identity().token_by_id.get(&id).ok_or(Rejection::TokenNotFound)?;
+    let token = &change.state.tokens()[digest];
     if token.company != company {
         return Err(Rejection::TokenNotFound);
     }
-    revoke(token, effects);
+    revoke(change, token);
     Ok(())
 }
 
 /// Revokes a token.
-pub(crate) fn revoke(token: &AccessToken, effects: &mut Vec<Effect>) {
+pub(crate) fn revoke(change: &mut AdminChange<'_>, token: &AccessToken) {
     assert!(!token.is_revoked, "a token is revoked once");
     let token = AccessToken { is_revoked: true, ..token.clone() };
-    effects.push(Effect::AccessToken(Box::new(token)));
+    change.effects.push(Effect::AccessToken(Box::new(token)));
 }
 
 /// Adds a token with what it is given for. Errors: `TooManyTokens`.
 pub(crate) fn push_granted(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     token: AccessToken,
     grant: TokenGrant,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    make_room(state, &grant, effects)?;
-    effects.push(Effect::AccessToken(Box::new(AccessToken { grant: Some(grant), ..token })));
+    make_room(change, &grant)?;
+    change.effects.push(Effect::AccessToken(Box::new(AccessToken { grant: Some(grant), ..token })));
     Ok(())
 }
 
@@ -300,11 +289,10 @@ pub(crate) fn push_granted(
 /// nobody who may only sign in takes any from other people.
 /// Errors: `TooManyTokens`. Cost: O(tokens of the owners), which are bounded.
 fn make_room(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     &TokenGrant { app, member, origin, .. }: &TokenGrant,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let identity = state.identity();
+    let identity = change.state.identity();
     let of_app = app.map_or(0, |app| identity.tokens_of_app(app).count());
     let of_member = member.map_or(0, |member| identity.tokens_of_member(member).count());
     if of_app < limits::TOKENS_OF_APP_MAX && of_member < limits::TOKENS_OF_MEMBER_MAX {
@@ -312,8 +300,9 @@ fn make_room(
     }
     let is_of_same = |token: &&AccessToken| token.app() == app && token.is_of_password();
     let tokens = member.into_iter().flat_map(|member| identity.tokens_of_member(member));
-    let oldest = tokens.map(|digest| &state.tokens()[&digest]).find(|token| is_of_same(token));
+    let oldest =
+        tokens.map(|digest| &change.state.tokens()[&digest]).find(|token| is_of_same(token));
     let oldest = oldest.filter(|_| origin == TokenOrigin::Password);
-    revoke(oldest.ok_or(Rejection::TooManyTokens)?, effects);
+    revoke(change, oldest.ok_or(Rejection::TooManyTokens)?);
     Ok(())
 }

@@ -16,14 +16,12 @@ use super::row::Indexed;
 use super::ticket::end;
 use super::webhook_endpoint::delete_endpoints_of;
 use crate::command::audited::{Audited, named};
-use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::directory::access_token::AccessScope;
 use crate::domain::ids::{AppId, AppSlot, CompanyId, CompanySlot, Timestamp};
 use crate::domain::text::LineText;
-use crate::shard::execute_admin::check_room_in_record;
 use crate::shard::execute_admin::{find_company, replace};
-use crate::shard::{Moment, ShardState};
+use crate::shard::{AdminChange, ShardState};
 
 /// An app. Source: RFC 6749, 2.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,22 +195,13 @@ impl AppCommand {
 
     /// Says what it changes.
     /// Errors: no such company or app, the app is another than was approved, too many codes.
-    pub(crate) fn execute(
-        &self,
-        state: &ShardState,
-        moment: &Moment<'_>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
         match self {
-            Self::Create(new) => create(state, moment, new, effects),
-            Self::Update(company, id, changes) => update(state, (*company, *id), changes, effects),
-            Self::Approve(company, id, approval) => {
-                approve(state, (*company, *id), approval, effects)
-            }
-            Self::Delete(company, id) => delete(state, (*company, *id), effects),
-            Self::RevokeTokens(id, company) => {
-                revoke_tokens_of_company(state, moment, (*id, *company), effects)
-            }
+            Self::Create(new) => create(change, new),
+            Self::Update(company, id, changes) => update(change, (*company, *id), changes),
+            Self::Approve(company, id, approval) => approve(change, (*company, *id), approval),
+            Self::Delete(company, id) => delete(change, (*company, *id)),
+            Self::RevokeTokens(id, company) => revoke_tokens_of_company(change, (*id, *company)),
         }
     }
 }
@@ -230,18 +219,13 @@ impl AppChanges {
     }
 }
 
-fn create(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    new: &NewApp,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let company = find_company(state, new.company)?;
-    let apps = &state.directory().apps;
+fn create(change: &mut AdminChange<'_>, new: &NewApp) -> Result<(), Rejection> {
+    let company = find_company(change.state, new.company)?;
+    let apps = &change.state.directory().apps;
     if apps.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
     }
-    effects.push(Effect::row(App {
+    change.put(App {
         slot: apps.next_slot().ok_or(Rejection::Full)?,
         id: new.id,
         company,
@@ -254,18 +238,17 @@ fn create(
         approved: AccessScope::default(),
         is_bound: false,
         is_deleted: false,
-        created_at: moment.at,
-    }));
+        created_at: change.moment.at,
+    });
     Ok(())
 }
 
 fn update(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     (company, id): (CompanyId, AppId),
     changes: &AppChanges,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = find_app(state, company, id)?;
+    let known = find_app(change.state, company, id)?;
     let mut app = known.clone();
     replace(&mut app.requested, &changes.requested);
     replace(&mut app.secret_digest, &changes.secret_digest);
@@ -281,7 +264,7 @@ fn update(
         app = app.with_profile(profile);
     }
     if app != *known {
-        effects.push(Effect::row(app));
+        change.put(app);
     }
     Ok(())
 }
@@ -289,12 +272,11 @@ fn update(
 /// Approves what an app asks for, with the profile that waits.
 /// Errors: `AppChanged` where it is another than the operator has seen.
 fn approve(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     (company, id): (CompanyId, AppId),
     approval: &AppApproval,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = find_app(state, company, id)?;
+    let known = find_app(change.state, company, id)?;
     if approval.profile != known.edited_profile() {
         return Err(Rejection::AppChanged);
     }
@@ -302,52 +284,48 @@ fn approve(
     app.approved = approval.scope.common(app.requested);
     app.is_bound |= app.approved.needs_approval();
     if app != *known {
-        effects.push(Effect::row(app));
+        change.put(app);
     }
     Ok(())
 }
 
 /// Takes an app away, with its tokens and webhook endpoints.
 fn delete(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     (company, id): (CompanyId, AppId),
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = find_app(state, company, id)?;
-    effects.push(Effect::row(App { is_deleted: true, ..known.clone() }));
+    let known = find_app(change.state, company, id)?;
+    change.put(App { is_deleted: true, ..known.clone() });
     // Nobody exchanges its codes any more, so those may run out.
-    revoke_tokens(state, known.slot, |_| true, effects);
-    delete_endpoints_of(state, known.slot, effects);
+    revoke_tokens(change, known.slot, |_| true);
+    delete_endpoints_of(change, known.slot);
     Ok(())
 }
 
 /// Takes back what opens a company's data to an app, whoever registered that.
 /// Errors: so many codes are on their way that they do not fit one record.
 fn revoke_tokens_of_company(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     (id, company): (AppId, CompanyId),
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let company = find_company(state, company)?;
-    let app = find_any_app(state, id)?.slot;
-    let codes = state.identity().tickets.open_codes_of_app((app, company), moment.at);
-    codes.for_each(|ticket| end(ticket, effects));
-    revoke_tokens(state, app, |of| of == company, effects);
-    check_room_in_record(state, moment, effects)
+    let company = find_company(change.state, company)?;
+    let app = find_any_app(change.state, id)?.slot;
+    let codes = change.state.identity().tickets.open_codes_of_app((app, company), change.moment.at);
+    codes.for_each(|ticket| end(change, ticket));
+    revoke_tokens(change, app, |of| of == company);
+    change.check_room()
 }
 
 /// Revokes an app's tokens for the companies that are meant.
 fn revoke_tokens(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     app: AppSlot,
     is_meant: impl Fn(CompanySlot) -> bool,
-    effects: &mut Vec<Effect>,
 ) {
-    for digest in state.identity().tokens_of_app(app) {
-        let token = &state.tokens()[&digest];
+    for digest in change.state.identity().tokens_of_app(app) {
+        let token = &change.state.tokens()[&digest];
         if is_meant(token.company) {
-            revoke(token, effects);
+            revoke(change, token);
         }
     }
 }

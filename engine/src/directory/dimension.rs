@@ -15,14 +15,13 @@ use uuid::Uuid;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
 use crate::command::audited::{Audited, named};
-use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::domain::card::{DimensionKind, Dimensions};
 use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, DimensionSlot, Timestamp};
 use crate::domain::text::LineText;
 use crate::limits::{DIMENSION_CHILDREN_MAX, DIMENSION_LEVELS_MAX};
 use crate::shard::execute_admin::{find_company, replace};
-use crate::shard::{Moment, ShardState};
+use crate::shard::{AdminChange, ShardState};
 
 /// An accounting dimension. Source: spec "Category, department, label, location".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,16 +144,11 @@ impl DimensionCommand {
     }
 
     /// Says what it changes.
-    pub(crate) fn execute(
-        &self,
-        state: &ShardState,
-        moment: &Moment<'_>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
         match self {
-            Self::Create(new) => create(state, moment, new, effects),
-            Self::Update(named, changes) => update(state, named, changes, effects),
-            Self::Delete(named) => delete(state, named, effects),
+            Self::Create(new) => create(change, new),
+            Self::Update(named, changes) => update(change, named, changes),
+            Self::Delete(named) => delete(change, named),
         }
     }
 }
@@ -190,81 +184,74 @@ fn of_dimension(
 /// What is to become of each dimension of an object: it stays, is cleared, or is set.
 pub(crate) type DimensionTags = [Option<Option<DimensionId>>; 4];
 
-fn create(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    new: &NewDimension,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let company = find_company(state, new.company)?;
-    if state.directory().dimensions.find(new.id.0).is_some() {
+fn create(change: &mut AdminChange<'_>, new: &NewDimension) -> Result<(), Rejection> {
+    let company = find_company(change.state, new.company)?;
+    if change.state.directory().dimensions.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
     }
     let dimension = Dimension {
-        slot: state.directory().dimensions.next_slot().ok_or(Rejection::Full)?,
+        slot: change.state.directory().dimensions.next_slot().ok_or(Rejection::Full)?,
         id: new.id,
         company,
         kind: new.kind,
         name: new.name.to_string(),
         code: new.code.clone(),
-        parent: new.parent.map(|id| find_parent(state, company, new.kind, id)).transpose()?,
+        parent: new
+            .parent
+            .map(|id| find_parent(change.state, company, new.kind, id))
+            .transpose()?,
         is_deleted: false,
-        created_at: moment.at,
+        created_at: change.moment.at,
     };
-    check_code(state, &dimension)?;
-    check_place(state, &dimension)?;
-    effects.push(Effect::row(dimension));
+    check_code(change.state, &dimension)?;
+    check_place(change.state, &dimension)?;
+    change.put(dimension);
     Ok(())
 }
 
 fn update(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     named: &NamedDimension,
     changes: &DimensionChanges,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = find_named(state, named)?;
+    let known = find_named(change.state, named)?;
     let mut dimension = known.clone();
     replace(&mut dimension.name, &changes.name);
     replace(&mut dimension.code, &changes.code);
     if let Some(parent) = changes.parent {
-        let find = |id| find_parent(state, known.company, known.kind, id);
+        let find = |id| find_parent(change.state, known.company, known.kind, id);
         dimension.parent = parent.map(find).transpose()?;
     }
     if dimension.code != known.code {
-        check_code(state, &dimension)?;
+        check_code(change.state, &dimension)?;
     }
     if dimension.parent != known.parent {
-        check_place(state, &dimension)?;
+        check_place(change.state, &dimension)?;
     }
     if dimension != *known {
-        effects.push(Effect::row(dimension));
+        change.put(dimension);
     }
     Ok(())
 }
 
 /// Leaves a tombstone, and lifts the children to the grandparent in the same record.
-fn delete(
-    state: &ShardState,
-    named: &NamedDimension,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let dimension = find_named(state, named)?;
-    let count = children_of(state, dimension.slot).count();
+fn delete(change: &mut AdminChange<'_>, named: &NamedDimension) -> Result<(), Rejection> {
+    let dimension = find_named(change.state, named)?;
+    let count = children_of(change.state, dimension.slot).count();
     if let Some(grandparent) = dimension.parent {
-        let others = children_of(state, grandparent).count() - 1;
+        let others = children_of(change.state, grandparent).count() - 1;
         if others + count > DIMENSION_CHILDREN_MAX {
             return Err(Rejection::TooManyChildren);
         }
     }
     assert!(count <= DIMENSION_CHILDREN_MAX, "nobody has more children than fit one record");
-    for child in children_of(state, dimension.slot) {
+    for child in children_of(change.state, dimension.slot) {
         let lifted = Dimension { parent: dimension.parent, ..child.clone() };
-        effects.push(Effect::row(lifted));
+        change.put(lifted);
     }
     // Its code is free again, and it stands nowhere any more.
     let tombstone = Dimension { is_deleted: true, code: None, parent: None, ..dimension.clone() };
-    effects.push(Effect::row(tombstone));
+    change.put(tombstone);
     Ok(())
 }
 

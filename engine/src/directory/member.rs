@@ -16,15 +16,14 @@ use super::shared_link::{SharedLink, gone};
 use super::ticket::{Ticket, TicketKind, end};
 use super::user::{NewInvite, close_account, find_user_by_email, invite, memberships};
 use crate::command::audited::{Audited, named, named_with_dimensions};
-use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::domain::card::Dimensions;
 use crate::domain::email::email_key;
 use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, Timestamp};
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::execute_admin::{check_room_in_record, find_company, replace, terminate_card};
-use crate::shard::{Moment, ShardState};
+use crate::shard::execute_admin::{find_company, replace, terminate_card};
+use crate::shard::{AdminChange, ShardState};
 
 /// What a member may do. Source: spec "Member", role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -219,18 +218,11 @@ impl MemberCommand {
 
     /// Says what it changes.
     /// Errors: no such company, member or dimension, an address, code or id that is taken, the last administrator.
-    pub(crate) fn execute(
-        &self,
-        state: &ShardState,
-        moment: &Moment<'_>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
         match self {
-            Self::Create(new) => create(state, moment, new, effects),
-            Self::Update(company, id, changes) => {
-                update(state, moment, (*company, *id), changes, effects)
-            }
-            Self::Delete(company, id) => delete(state, moment, (*company, *id), effects),
+            Self::Create(new) => create(change, new),
+            Self::Update(company, id, changes) => update(change, (*company, *id), changes),
+            Self::Delete(company, id) => delete(change, (*company, *id)),
         }
     }
 }
@@ -252,14 +244,9 @@ impl MemberChanges {
     }
 }
 
-fn create(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    new: &NewMember,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let company = find_company(state, new.company)?;
-    let members = &state.directory().members;
+fn create(change: &mut AdminChange<'_>, new: &NewMember) -> Result<(), Rejection> {
+    let company = find_company(change.state, new.company)?;
+    let members = &change.state.directory().members;
     if members.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
     }
@@ -271,10 +258,10 @@ fn create(
         return Err(Rejection::MemberInactive);
     }
     let slot = members.next_slot().ok_or(Rejection::Full)?;
-    check_code(state, company, slot, new.code.as_deref())?;
-    check_external_id(state, company, slot, new.external_id.as_deref())?;
-    check_dimensions(state, company, &new.dimensions)?;
-    effects.push(Effect::row(Member {
+    check_code(change.state, company, slot, new.code.as_deref())?;
+    check_external_id(change.state, company, slot, new.external_id.as_deref())?;
+    check_dimensions(change.state, company, &new.dimensions)?;
+    change.put(Member {
         slot,
         id: new.id,
         company,
@@ -286,25 +273,23 @@ fn create(
         external_id: new.external_id.clone().map(String::from),
         state: if new.is_active { MemberState::Active } else { MemberState::Inactive },
         dimensions: new.dimensions,
-        created_at: moment.at,
-    }));
+        created_at: change.moment.at,
+    });
     match new.invite.as_ref().filter(|_| new.is_active) {
         Some(new_invite) => {
             let who = (new.email.as_str(), new.first_name.as_str(), new.last_name.as_str());
-            invite(state, moment, new_invite, who, effects)
+            invite(change, new_invite, who)
         }
         None => Ok(()),
     }
 }
 
 fn update(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     (company, id): (CompanyId, MemberId),
     changes: &MemberChanges,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = find_member(state, find_company(state, company)?, id)?;
+    let known = find_member(change.state, find_company(change.state, company)?, id)?;
     if known.state == MemberState::Deleted {
         return Err(Rejection::MemberDeleted);
     }
@@ -313,14 +298,14 @@ fn update(
     replace(&mut member.last_name, &changes.last_name);
     replace(&mut member.role, &changes.role);
     if let Some(code) = &changes.code {
-        check_code(state, known.company, known.slot, code.as_deref())?;
+        check_code(change.state, known.company, known.slot, code.as_deref())?;
         member.code.clone_from(code);
     }
     if let Some(id) = &changes.external_id {
-        check_external_id(state, known.company, known.slot, id.as_deref())?;
+        check_external_id(change.state, known.company, known.slot, id.as_deref())?;
         member.external_id = id.clone().map(String::from);
     }
-    change_dimensions(state, known.company, &mut member.dimensions, &changes.dimensions)?;
+    change_dimensions(change.state, known.company, &mut member.dimensions, &changes.dimensions)?;
     if let Some(is_active) = changes.is_active {
         member.state = if is_active { MemberState::Active } else { MemberState::Inactive };
     }
@@ -329,11 +314,11 @@ fn update(
         return Err(Rejection::MemberInactive);
     }
     let begins = member.takes_part() && !known.takes_part();
-    put_member(state, moment, member.clone(), effects)?;
+    put_member(change, member.clone())?;
     match changes.invite.as_ref().filter(|_| begins) {
         Some(new_invite) => {
             let who = (&*member.email, &*member.first_name, &*member.last_name);
-            invite(state, moment, new_invite, who, effects)
+            invite(change, new_invite, who)
         }
         None => Ok(()),
     }
@@ -341,35 +326,29 @@ fn update(
 
 /// Removes a member from lists; a second time changes nothing.
 fn delete(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     (company, id): (CompanyId, MemberId),
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = find_member(state, find_company(state, company)?, id)?;
+    let known = find_member(change.state, find_company(change.state, company)?, id)?;
     let gone = Member { state: MemberState::Deleted, external_id: None, ..known.clone() };
     if known.state == MemberState::Deleted {
         return Ok(());
     }
-    put_member(state, moment, gone, effects)?;
-    free_address(state, moment, known, effects);
-    check_room_in_record(state, moment, effects)
+    put_member(change, gone)?;
+    free_address(change, known);
+    change.check_room()
 }
 
 /// Puts a member in the place of the one known, with what follows.
-fn put_member(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    mut member: Member,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let known = state.directory().members.get(member.slot);
+fn put_member(change: &mut AdminChange<'_>, mut member: Member) -> Result<(), Rejection> {
+    let known = change.state.directory().members.get(member.slot);
     assert!(known.id == member.id && known.email == member.email, "a member keeps id and address");
     if member.state != MemberState::Active {
         // SPEC "States and transitions": on leaving, the role becomes member.
         member.role = MemberRole::Member;
     }
-    if administers(known) && !administers(&member) && !has_other_administrator(state, known) {
+    if administers(known) && !administers(&member) && !has_other_administrator(change.state, known)
+    {
         return Err(Rejection::LastAdministrator);
     }
     if member == *known {
@@ -377,55 +356,50 @@ fn put_member(
     }
     let leaves = member.state != MemberState::Active && member.state != known.state;
     let (before, now) = (known.role, member.role);
-    effects.push(Effect::row(member));
+    change.put(member);
     if leaves {
-        leave(state, moment, known, effects);
-        check_room_in_record(state, moment, effects)?;
+        leave(change, known);
+        change.check_room()?;
     } else if before != now {
-        narrow(state, moment, (known.slot, now), effects);
+        narrow(change, (known.slot, now));
     }
     Ok(())
 }
 
 /// What ends when a member leaves.
-fn leave(state: &ShardState, moment: &Moment<'_>, member: &Member, effects: &mut Vec<Effect>) {
-    for card in state.cards().held_by(member.slot) {
-        terminate_card(state, card, effects);
+fn leave(change: &mut AdminChange<'_>, member: &Member) {
+    for card in change.state.cards().held_by(member.slot) {
+        terminate_card(change, card);
     }
-    deny_pending(state, member.slot, effects);
-    unshare_with(state, member, effects);
-    shut_out(state, moment, member, effects);
+    deny_pending(change, member.slot);
+    unshare_with(change, member);
+    shut_out(change, member);
 }
 
 /// Ends what a member is signed in by and what acts for it. Sessions are the user's, so they end
 /// only where the user takes part nowhere else: any company may add any address and let it go again.
-fn shut_out(state: &ShardState, moment: &Moment<'_>, member: &Member, effects: &mut Vec<Effect>) {
-    let identity = state.identity();
-    let takes_part_elsewhere = others_of_address(state, member).any(Member::takes_part);
-    if let Some(user) = find_user_by_email(state, &member.email)
+fn shut_out(change: &mut AdminChange<'_>, member: &Member) {
+    let identity = change.state.identity();
+    let takes_part_elsewhere = others_of_address(change.state, member).any(Member::takes_part);
+    if let Some(user) = find_user_by_email(change.state, &member.email)
         && !takes_part_elsewhere
     {
-        let sessions = identity.tickets.open_of(user.slot, TicketKind::Session, moment.at);
-        sessions.for_each(|ticket| end(ticket, effects));
+        let sessions = identity.tickets.open_of(user.slot, TicketKind::Session, change.moment.at);
+        sessions.for_each(|ticket| end(change, ticket));
     }
-    let codes = identity.tickets.open_codes_of_member(member.slot, moment.at);
-    codes.for_each(|ticket| end(ticket, effects));
+    let codes = identity.tickets.open_codes_of_member(member.slot, change.moment.at);
+    codes.for_each(|ticket| end(change, ticket));
     for digest in identity.tokens_of_member(member.slot) {
-        revoke(&state.tokens()[&digest], effects);
+        revoke(change, &change.state.tokens()[&digest]);
     }
 }
 
 /// Takes away what opens an account once the last member with its address is deleted: whoever has
 /// the address next is invited, and the one before does not get in.
-fn free_address(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    member: &Member,
-    effects: &mut Vec<Effect>,
-) {
-    let is_last = others_of_address(state, member).next().is_none();
-    if let Some(user) = find_user_by_email(state, &member.email).filter(|_| is_last) {
-        close_account(state, moment, user, effects);
+fn free_address(change: &mut AdminChange<'_>, member: &Member) {
+    let is_last = others_of_address(change.state, member).next().is_none();
+    if let Some(user) = find_user_by_email(change.state, &member.email).filter(|_| is_last) {
+        close_account(change, user);
     }
 }
 
@@ -439,20 +413,15 @@ fn others_of_address<'a>(
 }
 
 /// Ends codes and revokes tokens of a member that allow what its new role may not.
-fn narrow(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    (member, role): (MemberSlot, MemberRole),
-    effects: &mut Vec<Effect>,
-) {
-    let codes = state.identity().tickets.open_codes_of_member(member, moment.at);
+fn narrow(change: &mut AdminChange<'_>, (member, role): (MemberSlot, MemberRole)) {
+    let codes = change.state.identity().tickets.open_codes_of_member(member, change.moment.at);
     let is_beyond =
         |ticket: &&Ticket| ticket.code().is_some_and(|code| !role.may_allow(code.scope));
-    codes.filter(is_beyond).for_each(|ticket| end(ticket, effects));
-    for digest in state.identity().tokens_of_member(member) {
-        let token = &state.tokens()[&digest];
+    codes.filter(is_beyond).for_each(|ticket| end(change, ticket));
+    for digest in change.state.identity().tokens_of_member(member) {
+        let token = &change.state.tokens()[&digest];
         if !role.may_allow(token.scope) {
-            revoke(token, effects);
+            revoke(change, token);
         }
     }
 }
@@ -475,10 +444,10 @@ fn check_external_id(
 
 /// Takes away the links that were sent to a member. A deleted link opens nothing, so what its
 /// passphrase was goes too.
-fn unshare_with(state: &ShardState, member: &Member, effects: &mut Vec<Effect>) {
+fn unshare_with(change: &mut AdminChange<'_>, member: &Member) {
     let sent_to = (member.company, email_key(&member.email));
-    for known in state.directory().shared_links.under(&SharedLink::BY_RECIPIENT, &sent_to) {
-        effects.push(Effect::row(gone(known)));
+    for known in change.state.directory().shared_links.under(&SharedLink::BY_RECIPIENT, &sent_to) {
+        change.put(gone(known));
     }
 }
 

@@ -12,7 +12,6 @@ use super::entry::{Entries, Index};
 use super::row::Indexed;
 use crate::command::admin::NewCard;
 use crate::command::audited::{Audited, named_with_dimensions};
-use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::directory::member::{MemberRole, find_active_member};
 use crate::domain::allowance::AllowanceTerms;
@@ -25,7 +24,7 @@ use crate::domain::money::Minor;
 use crate::domain::text::{LineText, ParagraphText};
 use crate::limits;
 use crate::shard::execute_admin::{find_card, find_company, issue_card, replace};
-use crate::shard::{Moment, ShardState};
+use crate::shard::{AdminChange, ShardState};
 
 /// How far a requisition has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -199,18 +198,11 @@ impl RequisitionCommand {
     }
 
     /// Says what it changes.
-    pub(crate) fn execute(
-        &self,
-        state: &ShardState,
-        moment: &Moment<'_>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
         match self {
-            Self::Create(new) => create(state, moment, new, effects),
-            Self::Update(company, id, changes) => {
-                update(state, moment, (*company, *id), changes, effects)
-            }
-            Self::Cancel(company, id) => cancel(state, (*company, *id), effects),
+            Self::Create(new) => create(change, new),
+            Self::Update(company, id, changes) => update(change, (*company, *id), changes),
+            Self::Cancel(company, id) => cancel(change, (*company, *id)),
         }
     }
 }
@@ -238,25 +230,20 @@ impl RequisitionChanges {
     }
 }
 
-fn create(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    new: &NewRequisition,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let company = find_company(state, new.company)?;
-    let requisitions = &state.directory().requisitions;
+fn create(change: &mut AdminChange<'_>, new: &NewRequisition) -> Result<(), Rejection> {
+    let company = find_company(change.state, new.company)?;
+    let requisitions = &change.state.directory().requisitions;
     if requisitions.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
     }
-    let member = find_active_member(state, company, new.member)?.slot;
+    let member = find_active_member(change.state, company, new.member)?.slot;
     check_amount(new.amount)?;
-    check_dimensions(state, company, &new.dimensions)?;
+    check_dimensions(change.state, company, &new.dimensions)?;
     let pending = requisitions.under(&Requisition::PENDING_OF_MEMBER, &member);
     if pending.count() >= limits::MEMBER_REQUISITIONS_PENDING_MAX {
         return Err(Rejection::TooManyRequisitions);
     }
-    effects.push(Effect::row(Requisition {
+    change.put(Requisition {
         slot: requisitions.next_slot().ok_or(Rejection::Full)?,
         id: new.id,
         company,
@@ -270,19 +257,17 @@ fn create(
         member,
         note: new.note.as_ref().map(ToString::to_string),
         reviewed_by: None,
-        created_at: moment.at,
-    }));
+        created_at: change.moment.at,
+    });
     Ok(())
 }
 
 fn update(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     (company, id): (CompanyId, RequisitionId),
     changes: &RequisitionChanges,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = find_requisition(state, company, id)?;
+    let known = find_requisition(change.state, company, id)?;
     if changes.is_empty() {
         return Ok(());
     }
@@ -296,68 +281,67 @@ fn update(
     replace(&mut requisition.end_time, &changes.end_time);
     check_amount(requisition.amount)?;
     let dimensions = &mut requisition.dimensions;
-    change_dimensions(state, known.company, dimensions, &changes.dimensions)?;
+    change_dimensions(change.state, known.company, dimensions, &changes.dimensions)?;
     if let Some(review) = &changes.review {
-        review_requisition(state, moment, (company, &mut requisition), review, effects)?;
+        review_requisition(change, (company, &mut requisition), review)?;
     }
     if requisition != *known {
-        effects.push(Effect::row(requisition));
+        change.put(requisition);
     }
     Ok(())
 }
 
 /// Takes a requisition back.
 fn cancel(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     (company, id): (CompanyId, RequisitionId),
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = find_requisition(state, company, id)?;
+    let known = find_requisition(change.state, company, id)?;
     check_pending(known)?;
-    close(known, RequisitionStatus::Canceled, effects);
+    close(change, known, RequisitionStatus::Canceled);
     Ok(())
 }
 
 /// Denies what a member who leaves still asks for.
-pub(crate) fn deny_pending(state: &ShardState, member: MemberSlot, effects: &mut Vec<Effect>) {
-    for known in state.directory().requisitions.under(&Requisition::PENDING_OF_MEMBER, &member) {
-        close(known, RequisitionStatus::Denied, effects);
+pub(crate) fn deny_pending(change: &mut AdminChange<'_>, member: MemberSlot) {
+    for known in
+        change.state.directory().requisitions.under(&Requisition::PENDING_OF_MEMBER, &member)
+    {
+        close(change, known, RequisitionStatus::Denied);
     }
 }
 
-fn close(known: &Requisition, status: RequisitionStatus, effects: &mut Vec<Effect>) {
+fn close(change: &mut AdminChange<'_>, known: &Requisition, status: RequisitionStatus) {
     assert!(known.status == RequisitionStatus::Pending, "what was decided changes no more");
-    effects.push(Effect::row(Requisition { status, ..known.clone() }));
+    change.put(Requisition { status, ..known.clone() });
 }
 
 fn review_requisition(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     (company, requisition): (CompanyId, &mut Requisition),
     review: &Review,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let reviewer = review.reviewed_by.map(|id| find_reviewer(state, requisition, id));
+    let reviewer = review.reviewed_by.map(|id| find_reviewer(change.state, requisition, id));
     requisition.reviewed_by = reviewer.transpose()?;
     let card = match &review.verdict {
         Verdict::Deny => {
             requisition.status = RequisitionStatus::Denied;
             return Ok(());
         }
-        Verdict::ApproveWithCard(id) => find_open_card(state, company, *id)?,
+        Verdict::ApproveWithCard(id) => find_open_card(change.state, company, *id)?,
         Verdict::ApproveWithNewCard(drawn) => {
-            let slot = CardSlot::next_after(state.card_count()).ok_or(Rejection::Full)?;
-            let card = card_for(state, requisition, drawn);
-            issue_card(state, moment, &NewCard { company, ..card }, effects)?;
+            let slot = CardSlot::next_after(change.state.card_count()).ok_or(Rejection::Full)?;
+            let card = card_for(change.state, requisition, drawn);
+            issue_card(change, &NewCard { company, ..card })?;
             slot
         }
     };
     // What has to be bought by then cannot be any more.
-    if requisition.end_time.is_some_and(|end_time| end_time < moment.at) {
+    if requisition.end_time.is_some_and(|end_time| end_time < change.moment.at) {
         return Err(Rejection::RequisitionEnded);
     }
     requisition.status = RequisitionStatus::Approved;
-    requisition.approved_at = Some(moment.at);
+    requisition.approved_at = Some(change.moment.at);
     requisition.card = Some(card);
     Ok(())
 }

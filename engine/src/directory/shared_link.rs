@@ -9,7 +9,6 @@ use uuid::Uuid;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace, named};
-use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::domain::card::CardState;
 use crate::domain::email::email_key;
@@ -19,7 +18,7 @@ use crate::domain::ids::{
 use crate::domain::text::LineText;
 use crate::limits;
 use crate::shard::execute_admin::{find_card, find_company, replace};
-use crate::shard::{Moment, ShardState};
+use crate::shard::{AdminChange, ShardState};
 
 /// Who was sent a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,17 +162,12 @@ impl SharedLinkCommand {
 
     /// Says what it changes.
     /// Errors: no such company, card or link, the card is terminated or has too many links.
-    pub(crate) fn execute(
-        &self,
-        state: &ShardState,
-        moment: &Moment<'_>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
         match self {
-            Self::Create(new) => create(state, moment, new, effects),
-            Self::Update(company, id, changes) => update(state, *company, *id, changes, effects),
-            Self::Delete(company, id) => delete(state, *company, *id, effects),
-            Self::View(id) => view(state, moment, *id, effects),
+            Self::Create(new) => create(change, new),
+            Self::Update(company, id, changes) => update(change, *company, *id, changes),
+            Self::Delete(company, id) => delete(change, *company, *id),
+            Self::View(id) => view(change, *id),
         }
     }
 }
@@ -190,25 +184,20 @@ impl SharedLinkChanges {
 }
 
 /// Shares a card. Errors: no such card, it is terminated, or it has too many links.
-fn create(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    new: &NewSharedLink,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let company = find_company(state, new.company)?;
-    let card = find_card(state, new.company, new.card)?;
-    let links = &state.directory().shared_links;
+fn create(change: &mut AdminChange<'_>, new: &NewSharedLink) -> Result<(), Rejection> {
+    let company = find_company(change.state, new.company)?;
+    let card = find_card(change.state, new.company, new.card)?;
+    let links = &change.state.directory().shared_links;
     if links.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
     }
-    if state.card(card).usage.state == CardState::Terminated {
+    if change.state.card(card).usage.state == CardState::Terminated {
         return Err(Rejection::CardTerminated);
     }
     if links.under(&SharedLink::OF_CARD, &card).count() >= limits::SHARED_LINKS_OF_CARD_MAX {
         return Err(Rejection::TooManySharedLinks);
     }
-    effects.push(Effect::row(SharedLink {
+    change.put(SharedLink {
         slot: links.next_slot().ok_or(Rejection::Full)?,
         id: new.id,
         company,
@@ -220,55 +209,51 @@ fn create(
         hide_balance: new.hide_balance,
         last_viewed_at: None,
         is_deleted: false,
-        created_at: moment.at,
-    }));
+        created_at: change.moment.at,
+    });
     Ok(())
 }
 
 /// Changes a link. Errors: no such link.
 fn update(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     company: CompanyId,
     id: SharedLinkId,
     changes: &SharedLinkChanges,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = find_link(state, company, id)?;
+    let known = find_link(change.state, company, id)?;
     let mut link = known.clone();
     replace(&mut link.recipient, &changes.recipient);
     replace(&mut link.sealed_passphrase, &changes.sealed_passphrase);
     replace(&mut link.hide_balance, &changes.hide_balance);
     if link != *known {
-        effects.push(Effect::row(link));
+        change.put(link);
     }
     Ok(())
 }
 
 /// Takes a link away; its card stays as it is. Errors: no such link.
 fn delete(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     company: CompanyId,
     id: SharedLinkId,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = find_link(state, company, id)?;
-    effects.push(Effect::row(gone(known)));
+    let known = find_link(change.state, company, id)?;
+    change.put(gone(known));
     Ok(())
 }
 
 /// Notes that somebody looked at a card by a link, no more than once a minute: who has a link may look
 /// as often as they like. Errors: no such link.
-fn view(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    id: SharedLinkId,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let known = state.directory().shared_links.find(id.0).filter(|link| !link.is_deleted);
+fn view(change: &mut AdminChange<'_>, id: SharedLinkId) -> Result<(), Rejection> {
+    let known = change.state.directory().shared_links.find(id.0).filter(|link| !link.is_deleted);
     let known = known.ok_or(Rejection::SharedLinkNotFound)?;
-    if known.last_viewed_at.is_none_or(|last| last.plus(limits::LINK_VIEW_INTERVAL) <= moment.at) {
-        let link = SharedLink { last_viewed_at: Some(moment.at), ..known.clone() };
-        effects.push(Effect::row(link));
+    if known
+        .last_viewed_at
+        .is_none_or(|last| last.plus(limits::LINK_VIEW_INTERVAL) <= change.moment.at)
+    {
+        let link = SharedLink { last_viewed_at: Some(change.moment.at), ..known.clone() };
+        change.put(link);
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ use crate::domain::ids::{
 use crate::domain::text::LineText;
 use crate::limits;
 use crate::shard::execute_admin::find_company;
-use crate::shard::{Moment, ShardState};
+use crate::shard::{AdminChange, ShardState};
 
 /// How long a used code is remembered after its end, so that a replay still takes back what it
 /// gave. Units: microseconds. Source: RFC 6749, 4.1.2.
@@ -250,17 +250,12 @@ impl TicketCommand {
 
     /// Says what it changes.
     /// Errors: nobody or nothing has this id, the ticket is spent, there are too many.
-    pub(crate) fn execute(
-        &self,
-        state: &ShardState,
-        moment: &Moment<'_>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
         match self {
-            Self::Issue(new) => issue_new(state, moment, new, effects),
-            Self::End(user, id) => end_ticket(state, moment, (*user, *id), effects),
-            Self::ExchangeCode(exchange) => exchange_code(state, moment, exchange, effects),
-            Self::RevokeCode(digest) => revoke_code(state, moment, digest, effects),
+            Self::Issue(new) => issue_new(change, new),
+            Self::End(user, id) => end_ticket(change, (*user, *id)),
+            Self::ExchangeCode(exchange) => exchange_code(change, exchange),
+            Self::RevokeCode(digest) => revoke_code(change, digest),
         }
     }
 }
@@ -282,13 +277,8 @@ impl NewTicket {
     }
 }
 
-fn issue_new(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    new: &NewTicket,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let user = find_user(state, new.user)?;
+fn issue_new(change: &mut AdminChange<'_>, new: &NewTicket) -> Result<(), Rejection> {
+    let user = find_user(change.state, new.user)?;
     let content = match &new.content {
         NewTicketContent::Session { user_agent } => {
             TicketContent::Session { user_agent: user_agent.to_string() }
@@ -297,45 +287,40 @@ fn issue_new(
             TicketContent::PasswordLink { is_invite: *is_invite }
         }
         NewTicketContent::AuthorizationCode(code) => {
-            TicketContent::AuthorizationCode(Box::new(code_for(state, user, code)?))
+            TicketContent::AuthorizationCode(Box::new(code_for(change.state, user, code)?))
         }
     };
     let ticket = Ticket {
         digest: new.digest,
         id: new.id,
         user: user.slot,
-        made_at: moment.at,
+        made_at: change.moment.at,
         expires_at: new.expires_at,
         address: new.address.clone(),
         state: TicketState::Open,
         content,
     };
-    issue(state, moment, ticket, effects)
+    issue(change, ticket)
 }
 
 /// Issues a ticket. Errors: its secret is known, it has expired, or there are too many.
-pub(crate) fn issue(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    ticket: Ticket,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let tickets = &state.identity().tickets;
-    if tickets.find(&ticket.digest, moment.at).is_some() {
+pub(crate) fn issue(change: &mut AdminChange<'_>, ticket: Ticket) -> Result<(), Rejection> {
+    let tickets = &change.state.identity().tickets;
+    if tickets.find(&ticket.digest, change.moment.at).is_some() {
         return Err(Rejection::IdTaken);
     }
-    if ticket.expires_at <= moment.at {
+    if ticket.expires_at <= change.moment.at {
         return Err(Rejection::TicketSpent);
     }
     // What has ended since the last record goes with this one.
-    if tickets.len() >= limits::TICKETS_MAX && tickets.first_end() > moment.at {
+    if tickets.len() >= limits::TICKETS_MAX && tickets.first_end() > change.moment.at {
         return Err(Rejection::Full);
     }
-    let open: Vec<_> = tickets.open_of(ticket.user, ticket.kind(), moment.at).collect();
+    let open: Vec<_> = tickets.open_of(ticket.user, ticket.kind(), change.moment.at).collect();
     if open.len() >= limits::TICKETS_OF_USER_MAX {
-        end(open[0], effects);
+        end(change, open[0]);
     }
-    effects.push(Effect::Ticket(Box::new(ticket)));
+    change.effects.push(Effect::Ticket(Box::new(ticket)));
     Ok(())
 }
 
@@ -364,21 +349,19 @@ fn code_for(
 
 /// Ends one of a user's tickets. Errors: none of them that is open has this id.
 fn end_ticket(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     (user, id): (UserId, TicketId),
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let user = find_user(state, user)?.slot;
+    let user = find_user(change.state, user)?.slot;
     let kinds = [TicketKind::Session, TicketKind::PasswordLink, TicketKind::AuthorizationCode];
-    let tickets = &state.identity().tickets;
-    let mut open = kinds.into_iter().flat_map(|kind| tickets.open_of(user, kind, moment.at));
-    end(open.find(|ticket| ticket.id == id).ok_or(Rejection::TicketNotFound)?, effects);
+    let tickets = &change.state.identity().tickets;
+    let mut open = kinds.into_iter().flat_map(|kind| tickets.open_of(user, kind, change.moment.at));
+    end(change, open.find(|ticket| ticket.id == id).ok_or(Rejection::TicketNotFound)?);
     Ok(())
 }
 
 /// Ends an open ticket. Its texts go, so that however long they were, ending all fits one record.
-pub(crate) fn end(ticket: &Ticket, effects: &mut Vec<Effect>) {
+pub(crate) fn end(change: &mut AdminChange<'_>, ticket: &Ticket) {
     assert!(ticket.state == TicketState::Open, "a ticket ends once");
     let content = match &ticket.content {
         TicketContent::Session { .. } => TicketContent::Session { user_agent: String::new() },
@@ -392,36 +375,37 @@ pub(crate) fn end(ticket: &Ticket, effects: &mut Vec<Effect>) {
         }
     };
     let (address, state) = (String::new(), TicketState::Ended);
-    effects.push(Effect::Ticket(Box::new(Ticket { address, state, content, ..ticket.clone() })));
+    change.effects.push(Effect::Ticket(Box::new(Ticket {
+        address,
+        state,
+        content,
+        ..ticket.clone()
+    })));
 }
 
 /// Makes the token that a code is for; the code opens nothing afterwards.
 /// Errors: `TicketSpent`; the code is for another company's data; the id or text is in use.
-fn exchange_code(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    exchange: &CodeExchange,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let ticket = state.identity().tickets.get(&exchange.digest);
-    let ticket = ticket.filter(|ticket| ticket.is_open(moment.at)).ok_or(Rejection::TicketSpent)?;
+fn exchange_code(change: &mut AdminChange<'_>, exchange: &CodeExchange) -> Result<(), Rejection> {
+    let ticket = change.state.identity().tickets.get(&exchange.digest);
+    let ticket =
+        ticket.filter(|ticket| ticket.is_open(change.moment.at)).ok_or(Rejection::TicketSpent)?;
     let code = ticket.code().ok_or(Rejection::TicketSpent)?;
-    if state.directory().apps.get(code.app).is_deleted {
+    if change.state.directory().apps.get(code.app).is_deleted {
         return Err(Rejection::TicketSpent);
     }
-    let token = make(state, moment, &exchange.token, code.scope)?;
+    let token = make(change.state, change.moment, &exchange.token, code.scope)?;
     if token.company != code.company {
         return Err(Rejection::CompanyNotFound);
     }
     let digest = token.digest;
     let (app, member, label) = (Some(code.app), Some(code.member), exchange.label.clone());
     let grant = TokenGrant { app, member, origin: TokenOrigin::Code, label: label.into() };
-    push_granted(state, token, grant, effects)?;
+    push_granted(change, token, grant)?;
     // What it was asked with is of no use any more.
     let (redirect_uri, code_challenge, token) = (None, None, Some(digest));
     let code = AuthorizationCode { redirect_uri, code_challenge, token, ..code.clone() };
-    forget_used_code(state, ticket.user, effects);
-    effects.push(Effect::Ticket(Box::new(Ticket {
+    forget_used_code(change, ticket.user);
+    change.effects.push(Effect::Ticket(Box::new(Ticket {
         state: TicketState::Used,
         address: String::new(),
         content: TicketContent::AuthorizationCode(Box::new(code)),
@@ -431,31 +415,26 @@ fn exchange_code(
 }
 
 /// Forgets the oldest of a user's used codes where there are so many.
-fn forget_used_code(state: &ShardState, user: UserSlot, effects: &mut Vec<Effect>) {
-    let mut used = state.identity().tickets.used_codes_of(user);
+fn forget_used_code(change: &mut AdminChange<'_>, user: UserSlot) {
+    let mut used = change.state.identity().tickets.used_codes_of(user);
     let Some(oldest) = used.next() else { return };
     if used.count() + 1 >= limits::USED_CODES_OF_USER_MAX {
         let ended = Ticket { state: TicketState::Ended, ..oldest.clone() };
-        effects.push(Effect::Ticket(Box::new(ended)));
+        change.effects.push(Effect::Ticket(Box::new(ended)));
     }
 }
 
 /// Takes a code back, with the token it gave: somebody has come with it who should not have it.
 /// Source: RFC 6749, 4.1.2. Errors: no such code.
-fn revoke_code(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    digest: &[u8; 32],
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let ticket = state.identity().tickets.find(digest, moment.at);
+fn revoke_code(change: &mut AdminChange<'_>, digest: &[u8; 32]) -> Result<(), Rejection> {
+    let ticket = change.state.identity().tickets.find(digest, change.moment.at);
     let ticket = ticket.ok_or(Rejection::TicketNotFound)?;
     let code = ticket.code().ok_or(Rejection::TicketNotFound)?;
-    if ticket.is_open(moment.at) {
-        end(ticket, effects);
+    if ticket.is_open(change.moment.at) {
+        end(change, ticket);
     }
-    if let Some(token) = code.token.and_then(|digest| state.tokens().get(&digest)) {
-        revoke(token, effects);
+    if let Some(token) = code.token.and_then(|digest| change.state.tokens().get(&digest)) {
+        revoke(change, token);
     }
     Ok(())
 }

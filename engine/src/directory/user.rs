@@ -21,9 +21,8 @@ use crate::directory::member::Member;
 use crate::domain::email::email_key;
 use crate::domain::ids::{CompanyId, CompanySlot, TicketId, Timestamp, UserId, UserSlot};
 use crate::domain::text::LineText;
-use crate::shard::execute_admin::check_room_in_record;
 use crate::shard::execute_admin::{find_company, replace};
-use crate::shard::{Moment, ShardState};
+use crate::shard::{AdminChange, Moment, ShardState};
 
 /// A user.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -277,23 +276,18 @@ impl UserCommand {
 
     /// Says what it changes.
     /// Errors: no such user, an address or id that is taken, a session or link that is spent.
-    pub(crate) fn execute(
-        &self,
-        state: &ShardState,
-        moment: &Moment<'_>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
         match self {
-            Self::Create(new) => create(state, moment, new, effects),
-            Self::Update(id, changes) => update(state, moment, *id, changes, effects),
-            Self::UsePasswordLink(used) => set_password_by_link(state, moment, used, effects),
-            Self::UseTotpStep(id, step) => use_totp_step(state, *id, *step, effects),
+            Self::Create(new) => create(change, new),
+            Self::Update(id, changes) => update(change, *id, changes),
+            Self::UsePasswordLink(used) => set_password_by_link(change, used),
+            Self::UseTotpStep(id, step) => use_totp_step(change, *id, *step),
             Self::EndSessions(id) => {
-                let user = find_user(state, *id)?.slot;
-                end_open(state, moment, (user, TicketKind::Session), None, effects);
+                let user = find_user(change.state, *id)?.slot;
+                end_open(change, (user, TicketKind::Session), None);
                 Ok(())
             }
-            Self::NoteSignInFailed(id, _) => find_user(state, *id).map(drop),
+            Self::NoteSignInFailed(id, _) => find_user(change.state, *id).map(drop),
         }
     }
 }
@@ -320,20 +314,15 @@ impl UserChanges {
     }
 }
 
-fn create(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    new: &NewUser,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let users = &state.directory().users;
+fn create(change: &mut AdminChange<'_>, new: &NewUser) -> Result<(), Rejection> {
+    let users = &change.state.directory().users;
     if users.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
     }
-    if find_user_by_email(state, &new.email).is_some() {
+    if find_user_by_email(change.state, &new.email).is_some() {
         return Err(Rejection::EmailTaken);
     }
-    effects.push(Effect::row(User {
+    change.put(User {
         slot: users.next_slot().ok_or(Rejection::Full)?,
         id: new.id,
         email: new.email.clone(),
@@ -342,22 +331,20 @@ fn create(
         password_hash: new.password_hash.clone(),
         totp: None,
         security_question: None,
-        developer_of: developer_of(state, &new.developer_of)?,
-        created_at: moment.at,
-    }));
+        developer_of: developer_of(change.state, &new.developer_of)?,
+        created_at: change.moment.at,
+    });
     Ok(())
 }
 
 /// Lets a new member sign in: makes a user where none has the address, and issues a link where the
 /// user has no password.
 pub(crate) fn invite(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     invite: &NewInvite,
     (email, first_name, last_name): (&str, &str, &str),
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = find_user_by_email(state, email);
+    let known = find_user_by_email(change.state, email);
     let user = match known {
         Some(user) if user.password_hash.is_some() => return Ok(()),
         Some(user) => user.slot,
@@ -370,21 +357,21 @@ pub(crate) fn invite(
                 password_hash: None,
                 developer_of: Vec::new(),
             };
-            create(state, moment, &user, effects)?;
-            state.directory().users.next_slot().ok_or(Rejection::Full)?
+            create(change, &user)?;
+            change.state.directory().users.next_slot().ok_or(Rejection::Full)?
         }
     };
     let ticket = Ticket {
         digest: invite.digest,
         id: invite.ticket,
         user,
-        made_at: moment.at,
+        made_at: change.moment.at,
         expires_at: invite.expires_at,
         address: String::new(),
         state: TicketState::Open,
         content: TicketContent::PasswordLink { is_invite: true },
     };
-    issue(state, moment, ticket, effects)
+    issue(change, ticket)
 }
 
 /// Errors: no such company.
@@ -407,16 +394,14 @@ fn check_session(
 /// Changes a user. Errors: `TicketSpent` where the session it is done in is not open any more; a
 /// company of a developer is not there.
 fn update(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     id: UserId,
     changes: &UserChanges,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = find_user(state, id)?;
+    let known = find_user(change.state, id)?;
     let kept = changes.keep_session.as_ref();
     if let Some(digest) = kept {
-        check_session(state, moment, known.slot, digest)?;
+        check_session(change.state, change.moment, known.slot, digest)?;
     }
     let mut user = known.clone();
     replace(&mut user.first_name, &changes.first_name);
@@ -424,62 +409,53 @@ fn update(
     replace(&mut user.totp, &changes.totp);
     replace(&mut user.security_question, &changes.security_question);
     if let Some(companies) = &changes.developer_of {
-        user.developer_of = developer_of(state, companies)?;
+        user.developer_of = developer_of(change.state, companies)?;
     }
     if let Some(hash) = &changes.password_hash {
         user.password_hash = Some(hash.clone());
-        end_ways_in(state, moment, known, kept, effects)?;
+        end_ways_in(change, known, kept)?;
     } else if changes.totp.is_some() || changes.security_question.is_some() {
-        end_open(state, moment, (known.slot, TicketKind::Session), kept, effects);
+        end_open(change, (known.slot, TicketKind::Session), kept);
     }
     if user != *known {
-        effects.push(Effect::row(user));
+        change.put(user);
     }
     Ok(())
 }
 
 /// Uses up a step of the clock. Errors: `StepUsed` where it or a later one was, or where no one-time
 /// passwords are asked for any more.
-fn use_totp_step(
-    state: &ShardState,
-    id: UserId,
-    step: u64,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let known = find_user(state, id)?;
+fn use_totp_step(change: &mut AdminChange<'_>, id: UserId, step: u64) -> Result<(), Rejection> {
+    let known = find_user(change.state, id)?;
     let totp = known.totp.as_ref().filter(|totp| step > totp.last_step);
     let totp = totp.ok_or(Rejection::StepUsed)?;
     let totp = Some(Totp { last_step: step, ..totp.clone() });
-    effects.push(Effect::row(User { totp, ..known.clone() }));
+    change.put(User { totp, ..known.clone() });
     Ok(())
 }
 
 /// Sets a password by a link, which opens nothing afterwards. Errors: `TicketSpent`.
 fn set_password_by_link(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     used: &PasswordLinkUse,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let ticket = state.identity().tickets.get(&used.digest);
-    let is_link =
-        |ticket: &&Ticket| ticket.kind() == TicketKind::PasswordLink && ticket.is_open(moment.at);
+    let ticket = change.state.identity().tickets.get(&used.digest);
+    let is_link = |ticket: &&Ticket| {
+        ticket.kind() == TicketKind::PasswordLink && ticket.is_open(change.moment.at)
+    };
     let ticket = ticket.filter(is_link).ok_or(Rejection::TicketSpent)?;
-    let user = state.directory().users.get(ticket.user);
+    let user = change.state.directory().users.get(ticket.user);
     let password_hash = Some(used.password_hash.clone());
-    effects.push(Effect::row(User { password_hash, ..user.clone() }));
-    effects.push(Effect::Ticket(Box::new(Ticket { state: TicketState::Used, ..ticket.clone() })));
-    end_ways_in(state, moment, user, Some(&used.digest), effects)
+    change.put(User { password_hash, ..user.clone() });
+    change
+        .effects
+        .push(Effect::Ticket(Box::new(Ticket { state: TicketState::Used, ..ticket.clone() })));
+    end_ways_in(change, user, Some(&used.digest))
 }
 
 /// Takes away all that opens an account that is nobody's any more. Its sessions end with the last
 /// member of its address.
-pub(crate) fn close_account(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    known: &User,
-    effects: &mut Vec<Effect>,
-) {
+pub(crate) fn close_account(change: &mut AdminChange<'_>, known: &User) {
     let closed = User {
         password_hash: None,
         totp: None,
@@ -488,45 +464,41 @@ pub(crate) fn close_account(
         ..known.clone()
     };
     if closed != *known {
-        effects.push(Effect::row(closed));
+        change.put(closed);
     }
-    end_open(state, moment, (known.slot, TicketKind::PasswordLink), None, effects);
+    end_open(change, (known.slot, TicketKind::PasswordLink), None);
 }
 
 /// Ends what the old password of a user may have opened, but for one ticket: sessions, password
 /// links, codes, and tokens that were given for a password.
 /// Errors: `TooMuchAtOnce` where somebody is a member of more than fits one record.
 fn end_ways_in(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     user: &User,
     kept: Option<&[u8; 32]>,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     for kind in [TicketKind::Session, TicketKind::PasswordLink, TicketKind::AuthorizationCode] {
-        end_open(state, moment, (user.slot, kind), kept, effects);
+        end_open(change, (user.slot, kind), kept);
     }
-    let identity = state.identity();
-    let members = memberships(state, &user.email);
+    let identity = change.state.identity();
+    let members = memberships(change.state, &user.email);
     for digest in members.flat_map(|member| identity.tokens_of_member(member.slot)) {
-        let token = &state.tokens()[&digest];
+        let token = &change.state.tokens()[&digest];
         if token.is_of_password() {
-            revoke(token, effects);
+            revoke(change, token);
         }
     }
-    check_room_in_record(state, moment, effects)
+    change.check_room()
 }
 
 /// Ends a user's tickets of a kind, but for one.
 fn end_open(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     (user, kind): (UserSlot, TicketKind),
     kept: Option<&[u8; 32]>,
-    effects: &mut Vec<Effect>,
 ) {
-    let open = state.identity().tickets.open_of(user, kind, moment.at);
-    open.filter(|ticket| Some(&ticket.digest) != kept).for_each(|ticket| end(ticket, effects));
+    let open = change.state.identity().tickets.open_of(user, kind, change.moment.at);
+    open.filter(|ticket| Some(&ticket.digest) != kept).for_each(|ticket| end(change, ticket));
 }
 
 /// Errors: `PasswordChanged` since it was proven.

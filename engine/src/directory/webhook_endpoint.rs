@@ -19,7 +19,7 @@ use crate::domain::ids::{
 use crate::domain::text::LineText;
 use crate::limits;
 use crate::shard::execute_admin::{find_company, replace};
-use crate::shard::{Moment, ShardState};
+use crate::shard::{AdminChange, ShardState};
 
 /// Who or what put an end to deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -185,18 +185,11 @@ impl WebhookEndpointCommand {
 
     /// Says what it changes.
     /// Errors: no such company, app or endpoint, the id is in use, or the company has too many.
-    pub(crate) fn execute(
-        &self,
-        state: &ShardState,
-        moment: &Moment<'_>,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Rejection> {
+    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
         match self {
-            Self::Create(new) => create(state, moment, new, effects),
-            Self::Update(company, id, changes) => {
-                update(state, moment, (*company, *id), changes, effects)
-            }
-            Self::Delete(company, id) => delete(state, (*company, *id), effects),
+            Self::Create(new) => create(change, new),
+            Self::Update(company, id, changes) => update(change, (*company, *id), changes),
+            Self::Delete(company, id) => delete(change, (*company, *id)),
         }
     }
 }
@@ -215,15 +208,10 @@ impl WebhookEndpointChanges {
 
 /// Makes an endpoint, enabled.
 /// Errors: no such company or app, the id is in use, or the company has too many.
-fn create(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    new: &NewWebhookEndpoint,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let company = find_company(state, new.company)?;
-    let app = new.app.map(|app| find_app(state, new.company, app)).transpose()?;
-    let endpoints = &state.directory().webhook_endpoints;
+fn create(change: &mut AdminChange<'_>, new: &NewWebhookEndpoint) -> Result<(), Rejection> {
+    let company = find_company(change.state, new.company)?;
+    let app = new.app.map(|app| find_app(change.state, new.company, app)).transpose()?;
+    let endpoints = &change.state.directory().webhook_endpoints;
     if endpoints.find(new.id.0).is_some() {
         return Err(Rejection::IdTaken);
     }
@@ -231,7 +219,7 @@ fn create(
     if of_company.count() >= limits::WEBHOOK_ENDPOINTS_OF_COMPANY_MAX {
         return Err(Rejection::TooManyWebhookEndpoints);
     }
-    effects.push(Effect::row(WebhookEndpoint {
+    change.put(WebhookEndpoint {
         slot: endpoints.next_slot().ok_or(Rejection::Full)?,
         id: new.id,
         company,
@@ -241,36 +229,34 @@ fn create(
         sealed_secret: new.sealed_secret.clone(),
         previous_secret: None,
         state: EndpointState::Enabled,
-        created_at: moment.at,
-        enabled_at: moment.at,
+        created_at: change.moment.at,
+        enabled_at: change.moment.at,
         is_deleted: false,
-    }));
+    });
     Ok(())
 }
 
 /// Changes an endpoint. Errors: no such endpoint.
 fn update(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     (company, id): (CompanyId, WebhookEndpointId),
     changes: &WebhookEndpointChanges,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = find_endpoint(state, company, id)?;
+    let known = find_endpoint(change.state, company, id)?;
     let mut endpoint = known.clone();
     replace(&mut endpoint.url, &changes.url);
     replace(&mut endpoint.description, &changes.description);
     endpoint.state = next_state(known, changes);
     if endpoint.is_enabled() && !known.is_enabled() {
-        endpoint.enabled_at = moment.at;
+        endpoint.enabled_at = change.moment.at;
     }
     if let Some(secret) = &changes.secret {
         let before = std::mem::replace(&mut endpoint.sealed_secret, secret.sealed.clone());
-        let overlaps = secret.overlap_until > moment.at;
+        let overlaps = secret.overlap_until > change.moment.at;
         endpoint.previous_secret = overlaps.then_some((before, secret.overlap_until));
     }
     if endpoint != *known {
-        effects.push(Effect::row(endpoint));
+        change.put(endpoint);
     }
     Ok(())
 }
@@ -291,19 +277,19 @@ fn next_state(known: &WebhookEndpoint, changes: &WebhookEndpointChanges) -> Endp
 
 /// Takes an endpoint away. Errors: no such endpoint.
 fn delete(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     (company, id): (CompanyId, WebhookEndpointId),
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = find_endpoint(state, company, id)?;
-    effects.push(Effect::row(gone(known)));
+    let known = find_endpoint(change.state, company, id)?;
+    change.put(gone(known));
     Ok(())
 }
 
 /// Takes away the endpoints of an app that goes.
-pub(crate) fn delete_endpoints_of(state: &ShardState, app: AppSlot, effects: &mut Vec<Effect>) {
-    let endpoints = state.directory().webhook_endpoints.under(&WebhookEndpoint::OF_APP, &app);
-    effects.extend(endpoints.map(|known| Effect::row(gone(known))));
+pub(crate) fn delete_endpoints_of(change: &mut AdminChange<'_>, app: AppSlot) {
+    let endpoints =
+        change.state.directory().webhook_endpoints.under(&WebhookEndpoint::OF_APP, &app);
+    change.effects.extend(endpoints.map(|known| Effect::row(gone(known))));
 }
 
 /// The tombstone of an endpoint: nothing of what signed, nor where it was sent.

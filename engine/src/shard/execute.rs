@@ -1,5 +1,6 @@
 //! Turns a command into effects and a reply. Reads the state, changes nothing.
 
+use super::admin_change::AdminChange;
 use super::execute_admin::execute_admin;
 use super::execute_audit::audit;
 use super::execute_keyed::execute_keyed;
@@ -30,35 +31,23 @@ pub fn execute(
     effects: &mut Vec<Effect>,
 ) -> Reply {
     debug_assert!(effects.is_empty());
-    match command {
+    let mut change = AdminChange { state, moment, effects };
+    let done = match command {
         Command::Network(request) => {
-            Reply::Network(execute_network(state, moment, request, effects))
+            return Reply::Network(execute_network(state, moment, request, change.effects));
         }
-        Command::Admin(command) => {
-            let done = execute_admin(state, moment, command, effects);
-            admin_reply(state, done, effects)
-        }
-        Command::Keyed(command) => {
-            let done = execute_keyed(state, moment, command, effects);
-            admin_reply(state, done, effects)
-        }
-        Command::Noted(command) => {
-            let done = execute_noted(state, moment, command, effects);
-            admin_reply(state, done, effects)
-        }
-        Command::Tick => Reply::Ticked,
-    }
+        Command::Tick => return Reply::Ticked,
+        Command::Admin(command) => execute_admin(&mut change, command),
+        Command::Keyed(command) => execute_keyed(&mut change, command),
+        Command::Noted(command) => execute_noted(&mut change, command),
+    };
+    admin_reply(state, done, effects)
 }
 
 /// A change, with who made it.
-fn execute_noted(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    command: &NotedCommand,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    execute_admin(state, moment, &command.change, effects)?;
-    audit(state, moment, (&command.note, &command.change), effects);
+fn execute_noted(change: &mut AdminChange<'_>, command: &NotedCommand) -> Result<(), Rejection> {
+    execute_admin(change, &command.change)?;
+    audit(change, &command.note, &command.change);
     Ok(())
 }
 

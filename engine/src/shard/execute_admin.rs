@@ -3,6 +3,7 @@
 //! A change names things by public id together with the caller's company; what belongs to another
 //! company is not found.
 
+use super::admin_change::AdminChange;
 use super::execute::Moment;
 use super::execute_cards_at_once::issue_cards;
 use super::execute_company::{create_company, set_company};
@@ -13,7 +14,6 @@ use crate::command::admin::{
     AdminCommand, AllowanceChanges, CardChanges, NewCard, SettableCardState,
 };
 use crate::command::effect::{Effect, IssuedCard};
-use crate::command::record::append_record;
 use crate::command::reply::Rejection;
 use crate::directory::dimension::{change_dimensions, check_dimensions};
 use crate::directory::member::find_assignee;
@@ -27,89 +27,74 @@ use crate::domain::ids::{
     Slot as _,
 };
 use crate::domain::money::Minor;
-use crate::limits;
 
 pub(super) fn execute_admin(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     command: &AdminCommand,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     match command {
-        AdminCommand::CreateCompany(new) => create_company(state, moment, new, effects),
-        AdminCommand::SetCompany(id, changes) => set_company(state, *id, changes, effects),
-        AdminCommand::SetNetworkKey(digest) => set_network_key(*digest, effects),
-        AdminCommand::IssueCard(new) => issue_card(state, moment, new, effects),
+        AdminCommand::CreateCompany(new) => create_company(change, new),
+        AdminCommand::SetCompany(id, changes) => set_company(change, *id, changes),
+        AdminCommand::SetNetworkKey(digest) => set_network_key(change, *digest),
+        AdminCommand::IssueCard(new) => issue_card(change, new),
         AdminCommand::UpdateCard(company, id, changes) => {
-            let slot = find_card(state, *company, *id)?;
-            update_card(state, moment, slot, changes, effects)
+            let slot = find_card(change.state, *company, *id)?;
+            update_card(change, slot, changes)
         }
         AdminCommand::TerminateCard(company, id) => {
-            terminate_card(state, find_card(state, *company, *id)?, effects);
+            terminate_card(change, find_card(change.state, *company, *id)?);
             Ok(())
         }
         AdminCommand::SetPin(company, id, pin) => {
-            set_pin(state, find_card(state, *company, *id)?, *pin, effects)
+            set_pin(change, find_card(change.state, *company, *id)?, *pin)
         }
         AdminCommand::UpdateAllowance(company, id, changes) => {
-            let slot = find_allowance(state, *company, *id)?;
-            update_allowance(state, moment, slot, changes, effects)
+            let slot = find_allowance(change.state, *company, *id)?;
+            update_allowance(change, slot, changes)
         }
-        AdminCommand::IssueCards(cards) => issue_cards(state, moment, cards, effects),
-        AdminCommand::SharedLink(command) => command.execute(state, moment, effects),
-        AdminCommand::Requisition(command) => command.execute(state, moment, effects),
-        AdminCommand::Dimension(command) => command.execute(state, moment, effects),
+        AdminCommand::IssueCards(cards) => issue_cards(change, cards),
+        AdminCommand::SharedLink(command) => command.execute(change),
+        AdminCommand::Requisition(command) => command.execute(change),
+        AdminCommand::Dimension(command) => command.execute(change),
         AdminCommand::TagTransaction(company, id, changes) => {
-            tag_transaction(state, moment, (*company, *id), changes, effects)
+            tag_transaction(change, (*company, *id), changes)
         }
         AdminCommand::RotatePanKey(_)
         | AdminCommand::ResealCards(_)
-        | AdminCommand::ForgetPanKeys(_) => execute_pan_key(state, command, effects),
-        AdminCommand::NoteCardShown(company, id) => find_card(state, *company, *id).map(drop),
-        AdminCommand::WithPassword(proven, command) => {
-            check_password(state, proven)?;
-            execute_admin(state, moment, command, effects)
+        | AdminCommand::ForgetPanKeys(_) => execute_pan_key(change, command),
+        AdminCommand::NoteCardShown(company, id) => {
+            find_card(change.state, *company, *id).map(drop)
         }
-        AdminCommand::Member(command) => command.execute(state, moment, effects),
-        AdminCommand::AccessToken(command) => command.execute(state, moment, effects),
-        AdminCommand::User(command) => command.execute(state, moment, effects),
-        AdminCommand::Ticket(command) => command.execute(state, moment, effects),
-        AdminCommand::App(command) => command.execute(state, moment, effects),
-        AdminCommand::WebhookEndpoint(command) => command.execute(state, moment, effects),
+        AdminCommand::WithPassword(proven, command) => {
+            check_password(change.state, proven)?;
+            execute_admin(change, command)
+        }
+        AdminCommand::Member(command) => command.execute(change),
+        AdminCommand::AccessToken(command) => command.execute(change),
+        AdminCommand::User(command) => command.execute(change),
+        AdminCommand::Ticket(command) => command.execute(change),
+        AdminCommand::App(command) => command.execute(change),
+        AdminCommand::WebhookEndpoint(command) => command.execute(change),
     }
 }
 
-/// Errors: `TooMuchAtOnce` where what follows is more than a record takes. The bounds on what a
-/// member has keep it from being so; links shared with one address are not bounded.
-pub(crate) fn check_room_in_record(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    effects: &[Effect],
-) -> Result<(), Rejection> {
-    let mut record = Vec::new();
-    let written = append_record(&mut record, state.last_seq.next(), moment.at, effects);
-    let fits = record.len() + limits::RECORD_SPARE_BYTES <= limits::RECORD_BYTES_MAX;
-    if written.is_ok() && fits { Ok(()) } else { Err(Rejection::TooMuchAtOnce) }
-}
-
-fn set_network_key(digest: [u8; 32], effects: &mut Vec<Effect>) -> Result<(), Rejection> {
-    effects.push(Effect::NetworkKey(digest));
+fn set_network_key(change: &mut AdminChange<'_>, digest: [u8; 32]) -> Result<(), Rejection> {
+    change.effects.push(Effect::NetworkKey(digest));
     Ok(())
 }
 
 /// A new PIN also clears wrong tries.
 fn set_pin(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     slot: CardSlot,
     pin: PinVerifier,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    if state.card(slot).usage.state == CardState::Terminated {
+    if change.state.card(slot).usage.state == CardState::Terminated {
         return Err(Rejection::CardTerminated);
     }
-    effects.push(Effect::CardPin(slot, pin));
-    let usage = CardUsage { pin_failures: 0, ..state.card(slot).usage };
-    push_usage_if_changed(state, slot, usage, effects);
+    change.effects.push(Effect::CardPin(slot, pin));
+    let usage = CardUsage { pin_failures: 0, ..change.state.card(slot).usage };
+    push_usage_if_changed(change, slot, usage);
     Ok(())
 }
 
@@ -145,14 +130,14 @@ pub(crate) fn replace<T, W: Clone + Into<T>>(current: &mut T, wanted: &Option<W>
     }
 }
 
-pub(crate) fn issue_card(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    new: &NewCard,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let slot = CardSlot::next_after(state.cards.len()).ok_or(Rejection::Full)?;
-    effects.push(Effect::CardIssued(Box::new(issued_card(state, moment, new, slot)?)));
+pub(crate) fn issue_card(change: &mut AdminChange<'_>, new: &NewCard) -> Result<(), Rejection> {
+    let slot = CardSlot::next_after(change.state.cards.len()).ok_or(Rejection::Full)?;
+    change.effects.push(Effect::CardIssued(Box::new(issued_card(
+        change.state,
+        change.moment,
+        new,
+        slot,
+    )?)));
     Ok(())
 }
 
@@ -240,31 +225,29 @@ fn record_of_new_card(new: &NewCard, account: AccountSlot, today: BusinessDate) 
 }
 
 fn update_card(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     slot: CardSlot,
     changes: &CardChanges,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let known = state.cards.profile(slot);
+    let known = change.state.cards.profile(slot);
     let mut profile = known.clone();
     replace(&mut profile.description, &changes.description);
     if let Some(wanted) = changes.assigned_to {
-        profile.assigned_to = assignee_of(state, &profile, wanted)?;
+        profile.assigned_to = assignee_of(change.state, &profile, wanted)?;
     }
-    change_dimensions(state, profile.company, &mut profile.dimensions, &changes.dimensions)?;
+    change_dimensions(change.state, profile.company, &mut profile.dimensions, &changes.dimensions)?;
     if let Some(address) = &changes.billing_address {
         profile.billing_address.clone_from(address);
-        let company = &state.company(profile.company).company;
+        let company = &change.state.company(profile.company).company;
         let address = address.as_ref().unwrap_or(&company.billing_address);
-        effects.push(Effect::CardZip(slot, PackedZip::pack(&address.zip_code)));
+        change.effects.push(Effect::CardZip(slot, PackedZip::pack(&address.zip_code)));
     }
     if let Some(wanted) = changes.state {
-        let usage = usage_in_state(state, moment, &profile, wanted)?;
-        push_usage_if_changed(state, slot, usage, effects);
+        let usage = usage_in_state(change.state, change.moment, &profile, wanted)?;
+        push_usage_if_changed(change, slot, usage);
     }
     if profile != known {
-        effects.push(Effect::CardProfile(Box::new(profile)));
+        change.effects.push(Effect::CardProfile(Box::new(profile)));
     }
     Ok(())
 }
@@ -318,32 +301,25 @@ fn usage_in_state(
     Ok(usage)
 }
 
-pub(crate) fn terminate_card(state: &ShardState, slot: CardSlot, effects: &mut Vec<Effect>) {
-    let mut usage = state.card(slot).usage;
+pub(crate) fn terminate_card(change: &mut AdminChange<'_>, slot: CardSlot) {
+    let mut usage = change.state.card(slot).usage;
     usage.state = CardState::Terminated;
     usage.suspension = SuspensionReason::None;
-    push_usage_if_changed(state, slot, usage, effects);
+    push_usage_if_changed(change, slot, usage);
 }
 
-fn push_usage_if_changed(
-    state: &ShardState,
-    slot: CardSlot,
-    usage: CardUsage,
-    effects: &mut Vec<Effect>,
-) {
-    if usage != state.card(slot).usage {
-        effects.push(Effect::CardUsage(slot, usage));
+fn push_usage_if_changed(change: &mut AdminChange<'_>, slot: CardSlot, usage: CardUsage) {
+    if usage != change.state.card(slot).usage {
+        change.effects.push(Effect::CardUsage(slot, usage));
     }
 }
 
 fn update_allowance(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     slot: CardSlot,
     changes: &AllowanceChanges,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let record = state.card(slot);
+    let record = change.state.card(slot);
     let mut terms = record.terms;
     replace(&mut terms.amount, &changes.amount);
     replace(&mut terms.interval, &changes.interval);
@@ -362,7 +338,7 @@ fn update_allowance(
     if has_new_window && terms.starts_at > terms.ends_at {
         return Err(Rejection::StartsAfterEnd);
     }
-    let today = state.day_at(state.cards.head(slot).company, moment.at).date;
+    let today = change.state.day_at(change.state.cards.head(slot).company, change.moment.at).date;
     let mut usage = record.usage.rolled(record.terms.interval, today);
     if changes.reset {
         usage.start_period(today);
@@ -372,8 +348,8 @@ fn update_allowance(
         usage.period_started_on = today;
     }
     if terms != record.terms {
-        effects.push(Effect::AllowanceTerms(slot, Box::new(terms)));
+        change.effects.push(Effect::AllowanceTerms(slot, Box::new(terms)));
     }
-    push_usage_if_changed(state, slot, usage, effects);
+    push_usage_if_changed(change, slot, usage);
     Ok(())
 }

@@ -4,7 +4,7 @@
 
 use uuid::Uuid;
 
-use super::execute::Moment;
+use super::admin_change::AdminChange;
 use super::state::ShardState;
 use crate::command::admin::AdminCommand;
 use crate::command::effect::Effect;
@@ -14,27 +14,22 @@ use crate::directory::user::memberships;
 use crate::domain::audit::{AuditEvent, AuditNote};
 use crate::domain::ids::{CompanyId, CompanySlot};
 
-/// Appends the events of a command that made `effects`.
-pub(super) fn audit(
-    state: &ShardState,
-    moment: &Moment<'_>,
-    (note, change): (&AuditNote, &AdminCommand),
-    effects: &mut Vec<Effect>,
-) {
+/// Appends the events of a command whose effects are chosen.
+pub(super) fn audit(change: &mut AdminChange<'_>, note: &AuditNote, command: &AdminCommand) {
     let is_news = matches!(
-        change,
+        command,
         AdminCommand::NoteCardShown(..) | AdminCommand::User(UserCommand::NoteSignInFailed(..))
     );
-    if effects.is_empty() && !is_news {
+    if change.effects.is_empty() && !is_news {
         return;
     }
-    let audited = change.audited();
+    let (state, audited) = (change.state, command.audited());
     let objects = objects_of(state, audited.place, audited.object);
-    let company = company_of(state, note, audited.place, effects);
+    let company = company_of(state, note, audited.place, change.effects);
     for object in &objects {
-        effects.push(Effect::Audit(Box::new(AuditEvent {
+        change.effects.push(Effect::Audit(Box::new(AuditEvent {
             company,
-            at: moment.at,
+            at: change.moment.at,
             actor: note.actor,
             address: note.address.clone(),
             action: audited.action.to_owned(),

@@ -4,7 +4,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::execute::Moment;
 use super::execute_admin::issued_card;
 use super::state::ShardState;
 use crate::command::admin::NewCard;
@@ -13,6 +12,7 @@ use crate::command::reply::Rejection;
 use crate::domain::company::Address;
 use crate::domain::ids::{CardSlot, MemberSlot, Slot as _};
 use crate::limits;
+use crate::shard::AdminChange;
 
 /// What a card takes in a record besides its texts and its sealed number, at most. Units: bytes.
 const CARD_BYTES: usize = 1_024;
@@ -21,10 +21,8 @@ const _: () = assert!(limits::CARDS_AT_ONCE_MAX * CARD_BYTES < limits::CARDS_AT_
 
 /// Makes cards at consecutive slots. Errors: one of them cannot be made, or they are too many.
 pub(super) fn issue_cards(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     cards: &[NewCard],
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     if cards.len() > limits::CARDS_AT_ONCE_MAX {
         return Err(Rejection::CardsTooLong);
@@ -32,15 +30,15 @@ pub(super) fn issue_cards(
     check_distinct(cards)?;
     let mut bytes = 0;
     for (place, new) in cards.iter().enumerate() {
-        let slot = CardSlot::next_after(state.cards.len() + place).ok_or(Rejection::Full)?;
-        let card = issued_card(state, moment, new, slot)?;
+        let slot = CardSlot::next_after(change.state.cards.len() + place).ok_or(Rejection::Full)?;
+        let card = issued_card(change.state, change.moment, new, slot)?;
         bytes += bytes_of(&card);
-        effects.push(Effect::CardIssued(Box::new(card)));
+        change.effects.push(Effect::CardIssued(Box::new(card)));
     }
     if bytes > limits::CARDS_AT_ONCE_BYTES_MAX {
         return Err(Rejection::CardsTooLong);
     }
-    check_holders(state, effects)
+    check_holders(change.state, change.effects)
 }
 
 /// Each member may hold so many cards, those of this command among them.

@@ -2,7 +2,6 @@
 
 use super::execute::Moment;
 use super::execute_admin::{find_company, replace};
-use super::state::ShardState;
 use crate::command::admin::{CompanyChanges, NewAccount, NewCompany};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
@@ -19,21 +18,20 @@ use crate::domain::text::LineText;
 use crate::domain::transaction::{
     BankAccount, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
 };
+use crate::shard::AdminChange;
 
 pub(super) fn create_company(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     new: &NewCompany,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    if state.company_by_id.contains_key(&new.id)
-        || state.account_by_id.contains_key(&new.account.id)
+    if change.state.company_by_id.contains_key(&new.id)
+        || change.state.account_by_id.contains_key(&new.account.id)
     {
         return Err(Rejection::IdTaken);
     }
-    let company = CompanySlot::next_after(state.companies.len()).ok_or(Rejection::Full)?;
-    let account = AccountSlot::next_after(state.accounts.len()).ok_or(Rejection::Full)?;
-    effects.push(Effect::Company(Box::new(Company {
+    let company = CompanySlot::next_after(change.state.companies.len()).ok_or(Rejection::Full)?;
+    let account = AccountSlot::next_after(change.state.accounts.len()).ok_or(Rejection::Full)?;
+    change.effects.push(Effect::Company(Box::new(Company {
         slot: company,
         id: new.id,
         name: new.name.to_string(),
@@ -46,9 +44,9 @@ pub(super) fn create_company(
         billing_address: new.billing_address.clone(),
         shipping_address: new.shipping_address.clone(),
         state: CompanyState::Active,
-        created_at: moment.at,
+        created_at: change.moment.at,
     })));
-    effects.push(Effect::Account(Box::new(Account {
+    change.effects.push(Effect::Account(Box::new(Account {
         slot: account,
         id: new.account.id,
         company,
@@ -57,18 +55,16 @@ pub(super) fn create_company(
         currency: new.currency,
         credit_limit: new.account.credit_limit,
         funding_source: new.account.funding_source.clone(),
-        created_at: moment.at,
+        created_at: change.moment.at,
     })));
-    open_balance(state, moment, new, (company, account), effects)
+    open_balance(change, new, (company, account))
 }
 
 /// The opening balance: a settled bank transfer, and statement line 1.
 fn open_balance(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     new: &NewCompany,
     (company, account): (CompanySlot, AccountSlot),
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     let NewAccount { opening_balance: amount, credit_limit, .. } = new.account;
     let is_in_bounds = |amount: Minor| amount >= Minor::ZERO && amount <= Minor::AMOUNT_MAX;
@@ -78,24 +74,29 @@ fn open_balance(
     if amount.is_zero() {
         return Ok(());
     }
-    let seq = state.last_transaction.next();
+    let seq = change.state.last_transaction.next();
     let mut progress = TransactionProgress::empty(TransactionState::Completed);
     progress.posted = -amount;
     progress.is_final = true;
-    progress.posted_at = Some(moment.at);
-    let record = opening_record(moment, new, seq, (company, account));
-    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
-    effects.push(Effect::Posting(Posting {
+    progress.posted_at = Some(change.moment.at);
+    let record = opening_record(change.moment, new, seq, (company, account));
+    change.effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
+    change.effects.push(Effect::Posting(Posting {
         account,
         transaction: seq,
         from: Book::Bank,
         to: Book::Funds,
         amount,
     }));
-    let line = state.last_line.next();
-    effects.push(Effect::StatementLine(Box::new(opening_line(moment, new, account, (seq, line)))));
+    let line = change.state.last_line.next();
+    change.effects.push(Effect::StatementLine(Box::new(opening_line(
+        change.moment,
+        new,
+        account,
+        (seq, line),
+    ))));
     let balances = AccountBalances { ledger: amount, line_count: 1, ..AccountBalances::default() };
-    effects.push(Effect::AccountBalances(account, balances));
+    change.effects.push(Effect::AccountBalances(account, balances));
     Ok(())
 }
 
@@ -157,13 +158,12 @@ fn opening_line(
 }
 
 pub(super) fn set_company(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     id: CompanyId,
     changes: &CompanyChanges,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let slot = find_company(state, id)?;
-    let known = &state.company(slot).company;
+    let slot = find_company(change.state, id)?;
+    let known = &change.state.company(slot).company;
     let mut company = known.clone();
     replace(&mut company.name, &changes.name);
     replace(&mut company.website, &changes.website);
@@ -174,9 +174,9 @@ pub(super) fn set_company(
     replace(&mut company.shipping_address, &changes.shipping_address);
     replace(&mut company.state, &changes.state);
     if company != *known {
-        effects.push(Effect::Company(company));
+        change.effects.push(Effect::Company(company));
     }
-    for entry in state.accounts.iter().filter(|entry| entry.account.company == slot) {
+    for entry in change.state.accounts.iter().filter(|entry| entry.account.company == slot) {
         let mut account = entry.account.clone();
         replace(&mut account.credit_limit, &changes.credit_limit);
         replace(&mut account.funding_source, &changes.funding_source);
@@ -184,13 +184,13 @@ pub(super) fn set_company(
             return Err(Rejection::OutOfBounds);
         }
         if account != entry.account {
-            effects.push(Effect::Account(account));
+            change.effects.push(Effect::Account(account));
         }
     }
     if let Some(sso) = &changes.sso
-        && state.single_sign_on.get(&slot) != sso.as_ref()
+        && change.state.single_sign_on.get(&slot) != sso.as_ref()
     {
-        effects.push(Effect::CompanySso(slot, sso.clone().map(Box::new)));
+        change.effects.push(Effect::CompanySso(slot, sso.clone().map(Box::new)));
     }
     Ok(())
 }

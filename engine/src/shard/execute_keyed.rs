@@ -3,7 +3,7 @@
 //! A key is claimed in the record of its change and answered once: by a first record that says where
 //! the answer is found, and a second one with the answer itself, which ends what may be said of it.
 
-use super::execute::Moment;
+use super::admin_change::AdminChange;
 use super::execute_admin::execute_admin;
 use super::execute_audit::audit;
 use super::keyed_answers::KeyUse;
@@ -16,32 +16,31 @@ use crate::domain::keyed_answer::{KeyedAnswer, LIFETIME, owner_of};
 use crate::limits;
 
 pub(super) fn execute_keyed(
-    state: &ShardState,
-    moment: &Moment<'_>,
+    change: &mut AdminChange<'_>,
     command: &KeyedCommand,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
-    let KeyedCommand { claim, change, note } = command;
+    let (state, at) = (change.state, change.moment.at);
+    let KeyedCommand { claim, change: asked, note } = command;
     let known = state.keyed_answers.get(&claim.key);
     // The last record may be older than the end of what it still remembers.
-    let known = known.filter(|known| known.expires_at > moment.at);
+    let known = known.filter(|known| known.expires_at > at);
     let made_at = match known {
-        Some(known) if change.is_some() || !is_open_for(known, claim) => {
+        Some(known) if asked.is_some() || !is_open_for(known, claim) => {
             return Err(Rejection::KeyTaken);
         }
         Some(known) => known.expires_at.plus(-LIFETIME),
         None => {
-            check_room(state, &claim.key, moment.at)?;
-            moment.at
+            check_room(state, &claim.key, at)?;
+            at
         }
     };
-    if let Some(change) = change {
-        execute_admin(state, moment, change, effects)?;
+    if let Some(asked) = asked {
+        execute_admin(change, asked)?;
         if let Some(note) = note {
-            audit(state, moment, (note, change), effects);
+            audit(change, note, asked);
         }
     }
-    effects.push(keyed_answer(claim, made_at));
+    change.effects.push(keyed_answer(claim, made_at));
     Ok(())
 }
 

@@ -11,75 +11,63 @@ use crate::command::reply::Rejection;
 use crate::domain::card::SealedPan;
 use crate::domain::pan_key::{PanGeneration, PanGenerations};
 use crate::limits;
+use crate::shard::AdminChange;
 
 const _: () = assert!(
     limits::RESEALED_CARDS_MAX * (limits::SEALED_PAN_BYTES_MAX + 32) < limits::RECORD_BYTES_MAX
 );
 
 pub(super) fn execute_pan_key(
-    state: &ShardState,
+    change: &mut AdminChange<'_>,
     command: &AdminCommand,
-    effects: &mut Vec<Effect>,
 ) -> Result<(), Rejection> {
     match command {
-        AdminCommand::RotatePanKey(newest) => rotate_pan_key(state, *newest, effects),
-        AdminCommand::ResealCards(cards) => reseal_cards(state, cards, effects),
-        AdminCommand::ForgetPanKeys(newest) => forget_pan_keys(state, *newest, effects),
+        AdminCommand::RotatePanKey(newest) => rotate_pan_key(change, *newest),
+        AdminCommand::ResealCards(cards) => reseal_cards(change, cards),
+        AdminCommand::ForgetPanKeys(newest) => forget_pan_keys(change, *newest),
         _ => unreachable!("no command about the key of card numbers"),
     }
 }
 
 /// Tells of a new generation; of the newest again: nothing changes.
 /// Errors: there is a newer one.
-fn rotate_pan_key(
-    state: &ShardState,
-    newest: PanGeneration,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let known = state.pan_generations;
+fn rotate_pan_key(change: &mut AdminChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
+    let known = change.state.pan_generations;
     if newest < known.newest {
         return Err(Rejection::PanKeyOutdated);
     }
     if newest > known.newest {
-        effects.push(Effect::PanGenerations(PanGenerations { newest, ..known }));
+        change.effects.push(Effect::PanGenerations(PanGenerations { newest, ..known }));
     }
     Ok(())
 }
 
 /// Lets go of all generations before the newest.
 /// Errors: it is not the newest.
-fn forget_pan_keys(
-    state: &ShardState,
-    newest: PanGeneration,
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
-    let known = state.pan_generations;
+fn forget_pan_keys(change: &mut AdminChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
+    let known = change.state.pan_generations;
     if newest != known.newest {
         return Err(Rejection::PanKeyUnknown);
     }
     if known.oldest < newest {
-        effects.push(Effect::PanGenerations(PanGenerations { oldest: newest, newest }));
+        change.effects.push(Effect::PanGenerations(PanGenerations { oldest: newest, newest }));
     }
     Ok(())
 }
 
 /// Seals numbers anew. A card that is not there is passed over: a restored directory may know fewer.
 /// Errors: one is not under the newest generation, or they are more than one record takes.
-fn reseal_cards(
-    state: &ShardState,
-    cards: &[ResealedCard],
-    effects: &mut Vec<Effect>,
-) -> Result<(), Rejection> {
+fn reseal_cards(change: &mut AdminChange<'_>, cards: &[ResealedCard]) -> Result<(), Rejection> {
     let is_long = |card: &ResealedCard| card.sealed_pan.0.len() > limits::SEALED_PAN_BYTES_MAX;
     if cards.len() > limits::RESEALED_CARDS_MAX || cards.iter().any(is_long) {
         return Err(Rejection::TooMuchAtOnce);
     }
-    let newest = state.pan_generations.newest;
+    let newest = change.state.pan_generations.newest;
     if cards.iter().any(|card| card.sealed_pan.generation() != newest) {
         return Err(Rejection::PanKeyOutdated);
     }
-    effects.extend(cards.iter().filter_map(|card| {
-        let slot = state.cards.find_by_id(card.card)?;
+    change.effects.extend(cards.iter().filter_map(|card| {
+        let slot = change.state.cards.find_by_id(card.card)?;
         Some(Effect::CardNumber(slot, card.sealed_pan.clone()))
     }));
     Ok(())

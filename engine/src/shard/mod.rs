@@ -3,6 +3,7 @@
 //! `execute*` reads the state and says what changes; only `apply` changes it, live and in replay
 //! alike. `run` is the loop around both. No async, no locks, no I/O but the batch it hands on.
 
+mod admin_change;
 mod apply;
 mod card_money;
 pub mod cards;
@@ -40,6 +41,7 @@ mod texts;
 mod timers;
 mod transactions;
 
+pub use admin_change::AdminChange;
 pub use duplicates::{AnswerPlace, MessageKeys};
 pub use execute::{Moment, execute};
 pub use prefetch::look_ahead;
