@@ -107,6 +107,8 @@ mod bad_input_tests;
 #[cfg(test)]
 mod document_tests;
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod matrix_tests;
 #[cfg(test)]
 mod world;
