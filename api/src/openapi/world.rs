@@ -16,7 +16,7 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use super::{Door, document};
-use crate::auth::scopes::is_open;
+use crate::operations::is_open;
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 use crate::secrets::token_digest;
 use crate::wire::urls::Urls;
