@@ -52,6 +52,7 @@ pub mod network;
 pub mod oauth;
 pub mod openapi;
 pub mod opening;
+pub mod operations;
 pub mod pan;
 pub mod pan_rotation;
 pub mod portfolio;

@@ -1,5 +1,5 @@
-//! Every method and path of `/v1`, one line each, and what is true of all of them: bounded bodies,
-//! the error body for unknown paths and methods, an id on every answer.
+//! All routes together, and what is true of all of them: bounded bodies, the error body for unknown
+//! paths and methods, an id on every answer.
 
 use axum::Router;
 use axum::extract::Request;
@@ -7,8 +7,6 @@ use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 use axum::middleware::{self, from_fn_with_state, map_response};
 use axum::response::Response;
-use axum::routing::{get, post, put};
-use cardswitch_engine::domain::card::DimensionKind;
 use tower::Layer;
 use tower::util::MapRequestLayer;
 
@@ -20,18 +18,12 @@ use crate::idempotency::once_per_key;
 use crate::network::http::network_routes;
 use crate::oauth::oauth_routes;
 use crate::openapi::document_routes;
+use crate::operations::{guarded, routes_of};
 use crate::request_id::with_request_id;
-use crate::routes::{
-    access_tokens, accounts, allowances, audit_events, card_secrets, cards, cards_at_once, company,
-    decision, dimensions, events, members, merchant_categories, receipts, requisitions,
-    shared_links, shipping_addresses, statement_lines, statements, transaction_tags, transactions,
-    webhook_attempts, webhook_endpoints,
-};
 use crate::scim::scim_routes;
 use crate::site::error_page::unknown_path;
 use crate::site::{headers, site_routes};
 use crate::state::AppState;
-use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
 
 /// Everything that is served over HTTP.
 pub fn whole(state: AppState) -> Router {
@@ -57,139 +49,9 @@ async fn secured(mut response: Response) -> Response {
     response
 }
 
-/// The routes of `/v1`.
+/// The routes of `/v1`, but those under `/v1/oauth`.
 pub fn v1_routes() -> Router<AppState> {
-    Router::new()
-        .route("/v1/cards", get(cards::list_cards).post(cards::create_card))
-        .route(
-            "/v1/cards/{card_id}",
-            get(cards::get_card).put(cards::update_card).delete(cards::delete_card),
-        )
-        .route("/v1/cards/bulk", post(cards_at_once::create_cards))
-        .route("/v1/cards/{card_id}/number", get(card_secrets::get_number))
-        .route("/v1/cards/{card_id}/pin", put(card_secrets::set_pin))
-        .route(
-            "/v1/allowances/{allowance_id}",
-            get(allowances::get_allowance).put(allowances::update_allowance),
-        )
-        .route("/v1/transactions", get(transactions::list_transactions))
-        .route(
-            "/v1/transactions/{transaction_id}",
-            get(transactions::get_transaction).put(transaction_tags::tag_transaction),
-        )
-        .route(
-            "/v1/transactions/{transaction_id}/receipt",
-            get(receipts::get_receipt)
-                .post(receipts::upload_receipt)
-                .put(receipts::lose_receipt)
-                .delete(receipts::delete_receipt),
-        )
-        .route("/v1/transactions/{transaction_id}/decision", get(decision::get_decision))
-        .merge(account_routes())
-        .route("/v1/company", get(company::get_company).put(company::update_company))
-        .route(
-            "/v1/shared-links",
-            get(shared_links::list_shared_links).post(shared_links::create_shared_link),
-        )
-        .route(
-            "/v1/shared-links/{shared_link_id}",
-            get(shared_links::get_shared_link)
-                .put(shared_links::update_shared_link)
-                .delete(shared_links::delete_shared_link),
-        )
-        .route(
-            "/v1/shipping-addresses/{shipping_address_id}",
-            get(shipping_addresses::get_shipping_address),
-        )
-        .route("/v1/merchant-categories", get(merchant_categories::list_merchant_categories))
-        .route("/v1/members", get(members::list_members).post(members::create_member))
-        .route(
-            "/v1/members/{member_id}",
-            get(members::get_member).put(members::update_member).delete(members::delete_member),
-        )
-        .route(
-            "/v1/requisitions",
-            get(requisitions::list_requisitions).post(requisitions::create_requisition),
-        )
-        .route(
-            "/v1/requisitions/{requisition_id}",
-            get(requisitions::get_requisition)
-                .put(requisitions::update_requisition)
-                .delete(requisitions::delete_requisition),
-        )
-        .merge(dimension_routes())
-        .route("/v1/access-tokens", get(access_tokens::list_access_tokens))
-        .route(
-            "/v1/access-tokens/{access_token_id}",
-            get(access_tokens::get_access_token).delete(access_tokens::revoke_access_token),
-        )
-        .route("/v1/audit-events", get(audit_events::list_audit_events))
-        .merge(webhook_routes())
-}
-
-/// Accounts, and what was posted to them.
-fn account_routes() -> Router<AppState> {
-    Router::new()
-        .route("/v1/accounts", get(accounts::list_accounts))
-        .route("/v1/accounts/{account_id}", get(accounts::get_account))
-        .route(
-            "/v1/accounts/{account_id}/statement-lines",
-            get(statement_lines::list_statement_lines),
-        )
-        .route(
-            "/v1/accounts/{account_id}/statement-lines/{statement_line_id}",
-            get(statement_lines::get_statement_line),
-        )
-        .route("/v1/accounts/{account_id}/statement.csv", get(statements::get_csv_statement))
-        .route("/v1/accounts/{account_id}/statement.ofx", get(statements::get_ofx_statement))
-        .route("/v1/accounts/{account_id}/statement.pdf", get(statements::get_pdf_statement))
-}
-
-/// Events, and where they are sent.
-fn webhook_routes() -> Router<AppState> {
-    let one = "/v1/webhook-endpoints/{webhook_endpoint_id}";
-    Router::new()
-        .route("/v1/events", get(events::list_events))
-        .route("/v1/events/stream", get(events::stream_events))
-        .route(
-            "/v1/webhook-endpoints",
-            get(webhook_endpoints::list_webhook_endpoints)
-                .post(webhook_endpoints::create_webhook_endpoint),
-        )
-        .route(
-            one,
-            get(webhook_endpoints::get_webhook_endpoint)
-                .put(webhook_endpoints::update_webhook_endpoint)
-                .delete(webhook_endpoints::delete_webhook_endpoint),
-        )
-        .route(&format!("{one}/rotate-secret"), post(webhook_endpoints::rotate_webhook_secret))
-        .route(&format!("{one}/recover"), post(webhook_endpoints::recover_webhook_endpoint))
-        .route(&format!("{one}/test"), post(webhook_attempts::send_webhook_example))
-        .route(&format!("{one}/attempts"), get(webhook_attempts::list_webhook_attempts))
-        .route(
-            &format!("{one}/attempts/{{attempt_id}}/resend"),
-            post(webhook_attempts::resend_webhook),
-        )
-}
-
-/// Four resources of one shape.
-fn dimension_routes() -> Router<AppState> {
-    let mut routes = Router::new();
-    for (kind, singular) in DimensionKind::ALL.into_iter().zip(DIMENSION_FIELDS) {
-        let plural = plural_of(kind);
-        routes = routes
-            .route(
-                &format!("/v1/{plural}"),
-                get(dimensions::list_dimensions).post(dimensions::create_dimension),
-            )
-            .route(
-                &format!("/v1/{plural}/{{{singular}_id}}"),
-                get(dimensions::get_dimension)
-                    .put(dimensions::update_dimension)
-                    .delete(dimensions::delete_dimension),
-            );
-    }
-    routes
+    routes_of(guarded())
 }
 
 /// Adds what is true of every path: unknown ones and unknown methods have the error body, a slash
@@ -223,6 +85,7 @@ fn without_last_slash(mut request: Request) -> Request {
 mod tests {
     use axum::body::Body;
     use axum::http::{StatusCode, header};
+    use axum::routing::{get, post};
     use tower::ServiceExt;
 
     use super::*;

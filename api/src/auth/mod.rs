@@ -1,4 +1,4 @@
-//! Who asks, and what they may do. Requests are checked against the table in `scopes` before any
+//! Who asks, and what they may do. Requests are checked against the table in `operations.rs` before any
 //! handler sees them; a handler takes the caller by extractor.
 //!
 //! A token is looked up by the SHA-256 of its text; nothing here keeps or logs the text itself.
@@ -35,8 +35,9 @@ use self::actor::acting;
 use self::client_address::ClientAddress;
 use self::lasting_access::LastingAccess;
 use self::lasting_body::LastingBody;
-use self::scopes::{Needed, allowed_methods, find_needed};
+use self::scopes::Needed;
 use crate::error::ApiError;
+use crate::operations::{allowed_methods, find_needed};
 use crate::secrets::token_digest;
 use crate::state::AppState;
 use crate::switch::Switch;
@@ -188,41 +189,6 @@ fn token_of(header: &str) -> Option<&str> {
     let is_known = ["token", "bearer"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
     Some(token.trim()).filter(|token| is_known && !token.is_empty())
 }
-
-/// A caller who may read: every token may.
-#[derive(Clone, Debug)]
-pub struct ReadAccess(pub Caller);
-
-/// A caller who may do what the table gives to accountants.
-#[derive(Clone, Debug)]
-pub struct AccountantAccess(pub Caller);
-
-/// A caller who may do what the table gives to administrators.
-#[derive(Clone, Debug)]
-pub struct AdminAccess(pub Caller);
-
-/// A caller who may change some of the company's settings: of `iam` and `admin` neither gives the
-/// other's.
-#[derive(Clone, Debug)]
-pub struct SettingsAccess(pub Caller);
-
-/// These names only say what the table decides.
-macro_rules! caller_named {
-    ($($name:ident)*) => {$(
-        impl FromRequestParts<AppState> for $name {
-            type Rejection = ApiError;
-
-            async fn from_request_parts(
-                parts: &mut Parts,
-                state: &AppState,
-            ) -> Result<Self, ApiError> {
-                Caller::from_request_parts(parts, state).await.map(Self)
-            }
-        }
-    )*};
-}
-
-caller_named!(ReadAccess AccountantAccess AdminAccess SettingsAccess);
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@
 //! | `requests`, `values` | from a body to what is asked of the engine |
 //! | `transfers` | the same for transfers from and to the company's bank |
 //! | `answers` | from the engine's reply to a body |
-//! | `shapes`, `catalog` | bodies and operations as the published document shows them |
+//! | `shapes`, `catalog` | bodies as the published document shows them, and the operations |
 //! | `cards`, `clock` | what simulations look at and turn |
 //!
 //! INVARIANT: whatever is decided here is decided by the engine, in the same words as over ISO
@@ -28,17 +28,15 @@ mod shapes;
 mod transfers;
 mod values;
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use cardswitch_engine::command::TimedCommand;
 use serde_json::value::RawValue;
 
 use self::access::{NetworkAccess, NetworkBody};
 use self::answers::render_reply;
-pub use self::catalog::NetworkCatalog;
+pub use self::catalog::{document, network_routes};
 pub use self::direct::{answer_directly, is_direct};
 use self::requests::{Asked, Operation, Planned, Repetition, plan_request};
 use super::limits;
@@ -48,24 +46,6 @@ use crate::state::AppState;
 use crate::switch::View;
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
-
-/// The routes of `/network/v1`, to be merged with others.
-pub fn network_routes() -> Router<AppState> {
-    Router::new()
-        .route("/network/v1/authorizations", post(authorize))
-        .route("/network/v1/advices", post(advise))
-        .route("/network/v1/reversals", post(reverse))
-        .route("/network/v1/presentments", post(present))
-        .route("/network/v1/refunds", post(refund))
-        .route("/network/v1/increments", post(increment))
-        .route("/network/v1/transfers", post(transfer))
-        .route("/network/v1/transfers/{transaction_id}/settle", post(transfers::settle))
-        .route("/network/v1/transfers/{transaction_id}/return", post(transfers::bring_back))
-        .route("/network/v1/batch", post(carry_out_batch))
-        .route("/network/v1/cards/{card_id}", get(cards::get_card))
-        .route("/network/v1/cards/{card_id}/transactions", get(cards::list_transactions))
-        .route("/network/v1/clock", get(clock::get_clock).post(clock::set_clock))
-}
 
 /// Decides whether a purchase may be made, and holds its amount.
 #[utoipa::path(

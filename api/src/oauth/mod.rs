@@ -39,7 +39,7 @@ use std::net::IpAddr;
 
 use axum::Router;
 use axum::http::Extensions;
-use axum::routing::{get, post};
+use axum::routing::get;
 
 pub(crate) use self::challenge::{__path_answer_challenge, __path_get_challenge};
 pub(crate) use self::challenge::{answer_challenge, get_challenge};
@@ -47,15 +47,12 @@ use self::metadata::{METADATA_PATH, get_metadata};
 pub(crate) use self::revoke::{__path_revoke_tokens, revoke_tokens};
 pub(crate) use self::token::{__path_create_token, create_token};
 use crate::auth::client_address::ClientAddress;
+use crate::operations::{open, routes_of};
 use crate::state::AppState;
 
 /// The token endpoints.
 pub fn oauth_routes() -> Router<AppState> {
-    Router::new()
-        .route("/v1/oauth/token", post(create_token))
-        .route("/v1/oauth/token/challenge", get(get_challenge).post(answer_challenge))
-        .route("/v1/oauth/token/revoke", post(revoke_tokens))
-        .route(METADATA_PATH, get(get_metadata))
+    routes_of(open()).route(METADATA_PATH, get(get_metadata))
 }
 
 /// From where a request comes.

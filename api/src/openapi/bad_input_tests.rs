@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::golden::{hold, line_of};
 use super::world::{ADMIN_AND_IAM, Answer, Ids, Operation, Sent, Side, World, id_name};
 
 /// An id that is nobody's.
@@ -343,15 +344,16 @@ async fn a_wrong_field_is_named_and_nothing_changes() {
     let world = World::new().await;
     let ids = world.make_objects(Side::Own).await;
     let foreign = world.make_objects(Side::Foreign).await;
-    let (mut sent, mut misses) = (0, Vec::new());
+    let (mut sent, mut misses, mut answers) = (0, Vec::new(), String::new());
     for (operation, good) in writing(&world, &ids).await {
         let (path, scope) = (operation.at(&ids), scope_for(&operation));
         let before = world.picture(Side::Own).await;
         for Wrong { body, param, what } in wrong_bodies(&world, &operation, &good, &foreign) {
             let told = world.ask((Side::Own, scope), &operation.method, &path, Some(&body)).await;
             let name = format!("{} {} {param}: {what}", operation.method, operation.path);
+            let at = param.split('.').fold(&body, |value, key| &value[key]).to_string();
+            answers.push_str(&line_of(&format!("{name} {at:.60}"), &told));
             if told.status != 400 || !names(&told, &param) {
-                let at = param.split('.').fold(&body, |value, key| &value[key]);
                 let shown: String = told.body.chars().take(200).collect();
                 misses.push(format!("{name} {at:.60}: {} {shown}", told.status));
             }
@@ -362,12 +364,14 @@ async fn a_wrong_field_is_named_and_nothing_changes() {
     }
     assert!(misses.is_empty(), "{} of {sent}:\n{}", misses.len(), misses.join("\n"));
     assert!(sent > 200, "{sent} bodies were sent");
+    hold("wrong_fields.txt", &answers);
 }
 
 #[tokio::test]
 async fn every_wrong_field_is_named_at_once() {
     let world = World::new().await;
     let ids = world.make_objects(Side::Own).await;
+    let mut answers = String::new();
     for (operation, good) in writing(&world, &ids).await {
         let fields = fields_of(&world, operation.body_schema().unwrap());
         let top: Vec<_> = fields.iter().filter(|field| field.path.len() == 1).collect();
@@ -393,7 +397,9 @@ async fn every_wrong_field_is_named_at_once() {
         assert_eq!(told.status, 400, "{path}: {told:?}");
         let unnamed: Vec<_> = expected.iter().filter(|name| !names(&told, name)).collect();
         assert!(unnamed.is_empty(), "{path}: {unnamed:?} in {}", told.body);
+        answers.push_str(&line_of(&format!("{} {}", operation.method, operation.path), &told));
     }
+    hold("all_fields_wrong.txt", &answers);
 }
 
 #[tokio::test]
@@ -460,7 +466,7 @@ fn wrong_parameters(schema: &Value) -> Vec<&'static str> {
 async fn a_wrong_parameter_is_named() {
     let world = World::new().await;
     let ids = world.make_objects(Side::Own).await;
-    let (mut sent, mut misses) = (0, Vec::new());
+    let (mut sent, mut misses, mut answers) = (0, Vec::new(), String::new());
     for operation in world.operations() {
         for parameter in operation.value["parameters"].as_array().into_iter().flatten() {
             let parameter = world.resolve(parameter);
@@ -471,6 +477,7 @@ async fn a_wrong_parameter_is_named() {
             for value in wrong_parameters(&parameter["schema"]) {
                 let path = format!("{}?{name}={value}", operation.at(&ids));
                 let told = world.ask((Side::Own, "admin"), &operation.method, &path, None).await;
+                answers.push_str(&line_of(&path, &told));
                 if told.status != 400 || !names(&told, name) {
                     misses.push(format!("{path}: {} {:.200}", told.status, told.body));
                 }
@@ -480,6 +487,7 @@ async fn a_wrong_parameter_is_named() {
     }
     assert!(misses.is_empty(), "{} of {sent}:\n{}", misses.len(), misses.join("\n"));
     assert!(sent > 100, "{sent} queries were sent");
+    hold("wrong_parameters.txt", &answers);
 }
 
 #[tokio::test]

@@ -10,9 +10,11 @@ use utoipa::openapi::OpenApi;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::example;
-use crate::auth::scopes::{Needed, OPEN, TABLE, find_needed, is_open};
+use crate::auth::scopes::Needed;
 use crate::error::ErrorBody;
+use crate::operations::{find_needed, is_open, path_of_dimension};
 use crate::site::scope_words::SCOPES;
+use crate::wire::reference::DIMENSION_FIELDS;
 use crate::wire::urls::Urls;
 
 /// Which of the two APIs a document is of.
@@ -75,14 +77,6 @@ const FAILURES: &[Failure] = &[
     ),
 ];
 
-/// The resources of one shape.
-const DIMENSIONS: [(&str, &str); 4] = [
-    ("categories", "category"),
-    ("departments", "department"),
-    ("labels", "label"),
-    ("locations", "location"),
-];
-
 /// The methods of an item of `paths`.
 const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 
@@ -97,7 +91,6 @@ pub(super) fn finish(plain: OpenApi, door: Door, urls: &Urls) -> Value {
         json!({"name": "The operator of this switch", "url": urls.page("/")});
     document["servers"] = json!([{"url": urls.path("")}]);
     spread_dimensions(&mut document);
-    drop_unserved(&mut document, door);
     rename_schemas(&mut document);
     name_formats(&mut document);
     open_alternatives(&mut document);
@@ -155,36 +148,24 @@ fn spread_dimensions(document: &mut Value) {
     let Some(paths) = document["paths"].as_object_mut() else { return };
     let written: Vec<_> = paths
         .iter()
-        .filter(|(path, _)| path.split('/').nth(2) == Some("categories"))
+        .filter(|(path, _)| path.starts_with("/v1/categories"))
         .map(|(path, item)| (path.clone(), item.clone()))
         .collect();
-    for (plural, singular) in DIMENSIONS {
+    for singular in DIMENSION_FIELDS {
         for (path, item) in &written {
+            let path = path_of_dimension(path, singular);
+            let plural = path.split('/').nth(2).unwrap_or_default().to_owned();
             let mut item = item.clone();
             for (_, operation) in item.as_object_mut().into_iter().flatten() {
                 for key in ["operationId", "summary", "description"] {
                     if let Some(Value::String(text)) = operation.get_mut(key) {
-                        *text = text.replace("dimensions", plural).replace("dimension", singular);
+                        *text = text.replace("dimensions", &plural).replace("dimension", singular);
                     }
                 }
             }
-            let path = path
-                .replace("categories", plural)
-                .replace("category_id", &format!("{singular}_id"));
             paths.insert(path, item);
         }
     }
-}
-
-/// What the table does not have is not served, so it is not shown.
-fn drop_unserved(document: &mut Value, door: Door) {
-    if door == Door::Network {
-        return;
-    }
-    let Some(paths) = document["paths"].as_object_mut() else { return };
-    paths.retain(|path, _| {
-        TABLE.iter().any(|row| row.path == path) || OPEN.iter().any(|(_, open)| open == path)
-    });
 }
 
 /// `CardBody` is `Card` to clients, and a page of them is `CardList`.

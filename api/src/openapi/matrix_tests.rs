@@ -2,7 +2,8 @@
 //! another company and of none: the table decides, and what is another's is as what is not there.
 
 use super::world::{Answer, Ids, Operation, SCOPES, Side, World};
-use crate::auth::scopes::{Needed, find_needed};
+use crate::auth::scopes::Needed;
+use crate::operations::find_needed;
 use serde_json::json;
 
 const UNKNOWN: [&str; 3] =

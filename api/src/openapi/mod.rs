@@ -2,18 +2,16 @@
 //! reference made from it that any browser shows without a script.
 //!
 //! Schemas come from the structs that answers are serialized from, operations from the handlers they
-//! stand at (`#[utoipa::path]`), rights from the table in `auth::scopes`. What is true of all
+//! stand at (`#[utoipa::path]`), which ones and their rights from `operations`. What is true of all
 //! operations is added in one place:
 //!
 //! | file | what |
 //! |---|---|
-//! | `catalog` | which handlers the document of `/v1` shows |
 //! | `finish` | rights, errors, headers, ids in paths, formats, names |
 //! | `example` | an example for every body, made from its schema |
 //! | `words` | the words a field may hold, from the code that renders them |
 //! | `reference` | the document as pages to read |
 
-mod catalog;
 mod example;
 mod finish;
 mod reference;
@@ -30,7 +28,8 @@ use serde_json::Value;
 use utoipa::OpenApi;
 
 pub use self::finish::Door;
-use crate::network::http::NetworkCatalog;
+use crate::network;
+use crate::operations::{About, OPERATIONS, document_of};
 use crate::state::AppState;
 use crate::wire::urls::Urls;
 
@@ -42,8 +41,8 @@ const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'
 #[must_use]
 pub fn document(door: Door, urls: &Urls) -> Value {
     let plain = match door {
-        Door::Company => catalog::Catalog::openapi(),
-        Door::Network => NetworkCatalog::openapi(),
+        Door::Company => document_of(About::openapi(), &OPERATIONS),
+        Door::Network => network::http::document(),
     };
     finish::finish(plain, door, urls)
 }
@@ -106,6 +105,8 @@ fn text(content_type: &'static str, body: Bytes) -> Response {
 mod bad_input_tests;
 #[cfg(test)]
 mod document_tests;
+#[cfg(test)]
+mod golden;
 #[cfg(test)]
 mod matrix_tests;
 #[cfg(test)]

@@ -16,9 +16,10 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use super::{Door, document};
-use crate::auth::scopes::is_open;
+use crate::operations::is_open;
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 use crate::secrets::token_digest;
+use crate::wire::urls::Urls;
 
 /// The scopes of a token that may change everything of a company.
 pub(super) const ADMIN_AND_IAM: &str = "admin,iam";
@@ -132,6 +133,10 @@ impl World {
             }
         }
         world
+    }
+
+    pub(super) fn urls(&self) -> &Urls {
+        self.bench.state.urls()
     }
 
     /// Every operation that asks for an access token, reading ones first and deleting ones last.

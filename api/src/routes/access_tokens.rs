@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::input::{ListQuery, PathId};
 use super::view::{View, read_view};
-use crate::auth::AdminAccess;
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::oauth::scope;
 use crate::openapi::words;
@@ -92,7 +92,7 @@ const fn render_origin(origin: Option<TokenOrigin>) -> &'static str {
 )]
 pub async fn list_access_tokens(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<AccessTokenBody>>, ApiError> {
     let page = parse_page(&mut query, &["created_at"]);
@@ -114,7 +114,7 @@ pub async fn list_access_tokens(
 )]
 pub async fn get_access_token(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<AccessTokenBody>, ApiError> {
     let body = read_view(&state, &caller, |view| {
@@ -135,7 +135,7 @@ pub async fn get_access_token(
 )]
 pub async fn revoke_access_token(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     let command =

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::input::{ListQuery, PathId};
 use super::view::read_view;
-use crate::auth::ReadAccess;
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::amount::Amount;
@@ -76,7 +76,7 @@ impl AccountBody {
 )]
 pub async fn list_accounts(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<AccountBody>>, ApiError> {
     let page = parse_page(&mut query, &["created_at"]);
@@ -103,7 +103,7 @@ pub async fn list_accounts(
 )]
 pub async fn get_account(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<AccountBody>, ApiError> {
     let account = read_view(&state, &caller, |view| {

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::input::{JsonBody, PathId};
 use super::view::{View, read_view};
-use crate::auth::{AdminAccess, Caller, ReadAccess};
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
@@ -287,7 +287,7 @@ fn scope(value: &RawValue) -> Result<Scope, Flaw> {
 )]
 pub async fn get_allowance(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<AllowanceBody>, ApiError> {
     read_allowance(&state, &caller, AllowanceId(id)).await.map(Json)
@@ -303,7 +303,7 @@ pub async fn get_allowance(
 )]
 pub async fn update_allowance(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Result<Json<AllowanceBody>, ApiError> {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::input::ListQuery;
 use super::view::read_view;
-use crate::auth::AdminAccess;
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
@@ -121,7 +121,7 @@ fn parse_filter(query: &mut Query) -> AuditFilter {
 )]
 pub async fn list_audit_events(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<AuditEventBody>>, ApiError> {
     let page = parse_page(&mut query, &["created_at"]);

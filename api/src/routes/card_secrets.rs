@@ -17,7 +17,7 @@ use super::cards::{CardBody, read_card};
 use super::input::{JsonBody, PathId};
 use super::no_store::NoStore;
 use super::view::read_view;
-use crate::auth::{AdminAccess, Caller};
+use crate::auth::Caller;
 use crate::error::{ApiError, ErrorBody};
 use crate::pan::Pan;
 use crate::state::AppState;
@@ -58,7 +58,7 @@ pub struct NewPin {
 )]
 pub async fn get_number(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<NoStore<Json<CardNumberBody>>, ApiError> {
     let card = find_card(&state, &caller, CardId(id)).await?;
@@ -85,7 +85,7 @@ pub async fn get_number(
 )]
 pub async fn set_pin(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Result<Json<CardBody>, ApiError> {

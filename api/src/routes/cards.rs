@@ -21,7 +21,7 @@ use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
 use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
-use crate::auth::{AdminAccess, Caller, ReadAccess};
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::openapi::words;
@@ -339,7 +339,7 @@ fn parse_states(text: &str) -> Option<Vec<CardState>> {
 )]
 pub async fn list_cards(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<CardBody>>, ApiError> {
     let page = parse_page(&mut query, &["created_at"]);
@@ -366,7 +366,7 @@ pub async fn list_cards(
 )]
 pub async fn get_card(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<CardBody>, ApiError> {
     read_card(&state, &caller, CardId(id)).await?.map(Json).ok_or_else(ApiError::not_found)
@@ -394,7 +394,7 @@ pub(super) async fn read_card(
 )]
 pub async fn create_card(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     body: JsonBody,
 ) -> Result<(StatusCode, Json<CardBody>), ApiError> {
     let id = make_card(&state, (&caller).into(), body.fields()?).await?;
@@ -449,7 +449,7 @@ async fn issue_card(state: &AppState, order: &CardOrder) -> Result<CardId, ApiEr
 )]
 pub async fn update_card(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Result<Json<CardBody>, ApiError> {
@@ -496,7 +496,7 @@ pub(crate) async fn change_card(
 )]
 pub async fn delete_card(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     let command = AdminCommand::TerminateCard(caller.company.id, CardId(id));

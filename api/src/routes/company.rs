@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::input::JsonBody;
 use super::view::read_view;
-use crate::auth::{Caller, ReadAccess, SettingsAccess};
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::address::ShippingAddressBody;
@@ -98,7 +98,7 @@ impl CompanyBody {
 )]
 pub async fn get_company(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
 ) -> Result<Json<CompanyBody>, ApiError> {
     read_company(&state, &caller).await
 }
@@ -155,7 +155,7 @@ pub struct SingleSignOnGiven {
 )]
 pub async fn update_company(
     State(state): State<AppState>,
-    SettingsAccess(caller): SettingsAccess,
+    caller: Caller,
     body: JsonBody<COMPANY_BODY_BYTES_MAX>,
 ) -> Result<Json<CompanyBody>, ApiError> {
     let mut fields = body.fields()?;

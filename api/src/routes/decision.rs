@@ -20,7 +20,7 @@ use super::allowances::render_interval;
 use super::input::PathId;
 use super::transactions::{TransactionReference, find_transaction};
 use super::view::read_view;
-use crate::auth::ReadAccess;
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
@@ -384,7 +384,7 @@ impl TermsBody {
 )]
 pub async fn get_decision(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<DecisionBody>, ApiError> {
     let id = TransactionId(id);

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
-use crate::auth::{AccountantAccess, Caller, ReadAccess};
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::{AppState, WriteError};
@@ -187,7 +187,7 @@ pub fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
 )]
 pub async fn list_dimensions(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     OfKind(kind): OfKind,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<DimensionBody>>, ApiError> {
@@ -211,7 +211,7 @@ pub async fn list_dimensions(
 )]
 pub async fn get_dimension(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     OfKind(kind): OfKind,
     PathId(id): PathId,
 ) -> Result<Json<DimensionBody>, ApiError> {
@@ -242,7 +242,7 @@ async fn read_dimension(
 )]
 pub async fn create_dimension(
     State(state): State<AppState>,
-    AccountantAccess(caller): AccountantAccess,
+    caller: Caller,
     OfKind(kind): OfKind,
     body: JsonBody,
 ) -> Result<(StatusCode, Json<DimensionBody>), ApiError> {
@@ -298,7 +298,7 @@ fn fault_parent(fields: &mut Fields<'_>, is_known: bool) {
 )]
 pub async fn update_dimension(
     State(state): State<AppState>,
-    AccountantAccess(caller): AccountantAccess,
+    caller: Caller,
     OfKind(kind): OfKind,
     PathId(id): PathId,
     body: JsonBody,
@@ -341,7 +341,7 @@ pub(crate) async fn change(
 )]
 pub async fn delete_dimension(
     State(state): State<AppState>,
-    AccountantAccess(caller): AccountantAccess,
+    caller: Caller,
     OfKind(kind): OfKind,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {

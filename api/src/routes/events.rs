@@ -22,8 +22,8 @@ use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 
 use super::input::ListQuery;
+use crate::auth::Caller;
 use crate::auth::lasting_access::LastingAccess;
-use crate::auth::{Caller, ReadAccess};
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
@@ -105,7 +105,7 @@ pub struct EventFilters {
 )]
 pub async fn list_events(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     ListQuery { mut query, .. }: ListQuery,
 ) -> Result<Json<EventsBody>, ApiError> {
     let after = start_of(&state, &caller, &mut query);
@@ -283,7 +283,7 @@ pub struct StreamFilters {
 )]
 pub async fn stream_events(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     headers: HeaderMap,
     ListQuery { mut query, .. }: ListQuery,
 ) -> Result<Response, ApiError> {

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use super::dimensions::{fault_dimensions, refused};
 use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
-use crate::auth::{AdminAccess, Caller, ReadAccess};
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::invitation::Invitation;
 use crate::openapi::words;
@@ -276,7 +276,7 @@ impl ListMembersRequest {
 )]
 pub async fn list_members(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<MemberBody>>, ApiError> {
     let page = parse_page(&mut query, &["created_at"]);
@@ -300,7 +300,7 @@ pub async fn list_members(
 )]
 pub async fn get_member(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<MemberBody>, ApiError> {
     read_member(&state, &caller, MemberId(id)).await.map(Json)
@@ -329,7 +329,7 @@ async fn read_member(
 )]
 pub async fn create_member(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     body: JsonBody,
 ) -> Result<(StatusCode, Json<MemberBody>), ApiError> {
     let id = invite_member(&state, (&caller).into(), body.fields()?).await?;
@@ -372,7 +372,7 @@ pub(crate) async fn invite_member(
 )]
 pub async fn update_member(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Result<Json<MemberBody>, ApiError> {
@@ -422,7 +422,7 @@ pub(crate) async fn change_member(
 )]
 pub async fn delete_member(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     remove_member(&state, &caller.company, MemberId(id)).await?;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::input::ListQuery;
-use crate::auth::ReadAccess;
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
@@ -56,7 +56,7 @@ pub struct MerchantCategoryOrdering {
 )]
 pub async fn list_merchant_categories(
     State(state): State<AppState>,
-    ReadAccess(_): ReadAccess,
+    _: Caller,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<MerchantCategoryBody>>, ApiError> {
     let mut page = parse_page(&mut query, &["created_at", "id"]);

@@ -24,7 +24,7 @@ use uuid::Uuid;
 use super::input::{JsonBody, PathId};
 use super::transactions::{find_transaction, sequence_of};
 use super::view::{Reader, read_view};
-use crate::auth::{AccountantAccess, ReadAccess};
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
@@ -122,7 +122,7 @@ pub(crate) struct Upload {
 )]
 pub async fn upload_receipt(
     State(state): State<AppState>,
-    AccountantAccess(caller): AccountantAccess,
+    caller: Caller,
     PathId(id): PathId,
     request: Request,
 ) -> Result<(StatusCode, Json<ReceiptBody>), ApiError> {
@@ -243,7 +243,7 @@ pub(crate) async fn set_receipt(
 )]
 pub async fn get_receipt(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<Response, ApiError> {
     let receipt = find_receipt_of(&state, Reader::from(&caller), TransactionId(id)).await?;
@@ -283,7 +283,7 @@ pub(crate) async fn receipt_file(
 )]
 pub async fn lose_receipt(
     State(state): State<AppState>,
-    AccountantAccess(caller): AccountantAccess,
+    caller: Caller,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Result<Json<ReceiptBody>, ApiError> {
@@ -328,7 +328,7 @@ pub(crate) fn lost(state: &AppState) -> Receipt {
 )]
 pub async fn delete_receipt(
     State(state): State<AppState>,
-    AccountantAccess(caller): AccountantAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     let id = TransactionId(id);

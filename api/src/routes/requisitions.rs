@@ -30,7 +30,7 @@ use super::cards::default_billing_name;
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
 use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
-use crate::auth::{AdminAccess, Caller, ReadAccess};
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::openapi::words;
@@ -400,7 +400,7 @@ fn parse_statuses(text: &str) -> Option<Vec<RequisitionStatus>> {
 )]
 pub async fn list_requisitions(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<RequisitionBody>>, ApiError> {
     let page = parse_page(&mut query, &["created_at"]);
@@ -427,7 +427,7 @@ pub async fn list_requisitions(
 )]
 pub async fn get_requisition(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<RequisitionBody>, ApiError> {
     read_requisition(&state, &caller, RequisitionId(id)).await.map(Json)
@@ -456,7 +456,7 @@ async fn read_requisition(
 )]
 pub async fn create_requisition(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     body: JsonBody,
 ) -> Result<(StatusCode, Json<RequisitionBody>), ApiError> {
     let id = ask_for(&state, (&caller).into(), body.fields()?).await?;
@@ -512,7 +512,7 @@ pub(crate) fn check_network(state: &AppState, company: &Company) -> Result<(), A
 )]
 pub async fn update_requisition(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Result<Json<RequisitionBody>, ApiError> {
@@ -666,7 +666,7 @@ fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Compan
 )]
 pub async fn delete_requisition(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     take_back(&state, &caller.company, RequisitionId(id)).await?;

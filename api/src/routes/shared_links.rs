@@ -24,7 +24,7 @@ use uuid::Uuid;
 use super::input::{JsonBody, ListQuery, PathId};
 use super::no_store::NoStore;
 use super::view::{Reader, View, read_view};
-use crate::auth::{AdminAccess, Caller};
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphrase};
@@ -174,7 +174,7 @@ pub struct SharedLinkFilters {
 )]
 pub async fn list_shared_links(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<NoStore<Json<Listing<SharedLinkBody>>>, ApiError> {
     let page = parse_page(&mut query, &["created_at"]);
@@ -205,7 +205,7 @@ pub async fn list_shared_links(
 )]
 pub async fn get_shared_link(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<NoStore<Json<SharedLinkBody>>, ApiError> {
     read_shared_link(&state, &caller, SharedLinkId(id)).await
@@ -360,7 +360,7 @@ fn passphrase_value(value: &RawValue, kind: PassphraseKind) -> Result<String, Fl
 )]
 pub async fn create_shared_link(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     body: JsonBody,
 ) -> Result<(StatusCode, NoStore<Json<SharedLinkBody>>), ApiError> {
     let id = share_card(&state, (&caller).into(), body.fields()?).await?;
@@ -399,7 +399,7 @@ pub(crate) async fn share_card(
 )]
 pub async fn update_shared_link(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Result<NoStore<Json<SharedLinkBody>>, ApiError> {
@@ -433,7 +433,7 @@ pub async fn update_shared_link(
 )]
 pub async fn delete_shared_link(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     let command =

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 
 use super::input::PathId;
-use crate::auth::ReadAccess;
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::address::{ShippingAddressBody, shipping_address_id};
@@ -18,7 +18,7 @@ use crate::wire::address::{ShippingAddressBody, shipping_address_id};
 )]
 pub async fn get_shipping_address(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<ShippingAddressBody>, ApiError> {
     if id != shipping_address_id(caller.company.id) {

@@ -15,7 +15,7 @@ use super::input::{ListQuery, PathId};
 use super::receipts::ReceiptBody;
 use super::transactions::{BankAccountBody, MerchantBody, TransactionBody};
 use super::view::{View, read_view};
-use crate::auth::ReadAccess;
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
@@ -165,7 +165,7 @@ pub struct StatementLineFilters {
 )]
 pub async fn list_statement_lines(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     PathId(id): PathId,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<StatementLineBody>>, ApiError> {
@@ -195,7 +195,7 @@ pub async fn list_statement_lines(
 )]
 pub async fn get_statement_line(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     Path((account, line)): Path<(String, String)>,
 ) -> Result<Json<StatementLineBody>, ApiError> {
     let ids = fields::parse_id(&account).zip(fields::parse_id(&line));

@@ -14,7 +14,7 @@ use super::dimensions::{fault_dimensions, parse_dimensions, refused};
 use super::input::{JsonBody, PathId};
 use super::transactions::{TransactionBody, find_transaction, read_transaction, sequence_of};
 use super::view::{Reader, read_view};
-use crate::auth::AccountantAccess;
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
@@ -63,7 +63,7 @@ fn note(value: &RawValue) -> Result<ParagraphText, Flaw> {
 )]
 pub async fn tag_transaction(
     State(state): State<AppState>,
-    AccountantAccess(caller): AccountantAccess,
+    caller: Caller,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Result<Json<TransactionBody>, ApiError> {

@@ -21,7 +21,7 @@ use super::input::{ListQuery, PathId};
 use super::receipts::ReceiptBody;
 use super::requisitions::RequisitionSummary;
 use super::view::{View, read_view};
-use crate::auth::{Caller, ReadAccess};
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
@@ -368,7 +368,7 @@ fn parse_state(text: &str) -> Option<TransactionState> {
 )]
 pub async fn list_transactions(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<TransactionBody>>, ApiError> {
     let page = parse_page(&mut query, &["created_at", "time"]);
@@ -395,7 +395,7 @@ pub async fn list_transactions(
 )]
 pub async fn get_transaction(
     State(state): State<AppState>,
-    ReadAccess(caller): ReadAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<TransactionBody>, ApiError> {
     read_transaction(&state, &caller, TransactionId(id)).await.map(Json)

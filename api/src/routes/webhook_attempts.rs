@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::input::{ListQuery, PathId};
-use crate::auth::AdminAccess;
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
@@ -80,7 +80,7 @@ impl WebhookAttemptBody {
 )]
 pub async fn list_webhook_attempts(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<WebhookAttemptBody>>, ApiError> {
@@ -107,7 +107,7 @@ pub async fn list_webhook_attempts(
 )]
 pub async fn send_webhook_example(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<WebhookAttemptBody>, ApiError> {
     let id = WebhookEndpointId(id);
@@ -126,7 +126,7 @@ pub async fn send_webhook_example(
 )]
 pub async fn resend_webhook(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     path: Result<Path<(String, String)>, axum::extract::rejection::PathRejection>,
 ) -> Result<Json<WebhookAttemptBody>, ApiError> {
     let Path((endpoint, attempt)) = path.map_err(|_| ApiError::not_found())?;

@@ -19,7 +19,7 @@ use super::access_tokens::AppReference;
 use super::input::{JsonBody, ListQuery, PathId};
 use super::no_store::NoStore;
 use super::view::{View, read_view};
-use crate::auth::{AdminAccess, Caller};
+use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
@@ -164,7 +164,7 @@ pub struct WebhookEndpointUpdate {
 )]
 pub async fn list_webhook_endpoints(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<WebhookEndpointBody>>, ApiError> {
     let page = parse_page(&mut query, &["created_at"]);
@@ -188,7 +188,7 @@ pub async fn list_webhook_endpoints(
 )]
 pub async fn get_webhook_endpoint(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<WebhookEndpointBody>, ApiError> {
     Ok(Json(read_endpoint(&state, &caller, WebhookEndpointId(id)).await?))
@@ -219,7 +219,7 @@ async fn read_endpoint(
 )]
 pub async fn create_webhook_endpoint(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     body: JsonBody,
 ) -> Result<(StatusCode, NoStore<Json<WebhookEndpointBody>>), ApiError> {
     let mut fields = body.fields()?;
@@ -252,7 +252,7 @@ fn with_secret(
 )]
 pub async fn update_webhook_endpoint(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Result<Json<WebhookEndpointBody>, ApiError> {
@@ -274,7 +274,7 @@ pub async fn update_webhook_endpoint(
 )]
 pub async fn delete_webhook_endpoint(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     endpoints::delete(&state, caller.company.id, WebhookEndpointId(id)).await?;
@@ -291,7 +291,7 @@ pub async fn delete_webhook_endpoint(
 )]
 pub async fn rotate_webhook_secret(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
 ) -> Result<NoStore<Json<WebhookEndpointBody>>, ApiError> {
     let id = WebhookEndpointId(id);
@@ -317,7 +317,7 @@ pub struct WebhookRecovery {
 )]
 pub async fn recover_webhook_endpoint(
     State(state): State<AppState>,
-    AdminAccess(caller): AdminAccess,
+    caller: Caller,
     PathId(id): PathId,
     body: JsonBody,
 ) -> Result<Json<WebhookEndpointBody>, ApiError> {

@@ -1,0 +1,276 @@
+//! Every operation of `/v1`, one line each: what a caller needs, and its handler. Method, path and
+//! description stand above the handler (`#[utoipa::path]`); the routes, the check of access and the
+//! published document are made from these lines.
+//!
+//! INVARIANT: what has no line here is not served: a path without one answers 404 and a method
+//! without one 405.
+
+use std::sync::LazyLock;
+
+use axum::Router;
+use axum::routing::{MethodFilter, MethodRouter};
+use utoipa::OpenApi;
+
+use crate::auth::scopes::Needed;
+use crate::oauth;
+use crate::routes::{
+    access_tokens, accounts, allowances, audit_events, card_secrets, cards, cards_at_once, company,
+    decision, dimensions, events, members, merchant_categories, receipts, requisitions,
+    shared_links, shipping_addresses, statement_lines, statements, transaction_tags, transactions,
+    webhook_attempts, webhook_endpoints,
+};
+use crate::state::AppState;
+use crate::wire::reference::DIMENSION_FIELDS;
+
+/// An operation.
+#[derive(Debug)]
+pub struct Operation {
+    /// What the caller needs.
+    pub needed: Needed,
+    /// `GET`, `POST`, `PUT` or `DELETE`. Who may get may ask for the head alone.
+    pub method: &'static str,
+    /// The path as the router has it.
+    pub path: String,
+    /// The operation as its handler describes it, with the schemas it needs.
+    pub document: fn() -> utoipa::openapi::OpenApi,
+    serve: fn(MethodFilter) -> MethodRouter<AppState>,
+}
+
+impl Operation {
+    /// The operation of a handler.
+    pub(crate) fn new(
+        needed: Needed,
+        document: fn() -> utoipa::openapi::OpenApi,
+        serve: fn(MethodFilter) -> MethodRouter<AppState>,
+    ) -> Self {
+        let (path, item) = document().paths.paths.into_iter().next().unwrap_or_default();
+        let methods = [("GET", &item.get), ("POST", &item.post), ("PUT", &item.put)];
+        let given = methods.into_iter().find(|(_, operation)| operation.is_some());
+        let method = given.map_or("DELETE", |(method, _)| method);
+        Self { needed, method, path, document, serve }
+    }
+
+    fn filter(&self) -> MethodFilter {
+        match self.method {
+            "GET" => MethodFilter::GET,
+            "POST" => MethodFilter::POST,
+            "PUT" => MethodFilter::PUT,
+            _ => MethodFilter::DELETE,
+        }
+    }
+
+    /// Categories, departments, labels and locations share their handlers, which are described as
+    /// those of categories.
+    fn of_each_dimension(self) -> Vec<Self> {
+        if !self.path.starts_with("/v1/categories") {
+            return vec![self];
+        }
+        let of = |singular| Self { path: path_of_dimension(&self.path, singular), ..self };
+        DIMENSION_FIELDS.into_iter().map(of).collect()
+    }
+}
+
+/// The path of another dimension, made from that of categories.
+pub(crate) fn path_of_dimension(path: &str, singular: &str) -> String {
+    let plural = if singular == "category" { "categories" } else { &format!("{singular}s") };
+    path.replace("category_id", &format!("{singular}_id")).replace("categories", plural)
+}
+
+/// Operations by their lines: what is needed, and the handler.
+macro_rules! operations {
+    ($($needed:ident $($handler:ident)::+,)*) => {
+        [$({
+            #[derive(utoipa::OpenApi)]
+            #[openapi(paths($($handler)::+))]
+            struct Described;
+            $crate::operations::Operation::new(
+                $crate::auth::scopes::Needed::$needed,
+                <Described as utoipa::OpenApi>::openapi,
+                |method| axum::routing::on(method, $($handler)::+),
+            )
+        }),*]
+    };
+}
+pub(crate) use operations;
+
+/// The routes of operations.
+pub(crate) fn routes_of<'a>(operations: impl Iterator<Item = &'a Operation>) -> Router<AppState> {
+    operations.fold(Router::new(), |routes, operation| {
+        routes.route(&operation.path, (operation.serve)(operation.filter()))
+    })
+}
+
+/// The document of operations, before it is finished.
+pub(crate) fn document_of(
+    about: utoipa::openapi::OpenApi,
+    operations: &[Operation],
+) -> utoipa::openapi::OpenApi {
+    operations.iter().fold(about, |whole, operation| whole.merge_from((operation.document)()))
+}
+
+/// The operations that ask for an access token.
+pub fn guarded() -> impl Iterator<Item = &'static Operation> {
+    OPERATIONS.iter().filter(|operation| operation.needed != Needed::Open)
+}
+
+/// The operations that ask for none.
+pub fn open() -> impl Iterator<Item = &'static Operation> {
+    OPERATIONS.iter().filter(|operation| operation.needed == Needed::Open)
+}
+
+/// Whether an operation asks for no access token.
+#[must_use]
+pub fn is_open(method: &str, path: &str) -> bool {
+    open().any(|operation| operation.method == method && operation.path == path)
+}
+
+/// What an operation needs; none where there is no such operation.
+#[must_use]
+pub fn find_needed(method: &str, path: &str) -> Option<Needed> {
+    let method = if method == "HEAD" { "GET" } else { method };
+    let mut operations = guarded();
+    Some(operations.find(|known| known.path == path && known.method == method)?.needed)
+}
+
+/// The methods of a path, as the header `Allow` lists them; none where there is no such path.
+#[must_use]
+pub fn allowed_methods(path: &str) -> Option<String> {
+    let operations = guarded().filter(|operation| operation.path == path);
+    let names =
+        operations.map(|known| if known.method == "GET" { "GET,HEAD" } else { known.method });
+    let listed = names.collect::<Vec<_>>().join(",");
+    (!listed.is_empty()).then_some(listed)
+}
+
+/// What the document of `/v1` says of the whole.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "cardswitch",
+        description = "Expense cards of one company: cards and their allowances, transactions, \
+            statements and accounting.\n\nSend `Authorization: Bearer <ACCESS_TOKEN>` (or `Token`). \
+            Bodies are JSON objects of at most 64 KiB. Amounts are exact decimal numbers, times are \
+            RFC 3339. Unknown keys and parameters are ignored.",
+    ),
+    tags(
+        (name = "Cards", description = "Cards, their numbers and PINs."),
+        (name = "Allowances", description = "What a card may spend: budget, interval and scope."),
+        (name = "Shared links", description = "Pages that show a card to somebody without an account."),
+        (name = "Transactions", description = "What was bought, what became of it, and what the company notes about it."),
+        (name = "Requisitions", description = "Requests of members for cards and budgets, and their review."),
+        (name = "Company", description = "The company itself, and where it is."),
+        (name = "Members", description = "The people of the company."),
+        (name = "Accounts and statements", description = "The money of the company, line by line and as files."),
+        (name = "Dimensions", description = "Categories, departments, labels and locations: what transactions are booked under."),
+        (name = "Merchant categories", description = "What the numbers in a scope mean."),
+        (name = "Access tokens", description = "The tokens that may ask for the company."),
+        (name = "Audit log", description = "Who changed what."),
+        (name = "Events", description = "What happens to transactions, as it happens."),
+        (name = "Webhooks", description = "Endpoints that events are sent to, and each attempt."),
+        (name = "OAuth", description = "Access tokens for apps."),
+    ),
+)]
+pub(crate) struct About;
+
+/// Every operation of `/v1`, in the order of the reference.
+pub static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
+    let operations = operations! {
+        Read       cards::list_cards,
+        Admin      cards::create_card,
+        Read       cards::get_card,
+        Admin      cards::update_card,
+        Admin      cards::delete_card,
+        Admin      cards_at_once::create_cards,
+        Admin      card_secrets::get_number,
+        Admin      card_secrets::set_pin,
+        Read       allowances::get_allowance,
+        Admin      allowances::update_allowance,
+        Admin      shared_links::list_shared_links,
+        Admin      shared_links::create_shared_link,
+        Admin      shared_links::get_shared_link,
+        Admin      shared_links::update_shared_link,
+        Admin      shared_links::delete_shared_link,
+        Read       transactions::list_transactions,
+        Read       transactions::get_transaction,
+        Accountant transaction_tags::tag_transaction,
+        Read       decision::get_decision,
+        Read       receipts::get_receipt,
+        Accountant receipts::upload_receipt,
+        Accountant receipts::lose_receipt,
+        Accountant receipts::delete_receipt,
+        Read       requisitions::list_requisitions,
+        Admin      requisitions::create_requisition,
+        Read       requisitions::get_requisition,
+        Admin      requisitions::update_requisition,
+        Admin      requisitions::delete_requisition,
+        Read       company::get_company,
+        Settings   company::update_company,
+        Read       shipping_addresses::get_shipping_address,
+        Read       members::list_members,
+        Admin      members::create_member,
+        Read       members::get_member,
+        Admin      members::update_member,
+        Admin      members::delete_member,
+        Read       accounts::list_accounts,
+        Read       accounts::get_account,
+        Read       statements::get_csv_statement,
+        Read       statements::get_ofx_statement,
+        Read       statements::get_pdf_statement,
+        Read       statement_lines::list_statement_lines,
+        Read       statement_lines::get_statement_line,
+        Read       dimensions::list_dimensions,
+        Accountant dimensions::create_dimension,
+        Read       dimensions::get_dimension,
+        Accountant dimensions::update_dimension,
+        Accountant dimensions::delete_dimension,
+        Read       merchant_categories::list_merchant_categories,
+        Admin      access_tokens::list_access_tokens,
+        Admin      access_tokens::get_access_token,
+        Admin      access_tokens::revoke_access_token,
+        Admin      audit_events::list_audit_events,
+        Read       events::list_events,
+        Read       events::stream_events,
+        Admin      webhook_endpoints::list_webhook_endpoints,
+        Admin      webhook_endpoints::create_webhook_endpoint,
+        Admin      webhook_endpoints::get_webhook_endpoint,
+        Admin      webhook_endpoints::update_webhook_endpoint,
+        Admin      webhook_endpoints::delete_webhook_endpoint,
+        Admin      webhook_endpoints::rotate_webhook_secret,
+        Admin      webhook_endpoints::recover_webhook_endpoint,
+        Admin      webhook_attempts::send_webhook_example,
+        Admin      webhook_attempts::list_webhook_attempts,
+        Admin      webhook_attempts::resend_webhook,
+        Open       oauth::create_token,
+        Open       oauth::get_challenge,
+        Open       oauth::answer_challenge,
+        Open       oauth::revoke_tokens,
+    };
+    operations.into_iter().flat_map(Operation::of_each_dimension).collect()
+});
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn an_operation_has_one_line() {
+        let lines: BTreeSet<_> = OPERATIONS.iter().map(|line| (&line.path, line.method)).collect();
+        assert_eq!(lines.len(), OPERATIONS.len());
+    }
+
+    #[test]
+    fn nothing_is_found_that_has_no_line() {
+        let cards = "/v1/cards";
+        assert_eq!(find_needed("GET", cards), Some(Needed::Read));
+        assert_eq!(find_needed("HEAD", cards), Some(Needed::Read));
+        assert_eq!(find_needed("POST", cards), Some(Needed::Admin));
+        let unknown = [("PATCH", cards), ("get", cards), ("GET", "/v1/card"), ("GET", "")];
+        for (method, path) in unknown.into_iter().chain([("POST", "/v1/oauth/token")]) {
+            assert_eq!(find_needed(method, path), None, "{method} {path}");
+        }
+        assert_eq!(allowed_methods(cards).as_deref(), Some("GET,HEAD,POST"));
+        assert_eq!(allowed_methods("/v1/nothing"), None);
+    }
+}
