@@ -154,6 +154,34 @@ fn the_master_key_may_lie_elsewhere() {
     assert_eq!(verify(&data, &["--master-key", text(&next)]).code, Some(0));
 }
 
+/// A key that somebody just copied to its place may be in the cache of the system alone. A power failure
+/// after `data.key` was wrapped under it would leave nothing that opens the directory.
+#[test]
+fn a_key_that_was_there_is_durable_before_it_is_used() {
+    let installation = Installation::init(60, 8_924);
+    let (given, trace) =
+        (installation.home().join("given.key"), installation.home().join("trace"));
+    fs::write(&given, format!("{}\n", "5a".repeat(32))).expect("a key");
+    let data = installation.data();
+    let calls = "fsync,fdatasync,?rename,?renameat,?renameat2";
+    let prelude = format!("set -- strace -f -y -qq -o '{}' -e {calls} \"$@\"", text(&trace));
+    let arguments = ["rotate-master-key", "--data", text(&data), "--new-master-key", text(&given)];
+    let status = cardswitch_after(&prelude, &arguments).stdout(Stdio::null()).status();
+    assert!(status.expect("sh is there").success());
+    let traced = fs::read_to_string(&trace).expect("strace is there");
+    let line_of = |is_it: &dyn Fn(&str) -> bool| traced.lines().position(is_it);
+    let synced = |path: &Path| {
+        let path = format!("<{}>", text(path));
+        line_of(&|line| line.contains("sync(") && line.contains(&path))
+    };
+    let wrapped = line_of(&|line| line.contains("rename") && line.contains("data.key.new"));
+    let wrapped = wrapped.unwrap_or_else(|| unreachable!("data.key was not replaced: {traced}"));
+    for path in [given.as_path(), installation.home()] {
+        let is_before = synced(path).is_some_and(|line| line < wrapped);
+        assert!(is_before, "{} is not synced before data.key is replaced: {traced}", path.display());
+    }
+}
+
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").args(["-a", text(from), text(to)]).status();
     assert!(copied.expect("cp is there").success());
