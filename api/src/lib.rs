@@ -18,7 +18,8 @@
 //! | `network` | the ISO 8583 door and the HTTP network door |
 //! | `feed` | the simulated card network |
 //! | `secrets`, `link_secrets`, `pan`, `pan_rotation`, `master_key`, `issuing`, `portfolio` | card numbers and keys |
-//! | `manifest`, `private_file`, `process` | what a backup holds, files of their owner, a process that shows its memory to nobody |
+//! | `manifest`, `staging`, `plain_file` | what a backup holds, the copy that a restore reads, files that follow no link |
+//! | `private_file`, `process` | files of their owner, a process that shows its memory to nobody |
 //! | `compat` | habits of older clients |
 
 mod address_counts;
@@ -55,6 +56,7 @@ pub mod opening;
 pub mod operations;
 pub mod pan;
 pub mod pan_rotation;
+pub mod plain_file;
 pub mod portfolio;
 pub mod private_file;
 pub mod process;
@@ -68,6 +70,7 @@ pub mod scim;
 pub mod secrets;
 pub mod server;
 pub mod site;
+pub mod staging;
 pub mod state;
 pub mod statements;
 pub mod switch;

@@ -13,16 +13,18 @@
 //! file, no link and nothing else, so nothing that was put there later is taken for a part of it.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
+use cardswitch_engine::backup::{CopyError, check_room};
 
 use crate::hex::{array_from_hex, to_hex};
 use crate::master_key::MasterKey;
 use crate::master_key::data_key::{DataKeyError, WrappedKey};
-use crate::private_file;
+use crate::plain_file::{Described, OpenFolder, copy_described, open_plain};
+use crate::private_file::{self, create_private};
 use crate::receipts::receipt_digest;
 use crate::secrets::Secrets;
 use crate::secrets::summed_text::{Flaw, SummedText, render_summed};
@@ -30,8 +32,8 @@ use crate::secrets::summed_text::{Flaw, SummedText, render_summed};
 /// The name of the file.
 pub const MANIFEST_FILE: &str = "manifest";
 const TITLE: &str = "cardswitch backup";
-/// How much of a file is read at a time. Units: bytes.
-const READ_BYTES: usize = 256 * 1024;
+/// The longest manifest that is read. Units: bytes.
+const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
 /// Why a backup is not taken.
 #[derive(Debug)]
@@ -50,6 +52,8 @@ pub enum ManifestError {
     Stranger(PathBuf),
     /// The keys that it is checked with.
     Keys(DataKeyError),
+    /// There is no room for a copy.
+    Room(CopyError),
     /// The system refused.
     Io(PathBuf, io::Error),
 }
@@ -88,19 +92,13 @@ impl std::fmt::Display for ManifestError {
                 path.display()
             ),
             Self::Keys(error) => error.fmt(formatter),
+            Self::Room(error) => error.fmt(formatter),
             Self::Io(path, error) => write!(formatter, "`{}`: {error}", path.display()),
         }
     }
 }
 
 impl std::error::Error for ManifestError {}
-
-/// One file of a backup.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Described {
-    bytes: u64,
-    sha256: [u8; 32],
-}
 
 /// Whether a directory is a backup, or was one.
 #[must_use]
@@ -119,7 +117,10 @@ pub fn write_manifest(
     let mut body = wrapped.render();
     for (name, path) in files_of(backup)? {
         let Described { bytes, sha256 } = match receipt_digest(&name) {
-            Some(sha256) => Described { bytes: bytes_of(&path)?, sha256 },
+            Some(sha256) => {
+                let file = open_plain(&path).map_err(|error| of_file(&path, error))?;
+                Described { bytes: bytes_of(&file, &path)?, sha256 }
+            }
             None => describe(&path)?,
         };
         body.push_str(&format!("file {bytes} {} {name}\n", to_hex(&sha256)));
@@ -143,11 +144,12 @@ impl Manifest {
     /// Errors: it is missing, or is no manifest.
     pub fn read(backup: &Path) -> Result<Self, ManifestError> {
         let path = backup.join(MANIFEST_FILE);
-        if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-            return Err(ManifestError::Stranger(path));
-        }
-        let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
+        let mut text = String::new();
+        let read = open_plain(&path)
+            .and_then(|file| file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text));
+        read.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => ManifestError::Missing(path.clone()),
+            io::ErrorKind::InvalidInput => ManifestError::Stranger(path.clone()),
             io::ErrorKind::InvalidData => ManifestError::Damaged(path.clone(), "it is no text"),
             _ => ManifestError::Io(path.clone(), error),
         })?;
@@ -170,30 +172,77 @@ impl Manifest {
         Ok(Secrets::from_root(*data_key))
     }
 
-    /// Proves the backup.
+    /// Proves the backup as it lies.
     /// Errors: manifest or files are not what was written, or there are others.
     /// Cost: reads everything once.
     pub fn check(&self, secrets: &Secrets) -> Result<(), ManifestError> {
+        self.prove(self.files(secrets)?, &mut |_, source| copy_described(source, &mut io::sink()))
+    }
+
+    /// Copies the backup, without its manifest, to a folder that is made, and proves the bytes that
+    /// were copied.
+    /// Errors: as of `check`; the copy cannot be written, or does not fit.
+    /// Cost: reads and writes everything once.
+    pub fn copy_proven(&self, secrets: &Secrets, to: &Path) -> Result<(), ManifestError> {
+        let files = self.files(secrets)?;
+        let bytes = files.values().fold(0_u64, |sum, file| sum.saturating_add(file.bytes));
+        check_room(to, bytes).map_err(ManifestError::Room)?;
+        let make = |folder: &Path| DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        make(to).map_err(|error| ManifestError::Io(to.to_path_buf(), error))?;
+        self.prove(files, &mut |name, source| {
+            let copy = to.join(name);
+            make(copy.parent().unwrap_or(to))?;
+            copy_described(source, &mut create_private(&copy)?)
+        })
+    }
+
+    /// The files that it names.
+    /// Errors: somebody without the keys wrote it.
+    fn files(&self, secrets: &Secrets) -> Result<BTreeMap<String, Described>, ManifestError> {
         let path = self.path();
         let summed = SummedText::split(&self.text, TITLE).map_err(|flaw| flawed(flaw, &path))?;
         if !summed.is_of(secrets.manifest_sum()) {
             return Err(ManifestError::Damaged(path, "its sum differs"));
         }
-        let described = parse_files(summed.body().skip(3));
-        let mut described = described.ok_or(ManifestError::Damaged(path, "its files"))?;
+        parse_files(summed.body().skip(3)).ok_or(ManifestError::Damaged(path, "its files"))
+    }
+
+    /// Compares what `take` has read of each file with what is expected.
+    fn prove(
+        &self,
+        mut expected: BTreeMap<String, Described>,
+        take: &mut dyn FnMut(&str, &mut dyn Read) -> io::Result<Described>,
+    ) -> Result<(), ManifestError> {
+        let folder = OpenFolder::open(&self.backup)
+            .map_err(|error| ManifestError::Io(self.backup.clone(), error))?;
         for (name, path) in files_of(&self.backup)? {
-            let Some(expected) = described.remove(&name) else {
+            let Some(expected) = expected.remove(&name) else {
                 return Err(ManifestError::Stranger(path));
             };
-            // Lengths first: they cost nothing.
-            if bytes_of(&path)? != expected.bytes || describe(&path)? != expected {
+            let file =
+                folder.open_plain(Path::new(&name)).map_err(|error| of_file(&path, error))?;
+            // Lengths first: they cost nothing. One byte more tells of a file that grows.
+            if bytes_of(&file, &path)? != expected.bytes
+                || take(&name, &mut file.take(expected.bytes.saturating_add(1)))
+                    .map_err(|error| ManifestError::Io(path.clone(), error))?
+                    != expected
+            {
                 return Err(ManifestError::FileDiffers(path));
             }
         }
-        match described.pop_first() {
+        match expected.pop_first() {
             Some((name, _)) => Err(ManifestError::FileMissing(self.backup.join(name))),
             None => Ok(()),
         }
+    }
+}
+
+/// Why a file of a backup cannot be opened.
+fn of_file(path: &Path, error: io::Error) -> ManifestError {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => ManifestError::Stranger(path.to_path_buf()),
+        io::ErrorKind::NotFound => ManifestError::FileMissing(path.to_path_buf()),
+        _ => ManifestError::Io(path.to_path_buf(), error),
     }
 }
 
@@ -240,29 +289,21 @@ fn files_of(backup: &Path) -> Result<BTreeMap<String, PathBuf>, ManifestError> {
     Ok(files)
 }
 
-fn bytes_of(path: &Path) -> Result<u64, ManifestError> {
-    let found = path.symlink_metadata();
+fn bytes_of(file: &File, path: &Path) -> Result<u64, ManifestError> {
+    let found = file.metadata();
     found.map(|found| found.len()).map_err(|error| ManifestError::Io(path.to_path_buf(), error))
 }
 
 fn describe(path: &Path) -> Result<Described, ManifestError> {
-    let failed = |error| ManifestError::Io(path.to_path_buf(), error);
-    let mut file = File::open(path).map_err(failed)?;
-    let (mut hash, mut bytes, mut buffer) = (Sha256::new(), 0, vec![0; READ_BYTES]);
-    loop {
-        let count = file.read(&mut buffer).map_err(failed)?;
-        if count == 0 {
-            return Ok(Described { bytes, sha256: hash.finalize().into() });
-        }
-        hash.update(&buffer[..count]);
-        bytes += count as u64;
-    }
+    let read = open_plain(path).and_then(|mut file| copy_described(&mut file, &mut io::sink()));
+    read.map_err(|error| of_file(path, error))
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
 
+    use sha2::{Digest as _, Sha256};
     use zeroize::Zeroizing;
 
     use super::*;
@@ -340,6 +381,33 @@ mod tests {
             let told = told.trim_start_matches('`');
             assert!(refused.contains(told), "{told}: {refused}");
         }
+    }
+
+    /// What `take` is given is all that is looked at: a file that is exchanged, cut or made longer while
+    /// it is read is not what is expected.
+    #[test]
+    fn a_copy_holds_what_was_proven_and_nothing_else() {
+        let (backup, home) = (backup(), tempfile::tempdir().unwrap());
+        let manifest = Manifest::read(backup.path()).unwrap();
+        let copy = home.path().join("copy");
+        manifest.copy_proven(&secrets(), &copy).unwrap();
+        let [names, copied] = [backup.path(), &copy].map(|folder| files_of(folder).unwrap());
+        assert_eq!(names.keys().collect::<Vec<_>>(), copied.keys().collect::<Vec<_>>());
+        for (name, path) in names {
+            assert_eq!(fs::read(path).unwrap(), fs::read(&copied[&name]).unwrap(), "{name}");
+        }
+        let tables = backup.path().join("store.redb");
+        for exchanged in ["tablez", "table", "tables and more"] {
+            let files = manifest.files(&secrets()).unwrap();
+            let refused = manifest.prove(files, &mut |_, source| {
+                // Its length was looked at already.
+                fs::write(&tables, exchanged)?;
+                copy_described(source, &mut io::sink())
+            });
+            fs::write(&tables, "tables").unwrap();
+            assert!(matches!(refused, Err(ManifestError::FileDiffers(_))), "{exchanged}");
+        }
+        assert!(manifest.copy_proven(&secrets(), &copy).is_err(), "a copy was overwritten");
     }
 
     #[test]

@@ -61,6 +61,13 @@ pub fn copy_private(from: &Path, to: &Path) -> io::Result<Option<u64>> {
     Ok(Some(bytes))
 }
 
+/// Makes a file durable that somebody else wrote, and its name.
+/// Errors: the system refuses.
+pub fn sync(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()?;
+    sync_directory_of(path)
+}
+
 /// Makes names durable: those in the directory that a file stands in.
 pub fn sync_directory_of(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -194,8 +194,9 @@ fn file_bytes(path: PathBuf) -> Result<u64, CopyError> {
     }
 }
 
-/// Errors: the file system that `place` is or will be on has less room than that.
-fn check_room(place: &Path, needed: u64) -> Result<(), CopyError> {
+/// Makes sure that so much fits where `place` is or will be. Units: bytes.
+/// Errors: the file system has less room than that.
+pub fn check_room(place: &Path, needed: u64) -> Result<(), CopyError> {
     let is_there = |path: &&Path| !path.as_os_str().is_empty() && path.exists();
     let there = place.ancestors().find(is_there).unwrap_or_else(|| Path::new("."));
     let found = rustix::fs::statvfs(there)

@@ -4,8 +4,12 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use cardswitch_harness::{CommandOutput, Installation, Purchase, run_cardswitch};
+use cardswitch_harness::{
+    CommandOutput, Installation, Purchase, cardswitch_after, last_json_line, run_cardswitch,
+};
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("temporary paths are UTF-8")
@@ -28,6 +32,8 @@ fn restore(installation: &Installation, backup: &Path, further: &[&str]) -> Comm
     } else {
         assert!(!to.exists(), "nothing is left of a restore that was refused");
     }
+    let staging = installation.home().join("restored.staging");
+    assert!(!staging.exists(), "the copy that was proven is not left behind");
     output
 }
 
@@ -45,7 +51,7 @@ fn expect_refused(installation: &Installation, backup: &Path, told: &str) {
 }
 
 fn copy(from: &Path, to: &Path) {
-    let copied = std::process::Command::new("cp").args(["-a", text(from), text(to)]).status();
+    let copied = Command::new("cp").args(["-a", text(from), text(to)]).status();
     assert!(copied.expect("cp is there").success());
 }
 
@@ -111,6 +117,58 @@ fn files_of_two_backups_are_not_put_together() {
     // With its manifest it is the late backup.
     fs::copy(late.join("manifest"), both.join("manifest")).expect("a file");
     assert_eq!(restore(&installation, &both, &[]).code, Some(0));
+}
+
+/// Starts a restore that stops as it opens what it restores from. Returns it when it stands still, and
+/// the process to let go on.
+fn stopped_before_use(arguments: &[&str], trace: &Path) -> (Child, String) {
+    // The first lock is that of the folder for the copy, the second that of what was proven.
+    let inject = "inject=flock:signal=STOP:when=2";
+    let trace_to = format!("set -- strace -f -qq -o '{}' -e {inject} \"$@\"", text(trace));
+    let mut command = cardswitch_after(&trace_to, arguments);
+    let child = command.stdout(Stdio::null()).spawn().expect("sh is there");
+    let begun = Instant::now();
+    loop {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it did not stop: is strace there?");
+        let told = fs::read_to_string(trace).unwrap_or_default();
+        let stopped = told.lines().find(|line| line.contains("stopped by SIGSTOP"));
+        if let Some(pid) = stopped.and_then(|line| line.split_whitespace().next()) {
+            return (child, pid.to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The files were proven, and opened again by their paths for use: the settings last of all, links
+/// followed. Whatever was put there in between came into force.
+#[test]
+fn what_is_exchanged_after_it_was_proven_is_not_restored() {
+    let installation = Installation::init(60, 8_907);
+    installation.configure("log = \"json\"\n");
+    let [backup, late] = two_backups(&installation);
+    let home = installation.home();
+    let (to, key) = (home.join("restored"), installation.data().join("master.key"));
+    let state_hash = |data: &Path| {
+        let verify = ["verify", "--data", text(data), "--master-key", text(&key), "--json"];
+        last_json_line(&run_cardswitch(&verify).stdout)["state_hash"].clone()
+    };
+    let proven = state_hash(&backup);
+    assert_ne!(proven, state_hash(&late), "it would not show which one was restored");
+    let from = ["restore", "--from", text(&backup), "--data", text(&to), "--master-key"];
+    let arguments = [&from[..], &[text(&key)]].concat();
+    let (mut child, stopped) = stopped_before_use(&arguments, &home.join("trace"));
+    for name in ["journal.redb", "store.redb", "journal.ack", "manifest"] {
+        fs::copy(late.join(name), backup.join(name)).expect("a file");
+    }
+    fs::write(home.join("planted"), "log = \"text\"\n").expect("a file");
+    fs::remove_file(backup.join("cardswitch.toml")).expect("it is there");
+    symlink(home.join("planted"), backup.join("cardswitch.toml")).expect("a link");
+    assert!(Command::new("kill").args(["-CONT", &stopped]).status().expect("a kill").success());
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!(state_hash(&to), proven);
+    let settings = fs::read_to_string(to.join("cardswitch.toml")).expect("settings");
+    assert_eq!(settings, "log = \"json\"\n");
+    assert!(!home.join("restored.staging").exists());
 }
 
 #[test]

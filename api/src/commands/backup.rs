@@ -3,12 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cardswitch_engine::backup::{CopyStage, Wanted, copy_at_rest, restore as restore_engine};
+use cardswitch_engine::backup::{
+    CopyError, CopyStage, Wanted, copy_at_rest, restore as restore_engine,
+};
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
 
 use super::Failure;
-use crate::backup::{CopyReport, add_to_backup, copy_receipts, copy_settings};
+use crate::backup::{CopyReport, DamagedReceipts, add_to_backup, copy_receipts, copy_settings};
 use crate::control::{self, Answer, Request};
 use crate::manifest::{Manifest, ManifestError, is_backup};
 use crate::master_key::data_key::{
@@ -17,6 +19,7 @@ use crate::master_key::data_key::{
 use crate::master_key::source::{MasterKeyArgs, MasterKeySource};
 use crate::master_key::{MASTER_KEY_FILE, MasterKey};
 use crate::secrets::{PanKeys, PanKeysError, Secrets};
+use crate::staging::Staging;
 use crate::wire::time::parse_time;
 
 /// What `backup` takes.
@@ -66,7 +69,8 @@ fn parse_until(text: &str) -> Result<Timestamp, String> {
 }
 
 /// Carries out `backup`.
-/// Errors: something is there already, or a file cannot be read or written.
+/// Errors: something is there already, or a file cannot be read or written; or it was made, and lacks
+/// receipts that are damaged.
 pub async fn back_up(args: BackupArgs) -> Result<(), Failure> {
     let to = std::path::absolute(&args.to).map_err(Failure::new)?;
     let report = match at_rest(&args, &to) {
@@ -76,13 +80,25 @@ pub async fn back_up(args: BackupArgs) -> Result<(), Failure> {
     };
     if args.json {
         println!("{}", serde_json::to_string(&report).map_err(Failure::new)?);
-        return Ok(());
+    } else {
+        println!("made backup {}: {}", args.to.display(), in_words(&report));
+        println!(
+            "The master key is not in it: keep {MASTER_KEY_FILE} apart, `restore` and `verify` ask for it."
+        );
     }
-    println!("made backup {}: {}", args.to.display(), in_words(&report));
-    println!(
-        "The master key is not in it: keep {MASTER_KEY_FILE} apart, `restore` and `verify` ask for it."
-    );
-    Ok(())
+    whole(&report, &args.to)
+}
+
+/// Tells of receipts that are not in a copy that was made.
+fn whole(report: &CopyReport, copy: &Path) -> Result<(), Failure> {
+    let damaged = &report.damaged_receipts;
+    let Some(first) = damaged.first() else { return Ok(()) };
+    Err(Failure::new(format!(
+        "`{}` is made, without {} of the receipts: what is in the file is not what its name says, as \
+         of `{first}`; put back such a file from an earlier backup, or have the receipt uploaded again",
+        copy.display(),
+        damaged.len(),
+    )))
 }
 
 /// Why a directory at rest was not copied.
@@ -106,8 +122,10 @@ fn at_rest(args: &BackupArgs, to: &Path) -> Result<CopyReport, AtRestError> {
     let keys = open_keys(&args.data, &args.master_key.source());
     let secrets = keys.map_err(|error| failed(&error))?.secrets;
     let data = (args.data.as_path(), &secrets);
-    let copied = copy_at_rest(data.0, to, &mut |copy, stage| add_to_backup(data, copy, stage));
-    copied.map(CopyReport::from).map_err(|error| failed(&error))
+    let mut damaged = DamagedReceipts::new();
+    let copied =
+        copy_at_rest(data.0, to, &mut |copy, stage| add_to_backup(data, copy, stage, &mut damaged));
+    copied.map(|copied| CopyReport::new(copied, damaged)).map_err(|error| failed(&error))
 }
 
 async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {
@@ -128,18 +146,23 @@ async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {
 pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let source = args.master_key.source();
     let master = source.read(&args.from).map_err(Failure::new)?;
-    let directory = Manifest::read(&args.from).map_err(Failure::new)?.wrapped.directory;
-    let (secrets, data_key) = proven_keys(args, &master).map_err(Failure::new)?;
-    let pan_keys = pan_keys_of(&secrets, args).map_err(Failure::new)?;
+    let manifest = Manifest::read(&args.from).map_err(Failure::new)?;
+    let (secrets, data_key) = keys_of(&manifest, args, &master).map_err(Failure::new)?;
+    let staging = Staging::make(&args.data).map_err(Failure::new)?;
+    let proven = Proven::copy(args, (&manifest, &secrets), &staging).map_err(Failure::new)?;
+    let pan_keys = pan_keys_of(&secrets, &proven).map_err(Failure::new)?;
+    let directory = manifest.wrapped.directory;
     let wrapped = WrappedKey::wrap(&data_key, &master, directory).map_err(Failure::new)?;
     let is_copied = matches!(source, MasterKeySource::File(_)) && !args.no_key_copy;
-    let wanted = Wanted { further_journal: args.journal.as_deref(), until: args.until };
+    let wanted = Wanted { further_journal: proven.journal.as_deref(), until: args.until };
+    let mut damaged = DamagedReceipts::new();
     let mut beside = |copy: &Path, stage: CopyStage| {
         if stage == CopyStage::Underway {
-            copy_settings(&args.from, copy)?;
-            copy_receipts(&args.from, copy)?;
+            copy_settings(&proven.backup, copy)?;
+            copy_receipts(&proven.backup, copy, &mut damaged)?;
             // Receipts that came after the backup stand with the journal that tells of them.
-            return args.journal.iter().try_for_each(|journal| copy_receipts(journal, copy));
+            let journals = &mut proven.journal.iter();
+            return journals.try_for_each(|journal| copy_receipts(journal, copy, &mut damaged));
         }
         if pan_keys != PanKeys::default() {
             secrets.write_pan_keys(copy, &pan_keys).map_err(io::Error::other)?;
@@ -149,33 +172,36 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
         }
         write_wrapped(copy, &wrapped, &secrets).map_err(io::Error::other)
     };
-    let copied = restore_engine(&args.from, &args.data, &wanted, &mut beside);
-    let report = CopyReport::from(copied.map_err(Failure::new)?);
+    let copied = restore_engine(&proven.backup, &args.data, &wanted, &mut beside);
+    let copied = copied.map_err(|error| Failure::new(of_backup(error, args)))?;
+    let report = CopyReport::new(copied, damaged);
     if args.json {
         println!("{}", serde_json::to_string(&report).map_err(Failure::new)?);
-        return Ok(());
+    } else {
+        println!("restored {}: {}", args.data.display(), in_words(&report));
+        println!("Next: cardswitch verify --data {}", args.data.display());
     }
-    println!("restored {}: {}", args.data.display(), in_words(&report));
-    println!("Next: cardswitch verify --data {}", args.data.display());
-    Ok(())
+    whole(&report, &args.data)
 }
 
-/// The keys of card numbers of the backup, and those that the further journal tells of.
-/// Errors: a file is damaged, or they belong to two histories.
-fn pan_keys_of(secrets: &Secrets, args: &RestoreArgs) -> Result<PanKeys, PanKeysError> {
-    let keys = secrets.read_pan_keys(&args.from)?;
-    let Some(journal) = &args.journal else { return Ok(keys) };
-    keys.merged(&secrets.read_pan_keys(journal)?, &PanKeys::path(journal))
+/// Names the backup, not the copy of it that is gone when this is read.
+fn of_backup(error: CopyError, args: &RestoreArgs) -> CopyError {
+    match error {
+        CopyError::Directory(DirectoryError::OtherLayouts(_)) => {
+            DirectoryError::OtherLayouts(args.from.clone()).into()
+        }
+        error => error,
+    }
 }
 
-/// Proves the backup, and that the further journal is of the same directory. Where the master key was
-/// replaced in between, either key will do: the journal's directory has the data key, too.
-/// Errors: the master key is another one, a file was changed, or they are of two directories.
-fn proven_keys(
+/// The keys of a backup. Where the master key was replaced between it and the further journal, either
+/// key will do: the journal's directory has the data key, too.
+/// Errors: the master key is another one.
+fn keys_of(
+    manifest: &Manifest,
     args: &RestoreArgs,
     master: &MasterKey,
 ) -> Result<(Secrets, DataKey), ManifestError> {
-    let manifest = Manifest::read(&args.from)?;
     let later = |journal: &PathBuf| {
         wrapped_of(journal).ok().filter(|later| later.directory == manifest.wrapped.directory)
     };
@@ -186,16 +212,46 @@ fn proven_keys(
             later.and_then(|later| later.open(master)).ok_or(ManifestError::Keys(error))?
         }
     };
-    let secrets = Secrets::from_root(*data_key);
-    manifest.check(&secrets)?;
-    match &args.journal {
-        Some(journal) if is_backup(journal) => Manifest::read(journal)?.check(&secrets)?,
-        Some(journal) => {
-            check_file(journal, &secrets).map_err(ManifestError::Keys)?;
-        }
-        None => {}
+    Ok((Secrets::from_root(*data_key), data_key))
+}
+
+/// What a directory is made of: nobody else writes there.
+struct Proven {
+    backup: PathBuf,
+    /// A copy as well, where it is a later backup; else the lost directory, which has the same keys
+    /// and is taken as it lies: no manifest tells what it was.
+    journal: Option<PathBuf>,
+}
+
+impl Proven {
+    /// Copies backups to where only this process writes, and proves the copies.
+    /// Errors: a file was changed, or they are of two directories.
+    fn copy(
+        args: &RestoreArgs,
+        (manifest, secrets): (&Manifest, &Secrets),
+        staging: &Staging,
+    ) -> Result<Self, ManifestError> {
+        let backup = staging.take(manifest, secrets, "backup")?;
+        let journal = match &args.journal {
+            Some(journal) if is_backup(journal) => {
+                Some(staging.take(&Manifest::read(journal)?, secrets, "journal")?)
+            }
+            Some(journal) => {
+                check_file(journal, secrets).map_err(ManifestError::Keys)?;
+                Some(journal.clone())
+            }
+            None => None,
+        };
+        Ok(Self { backup, journal })
     }
-    Ok((secrets, data_key))
+}
+
+/// The keys of card numbers of the backup, and those that the further journal tells of.
+/// Errors: a file is damaged, or they belong to two histories.
+fn pan_keys_of(secrets: &Secrets, proven: &Proven) -> Result<PanKeys, PanKeysError> {
+    let keys = secrets.read_pan_keys(&proven.backup)?;
+    let Some(journal) = &proven.journal else { return Ok(keys) };
+    keys.merged(&secrets.read_pan_keys(journal)?, &PanKeys::path(journal))
 }
 
 /// The wrapped data key of a backup or of a data directory.
@@ -207,6 +263,6 @@ fn wrapped_of(directory: &Path) -> Result<WrappedKey, ManifestError> {
 }
 
 fn in_words(report: &CopyReport) -> String {
-    let CopyReport { records, as_of, bytes } = report;
+    let CopyReport { records, as_of, bytes, .. } = report;
     format!("{records} records, as of {as_of}, {bytes} bytes")
 }

@@ -8,7 +8,7 @@
 //! | 4. the new key takes its place | the new key, and the old one as `FILE.old` | nothing is left to do |
 //!
 //! Where the new key has a place of its own (`--new-master-key FILE`), steps 1 and 4 are left out, and
-//! step 2 ends with the key there.
+//! step 2 ends with the key there, durable, also where somebody else had put it there.
 
 use std::fs;
 use std::io;
@@ -166,7 +166,8 @@ pub fn settle(
     Ok(())
 }
 
-/// The key that waits at a place; made there where nothing is.
+/// The key that waits at a place; made there where nothing is. It is durable either way: whoever put it
+/// there may have left it in the cache of the system, and soon nothing else opens the directory.
 fn key_at(place: &Path) -> Result<MasterKey, MasterRotationError> {
     match MasterKey::read(place) {
         Err(MasterKeyError::Missing(_)) => {
@@ -174,7 +175,12 @@ fn key_at(place: &Path) -> Result<MasterKey, MasterRotationError> {
             new.write_new(place)?;
             Ok(new)
         }
-        read => Ok(read?),
+        read => {
+            let new = read?;
+            let synced = private_file::sync(place);
+            synced.map_err(|error| MasterKeyError::Io(place.to_path_buf(), error))?;
+            Ok(new)
+        }
     }
 }
 

@@ -1,0 +1,131 @@
+//! The private copy of a backup that `restore` reads: `PLACE.staging`, beside the directory it makes.
+//!
+//! | inside | content |
+//! |---|---|
+//! | `lock` | held by whoever is at work on it |
+//! | others | backups, each proven by its manifest while it was copied |
+//!
+//! INVARIANT: what is restored are the bytes that were proven. Whoever may write to a backup can change
+//! it at any moment, also after it was proven; this copy is its owner's alone.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use cardswitch_engine::backup::CopyError;
+use cardswitch_engine::data_directory::DirectoryError;
+
+use crate::manifest::{Manifest, ManifestError};
+use crate::private_file::create_private;
+use crate::secrets::Secrets;
+
+const LOCK_FILE: &str = "lock";
+
+/// The folder of the copies; it is removed with this value.
+#[derive(Debug)]
+pub struct Staging {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Staging {
+    /// Makes it beside the place where a directory is to be. What a crash left there goes.
+    /// Errors: something is at the place, somebody else is at work there, or the system refuses.
+    pub fn make(place: &Path) -> Result<Self, CopyError> {
+        if place.symlink_metadata().is_ok() {
+            return Err(CopyError::Exists(place.to_path_buf()));
+        }
+        let mut name = place.file_name().unwrap_or_default().to_owned();
+        name.push(".staging");
+        let folder = place.with_file_name(name);
+        remove_leftover(&folder)?;
+        let lock = make_locked(&folder).map_err(|error| CopyError::Io(folder.clone(), error))?;
+        Ok(Self { folder, _lock: lock })
+    }
+
+    /// Copies a backup into it under this name, and proves the copy. Returns where it is.
+    /// Errors: the backup is not what its manifest says, or there is too little room.
+    /// Cost: reads and writes everything once.
+    pub fn take(
+        &self,
+        manifest: &Manifest,
+        secrets: &Secrets,
+        name: &str,
+    ) -> Result<PathBuf, ManifestError> {
+        let copy = self.folder.join(name);
+        manifest.copy_proven(secrets, &copy)?;
+        Ok(copy)
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // What cannot be removed is removed by the next try.
+        drop(fs::remove_dir_all(&self.folder));
+    }
+}
+
+fn make_locked(folder: &Path) -> io::Result<File> {
+    if let Some(above) = folder.parent().filter(|above| !above.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(above)?;
+    }
+    DirBuilder::new().mode(0o700).create(folder)?;
+    let lock = create_private(&folder.join(LOCK_FILE))?;
+    lock.try_lock()?;
+    Ok(lock)
+}
+
+/// Removes what was left by a process that was killed, and nothing else.
+fn remove_leftover(folder: &Path) -> Result<(), CopyError> {
+    let in_the_way = || CopyError::InTheWay(folder.to_path_buf());
+    let failed = |error| CopyError::Io(folder.to_path_buf(), error);
+    match folder.symlink_metadata() {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return Err(in_the_way()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    }
+    // Held until it is gone.
+    let _lock = match File::open(folder.join(LOCK_FILE)) {
+        Ok(lock) => match lock.try_lock() {
+            Ok(()) => Some(lock),
+            Err(TryLockError::WouldBlock) => {
+                return Err(DirectoryError::InUse(folder.to_path_buf()).into());
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        },
+        Err(_) if fs::read_dir(folder).map_err(failed)?.next().is_none() => None,
+        Err(_) => return Err(in_the_way()),
+    };
+    fs::remove_dir_all(folder).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_killed_restore_left_makes_room() {
+        let home = tempfile::tempdir().unwrap();
+        let (place, folder) = (home.path().join("data"), home.path().join("data.staging"));
+        let staging = Staging::make(&place).unwrap();
+        let second = Staging::make(&place).unwrap_err();
+        assert!(matches!(second, CopyError::Directory(DirectoryError::InUse(_))), "{second}");
+        drop(staging);
+        assert!(!folder.exists(), "it goes with its owner");
+        // Killed before and after the lock was made.
+        fs::create_dir(&folder).unwrap();
+        drop(Staging::make(&place).unwrap());
+        fs::create_dir_all(folder.join("backup")).unwrap();
+        fs::write(folder.join(LOCK_FILE), "").unwrap();
+        drop(Staging::make(&place).unwrap());
+        // Somebody else's.
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("letters"), "mine").unwrap();
+        assert!(matches!(Staging::make(&place), Err(CopyError::InTheWay(_))));
+        assert_eq!(fs::read_to_string(folder.join("letters")).unwrap(), "mine");
+        fs::write(&place, "").unwrap();
+        assert!(matches!(Staging::make(&place), Err(CopyError::Exists(_))));
+    }
+}
