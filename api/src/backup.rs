@@ -2,6 +2,7 @@
 //! are wrapped, and the manifest, which has the wrapped data key. The master key is left out on purpose:
 //! a backup alone shows nobody a card number.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -14,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::CONFIG_FILE;
 use crate::manifest::write_manifest;
 use crate::master_key::data_key::check_file;
-use crate::private_file::{self, copy_private};
+use crate::plain_file::{copy_described, open_plain};
+use crate::private_file::{self, copy_private, create_private};
 use crate::receipts::{RECEIPTS_DIRECTORY, receipt_digest};
 use crate::secrets::{PanKeys, Secrets};
 use crate::wire::time::render_time;
@@ -28,20 +30,31 @@ pub struct CopyReport {
     pub as_of: String,
     /// What tables and journal take. Units: bytes.
     pub bytes: u64,
+    /// Files of receipts that are not what their names say. They were left out.
+    pub damaged_receipts: DamagedReceipts,
 }
 
-impl From<Copied> for CopyReport {
-    fn from(copied: Copied) -> Self {
+/// The names of damaged receipts, below the data directory.
+pub type DamagedReceipts = BTreeSet<String>;
+
+impl CopyReport {
+    /// Of a finished copy.
+    #[must_use]
+    pub fn new(copied: Copied, damaged_receipts: DamagedReceipts) -> Self {
         let Copied { last_seq, last_at, bytes } = copied;
-        Self { records: last_seq.0, as_of: render_time(last_at), bytes }
+        Self { records: last_seq.0, as_of: render_time(last_at), bytes, damaged_receipts }
     }
 }
 
 /// Makes a backup of a running switch.
 /// Errors: as the engine's.
-pub fn back_up(engine: &Engine, secrets: &Secrets, to: &Path) -> Result<Copied, CopyError> {
+pub fn back_up(engine: &Engine, secrets: &Secrets, to: &Path) -> Result<CopyReport, CopyError> {
     let data = engine.directory().path().to_path_buf();
-    engine.back_up(to, &mut |copy, stage| add_to_backup((&data, secrets), copy, stage))
+    let mut damaged = DamagedReceipts::new();
+    let copied = engine.back_up(to, &mut |copy, stage| {
+        add_to_backup((&data, secrets), copy, stage, &mut damaged)
+    })?;
+    Ok(CopyReport::new(copied, damaged))
 }
 
 /// Adds what the engine does not know of to a backup of the directory `data`.
@@ -50,12 +63,13 @@ pub fn add_to_backup(
     (data, secrets): (&Path, &Secrets),
     backup: &Path,
     stage: CopyStage,
+    damaged: &mut DamagedReceipts,
 ) -> io::Result<()> {
     match stage {
         CopyStage::Underway => {
             copy_settings(data, backup)?;
             copy_pan_keys(data, backup)?;
-            copy_receipts(data, backup)
+            copy_receipts(data, backup, damaged)
         }
         CopyStage::Whole => {
             // Read now: the master key may have been replaced meanwhile.
@@ -85,9 +99,11 @@ fn copy_pan_keys(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Copies the receipts that are not there yet, and nothing else that stands beside them.
+/// Copies the receipts that are not there yet, and nothing else that stands beside them. One that is not
+/// what its name says is left out and added to `damaged`: it would be served to nobody, and a backup with
+/// it would be refused.
 /// Errors: one cannot be read or written.
-pub fn copy_receipts(from: &Path, to: &Path) -> io::Result<()> {
+pub fn copy_receipts(from: &Path, to: &Path, damaged: &mut DamagedReceipts) -> io::Result<()> {
     let receipts = from.join(RECEIPTS_DIRECTORY);
     if !receipts.try_exists()? {
         return Ok(());
@@ -96,30 +112,77 @@ pub fn copy_receipts(from: &Path, to: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(&copies)?;
     for entry in fs::read_dir(&receipts)? {
         let entry = entry?;
-        let name = entry.file_name();
-        let is_finished = name.to_str().is_some_and(is_receipt_name);
-        if is_finished && entry.file_type()?.is_file() {
-            copy_receipt(&receipts.join(&name), &copies.join(&name))?;
+        let name = format!("{RECEIPTS_DIRECTORY}/{}", entry.file_name().display());
+        // Without its digest it is not finished, or no receipt.
+        let Some(digest) = receipt_digest(&name) else { continue };
+        if entry.file_type()?.is_file() && !to.join(&name).try_exists()? {
+            // Meanwhile it may have been uploaded again, or be whole in another directory.
+            if copy_receipt(&from.join(&name), &to.join(&name), &digest)? {
+                damaged.insert(name);
+            } else {
+                damaged.remove(&name);
+            }
         }
     }
     File::open(&copies)?.sync_all()
 }
 
-/// Whether a file has its name for good: it never changes then.
-fn is_receipt_name(name: &str) -> bool {
-    receipt_digest(&format!("{RECEIPTS_DIRECTORY}/{name}")).is_some()
+/// Copies a receipt, always: a file with two names would change in both places. Returns whether it is
+/// damaged; one that is gone meanwhile was deleted, and nothing names it.
+fn copy_receipt(from: &Path, to: &Path, digest: &[u8; 32]) -> io::Result<bool> {
+    let mut source = match open_plain(from) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        source => source?,
+    };
+    let mut copy = create_private(to)?;
+    if copy_described(&mut source, &mut copy)?.sha256 == *digest {
+        copy.sync_all()?;
+        return Ok(false);
+    }
+    fs::remove_file(to)?;
+    Ok(true)
 }
 
-/// A receipt that is gone meanwhile was deleted: nothing names it.
-fn copy_receipt(from: &Path, to: &Path) -> io::Result<()> {
-    if to.try_exists()? {
-        return Ok(());
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    use sha2::{Digest as _, Sha256};
+
+    use super::*;
+    use crate::hex::to_hex;
+
+    fn name_of(content: &[u8]) -> String {
+        format!("{RECEIPTS_DIRECTORY}/{}", to_hex(&Sha256::digest(content)))
     }
-    match fs::hard_link(from, to) {
-        Ok(()) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        // Another file system, or one without links.
-        Err(_) => {}
+
+    #[test]
+    fn receipts_are_copied_private_and_proven_and_nothing_beside_them() {
+        let home = tempfile::tempdir().unwrap();
+        let [data, copy] = ["data", "copy"].map(|name| home.path().join(name));
+        fs::create_dir_all(data.join(RECEIPTS_DIRECTORY)).unwrap();
+        let [whole, rotten, linked] =
+            [&b"whole"[..], b"rotten", b"elsewhere"].map(|content| name_of(content));
+        fs::write(data.join(&whole), "whole").unwrap();
+        fs::set_permissions(data.join(&whole), fs::Permissions::from_mode(0o644)).unwrap();
+        fs::write(data.join(&rotten), "gotten").unwrap();
+        fs::write(home.path().join("elsewhere"), "elsewhere").unwrap();
+        symlink(home.path().join("elsewhere"), data.join(&linked)).unwrap();
+        fs::write(data.join(format!("{whole}.1.part")), "who").unwrap();
+        fs::write(data.join("receipts/letter"), "").unwrap();
+        let mut damaged = DamagedReceipts::new();
+        for _ in 0..2 {
+            copy_receipts(&data, &copy, &mut damaged).unwrap();
+            assert_eq!(damaged, DamagedReceipts::from([rotten.clone()]));
+            let names = fs::read_dir(copy.join(RECEIPTS_DIRECTORY)).unwrap();
+            let names: Vec<_> = names.map(|entry| entry.unwrap().path()).collect();
+            assert_eq!(names, [copy.join(&whole)]);
+        }
+        let [first, second] = [&data, &copy].map(|at| fs::metadata(at.join(&whole)).unwrap());
+        assert_ne!(first.ino(), second.ino(), "one file with two names");
+        assert_eq!(second.permissions().mode() & 0o777, 0o600);
+        fs::write(data.join(&rotten), "rotten").unwrap();
+        copy_receipts(&data, &copy, &mut damaged).unwrap();
+        assert!(damaged.is_empty() && copy.join(&rotten).exists(), "it was uploaded again");
     }
-    copy_private(from, to).map(drop)
 }

@@ -216,9 +216,12 @@ async fn make_backup(to: PathBuf, desk: &Desk) -> Answer {
     }
     let made = tokio::task::spawn_blocking(move || back_up(&engine, &secrets, &to)).await;
     match made {
-        Ok(Ok(copied)) => {
-            tracing::info!(records = copied.last_seq.0, bytes = copied.bytes, "made a backup");
-            Answer::BackedUp(copied.into())
+        Ok(Ok(report)) => {
+            tracing::info!(records = report.records, bytes = report.bytes, "made a backup");
+            for name in &report.damaged_receipts {
+                tracing::error!(name, "a receipt is damaged; the backup is without it");
+            }
+            Answer::BackedUp(report)
         }
         Ok(Err(error)) => Answer::Failed(error.to_string()),
         Err(_) => Answer::Failed("the backup broke off".to_owned()),

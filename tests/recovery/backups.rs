@@ -156,3 +156,43 @@ fn a_directory_at_rest_is_backed_up_and_comes_back_as_it_was() {
     assert!(told.contains("was written by a later version"), "{told}");
     assert!(!restored.exists());
 }
+
+/// A receipt whose file had rotted got into every backup, and each was refused when it was needed.
+#[test]
+fn a_damaged_receipt_spoils_no_backup_and_is_told_of() {
+    let installation = Installation::init(30, 8_602);
+    let [backup, restored, key] = places(&installation);
+    let data = installation.data();
+    let switch = installation.serve();
+    let card = installation.cards.ordinary().card_id.clone();
+    let good = receipt(&switch, &card, PNG);
+    let before: Vec<PathBuf> = receipt_files(&data);
+    receipt(&switch, &card, ANOTHER_PNG);
+    let rotten = receipt_files(&data).into_iter().find(|path| !before.contains(path));
+    let rotten = rotten.expect("another file");
+    fs::write(&rotten, &ANOTHER_PNG[1..]).expect("written");
+    let name = rotten.file_name().and_then(|name| name.to_str()).expect("hex digits");
+    let told = |output: &CommandOutput| {
+        let line = output.expect_one_line_error();
+        assert!(line.contains("without 1 of the receipts") && line.contains(name), "{line}");
+        assert!(
+            last_json_line(&output.stdout)["damaged_receipts"][0].as_str().unwrap().contains(name)
+        );
+    };
+    told(&back_up(&data, &backup));
+    switch.stop();
+    fs::copy(data.join("master.key"), &key).expect("a key that was kept apart");
+    verified_with(&backup, &["--master-key", text(&key)]);
+    fs::remove_dir_all(&backup).expect("it is there");
+    told(&back_up(&data, &backup));
+    verified_with(&backup, &["--master-key", text(&key)]);
+    restore(&backup, &restored, &key, &[]).expect_json();
+    let switch = installation.serve_directory(&restored, &[]);
+    assert_eq!(switch.api().get(&good).bytes(), PNG);
+    switch.stop();
+}
+
+fn receipt_files(data: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(data.join("receipts")).expect("a directory");
+    entries.map(|entry| entry.expect("an entry").path()).collect()
+}

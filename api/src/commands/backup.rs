@@ -10,7 +10,7 @@ use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
 
 use super::Failure;
-use crate::backup::{CopyReport, add_to_backup, copy_receipts, copy_settings};
+use crate::backup::{CopyReport, DamagedReceipts, add_to_backup, copy_receipts, copy_settings};
 use crate::control::{self, Answer, Request};
 use crate::manifest::{Manifest, ManifestError, is_backup};
 use crate::master_key::data_key::{
@@ -69,7 +69,8 @@ fn parse_until(text: &str) -> Result<Timestamp, String> {
 }
 
 /// Carries out `backup`.
-/// Errors: something is there already, or a file cannot be read or written.
+/// Errors: something is there already, or a file cannot be read or written; or it was made, and lacks
+/// receipts that are damaged.
 pub async fn back_up(args: BackupArgs) -> Result<(), Failure> {
     let to = std::path::absolute(&args.to).map_err(Failure::new)?;
     let report = match at_rest(&args, &to) {
@@ -79,13 +80,25 @@ pub async fn back_up(args: BackupArgs) -> Result<(), Failure> {
     };
     if args.json {
         println!("{}", serde_json::to_string(&report).map_err(Failure::new)?);
-        return Ok(());
+    } else {
+        println!("made backup {}: {}", args.to.display(), in_words(&report));
+        println!(
+            "The master key is not in it: keep {MASTER_KEY_FILE} apart, `restore` and `verify` ask for it."
+        );
     }
-    println!("made backup {}: {}", args.to.display(), in_words(&report));
-    println!(
-        "The master key is not in it: keep {MASTER_KEY_FILE} apart, `restore` and `verify` ask for it."
-    );
-    Ok(())
+    whole(&report, &args.to)
+}
+
+/// Tells of receipts that are not in a copy that was made.
+fn whole(report: &CopyReport, copy: &Path) -> Result<(), Failure> {
+    let damaged = &report.damaged_receipts;
+    let Some(first) = damaged.first() else { return Ok(()) };
+    Err(Failure::new(format!(
+        "`{}` is made, without {} of the receipts: what is in the file is not what its name says, as \
+         of `{first}`; put back such a file from an earlier backup, or have the receipt uploaded again",
+        copy.display(),
+        damaged.len(),
+    )))
 }
 
 /// Why a directory at rest was not copied.
@@ -109,8 +122,10 @@ fn at_rest(args: &BackupArgs, to: &Path) -> Result<CopyReport, AtRestError> {
     let keys = open_keys(&args.data, &args.master_key.source());
     let secrets = keys.map_err(|error| failed(&error))?.secrets;
     let data = (args.data.as_path(), &secrets);
-    let copied = copy_at_rest(data.0, to, &mut |copy, stage| add_to_backup(data, copy, stage));
-    copied.map(CopyReport::from).map_err(|error| failed(&error))
+    let mut damaged = DamagedReceipts::new();
+    let copied =
+        copy_at_rest(data.0, to, &mut |copy, stage| add_to_backup(data, copy, stage, &mut damaged));
+    copied.map(|copied| CopyReport::new(copied, damaged)).map_err(|error| failed(&error))
 }
 
 async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {
@@ -140,12 +155,14 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let wrapped = WrappedKey::wrap(&data_key, &master, directory).map_err(Failure::new)?;
     let is_copied = matches!(source, MasterKeySource::File(_)) && !args.no_key_copy;
     let wanted = Wanted { further_journal: proven.journal.as_deref(), until: args.until };
+    let mut damaged = DamagedReceipts::new();
     let mut beside = |copy: &Path, stage: CopyStage| {
         if stage == CopyStage::Underway {
             copy_settings(&proven.backup, copy)?;
-            copy_receipts(&proven.backup, copy)?;
+            copy_receipts(&proven.backup, copy, &mut damaged)?;
             // Receipts that came after the backup stand with the journal that tells of them.
-            return proven.journal.iter().try_for_each(|journal| copy_receipts(journal, copy));
+            let journals = &mut proven.journal.iter();
+            return journals.try_for_each(|journal| copy_receipts(journal, copy, &mut damaged));
         }
         if pan_keys != PanKeys::default() {
             secrets.write_pan_keys(copy, &pan_keys).map_err(io::Error::other)?;
@@ -157,14 +174,14 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     };
     let copied = restore_engine(&proven.backup, &args.data, &wanted, &mut beside);
     let copied = copied.map_err(|error| Failure::new(of_backup(error, args)))?;
-    let report = CopyReport::from(copied);
+    let report = CopyReport::new(copied, damaged);
     if args.json {
         println!("{}", serde_json::to_string(&report).map_err(Failure::new)?);
-        return Ok(());
+    } else {
+        println!("restored {}: {}", args.data.display(), in_words(&report));
+        println!("Next: cardswitch verify --data {}", args.data.display());
     }
-    println!("restored {}: {}", args.data.display(), in_words(&report));
-    println!("Next: cardswitch verify --data {}", args.data.display());
-    Ok(())
+    whole(&report, &args.data)
 }
 
 /// Names the backup, not the copy of it that is gone when this is read.
@@ -246,6 +263,6 @@ fn wrapped_of(directory: &Path) -> Result<WrappedKey, ManifestError> {
 }
 
 fn in_words(report: &CopyReport) -> String {
-    let CopyReport { records, as_of, bytes } = report;
+    let CopyReport { records, as_of, bytes, .. } = report;
     format!("{records} records, as of {as_of}, {bytes} bytes")
 }
