@@ -116,8 +116,12 @@ pub fn copy_receipts(from: &Path, to: &Path, damaged: &mut DamagedReceipts) -> i
         // Without its digest it is not finished, or no receipt.
         let Some(digest) = receipt_digest(&name) else { continue };
         if entry.file_type()?.is_file() && !to.join(&name).try_exists()? {
-            copy_receipt(&from.join(&name), &to.join(&name), &digest)?
-                .then(|| damaged.insert(name));
+            // Meanwhile it may have been uploaded again, or be whole in another directory.
+            if copy_receipt(&from.join(&name), &to.join(&name), &digest)? {
+                damaged.insert(name);
+            } else {
+                damaged.remove(&name);
+            }
         }
     }
     File::open(&copies)?.sync_all()
@@ -166,8 +170,8 @@ mod tests {
         symlink(home.path().join("elsewhere"), data.join(&linked)).unwrap();
         fs::write(data.join(format!("{whole}.1.part")), "who").unwrap();
         fs::write(data.join("receipts/letter"), "").unwrap();
+        let mut damaged = DamagedReceipts::new();
         for _ in 0..2 {
-            let mut damaged = DamagedReceipts::new();
             copy_receipts(&data, &copy, &mut damaged).unwrap();
             assert_eq!(damaged, DamagedReceipts::from([rotten.clone()]));
             let names = fs::read_dir(copy.join(RECEIPTS_DIRECTORY)).unwrap();
@@ -177,5 +181,8 @@ mod tests {
         let [first, second] = [&data, &copy].map(|at| fs::metadata(at.join(&whole)).unwrap());
         assert_ne!(first.ino(), second.ino(), "one file with two names");
         assert_eq!(second.permissions().mode() & 0o777, 0o600);
+        fs::write(data.join(&rotten), "rotten").unwrap();
+        copy_receipts(&data, &copy, &mut damaged).unwrap();
+        assert!(damaged.is_empty() && copy.join(&rotten).exists(), "it was uploaded again");
     }
 }

@@ -12,7 +12,7 @@ use cardswitch_engine::store::{Pacing, Snapshot, StoreError};
 
 use crate::config::{ClockSetting, RetentionSetting};
 use crate::manifest::is_backup;
-use crate::master_key::data_key::{DATA_KEY_FILE, DataKeyError, OpenedKeys, open_keys};
+use crate::master_key::data_key::{DataKeyError, OpenedKeys, open_keys};
 use crate::master_key::rotation::settle;
 use crate::master_key::source::MasterKeySource;
 use crate::secrets::{PanKeys, PanKeysError, Secrets};
@@ -125,10 +125,6 @@ fn open_secrets(
     }
     let OpenedKeys { secrets, wrapped } =
         open_keys(data, master_key).map_err(OpeningError::Keys)?;
-    if wrapped.directory != directory.id() {
-        let path = data.join(DATA_KEY_FILE);
-        return Err(OpeningError::Keys(DataKeyError::OtherDirectory(path)));
-    }
     settle(data, master_key, &wrapped).map_err(|error| OpeningError::Keys(error.into()))?;
     Ok(secrets)
 }
@@ -146,13 +142,7 @@ fn check_keys(
     }
     let tables = engine.store().read().map_err(unreadable)?;
     let wanted = tables.pan_generations().map_err(unreadable)?;
-    for generation in [wanted.newest, wanted.oldest] {
-        let has = |kept| kept == generation;
-        if generation > pan_keys.newest() || !pan_keys.generations().any(has) {
-            let path = PanKeys::path(engine.directory().path());
-            return Err(OpeningError::PanKeys(PanKeysError::Missing(path, generation)));
-        }
-    }
+    pan_keys.require(wanted, engine.directory().path()).map_err(OpeningError::PanKeys)?;
     if opens_first_card(&tables, secrets).map_err(unreadable)? {
         Ok(())
     } else {

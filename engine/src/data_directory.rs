@@ -125,13 +125,17 @@ impl DataDirectory {
 
     fn open_for(path: &Path, access: Access) -> Result<Self, DirectoryError> {
         let identity = path.join(IDENTITY_FILE);
-        let file = File::open(&identity).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => DirectoryError::NotFound(path.into()),
-            _ => DirectoryError::Io(identity.clone(), error),
-        })?;
+        let file = open_identity(path, &identity)?;
         lock(&file, path, access)?;
         let id = read_identity(&file, &identity)?;
         Ok(Self { path: path.into(), id, _lock: file })
+    }
+
+    /// The id of the directory at `path`, which may be in use.
+    /// Errors: it is none, or has other layouts.
+    pub fn id_of(path: &Path) -> Result<[u8; 16], DirectoryError> {
+        let identity = path.join(IDENTITY_FILE);
+        read_identity(&open_identity(path, &identity)?, &identity)
     }
 
     /// The directory's id, which its files carry.
@@ -157,6 +161,13 @@ impl DataDirectory {
     pub fn store_path(&self) -> PathBuf {
         self.path.join("store.redb")
     }
+}
+
+fn open_identity(path: &Path, identity: &Path) -> Result<File, DirectoryError> {
+    File::open(identity).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => DirectoryError::NotFound(path.into()),
+        _ => DirectoryError::Io(identity.into(), error),
+    })
 }
 
 #[derive(Clone, Copy)]
@@ -222,6 +233,7 @@ mod tests {
         let made = DataDirectory::create(&path, [7; 16]).unwrap();
         assert!(matches!(DataDirectory::create(&path, [7; 16]), Err(DirectoryError::Exists(_))));
         assert!(matches!(DataDirectory::open(&path), Err(DirectoryError::InUse(_))));
+        assert_eq!(DataDirectory::id_of(&path).unwrap(), [7; 16]);
         drop(made);
         assert_eq!(DataDirectory::open(&path).unwrap().id(), [7; 16]);
     }

@@ -9,6 +9,7 @@ use std::path::Path;
 use redb::backends::FileBackend;
 
 use crate::data_directory::{DataDirectory, DirectoryError};
+use crate::domain::pan_key::PanGenerations;
 use crate::engine::{OpenError, PARTITION, chain_position, journal_identity};
 use crate::journal::overlay::{OverlayBackend, OverlayLocks, SharedBackend};
 use crate::journal::redb::{ReadOnlyJournal, open_read_only};
@@ -47,6 +48,8 @@ pub struct Verification {
     pub records: u64,
     /// How many of them were replayed for the comparison.
     pub replayed: u64,
+    /// The generations of the key of card numbers that are of use after the last record.
+    pub pan_generations: PanGenerations,
 }
 
 impl Verification {
@@ -119,12 +122,14 @@ pub fn verify(path: &Path) -> Result<Verification, VerifyError> {
     let mut figures =
         vec![figure("journal records", journal.tip.last_seq, from_tables.last_seq().0)];
     figures.extend(compare_parts(&from_journal.part_hashes(), &from_tables.part_hashes()));
-    figures.extend(store.read()?.audit()?.into_iter().map(audited));
+    let tables = store.read()?;
+    figures.extend(tables.audit()?.into_iter().map(audited));
     Ok(Verification {
         figures,
         state_hash: from_tables.state_hash(),
         records: from_tables.last_seq().0,
         replayed: replayed.max(tail),
+        pan_generations: tables.pan_generations()?,
     })
 }
 

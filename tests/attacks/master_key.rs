@@ -154,6 +154,29 @@ fn the_master_key_may_lie_elsewhere() {
     assert_eq!(verify(&data, &["--master-key", text(&next)]).code, Some(0));
 }
 
+/// `serve` refused it, and all others took it: a backup of it was one that nobody can serve.
+#[test]
+fn the_data_key_of_another_directory_is_refused_by_every_command() {
+    let [installation, other] = [8_925, 8_926].map(|seed| Installation::init(60, seed));
+    let (data, to) = (installation.data(), installation.home().join("backup"));
+    for name in ["data.key", "master.key"] {
+        fs::copy(other.data().join(name), data.join(name)).expect("a file");
+    }
+    let company = &installation.credentials.company_id;
+    let data = ["--data", text(&data)];
+    for command in [
+        &["serve", "--http", "127.0.0.1:0", "--iso8583", "127.0.0.1:0"][..],
+        &["verify"],
+        &["backup", "--to", text(&to)],
+        &["rotate-master-key"],
+        &["token", "list", "--company", company],
+    ] {
+        let refused = run_cardswitch(&[command, &data].concat()).expect_one_line_error();
+        assert!(refused.contains("data.key` belongs to another data directory"), "{refused}");
+    }
+    assert!(!to.exists());
+}
+
 /// A key that somebody just copied to its place may be in the cache of the system alone. A power failure
 /// after `data.key` was wrapped under it would leave nothing that opens the directory.
 #[test]

@@ -230,17 +230,28 @@ fn a_key_is_replaced_and_forgotten_at_rest_and_its_file_is_no_ones_to_lose() {
     ];
     for (bytes, told) in broken {
         fs::write(&file, bytes).expect("a file");
-        let refused = installation.serve_refused();
-        let line = refused.expect_one_line_error();
-        assert!(line.contains("pan_seal.keys") && line.contains(told), "{line}");
+        for line in refusals(&installation) {
+            assert!(line.contains("pan_seal.keys") && line.contains(told), "{line}");
+        }
     }
     fs::remove_file(&file).expect("a file");
-    let refused = installation.serve_refused().expect_one_line_error();
-    assert!(refused.contains("lacks generation 2 of the key of card numbers"), "{refused}");
+    for line in refusals(&installation) {
+        assert!(line.contains("lacks generation 2 of the key of card numbers"), "{line}");
+    }
     fs::write(&file, &whole).expect("a file");
     let switch = serve(&installation, &data);
     expect_numbers(&switch, &cards);
     switch.stop();
+}
+
+/// What is said by all that look at a directory at rest.
+fn refusals(installation: &Installation) -> [String; 3] {
+    let (data, backup) = (installation.data(), beside(installation, "backup"));
+    let verify = run_cardswitch(&["verify", "--data", text(&data)]);
+    let back_up = run_cardswitch(&["backup", "--data", text(&data), "--to", text(&backup)]);
+    let refused = [installation.serve_refused(), verify, back_up];
+    assert!(!backup.exists(), "a backup was made that nobody can serve");
+    refused.map(|output| output.expect_one_line_error())
 }
 
 /// A crash may come when the next key is durable and nobody was told of it.

@@ -8,6 +8,7 @@ use cardswitch_engine::backup::{
 };
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::inspection::Inspection;
 
 use super::Failure;
 use crate::backup::{CopyReport, DamagedReceipts, add_to_backup, copy_receipts, copy_settings};
@@ -121,11 +122,21 @@ fn at_rest(args: &BackupArgs, to: &Path) -> Result<CopyReport, AtRestError> {
     }
     let keys = open_keys(&args.data, &args.master_key.source());
     let secrets = keys.map_err(|error| failed(&error))?.secrets;
+    // Without a key that is in use the backup would be one that nobody can serve.
+    require_pan_keys(&args.data, &secrets).map_err(AtRestError::Failed)?;
     let data = (args.data.as_path(), &secrets);
     let mut damaged = DamagedReceipts::new();
     let copied =
         copy_at_rest(data.0, to, &mut |copy, stage| add_to_backup(data, copy, stage, &mut damaged));
     copied.map(|copied| CopyReport::new(copied, damaged)).map_err(|error| failed(&error))
+}
+
+/// Errors: a key of card numbers that is in use is missing or damaged.
+/// Cost: projects what the tables have not yet.
+fn require_pan_keys(data: &Path, secrets: &Secrets) -> Result<(), Failure> {
+    let kept = secrets.read_pan_keys(data).map_err(Failure::new)?;
+    let tables = Inspection::open(data).map_err(Failure::new)?.read().map_err(Failure::new)?;
+    kept.require(tables.pan_generations().map_err(Failure::new)?, data).map_err(Failure::new)
 }
 
 async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {

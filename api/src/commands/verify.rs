@@ -10,6 +10,7 @@ use super::Failure;
 use crate::manifest::{Manifest, is_backup};
 use crate::master_key::data_key::open_keys;
 use crate::master_key::source::MasterKeyArgs;
+use crate::secrets::Secrets;
 
 /// What `verify` takes.
 #[derive(Debug, clap::Args)]
@@ -51,18 +52,26 @@ pub fn run(args: &VerifyArgs) -> Result<(), Failure> {
 
 /// Proves the keys first, and the files of a backup: what an attacker rewrote may be sound in itself.
 fn proven(args: &VerifyArgs) -> Result<Verification, Failure> {
+    let secrets = proven_keys(args)?;
+    let pan_keys = secrets.read_pan_keys(&args.data).map_err(Failure::new)?;
+    let verification = verify(&args.data).map_err(Failure::new)?;
+    let kept = pan_keys.require(verification.pan_generations, &args.data);
+    kept.map(|()| verification).map_err(Failure::new)
+}
+
+fn proven_keys(args: &VerifyArgs) -> Result<Secrets, Failure> {
     let source = args.master_key.source();
-    let directory = DataDirectory::open_read_only(&args.data).map_err(Failure::new)?;
     if is_backup(&args.data) {
+        // Nothing else in it is looked at before.
         let manifest = Manifest::read(&args.data).map_err(Failure::new)?;
         let master = source.read(&args.data).map_err(Failure::new)?;
-        let proven = manifest.open(&master).and_then(|secrets| manifest.check(&secrets));
-        proven.map_err(Failure::new)?;
-    } else {
-        open_keys(&args.data, &source).map_err(Failure::new)?;
+        let secrets = manifest.open(&master).map_err(Failure::new)?;
+        manifest.check(&secrets).map_err(Failure::new)?;
+        return Ok(secrets);
     }
-    drop(directory);
-    verify(&args.data).map_err(Failure::new)
+    // In words where it is in use, or none.
+    let _lock = DataDirectory::open_read_only(&args.data).map_err(Failure::new)?;
+    open_keys(&args.data, &source).map(|keys| keys.secrets).map_err(Failure::new)
 }
 
 /// What scripts read.

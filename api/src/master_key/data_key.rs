@@ -18,6 +18,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use zeroize::Zeroizing;
 
 use super::source::MasterKeySource;
@@ -57,6 +58,8 @@ pub enum DataKeyError {
     },
     /// It is another directory's.
     OtherDirectory(PathBuf),
+    /// The directory has no identity.
+    Directory(DirectoryError),
     /// No randomness, or the cipher refused.
     Seal(SealError),
     /// The system refused.
@@ -90,6 +93,7 @@ impl std::fmt::Display for DataKeyError {
             Self::OtherDirectory(path) => {
                 write!(formatter, "`{}` belongs to another data directory", path.display())
             }
+            Self::Directory(error) => error.fmt(formatter),
             Self::Seal(error) => error.fmt(formatter),
             Self::Io(path, error) => write!(formatter, "`{}`: {error}", path.display()),
         }
@@ -231,7 +235,7 @@ pub struct OpenedKeys {
 
 /// Opens the keys of a data directory. Where a replacement of the master key was cut short after the
 /// new one had wrapped the data key, the new one waits beside the place of the old one: it is taken.
-/// Errors: a key is missing, or another one.
+/// Errors: a key is missing, another one, or another directory's.
 pub fn open_keys(data: &Path, source: &MasterKeySource) -> Result<OpenedKeys, DataKeyError> {
     wiping_stack(|| derive_keys(data, source))
 }
@@ -242,6 +246,9 @@ fn derive_keys(data: &Path, source: &MasterKeySource) -> Result<OpenedKeys, Data
     let data_key = wrapped.open_with(&master, &data.join(DATA_KEY_FILE))?;
     let secrets = Secrets::from_root(*data_key);
     check_file(data, &secrets)?;
+    if wrapped.directory != DataDirectory::id_of(data).map_err(DataKeyError::Directory)? {
+        return Err(DataKeyError::OtherDirectory(data.join(DATA_KEY_FILE)));
+    }
     Ok(OpenedKeys { secrets, wrapped })
 }
 
@@ -273,6 +280,7 @@ mod tests {
         let data_key = Zeroizing::new([3; 32]);
         let wrapped = WrappedKey::wrap(&data_key, master, DIRECTORY).unwrap();
         write_wrapped(data, &wrapped, &Secrets::from_root(*data_key)).unwrap();
+        drop(DataDirectory::create(data, DIRECTORY).unwrap());
         data_key
     }
 
@@ -289,6 +297,19 @@ mod tests {
         assert!(refused.contains(&other.id().to_string()), "{refused}");
         let text = fs::read_to_string(data.path().join(DATA_KEY_FILE)).unwrap();
         assert!(!text.contains(&"03".repeat(8)), "a key in clear: {text}");
+    }
+
+    #[test]
+    fn the_data_key_of_another_directory_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let [data, key] = ["data", "key"].map(|name| home.path().join(name));
+        drop(DataDirectory::create(&data, [8; 16]).unwrap());
+        let master = MasterKey::new([1; 32]);
+        let wrapped = WrappedKey::wrap(&Zeroizing::new([3; 32]), &master, DIRECTORY).unwrap();
+        write_wrapped(&data, &wrapped, &Secrets::from_root([3; 32])).unwrap();
+        master.write_new(&key).unwrap();
+        let refused = open_keys(&data, &MasterKeySource::File(key)).unwrap_err();
+        assert!(matches!(refused, DataKeyError::OtherDirectory(_)), "{refused}");
     }
 
     #[test]

@@ -209,6 +209,7 @@ fn keep_old(place: &Path, old: &MasterKey) -> Result<PathBuf, MasterRotationErro
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_engine::data_directory::DataDirectory;
     use zeroize::Zeroizing;
 
     use super::*;
@@ -217,6 +218,7 @@ mod tests {
     fn directory(source: &MasterKeySource, data: &Path) {
         let (data_key, master) = (Zeroizing::new([3; 32]), MasterKey::new([1; 32]));
         let wrapped = WrappedKey::wrap(&data_key, &master, [7; 16]).unwrap();
+        drop(DataDirectory::create(data, [7; 16]).unwrap());
         write_wrapped(data, &wrapped, &crate::secrets::Secrets::from_root(*data_key)).unwrap();
         if let Some(path) = source.own_path(data) {
             master.write_new(&path).unwrap();

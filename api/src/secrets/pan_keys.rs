@@ -21,7 +21,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::domain::pan_key::PanGeneration;
+use cardswitch_engine::domain::pan_key::{PanGeneration, PanGenerations};
 use zeroize::Zeroizing;
 
 use super::Secrets;
@@ -146,6 +146,17 @@ impl PanKeys {
     /// The key of a generation; none for the first.
     pub(super) fn key(&self, generation: PanGeneration) -> Option<&[u8; 32]> {
         self.made.get(&generation).map(|made| &*made.key)
+    }
+
+    /// Makes sure that these are the keys of a directory whose cards are sealed under `wanted`.
+    /// Errors: a generation that is in use is missing.
+    pub fn require(&self, wanted: PanGenerations, data: &Path) -> Result<(), PanKeysError> {
+        let is_there =
+            |one| one <= self.newest() && self.generations().any(|generation| generation == one);
+        match [wanted.newest, wanted.oldest].into_iter().find(|wanted| !is_there(*wanted)) {
+            Some(missing) => Err(PanKeysError::Missing(Self::path(data), missing)),
+            None => Ok(()),
+        }
     }
 
     /// These and a next generation.
