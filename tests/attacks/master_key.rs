@@ -208,6 +208,26 @@ fn a_key_that_was_there_is_durable_before_it_is_used() {
     }
 }
 
+/// What was left of it was in the way of the next try.
+#[test]
+fn a_master_key_that_cannot_be_made_leaves_no_directory_and_the_other_way_round() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let at = |name: &str| home.path().join(name);
+    let init = |data: &Path, key: &Path| {
+        run_cardswitch(&["init", "--data", text(data), "--json", "--master-key", text(key)])
+    };
+    let refused = init(&at("data"), &at("missing/key")).expect_one_line_error();
+    assert!(refused.contains("missing/key`: No such file"), "{refused}");
+    assert!(!at("data").exists());
+    init(&at("data"), &at("key")).expect_json();
+    let refused = init(&at("data"), &at("another")).expect_one_line_error();
+    assert!(refused.contains("is a data directory already"), "{refused}");
+    assert!(!at("another").exists(), "a key that opens nothing is left");
+    let inside = at("second");
+    init(&inside, &inside.join("master.key")).expect_json();
+    assert_eq!(verify(&inside, &[]).code, Some(0));
+}
+
 fn copy(from: &Path, to: &Path) {
     let copied = Command::new("cp").args(["-a", text(from), text(to)]).status();
     assert!(copied.expect("cp is there").success());
