@@ -143,6 +143,21 @@ fn the_master_key_may_lie_elsewhere() {
     }
     let refused = run_cardswitch(&list).expect_one_line_error();
     assert!(refused.contains("give --master-key or --master-key-command"), "{refused}");
+    // A flag comes before a variable, whichever of both places each names.
+    let (file, by) = (("CARDSWITCH_MASTER_KEY", text(&key)), "CARDSWITCH_MASTER_KEY_COMMAND");
+    let missing = home.join("missing");
+    for (flags, variable, expected) in [
+        (&["--master-key", text(&key)][..], (by, "exit 7"), Some(0)),
+        (&["--master-key-command", &command], (file.0, text(&missing)), Some(0)),
+        (&["--master-key", text(&missing)], (by, &command), Some(1)),
+        (&["--master-key-command", "exit 7"], file, Some(1)),
+        (&["--master-key-command", &command, "--master-key", text(&key)], (by, "exit 7"), Some(2)),
+    ] {
+        let output = run_cardswitch_with(&[&list[..], flags].concat(), &[variable]);
+        assert_eq!(output.code, expected, "{flags:?}, {variable:?}: {output:?}");
+    }
+    let output = run_cardswitch_with(&list, &[file, (by, &command)]);
+    assert_eq!(output.code, Some(2), "two variables, and no flag to choose: {output:?}");
     let failing = [&list[..], &["--master-key-command", "exit 7"]].concat();
     let refused = run_cardswitch(&failing).expect_one_line_error();
     assert!(refused.contains("the command for the master key failed"), "{refused}");
