@@ -156,7 +156,7 @@ async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {
 /// or they do not meet.
 pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let source = args.master_key.source();
-    let master = source.read(&args.from).map_err(Failure::new)?;
+    let master = source.read_apart(&args.from).map_err(Failure::new)?;
     let manifest = Manifest::read(&args.from).map_err(Failure::new)?;
     let (secrets, data_key) = keys_of(&manifest, args, &master).map_err(Failure::new)?;
     let staging = Staging::make(&args.data).map_err(Failure::new)?;
