@@ -223,6 +223,31 @@ fn a_key_that_was_there_is_durable_before_it_is_used() {
     }
 }
 
+/// `restore` says what to do next: that with the key where it is.
+#[test]
+fn what_restore_says_to_do_next_works() {
+    let installation = Installation::init(60, 8_927);
+    let (data, home) = (installation.data(), installation.home());
+    let backup = home.join("backup");
+    run_cardswitch(&["backup", "--data", text(&data), "--to", text(&backup), "--json"])
+        .expect_json();
+    let key = data.join("master.key");
+    let command = format!("cat '{}'", text(&key));
+    for (name, with) in [
+        ("copied", &["--master-key", text(&key)][..]),
+        ("left", &["--no-key-copy", "--master-key", text(&key)]),
+        ("printed", &["--master-key-command", &command]),
+    ] {
+        let restored = home.join(name);
+        let from = ["restore", "--from", text(&backup), "--data", text(&restored)];
+        let output = run_cardswitch(&[&from[..], with].concat());
+        let next = output.stdout.lines().find_map(|line| line.strip_prefix("Next: cardswitch "));
+        let next = format!("set -- \"$@\" {}", next.expect("a next step"));
+        let status = cardswitch_after(&next, &[]).stdout(Stdio::null()).status();
+        assert!(status.expect("sh is there").success(), "{name}: {next}");
+    }
+}
+
 /// What was left of it was in the way of the next try.
 #[test]
 fn a_master_key_that_cannot_be_made_leaves_no_directory_and_the_other_way_round() {
