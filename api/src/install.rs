@@ -207,10 +207,7 @@ pub async fn install(
     let drawn = MasterKey::draw(random)?;
     let mut data_key = DataKey::default();
     random.fill(data_key.as_mut_slice())?;
-    // A key that cannot be had is told of before anything is made.
-    let found = find_master_key(order)?;
-    let directory = DataDirectory::create(&order.data, directory_id)?;
-    let master = found.map_or_else(|| make_master_key(order, drawn), Ok)?;
+    let (directory, master) = make_directory(order, directory_id, drawn)?;
     let secrets = Secrets::from_root(*data_key);
     let wrapped = WrappedKey::wrap(&data_key, &master, directory_id).map_err(DataKeyError::Seal)?;
     write_wrapped(directory.path(), &wrapped, &secrets)?;
@@ -235,6 +232,31 @@ pub async fn install(
     Ok(credentials)
 }
 
+/// Makes the directory, and its master key where there is none. A key that cannot be had is told of
+/// before the directory is made, and one that was made for nothing goes.
+fn make_directory(
+    order: &Installation,
+    id: [u8; 16],
+    drawn: MasterKey,
+) -> Result<(DataDirectory, MasterKey), InstallError> {
+    let create = || DataDirectory::create(&order.data, id);
+    match (find_master_key(order)?, order.master_key.own_path(&order.data)) {
+        (Some(found), _) => Ok((create()?, found)),
+        (None, None) => Ok((create()?, drawn)),
+        (None, Some(path)) if is_inside(&path, &order.data) => {
+            let directory = create()?;
+            drawn.write_new(&path)?;
+            Ok((directory, drawn))
+        }
+        (None, Some(path)) => {
+            drawn.write_new(&path)?;
+            // It opens nothing. What is told is why there is no directory.
+            let directory = create().inspect_err(|_| drop(std::fs::remove_file(&path)))?;
+            Ok((directory, drawn))
+        }
+    }
+}
+
 /// The master key that is there already; none where it is to be made.
 fn find_master_key(order: &Installation) -> Result<Option<MasterKey>, MasterKeyError> {
     match order.master_key.read(&order.data) {
@@ -243,12 +265,10 @@ fn find_master_key(order: &Installation) -> Result<Option<MasterKey>, MasterKeyE
     }
 }
 
-/// Keeps a new master key where it will be looked for.
-fn make_master_key(order: &Installation, drawn: MasterKey) -> Result<MasterKey, MasterKeyError> {
-    if let Some(path) = order.master_key.own_path(&order.data) {
-        drawn.write_new(&path)?;
-    }
-    Ok(drawn)
+/// Whether a key is to stand in the data directory itself.
+fn is_inside(key: &Path, data: &Path) -> bool {
+    let absolute = |path: &Path| std::path::absolute(path).ok();
+    absolute(key).is_some_and(|key| key.parent() == absolute(data).as_deref())
 }
 
 struct Installer<'a> {

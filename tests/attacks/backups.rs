@@ -216,6 +216,22 @@ fn a_further_journal_is_of_the_same_directory_and_whole() {
     assert!(refused.expect_one_line_error().contains("data.key` is missing"), "{refused:?}");
 }
 
+/// A backup that somebody made with keys of their own would pass, if its key were taken from it.
+#[test]
+fn a_master_key_in_a_backup_is_not_taken() {
+    let installation = Installation::init(60, 8_908);
+    let backup = back_up(&installation, "backup");
+    fs::copy(installation.data().join("master.key"), backup.join("master.key")).expect("a file");
+    let to = installation.home().join("restored");
+    for arguments in [
+        &["restore", "--from", text(&backup), "--data", text(&to)][..],
+        &["verify", "--data", text(&backup)],
+    ] {
+        let line = run_cardswitch(arguments).expect_one_line_error();
+        assert!(line.contains("master.key` is missing: where it lies elsewhere, give"), "{line}");
+    }
+}
+
 #[test]
 fn a_backup_is_not_served_nor_backed_up() {
     let installation = Installation::init(60, 8_906);

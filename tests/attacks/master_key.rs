@@ -143,6 +143,21 @@ fn the_master_key_may_lie_elsewhere() {
     }
     let refused = run_cardswitch(&list).expect_one_line_error();
     assert!(refused.contains("give --master-key or --master-key-command"), "{refused}");
+    // A flag comes before a variable, whichever of both places each names.
+    let (file, by) = (("CARDSWITCH_MASTER_KEY", text(&key)), "CARDSWITCH_MASTER_KEY_COMMAND");
+    let missing = home.join("missing");
+    for (flags, variable, expected) in [
+        (&["--master-key", text(&key)][..], (by, "exit 7"), Some(0)),
+        (&["--master-key-command", &command], (file.0, text(&missing)), Some(0)),
+        (&["--master-key", text(&missing)], (by, &command), Some(1)),
+        (&["--master-key-command", "exit 7"], file, Some(1)),
+        (&["--master-key-command", &command, "--master-key", text(&key)], (by, "exit 7"), Some(2)),
+    ] {
+        let output = run_cardswitch_with(&[&list[..], flags].concat(), &[variable]);
+        assert_eq!(output.code, expected, "{flags:?}, {variable:?}: {output:?}");
+    }
+    let output = run_cardswitch_with(&list, &[file, (by, &command)]);
+    assert_eq!(output.code, Some(2), "two variables, and no flag to choose: {output:?}");
     let failing = [&list[..], &["--master-key-command", "exit 7"]].concat();
     let refused = run_cardswitch(&failing).expect_one_line_error();
     assert!(refused.contains("the command for the master key failed"), "{refused}");
@@ -206,6 +221,51 @@ fn a_key_that_was_there_is_durable_before_it_is_used() {
             path.display()
         );
     }
+}
+
+/// `restore` says what to do next: that with the key where it is.
+#[test]
+fn what_restore_says_to_do_next_works() {
+    let installation = Installation::init(60, 8_927);
+    let (data, home) = (installation.data(), installation.home());
+    let backup = home.join("backup");
+    run_cardswitch(&["backup", "--data", text(&data), "--to", text(&backup), "--json"])
+        .expect_json();
+    let key = data.join("master.key");
+    let command = format!("cat '{}'", text(&key));
+    for (name, with) in [
+        ("copied", &["--master-key", text(&key)][..]),
+        ("left", &["--no-key-copy", "--master-key", text(&key)]),
+        ("printed", &["--master-key-command", &command]),
+    ] {
+        let restored = home.join(name);
+        let from = ["restore", "--from", text(&backup), "--data", text(&restored)];
+        let output = run_cardswitch(&[&from[..], with].concat());
+        let next = output.stdout.lines().find_map(|line| line.strip_prefix("Next: cardswitch "));
+        let next = format!("set -- \"$@\" {}", next.expect("a next step"));
+        let status = cardswitch_after(&next, &[]).stdout(Stdio::null()).status();
+        assert!(status.expect("sh is there").success(), "{name}: {next}");
+    }
+}
+
+/// What was left of it was in the way of the next try.
+#[test]
+fn a_master_key_that_cannot_be_made_leaves_no_directory_and_the_other_way_round() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let at = |name: &str| home.path().join(name);
+    let init = |data: &Path, key: &Path| {
+        run_cardswitch(&["init", "--data", text(data), "--json", "--master-key", text(key)])
+    };
+    let refused = init(&at("data"), &at("missing/key")).expect_one_line_error();
+    assert!(refused.contains("missing/key`: No such file"), "{refused}");
+    assert!(!at("data").exists());
+    init(&at("data"), &at("key")).expect_json();
+    let refused = init(&at("data"), &at("another")).expect_one_line_error();
+    assert!(refused.contains("is a data directory already"), "{refused}");
+    assert!(!at("another").exists(), "a key that opens nothing is left");
+    let inside = at("second");
+    init(&inside, &inside.join("master.key")).expect_json();
+    assert_eq!(verify(&inside, &[]).code, Some(0));
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -81,7 +81,13 @@ fn core_of(switch: &Switch, home: &Path) -> Vec<u8> {
     let taken = taken.expect("gdb is there, `./test` installs it");
     let path = PathBuf::from(format!("{}.{}", text(&to), switch.pid()));
     let core = fs::read(&path);
-    let core = core.unwrap_or_else(|error| unreachable!("no core: {error}; {taken:?}"));
+    let core = core.unwrap_or_else(|error| {
+        let told = String::from_utf8_lossy(&taken.stderr);
+        unreachable!(
+            "gcore took no core ({error}): it needs root with the capability SYS_PTRACE, in a container \
+             `--cap-add SYS_PTRACE`, and where this is not root sudo without a password; it said: {told}"
+        )
+    });
     fs::remove_file(path).expect("it is there");
     core
 }

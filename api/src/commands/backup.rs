@@ -156,7 +156,7 @@ async fn running(data: &Path, to: PathBuf) -> Result<CopyReport, Failure> {
 /// or they do not meet.
 pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let source = args.master_key.source();
-    let master = source.read(&args.from).map_err(Failure::new)?;
+    let master = source.read_apart(&args.from).map_err(Failure::new)?;
     let manifest = Manifest::read(&args.from).map_err(Failure::new)?;
     let (secrets, data_key) = keys_of(&manifest, args, &master).map_err(Failure::new)?;
     let staging = Staging::make(&args.data).map_err(Failure::new)?;
@@ -190,9 +190,24 @@ pub fn restore(args: &RestoreArgs) -> Result<(), Failure> {
         println!("{}", serde_json::to_string(&report).map_err(Failure::new)?);
     } else {
         println!("restored {}: {}", args.data.display(), in_words(&report));
-        println!("Next: cardswitch verify --data {}", args.data.display());
+        let key = if is_copied { String::new() } else { flag_of(&source) };
+        println!("Next: cardswitch verify --data {}{key}", args.data.display());
     }
     whole(&report, &args.data)
+}
+
+/// What says once more where a master key is that was left there, quoted for a shell.
+fn flag_of(source: &MasterKeySource) -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+    match source {
+        MasterKeySource::InDirectory => String::new(),
+        MasterKeySource::File(path) | MasterKeySource::Credential(path) => {
+            format!(" --master-key {}", quoted(&path.display().to_string()))
+        }
+        MasterKeySource::Command(command) => {
+            format!(" --master-key-command {}", quoted(command))
+        }
+    }
 }
 
 /// Names the backup, not the copy of it that is gone when this is read.
@@ -276,4 +291,22 @@ fn wrapped_of(directory: &Path) -> Result<WrappedKey, ManifestError> {
 fn in_words(report: &CopyReport) -> String {
     let CopyReport { records, as_of, bytes, .. } = report;
     format!("{records} records, as of {as_of}, {bytes} bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_of_a_key_is_told_as_a_shell_takes_it() {
+        let command = "echo 'k'".to_owned();
+        for (source, told) in [
+            (MasterKeySource::InDirectory, ""),
+            (MasterKeySource::File("/a b/key".into()), " --master-key '/a b/key'"),
+            (MasterKeySource::Credential("/run/key".into()), " --master-key '/run/key'"),
+            (MasterKeySource::Command(command), r" --master-key-command 'echo '\''k'\'''"),
+        ] {
+            assert_eq!(flag_of(&source), told);
+        }
+    }
 }

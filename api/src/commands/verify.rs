@@ -64,7 +64,7 @@ fn proven_keys(args: &VerifyArgs) -> Result<Secrets, Failure> {
     if is_backup(&args.data) {
         // Nothing else in it is looked at before.
         let manifest = Manifest::read(&args.data).map_err(Failure::new)?;
-        let master = source.read(&args.data).map_err(Failure::new)?;
+        let master = source.read_apart(&args.data).map_err(Failure::new)?;
         let secrets = manifest.open(&master).map_err(Failure::new)?;
         manifest.check(&secrets).map_err(Failure::new)?;
         return Ok(secrets);

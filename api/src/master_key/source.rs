@@ -7,26 +7,19 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, FromArgMatches};
+
 use super::{MASTER_KEY_FILE, MasterKey, MasterKeyError, read_text};
 
 /// The variable that names the directory of systemd's credentials. Source: systemd.exec(5), `LoadCredential=`.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 
-/// The arguments that name the master key.
-#[derive(Clone, Debug, Default, clap::Args)]
+/// The arguments that name the master key: flags come before variables.
+#[derive(Clone, Debug, Default)]
 pub struct MasterKeyArgs {
-    /// File with the master key [default: the credential `master.key` of systemd, else `master.key` in
-    /// the data directory]
-    #[arg(long, env = "CARDSWITCH_MASTER_KEY", value_name = "FILE")]
-    master_key: Option<PathBuf>,
-    /// Command that prints the master key, for a shell
-    #[arg(
-        long,
-        env = "CARDSWITCH_MASTER_KEY_COMMAND",
-        value_name = "COMMAND",
-        conflicts_with = "master_key"
-    )]
-    master_key_command: Option<String>,
+    given: Option<MasterKeySource>,
 }
 
 impl MasterKeyArgs {
@@ -37,11 +30,53 @@ impl MasterKeyArgs {
             let path = PathBuf::from(std::env::var_os(CREDENTIALS)?).join(MASTER_KEY_FILE);
             path.exists().then_some(MasterKeySource::Credential(path))
         };
-        match (&self.master_key, &self.master_key_command) {
-            (_, Some(command)) => MasterKeySource::Command(command.clone()),
-            (Some(path), _) => MasterKeySource::File(path.clone()),
-            _ => credential().unwrap_or_default(),
-        }
+        self.given.clone().or_else(credential).unwrap_or_default()
+    }
+}
+
+/// The arguments as the command line has them. Clap's own conflict would tell no flag from a variable.
+#[derive(clap::Args)]
+struct GivenPlaces {
+    /// File with the master key [default: the credential `master.key` of systemd, else `master.key` in
+    /// the data directory]
+    #[arg(long, env = "CARDSWITCH_MASTER_KEY", value_name = "FILE")]
+    master_key: Option<PathBuf>,
+    /// Command that prints the master key, for a shell
+    #[arg(long, env = "CARDSWITCH_MASTER_KEY_COMMAND", value_name = "COMMAND")]
+    master_key_command: Option<String>,
+}
+
+impl FromArgMatches for MasterKeyArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let places = GivenPlaces::from_arg_matches(matches)?;
+        let file = places.master_key.map(MasterKeySource::File);
+        let command = places.master_key_command.map(MasterKeySource::Command);
+        let is_flag = |name| matches.value_source(name) == Some(ValueSource::CommandLine);
+        let given = match (is_flag("master_key"), is_flag("master_key_command")) {
+            (true, false) => file,
+            (false, true) => command,
+            _ if file.is_some() && command.is_some() => {
+                let what = "a file and a command are given for the master key: give one of them\n";
+                return Err(clap::Error::raw(ErrorKind::ArgumentConflict, what));
+            }
+            _ => file.or(command),
+        };
+        Ok(Self { given })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl clap::Args for MasterKeyArgs {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        GivenPlaces::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        GivenPlaces::augment_args_for_update(command)
     }
 }
 
@@ -86,6 +121,16 @@ impl MasterKeySource {
             Self::InDirectory => MasterKey::read(&data.join(MASTER_KEY_FILE)),
             Self::File(path) | Self::Credential(path) => MasterKey::read(path),
             Self::Command(command) => key_printed_by(command),
+        }
+    }
+
+    /// Reads the key of a backup, which never lies in it: whoever planted one there could have made all
+    /// of the backup.
+    /// Errors: as of `read`; no place was given.
+    pub fn read_apart(&self, backup: &Path) -> Result<MasterKey, MasterKeyError> {
+        match self {
+            Self::InDirectory => Err(MasterKeyError::Missing(backup.join(MASTER_KEY_FILE))),
+            _ => self.read(backup),
         }
     }
 }

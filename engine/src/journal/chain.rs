@@ -16,7 +16,7 @@
 //! | 76..80 | zero | |
 //! | 80.. | payload | opaque records |
 //!
-//! All numbers little endian. A change here bumps the version and adds a golden file.
+//! All numbers little endian. A change here is another fingerprint, see `layouts`.
 //!
 //! INVARIANT: a batch is valid only if its CRC is right and it continues the chain (same epoch,
 //! next number, previous hash, next record), or is a barrier of a higher epoch that carries the

@@ -10,6 +10,9 @@ use super::world::journal;
 use super::*;
 use crate::command::record::append_record;
 use crate::directory::DirectoryRow;
+use crate::engine::PARTITION;
+use crate::journal::ChainPosition;
+use crate::journal::chain::{BatchBuilder, seal_barrier};
 use crate::layouts::FINGERPRINT;
 use crate::store::runs::{RUN_CHUNKS, RUN_LISTS};
 use crate::store::tables::BLOCKS;
@@ -55,11 +58,20 @@ fn everything() -> Vec<Record> {
 fn another_layout_is_another_fingerprint() {
     let records = everything();
     let tables = tables_of(&store_of(&records));
-    let mut bytes = Vec::new();
+    let mut digest = Sha256::new();
+    let mut tip = ChainPosition::GENESIS;
     for record in &records {
+        let mut bytes = Vec::new();
         append_record(&mut bytes, record.seq, record.at, &record.effects).unwrap();
+        let barrier = seal_barrier(PARTITION, &tip);
+        let mut batch = BatchBuilder::start(Vec::new());
+        batch.push(1, &bytes);
+        let batch = batch.seal(PARTITION, &barrier.position());
+        tip = batch.position();
+        digest.update(&barrier.bytes);
+        digest.update(&batch.bytes);
     }
-    let digest = Sha256::new().chain_update(&bytes).chain_update(format!("{tables:?}")).finalize();
+    let digest = digest.chain_update(format!("{tables:?}")).finalize();
     let found: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(found, FINGERPRINT, "layouts changed: put the left one into `layouts.rs`");
 }
