@@ -9,6 +9,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
@@ -21,8 +22,9 @@ use crate::auth::Caller;
 use crate::error::{ApiError, ErrorBody};
 use crate::pan::Pan;
 use crate::state::AppState;
+use crate::wire::body::{bodies, plain};
 use crate::wire::fault::Flaw;
-use crate::wire::fields;
+use crate::wire::fields::{self, Fields};
 use crate::wire::time::render_date;
 
 /// How many digits a PIN has. Source: ISO 9564-1.
@@ -37,12 +39,14 @@ pub struct CardNumberBody {
     cvv: String,
 }
 
-/// A PIN to be set.
-#[derive(ToSchema)]
-pub struct NewPin {
-    /// 4 to 12 digits.
-    #[schema(pattern = "^[0-9]{4,12}$")]
-    pub pin: String,
+bodies! {
+    /// A PIN to be set.
+    NewPin "NewPin" |fields| _ = parse_pin(fields);
+}
+
+fn parse_pin(fields: &mut Fields<'_>) -> Zeroizing<String> {
+    let rule = plain(|| json!({"type": "string", "pattern": "^[0-9]{4,12}$"}), pin);
+    Zeroizing::new(fields.must("pin", "4 to 12 digits.", rule))
 }
 
 /// Shows what somebody needs to pay with a virtual card. Each look is logged.
@@ -92,7 +96,7 @@ pub async fn set_pin(
     let id = CardId(id);
     let card = find_card(&state, &caller, id).await?;
     let mut fields = body.fields()?;
-    let pin = Zeroizing::new(fields.required("pin", pin));
+    let pin = parse_pin(&mut fields);
     fields.finish()?;
     let verifier = state.secrets.pin_verifier(&open_number(&state, &card)?, pin.as_bytes());
     state.carry_out(AdminCommand::SetPin(caller.company.id, id, verifier)).await?;

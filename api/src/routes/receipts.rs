@@ -30,9 +30,10 @@ use crate::openapi::words;
 use crate::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
 use crate::request_body::read_upload;
 use crate::state::{AppState, WriteError};
+use crate::wire::body::{Rule, bodies, flag};
 use crate::wire::disposition::{name_in_disposition, name_in_form, render_attachment};
 use crate::wire::fault::Flaw;
-use crate::wire::fields;
+use crate::wire::fields::Fields;
 use crate::wire::time::render_time;
 use crate::wire::urls::Urls;
 
@@ -88,12 +89,17 @@ pub struct ReceiptForm {
     pub file: Vec<u8>,
 }
 
-/// What is to change about a receipt.
-#[derive(Debug, ToSchema)]
-pub struct ReceiptUpdate {
-    /// True: it was lost.
-    #[schema(example = true)]
-    pub is_lost: bool,
+bodies! {
+    /// What is to change about a receipt.
+    ReceiptUpdate "ReceiptUpdate" parse_loss;
+}
+
+fn parse_loss(fields: &mut Fields<'_>) {
+    let is_lost = fields.must("is_lost", "True: it was lost.", flag().example("true"));
+    if !is_lost && !fields.is_faulty("is_lost") {
+        let flaw = Flaw::new("not_settable", "can only be set; upload the receipt, or delete it");
+        fields.fault("is_lost", flaw);
+    }
 }
 
 /// A file as it was handed in.
@@ -289,10 +295,7 @@ pub async fn lose_receipt(
 ) -> Result<Json<ReceiptBody>, ApiError> {
     let id = TransactionId(id);
     let mut fields = body.fields()?;
-    if !fields.required("is_lost", fields::boolean) && !fields.is_faulty("is_lost") {
-        let flaw = Flaw::new("not_settable", "can only be set; upload the receipt, or delete it");
-        fields.fault("is_lost", flaw);
-    }
+    parse_loss(&mut fields);
     let known = find_receipt_of(&state, Reader::from(&caller), id).await?;
     fields.finish()?;
     let receipt = match known {

@@ -5,7 +5,6 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::domain::ids::AccountId;
-use utoipa::IntoParams;
 
 use super::input::{ListQuery, PathId};
 use super::view::Reader;
@@ -18,6 +17,7 @@ use crate::statements::{
     CsvStatement, DateRange, Export, OfxStatement, PDF_LINES_MAX, PdfStatement, StatementBody,
     StatementWriter, WhileAllowed,
 };
+use crate::wire::query::{Query, queries};
 use crate::wire::time::render_date;
 
 /// What a statement can be had as.
@@ -53,14 +53,15 @@ impl Format {
     }
 }
 
-/// The days of a statement.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct StatementDays {
-    /// The first day; the first of the last day's month where there is none.
-    pub start_date: Option<String>,
-    /// The last day, at most 180 after the first; today where there is none.
-    pub end_date: Option<String>,
+queries! {
+    /// The days of a statement.
+    StatementDays |query| _ = parse_days(query);
+}
+
+fn parse_days(query: &mut Query) -> DateRange {
+    let start = "The first day; the first of the last day's month where there is none.";
+    let end = "The last day, at most 180 after the first; today where there is none.";
+    DateRange::parse(query, [start, end])
 }
 
 /// Downloads a statement as CSV, a row a line.
@@ -121,7 +122,7 @@ async fn get_statement(
     ListQuery { mut query, .. }: ListQuery,
     format: Format,
 ) -> Result<Response, ApiError> {
-    let dates = DateRange::parse(&mut query);
+    let dates = parse_days(&mut query);
     query.finish()?;
     let access = caller.lasting_access(&state.switch);
     let reader = (Reader::from(caller), access);

@@ -23,11 +23,13 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
+use crate::webhooks::addresses::Reach;
 use crate::webhooks::endpoints::{self, GivenChanges, GivenEndpoint, render_state};
 use crate::webhooks::lane::Health;
 use crate::webhooks::signature::WebhookSecret;
+use crate::wire::body::{bodies, instant};
 use crate::wire::fault::Flaw;
-use crate::wire::fields;
+use crate::wire::fields::Fields;
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::time::render_time;
 
@@ -118,40 +120,17 @@ async fn with_health(state: &AppState, bodies: &mut [WebhookEndpointBody]) {
     }
 }
 
-/// A webhook endpoint to be made.
-#[derive(Debug, ToSchema)]
-#[schema(as = NewWebhookEndpoint)]
-pub struct WebhookEndpointGiven {
-    /// Where webhooks are sent: `https`, and on the public internet. A switch that is served with
-    /// `--allow-local-webhooks` also sends to its own machine and to private networks.
-    #[schema(max_length = 1000, pattern = r"\S", example = "https://hooks.example.com/cards")]
-    pub delivery_url: String,
-    /// What people tell it by.
-    #[schema(nullable = false, max_length = 200)]
-    pub description: Option<String>,
-    /// The app it is for: it is told of the events of every company that has let the app in. Absent
-    /// or null: it is told of the company's own.
-    pub app: Option<words::Reference>,
-}
-
-/// What is to change about a webhook endpoint; what is absent stays.
-#[derive(Debug, ToSchema)]
-pub struct WebhookEndpointUpdate {
-    /// Where webhooks are sent: `https`, and on the public internet. A switch that is served with
-    /// `--allow-local-webhooks` also sends to its own machine and to private networks.
-    #[schema(
-        nullable = false,
-        max_length = 1000,
-        pattern = r"\S",
-        example = "https://hooks.example.com/cards"
-    )]
-    pub delivery_url: Option<String>,
-    /// What people tell it by.
-    #[schema(nullable = false, max_length = 200)]
-    pub description: Option<String>,
-    /// Whether it is told of events. One that is enabled is told of what happens from then on.
-    #[schema(nullable = false, example = true)]
-    pub is_enabled: Option<bool>,
+bodies! {
+    /// A webhook endpoint to be made.
+    NewWebhookEndpointBody "NewWebhookEndpoint" |fields| {
+        _ = GivenEndpoint::parse(fields, Reach::Public);
+    };
+    /// What is to change about a webhook endpoint; what is absent stays.
+    WebhookEndpointUpdate "WebhookEndpointUpdate" |fields| {
+        _ = GivenChanges::parse(fields, Reach::Public);
+    };
+    /// From when on events are told again.
+    WebhookRecovery "WebhookRecovery" |fields| _ = parse_since(fields);
 }
 
 /// Lists webhook endpoints, the newest first.
@@ -214,7 +193,7 @@ async fn read_endpoint(
     post,
     path = "/v1/webhook-endpoints",
     tag = "Webhooks",
-    request_body = WebhookEndpointGiven,
+    request_body = NewWebhookEndpointBody,
     responses((status = 201, body = WebhookEndpointBody)),
 )]
 pub async fn create_webhook_endpoint(
@@ -299,12 +278,9 @@ pub async fn rotate_webhook_secret(
     Ok(with_secret(read_endpoint(&state, &caller, id).await?, &secret))
 }
 
-/// From when on events are told again.
-#[derive(Debug, ToSchema)]
-pub struct WebhookRecovery {
-    /// What has happened then or later is told again, and what was not told yet.
-    #[schema(format = "date-time")]
-    pub since: String,
+fn parse_since(fields: &mut Fields<'_>) -> Timestamp {
+    let about = "What has happened then or later is told again, and what was not told yet.";
+    fields.must("since", about, instant())
 }
 
 /// Has a webhook endpoint told again what has happened since an instant.
@@ -323,7 +299,7 @@ pub async fn recover_webhook_endpoint(
 ) -> Result<Json<WebhookEndpointBody>, ApiError> {
     let id = WebhookEndpointId(id);
     let mut fields = body.fields()?;
-    let since = fields.required("since", fields::timestamp);
+    let since = parse_since(&mut fields);
     endpoints::get_endpoint(&state, &caller.company, id).await?;
     fields.finish()?;
     endpoints::recover(&state, id, since).await?;
