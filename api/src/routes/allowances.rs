@@ -255,10 +255,7 @@ fn scope(value: &RawValue) -> Result<Scope, Flaw> {
 
 /// Shows an allowance.
 #[utoipa::path(
-    get,
-    path = "/v1/allowances/{allowance_id}",
-    tag = "Allowances",
-    responses((status = 200, body = AllowanceBody)),
+    get, path = "/v1/allowances/{allowance_id}", responses((status = 200, body = AllowanceBody)),
 )]
 pub async fn get_allowance(
     State(state): State<AppState>,
@@ -270,10 +267,7 @@ pub async fn get_allowance(
 
 /// Changes an allowance.
 #[utoipa::path(
-    put,
-    path = "/v1/allowances/{allowance_id}",
-    tag = "Allowances",
-    request_body = AllowanceUpdate,
+    put, path = "/v1/allowances/{allowance_id}", request_body = AllowanceUpdate,
     responses((status = 200, body = AllowanceBody)),
 )]
 pub async fn update_allowance(

@@ -110,10 +110,7 @@ fn action() -> Value {
 
 /// Lists what was changed, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/audit-events",
-    tag = "Audit log",
-    params(PageParameters, AuditEventFilters),
+    get, path = "/v1/audit-events", params(PageParameters, AuditEventFilters),
     responses((status = 200, body = Listing<AuditEventBody>)),
 )]
 pub async fn list_audit_events(

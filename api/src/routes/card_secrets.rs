@@ -51,10 +51,7 @@ fn parse_pin(fields: &mut Fields<'_>) -> Zeroizing<String> {
 
 /// Shows what somebody needs to pay with a virtual card. Each look is logged.
 #[utoipa::path(
-    get,
-    path = "/v1/cards/{card_id}/number",
-    tag = "Cards",
-    operation_id = "get_card_number",
+    get, path = "/v1/cards/{card_id}/number", operation_id = "get_card_number",
     responses(
         (status = 200, body = CardNumberBody),
         (status = 409, description = "The card is a physical one.", body = ErrorBody),
@@ -80,11 +77,7 @@ pub async fn get_number(
 
 /// Sets the PIN of a card.
 #[utoipa::path(
-    put,
-    path = "/v1/cards/{card_id}/pin",
-    tag = "Cards",
-    operation_id = "set_card_pin",
-    request_body = NewPin,
+    put, path = "/v1/cards/{card_id}/pin", operation_id = "set_card_pin", request_body = NewPin,
     responses((status = 200, body = CardBody)),
 )]
 pub async fn set_pin(

@@ -289,10 +289,7 @@ impl ListCardsRequest {
 
 /// Lists cards, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/cards",
-    tag = "Cards",
-    params(PageParameters, CardFilters),
+    get, path = "/v1/cards", params(PageParameters, CardFilters),
     responses((status = 200, body = Listing<CardBody>)),
 )]
 pub async fn list_cards(
@@ -304,24 +301,15 @@ pub async fn list_cards(
     let request = ListCardsRequest::parse(&mut query);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
-        let Some(filter) = request.resolve(view)? else {
-            return Ok(Listed { count: 0, rows: Vec::new() });
-        };
+        let Some(filter) = request.resolve(view)? else { return Ok(Listed::EMPTY) };
         let cards = view.snapshot.list_cards(view.company.slot, &filter, &page)?;
-        let rows = cards.rows.iter().map(|card| CardBody::new(card, view));
-        Ok(Listed { count: cards.count, rows: rows.collect::<Result<_, _>>()? })
+        cards.load(|card| CardBody::new(&card, view))
     });
-    let listed = listed.await?;
-    Ok(Json(envelope(listed, &page, &address, state.urls())))
+    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
 /// Shows a card.
-#[utoipa::path(
-    get,
-    path = "/v1/cards/{card_id}",
-    tag = "Cards",
-    responses((status = 200, body = CardBody)),
-)]
+#[utoipa::path(get, path = "/v1/cards/{card_id}", responses((status = 200, body = CardBody)))]
 pub async fn get_card(
     State(state): State<AppState>,
     caller: Caller,
@@ -344,11 +332,7 @@ pub(super) async fn read_card(
 
 /// Makes a card with an allowance.
 #[utoipa::path(
-    post,
-    path = "/v1/cards",
-    tag = "Cards",
-    request_body = NewCard,
-    responses((status = 201, body = CardBody)),
+    post, path = "/v1/cards", request_body = NewCard, responses((status = 201, body = CardBody)),
 )]
 pub async fn create_card(
     State(state): State<AppState>,
@@ -399,10 +383,7 @@ async fn issue_card(state: &AppState, order: &CardOrder) -> Result<CardId, ApiEr
 
 /// Changes a card.
 #[utoipa::path(
-    put,
-    path = "/v1/cards/{card_id}",
-    tag = "Cards",
-    request_body = CardUpdate,
+    put, path = "/v1/cards/{card_id}", request_body = CardUpdate,
     responses((status = 200, body = CardBody)),
 )]
 pub async fn update_card(
@@ -446,21 +427,13 @@ pub(crate) async fn change_card(
 }
 
 /// Closes a card for ever.
-#[utoipa::path(
-    delete,
-    path = "/v1/cards/{card_id}",
-    tag = "Cards",
-    responses((status = 204)),
-)]
+#[utoipa::path(delete, path = "/v1/cards/{card_id}", responses((status = 204)))]
 pub async fn delete_card(
     State(state): State<AppState>,
     caller: Caller,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     let command = AdminCommand::TerminateCard(caller.company.id, CardId(id));
-    match state.carry_out(command).await {
-        // The answer shows nothing, so it need not wait for late tables.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
-        Err(error) => Err(error.into()),
-    }
+    state.carry_out_unshown(command).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

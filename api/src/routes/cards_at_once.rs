@@ -42,10 +42,7 @@ bodies! {
 
 /// Makes several cards, all of them or none.
 #[utoipa::path(
-    post,
-    path = "/v1/cards/bulk",
-    tag = "Cards",
-    request_body = NewCards,
+    post, path = "/v1/cards/bulk", request_body = NewCards,
     responses((status = 201, body = CreatedCards)),
 )]
 pub async fn create_cards(

@@ -93,12 +93,7 @@ impl CompanyBody {
 }
 
 /// Shows the company.
-#[utoipa::path(
-    get,
-    path = "/v1/company",
-    tag = "Company",
-    responses((status = 200, body = CompanyBody)),
-)]
+#[utoipa::path(get, path = "/v1/company", responses((status = 200, body = CompanyBody)))]
 pub async fn get_company(
     State(state): State<AppState>,
     caller: Caller,
@@ -138,10 +133,7 @@ fn parse_update(fields: &mut Fields<'_>) -> Update {
 
 /// Sets up single sign-on, or ends it; sets velocity limits.
 #[utoipa::path(
-    put,
-    path = "/v1/company",
-    tag = "Company",
-    request_body = CompanyUpdate,
+    put, path = "/v1/company", request_body = CompanyUpdate,
     responses((status = 200, body = CompanyBody)),
 )]
 pub async fn update_company(

@@ -15,7 +15,6 @@ use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::ids::{CompanyId, DimensionId};
 use cardswitch_engine::limits;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::Listed;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -176,10 +175,7 @@ pub fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
 
 /// Lists dimensions, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/categories",
-    tag = "Dimensions",
-    params(PageParameters),
+    get, path = "/v1/categories", params(PageParameters),
     responses((status = 200, body = Listing<DimensionBody>)),
 )]
 pub async fn list_dimensions(
@@ -192,19 +188,14 @@ pub async fn list_dimensions(
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
         let found = view.snapshot.list_dimensions(view.company.slot, kind, &page)?;
-        let rows = found.rows.iter().map(|dimension| DimensionBody::new(dimension, view));
-        Ok(Listed { count: found.count, rows: rows.collect::<Result<_, _>>()? })
+        found.load(|dimension| DimensionBody::new(&dimension, view))
     });
-    let listed = listed.await?;
-    Ok(Json(envelope(listed, &page, &address, state.urls())))
+    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
 /// Shows one dimension.
 #[utoipa::path(
-    get,
-    path = "/v1/categories/{category_id}",
-    tag = "Dimensions",
-    responses((status = 200, body = DimensionBody)),
+    get, path = "/v1/categories/{category_id}", responses((status = 200, body = DimensionBody)),
 )]
 pub async fn get_dimension(
     State(state): State<AppState>,
@@ -231,10 +222,7 @@ async fn read_dimension(
 
 /// Makes one dimension.
 #[utoipa::path(
-    post,
-    path = "/v1/categories",
-    tag = "Dimensions",
-    request_body = NewDimensionBody,
+    post, path = "/v1/categories", request_body = NewDimensionBody,
     responses((status = 201, body = DimensionBody)),
 )]
 pub async fn create_dimension(
@@ -287,10 +275,7 @@ fn fault_parent(fields: &mut Fields<'_>, is_known: bool) {
 
 /// Changes one dimension.
 #[utoipa::path(
-    put,
-    path = "/v1/categories/{category_id}",
-    tag = "Dimensions",
-    request_body = DimensionUpdate,
+    put, path = "/v1/categories/{category_id}", request_body = DimensionUpdate,
     responses((status = 200, body = DimensionBody)),
 )]
 pub async fn update_dimension(
@@ -330,12 +315,7 @@ pub(crate) async fn change(
 }
 
 /// Removes one dimension, also from cards and transactions that carry it.
-#[utoipa::path(
-    delete,
-    path = "/v1/categories/{category_id}",
-    tag = "Dimensions",
-    responses((status = 204)),
-)]
+#[utoipa::path(delete, path = "/v1/categories/{category_id}", responses((status = 204)))]
 pub async fn delete_dimension(
     State(state): State<AppState>,
     caller: Caller,
@@ -343,9 +323,6 @@ pub async fn delete_dimension(
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     let named = NamedDimension { company: caller.company.id, kind, id: DimensionId(id) };
-    match state.carry_out(AdminCommand::Dimension(DimensionCommand::Delete(named))).await {
-        // The answer shows nothing, so it need not wait for late tables.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
-        Err(error) => Err(error.into()),
-    }
+    state.carry_out_unshown(AdminCommand::Dimension(DimensionCommand::Delete(named))).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

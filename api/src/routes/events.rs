@@ -110,11 +110,7 @@ fn parse_list(
 
 /// Lists events, the oldest first, and waits for the next one if asked to.
 #[utoipa::path(
-    get,
-    path = "/v1/events",
-    tag = "Events",
-    params(EventFilters),
-    responses((status = 200, body = EventsBody)),
+    get, path = "/v1/events", params(EventFilters), responses((status = 200, body = EventsBody)),
 )]
 pub async fn list_events(
     State(state): State<AppState>,
@@ -279,10 +275,7 @@ fn cursor_of(state: &AppState, caller: &Caller, place: EventPlace) -> Result<Str
 
 /// Streams events as server-sent events, each with its place as `id`.
 #[utoipa::path(
-    get,
-    path = "/v1/events/stream",
-    tag = "Events",
-    params(StreamFilters),
+    get, path = "/v1/events/stream", params(StreamFilters),
     responses((status = 200, content_type = "text/event-stream", body = String)),
 )]
 pub async fn stream_events(

@@ -225,10 +225,7 @@ impl ListMembersRequest {
 
 /// Lists members, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/members",
-    tag = "Members",
-    params(PageParameters, MemberFilters),
+    get, path = "/v1/members", params(PageParameters, MemberFilters),
     responses((status = 200, body = Listing<MemberBody>)),
 )]
 pub async fn list_members(
@@ -241,20 +238,13 @@ pub async fn list_members(
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
         let members = request.list(view, &page)?;
-        let rows = members.rows.iter().map(|member| MemberBody::new(member, view));
-        Ok(Listed { count: members.count, rows: rows.collect::<Result<_, _>>()? })
+        members.load(|member| MemberBody::new(&member, view))
     });
-    let listed = listed.await?;
-    Ok(Json(envelope(listed, &page, &address, state.urls())))
+    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
 /// Shows a member, a deleted one too.
-#[utoipa::path(
-    get,
-    path = "/v1/members/{member_id}",
-    tag = "Members",
-    responses((status = 200, body = MemberBody)),
-)]
+#[utoipa::path(get, path = "/v1/members/{member_id}", responses((status = 200, body = MemberBody)))]
 pub async fn get_member(
     State(state): State<AppState>,
     caller: Caller,
@@ -278,10 +268,7 @@ async fn read_member(
 
 /// Invites a member.
 #[utoipa::path(
-    post,
-    path = "/v1/members",
-    tag = "Members",
-    request_body = InvitedMember,
+    post, path = "/v1/members", request_body = InvitedMember,
     responses((status = 201, body = MemberBody)),
 )]
 pub async fn create_member(
@@ -320,10 +307,7 @@ pub(crate) async fn invite_member(
 
 /// Changes a member.
 #[utoipa::path(
-    put,
-    path = "/v1/members/{member_id}",
-    tag = "Members",
-    request_body = MemberUpdate,
+    put, path = "/v1/members/{member_id}", request_body = MemberUpdate,
     responses((status = 200, body = MemberBody)),
 )]
 pub async fn update_member(
@@ -370,12 +354,7 @@ pub(crate) async fn change_member(
 }
 
 /// Removes a member, and closes their cards.
-#[utoipa::path(
-    delete,
-    path = "/v1/members/{member_id}",
-    tag = "Members",
-    responses((status = 204)),
-)]
+#[utoipa::path(delete, path = "/v1/members/{member_id}", responses((status = 204)))]
 pub async fn delete_member(
     State(state): State<AppState>,
     caller: Caller,
@@ -392,9 +371,8 @@ pub(crate) async fn remove_member(
     company: &Company,
     id: MemberId,
 ) -> Result<(), ApiError> {
-    match state.carry_out(AdminCommand::DeleteMember(company.id, id)).await {
-        // The answer shows nothing, so it need not wait for late tables.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(()),
+    match state.carry_out_unshown(AdminCommand::DeleteMember(company.id, id)).await {
+        Ok(()) => Ok(()),
         Err(WriteError::Rejected(Rejection::MemberNotFound)) => Err(ApiError::not_found()),
         Err(error) => Err(error.into()),
     }

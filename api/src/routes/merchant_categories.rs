@@ -49,10 +49,7 @@ queries! {
 
 /// Lists what the numbers in an allowance's scope mean: groups first, then codes.
 #[utoipa::path(
-    get,
-    path = "/v1/merchant-categories",
-    tag = "Merchant categories",
-    params(PageParameters, MerchantCategoryOrdering),
+    get, path = "/v1/merchant-categories", params(PageParameters, MerchantCategoryOrdering),
     responses((status = 200, body = Listing<MerchantCategoryBody>)),
 )]
 pub async fn list_merchant_categories(

@@ -115,9 +115,7 @@ pub(crate) struct Upload {
 ///
 /// The body is the file, or a form with the file in the field `file`.
 #[utoipa::path(
-    post,
-    path = "/v1/transactions/{transaction_id}/receipt",
-    tag = "Transactions",
+    post, path = "/v1/transactions/{transaction_id}/receipt",
     request_body(content(
         (words::File = "image/png"),
         (words::File = "image/jpeg"),
@@ -238,9 +236,7 @@ pub(crate) async fn set_receipt(
 
 /// Fetches the file of a receipt, as it was handed in.
 #[utoipa::path(
-    get,
-    path = "/v1/transactions/{transaction_id}/receipt",
-    tag = "Transactions",
+    get, path = "/v1/transactions/{transaction_id}/receipt",
     responses((status = 200, content(
         (words::File = "image/png"),
         (words::File = "image/jpeg"),
@@ -281,10 +277,7 @@ pub(crate) async fn receipt_file(
 
 /// Says that a receipt was lost; one that is there is let go of.
 #[utoipa::path(
-    put,
-    path = "/v1/transactions/{transaction_id}/receipt",
-    tag = "Transactions",
-    request_body = ReceiptUpdate,
+    put, path = "/v1/transactions/{transaction_id}/receipt", request_body = ReceiptUpdate,
     responses((status = 200, body = ReceiptBody)),
 )]
 pub async fn lose_receipt(
@@ -324,10 +317,7 @@ pub(crate) fn lost(state: &AppState) -> Receipt {
 
 /// Deletes the receipt of a transaction, lost or not.
 #[utoipa::path(
-    delete,
-    path = "/v1/transactions/{transaction_id}/receipt",
-    tag = "Transactions",
-    responses((status = 204)),
+    delete, path = "/v1/transactions/{transaction_id}/receipt", responses((status = 204)),
 )]
 pub async fn delete_receipt(
     State(state): State<AppState>,

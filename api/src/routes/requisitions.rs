@@ -316,10 +316,7 @@ impl ListRequisitionsRequest {
 
 /// Lists requisitions, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/requisitions",
-    tag = "Requisitions",
-    params(PageParameters, RequisitionFilters),
+    get, path = "/v1/requisitions", params(PageParameters, RequisitionFilters),
     responses((status = 200, body = Listing<RequisitionBody>)),
 )]
 pub async fn list_requisitions(
@@ -331,22 +328,16 @@ pub async fn list_requisitions(
     let request = ListRequisitionsRequest::parse(&mut query);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
-        let Some(filter) = request.resolve(view)? else {
-            return Ok(Listed { count: 0, rows: Vec::new() });
-        };
+        let Some(filter) = request.resolve(view)? else { return Ok(Listed::EMPTY) };
         let found = view.snapshot.list_requisitions(view.company.slot, &filter, &page)?;
-        let rows = found.rows.iter().map(|requisition| RequisitionBody::new(requisition, view));
-        Ok(Listed { count: found.count, rows: rows.collect::<Result<_, _>>()? })
+        found.load(|requisition| RequisitionBody::new(&requisition, view))
     });
-    let listed = listed.await?;
-    Ok(Json(envelope(listed, &page, &address, state.urls())))
+    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
 /// Shows a requisition.
 #[utoipa::path(
-    get,
-    path = "/v1/requisitions/{requisition_id}",
-    tag = "Requisitions",
+    get, path = "/v1/requisitions/{requisition_id}",
     responses((status = 200, body = RequisitionBody)),
 )]
 pub async fn get_requisition(
@@ -372,10 +363,7 @@ async fn read_requisition(
 
 /// Asks for a purchase in a member's name.
 #[utoipa::path(
-    post,
-    path = "/v1/requisitions",
-    tag = "Requisitions",
-    request_body = NewRequisitionBody,
+    post, path = "/v1/requisitions", request_body = NewRequisitionBody,
     responses((status = 201, body = RequisitionBody)),
 )]
 pub async fn create_requisition(
@@ -428,9 +416,7 @@ pub(crate) fn check_network(state: &AppState, company: &Company) -> Result<(), A
 
 /// Changes a requisition, approves or denies it.
 #[utoipa::path(
-    put,
-    path = "/v1/requisitions/{requisition_id}",
-    tag = "Requisitions",
+    put, path = "/v1/requisitions/{requisition_id}",
     request_body(content = RequisitionUpdate, example = json!({"status": "approved", "note": "For the audit"})),
     responses((status = 200, body = RequisitionBody)),
 )]
@@ -582,12 +568,7 @@ fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Compan
 }
 
 /// Cancels a pending requisition.
-#[utoipa::path(
-    delete,
-    path = "/v1/requisitions/{requisition_id}",
-    tag = "Requisitions",
-    responses((status = 204)),
-)]
+#[utoipa::path(delete, path = "/v1/requisitions/{requisition_id}", responses((status = 204)))]
 pub async fn delete_requisition(
     State(state): State<AppState>,
     caller: Caller,
@@ -604,12 +585,6 @@ pub(crate) async fn take_back(
     company: &Company,
     id: RequisitionId,
 ) -> Result<(), ApiError> {
-    match state
-        .carry_out(AdminCommand::Requisition(RequisitionCommand::Cancel(company.id, id)))
-        .await
-    {
-        // The answer shows nothing, so it need not wait for late tables.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    let command = AdminCommand::Requisition(RequisitionCommand::Cancel(company.id, id));
+    Ok(state.carry_out_unshown(command).await?)
 }

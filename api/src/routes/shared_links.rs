@@ -30,7 +30,7 @@ use crate::issuing::{RandomSource, SystemRandom};
 use crate::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphrase};
 use crate::mail::News;
 use crate::openapi::words;
-use crate::state::{AppState, WriteError};
+use crate::state::AppState;
 use crate::wire::body::{
     Rule, bodies, email, flag, line, line_schema, named, paragraph, plain, reference,
 };
@@ -123,10 +123,7 @@ fn parse_card(query: &mut Query) -> Option<CardId> {
 
 /// Lists shared links, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/shared-links",
-    tag = "Shared links",
-    params(PageParameters, SharedLinkFilters),
+    get, path = "/v1/shared-links", params(PageParameters, SharedLinkFilters),
     responses((status = 200, body = Listing<SharedLinkBody>)),
 )]
 pub async fn list_shared_links(
@@ -140,14 +137,13 @@ pub async fn list_shared_links(
     let listed = read_view(&state, &caller, |view| {
         let company = view.company.slot;
         let links = match card.map(|id| view.find_card(id)).transpose()? {
-            Some(None) => return Ok(Listed { count: 0, rows: Vec::new() }),
+            Some(None) => return Ok(Listed::EMPTY),
             found => {
                 let card = found.flatten().map(|card| card.profile.slot);
                 view.snapshot.list_shared_links(company, card, &page)?
             }
         };
-        let rows = links.rows.iter().map(|link| SharedLinkBody::new(link, view));
-        Ok(Listed { count: links.count, rows: rows.collect::<Result<_, _>>()? })
+        links.load(|link| SharedLinkBody::new(&link, view))
     });
     let listed = listed.await?;
     Ok(NoStore(Json(envelope(listed, &page, &address, state.urls()))))
@@ -155,9 +151,7 @@ pub async fn list_shared_links(
 
 /// Shows a shared link.
 #[utoipa::path(
-    get,
-    path = "/v1/shared-links/{shared_link_id}",
-    tag = "Shared links",
+    get, path = "/v1/shared-links/{shared_link_id}",
     responses((status = 200, body = SharedLinkBody)),
 )]
 pub async fn get_shared_link(
@@ -334,10 +328,7 @@ fn passphrase_value(value: &RawValue, kind: PassphraseKind) -> Result<String, Fl
 
 /// Shares a card by a link.
 #[utoipa::path(
-    post,
-    path = "/v1/shared-links",
-    tag = "Shared links",
-    request_body = NewSharedLinkBody,
+    post, path = "/v1/shared-links", request_body = NewSharedLinkBody,
     responses((status = 201, body = SharedLinkBody)),
 )]
 pub async fn create_shared_link(
@@ -373,10 +364,7 @@ pub(crate) async fn share_card(
 
 /// Changes a shared link.
 #[utoipa::path(
-    put,
-    path = "/v1/shared-links/{shared_link_id}",
-    tag = "Shared links",
-    request_body = SharedLinkUpdate,
+    put, path = "/v1/shared-links/{shared_link_id}", request_body = SharedLinkUpdate,
     responses((status = 200, body = SharedLinkBody)),
 )]
 pub async fn update_shared_link(
@@ -405,12 +393,7 @@ pub async fn update_shared_link(
 }
 
 /// Takes a shared link away; the card stays.
-#[utoipa::path(
-    delete,
-    path = "/v1/shared-links/{shared_link_id}",
-    tag = "Shared links",
-    responses((status = 204)),
-)]
+#[utoipa::path(delete, path = "/v1/shared-links/{shared_link_id}", responses((status = 204)))]
 pub async fn delete_shared_link(
     State(state): State<AppState>,
     caller: Caller,
@@ -418,11 +401,8 @@ pub async fn delete_shared_link(
 ) -> Result<StatusCode, ApiError> {
     let command =
         AdminCommand::SharedLink(SharedLinkCommand::Delete(caller.company.id, SharedLinkId(id)));
-    match state.carry_out(command).await {
-        // The answer shows nothing, so it need not wait for late tables.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
-        Err(error) => Err(error.into()),
-    }
+    state.carry_out_unshown(command).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 #[cfg(test)]

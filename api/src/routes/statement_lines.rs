@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use cardswitch_engine::domain::ids::{AccountId, StatementLineId};
 use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{LineFilter, Listed};
+use cardswitch_engine::store::query::LineFilter;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -149,9 +149,7 @@ fn parse_filters(query: &mut Query) -> (DateRange, LineFilter) {
 
 /// Lists what was posted to an account.
 #[utoipa::path(
-    get,
-    path = "/v1/accounts/{account_id}/statement-lines",
-    tag = "Accounts and statements",
+    get, path = "/v1/accounts/{account_id}/statement-lines",
     params(PageParameters, StatementLineFilters),
     responses((status = 200, body = Listing<StatementLineBody>)),
 )]
@@ -170,8 +168,7 @@ pub async fn list_statement_lines(
         let account = view.snapshot.account_by_id(view.company.slot, AccountId(id))?;
         let Some(account) = account.map(|row| row.account) else { return Ok(None) };
         let found = view.snapshot.list_statement_lines(account.slot, &filter, &page)?;
-        let rows = found.rows.iter().map(|line| StatementLineBody::new(line, account.id, view));
-        Ok(Some(Listed { count: found.count, rows: rows.collect::<Result<_, _>>()? }))
+        Ok(Some(found.load(|line| StatementLineBody::new(&line, account.id, view))?))
     });
     let listed = listed.await?.ok_or_else(ApiError::not_found)?;
     Ok(Json(envelope(listed, &page, &address, state.urls())))
@@ -179,9 +176,7 @@ pub async fn list_statement_lines(
 
 /// Shows a statement line.
 #[utoipa::path(
-    get,
-    path = "/v1/accounts/{account_id}/statement-lines/{statement_line_id}",
-    tag = "Accounts and statements",
+    get, path = "/v1/accounts/{account_id}/statement-lines/{statement_line_id}",
     responses((status = 200, body = StatementLineBody)),
 )]
 pub async fn get_statement_line(

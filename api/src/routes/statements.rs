@@ -66,10 +66,7 @@ fn parse_days(query: &mut Query) -> DateRange {
 
 /// Downloads a statement as CSV, a row a line.
 #[utoipa::path(
-    get,
-    path = "/v1/accounts/{account_id}/statement.csv",
-    tag = "Accounts and statements",
-    params(StatementDays),
+    get, path = "/v1/accounts/{account_id}/statement.csv", params(StatementDays),
     responses((status = 200, body = String, content_type = "text/csv")),
 )]
 pub async fn get_csv_statement(
@@ -83,10 +80,7 @@ pub async fn get_csv_statement(
 
 /// Downloads a statement as OFX, for accounting programs.
 #[utoipa::path(
-    get,
-    path = "/v1/accounts/{account_id}/statement.ofx",
-    tag = "Accounts and statements",
-    params(StatementDays),
+    get, path = "/v1/accounts/{account_id}/statement.ofx", params(StatementDays),
     responses((status = 200, body = String, content_type = "application/x-ofx")),
 )]
 pub async fn get_ofx_statement(
@@ -100,10 +94,7 @@ pub async fn get_ofx_statement(
 
 /// Downloads a statement as PDF, for people.
 #[utoipa::path(
-    get,
-    path = "/v1/accounts/{account_id}/statement.pdf",
-    tag = "Accounts and statements",
-    params(StatementDays),
+    get, path = "/v1/accounts/{account_id}/statement.pdf", params(StatementDays),
     responses((status = 200, body = words::File, content_type = "application/pdf")),
 )]
 pub async fn get_pdf_statement(

@@ -35,10 +35,7 @@ fn parse_tags(fields: &mut Fields<'_>) -> TagChanges {
 
 /// Tags a transaction: where it is booked, and a note.
 #[utoipa::path(
-    put,
-    path = "/v1/transactions/{transaction_id}",
-    tag = "Transactions",
-    request_body = TransactionUpdate,
+    put, path = "/v1/transactions/{transaction_id}", request_body = TransactionUpdate,
     responses((status = 200, body = TransactionBody)),
 )]
 pub async fn tag_transaction(

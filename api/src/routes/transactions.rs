@@ -330,10 +330,7 @@ fn parse_state(text: &str) -> Option<TransactionState> {
 
 /// Lists transactions, declined ones too, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/transactions",
-    tag = "Transactions",
-    params(PageParameters, TransactionFilters),
+    get, path = "/v1/transactions", params(PageParameters, TransactionFilters),
     responses((status = 200, body = Listing<TransactionBody>)),
 )]
 pub async fn list_transactions(
@@ -345,22 +342,16 @@ pub async fn list_transactions(
     let request = ListTransactionsRequest::parse(&mut query);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
-        let Some(filter) = request.resolve(view)? else {
-            return Ok(Listed { count: 0, rows: Vec::new() });
-        };
+        let Some(filter) = request.resolve(view)? else { return Ok(Listed::EMPTY) };
         let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
-        let rows = found.rows.iter().map(|row| TransactionBody::new(row, view));
-        Ok(Listed { count: found.count, rows: rows.collect::<Result<_, _>>()? })
+        found.load(|row| TransactionBody::new(&row, view))
     });
-    let listed = listed.await?;
-    Ok(Json(envelope(listed, &page, &address, state.urls())))
+    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
 /// Shows a transaction.
 #[utoipa::path(
-    get,
-    path = "/v1/transactions/{transaction_id}",
-    tag = "Transactions",
+    get, path = "/v1/transactions/{transaction_id}",
     responses((status = 200, body = TransactionBody)),
 )]
 pub async fn get_transaction(

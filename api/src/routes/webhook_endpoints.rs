@@ -10,7 +10,6 @@ use axum::http::StatusCode;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::Listed;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -135,10 +134,7 @@ bodies! {
 
 /// Lists webhook endpoints, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/webhook-endpoints",
-    tag = "Webhooks",
-    params(PageParameters),
+    get, path = "/v1/webhook-endpoints", params(PageParameters),
     responses((status = 200, body = Listing<WebhookEndpointBody>)),
 )]
 pub async fn list_webhook_endpoints(
@@ -150,8 +146,7 @@ pub async fn list_webhook_endpoints(
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
         let listed = view.snapshot.webhook_endpoints(view.company.slot, &page)?;
-        let rows = listed.rows.iter().map(|endpoint| WebhookEndpointBody::new(endpoint, view));
-        Ok(Listed { count: listed.count, rows: rows.collect::<Result<Vec<_>, _>>()? })
+        listed.load(|endpoint| WebhookEndpointBody::new(&endpoint, view))
     });
     let mut listed = listed.await?;
     with_health(&state, &mut listed.rows).await;
@@ -160,9 +155,7 @@ pub async fn list_webhook_endpoints(
 
 /// Shows a webhook endpoint.
 #[utoipa::path(
-    get,
-    path = "/v1/webhook-endpoints/{webhook_endpoint_id}",
-    tag = "Webhooks",
+    get, path = "/v1/webhook-endpoints/{webhook_endpoint_id}",
     responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn get_webhook_endpoint(
@@ -190,10 +183,7 @@ async fn read_endpoint(
 
 /// Makes a webhook endpoint. The answer alone shows the secret that webhooks are signed with.
 #[utoipa::path(
-    post,
-    path = "/v1/webhook-endpoints",
-    tag = "Webhooks",
-    request_body = NewWebhookEndpointBody,
+    post, path = "/v1/webhook-endpoints", request_body = NewWebhookEndpointBody,
     responses((status = 201, body = WebhookEndpointBody)),
 )]
 pub async fn create_webhook_endpoint(
@@ -223,10 +213,7 @@ fn with_secret(
 
 /// Changes a webhook endpoint.
 #[utoipa::path(
-    put,
-    path = "/v1/webhook-endpoints/{webhook_endpoint_id}",
-    tag = "Webhooks",
-    request_body = WebhookEndpointUpdate,
+    put, path = "/v1/webhook-endpoints/{webhook_endpoint_id}", request_body = WebhookEndpointUpdate,
     responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn update_webhook_endpoint(
@@ -246,10 +233,7 @@ pub async fn update_webhook_endpoint(
 
 /// Takes a webhook endpoint away; nothing is sent to it any more.
 #[utoipa::path(
-    delete,
-    path = "/v1/webhook-endpoints/{webhook_endpoint_id}",
-    tag = "Webhooks",
-    responses((status = 204)),
+    delete, path = "/v1/webhook-endpoints/{webhook_endpoint_id}", responses((status = 204)),
 )]
 pub async fn delete_webhook_endpoint(
     State(state): State<AppState>,
@@ -263,9 +247,7 @@ pub async fn delete_webhook_endpoint(
 /// Gives a webhook endpoint a new secret, which the answer alone shows. For 24 hours webhooks carry
 /// signatures under both.
 #[utoipa::path(
-    post,
-    path = "/v1/webhook-endpoints/{webhook_endpoint_id}/rotate-secret",
-    tag = "Webhooks",
+    post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/rotate-secret",
     responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn rotate_webhook_secret(
@@ -285,11 +267,8 @@ fn parse_since(fields: &mut Fields<'_>) -> Timestamp {
 
 /// Has a webhook endpoint told again what has happened since an instant.
 #[utoipa::path(
-    post,
-    path = "/v1/webhook-endpoints/{webhook_endpoint_id}/recover",
-    tag = "Webhooks",
-    request_body = WebhookRecovery,
-    responses((status = 200, body = WebhookEndpointBody)),
+    post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/recover",
+    request_body = WebhookRecovery, responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn recover_webhook_endpoint(
     State(state): State<AppState>,

@@ -15,7 +15,7 @@ use super::addresses::{ADDRESS_BYTES_MAX, Reach, check_address};
 use super::signature::{WebhookSecret, overlap_until};
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
-use crate::state::{AppState, WriteError};
+use crate::state::AppState;
 use crate::wire::body::{Rule, flag, line_schema, plain, reference, short_line};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
@@ -192,14 +192,8 @@ pub async fn delete(
     company: CompanyId,
     id: WebhookEndpointId,
 ) -> Result<(), ApiError> {
-    match state
-        .carry_out(AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Delete(company, id)))
-        .await
-    {
-        // The answer shows nothing, so it need not wait for late tables.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    let command = AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Delete(company, id));
+    Ok(state.carry_out_unshown(command).await?)
 }
 
 /// Has everything told again that has happened since an instant, and what was not told yet.

@@ -5,10 +5,8 @@
 
 use uuid::Uuid;
 
-use super::admin::{
-    AdminCommand, AllowanceChanges, CardChanges, CompanyChanges, MemberChanges, NewMember,
-};
-use super::identity::{AppChanges, NewTicket, NewTicketContent, SignInProof, UserChanges};
+use super::admin::{AdminCommand, NewMember, VelocityChanges};
+use super::identity::{NewTicket, NewTicketContent, SignInProof};
 use crate::domain::ids::{CompanyId, DimensionId, UserId};
 use crate::domain::transaction_tags::TagChanges;
 
@@ -97,13 +95,13 @@ impl AdminCommand {
         match self {
             Admin::CreateCompany(new) => of(new.id, ("company", "company.created"), new.id.0),
             Admin::SetCompany(id, changes) => {
-                of(*id, ("company", "company.updated"), id.0).with(company_fields(changes))
+                of(*id, ("company", "company.updated"), id.0).with(changes.names())
             }
             Admin::CreateMember(new) => {
                 of(new.company, ("member", "member.created"), new.id.0).with(new_member_fields(new))
             }
             Admin::UpdateMember(company, id, changes) => {
-                of(*company, ("member", "member.updated"), id.0).with(member_fields(changes))
+                of(*company, ("member", "member.updated"), id.0).with(changes.names())
             }
             Admin::DeleteMember(company, id) => of(*company, ("member", "member.deleted"), id.0),
             Admin::CreateAccessToken(new) => {
@@ -162,15 +160,14 @@ impl AdminCommand {
                 of(company, ("card", "card.created"), Uuid::nil()).about(AuditedObject::Each(ids))
             }
             Self::UpdateCard(company, id, changes) => {
-                of(*company, ("card", "card.updated"), id.0).with(card_fields(changes))
+                of(*company, ("card", "card.updated"), id.0).with(changes.names())
             }
             Self::TerminateCard(company, id) => of(*company, ("card", "card.terminated"), id.0),
             Self::SetPin(company, id, _) => {
                 of(*company, ("card", "card.updated"), id.0).with(vec!["pin"])
             }
             Self::UpdateAllowance(company, id, changes) => {
-                of(*company, ("allowance", "allowance.updated"), id.0)
-                    .with(allowance_fields(changes))
+                of(*company, ("allowance", "allowance.updated"), id.0).with(changes.names())
             }
             Self::NoteCardShown(company, id) => of(*company, ("card", "card.number_shown"), id.0),
             _ => unreachable!("no command about cards"),
@@ -184,7 +181,7 @@ impl AdminCommand {
                 Audited::new(AuditedPlace::Email(&new.email), ("user", "user.created"), new.id.0)
             }
             Self::UpdateUser(id, changes) => {
-                Audited::of_user(*id, ("user", "user.updated"), id.0).with(user_fields(changes))
+                Audited::of_user(*id, ("user", "user.updated"), id.0).with(changes.names())
             }
             Self::NoteSignInFailed(id, proof) => {
                 Audited::of_user(*id, ("user", "user.sign_in_failed"), id.0)
@@ -228,7 +225,7 @@ impl AdminCommand {
             Self::RevokeAppTokens(id, company) => of(*company, ("app", "app.tokens_revoked"), id.0),
             Self::CreateApp(new) => of(new.company, ("app", "app.created"), new.id.0),
             Self::UpdateApp(company, id, changes) => {
-                of(*company, ("app", "app.updated"), id.0).with(app_fields(changes))
+                of(*company, ("app", "app.updated"), id.0).with(changes.names())
             }
             Self::ApproveApp(company, id, _) => {
                 of(*company, ("app", "app.approved"), id.0).with(vec!["approved_scope"])
@@ -272,6 +269,67 @@ fn audited_ticket(new: &NewTicket) -> Audited<'_> {
     }
 }
 
+/// A part of a change, which an audit names where it is made.
+pub(crate) trait Change {
+    /// Adds the names of what is changed; the part itself is called `name`.
+    fn note(&self, name: &'static str, names: &mut Vec<&'static str>);
+}
+
+impl<T> Change for Option<T> {
+    fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
+        self.is_some().note(name, names);
+    }
+}
+
+impl Change for bool {
+    fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
+        names.extend(self.then_some(name));
+    }
+}
+
+impl Change for VelocityChanges {
+    fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
+        (!self.is_empty()).note(name, names);
+    }
+}
+
+impl Change for [Option<Option<DimensionId>>; 4] {
+    fn note(&self, _: &'static str, names: &mut Vec<&'static str>) {
+        names.extend(named_with_dimensions([], self));
+    }
+}
+
+/// Declares what can be changed of something. An audit names each field by its own name, or as it is
+/// called `as`; a field after the bar is not named.
+macro_rules! changes {
+    (
+        $(#[$attribute:meta])*
+        pub struct $type:ident {
+            $($(#[$about:meta])+ $field:ident $(as $called:literal)?: $part:ty,)*
+            $(| $(#[$silent_about:meta])+ $silent:ident: $silent_part:ty,)*
+        }
+    ) => {
+        $(#[$attribute])*
+        pub struct $type {
+            $($(#[$about])+ pub $field: $part,)*
+            $($(#[$silent_about])+ pub $silent: $silent_part,)*
+        }
+
+        impl $type {
+            /// The names of what is changed.
+            pub(crate) fn names(&self) -> Vec<&'static str> {
+                let mut names = Vec::new();
+                $(
+                    let name = [$($called,)? stringify!($field)][0];
+                    $crate::command::audited::Change::note(&self.$field, name, &mut names);
+                )*
+                names
+            }
+        }
+    };
+}
+pub(crate) use changes;
+
 /// The names of those that are there.
 pub(crate) fn named<const N: usize>(fields: [(&'static str, bool); N]) -> Vec<&'static str> {
     fields.into_iter().filter(|field| field.1).map(|field| field.0).collect()
@@ -287,129 +345,12 @@ pub(crate) fn named_with_dimensions<const N: usize>(
     named(fields).into_iter().chain(changed.map(|(name, _)| name)).collect()
 }
 
-fn company_fields(changes: &CompanyChanges) -> Vec<&'static str> {
-    let CompanyChanges {
-        name,
-        website,
-        credit_limit,
-        velocity,
-        partial_approval,
-        billing_address,
-        shipping_address,
-        funding_source,
-        state,
-        sso,
-    } = changes;
-    named([
-        ("name", name.is_some()),
-        ("website", website.is_some()),
-        ("credit_limit", credit_limit.is_some()),
-        ("risk", !velocity.is_empty()),
-        ("partial_approval", partial_approval.is_some()),
-        ("billing_address", billing_address.is_some()),
-        ("shipping_address", shipping_address.is_some()),
-        ("funding_source", funding_source.is_some()),
-        ("state", state.is_some()),
-        ("sso", sso.is_some()),
-    ])
-}
-
 fn new_member_fields(new: &NewMember) -> Vec<&'static str> {
     named([("invitation", new.invite.is_some()), ("external_id", new.external_id.is_some())])
-}
-
-fn member_fields(changes: &MemberChanges) -> Vec<&'static str> {
-    let MemberChanges {
-        first_name,
-        last_name,
-        role,
-        code,
-        is_active,
-        dimensions,
-        external_id,
-        invite,
-    } = changes;
-    let fields = [
-        ("first_name", first_name.is_some()),
-        ("last_name", last_name.is_some()),
-        ("role", role.is_some()),
-        ("code", code.is_some()),
-        ("is_active", is_active.is_some()),
-        ("external_id", external_id.is_some()),
-        ("invitation", invite.is_some()),
-    ];
-    named_with_dimensions(fields, dimensions)
-}
-
-fn card_fields(changes: &CardChanges) -> Vec<&'static str> {
-    let CardChanges { description, state, assigned_to, dimensions, billing_address } = changes;
-    let fields = [
-        ("description", description.is_some()),
-        ("state", state.is_some()),
-        ("assigned_to", assigned_to.is_some()),
-        ("billing_address", billing_address.is_some()),
-    ];
-    named_with_dimensions(fields, dimensions)
-}
-
-fn allowance_fields(changes: &AllowanceChanges) -> Vec<&'static str> {
-    let AllowanceChanges {
-        amount,
-        interval,
-        reset,
-        daily_limit,
-        transaction_limit,
-        single_use,
-        starts_at,
-        ends_at,
-        scope,
-    } = changes;
-    named([
-        ("amount", amount.is_some()),
-        ("interval", interval.is_some()),
-        ("reset", *reset),
-        ("daily_limit", daily_limit.is_some()),
-        ("transaction_limit", transaction_limit.is_some()),
-        ("single_use", single_use.is_some()),
-        ("start_time", starts_at.is_some()),
-        ("end_time", ends_at.is_some()),
-        ("scope", scope.is_some()),
-    ])
 }
 
 fn tag_fields(changes: &TagChanges) -> Vec<&'static str> {
     let TagChanges { dimensions, note, receipt } = changes;
     let fields = [("note", note.is_some()), ("receipt", receipt.is_some())];
     named_with_dimensions(fields, dimensions)
-}
-
-fn user_fields(changes: &UserChanges) -> Vec<&'static str> {
-    let UserChanges {
-        first_name,
-        last_name,
-        password_hash,
-        totp,
-        security_question,
-        developer_of,
-        keep_session: _,
-    } = changes;
-    named([
-        ("first_name", first_name.is_some()),
-        ("last_name", last_name.is_some()),
-        ("password", password_hash.is_some()),
-        ("totp", totp.is_some()),
-        ("security_question", security_question.is_some()),
-        ("developer_of", developer_of.is_some()),
-    ])
-}
-
-fn app_fields(changes: &AppChanges) -> Vec<&'static str> {
-    let AppChanges { name, website, redirect_urls, requested, secret_digest } = changes;
-    named([
-        ("name", name.is_some()),
-        ("website", website.is_some()),
-        ("redirect_urls", redirect_urls.is_some()),
-        ("requested_scope", requested.is_some()),
-        ("secret", secret_digest.is_some()),
-    ])
 }

@@ -8,6 +8,7 @@ use crate::domain::token_grant::TokenOrigin;
 use crate::domain::user::{SecurityQuestion, Totp};
 
 use super::admin::NewAccessToken;
+use super::audited::changes;
 
 /// A user to make.
 #[derive(Clone)]
@@ -32,25 +33,27 @@ impl std::fmt::Debug for NewUser {
     }
 }
 
-/// What to change about a user; absent stays.
-#[derive(Clone, Default)]
-pub struct UserChanges {
-    /// First name.
-    pub first_name: Option<LineText>,
-    /// Last name.
-    pub last_name: Option<LineText>,
-    /// A new password, as an encoded Argon2id hash: ends every way in that the old one may have
-    /// opened.
-    pub password_hash: Option<String>,
-    /// One-time passwords; ends the user's other sessions.
-    pub totp: Option<Option<Totp>>,
-    /// What is asked besides; ends the user's other sessions.
-    pub security_question: Option<Option<SecurityQuestion>>,
-    /// For which companies it may register apps without administering them.
-    pub developer_of: Option<Vec<CompanyId>>,
-    /// The session in which it is changed, which goes on. Has to be open: whatever ended it in the
-    /// meantime wins.
-    pub keep_session: Option<[u8; 32]>,
+changes! {
+    /// What to change about a user; absent stays.
+    #[derive(Clone, Default)]
+    pub struct UserChanges {
+        /// First name.
+        first_name: Option<LineText>,
+        /// Last name.
+        last_name: Option<LineText>,
+        /// A new password, as an encoded Argon2id hash: ends every way in that the old one may have
+        /// opened.
+        password_hash as "password": Option<String>,
+        /// One-time passwords; ends the user's other sessions.
+        totp: Option<Option<Totp>>,
+        /// What is asked besides; ends the user's other sessions.
+        security_question: Option<Option<SecurityQuestion>>,
+        /// For which companies it may register apps without administering them.
+        developer_of: Option<Vec<CompanyId>>,
+        | /// The session in which it is changed, which goes on. Has to be open: whatever ended it in the
+        /// meantime wins.
+        keep_session: Option<[u8; 32]>,
+    }
 }
 
 impl std::fmt::Debug for UserChanges {
@@ -194,20 +197,22 @@ pub struct NewApp {
     pub requested: AccessScope,
 }
 
-/// Changes of an app; absent stays. While an approval stands, name, web site and redirect
-/// addresses wait for the next one.
-#[derive(Clone, Debug, Default)]
-pub struct AppChanges {
-    /// Its name.
-    pub name: Option<LineText>,
-    /// Its web site.
-    pub website: Option<LineText>,
-    /// Where codes may be sent.
-    pub redirect_urls: Option<Vec<String>>,
-    /// What it wants to be allowed at most.
-    pub requested: Option<AccessScope>,
-    /// SHA-256 of its secret.
-    pub secret_digest: Option<[u8; 32]>,
+changes! {
+    /// Changes of an app; absent stays. While an approval stands, name, web site and redirect
+    /// addresses wait for the next one.
+    #[derive(Clone, Debug, Default)]
+    pub struct AppChanges {
+        /// Its name.
+        name: Option<LineText>,
+        /// Its web site.
+        website: Option<LineText>,
+        /// Where codes may be sent.
+        redirect_urls: Option<Vec<String>>,
+        /// What it wants to be allowed at most.
+        requested as "requested_scope": Option<AccessScope>,
+        /// SHA-256 of its secret.
+        secret_digest as "secret": Option<[u8; 32]>,
+    }
 }
 
 /// An operator's approval of an app.

@@ -96,10 +96,7 @@ impl NetworkTransactionBody {
 
 /// Shows the secrets of a card, which a simulated network needs.
 #[utoipa::path(
-    get,
-    path = "/network/v1/cards/{card_id}",
-    tag = "Simulation",
-    responses((status = 200, body = CardSecretsBody)),
+    get, path = "/network/v1/cards/{card_id}", responses((status = 200, body = CardSecretsBody)),
 )]
 pub(super) async fn get_card(
     State(state): State<AppState>,
@@ -128,12 +125,8 @@ queries! {
 
 /// Lists the transactions of a card as its merchant's side sees them, the newest first.
 #[utoipa::path(
-    get,
-    path = "/network/v1/cards/{card_id}/transactions",
-    tag = "Simulation",
-    operation_id = "list_card_transactions",
-    params(PageParameters, NetworkOrdering),
-    responses((status = 200, body = TransactionsBody)),
+    get, path = "/network/v1/cards/{card_id}/transactions", operation_id = "list_card_transactions",
+    params(PageParameters, NetworkOrdering), responses((status = 200, body = TransactionsBody)),
 )]
 pub(super) async fn list_transactions(
     State(state): State<AppState>,
