@@ -353,7 +353,7 @@ async fn put_together(
     next: &Next,
     wanted: &Wanted,
 ) -> Result<Response, ApiError> {
-    let mut whole = Listed { count: 0, rows: Vec::new() };
+    let mut whole = Listed::EMPTY;
     // Commands of one burst stand a little after the clock.
     let until = render_time(state.now().plus(Timestamp::SECOND));
     let mut reader = Reader { parts, next, until, rows_left: ROWS_MAX };
@@ -436,7 +436,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// Reads the first `rows_wanted` rows of a list, and counts all of it.
     async fn read(&mut self, list: &PartialList, rows_wanted: usize) -> Result<Read, ApiError> {
-        let (mut listed, mut offset) = (Listed { count: 0, rows: Vec::new() }, 0);
+        let (mut listed, mut offset) = (Listed::EMPTY, 0);
         let mut list = list.clone();
         if !list.parameters.iter().any(|(name, _)| name == "created_before") {
             list.parameters.push(("created_before".to_owned(), self.until.clone()));

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use axum::Router;
 use axum::routing::{MethodFilter, MethodRouter};
 use utoipa::OpenApi;
+use utoipa::openapi::tag::TagBuilder;
 
 use crate::auth::scopes::Needed;
 use crate::oauth;
@@ -25,6 +26,8 @@ use crate::wire::reference::DIMENSION_FIELDS;
 /// An operation.
 #[derive(Debug)]
 pub struct Operation {
+    /// The part of the reference it stands in, and what that is about.
+    group: (&'static str, &'static str),
     /// What the caller needs.
     pub needed: Needed,
     /// `GET`, `POST`, `PUT` or `DELETE`. Who may get may ask for the head alone.
@@ -39,6 +42,7 @@ pub struct Operation {
 impl Operation {
     /// The operation of a handler.
     pub(crate) fn new(
+        group: (&'static str, &'static str),
         needed: Needed,
         document: fn() -> utoipa::openapi::OpenApi,
         serve: fn(MethodFilter) -> MethodRouter<AppState>,
@@ -47,7 +51,7 @@ impl Operation {
         let methods = [("GET", &item.get), ("POST", &item.post), ("PUT", &item.put)];
         let given = methods.into_iter().find(|(_, operation)| operation.is_some());
         let method = given.map_or("DELETE", |(method, _)| method);
-        Self { needed, method, path, document, serve }
+        Self { group, needed, method, path, document, serve }
     }
 
     fn filter(&self) -> MethodFilter {
@@ -76,19 +80,20 @@ pub(crate) fn path_of_dimension(path: &str, singular: &str) -> String {
     path.replace("category_id", &format!("{singular}_id")).replace("categories", plural)
 }
 
-/// Operations by their lines: what is needed, and the handler.
+/// Operations by their lines: what is needed, and the handler. They are grouped as the reference is.
 macro_rules! operations {
-    ($($needed:ident $($handler:ident)::+,)*) => {
-        [$({
+    ($($group:literal: $about:literal { $($needed:ident $($handler:ident)::+,)+ })+) => {
+        [$($({
             #[derive(utoipa::OpenApi)]
             #[openapi(paths($($handler)::+))]
             struct Described;
             $crate::operations::Operation::new(
+                ($group, $about),
                 $crate::auth::scopes::Needed::$needed,
                 <Described as utoipa::OpenApi>::openapi,
                 |method| axum::routing::on(method, $($handler)::+),
             )
-        }),*]
+        }),+),+]
     };
 }
 pub(crate) use operations;
@@ -105,7 +110,20 @@ pub(crate) fn document_of(
     about: utoipa::openapi::OpenApi,
     operations: &[Operation],
 ) -> utoipa::openapi::OpenApi {
-    operations.iter().fold(about, |whole, operation| whole.merge_from((operation.document)()))
+    let mut whole = about;
+    for Operation { group: (name, about), document, .. } in operations {
+        let tag = TagBuilder::new().name(*name).description(Some(*about)).build();
+        let mut document = document();
+        document.tags = Some(vec![tag]);
+        for item in document.paths.paths.values_mut() {
+            let of_item = [&mut item.get, &mut item.post, &mut item.put, &mut item.delete];
+            for operation in of_item.into_iter().flatten() {
+                operation.tags = Some(vec![(*name).to_owned()]);
+            }
+        }
+        whole.merge(document);
+    }
+    whole
 }
 
 /// The operations that ask for an access token.
@@ -144,106 +162,117 @@ pub fn allowed_methods(path: &str) -> Option<String> {
 
 /// What the document of `/v1` says of the whole.
 #[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "cardswitch",
-        description = "Expense cards of one company: cards and their allowances, transactions, \
+#[openapi(info(
+    title = "cardswitch",
+    description = "Expense cards of one company: cards and their allowances, transactions, \
             statements and accounting.\n\nSend `Authorization: Bearer <ACCESS_TOKEN>` (or `Token`). \
             Bodies are JSON objects of at most 64 KiB. Amounts are exact decimal numbers, times are \
             RFC 3339. Unknown keys and parameters are ignored.",
-    ),
-    tags(
-        (name = "Cards", description = "Cards, their numbers and PINs."),
-        (name = "Allowances", description = "What a card may spend: budget, interval and scope."),
-        (name = "Shared links", description = "Pages that show a card to somebody without an account."),
-        (name = "Transactions", description = "What was bought, what became of it, and what the company notes about it."),
-        (name = "Requisitions", description = "Requests of members for cards and budgets, and their review."),
-        (name = "Company", description = "The company itself, and where it is."),
-        (name = "Members", description = "The people of the company."),
-        (name = "Accounts and statements", description = "The money of the company, line by line and as files."),
-        (name = "Dimensions", description = "Categories, departments, labels and locations: what transactions are booked under."),
-        (name = "Merchant categories", description = "What the numbers in a scope mean."),
-        (name = "Access tokens", description = "The tokens that may ask for the company."),
-        (name = "Audit log", description = "Who changed what."),
-        (name = "Events", description = "What happens to transactions, as it happens."),
-        (name = "Webhooks", description = "Endpoints that events are sent to, and each attempt."),
-        (name = "OAuth", description = "Access tokens for apps."),
-    ),
-)]
+))]
 pub(crate) struct About;
 
 /// Every operation of `/v1`, in the order of the reference.
 pub static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
     let operations = operations! {
-        Read       cards::list_cards,
-        Admin      cards::create_card,
-        Read       cards::get_card,
-        Admin      cards::update_card,
-        Admin      cards::delete_card,
-        Admin      cards_at_once::create_cards,
-        Admin      card_secrets::get_number,
-        Admin      card_secrets::set_pin,
-        Read       allowances::get_allowance,
-        Admin      allowances::update_allowance,
-        Admin      shared_links::list_shared_links,
-        Admin      shared_links::create_shared_link,
-        Admin      shared_links::get_shared_link,
-        Admin      shared_links::update_shared_link,
-        Admin      shared_links::delete_shared_link,
-        Read       transactions::list_transactions,
-        Read       transactions::get_transaction,
-        Accountant transaction_tags::tag_transaction,
-        Read       decision::get_decision,
-        Read       receipts::get_receipt,
-        Accountant receipts::upload_receipt,
-        Accountant receipts::lose_receipt,
-        Accountant receipts::delete_receipt,
-        Read       requisitions::list_requisitions,
-        Admin      requisitions::create_requisition,
-        Read       requisitions::get_requisition,
-        Admin      requisitions::update_requisition,
-        Admin      requisitions::delete_requisition,
-        Read       company::get_company,
-        Settings   company::update_company,
-        Read       shipping_addresses::get_shipping_address,
-        Read       members::list_members,
-        Admin      members::create_member,
-        Read       members::get_member,
-        Admin      members::update_member,
-        Admin      members::delete_member,
-        Read       accounts::list_accounts,
-        Read       accounts::get_account,
-        Read       statements::get_csv_statement,
-        Read       statements::get_ofx_statement,
-        Read       statements::get_pdf_statement,
-        Read       statement_lines::list_statement_lines,
-        Read       statement_lines::get_statement_line,
-        Read       dimensions::list_dimensions,
-        Accountant dimensions::create_dimension,
-        Read       dimensions::get_dimension,
-        Accountant dimensions::update_dimension,
-        Accountant dimensions::delete_dimension,
-        Read       merchant_categories::list_merchant_categories,
-        Admin      access_tokens::list_access_tokens,
-        Admin      access_tokens::get_access_token,
-        Admin      access_tokens::revoke_access_token,
-        Admin      audit_events::list_audit_events,
-        Read       events::list_events,
-        Read       events::stream_events,
-        Admin      webhook_endpoints::list_webhook_endpoints,
-        Admin      webhook_endpoints::create_webhook_endpoint,
-        Admin      webhook_endpoints::get_webhook_endpoint,
-        Admin      webhook_endpoints::update_webhook_endpoint,
-        Admin      webhook_endpoints::delete_webhook_endpoint,
-        Admin      webhook_endpoints::rotate_webhook_secret,
-        Admin      webhook_endpoints::recover_webhook_endpoint,
-        Admin      webhook_attempts::send_webhook_example,
-        Admin      webhook_attempts::list_webhook_attempts,
-        Admin      webhook_attempts::resend_webhook,
-        Open       oauth::create_token,
-        Open       oauth::get_challenge,
-        Open       oauth::answer_challenge,
-        Open       oauth::revoke_tokens,
+        "Cards": "Cards, their numbers and PINs." {
+            Read       cards::list_cards,
+            Admin      cards::create_card,
+            Read       cards::get_card,
+            Admin      cards::update_card,
+            Admin      cards::delete_card,
+            Admin      cards_at_once::create_cards,
+            Admin      card_secrets::get_number,
+            Admin      card_secrets::set_pin,
+        }
+        "Allowances": "What a card may spend: budget, interval and scope." {
+            Read       allowances::get_allowance,
+            Admin      allowances::update_allowance,
+        }
+        "Shared links": "Pages that show a card to somebody without an account." {
+            Admin      shared_links::list_shared_links,
+            Admin      shared_links::create_shared_link,
+            Admin      shared_links::get_shared_link,
+            Admin      shared_links::update_shared_link,
+            Admin      shared_links::delete_shared_link,
+        }
+        "Transactions": "What was bought, what became of it, and what the company notes about it." {
+            Read       transactions::list_transactions,
+            Read       transactions::get_transaction,
+            Accountant transaction_tags::tag_transaction,
+            Read       decision::get_decision,
+            Read       receipts::get_receipt,
+            Accountant receipts::upload_receipt,
+            Accountant receipts::lose_receipt,
+            Accountant receipts::delete_receipt,
+        }
+        "Requisitions": "Requests of members for cards and budgets, and their review." {
+            Read       requisitions::list_requisitions,
+            Admin      requisitions::create_requisition,
+            Read       requisitions::get_requisition,
+            Admin      requisitions::update_requisition,
+            Admin      requisitions::delete_requisition,
+        }
+        "Company": "The company itself, and where it is." {
+            Read       company::get_company,
+            Settings   company::update_company,
+            Read       shipping_addresses::get_shipping_address,
+        }
+        "Members": "The people of the company." {
+            Read       members::list_members,
+            Admin      members::create_member,
+            Read       members::get_member,
+            Admin      members::update_member,
+            Admin      members::delete_member,
+        }
+        "Accounts and statements": "The money of the company, line by line and as files." {
+            Read       accounts::list_accounts,
+            Read       accounts::get_account,
+            Read       statements::get_csv_statement,
+            Read       statements::get_ofx_statement,
+            Read       statements::get_pdf_statement,
+            Read       statement_lines::list_statement_lines,
+            Read       statement_lines::get_statement_line,
+        }
+        "Dimensions": "Categories, departments, labels and locations: what transactions are booked under." {
+            Read       dimensions::list_dimensions,
+            Accountant dimensions::create_dimension,
+            Read       dimensions::get_dimension,
+            Accountant dimensions::update_dimension,
+            Accountant dimensions::delete_dimension,
+        }
+        "Merchant categories": "What the numbers in a scope mean." {
+            Read       merchant_categories::list_merchant_categories,
+        }
+        "Access tokens": "The tokens that may ask for the company." {
+            Admin      access_tokens::list_access_tokens,
+            Admin      access_tokens::get_access_token,
+            Admin      access_tokens::revoke_access_token,
+        }
+        "Audit log": "Who changed what." {
+            Admin      audit_events::list_audit_events,
+        }
+        "Events": "What happens to transactions, as it happens." {
+            Read       events::list_events,
+            Read       events::stream_events,
+        }
+        "Webhooks": "Endpoints that events are sent to, and each attempt." {
+            Admin      webhook_endpoints::list_webhook_endpoints,
+            Admin      webhook_endpoints::create_webhook_endpoint,
+            Admin      webhook_endpoints::get_webhook_endpoint,
+            Admin      webhook_endpoints::update_webhook_endpoint,
+            Admin      webhook_endpoints::delete_webhook_endpoint,
+            Admin      webhook_endpoints::rotate_webhook_secret,
+            Admin      webhook_endpoints::recover_webhook_endpoint,
+            Admin      webhook_attempts::send_webhook_example,
+            Admin      webhook_attempts::list_webhook_attempts,
+            Admin      webhook_attempts::resend_webhook,
+        }
+        "OAuth": "Access tokens for apps." {
+            Open       oauth::create_token,
+            Open       oauth::get_challenge,
+            Open       oauth::answer_challenge,
+            Open       oauth::revoke_tokens,
+        }
     };
     operations.into_iter().flat_map(Operation::of_each_dimension).collect()
 });

@@ -101,6 +101,15 @@ impl AppState {
         &self.config.urls
     }
 
+    /// As `carry_out`, where the answer shows nothing of the change: it need not wait for late tables.
+    /// Errors: a refusal, an overloaded or stopped switch, or an unknown outcome.
+    pub async fn carry_out_unshown(&self, command: AdminCommand) -> Result<(), WriteError> {
+        match self.carry_out(command).await {
+            Err(WriteError::NotVisibleYet) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
     /// Has the shard make a change and waits until the tables show it. Where the request came with
     /// an idempotency key, its claim goes into the record of the change, and so does who asks.
     /// Errors: a refusal, an overloaded or stopped switch, an unknown outcome, or late tables.

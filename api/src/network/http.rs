@@ -49,9 +49,7 @@ use crate::wire::fields::{self, Fields};
 
 /// Decides whether a purchase may be made, and holds its amount.
 #[utoipa::path(
-    post,
-    path = "/network/v1/authorizations",
-    tag = "Purchases",
+    post, path = "/network/v1/authorizations",
     request_body(content = shapes::AuthorizationRequest, example = json!({"card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5, "merchant": {"mcc": "5812", "name": "Corner Bakery"}})),
     responses((status = 200, body = shapes::CardUseAnswer)),
 )]
@@ -66,9 +64,7 @@ async fn authorize(
 
 /// Records what was decided on the issuer's behalf.
 #[utoipa::path(
-    post,
-    path = "/network/v1/advices",
-    tag = "Purchases",
+    post, path = "/network/v1/advices",
     request_body(content = shapes::AdviceRequest, example = json!({"card_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
     responses((status = 200, body = shapes::AuthorizationAnswer)),
 )]
@@ -83,9 +79,7 @@ async fn advise(
 
 /// Gives back what a purchase holds, wholly or in part.
 #[utoipa::path(
-    post,
-    path = "/network/v1/reversals",
-    tag = "Purchases",
+    post, path = "/network/v1/reversals",
     request_body(content = shapes::ReversalRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f"})),
     responses((status = 200, body = shapes::ReversalAnswer)),
 )]
@@ -100,9 +94,7 @@ async fn reverse(
 
 /// Posts a purchase.
 #[utoipa::path(
-    post,
-    path = "/network/v1/presentments",
-    tag = "Purchases",
+    post, path = "/network/v1/presentments",
     request_body(content = shapes::PresentmentRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
     responses((status = 200, body = shapes::PostingAnswer)),
 )]
@@ -117,9 +109,7 @@ async fn present(
 
 /// Gives money back for a purchase, or for none.
 #[utoipa::path(
-    post,
-    path = "/network/v1/refunds",
-    tag = "Purchases",
+    post, path = "/network/v1/refunds",
     request_body(content = shapes::RefundRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
     responses((status = 200, body = shapes::PostingAnswer)),
 )]
@@ -134,9 +124,7 @@ async fn refund(
 
 /// Adds to the hold of a pending purchase.
 #[utoipa::path(
-    post,
-    path = "/network/v1/increments",
-    tag = "Purchases",
+    post, path = "/network/v1/increments",
     request_body(content = shapes::IncrementRequest, example = json!({"transaction_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 12.5})),
     responses((status = 200, body = shapes::AuthorizationAnswer)),
 )]
@@ -151,9 +139,7 @@ async fn increment(
 
 /// Moves money from the company's bank, or to it.
 #[utoipa::path(
-    post,
-    path = "/network/v1/transfers",
-    tag = "Bank transfers",
+    post, path = "/network/v1/transfers",
     request_body(content = shapes::TransferRequest, example = json!({"account_id": "0198f2a0-1b2c-7d3e-8f40-5a6b7c8d9e0f", "amount": 500, "settled": true})),
     responses((status = 200, body = shapes::TransferAnswer)),
 )]
@@ -192,9 +178,7 @@ fn json_response(body: String) -> Response {
 /// Carries out many requests, which stand for themselves. One at fault has its error in its place;
 /// the others go to the engine together.
 #[utoipa::path(
-    post,
-    path = "/network/v1/batch",
-    tag = "Purchases",
+    post, path = "/network/v1/batch",
     request_body(
         content = Vec<serde_json::Value>,
         description = "The body of each request, with its operation as `type`: `authorization`, \

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::golden::{hold, line_of};
+use super::golden::{hold_lines, line_of};
 use super::world::{ADMIN_AND_IAM, Answer, Ids, Operation, Sent, Side, World, id_name};
 
 /// An id that is nobody's.
@@ -364,7 +364,7 @@ async fn a_wrong_field_is_named_and_nothing_changes() {
     }
     assert!(misses.is_empty(), "{} of {sent}:\n{}", misses.len(), misses.join("\n"));
     assert!(sent > 200, "{sent} bodies were sent");
-    hold("wrong_fields.txt", &answers);
+    hold_lines("wrong_fields.txt", &answers);
 }
 
 #[tokio::test]
@@ -399,7 +399,7 @@ async fn every_wrong_field_is_named_at_once() {
         assert!(unnamed.is_empty(), "{path}: {unnamed:?} in {}", told.body);
         answers.push_str(&line_of(&format!("{} {}", operation.method, operation.path), &told));
     }
-    hold("all_fields_wrong.txt", &answers);
+    hold_lines("all_fields_wrong.txt", &answers);
 }
 
 #[tokio::test]
@@ -487,7 +487,7 @@ async fn a_wrong_parameter_is_named() {
     }
     assert!(misses.is_empty(), "{} of {sent}:\n{}", misses.len(), misses.join("\n"));
     assert!(sent > 100, "{sent} queries were sent");
-    hold("wrong_parameters.txt", &answers);
+    hold_lines("wrong_parameters.txt", &answers);
 }
 
 #[tokio::test]

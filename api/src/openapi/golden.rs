@@ -9,9 +9,17 @@ use uuid::Uuid;
 use super::world::{Answer, World};
 use super::{Door, document};
 
+/// Holds lines to the file `name`, in whatever order they were written.
+#[track_caller]
+pub(super) fn hold_lines(name: &str, lines: &str) {
+    let mut sorted: Vec<_> = lines.lines().collect();
+    sorted.sort_unstable();
+    hold(name, &(sorted.join("\n") + "\n"));
+}
+
 /// Holds a text to the file `name`.
 #[track_caller]
-pub(super) fn hold(name: &str, text: &str) {
+fn hold(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/openapi/golden").join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

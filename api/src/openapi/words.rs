@@ -25,7 +25,7 @@ use crate::routes::transactions::{TRANSACTION_KINDS, TRANSACTION_STATES};
 use crate::webhooks::attempt_words::{FAILURES, KINDS};
 use crate::webhooks::composing::EVENT_NAMES;
 use crate::webhooks::endpoints::STATES;
-use crate::wire::reference::{render_card_state, render_suspension};
+use crate::wire::reference::{CARD_STATES, render_card_state, render_suspension};
 
 /// The schema of a text that is one of `words`.
 pub fn one_of<W: Into<String>>(
@@ -63,8 +63,7 @@ macro_rules! words {
 
 words! {
     /// The state of a card.
-    CardState: [State::Unactivated, State::Active, State::Suspended, State::Terminated]
-        .map(render_card_state);
+    CardState: CARD_STATES.map(render_card_state);
     /// What a card's state can be set to.
     SettableCardState: [State::Active, State::Suspended].map(render_card_state);
     /// Why a card is suspended.

@@ -9,7 +9,6 @@ use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::access_token::{AccessToken, AccessTokenCommand, TokenOrigin};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::Listed;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -84,10 +83,7 @@ const fn render_origin(origin: Option<TokenOrigin>) -> &'static str {
 
 /// Lists the company's access tokens, the newest first, without revoked ones.
 #[utoipa::path(
-    get,
-    path = "/v1/access-tokens",
-    tag = "Access tokens",
-    params(PageParameters),
+    get, path = "/v1/access-tokens", params(PageParameters),
     responses((status = 200, body = Listing<AccessTokenBody>)),
 )]
 pub async fn list_access_tokens(
@@ -98,18 +94,15 @@ pub async fn list_access_tokens(
     let page = parse_page(&mut query, &["created_at"]);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
-        let Listed { count, rows } = view.snapshot.access_tokens(view.company.slot, &page)?;
-        let rows = rows.into_iter().map(|row| AccessTokenBody::new(&row, view));
-        Ok(Listed { count, rows: rows.collect::<Result<_, _>>()? })
+        let found = view.snapshot.access_tokens(view.company.slot, &page)?;
+        found.load(|row| AccessTokenBody::new(&row, view))
     });
     Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
 /// Shows an access token that was not revoked.
 #[utoipa::path(
-    get,
-    path = "/v1/access-tokens/{access_token_id}",
-    tag = "Access tokens",
+    get, path = "/v1/access-tokens/{access_token_id}",
     responses((status = 200, body = AccessTokenBody)),
 )]
 pub async fn get_access_token(
@@ -127,12 +120,7 @@ pub async fn get_access_token(
 }
 
 /// Revokes an access token, which opens nothing from then on.
-#[utoipa::path(
-    delete,
-    path = "/v1/access-tokens/{access_token_id}",
-    tag = "Access tokens",
-    responses((status = 204)),
-)]
+#[utoipa::path(delete, path = "/v1/access-tokens/{access_token_id}", responses((status = 204)))]
 pub async fn revoke_access_token(
     State(state): State<AppState>,
     caller: Caller,

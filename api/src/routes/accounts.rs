@@ -68,10 +68,7 @@ impl AccountBody {
 
 /// Lists the company's accounts.
 #[utoipa::path(
-    get,
-    path = "/v1/accounts",
-    tag = "Accounts and statements",
-    params(PageParameters),
+    get, path = "/v1/accounts", params(PageParameters),
     responses((status = 200, body = Listing<AccountBody>)),
 )]
 pub async fn list_accounts(
@@ -96,10 +93,7 @@ pub async fn list_accounts(
 
 /// Shows an account.
 #[utoipa::path(
-    get,
-    path = "/v1/accounts/{account_id}",
-    tag = "Accounts and statements",
-    responses((status = 200, body = AccountBody)),
+    get, path = "/v1/accounts/{account_id}", responses((status = 200, body = AccountBody)),
 )]
 pub async fn get_account(
     State(state): State<AppState>,

@@ -13,6 +13,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::CardRow;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -22,7 +23,8 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
-use crate::wire::amount::{Amount, parse_json_amount};
+use crate::wire::amount::Amount;
+use crate::wire::body::{Presence, Rule, bodies, budget, flag, instant, limit, named, plain};
 use crate::wire::fault::{Flaw, window_faults};
 use crate::wire::fields::{self, Fields};
 use crate::wire::time::render_time;
@@ -129,54 +131,13 @@ pub(super) fn render_interval(interval: Interval) -> Option<&'static str> {
     INTERVALS.iter().find(|(_, known)| *known == interval).map(|(name, _)| *name)
 }
 
-/// What a new card may spend.
-#[derive(Debug, ToSchema)]
-pub struct NewAllowance {
-    /// The budget.
-    pub amount: words::Budget,
-    /// How often the budget resets; null for never.
-    pub interval: Option<words::Interval>,
-    /// At most this much a day.
-    pub daily_limit: Option<words::Limit>,
-    /// At most this much a transaction.
-    pub transaction_limit: Option<words::Limit>,
-    /// Whether it serves one transaction.
-    #[schema(nullable = false)]
-    pub single_use: Option<bool>,
-    /// Transactions before it are declined.
-    pub start_time: Option<String>,
-    /// Transactions after it are declined.
-    pub end_time: Option<String>,
-    /// Merchant categories that alone may charge the card; empty for all.
-    #[schema(nullable = false, max_items = 10, value_type = Option<Vec<u16>>, example = json!([5812]))]
-    pub scope: Option<Vec<u16>>,
-}
-
-/// What is to change about an allowance; what is absent stays.
-#[derive(Debug, ToSchema)]
-pub struct AllowanceUpdate {
-    /// The budget. What is spent stays spent.
-    #[schema(nullable = false)]
-    pub amount: Option<words::Budget>,
-    /// How often the budget resets; null for never.
-    pub interval: Option<words::Interval>,
-    /// Whether to start anew with nothing spent; needs an allowance whose `interval` is null.
-    #[schema(nullable = false, example = false)]
-    pub reset: Option<bool>,
-    /// At most this much a day; null for no limit.
-    pub daily_limit: Option<words::Limit>,
-    /// At most this much a transaction; null for no limit.
-    pub transaction_limit: Option<words::Limit>,
-    /// Whether it serves one transaction.
-    #[schema(nullable = false)]
-    pub single_use: Option<bool>,
-    /// Transactions before it are declined.
-    pub start_time: Option<String>,
-    /// Transactions after it are declined.
-    pub end_time: Option<String>,
-    /// Merchant categories that alone may charge the card; empty for all.
-    #[schema(nullable = false, max_items = 10, value_type = Option<Vec<u16>>, example = json!([5812]))]
-    pub scope: Option<Vec<u16>>,
+bodies! {
+    /// What a new card may spend.
+    NewAllowance "NewAllowance" |fields| _ = parse_new_allowance(fields, CurrencyCode(0));
+    /// What is to change about an allowance; what is absent stays.
+    AllowanceUpdate "AllowanceUpdate" |fields| {
+        _ = parse_allowance_changes(fields, CurrencyCode(0));
+    };
 }
 
 /// Reads what is to change about an allowance. `reset` and everything else is optional.
@@ -184,27 +145,61 @@ pub fn parse_allowance_changes(
     fields: &mut Fields<'_>,
     currency: CurrencyCode,
 ) -> AllowanceChanges {
-    let limit = |value| positive_amount(value, currency);
+    parse_fields(fields, currency, Presence::Optional)
+}
+
+/// Reads the fields of an allowance. A new one is told by its budget, which has to be given.
+fn parse_fields(
+    fields: &mut Fields<'_>,
+    currency: CurrencyCode,
+    amount: Presence,
+) -> AllowanceChanges {
+    let is_new = amount == Presence::Required;
+    let about = if is_new { "The budget." } else { "The budget. What is spent stays spent." };
+    fields.describe("amount", about, amount, |parts| budget(currency).schema(parts));
+    let amount = fields.optional("amount", |value| budget(currency).read(value));
+    let about = "How often the budget resets; null for never.";
+    let interval = fields.patch("interval", about, named::<words::Interval, _>(interval));
+    let about =
+        "Whether to start anew with nothing spent; needs an allowance whose `interval` is null.";
+    let reset = match is_new {
+        true => fields.optional("reset", fields::boolean),
+        false => fields.may("reset", about, flag().example("false")),
+    };
+    let mut limited = |name, every: &str| {
+        let limit = limit(currency, "must be above 0, or null for no limit");
+        let cleared = if is_new { "" } else { "; null for no limit" };
+        let about = format!("At most this much a {every}{cleared}.");
+        fields.patch(name, &about, limit).map(|limit| limit.unwrap_or(Minor::UNLIMITED))
+    };
+    let daily_limit = limited("daily_limit", "day");
+    let transaction_limit = limited("transaction_limit", "transaction");
+    let single_use = fields.may("single_use", "Whether it serves one transaction.", flag());
+    let starts_at = fields.patch("start_time", "Transactions before it are declined.", instant());
+    let ends_at = fields.patch("end_time", "Transactions after it are declined.", instant());
+    let about = "Merchant categories that alone may charge the card; empty for all.";
+    let scope = fields.may("scope", about, plain(scope_schema, scope).example("[5812]"));
     AllowanceChanges {
-        amount: fields.optional("amount", |value| budget(value, currency)),
-        interval: fields.nullable("interval", interval).map(|given| given.unwrap_or_default()),
-        reset: fields.optional("reset", fields::boolean).unwrap_or(false),
-        daily_limit: fields.nullable("daily_limit", limit).map(or_unlimited),
-        transaction_limit: fields.nullable("transaction_limit", limit).map(or_unlimited),
-        single_use: fields.optional("single_use", fields::boolean),
-        starts_at: fields
-            .nullable("start_time", fields::timestamp)
-            .map(|given| given.unwrap_or(Timestamp::MIN)),
-        ends_at: fields
-            .nullable("end_time", fields::timestamp)
-            .map(|given| given.unwrap_or(Timestamp::MAX)),
-        scope: fields.optional("scope", scope),
+        amount,
+        interval: interval.map(Option::unwrap_or_default),
+        reset: reset.unwrap_or(false),
+        daily_limit,
+        transaction_limit,
+        single_use,
+        starts_at: starts_at.map(|given| given.unwrap_or(Timestamp::MIN)),
+        ends_at: ends_at.map(|given| given.unwrap_or(Timestamp::MAX)),
+        scope,
     }
+}
+
+fn scope_schema() -> Value {
+    let items = json!({"type": "integer", "format": "int32", "minimum": 0});
+    json!({"type": "array", "items": items, "maxItems": Scope::LEN_MAX})
 }
 
 /// Reads the allowance of a new card, whose budget has to be given.
 pub fn parse_new_allowance(fields: &mut Fields<'_>, currency: CurrencyCode) -> AllowanceTerms {
-    let given = parse_allowance_changes(fields, currency);
+    let given = parse_fields(fields, currency, Presence::Required);
     if given.amount.is_none() && !fields.is_faulty("amount") {
         fields.fault("amount", Flaw::required());
     }
@@ -223,26 +218,6 @@ pub fn parse_new_allowance(fields: &mut Fields<'_>, currency: CurrencyCode) -> A
         window_faults().into_iter().for_each(|fault| fields.fault(&fault.param, fault.flaw));
     }
     terms
-}
-
-fn or_unlimited(limit: Option<Minor>) -> Minor {
-    limit.unwrap_or(Minor::UNLIMITED)
-}
-
-fn budget(value: &RawValue, currency: CurrencyCode) -> Result<Minor, Flaw> {
-    let amount = parse_json_amount(value, currency)?;
-    if amount < Minor::ZERO {
-        return Err(Flaw::new("negative", "must be 0 or more"));
-    }
-    Ok(amount)
-}
-
-fn positive_amount(value: &RawValue, currency: CurrencyCode) -> Result<Minor, Flaw> {
-    let amount = parse_json_amount(value, currency)?;
-    if !amount.is_positive() {
-        return Err(Flaw::new("not_positive", "must be above 0, or null for no limit"));
-    }
-    Ok(amount)
 }
 
 fn interval(value: &RawValue) -> Result<Interval, Flaw> {
@@ -280,10 +255,7 @@ fn scope(value: &RawValue) -> Result<Scope, Flaw> {
 
 /// Shows an allowance.
 #[utoipa::path(
-    get,
-    path = "/v1/allowances/{allowance_id}",
-    tag = "Allowances",
-    responses((status = 200, body = AllowanceBody)),
+    get, path = "/v1/allowances/{allowance_id}", responses((status = 200, body = AllowanceBody)),
 )]
 pub async fn get_allowance(
     State(state): State<AppState>,
@@ -295,10 +267,7 @@ pub async fn get_allowance(
 
 /// Changes an allowance.
 #[utoipa::path(
-    put,
-    path = "/v1/allowances/{allowance_id}",
-    tag = "Allowances",
-    request_body = AllowanceUpdate,
+    put, path = "/v1/allowances/{allowance_id}", request_body = AllowanceUpdate,
     responses((status = 200, body = AllowanceBody)),
 )]
 pub async fn update_allowance(

@@ -6,7 +6,8 @@ use cardswitch_engine::domain::audit::{Actor, AuditEvent};
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::query::{AuditFilter, Listed};
 use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::input::ListQuery;
@@ -16,7 +17,7 @@ use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
-use crate::wire::query::Query;
+use crate::wire::query::{Query, queries};
 use crate::wire::time::render_time;
 
 /// The kinds of those who act. Source: `Actor`.
@@ -90,33 +91,26 @@ impl ActorBody {
     }
 }
 
-/// The filters of the audit log.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct AuditEventFilters {
-    /// Done by this access token, user or member.
-    pub actor: Option<Uuid>,
-    /// This action.
-    #[param(example = "card.updated")]
-    pub action: Option<String>,
-    /// Done to this object.
-    pub object: Option<Uuid>,
+queries! {
+    /// The filters of a list of changes.
+    AuditEventFilters |query| _ = parse_filter(query);
 }
 
 fn parse_filter(query: &mut Query) -> AuditFilter {
     AuditFilter {
-        actor: query.id("actor"),
-        action: query.text("action").map(str::to_owned),
-        object: query.id("object"),
+        actor: query.id("actor", "Done by this access token, user or member."),
+        action: query.noted("action", "This action.", action).map(str::to_owned),
+        object: query.id("object", "Done to this object."),
     }
+}
+
+fn action() -> Value {
+    json!({"type": "string", "example": "card.updated"})
 }
 
 /// Lists what was changed, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/audit-events",
-    tag = "Audit log",
-    params(PageParameters, AuditEventFilters),
+    get, path = "/v1/audit-events", params(PageParameters, AuditEventFilters),
     responses((status = 200, body = Listing<AuditEventBody>)),
 )]
 pub async fn list_audit_events(

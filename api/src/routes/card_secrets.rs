@@ -9,6 +9,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
@@ -21,8 +22,9 @@ use crate::auth::Caller;
 use crate::error::{ApiError, ErrorBody};
 use crate::pan::Pan;
 use crate::state::AppState;
+use crate::wire::body::{bodies, plain};
 use crate::wire::fault::Flaw;
-use crate::wire::fields;
+use crate::wire::fields::{self, Fields};
 use crate::wire::time::render_date;
 
 /// How many digits a PIN has. Source: ISO 9564-1.
@@ -37,20 +39,19 @@ pub struct CardNumberBody {
     cvv: String,
 }
 
-/// A PIN to be set.
-#[derive(ToSchema)]
-pub struct NewPin {
-    /// 4 to 12 digits.
-    #[schema(pattern = "^[0-9]{4,12}$")]
-    pub pin: String,
+bodies! {
+    /// A PIN to be set.
+    NewPin "NewPin" |fields| _ = parse_pin(fields);
+}
+
+fn parse_pin(fields: &mut Fields<'_>) -> Zeroizing<String> {
+    let rule = plain(|| json!({"type": "string", "pattern": "^[0-9]{4,12}$"}), pin);
+    Zeroizing::new(fields.must("pin", "4 to 12 digits.", rule))
 }
 
 /// Shows what somebody needs to pay with a virtual card. Each look is logged.
 #[utoipa::path(
-    get,
-    path = "/v1/cards/{card_id}/number",
-    tag = "Cards",
-    operation_id = "get_card_number",
+    get, path = "/v1/cards/{card_id}/number", operation_id = "get_card_number",
     responses(
         (status = 200, body = CardNumberBody),
         (status = 409, description = "The card is a physical one.", body = ErrorBody),
@@ -76,11 +77,7 @@ pub async fn get_number(
 
 /// Sets the PIN of a card.
 #[utoipa::path(
-    put,
-    path = "/v1/cards/{card_id}/pin",
-    tag = "Cards",
-    operation_id = "set_card_pin",
-    request_body = NewPin,
+    put, path = "/v1/cards/{card_id}/pin", operation_id = "set_card_pin", request_body = NewPin,
     responses((status = 200, body = CardBody)),
 )]
 pub async fn set_pin(
@@ -92,7 +89,7 @@ pub async fn set_pin(
     let id = CardId(id);
     let card = find_card(&state, &caller, id).await?;
     let mut fields = body.fields()?;
-    let pin = Zeroizing::new(fields.required("pin", pin));
+    let pin = parse_pin(&mut fields);
     fields.finish()?;
     let verifier = state.secrets.pin_verifier(&open_number(&state, &card)?, pin.as_bytes());
     state.carry_out(AdminCommand::SetPin(caller.company.id, id, verifier)).await?;

@@ -8,17 +8,19 @@ use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::card::{CardState, Dimensions};
 use cardswitch_engine::domain::company::{Address, Company};
-use cardswitch_engine::domain::ids::{CardId, DimensionId, MemberId};
+use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId};
+use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
-use super::dimensions::{fault_dimensions, parse_dimensions, refused};
+use super::dimensions::{fault_dimensions, filter_dimensions, parse_dimensions, refused};
 use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
 use crate::auth::Caller;
@@ -29,12 +31,13 @@ use crate::state::{AppState, WriteError};
 use crate::wire::address::{
     AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
 };
+use crate::wire::body::{Presence, bodies, line, named, part, plain, reference, short_line};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
-use crate::wire::query::Query;
+use crate::wire::query::{Query, any_text, queries};
 use crate::wire::reference::{
-    DIMENSION_FIELDS, DimensionReference, MemberReference, SharedLinkReference, parse_card_state,
+    CARD_STATES, DimensionReference, MemberReference, SharedLinkReference, parse_card_state,
     render_card_state, render_last_four, render_suspension,
 };
 use crate::wire::time::{render_date, render_time};
@@ -111,80 +114,23 @@ impl CardBody {
     }
 }
 
-/// A card to be made.
-#[derive(Debug, ToSchema)]
-pub struct NewCard {
-    /// What it may spend.
-    pub allowance: NewAllowance,
-    /// Shown above the card.
-    #[schema(max_length = 1000, pattern = r"\S")]
-    pub description: String,
-    /// Whether it has no plastic; a physical one needs `shipping_address`.
-    pub is_virtual: bool,
-    /// Where a physical card goes.
-    pub shipping_address: Option<NewShippingAddress>,
-    /// The name on it; the description where there is none.
-    #[schema(max_length = 40)]
-    pub billing_name: Option<String>,
-    /// The company's where there is none.
-    pub billing_address: Option<NewAddress>,
-    /// The member who uses it.
-    pub assigned_to: Option<words::Reference>,
-    /// The category of its transactions.
-    pub category: Option<words::Reference>,
-    /// The department of its transactions.
-    pub department: Option<words::Reference>,
-    /// The label of its transactions.
-    pub label: Option<words::Reference>,
-    /// The location of its transactions.
-    pub location: Option<words::Reference>,
+bodies! {
+    /// A card to be made.
+    NewCard "NewCard" |fields| {
+        _ = CreateCardRequest::parse(fields, CompanyId(Uuid::nil()), CurrencyCode(0));
+    };
+    /// What is to change about a card; what is absent stays, null clears.
+    CardUpdate "CardUpdate" |fields| _ = parse_card_changes(fields);
 }
 
-/// What is to change about a card; what is absent stays, null clears.
-#[derive(Debug, ToSchema)]
-pub struct CardUpdate {
-    /// Shown above the card.
-    #[schema(nullable = false, max_length = 1000, pattern = r"\S")]
-    pub description: Option<String>,
-    /// Its state. A card is closed by DELETE.
-    #[schema(nullable = false)]
-    pub state: Option<words::SettableCardState>,
-    /// The company's where null.
-    pub billing_address: Option<NewAddress>,
-    /// The member who uses it.
-    pub assigned_to: Option<words::Reference>,
-    /// The category of its transactions.
-    pub category: Option<words::Reference>,
-    /// The department of its transactions.
-    pub department: Option<words::Reference>,
-    /// The label of its transactions.
-    pub label: Option<words::Reference>,
-    /// The location of its transactions.
-    pub location: Option<words::Reference>,
+queries! {
+    /// The filters of a list of cards.
+    CardFilters |query| _ = ListCardsRequest::parse(query);
 }
 
-/// The filters of a list of cards.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct CardFilters {
-    /// Assigned to this member.
-    pub assigned_to: Option<Uuid>,
-    /// Of this category.
-    pub category: Option<Uuid>,
-    /// Of this department.
-    pub department: Option<Uuid>,
-    /// With this label.
-    pub label: Option<Uuid>,
-    /// Of this location.
-    pub location: Option<Uuid>,
-    /// In one of these states, with commas between them.
-    #[param(
-        pattern = r"^\s*(unactivated|active|suspended|terminated)?\s*(,\s*(unactivated|active|suspended|terminated)?\s*)*$"
-    )]
-    pub state: Option<String>,
-    /// Whose description contains this text, in any case.
-    pub description: Option<String>,
-}
+const DESCRIPTION_ABOUT: &str = "Shown above the card.";
+const ASSIGNED_ABOUT: &str = "The member who uses it.";
+const DIMENSION_ABOUT: &str = "The category of its transactions.";
 
 /// The body of POST /v1/cards, read.
 #[derive(Debug)]
@@ -192,7 +138,8 @@ pub(super) struct CreateCardRequest {
     terms: AllowanceTerms,
     description: LineText,
     is_virtual: bool,
-    shipping_address: Option<Address>,
+    /// For a physical card; none within for the company's own.
+    shipping_address: Option<Option<Address>>,
     billing_name: LineText,
     billing_address: Option<Address>,
     pub(super) assigned_to: Option<MemberId>,
@@ -200,25 +147,33 @@ pub(super) struct CreateCardRequest {
 }
 
 impl CreateCardRequest {
-    pub(super) fn parse(fields: &mut Fields<'_>, company: &Company) -> Self {
-        let terms =
-            fields.object("allowance", |inner| parse_new_allowance(inner, company.currency));
-        if !fields.has("allowance") {
-            fields.fault("allowance", Flaw::required());
-        }
-        let description = fields.required("description", description);
-        let is_virtual = fields.required("is_virtual", |value| fields::boolean(value).map(Some));
-        let is_physical = is_virtual == Some(false);
-        let shipping_address = is_physical.then(|| parse_shipping_address(fields, company));
-        let billing_name = fields.nullable("billing_name", billing_name).flatten();
+    pub(super) fn parse(
+        fields: &mut Fields<'_>,
+        company: CompanyId,
+        currency: CurrencyCode,
+    ) -> Self {
+        let read = |inner: &mut Fields<'_>| parse_new_allowance(inner, currency);
+        let terms = fields.must_object::<NewAllowance, _>("allowance", "What it may spend.", read);
+        let rule = line(DESCRIPTION_CHARS_MAX);
+        let description = fields.must("description", DESCRIPTION_ABOUT, rule);
+        let rule = plain(|| json!({"type": "boolean"}), |value| fields::boolean(value).map(Some));
+        let about = "Whether it has no plastic; a physical one needs `shipping_address`.";
+        let is_physical = fields.must("is_virtual", about, rule) == Some(false);
+        let shipping_address = parse_shipping_address(fields, company, is_physical);
+        let rule = short_line(BILLING_NAME_CHARS_MAX);
+        let about = "The name on it; the description where there is none.";
+        let billing_name = fields.patch("billing_name", about, rule).flatten();
+        let about = "The company's where there is none.";
         Self {
             terms: terms.unwrap_or_else(|| AllowanceTerms::budget(Default::default())),
             is_virtual: !is_physical,
-            shipping_address: shipping_address.flatten(),
+            shipping_address,
             billing_name: billing_name.unwrap_or_else(|| default_billing_name(&description)),
-            billing_address: fields.nullable_object("billing_address", read_address).flatten(),
-            assigned_to: fields.nullable("assigned_to", fields::reference).flatten().map(MemberId),
-            dimensions: parse_dimensions(fields).map(Option::flatten),
+            billing_address: fields
+                .patch_object::<NewAddress, _>("billing_address", about, read_address)
+                .flatten(),
+            assigned_to: fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId)).flatten(),
+            dimensions: parse_dimensions(fields, DIMENSION_ABOUT).map(Option::flatten),
             description,
         }
     }
@@ -234,7 +189,9 @@ impl CreateCardRequest {
             description: self.description,
             billing_name: self.billing_name,
             billing_address: self.billing_address,
-            shipping_address: self.shipping_address,
+            shipping_address: self
+                .shipping_address
+                .map(|given| given.unwrap_or_else(|| company.shipping_address.clone())),
             assigned_to: self.assigned_to,
             dimensions: self.dimensions,
             pin: None,
@@ -242,19 +199,20 @@ impl CreateCardRequest {
     }
 }
 
-fn parse_shipping_address(fields: &mut Fields<'_>, company: &Company) -> Option<Address> {
-    if !fields.has("shipping_address") {
-        fields.fault("shipping_address", Flaw::new("required", "is required for physical cards"));
+fn parse_shipping_address(
+    fields: &mut Fields<'_>,
+    company: CompanyId,
+    is_physical: bool,
+) -> Option<Option<Address>> {
+    let (name, about) = ("shipping_address", "Where a physical card goes.");
+    fields.describe(name, about, Presence::Nullable, part::<NewShippingAddress>);
+    if !is_physical {
+        return None;
     }
-    fields.object("shipping_address", |inner| read_shipping_address(inner, company))
-}
-
-fn description(value: &RawValue) -> Result<LineText, Flaw> {
-    fields::line(value, DESCRIPTION_CHARS_MAX)
-}
-
-fn billing_name(value: &RawValue) -> Result<LineText, Flaw> {
-    fields::short_text(value, BILLING_NAME_CHARS_MAX)
+    if !fields.has(name) {
+        fields.fault(name, Flaw::new("required", "is required for physical cards"));
+    }
+    fields.object(name, |inner| read_shipping_address(inner, company))
 }
 
 /// What is embossed on a card where nobody says.
@@ -264,13 +222,18 @@ pub(super) fn default_billing_name(description: &LineText) -> LineText {
 
 /// The body of PUT /v1/cards/:card_id.
 fn parse_card_changes(fields: &mut Fields<'_>) -> CardChanges {
-    let assigned_to = fields.nullable("assigned_to", fields::reference);
+    let assigned_to = fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId));
+    let state = named::<words::SettableCardState, _>(settable_state);
     CardChanges {
-        description: fields.optional("description", description),
-        state: fields.optional("state", settable_state),
-        assigned_to: assigned_to.map(|given| given.map(MemberId)),
-        dimensions: parse_dimensions(fields),
-        billing_address: fields.nullable_object("billing_address", read_address),
+        description: fields.may("description", DESCRIPTION_ABOUT, line(DESCRIPTION_CHARS_MAX)),
+        state: fields.may("state", "Its state. A card is closed by DELETE.", state),
+        assigned_to,
+        dimensions: parse_dimensions(fields, DIMENSION_ABOUT),
+        billing_address: fields.patch_object::<NewAddress, _>(
+            "billing_address",
+            "The company's where null.",
+            read_address,
+        ),
     }
 }
 
@@ -298,18 +261,18 @@ struct ListCardsRequest {
 
 impl ListCardsRequest {
     fn parse(query: &mut Query) -> Self {
-        let assigned_to = query.id("assigned_to").map(MemberId);
-        let dimensions = DIMENSION_FIELDS.map(|name| query.id(name).map(DimensionId));
-        let states = query.parsed("state", parse_states, || {
-            Flaw::new("unknown_value", "must be card states with commas between them")
-        });
-        let description_contains = query.text("description").map(str::to_owned);
-        let filter = CardFilter {
-            assigned_to: None,
-            dimensions,
-            states: states.unwrap_or_default(),
-            description_contains,
-        };
+        let assigned_to = query.id("assigned_to", "Assigned to this member.").map(MemberId);
+        let dimensions = filter_dimensions(query);
+        let states = query.words(
+            ("state", "card states"),
+            "In one of these states, with commas between them.",
+            &CARD_STATES.map(render_card_state),
+            parse_card_state,
+        );
+        let about = "Whose description contains this text, in any case.";
+        let description = query.noted("description", about, any_text);
+        let description_contains = description.map(str::to_owned);
+        let filter = CardFilter { assigned_to: None, dimensions, states, description_contains };
         Self { assigned_to, filter }
     }
 
@@ -324,17 +287,9 @@ impl ListCardsRequest {
     }
 }
 
-fn parse_states(text: &str) -> Option<Vec<CardState>> {
-    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-    names.map(parse_card_state).collect()
-}
-
 /// Lists cards, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/cards",
-    tag = "Cards",
-    params(PageParameters, CardFilters),
+    get, path = "/v1/cards", params(PageParameters, CardFilters),
     responses((status = 200, body = Listing<CardBody>)),
 )]
 pub async fn list_cards(
@@ -346,24 +301,15 @@ pub async fn list_cards(
     let request = ListCardsRequest::parse(&mut query);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
-        let Some(filter) = request.resolve(view)? else {
-            return Ok(Listed { count: 0, rows: Vec::new() });
-        };
+        let Some(filter) = request.resolve(view)? else { return Ok(Listed::EMPTY) };
         let cards = view.snapshot.list_cards(view.company.slot, &filter, &page)?;
-        let rows = cards.rows.iter().map(|card| CardBody::new(card, view));
-        Ok(Listed { count: cards.count, rows: rows.collect::<Result<_, _>>()? })
+        cards.load(|card| CardBody::new(&card, view))
     });
-    let listed = listed.await?;
-    Ok(Json(envelope(listed, &page, &address, state.urls())))
+    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
 /// Shows a card.
-#[utoipa::path(
-    get,
-    path = "/v1/cards/{card_id}",
-    tag = "Cards",
-    responses((status = 200, body = CardBody)),
-)]
+#[utoipa::path(get, path = "/v1/cards/{card_id}", responses((status = 200, body = CardBody)))]
 pub async fn get_card(
     State(state): State<AppState>,
     caller: Caller,
@@ -386,11 +332,7 @@ pub(super) async fn read_card(
 
 /// Makes a card with an allowance.
 #[utoipa::path(
-    post,
-    path = "/v1/cards",
-    tag = "Cards",
-    request_body = NewCard,
-    responses((status = 201, body = CardBody)),
+    post, path = "/v1/cards", request_body = NewCard, responses((status = 201, body = CardBody)),
 )]
 pub async fn create_card(
     State(state): State<AppState>,
@@ -409,7 +351,7 @@ pub(crate) async fn make_card(
     reader: Reader<'_>,
     mut fields: Fields<'_>,
 ) -> Result<CardId, ApiError> {
-    let request = CreateCardRequest::parse(&mut fields, reader.company);
+    let request = CreateCardRequest::parse(&mut fields, reader.company.id, reader.company.currency);
     let (assigned_to, dimensions) = (request.assigned_to, request.dimensions);
     let (is_assignable, unknown) = read_view(state, reader, |view| {
         Ok((view.is_assignable(assigned_to)?, view.unknown_dimensions(&dimensions)?))
@@ -441,10 +383,7 @@ async fn issue_card(state: &AppState, order: &CardOrder) -> Result<CardId, ApiEr
 
 /// Changes a card.
 #[utoipa::path(
-    put,
-    path = "/v1/cards/{card_id}",
-    tag = "Cards",
-    request_body = CardUpdate,
+    put, path = "/v1/cards/{card_id}", request_body = CardUpdate,
     responses((status = 200, body = CardBody)),
 )]
 pub async fn update_card(
@@ -488,21 +427,13 @@ pub(crate) async fn change_card(
 }
 
 /// Closes a card for ever.
-#[utoipa::path(
-    delete,
-    path = "/v1/cards/{card_id}",
-    tag = "Cards",
-    responses((status = 204)),
-)]
+#[utoipa::path(delete, path = "/v1/cards/{card_id}", responses((status = 204)))]
 pub async fn delete_card(
     State(state): State<AppState>,
     caller: Caller,
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     let command = AdminCommand::TerminateCard(caller.company.id, CardId(id));
-    match state.carry_out(command).await {
-        // The answer shows nothing, so it need not wait for late tables.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
-        Err(error) => Err(error.into()),
-    }
+    state.carry_out_unshown(command).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

@@ -5,12 +5,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::{AdminCommand, NewCard};
 use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::ids::CardId;
+use cardswitch_engine::domain::ids::{CardId, CompanyId};
+use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::limits::CARDS_AT_ONCE_MAX;
 use cardswitch_engine::store::StoreError;
 use serde::Serialize;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
 use super::cards::{self, CardBody, CreateCardRequest};
 use super::dimensions::refused;
@@ -20,6 +21,7 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::state::{AppState, WriteError};
+use crate::wire::body::bodies;
 use crate::wire::fault::Flaw;
 use crate::wire::fields::Fields;
 use crate::wire::reference::DIMENSION_FIELDS;
@@ -33,21 +35,14 @@ pub struct CreatedCards {
     results: Vec<CardBody>,
 }
 
-/// Cards to be made together.
-#[derive(Debug, ToSchema)]
-#[schema(as = NewCards)]
-pub struct CardsGiven {
-    /// The cards; at least one.
-    #[schema(min_items = 1, max_items = 100)]
-    pub cards: Vec<cards::NewCard>,
+bodies! {
+    /// Cards to be made together.
+    NewCards "NewCards" |fields| _ = parse_cards(fields, CompanyId(Uuid::nil()), CurrencyCode(0));
 }
 
 /// Makes several cards, all of them or none.
 #[utoipa::path(
-    post,
-    path = "/v1/cards/bulk",
-    tag = "Cards",
-    request_body = CardsGiven,
+    post, path = "/v1/cards/bulk", request_body = NewCards,
     responses((status = 201, body = CreatedCards)),
 )]
 pub async fn create_cards(
@@ -56,7 +51,7 @@ pub async fn create_cards(
     body: JsonBody<BULK_BODY_BYTES_MAX>,
 ) -> Result<(StatusCode, Json<CreatedCards>), ApiError> {
     let mut fields = body.fields()?;
-    let requests = parse_cards(&mut fields, &caller.company);
+    let requests = parse_cards(&mut fields, caller.company.id, caller.company.currency);
     let faults = read_view(&state, &caller, |view| {
         let unknown = |(place, request): &(usize, _)| Ok((*place, unknown_in(request, view)?));
         requests.iter().map(unknown).collect::<Result<Vec<_>, StoreError>>()
@@ -78,18 +73,15 @@ pub async fn create_cards(
 }
 
 /// Reads the cards, each with its place.
-fn parse_cards(fields: &mut Fields<'_>, company: &Company) -> Vec<(usize, CreateCardRequest)> {
-    if !fields.has("cards") {
-        fields.fault("cards", Flaw::required());
-        return Vec::new();
-    }
-    let read = |place, inner: &mut Fields<'_>| (place, CreateCardRequest::parse(inner, company));
-    let requests = fields.nullable_objects("cards", CARDS_AT_ONCE_MAX, read).flatten();
-    let requests = requests.unwrap_or_default();
-    if requests.is_empty() && fields.is_sound() {
-        fields.fault("cards", Flaw::new("empty", "must have one entry at least"));
-    }
-    requests
+fn parse_cards(
+    fields: &mut Fields<'_>,
+    company: CompanyId,
+    currency: CurrencyCode,
+) -> Vec<(usize, CreateCardRequest)> {
+    let read =
+        |place, inner: &mut Fields<'_>| (place, CreateCardRequest::parse(inner, company, currency));
+    let about = "The cards; at least one.";
+    fields.must_objects::<cards::NewCard, _>("cards", about, CARDS_AT_ONCE_MAX, read)
 }
 
 /// What a card refers to that is not there: the field, and what it should name.

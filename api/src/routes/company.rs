@@ -5,6 +5,7 @@ use axum::extract::State;
 use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, VelocityChanges};
 use cardswitch_engine::domain::company::{Company, SingleSignOn, VelocityLimits};
 use serde::Serialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -15,8 +16,10 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::address::ShippingAddressBody;
+use crate::wire::body::{Rule, bodies, plain};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
+use crate::wire::query::any_text;
 use crate::wire::time::render_time;
 use crate::wire::urls::Urls;
 use crate::wire::xml::is_well_formed;
@@ -90,12 +93,7 @@ impl CompanyBody {
 }
 
 /// Shows the company.
-#[utoipa::path(
-    get,
-    path = "/v1/company",
-    tag = "Company",
-    responses((status = 200, body = CompanyBody)),
-)]
+#[utoipa::path(get, path = "/v1/company", responses((status = 200, body = CompanyBody)))]
 pub async fn get_company(
     State(state): State<AppState>,
     caller: Caller,
@@ -114,43 +112,28 @@ async fn read_company(state: &AppState, caller: &Caller) -> Result<Json<CompanyB
     body.await.map(Json)
 }
 
-/// What is to change about a company.
-#[derive(Debug, ToSchema)]
-pub struct CompanyUpdate {
-    /// How its members sign on elsewhere; null where they do not. Needs the scope `iam`.
-    pub sso: Option<SingleSignOnGiven>,
-    /// How often one card may be tried; null switches both limits off. Needs the scope `admin`.
-    pub risk: Option<RiskGiven>,
+bodies! {
+    /// What is to change about a company.
+    CompanyUpdate "CompanyUpdate" |fields| _ = parse_update(fields);
+    /// Velocity limits as requests give them; null switches one off.
+    RiskGiven "RiskGiven" |fields| _ = parse_risk(fields);
+    /// Single sign-on as requests give it.
+    SingleSignOnGiven "SingleSignOnGiven" |fields| _ = parse_sso(fields);
 }
 
-/// Velocity limits as requests give them; null switches one off.
-#[derive(Debug, ToSchema)]
-pub struct RiskGiven {
-    /// Attempts in a sliding minute.
-    #[schema(minimum = 1, maximum = 65535)]
-    pub per_minute: Option<u16>,
-    /// Attempts in a sliding hour.
-    #[schema(minimum = 1, maximum = 65535)]
-    pub per_hour: Option<u16>,
-}
+type Update = (Option<Option<SingleSignOn>>, Option<Option<VelocityChanges>>);
 
-/// Single sign-on as requests give it.
-#[derive(Debug, ToSchema)]
-pub struct SingleSignOnGiven {
-    /// The domain of the members' addresses.
-    #[schema(pattern = r"^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$")]
-    pub domain: String,
-    /// The identity provider's metadata: XML.
-    #[schema(example = "<EntityDescriptor/>")]
-    pub idp_metadata: String,
+fn parse_update(fields: &mut Fields<'_>) -> Update {
+    let about = "How its members sign on elsewhere; null where they do not. Needs the scope `iam`.";
+    let sso = fields.patch_object::<SingleSignOnGiven, _>("sso", about, parse_sso);
+    let about =
+        "How often one card may be tried; null switches both limits off. Needs the scope `admin`.";
+    (sso, fields.patch_object::<RiskGiven, _>("risk", about, parse_risk))
 }
 
 /// Sets up single sign-on, or ends it; sets velocity limits.
 #[utoipa::path(
-    put,
-    path = "/v1/company",
-    tag = "Company",
-    request_body = CompanyUpdate,
+    put, path = "/v1/company", request_body = CompanyUpdate,
     responses((status = 200, body = CompanyBody)),
 )]
 pub async fn update_company(
@@ -166,8 +149,7 @@ pub async fn update_company(
             return Err(ApiError::scope_too_small(scope));
         }
     }
-    let sso = fields.nullable_object("sso", parse_sso);
-    let risk = fields.nullable_object("risk", parse_risk);
+    let (sso, risk) = parse_update(&mut fields);
     fields.finish()?;
     // Null is no limit at all.
     let off = VelocityChanges { per_minute: Some(0), per_hour: Some(0) };
@@ -180,8 +162,15 @@ pub async fn update_company(
 }
 
 fn parse_risk(fields: &mut Fields<'_>) -> VelocityChanges {
-    let mut limit = |name| fields.nullable(name, attempts).map(Option::unwrap_or_default);
-    VelocityChanges { per_minute: limit("per_minute"), per_hour: limit("per_hour") }
+    let mut limit = |name, about| {
+        let range =
+            || json!({"type": "integer", "format": "int32", "minimum": 1, "maximum": 65535});
+        fields.patch(name, about, plain(range, attempts)).map(Option::unwrap_or_default)
+    };
+    VelocityChanges {
+        per_minute: limit("per_minute", "Attempts in a sliding minute."),
+        per_hour: limit("per_hour", "Attempts in a sliding hour."),
+    }
 }
 
 /// A number of attempts, above zero.
@@ -192,9 +181,13 @@ fn attempts(value: &RawValue) -> Result<u16, Flaw> {
 }
 
 fn parse_sso(fields: &mut Fields<'_>) -> SingleSignOn {
+    let pattern = r"^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$";
+    let domain = plain(move || json!({"type": "string", "pattern": pattern}), domain);
+    let metadata = plain(any_text, idp_metadata).example("\"<EntityDescriptor/>\"");
+    let about = "The identity provider's metadata: XML.";
     SingleSignOn {
-        domain: fields.required("domain", domain),
-        idp_metadata: fields.required("idp_metadata", idp_metadata),
+        domain: fields.must("domain", "The domain of the members' addresses.", domain),
+        idp_metadata: fields.must("idp_metadata", about, metadata),
     }
 }
 

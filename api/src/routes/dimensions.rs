@@ -11,14 +11,11 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::dimension::{
     Dimension, DimensionChanges, DimensionCommand, NamedDimension, NewDimension,
 };
-use cardswitch_engine::domain::card::DimensionKind;
+use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::ids::{CompanyId, DimensionId};
-use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::limits;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::Listed;
 use serde::Serialize;
-use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -26,11 +23,12 @@ use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::openapi::words;
 use crate::state::{AppState, WriteError};
+use crate::wire::body::{bodies, code, line, reference};
 use crate::wire::fault::Flaw;
-use crate::wire::fields::{self, Fields};
+use crate::wire::fields::Fields;
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
+use crate::wire::query::Query;
 use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
 use crate::wire::time::render_time;
 
@@ -95,31 +93,18 @@ impl<S: Send + Sync> FromRequestParts<S> for OfKind {
     }
 }
 
-/// A category, department, label or location to be made.
-#[derive(Debug, ToSchema)]
-#[schema(as = NewDimension)]
-pub struct DimensionGiven {
-    /// Its name.
-    #[schema(max_length = 200, pattern = r"\S")]
-    pub name: String,
-    /// Its number in accounting, which no other of its kind has.
-    pub code: Option<words::Code>,
-    /// What it stands below.
-    pub parent: Option<words::Reference>,
+bodies! {
+    /// A category, department, label or location to be made.
+    NewDimensionBody "NewDimension" |fields| {
+        _ = parse_new(fields, CompanyId(Uuid::nil()), DimensionKind::Category);
+    };
+    /// What is to change about a category, department, label or location; what is absent stays, null
+    /// clears.
+    DimensionUpdate "DimensionUpdate" |fields| _ = parse_changes(fields);
 }
 
-/// What is to change about a category, department, label or location; what is absent stays, null
-/// clears.
-#[derive(Debug, ToSchema)]
-pub struct DimensionUpdate {
-    /// Its name.
-    #[schema(nullable = false, max_length = 200, pattern = r"\S")]
-    pub name: Option<String>,
-    /// Its number in accounting, which no other of its kind has.
-    pub code: Option<words::Code>,
-    /// What it stands below.
-    pub parent: Option<words::Reference>,
-}
+const CODE_ABOUT: &str = "Its number in accounting, which no other of its kind has.";
+const PARENT_ABOUT: &str = "What it stands below.";
 
 /// The body of POST, read.
 fn parse_new(fields: &mut Fields<'_>, company: CompanyId, kind: DimensionKind) -> NewDimension {
@@ -127,37 +112,48 @@ fn parse_new(fields: &mut Fields<'_>, company: CompanyId, kind: DimensionKind) -
         id: DimensionId(Uuid::now_v7()),
         company,
         kind,
-        name: fields.required("name", name),
-        code: fields.nullable("code", code).flatten(),
-        parent: parse_parent(fields).flatten(),
+        name: fields.must("name", "Its name.", line(NAME_CHARS_MAX)),
+        code: fields.patch("code", CODE_ABOUT, code(limits::DIMENSION_CODE_DIGITS_MAX)).flatten(),
+        parent: fields.patch("parent", PARENT_ABOUT, reference(DimensionId)).flatten(),
     }
 }
 
 /// The body of PUT.
 fn parse_changes(fields: &mut Fields<'_>) -> DimensionChanges {
     DimensionChanges {
-        name: fields.optional("name", name),
-        code: fields.nullable("code", code),
-        parent: parse_parent(fields),
+        name: fields.may("name", "Its name.", line(NAME_CHARS_MAX)),
+        code: fields.patch("code", CODE_ABOUT, code(limits::DIMENSION_CODE_DIGITS_MAX)),
+        parent: fields.patch("parent", PARENT_ABOUT, reference(DimensionId)),
     }
 }
 
-fn name(value: &RawValue) -> Result<LineText, Flaw> {
-    fields::line(value, NAME_CHARS_MAX)
+/// What is to become of each dimension of another object: absent, cleared or set. `about` is what
+/// its category means.
+pub fn parse_dimensions(
+    fields: &mut Fields<'_>,
+    about: &'static str,
+) -> [Option<Option<DimensionId>>; 4] {
+    DIMENSION_FIELDS.map(|name| dimension(fields, name, about))
 }
 
-fn code(value: &RawValue) -> Result<String, Flaw> {
-    fields::digits(value, limits::DIMENSION_CODE_DIGITS_MAX)
+/// As `parse_dimensions`, of one kind.
+pub(super) fn dimension(
+    fields: &mut Fields<'_>,
+    name: &str,
+    about: &'static str,
+) -> Option<Option<DimensionId>> {
+    fields.patch(name, &about.replace("category", name), reference(DimensionId))
 }
 
-fn parse_parent(fields: &mut Fields<'_>) -> Option<Option<DimensionId>> {
-    fields.nullable("parent", |value| fields::reference(value).map(DimensionId))
-}
-
-/// What is to become of each dimension of another object: absent, cleared or set.
-pub fn parse_dimensions(fields: &mut Fields<'_>) -> [Option<Option<DimensionId>>; 4] {
-    DIMENSION_FIELDS
-        .map(|name| fields.nullable(name, |value| fields::reference(value).map(DimensionId)))
+/// The dimensions that a list is narrowed to.
+pub(super) fn filter_dimensions(query: &mut Query) -> Dimensions {
+    let abouts =
+        ["Of this category.", "Of this department.", "With this label.", "Of this location."];
+    let mut fields = DIMENSION_FIELDS.into_iter().zip(abouts);
+    [(); 4].map(|()| {
+        let (name, about) = fields.next()?;
+        query.id(name, about).map(DimensionId)
+    })
 }
 
 /// Notes the dimensions of another object's body that name nothing.
@@ -179,10 +175,7 @@ pub fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
 
 /// Lists dimensions, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/categories",
-    tag = "Dimensions",
-    params(PageParameters),
+    get, path = "/v1/categories", params(PageParameters),
     responses((status = 200, body = Listing<DimensionBody>)),
 )]
 pub async fn list_dimensions(
@@ -195,19 +188,14 @@ pub async fn list_dimensions(
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
         let found = view.snapshot.list_dimensions(view.company.slot, kind, &page)?;
-        let rows = found.rows.iter().map(|dimension| DimensionBody::new(dimension, view));
-        Ok(Listed { count: found.count, rows: rows.collect::<Result<_, _>>()? })
+        found.load(|dimension| DimensionBody::new(&dimension, view))
     });
-    let listed = listed.await?;
-    Ok(Json(envelope(listed, &page, &address, state.urls())))
+    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
 /// Shows one dimension.
 #[utoipa::path(
-    get,
-    path = "/v1/categories/{category_id}",
-    tag = "Dimensions",
-    responses((status = 200, body = DimensionBody)),
+    get, path = "/v1/categories/{category_id}", responses((status = 200, body = DimensionBody)),
 )]
 pub async fn get_dimension(
     State(state): State<AppState>,
@@ -234,10 +222,7 @@ async fn read_dimension(
 
 /// Makes one dimension.
 #[utoipa::path(
-    post,
-    path = "/v1/categories",
-    tag = "Dimensions",
-    request_body = DimensionGiven,
+    post, path = "/v1/categories", request_body = NewDimensionBody,
     responses((status = 201, body = DimensionBody)),
 )]
 pub async fn create_dimension(
@@ -290,10 +275,7 @@ fn fault_parent(fields: &mut Fields<'_>, is_known: bool) {
 
 /// Changes one dimension.
 #[utoipa::path(
-    put,
-    path = "/v1/categories/{category_id}",
-    tag = "Dimensions",
-    request_body = DimensionUpdate,
+    put, path = "/v1/categories/{category_id}", request_body = DimensionUpdate,
     responses((status = 200, body = DimensionBody)),
 )]
 pub async fn update_dimension(
@@ -333,12 +315,7 @@ pub(crate) async fn change(
 }
 
 /// Removes one dimension, also from cards and transactions that carry it.
-#[utoipa::path(
-    delete,
-    path = "/v1/categories/{category_id}",
-    tag = "Dimensions",
-    responses((status = 204)),
-)]
+#[utoipa::path(delete, path = "/v1/categories/{category_id}", responses((status = 204)))]
 pub async fn delete_dimension(
     State(state): State<AppState>,
     caller: Caller,
@@ -346,9 +323,6 @@ pub async fn delete_dimension(
     PathId(id): PathId,
 ) -> Result<StatusCode, ApiError> {
     let named = NamedDimension { company: caller.company.id, kind, id: DimensionId(id) };
-    match state.carry_out(AdminCommand::Dimension(DimensionCommand::Delete(named))).await {
-        // The answer shows nothing, so it need not wait for late tables.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
-        Err(error) => Err(error.into()),
-    }
+    state.carry_out_unshown(AdminCommand::Dimension(DimensionCommand::Delete(named))).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

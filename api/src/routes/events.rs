@@ -18,8 +18,9 @@ use cardswitch_engine::store::query::EventPage;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use futures_util::stream;
 use serde::Serialize;
+use serde_json::json;
 use tokio::time::Instant;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::input::ListQuery;
 use crate::auth::Caller;
@@ -31,7 +32,7 @@ use crate::webhooks::StreamPlace;
 use crate::webhooks::composing::{EventBody, EventObject};
 use crate::webhooks::cursor::{parse_cursor, render_cursor};
 use crate::wire::fault::Flaw;
-use crate::wire::query::Query;
+use crate::wire::query::{Query, queries};
 use crate::wire::time::render_time;
 
 /// How many events a page has where the client does not say.
@@ -77,40 +78,47 @@ pub struct EventsBody {
     has_more: bool,
 }
 
-/// Which events are wanted.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct EventFilters {
-    /// Those behind this place: the `cursor` of an earlier answer. Without it, from the first one.
-    #[param(pattern = "^[A-Za-z0-9_-]{40,}$")]
-    pub after: Option<String>,
-    /// Those that happened then or later; not together with `after`.
-    #[param(format = "date-time")]
-    pub since: Option<String>,
-    /// How many at most; more than 1000 count as 1000.
-    #[param(minimum = 0, default = 100)]
-    pub limit: Option<u64>,
-    /// How long to wait where there is none; more than 30 count as 30. Units: seconds.
-    #[param(minimum = 0, default = 0)]
-    pub wait_s: Option<u64>,
+queries! {
+    /// The parameters of a list of events.
+    EventFilters |query| _ = parse_list(query, |_| None);
+    /// The parameters of a stream of events.
+    StreamFilters |query| _ = parse_start(query, STREAM_START, |_| None);
+}
+
+/// What `after` and `since` mean for a list.
+const LIST_START: [&str; 2] = [
+    "Those behind this place: the `cursor` of an earlier answer. Without it, from the first one.",
+    "Those that happened then or later; not together with `after`.",
+];
+/// What `after` and `since` mean for a stream.
+const STREAM_START: [&str; 2] = [
+    "Behind this place; the header `Last-Event-ID` comes before it. Without either, with what\nhappens from now on.",
+    "With what happened then or later; not together with `after`.",
+];
+
+/// Reads where a list starts, how long it is and for how long it waits.
+fn parse_list(
+    query: &mut Query,
+    parse_place: impl FnOnce(&str) -> Option<EventPlace>,
+) -> (Start, usize, usize) {
+    let start = parse_start(query, LIST_START, parse_place);
+    let about = "How many at most; more than 1000 count as 1000.";
+    let limit = query.count("limit", about, LIMIT_DEFAULT).min(LIMIT_MAX);
+    let about = "How long to wait where there is none; more than 30 count as 30. Units: seconds.";
+    (start, limit, query.count("wait_s", about, 0).min(WAIT_S_MAX))
 }
 
 /// Lists events, the oldest first, and waits for the next one if asked to.
 #[utoipa::path(
-    get,
-    path = "/v1/events",
-    tag = "Events",
-    params(EventFilters),
-    responses((status = 200, body = EventsBody)),
+    get, path = "/v1/events", params(EventFilters), responses((status = 200, body = EventsBody)),
 )]
 pub async fn list_events(
     State(state): State<AppState>,
     caller: Caller,
     ListQuery { mut query, .. }: ListQuery,
 ) -> Result<Json<EventsBody>, ApiError> {
-    let after = start_of(&state, &caller, &mut query);
-    let limit = query.whole_number("limit").unwrap_or(LIMIT_DEFAULT).min(LIMIT_MAX);
-    let wait_s = query.whole_number("wait_s").unwrap_or(0).min(WAIT_S_MAX);
+    let parse = |text: &str| parse_cursor(&state.secrets, caller.company.id, text);
+    let (after, limit, wait_s) = parse_list(&mut query, parse);
     query.finish()?;
     let reading = if wait_s > 0 { Reading::AsItIs } else { Reading::Durable };
     // Who waits takes a place, like a stream, and one of those for requests at work.
@@ -178,11 +186,16 @@ impl Start {
     }
 }
 
-fn start_of(state: &AppState, caller: &Caller, query: &mut Query) -> Start {
-    let parse = |text: &str| parse_cursor(&state.secrets, caller.company.id, text);
+fn parse_start(
+    query: &mut Query,
+    [after, since]: [&str; 2],
+    parse_place: impl FnOnce(&str) -> Option<EventPlace>,
+) -> Start {
+    let schema = || json!({"type": "string", "pattern": "^[A-Za-z0-9_-]{40,}$"});
+    query.describe("after", after, schema);
     let flaw = || Flaw::new("not_a_cursor", "must be the `cursor` of an earlier answer");
-    let after = query.parsed("after", parse, flaw);
-    let since = query.time("since");
+    let after = query.parsed("after", parse_place, flaw);
+    let since = query.time("since", since);
     match (after, since) {
         (Some(place), _) => Start::At(place),
         (None, Some(at)) => Start::Since(at),
@@ -260,25 +273,9 @@ fn cursor_of(state: &AppState, caller: &Caller, place: EventPlace) -> Result<Str
     cursor.map_err(|error| ApiError::internal(&error))
 }
 
-/// Where a stream begins.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct StreamFilters {
-    /// Behind this place; the header `Last-Event-ID` comes before it. Without either, with what
-    /// happens from now on.
-    #[param(pattern = "^[A-Za-z0-9_-]{40,}$")]
-    pub after: Option<String>,
-    /// With what happened then or later; not together with `after`.
-    #[param(format = "date-time")]
-    pub since: Option<String>,
-}
-
 /// Streams events as server-sent events, each with its place as `id`.
 #[utoipa::path(
-    get,
-    path = "/v1/events/stream",
-    tag = "Events",
-    params(StreamFilters),
+    get, path = "/v1/events/stream", params(StreamFilters),
     responses((status = 200, content_type = "text/event-stream", body = String)),
 )]
 pub async fn stream_events(
@@ -287,7 +284,8 @@ pub async fn stream_events(
     headers: HeaderMap,
     ListQuery { mut query, .. }: ListQuery,
 ) -> Result<Response, ApiError> {
-    let start = start_of(&state, &caller, &mut query);
+    let parse = |text: &str| parse_cursor(&state.secrets, caller.company.id, text);
+    let start = parse_start(&mut query, STREAM_START, parse);
     query.finish()?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let last = last.and_then(|text| parse_cursor(&state.secrets, caller.company.id, text));

@@ -15,10 +15,10 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, Page};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::dimensions::{fault_dimensions, refused};
+use super::dimensions::{dimension, fault_dimensions, refused};
 use super::input::{JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
 use crate::auth::Caller;
@@ -26,11 +26,11 @@ use crate::error::ApiError;
 use crate::invitation::Invitation;
 use crate::openapi::words;
 use crate::state::{AppState, WriteError};
-use crate::wire::email::email;
+use crate::wire::body::{self, Rule, bodies, email, flag, line, named};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 use crate::wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
-use crate::wire::query::Query;
+use crate::wire::query::{Query, any_text, queries};
 use crate::wire::reference::{DIMENSION_FIELDS, DimensionReference};
 use crate::wire::time::render_time;
 
@@ -119,76 +119,31 @@ fn settable_role(value: &RawValue) -> Result<MemberRole, Flaw> {
     )
 }
 
-/// A member to be invited.
-#[derive(Debug, ToSchema)]
-pub struct InvitedMember {
-    /// First name.
-    #[schema(max_length = 100, pattern = r"\S")]
-    pub first_name: String,
-    /// Last name.
-    #[schema(max_length = 100, pattern = r"\S")]
-    pub last_name: String,
-    /// Their address, which nobody else in the company has.
-    #[schema(format = "email")]
-    pub email: String,
-    /// What they may do.
-    #[schema(nullable = false)]
-    pub role: Option<words::SettableMemberRole>,
-    /// An employee id, which nobody else in the company has.
-    pub code: Option<words::Code>,
-    /// Their department.
-    pub department: Option<words::Reference>,
-    /// Their label.
-    pub label: Option<words::Reference>,
-    /// Their location.
-    pub location: Option<words::Reference>,
+bodies! {
+    /// A member to be invited.
+    InvitedMember "InvitedMember" |fields| _ = parse_new_member(fields, CompanyId(Uuid::nil()));
+    /// What is to change about a member; what is absent stays, null clears.
+    MemberUpdate "MemberUpdate" |fields| _ = parse_member_changes(fields);
 }
 
-/// What is to change about a member; what is absent stays, null clears.
-#[derive(Debug, ToSchema)]
-pub struct MemberUpdate {
-    /// First name.
-    #[schema(nullable = false, max_length = 100, pattern = r"\S")]
-    pub first_name: Option<String>,
-    /// Last name.
-    #[schema(nullable = false, max_length = 100, pattern = r"\S")]
-    pub last_name: Option<String>,
-    /// What they may do.
-    #[schema(nullable = false)]
-    pub role: Option<words::SettableMemberRole>,
-    /// An employee id, which nobody else in the company has.
-    pub code: Option<words::Code>,
-    /// Whether they take part. Taking part again undoes nothing of what leaving did.
-    #[schema(nullable = false, example = true)]
-    pub is_active: Option<bool>,
-    /// Their department.
-    pub department: Option<words::Reference>,
-    /// Their label.
-    pub label: Option<words::Reference>,
-    /// Their location.
-    pub location: Option<words::Reference>,
+queries! {
+    /// The filters of a list of members.
+    MemberFilters |query| _ = ListMembersRequest::parse(query);
 }
 
-/// The filters of a list of members.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct MemberFilters {
-    /// With this address, in any case.
-    pub email: Option<String>,
-    /// Only those who take part, or who do not; both where absent.
-    pub is_active: Option<bool>,
-}
+const CODE_ABOUT: &str = "An employee id, which nobody else in the company has.";
 
 /// The body of POST /v1/members, read.
 fn parse_new_member(fields: &mut Fields<'_>, company: CompanyId) -> NewMember {
+    let about = "Their address, which nobody else in the company has.";
     NewMember {
         id: MemberId(Uuid::now_v7()),
         company,
-        first_name: fields.required("first_name", name),
-        last_name: fields.required("last_name", name),
-        email: fields.required("email", email),
-        role: fields.optional("role", settable_role).unwrap_or(MemberRole::Member),
-        code: fields.nullable("code", code).flatten(),
+        first_name: fields.must("first_name", "First name.", line(NAME_CHARS_MAX)),
+        last_name: fields.must("last_name", "Last name.", line(NAME_CHARS_MAX)),
+        email: fields.must("email", about, email()),
+        role: fields.may("role", ROLE_ABOUT, role(settable_role)).unwrap_or(MemberRole::Member),
+        code: fields.patch("code", CODE_ABOUT, body::code(CODE_DIGITS_MAX)).flatten(),
         dimensions: parse_dimensions(fields).map(Option::flatten),
         external_id: None,
         is_active: true,
@@ -198,16 +153,23 @@ fn parse_new_member(fields: &mut Fields<'_>, company: CompanyId) -> NewMember {
 
 /// The body of PUT /v1/members/:member_id.
 fn parse_member_changes(fields: &mut Fields<'_>) -> MemberChanges {
+    let about = "Whether they take part. Taking part again undoes nothing of what leaving did.";
     MemberChanges {
-        first_name: fields.optional("first_name", name),
-        last_name: fields.optional("last_name", name),
-        role: fields.optional("role", any_role),
-        code: fields.nullable("code", code),
-        is_active: fields.optional("is_active", fields::boolean),
+        first_name: fields.may("first_name", "First name.", line(NAME_CHARS_MAX)),
+        last_name: fields.may("last_name", "Last name.", line(NAME_CHARS_MAX)),
+        role: fields.may("role", ROLE_ABOUT, role(any_role)),
+        code: fields.patch("code", CODE_ABOUT, body::code(CODE_DIGITS_MAX)),
+        is_active: fields.may("is_active", about, flag().example("true")),
         dimensions: parse_dimensions(fields),
         external_id: None,
         invite: None,
     }
+}
+
+const ROLE_ABOUT: &str = "What they may do.";
+
+fn role<'a>(read: fn(&RawValue) -> Result<MemberRole, Flaw>) -> impl Rule<'a, Value = MemberRole> {
+    named::<words::SettableMemberRole, _>(read)
 }
 
 /// Reads a first or last name.
@@ -223,8 +185,8 @@ pub fn code(value: &RawValue) -> Result<String, Flaw> {
 /// What is to become of each dimension: absent, cleared or set. Members have no category.
 fn parse_dimensions(fields: &mut Fields<'_>) -> [Option<Option<DimensionId>>; 4] {
     DIMENSION_FIELDS.map(|name| {
-        let read = |value| fields::reference(value).map(DimensionId);
-        if name == "category" { None } else { fields.nullable(name, read) }
+        let is_theirs = name != "category";
+        is_theirs.then(|| dimension(fields, name, "Their category.")).flatten()
     })
 }
 
@@ -237,12 +199,9 @@ struct ListMembersRequest {
 
 impl ListMembersRequest {
     fn parse(query: &mut Query) -> Self {
-        let is_active = query.parsed(
-            "is_active",
-            |text| text.parse().ok(),
-            || Flaw::new("not_a_boolean", "must be true or false"),
-        );
-        Self { email: query.text("email").map(str::to_owned), is_active }
+        let about = "Only those who take part, or who do not; both where absent.";
+        let email = query.noted("email", "With this address, in any case.", any_text);
+        Self { email: email.map(str::to_owned), is_active: query.flag("is_active", about) }
     }
 
     fn accepts(&self, member: &Member) -> bool {
@@ -268,10 +227,7 @@ impl ListMembersRequest {
 
 /// Lists members, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/members",
-    tag = "Members",
-    params(PageParameters, MemberFilters),
+    get, path = "/v1/members", params(PageParameters, MemberFilters),
     responses((status = 200, body = Listing<MemberBody>)),
 )]
 pub async fn list_members(
@@ -284,20 +240,13 @@ pub async fn list_members(
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
         let members = request.list(view, &page)?;
-        let rows = members.rows.iter().map(|member| MemberBody::new(member, view));
-        Ok(Listed { count: members.count, rows: rows.collect::<Result<_, _>>()? })
+        members.load(|member| MemberBody::new(&member, view))
     });
-    let listed = listed.await?;
-    Ok(Json(envelope(listed, &page, &address, state.urls())))
+    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
 /// Shows a member, a deleted one too.
-#[utoipa::path(
-    get,
-    path = "/v1/members/{member_id}",
-    tag = "Members",
-    responses((status = 200, body = MemberBody)),
-)]
+#[utoipa::path(get, path = "/v1/members/{member_id}", responses((status = 200, body = MemberBody)))]
 pub async fn get_member(
     State(state): State<AppState>,
     caller: Caller,
@@ -321,10 +270,7 @@ async fn read_member(
 
 /// Invites a member.
 #[utoipa::path(
-    post,
-    path = "/v1/members",
-    tag = "Members",
-    request_body = InvitedMember,
+    post, path = "/v1/members", request_body = InvitedMember,
     responses((status = 201, body = MemberBody)),
 )]
 pub async fn create_member(
@@ -364,10 +310,7 @@ pub(crate) async fn invite_member(
 
 /// Changes a member.
 #[utoipa::path(
-    put,
-    path = "/v1/members/{member_id}",
-    tag = "Members",
-    request_body = MemberUpdate,
+    put, path = "/v1/members/{member_id}", request_body = MemberUpdate,
     responses((status = 200, body = MemberBody)),
 )]
 pub async fn update_member(
@@ -414,12 +357,7 @@ pub(crate) async fn change_member(
 }
 
 /// Removes a member, and closes their cards.
-#[utoipa::path(
-    delete,
-    path = "/v1/members/{member_id}",
-    tag = "Members",
-    responses((status = 204)),
-)]
+#[utoipa::path(delete, path = "/v1/members/{member_id}", responses((status = 204)))]
 pub async fn delete_member(
     State(state): State<AppState>,
     caller: Caller,
@@ -436,9 +374,9 @@ pub(crate) async fn remove_member(
     company: &Company,
     id: MemberId,
 ) -> Result<(), ApiError> {
-    match state.carry_out(AdminCommand::Member(MemberCommand::Delete(company.id, id))).await {
-        // The answer shows nothing, so it need not wait for late tables.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(()),
+    match state.carry_out_unshown(AdminCommand::Member(MemberCommand::Delete(company.id, id))).await
+    {
+        Ok(()) => Ok(()),
         Err(WriteError::Rejected(Rejection::MemberNotFound)) => Err(ApiError::not_found()),
         Err(error) => Err(error.into()),
     }

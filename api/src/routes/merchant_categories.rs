@@ -5,13 +5,16 @@ use axum::extract::State;
 use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::store::query::{Listed, Order};
 use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use super::input::ListQuery;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
-use crate::wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
+use crate::wire::page::{
+    Listing, PageParameters, describe_ordering, envelope, page_of, parse_page,
+};
+use crate::wire::query::queries;
 
 /// A value of a scope as responses show it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -37,21 +40,16 @@ fn merchant_categories() -> Vec<MerchantCategoryBody> {
     groups.chain(codes).collect()
 }
 
-/// How merchant categories are ordered.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct MerchantCategoryOrdering {
-    /// By what the list is ordered.
-    #[param(pattern = "^-?(id|created_at)$", default = "id")]
-    pub ordering: Option<String>,
+queries! {
+    /// How a list of merchant categories is ordered.
+    MerchantCategoryOrdering |query| {
+        describe_ordering(query, "By what the list is ordered.", "id|created_at", "id");
+    };
 }
 
 /// Lists what the numbers in an allowance's scope mean: groups first, then codes.
 #[utoipa::path(
-    get,
-    path = "/v1/merchant-categories",
-    tag = "Merchant categories",
-    params(PageParameters, MerchantCategoryOrdering),
+    get, path = "/v1/merchant-categories", params(PageParameters, MerchantCategoryOrdering),
     responses((status = 200, body = Listing<MerchantCategoryBody>)),
 )]
 pub async fn list_merchant_categories(

@@ -30,9 +30,10 @@ use crate::openapi::words;
 use crate::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
 use crate::request_body::read_upload;
 use crate::state::{AppState, WriteError};
+use crate::wire::body::{Rule, bodies, flag};
 use crate::wire::disposition::{name_in_disposition, name_in_form, render_attachment};
 use crate::wire::fault::Flaw;
-use crate::wire::fields;
+use crate::wire::fields::Fields;
 use crate::wire::time::render_time;
 use crate::wire::urls::Urls;
 
@@ -88,12 +89,17 @@ pub struct ReceiptForm {
     pub file: Vec<u8>,
 }
 
-/// What is to change about a receipt.
-#[derive(Debug, ToSchema)]
-pub struct ReceiptUpdate {
-    /// True: it was lost.
-    #[schema(example = true)]
-    pub is_lost: bool,
+bodies! {
+    /// What is to change about a receipt.
+    ReceiptUpdate "ReceiptUpdate" parse_loss;
+}
+
+fn parse_loss(fields: &mut Fields<'_>) {
+    let is_lost = fields.must("is_lost", "True: it was lost.", flag().example("true"));
+    if !is_lost && !fields.is_faulty("is_lost") {
+        let flaw = Flaw::new("not_settable", "can only be set; upload the receipt, or delete it");
+        fields.fault("is_lost", flaw);
+    }
 }
 
 /// A file as it was handed in.
@@ -109,9 +115,7 @@ pub(crate) struct Upload {
 ///
 /// The body is the file, or a form with the file in the field `file`.
 #[utoipa::path(
-    post,
-    path = "/v1/transactions/{transaction_id}/receipt",
-    tag = "Transactions",
+    post, path = "/v1/transactions/{transaction_id}/receipt",
     request_body(content(
         (words::File = "image/png"),
         (words::File = "image/jpeg"),
@@ -232,9 +236,7 @@ pub(crate) async fn set_receipt(
 
 /// Fetches the file of a receipt, as it was handed in.
 #[utoipa::path(
-    get,
-    path = "/v1/transactions/{transaction_id}/receipt",
-    tag = "Transactions",
+    get, path = "/v1/transactions/{transaction_id}/receipt",
     responses((status = 200, content(
         (words::File = "image/png"),
         (words::File = "image/jpeg"),
@@ -275,10 +277,7 @@ pub(crate) async fn receipt_file(
 
 /// Says that a receipt was lost; one that is there is let go of.
 #[utoipa::path(
-    put,
-    path = "/v1/transactions/{transaction_id}/receipt",
-    tag = "Transactions",
-    request_body = ReceiptUpdate,
+    put, path = "/v1/transactions/{transaction_id}/receipt", request_body = ReceiptUpdate,
     responses((status = 200, body = ReceiptBody)),
 )]
 pub async fn lose_receipt(
@@ -289,10 +288,7 @@ pub async fn lose_receipt(
 ) -> Result<Json<ReceiptBody>, ApiError> {
     let id = TransactionId(id);
     let mut fields = body.fields()?;
-    if !fields.required("is_lost", fields::boolean) && !fields.is_faulty("is_lost") {
-        let flaw = Flaw::new("not_settable", "can only be set; upload the receipt, or delete it");
-        fields.fault("is_lost", flaw);
-    }
+    parse_loss(&mut fields);
     let known = find_receipt_of(&state, Reader::from(&caller), id).await?;
     fields.finish()?;
     let receipt = match known {
@@ -321,10 +317,7 @@ pub(crate) fn lost(state: &AppState) -> Receipt {
 
 /// Deletes the receipt of a transaction, lost or not.
 #[utoipa::path(
-    delete,
-    path = "/v1/transactions/{transaction_id}/receipt",
-    tag = "Transactions",
-    responses((status = 204)),
+    delete, path = "/v1/transactions/{transaction_id}/receipt", responses((status = 204)),
 )]
 pub async fn delete_receipt(
     State(state): State<AppState>,

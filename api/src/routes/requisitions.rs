@@ -17,13 +17,13 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{
     CardId, CardSlot, CompanyId, MemberId, RequisitionId, Timestamp,
 };
-use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use cardswitch_engine::domain::text::{LineText, ParagraphText};
+use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, RequisitionFilter};
 use serde::Serialize;
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::cards::default_billing_name;
@@ -35,11 +35,12 @@ use crate::error::ApiError;
 use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::openapi::words;
 use crate::state::{AppState, WriteError};
-use crate::wire::amount::{Amount, parse_json_amount};
+use crate::wire::amount::Amount;
+use crate::wire::body::{bodies, later, limit, line, named, paragraph, reference};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
-use crate::wire::query::Query;
+use crate::wire::query::{Query, queries};
 use crate::wire::reference::{CardReference, DimensionReference, MemberReference};
 use crate::wire::time::render_time;
 
@@ -138,118 +139,41 @@ pub(crate) fn parse_status(text: &str) -> Option<RequisitionStatus> {
     STATUSES.iter().find(|(name, _)| *name == text).map(|(_, status)| *status)
 }
 
-/// A purchase that a member asks for.
-#[derive(Debug, ToSchema)]
-#[schema(as = NewRequisition)]
-pub struct RequisitionGiven {
-    /// How much.
-    pub amount: words::Limit,
-    /// What for.
-    #[schema(max_length = 1000, pattern = r"\S")]
-    pub description: String,
-    /// Who asks.
-    pub member: words::Reference,
-    /// Until when it must be bought.
-    pub end_time: Option<String>,
-    /// A note.
-    #[schema(max_length = 1000)]
-    pub note: Option<String>,
-    /// Its category.
-    pub category: Option<words::Reference>,
-    /// Its department.
-    pub department: Option<words::Reference>,
-    /// Its label.
-    pub label: Option<words::Reference>,
-    /// Its location.
-    pub location: Option<words::Reference>,
+bodies! {
+    /// A purchase that a member asks for.
+    NewRequisitionBody "NewRequisition" |fields| {
+        _ = parse_new_requisition(fields, CompanyId(Uuid::nil()), CurrencyCode(0), Timestamp(0));
+    };
+    /// What is to become of a requisition; what is absent stays, null clears.
+    RequisitionUpdate "RequisitionUpdate" |fields| {
+        _ = UpdateRequisitionRequest::parse(fields, CurrencyCode(0), Timestamp(0));
+    };
 }
 
-/// What is to become of a requisition; what is absent stays, null clears.
-#[derive(Debug, ToSchema)]
-pub struct RequisitionUpdate {
-    /// How much.
-    #[schema(nullable = false)]
-    pub amount: Option<words::Limit>,
-    /// What for.
-    #[schema(nullable = false, max_length = 1000, pattern = r"\S")]
-    pub description: Option<String>,
-    /// Until when it must be bought.
-    pub end_time: Option<String>,
-    /// A note.
-    #[schema(max_length = 1000)]
-    pub note: Option<String>,
-    /// The verdict.
-    #[schema(nullable = false)]
-    pub status: Option<words::RequisitionVerdict>,
-    /// The card that fulfils it; where it is approved without one, a virtual card is made.
-    pub card: Option<words::Reference>,
-    /// Who gave the verdict.
-    pub reviewed_by: Option<words::Reference>,
-    /// Its category.
-    pub category: Option<words::Reference>,
-    /// Its department.
-    pub department: Option<words::Reference>,
-    /// Its label.
-    pub label: Option<words::Reference>,
-    /// Its location.
-    pub location: Option<words::Reference>,
-}
-
-/// The filters of a list of requisitions.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct RequisitionFilters {
-    /// Fulfilled by this card.
-    pub card: Option<Uuid>,
-    /// Asked for by this member.
-    pub member: Option<Uuid>,
-    /// In one of these statuses, with commas between them.
-    #[param(
-        pattern = r"^\s*(pending|approved|denied|canceled)?\s*(,\s*(pending|approved|denied|canceled)?\s*)*$"
-    )]
-    pub status: Option<String>,
+queries! {
+    /// The filters of a list of requisitions.
+    RequisitionFilters |query| _ = ListRequisitionsRequest::parse(query);
 }
 
 /// The body of POST /v1/requisitions, read.
 fn parse_new_requisition(
     fields: &mut Fields<'_>,
-    company: &Company,
+    company: CompanyId,
+    currency: CurrencyCode,
     now: Timestamp,
 ) -> NewRequisition {
-    let end_time = fields.nullable("end_time", |value| later(value, now)).flatten();
+    let end_time = fields.patch("end_time", "Until when it must be bought.", later(now)).flatten();
     NewRequisition {
         id: RequisitionId(Uuid::now_v7()),
-        company: company.id,
+        company,
         // A purchase may be asked for in another's name, so it is always said in whose.
-        member: MemberId(fields.required("member", fields::reference)),
-        amount: fields.required("amount", |value| amount(value, company.currency)),
-        description: fields.required("description", description),
+        member: MemberId(fields.must("member", "Who asks.", reference(|id| id))),
+        amount: fields.must("amount", "How much.", limit(currency, "must be above 0")),
+        description: fields.must("description", "What for.", line(DESCRIPTION_CHARS_MAX)),
         end_time,
-        note: fields.nullable("note", note).flatten(),
-        dimensions: parse_dimensions(fields).map(Option::flatten),
+        note: fields.patch("note", "A note.", paragraph(NOTE_CHARS_MAX)).flatten(),
+        dimensions: parse_dimensions(fields, "Its category.").map(Option::flatten),
     }
-}
-
-fn amount(value: &RawValue, currency: CurrencyCode) -> Result<Minor, Flaw> {
-    let amount = parse_json_amount(value, currency)?;
-    if amount.is_positive() {
-        return Ok(amount);
-    }
-    Err(Flaw::new("not_positive", "must be above 0"))
-}
-
-/// Reads an instant that is still to come.
-fn later(value: &RawValue, now: Timestamp) -> Result<Timestamp, Flaw> {
-    let at = fields::timestamp(value)?;
-    if at > now { Ok(at) } else { Err(Flaw::new("past", "must be later than now")) }
-}
-
-fn description(value: &RawValue) -> Result<LineText, Flaw> {
-    fields::line(value, DESCRIPTION_CHARS_MAX)
-}
-
-fn note(value: &RawValue) -> Result<ParagraphText, Flaw> {
-    fields::lines(value, NOTE_CHARS_MAX)
 }
 
 /// The body of PUT /v1/requisitions/:requisition_id.
@@ -265,20 +189,23 @@ struct UpdateRequisitionRequest {
 impl UpdateRequisitionRequest {
     fn parse(fields: &mut Fields<'_>, currency: CurrencyCode, now: Timestamp) -> Self {
         let changes = RequisitionChanges {
-            amount: fields.optional("amount", |value| amount(value, currency)),
-            description: fields.optional("description", description),
-            end_time: fields.nullable("end_time", |value| later(value, now)),
-            note: fields.nullable("note", note),
-            dimensions: parse_dimensions(fields),
+            amount: fields.may("amount", "How much.", limit(currency, "must be above 0")),
+            description: fields.may("description", "What for.", line(DESCRIPTION_CHARS_MAX)),
+            end_time: fields.patch("end_time", "Until when it must be bought.", later(now)),
+            note: fields.patch("note", "A note.", paragraph(NOTE_CHARS_MAX)),
+            dimensions: parse_dimensions(fields, "Its category."),
             review: None,
         };
-        let status = fields.optional("status", settable_status);
-        let card = fields.nullable("card", fields::reference).flatten().map(CardId);
+        let status = named::<words::RequisitionVerdict, _>(settable_status);
+        let status = fields.may("status", "The verdict.", status);
+        let about =
+            "The card that fulfils it; where it is approved without one, a virtual card is made.";
+        let card = fields.patch("card", about, reference(CardId)).flatten();
         if card.is_some() && status != Some(VerdictGiven::Approved) {
             fields.fault("card", Flaw::new("not_settable", "is set by approving only"));
         }
-        let reviewed_by = fields.nullable("reviewed_by", fields::reference).flatten();
-        Self { changes, status, card, reviewed_by: reviewed_by.map(MemberId) }
+        let reviewed_by = fields.patch("reviewed_by", "Who gave the verdict.", reference(MemberId));
+        Self { changes, status, card, reviewed_by: reviewed_by.flatten() }
     }
 
     fn dimensions(&self) -> Dimensions {
@@ -360,13 +287,15 @@ struct ListRequisitionsRequest {
 
 impl ListRequisitionsRequest {
     fn parse(query: &mut Query) -> Self {
-        let statuses = query.parsed("status", parse_statuses, || {
-            Flaw::new("unknown_value", "must be statuses of requisitions with commas between them")
-        });
         Self {
-            card: query.id("card").map(CardId),
-            member: query.id("member").map(MemberId),
-            statuses: statuses.unwrap_or_default(),
+            card: query.id("card", "Fulfilled by this card.").map(CardId),
+            member: query.id("member", "Asked for by this member.").map(MemberId),
+            statuses: query.words(
+                ("status", "statuses of requisitions"),
+                "In one of these statuses, with commas between them.",
+                &STATUSES.map(|(name, _)| name),
+                parse_status,
+            ),
         }
     }
 
@@ -385,17 +314,9 @@ impl ListRequisitionsRequest {
     }
 }
 
-fn parse_statuses(text: &str) -> Option<Vec<RequisitionStatus>> {
-    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-    names.map(parse_status).collect()
-}
-
 /// Lists requisitions, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/requisitions",
-    tag = "Requisitions",
-    params(PageParameters, RequisitionFilters),
+    get, path = "/v1/requisitions", params(PageParameters, RequisitionFilters),
     responses((status = 200, body = Listing<RequisitionBody>)),
 )]
 pub async fn list_requisitions(
@@ -407,22 +328,16 @@ pub async fn list_requisitions(
     let request = ListRequisitionsRequest::parse(&mut query);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
-        let Some(filter) = request.resolve(view)? else {
-            return Ok(Listed { count: 0, rows: Vec::new() });
-        };
+        let Some(filter) = request.resolve(view)? else { return Ok(Listed::EMPTY) };
         let found = view.snapshot.list_requisitions(view.company.slot, &filter, &page)?;
-        let rows = found.rows.iter().map(|requisition| RequisitionBody::new(requisition, view));
-        Ok(Listed { count: found.count, rows: rows.collect::<Result<_, _>>()? })
+        found.load(|requisition| RequisitionBody::new(&requisition, view))
     });
-    let listed = listed.await?;
-    Ok(Json(envelope(listed, &page, &address, state.urls())))
+    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
 /// Shows a requisition.
 #[utoipa::path(
-    get,
-    path = "/v1/requisitions/{requisition_id}",
-    tag = "Requisitions",
+    get, path = "/v1/requisitions/{requisition_id}",
     responses((status = 200, body = RequisitionBody)),
 )]
 pub async fn get_requisition(
@@ -448,10 +363,7 @@ async fn read_requisition(
 
 /// Asks for a purchase in a member's name.
 #[utoipa::path(
-    post,
-    path = "/v1/requisitions",
-    tag = "Requisitions",
-    request_body = RequisitionGiven,
+    post, path = "/v1/requisitions", request_body = NewRequisitionBody,
     responses((status = 201, body = RequisitionBody)),
 )]
 pub async fn create_requisition(
@@ -471,7 +383,7 @@ pub(crate) async fn ask_for(
     mut fields: Fields<'_>,
 ) -> Result<RequisitionId, ApiError> {
     let company = reader.company;
-    let new = parse_new_requisition(&mut fields, company, state.now());
+    let new = parse_new_requisition(&mut fields, company.id, company.currency, state.now());
     let (is_member, unknown) = read_view(state, reader, |view| {
         Ok((view.is_assignable(Some(new.member))?, view.unknown_dimensions(&new.dimensions)?))
     })
@@ -504,9 +416,7 @@ pub(crate) fn check_network(state: &AppState, company: &Company) -> Result<(), A
 
 /// Changes a requisition, approves or denies it.
 #[utoipa::path(
-    put,
-    path = "/v1/requisitions/{requisition_id}",
-    tag = "Requisitions",
+    put, path = "/v1/requisitions/{requisition_id}",
     request_body(content = RequisitionUpdate, example = json!({"status": "approved", "note": "For the audit"})),
     responses((status = 200, body = RequisitionBody)),
 )]
@@ -658,12 +568,7 @@ fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Compan
 }
 
 /// Cancels a pending requisition.
-#[utoipa::path(
-    delete,
-    path = "/v1/requisitions/{requisition_id}",
-    tag = "Requisitions",
-    responses((status = 204)),
-)]
+#[utoipa::path(delete, path = "/v1/requisitions/{requisition_id}", responses((status = 204)))]
 pub async fn delete_requisition(
     State(state): State<AppState>,
     caller: Caller,
@@ -680,12 +585,6 @@ pub(crate) async fn take_back(
     company: &Company,
     id: RequisitionId,
 ) -> Result<(), ApiError> {
-    match state
-        .carry_out(AdminCommand::Requisition(RequisitionCommand::Cancel(company.id, id)))
-        .await
-    {
-        // The answer shows nothing, so it need not wait for late tables.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    let command = AdminCommand::Requisition(RequisitionCommand::Cancel(company.id, id));
+    Ok(state.carry_out_unshown(command).await?)
 }

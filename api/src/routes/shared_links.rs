@@ -18,7 +18,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::input::{JsonBody, ListQuery, PathId};
@@ -30,11 +30,14 @@ use crate::issuing::{RandomSource, SystemRandom};
 use crate::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphrase};
 use crate::mail::News;
 use crate::openapi::words;
-use crate::state::{AppState, WriteError};
-use crate::wire::email::email;
+use crate::state::AppState;
+use crate::wire::body::{
+    Rule, bodies, email, flag, line, line_schema, named, paragraph, plain, reference,
+};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
+use crate::wire::query::{Query, queries};
 use crate::wire::time::{not_a_date, parse_date, render_time};
 
 /// The most passphrase fields a link has.
@@ -98,78 +101,29 @@ impl SharedLinkBody {
     }
 }
 
-/// Whom a link is sent to.
-#[derive(Debug, ToSchema)]
-pub struct LinkRecipient {
-    /// Their name.
-    #[schema(max_length = 100, pattern = r"\S")]
-    pub name: String,
-    /// Their address.
-    #[schema(format = "email")]
-    pub email: String,
-    /// What the e-mail says.
-    #[schema(max_length = 1000)]
-    pub message: Option<String>,
-    /// Whether an e-mail is sent; true where absent.
-    pub notify: Option<bool>,
-}
-
-/// What a viewer has to know.
-#[derive(Debug, ToSchema)]
-pub struct PassphraseGiven {
-    /// What the viewer is asked for.
-    #[schema(max_length = 100, pattern = r"\S")]
-    pub name: String,
-    /// What the viewer has to answer.
-    #[schema(max_length = 200, pattern = r"\S")]
-    pub value: String,
-    /// What kind of value it is; `text` where absent.
-    pub r#type: Option<words::PassphraseType>,
-}
-
-/// A link to be made.
-#[derive(Debug, ToSchema)]
-#[schema(as = NewSharedLink)]
-pub struct SharedLinkGiven {
-    /// The card it shows.
-    pub card: words::Reference,
-    /// Who gets the link by e-mail.
-    pub recipient: Option<LinkRecipient>,
+bodies! {
+    /// Whom a link is sent to.
+    LinkRecipient "LinkRecipient" |fields| _ = read_addressee(fields);
     /// What a viewer has to know.
-    #[schema(max_items = 10)]
-    pub passphrase_fields: Option<Vec<PassphraseGiven>>,
-    /// Whether balance and budget are hidden.
-    #[schema(nullable = false, example = false)]
-    pub hide_balance: Option<bool>,
+    PassphraseGiven "PassphraseGiven" |fields| _ = parse_passphrase_field(fields);
+    /// A link to be made.
+    NewSharedLinkBody "NewSharedLink" |fields| _ = CreateSharedLinkRequest::parse(fields);
+    /// What is to change about a link; what is absent stays, null clears.
+    SharedLinkUpdate "SharedLinkUpdate" |fields| _ = LinkTerms::parse(fields);
 }
 
-/// What is to change about a link; what is absent stays, null clears.
-#[derive(Debug, ToSchema)]
-pub struct SharedLinkUpdate {
-    /// Who gets the link by e-mail.
-    pub recipient: Option<LinkRecipient>,
-    /// What a viewer has to know.
-    #[schema(max_items = 10)]
-    pub passphrase_fields: Option<Vec<PassphraseGiven>>,
-    /// Whether balance and budget are hidden.
-    #[schema(nullable = false, example = false)]
-    pub hide_balance: Option<bool>,
+queries! {
+    /// The filters of a list of shared links.
+    SharedLinkFilters |query| _ = parse_card(query);
 }
 
-/// The filters of a list of shared links.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct SharedLinkFilters {
-    /// To this card.
-    pub card: Option<Uuid>,
+fn parse_card(query: &mut Query) -> Option<CardId> {
+    query.id("card", "To this card.").map(CardId)
 }
 
 /// Lists shared links, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/shared-links",
-    tag = "Shared links",
-    params(PageParameters, SharedLinkFilters),
+    get, path = "/v1/shared-links", params(PageParameters, SharedLinkFilters),
     responses((status = 200, body = Listing<SharedLinkBody>)),
 )]
 pub async fn list_shared_links(
@@ -178,19 +132,18 @@ pub async fn list_shared_links(
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<NoStore<Json<Listing<SharedLinkBody>>>, ApiError> {
     let page = parse_page(&mut query, &["created_at"]);
-    let card = query.id("card").map(CardId);
+    let card = parse_card(&mut query);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
         let company = view.company.slot;
         let links = match card.map(|id| view.find_card(id)).transpose()? {
-            Some(None) => return Ok(Listed { count: 0, rows: Vec::new() }),
+            Some(None) => return Ok(Listed::EMPTY),
             found => {
                 let card = found.flatten().map(|card| card.profile.slot);
                 view.snapshot.list_shared_links(company, card, &page)?
             }
         };
-        let rows = links.rows.iter().map(|link| SharedLinkBody::new(link, view));
-        Ok(Listed { count: links.count, rows: rows.collect::<Result<_, _>>()? })
+        links.load(|link| SharedLinkBody::new(&link, view))
     });
     let listed = listed.await?;
     Ok(NoStore(Json(envelope(listed, &page, &address, state.urls()))))
@@ -198,9 +151,7 @@ pub async fn list_shared_links(
 
 /// Shows a shared link.
 #[utoipa::path(
-    get,
-    path = "/v1/shared-links/{shared_link_id}",
-    tag = "Shared links",
+    get, path = "/v1/shared-links/{shared_link_id}",
     responses((status = 200, body = SharedLinkBody)),
 )]
 pub async fn get_shared_link(
@@ -227,19 +178,35 @@ async fn read_shared_link(
 #[derive(Debug)]
 struct CreateSharedLinkRequest {
     card: CardId,
-    recipient: Option<Addressee>,
-    passphrase: Option<Vec<PassphraseField>>,
-    hide_balance: bool,
+    terms: LinkTerms,
+}
+
+/// What can be changed about a link, and is said of a new one, too.
+#[derive(Debug)]
+struct LinkTerms {
+    recipient: Option<Option<Addressee>>,
+    passphrase: Option<Option<Vec<PassphraseField>>>,
+    hide_balance: Option<bool>,
+}
+
+impl LinkTerms {
+    fn parse(fields: &mut Fields<'_>) -> Self {
+        let recipient = fields.patch_object::<LinkRecipient, _>(
+            "recipient",
+            "Who gets the link by e-mail.",
+            read_addressee,
+        );
+        let passphrase = parse_passphrase(fields);
+        let about = "Whether balance and budget are hidden.";
+        let hide_balance = fields.may("hide_balance", about, flag().example("false"));
+        Self { recipient, passphrase, hide_balance }
+    }
 }
 
 impl CreateSharedLinkRequest {
     fn parse(fields: &mut Fields<'_>) -> Self {
-        Self {
-            card: CardId(fields.required("card", fields::reference)),
-            recipient: parse_recipient(fields).flatten(),
-            passphrase: parse_passphrase(fields).flatten(),
-            hide_balance: fields.optional("hide_balance", fields::boolean).unwrap_or(false),
-        }
+        let card = CardId(fields.must("card", "The card it shows.", reference(|id| id)));
+        Self { card, terms: LinkTerms::parse(fields) }
     }
 
     /// The link with a key of its own, and the letter that brings it.
@@ -252,16 +219,18 @@ impl CreateSharedLinkRequest {
         let mut random = SystemRandom;
         let id = random.id(state.now()).map(SharedLinkId).map_err(no_randomness)?;
         let key = LinkKey::draw(&mut random).map_err(no_randomness)?;
-        let news = self.recipient.as_ref().and_then(|addressee| addressee.news(company, id));
+        let LinkTerms { recipient, passphrase, hide_balance } = self.terms;
+        let recipient = recipient.flatten();
+        let news = recipient.as_ref().and_then(|addressee| addressee.news(company, id));
         let link = NewSharedLink {
             id,
             company,
             card: self.card,
             key_digest: key.digest(&state.secrets),
             sealed_key: key.seal(&state.secrets, id).map_err(no_randomness)?,
-            recipient: self.recipient.map(|addressee| addressee.recipient),
-            sealed_passphrase: seal(state, id, self.passphrase.as_deref())?,
-            hide_balance: self.hide_balance,
+            recipient: recipient.map(|addressee| addressee.recipient),
+            sealed_passphrase: seal(state, id, passphrase.flatten().as_deref())?,
+            hide_balance: hide_balance.unwrap_or(false),
         };
         Ok((link, news))
     }
@@ -300,39 +269,46 @@ impl Addressee {
     }
 }
 
-/// Whoever the link is for: absent, nobody or somebody.
-fn parse_recipient(fields: &mut Fields<'_>) -> Option<Option<Addressee>> {
-    fields.nullable_object("recipient", |inner| Addressee {
+fn read_addressee(fields: &mut Fields<'_>) -> Addressee {
+    Addressee {
         recipient: Recipient {
-            name: inner.required("name", |value| fields::line(value, NAME_CHARS_MAX)),
-            email: inner.required("email", email),
+            name: fields.must("name", "Their name.", line(NAME_CHARS_MAX)),
+            email: fields.must("email", "Their address.", email()),
         },
-        message: inner
-            .nullable("message", |value| fields::lines(value, MESSAGE_CHARS_MAX))
+        message: fields
+            .patch("message", "What the e-mail says.", paragraph(MESSAGE_CHARS_MAX))
             .flatten(),
-        is_told: inner.nullable("notify", fields::boolean).flatten().unwrap_or(true),
-    })
+        is_told: fields
+            .patch("notify", "Whether an e-mail is sent; true where absent.", flag())
+            .flatten()
+            .unwrap_or(true),
+    }
 }
 
 /// What a viewer has to know: absent, nothing (null or an empty list) or something.
 fn parse_passphrase(fields: &mut Fields<'_>) -> Option<Option<Vec<PassphraseField>>> {
     let mut names = HashSet::new();
+    let read = |_, inner: &mut Fields<'_>| {
+        let field = parse_passphrase_field(inner);
+        if !field.name.is_empty() && !names.insert(field.name.clone()) {
+            inner.fault("name", Flaw::new("not_unique", "is the name of another field, too"));
+        }
+        field
+    };
+    let (name, about) = ("passphrase_fields", "What a viewer has to know.");
     let read =
-        fields.nullable_objects("passphrase_fields", PASSPHRASE_FIELDS_MAX, |_, inner| {
-            let field = parse_passphrase_field(inner);
-            if !field.name.is_empty() && !names.insert(field.name.clone()) {
-                inner.fault("name", Flaw::new("not_unique", "is the name of another field, too"));
-            }
-            field
-        })?;
+        fields.patch_objects::<PassphraseGiven, _>(name, about, PASSPHRASE_FIELDS_MAX, read)?;
     Some(read.filter(|passphrase| !passphrase.is_empty()))
 }
 
 fn parse_passphrase_field(fields: &mut Fields<'_>) -> PassphraseField {
-    let kind = fields.nullable("type", passphrase_kind).flatten().unwrap_or_default();
+    let about = "What kind of value it is; `text` where absent.";
+    let kind = fields.patch("type", about, named::<words::PassphraseType, _>(passphrase_kind));
+    let kind = kind.flatten().unwrap_or_default();
+    let value = plain(line_schema(VALUE_CHARS_MAX), |value| passphrase_value(value, kind));
     PassphraseField {
-        name: fields.required("name", |value| fields::line(value, NAME_CHARS_MAX)).into(),
-        value: fields.required("value", |value| passphrase_value(value, kind)),
+        name: fields.must("name", "What the viewer is asked for.", line(NAME_CHARS_MAX)).into(),
+        value: fields.must("value", "What the viewer has to answer.", value),
         kind,
     }
 }
@@ -352,10 +328,7 @@ fn passphrase_value(value: &RawValue, kind: PassphraseKind) -> Result<String, Fl
 
 /// Shares a card by a link.
 #[utoipa::path(
-    post,
-    path = "/v1/shared-links",
-    tag = "Shared links",
-    request_body = SharedLinkGiven,
+    post, path = "/v1/shared-links", request_body = NewSharedLinkBody,
     responses((status = 201, body = SharedLinkBody)),
 )]
 pub async fn create_shared_link(
@@ -391,10 +364,7 @@ pub(crate) async fn share_card(
 
 /// Changes a shared link.
 #[utoipa::path(
-    put,
-    path = "/v1/shared-links/{shared_link_id}",
-    tag = "Shared links",
-    request_body = SharedLinkUpdate,
+    put, path = "/v1/shared-links/{shared_link_id}", request_body = SharedLinkUpdate,
     responses((status = 200, body = SharedLinkBody)),
 )]
 pub async fn update_shared_link(
@@ -405,9 +375,7 @@ pub async fn update_shared_link(
 ) -> Result<NoStore<Json<SharedLinkBody>>, ApiError> {
     let id = SharedLinkId(id);
     let mut fields = body.fields()?;
-    let recipient = parse_recipient(&mut fields);
-    let passphrase = parse_passphrase(&mut fields);
-    let hide_balance = fields.optional("hide_balance", fields::boolean);
+    let LinkTerms { recipient, passphrase, hide_balance } = LinkTerms::parse(&mut fields);
     let exists = read_view(&state, &caller, |view| Ok(view.find_shared_link(id)?.is_some()));
     if !exists.await? {
         return Err(ApiError::not_found());
@@ -425,12 +393,7 @@ pub async fn update_shared_link(
 }
 
 /// Takes a shared link away; the card stays.
-#[utoipa::path(
-    delete,
-    path = "/v1/shared-links/{shared_link_id}",
-    tag = "Shared links",
-    responses((status = 204)),
-)]
+#[utoipa::path(delete, path = "/v1/shared-links/{shared_link_id}", responses((status = 204)))]
 pub async fn delete_shared_link(
     State(state): State<AppState>,
     caller: Caller,
@@ -438,11 +401,8 @@ pub async fn delete_shared_link(
 ) -> Result<StatusCode, ApiError> {
     let command =
         AdminCommand::SharedLink(SharedLinkCommand::Delete(caller.company.id, SharedLinkId(id)));
-    match state.carry_out(command).await {
-        // The answer shows nothing, so it need not wait for late tables.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(StatusCode::NO_CONTENT),
-        Err(error) => Err(error.into()),
-    }
+    state.carry_out_unshown(command).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 #[cfg(test)]

@@ -11,9 +11,7 @@ use crate::wire::address::{ShippingAddressBody, shipping_address_id};
 
 /// Shows the company's shipping address.
 #[utoipa::path(
-    get,
-    path = "/v1/shipping-addresses/{shipping_address_id}",
-    tag = "Company",
+    get, path = "/v1/shipping-addresses/{shipping_address_id}",
     responses((status = 200, body = ShippingAddressBody)),
 )]
 pub async fn get_shipping_address(

@@ -6,9 +6,9 @@ use axum::extract::{Path, State};
 use cardswitch_engine::domain::ids::{AccountId, StatementLineId};
 use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::{LineFilter, Listed};
+use cardswitch_engine::store::query::LineFilter;
 use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::input::{ListQuery, PathId};
@@ -22,8 +22,8 @@ use crate::state::AppState;
 use crate::statements::DateRange;
 use crate::wire::amount::Amount;
 use crate::wire::fields;
-use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
-use crate::wire::query::Query;
+use crate::wire::page::{Listing, PageParameters, describe_ordering, envelope, parse_page};
+use crate::wire::query::{Query, queries};
 use crate::wire::reference::{CardReference, DimensionReference, MemberReference};
 use crate::wire::time::{render_date, render_time};
 
@@ -122,44 +122,34 @@ fn line_path(account: AccountId, line: StatementLineId) -> String {
     format!("/v1/accounts/{}/statement-lines/{}", account.0, line.0)
 }
 
-/// The filters of GET /v1/accounts/:account_id/statement-lines, without its dates.
-fn parse_numbers(query: &mut Query) -> LineFilter {
-    let mut number = |name| query.whole_number(name).map(|number| number as u64);
-    LineFilter {
-        number: number("number"),
-        number_above: number("number__gt"),
-        number_below: number("number__lt"),
-        ..LineFilter::default()
-    }
+queries! {
+    /// The filters of a list of statement lines.
+    StatementLineFilters |query| _ = parse_filters(query);
 }
 
-/// The filters of a list of statement lines.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct StatementLineFilters {
-    /// Posted on this day or later, in the company's zone.
-    pub start_date: Option<String>,
-    /// Posted on this day or earlier; at most 180 days after `start_date`.
-    pub end_date: Option<String>,
-    /// With exactly this number.
-    #[param(minimum = 0)]
-    pub number: Option<u64>,
-    /// With a number above this one.
-    #[param(minimum = 0, rename = "number__gt")]
-    pub number_above: Option<u64>,
-    /// With a number below this one.
-    #[param(minimum = 0, rename = "number__lt")]
-    pub number_below: Option<u64>,
-    /// By what the list is ordered.
-    #[param(pattern = "^-?(number|created_at)$", default = "-number")]
-    pub ordering: Option<String>,
+/// The filters of GET /v1/accounts/:account_id/statement-lines.
+fn parse_filters(query: &mut Query) -> (DateRange, LineFilter) {
+    let dates = DateRange::parse(
+        query,
+        [
+            "Posted on this day or later, in the company's zone.",
+            "Posted on this day or earlier; at most 180 days after `start_date`.",
+        ],
+    );
+    let mut number = |name, about| query.whole_number(name, about).map(|number| number as u64);
+    let filter = LineFilter {
+        number: number("number", "With exactly this number."),
+        number_above: number("number__gt", "With a number above this one."),
+        number_below: number("number__lt", "With a number below this one."),
+        ..LineFilter::default()
+    };
+    describe_ordering(query, "By what the list is ordered.", "number|created_at", "-number");
+    (dates, filter)
 }
 
 /// Lists what was posted to an account.
 #[utoipa::path(
-    get,
-    path = "/v1/accounts/{account_id}/statement-lines",
-    tag = "Accounts and statements",
+    get, path = "/v1/accounts/{account_id}/statement-lines",
     params(PageParameters, StatementLineFilters),
     responses((status = 200, body = Listing<StatementLineBody>)),
 )]
@@ -170,8 +160,7 @@ pub async fn list_statement_lines(
     ListQuery { mut query, address }: ListQuery,
 ) -> Result<Json<Listing<StatementLineBody>>, ApiError> {
     let page = parse_page(&mut query, &["number", "created_at"]);
-    let numbers = parse_numbers(&mut query);
-    let dates = DateRange::parse(&mut query);
+    let (dates, numbers) = parse_filters(&mut query);
     query.finish()?;
     let (from, to) = dates.of_list(state.today(&caller.company))?;
     let filter = LineFilter { from, to, ..numbers };
@@ -179,8 +168,7 @@ pub async fn list_statement_lines(
         let account = view.snapshot.account_by_id(view.company.slot, AccountId(id))?;
         let Some(account) = account.map(|row| row.account) else { return Ok(None) };
         let found = view.snapshot.list_statement_lines(account.slot, &filter, &page)?;
-        let rows = found.rows.iter().map(|line| StatementLineBody::new(line, account.id, view));
-        Ok(Some(Listed { count: found.count, rows: rows.collect::<Result<_, _>>()? }))
+        Ok(Some(found.load(|line| StatementLineBody::new(&line, account.id, view))?))
     });
     let listed = listed.await?.ok_or_else(ApiError::not_found)?;
     Ok(Json(envelope(listed, &page, &address, state.urls())))
@@ -188,9 +176,7 @@ pub async fn list_statement_lines(
 
 /// Shows a statement line.
 #[utoipa::path(
-    get,
-    path = "/v1/accounts/{account_id}/statement-lines/{statement_line_id}",
-    tag = "Accounts and statements",
+    get, path = "/v1/accounts/{account_id}/statement-lines/{statement_line_id}",
     responses((status = 200, body = StatementLineBody)),
 )]
 pub async fn get_statement_line(

@@ -5,7 +5,6 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::domain::ids::AccountId;
-use utoipa::IntoParams;
 
 use super::input::{ListQuery, PathId};
 use super::view::Reader;
@@ -18,6 +17,7 @@ use crate::statements::{
     CsvStatement, DateRange, Export, OfxStatement, PDF_LINES_MAX, PdfStatement, StatementBody,
     StatementWriter, WhileAllowed,
 };
+use crate::wire::query::{Query, queries};
 use crate::wire::time::render_date;
 
 /// What a statement can be had as.
@@ -53,22 +53,20 @@ impl Format {
     }
 }
 
-/// The days of a statement.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct StatementDays {
-    /// The first day; the first of the last day's month where there is none.
-    pub start_date: Option<String>,
-    /// The last day, at most 180 after the first; today where there is none.
-    pub end_date: Option<String>,
+queries! {
+    /// The days of a statement.
+    StatementDays |query| _ = parse_days(query);
+}
+
+fn parse_days(query: &mut Query) -> DateRange {
+    let start = "The first day; the first of the last day's month where there is none.";
+    let end = "The last day, at most 180 after the first; today where there is none.";
+    DateRange::parse(query, [start, end])
 }
 
 /// Downloads a statement as CSV, a row a line.
 #[utoipa::path(
-    get,
-    path = "/v1/accounts/{account_id}/statement.csv",
-    tag = "Accounts and statements",
-    params(StatementDays),
+    get, path = "/v1/accounts/{account_id}/statement.csv", params(StatementDays),
     responses((status = 200, body = String, content_type = "text/csv")),
 )]
 pub async fn get_csv_statement(
@@ -82,10 +80,7 @@ pub async fn get_csv_statement(
 
 /// Downloads a statement as OFX, for accounting programs.
 #[utoipa::path(
-    get,
-    path = "/v1/accounts/{account_id}/statement.ofx",
-    tag = "Accounts and statements",
-    params(StatementDays),
+    get, path = "/v1/accounts/{account_id}/statement.ofx", params(StatementDays),
     responses((status = 200, body = String, content_type = "application/x-ofx")),
 )]
 pub async fn get_ofx_statement(
@@ -99,10 +94,7 @@ pub async fn get_ofx_statement(
 
 /// Downloads a statement as PDF, for people.
 #[utoipa::path(
-    get,
-    path = "/v1/accounts/{account_id}/statement.pdf",
-    tag = "Accounts and statements",
-    params(StatementDays),
+    get, path = "/v1/accounts/{account_id}/statement.pdf", params(StatementDays),
     responses((status = 200, body = words::File, content_type = "application/pdf")),
 )]
 pub async fn get_pdf_statement(
@@ -121,7 +113,7 @@ async fn get_statement(
     ListQuery { mut query, .. }: ListQuery,
     format: Format,
 ) -> Result<Response, ApiError> {
-    let dates = DateRange::parse(&mut query);
+    let dates = parse_days(&mut query);
     query.finish()?;
     let access = caller.lasting_access(&state.switch);
     let reader = (Reader::from(caller), access);

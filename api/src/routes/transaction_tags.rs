@@ -5,10 +5,7 @@ use axum::Json;
 use axum::extract::State;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::TransactionId;
-use cardswitch_engine::domain::text::ParagraphText;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
-use serde_json::value::RawValue;
-use utoipa::ToSchema;
 
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
 use super::input::{JsonBody, PathId};
@@ -16,49 +13,29 @@ use super::transactions::{TransactionBody, find_transaction, read_transaction, s
 use super::view::{Reader, read_view};
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::openapi::words;
 use crate::state::AppState;
-use crate::wire::fault::Flaw;
-use crate::wire::fields::{self, Fields};
+use crate::wire::body::{bodies, paragraph};
+use crate::wire::fields::Fields;
 
 /// The most characters a note has. Source: spec "Limits".
 pub(crate) const NOTE_CHARS_MAX: usize = 1_000;
 
-/// What is to change about a transaction; what is absent stays, null clears.
-#[derive(Debug, ToSchema)]
-pub struct TransactionUpdate {
-    /// Its category.
-    pub category: Option<words::Reference>,
-    /// Its department.
-    pub department: Option<words::Reference>,
-    /// Its label.
-    pub label: Option<words::Reference>,
-    /// Its location.
-    pub location: Option<words::Reference>,
-    /// Anything worth noting; may be blank.
-    #[schema(nullable = false, max_length = 1000)]
-    pub note: Option<String>,
+bodies! {
+    /// What is to change about a transaction; what is absent stays, null clears.
+    TransactionUpdate "TransactionUpdate" |fields| _ = parse_tags(fields);
 }
 
 /// The body of PUT /v1/transactions/:transaction_id.
 fn parse_tags(fields: &mut Fields<'_>) -> TagChanges {
-    TagChanges {
-        dimensions: parse_dimensions(fields),
-        note: fields.optional("note", note),
-        receipt: None,
-    }
-}
-
-fn note(value: &RawValue) -> Result<ParagraphText, Flaw> {
-    fields::lines(value, NOTE_CHARS_MAX)
+    let dimensions = parse_dimensions(fields, "Its category.");
+    let about = "Anything worth noting; may be blank.";
+    let note = fields.may("note", about, paragraph(NOTE_CHARS_MAX));
+    TagChanges { dimensions, note, receipt: None }
 }
 
 /// Tags a transaction: where it is booked, and a note.
 #[utoipa::path(
-    put,
-    path = "/v1/transactions/{transaction_id}",
-    tag = "Transactions",
-    request_body = TransactionUpdate,
+    put, path = "/v1/transactions/{transaction_id}", request_body = TransactionUpdate,
     responses((status = 200, body = TransactionBody)),
 )]
 pub async fn tag_transaction(

@@ -2,9 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use cardswitch_engine::domain::ids::{
-    CardId, DimensionId, MemberId, TransactionId, TransactionSeq,
-};
+use cardswitch_engine::domain::ids::{CardId, MemberId, TransactionId, TransactionSeq};
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::transaction::{
     BankAccount, TransactionKind, TransactionRecord, TransactionState,
@@ -14,9 +12,10 @@ use cardswitch_engine::store::query::{
     Listed, TransactionClasses, TransactionFilter, TransactionRow,
 };
 use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::dimensions::filter_dimensions;
 use super::input::{ListQuery, PathId};
 use super::receipts::ReceiptBody;
 use super::requisitions::RequisitionSummary;
@@ -27,12 +26,9 @@ use crate::openapi::words;
 use crate::state::AppState;
 use crate::wire::amount::Amount;
 use crate::wire::currency::render_currency;
-use crate::wire::fault::Flaw;
-use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
-use crate::wire::query::Query;
-use crate::wire::reference::{
-    CardReference, DIMENSION_FIELDS, DimensionReference, MemberReference,
-};
+use crate::wire::page::{Listing, PageParameters, describe_ordering, envelope, parse_page};
+use crate::wire::query::{Query, queries};
+use crate::wire::reference::{CardReference, DimensionReference, MemberReference};
 use crate::wire::time::render_time;
 use crate::wire::urls::Urls;
 
@@ -248,38 +244,9 @@ const fn render_kind(kind: TransactionKind) -> &'static str {
     }
 }
 
-/// The filters of a list of transactions.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct TransactionFilters {
-    /// Authorized before this time.
-    pub before: Option<String>,
-    /// Authorized at this time or after it.
-    pub after: Option<String>,
-    /// Made with this card.
-    pub card: Option<Uuid>,
-    /// Of this member.
-    pub member: Option<Uuid>,
-    /// Of this category.
-    pub category: Option<Uuid>,
-    /// Of this department.
-    pub department: Option<Uuid>,
-    /// With this label.
-    pub label: Option<Uuid>,
-    /// Of this location.
-    pub location: Option<Uuid>,
-    /// In one of these states; several with commas between them (extension).
-    #[param(
-        pattern = r"^\s*(pending|completed|declined|canceled)?\s*(,\s*(pending|completed|declined|canceled)?\s*)*$"
-    )]
-    pub state: Option<String>,
-    /// Without declined ones, where `true` (extension).
-    pub exclude_declines: Option<bool>,
-    /// Without checks of a card that moved no money, where `true` (extension).
-    pub exclude_verifications: Option<bool>,
-    /// By what the list is ordered; `-` for the newest first.
-    #[param(pattern = "^-?(created_at|time)$", default = "-created_at")]
-    pub ordering: Option<String>,
+queries! {
+    /// The filters of a list of transactions.
+    TransactionFilters |query| _ = ListTransactionsRequest::parse(query);
 }
 
 /// The filters of GET /v1/transactions, read; ids stay ids until the tables are at hand.
@@ -293,17 +260,22 @@ pub(crate) struct ListTransactionsRequest {
 impl ListTransactionsRequest {
     /// Reads the filters; faults stay in the query.
     pub(crate) fn parse(query: &mut Query) -> Self {
-        Self {
-            card: query.id("card").map(CardId),
-            member: query.id("member").map(MemberId),
-            filter: TransactionFilter {
-                before: query.time("before"),
-                after: query.time("after"),
-                dimensions: DIMENSION_FIELDS.map(|name| query.id(name).map(DimensionId)),
-                classes: parse_classes(query),
-                ..TransactionFilter::default()
-            },
-        }
+        let before = query.time("before", "Authorized before this time.");
+        let after = query.time("after", "Authorized at this time or after it.");
+        let card = query.id("card", "Made with this card.").map(CardId);
+        let member = query.id("member", "Of this member.").map(MemberId);
+        let dimensions = filter_dimensions(query);
+        let classes = parse_classes(query);
+        let about = "By what the list is ordered; `-` for the newest first.";
+        describe_ordering(query, about, "created_at|time", "-created_at");
+        let filter = TransactionFilter {
+            before,
+            after,
+            dimensions,
+            classes,
+            ..TransactionFilter::default()
+        };
+        Self { card, member, filter }
     }
 
     /// The filter as the tables take it; none where it names what is unknown.
@@ -327,25 +299,23 @@ impl ListTransactionsRequest {
 
 /// Extension: the filters by state and kind.
 fn parse_classes(query: &mut Query) -> TransactionClasses {
-    let states = query.parsed("state", parse_states, || {
-        Flaw::new("unknown_value", "must be transaction states with commas between them")
-    });
+    let about = "In one of these states; several with commas between them (extension).";
+    let name = ("state", "transaction states");
+    let states = query.words(name, about, &TRANSACTION_STATES, parse_state);
     // Commas alone name no state, and ask for nothing.
-    let states = states.filter(|states| !states.is_empty());
-    let mut classes =
-        states.map_or(TransactionClasses::ALL, |states| TransactionClasses::in_states(&states));
-    if query.flag("exclude_declines") {
+    let mut classes = match states.is_empty() {
+        true => TransactionClasses::ALL,
+        false => TransactionClasses::in_states(&states),
+    };
+    let about = "Without declined ones, where `true` (extension).";
+    if query.flag("exclude_declines", about) == Some(true) {
         classes = classes.without_declines();
     }
-    if query.flag("exclude_verifications") {
+    let about = "Without checks of a card that moved no money, where `true` (extension).";
+    if query.flag("exclude_verifications", about) == Some(true) {
         classes = classes.without_verifications();
     }
     classes
-}
-
-fn parse_states(text: &str) -> Option<Vec<TransactionState>> {
-    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-    names.map(parse_state).collect()
 }
 
 fn parse_state(text: &str) -> Option<TransactionState> {
@@ -360,10 +330,7 @@ fn parse_state(text: &str) -> Option<TransactionState> {
 
 /// Lists transactions, declined ones too, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/transactions",
-    tag = "Transactions",
-    params(PageParameters, TransactionFilters),
+    get, path = "/v1/transactions", params(PageParameters, TransactionFilters),
     responses((status = 200, body = Listing<TransactionBody>)),
 )]
 pub async fn list_transactions(
@@ -375,22 +342,16 @@ pub async fn list_transactions(
     let request = ListTransactionsRequest::parse(&mut query);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
-        let Some(filter) = request.resolve(view)? else {
-            return Ok(Listed { count: 0, rows: Vec::new() });
-        };
+        let Some(filter) = request.resolve(view)? else { return Ok(Listed::EMPTY) };
         let found = view.snapshot.list_transactions(view.company.slot, &filter, &page)?;
-        let rows = found.rows.iter().map(|row| TransactionBody::new(row, view));
-        Ok(Listed { count: found.count, rows: rows.collect::<Result<_, _>>()? })
+        found.load(|row| TransactionBody::new(&row, view))
     });
-    let listed = listed.await?;
-    Ok(Json(envelope(listed, &page, &address, state.urls())))
+    Ok(Json(envelope(listed.await?, &page, &address, state.urls())))
 }
 
 /// Shows a transaction.
 #[utoipa::path(
-    get,
-    path = "/v1/transactions/{transaction_id}",
-    tag = "Transactions",
+    get, path = "/v1/transactions/{transaction_id}",
     responses((status = 200, body = TransactionBody)),
 )]
 pub async fn get_transaction(

@@ -72,10 +72,7 @@ impl WebhookAttemptBody {
 
 /// Lists what was tried lately, the newest first: the last 100 tries of each endpoint.
 #[utoipa::path(
-    get,
-    path = "/v1/webhook-endpoints/{webhook_endpoint_id}/attempts",
-    tag = "Webhooks",
-    params(PageParameters),
+    get, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/attempts", params(PageParameters),
     responses((status = 200, body = Listing<WebhookAttemptBody>)),
 )]
 pub async fn list_webhook_attempts(
@@ -100,9 +97,7 @@ pub async fn list_webhook_attempts(
 
 /// Sends an example: an event of a transaction that is none. The answer tells what came of it.
 #[utoipa::path(
-    post,
-    path = "/v1/webhook-endpoints/{webhook_endpoint_id}/test",
-    tag = "Webhooks",
+    post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/test",
     responses((status = 200, body = WebhookAttemptBody)),
 )]
 pub async fn send_webhook_example(
@@ -119,9 +114,7 @@ pub async fn send_webhook_example(
 /// Sends the message of an attempt once more, beside what is sent anyway. The answer tells what came
 /// of it.
 #[utoipa::path(
-    post,
-    path = "/v1/webhook-endpoints/{webhook_endpoint_id}/attempts/{attempt_id}/resend",
-    tag = "Webhooks",
+    post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/attempts/{attempt_id}/resend",
     responses((status = 200, body = WebhookAttemptBody)),
 )]
 pub async fn resend_webhook(

@@ -10,7 +10,6 @@ use axum::http::StatusCode;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;
-use cardswitch_engine::store::query::Listed;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -23,11 +22,13 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
+use crate::webhooks::addresses::Reach;
 use crate::webhooks::endpoints::{self, GivenChanges, GivenEndpoint, render_state};
 use crate::webhooks::lane::Health;
 use crate::webhooks::signature::WebhookSecret;
+use crate::wire::body::{bodies, instant};
 use crate::wire::fault::Flaw;
-use crate::wire::fields;
+use crate::wire::fields::Fields;
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::time::render_time;
 
@@ -118,48 +119,22 @@ async fn with_health(state: &AppState, bodies: &mut [WebhookEndpointBody]) {
     }
 }
 
-/// A webhook endpoint to be made.
-#[derive(Debug, ToSchema)]
-#[schema(as = NewWebhookEndpoint)]
-pub struct WebhookEndpointGiven {
-    /// Where webhooks are sent: `https`, and on the public internet. A switch that is served with
-    /// `--allow-local-webhooks` also sends to its own machine and to private networks.
-    #[schema(max_length = 1000, pattern = r"\S", example = "https://hooks.example.com/cards")]
-    pub delivery_url: String,
-    /// What people tell it by.
-    #[schema(nullable = false, max_length = 200)]
-    pub description: Option<String>,
-    /// The app it is for: it is told of the events of every company that has let the app in. Absent
-    /// or null: it is told of the company's own.
-    pub app: Option<words::Reference>,
-}
-
-/// What is to change about a webhook endpoint; what is absent stays.
-#[derive(Debug, ToSchema)]
-pub struct WebhookEndpointUpdate {
-    /// Where webhooks are sent: `https`, and on the public internet. A switch that is served with
-    /// `--allow-local-webhooks` also sends to its own machine and to private networks.
-    #[schema(
-        nullable = false,
-        max_length = 1000,
-        pattern = r"\S",
-        example = "https://hooks.example.com/cards"
-    )]
-    pub delivery_url: Option<String>,
-    /// What people tell it by.
-    #[schema(nullable = false, max_length = 200)]
-    pub description: Option<String>,
-    /// Whether it is told of events. One that is enabled is told of what happens from then on.
-    #[schema(nullable = false, example = true)]
-    pub is_enabled: Option<bool>,
+bodies! {
+    /// A webhook endpoint to be made.
+    NewWebhookEndpointBody "NewWebhookEndpoint" |fields| {
+        _ = GivenEndpoint::parse(fields, Reach::Public);
+    };
+    /// What is to change about a webhook endpoint; what is absent stays.
+    WebhookEndpointUpdate "WebhookEndpointUpdate" |fields| {
+        _ = GivenChanges::parse(fields, Reach::Public);
+    };
+    /// From when on events are told again.
+    WebhookRecovery "WebhookRecovery" |fields| _ = parse_since(fields);
 }
 
 /// Lists webhook endpoints, the newest first.
 #[utoipa::path(
-    get,
-    path = "/v1/webhook-endpoints",
-    tag = "Webhooks",
-    params(PageParameters),
+    get, path = "/v1/webhook-endpoints", params(PageParameters),
     responses((status = 200, body = Listing<WebhookEndpointBody>)),
 )]
 pub async fn list_webhook_endpoints(
@@ -171,8 +146,7 @@ pub async fn list_webhook_endpoints(
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
         let listed = view.snapshot.webhook_endpoints(view.company.slot, &page)?;
-        let rows = listed.rows.iter().map(|endpoint| WebhookEndpointBody::new(endpoint, view));
-        Ok(Listed { count: listed.count, rows: rows.collect::<Result<Vec<_>, _>>()? })
+        listed.load(|endpoint| WebhookEndpointBody::new(&endpoint, view))
     });
     let mut listed = listed.await?;
     with_health(&state, &mut listed.rows).await;
@@ -181,9 +155,7 @@ pub async fn list_webhook_endpoints(
 
 /// Shows a webhook endpoint.
 #[utoipa::path(
-    get,
-    path = "/v1/webhook-endpoints/{webhook_endpoint_id}",
-    tag = "Webhooks",
+    get, path = "/v1/webhook-endpoints/{webhook_endpoint_id}",
     responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn get_webhook_endpoint(
@@ -211,10 +183,7 @@ async fn read_endpoint(
 
 /// Makes a webhook endpoint. The answer alone shows the secret that webhooks are signed with.
 #[utoipa::path(
-    post,
-    path = "/v1/webhook-endpoints",
-    tag = "Webhooks",
-    request_body = WebhookEndpointGiven,
+    post, path = "/v1/webhook-endpoints", request_body = NewWebhookEndpointBody,
     responses((status = 201, body = WebhookEndpointBody)),
 )]
 pub async fn create_webhook_endpoint(
@@ -244,10 +213,7 @@ fn with_secret(
 
 /// Changes a webhook endpoint.
 #[utoipa::path(
-    put,
-    path = "/v1/webhook-endpoints/{webhook_endpoint_id}",
-    tag = "Webhooks",
-    request_body = WebhookEndpointUpdate,
+    put, path = "/v1/webhook-endpoints/{webhook_endpoint_id}", request_body = WebhookEndpointUpdate,
     responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn update_webhook_endpoint(
@@ -267,10 +233,7 @@ pub async fn update_webhook_endpoint(
 
 /// Takes a webhook endpoint away; nothing is sent to it any more.
 #[utoipa::path(
-    delete,
-    path = "/v1/webhook-endpoints/{webhook_endpoint_id}",
-    tag = "Webhooks",
-    responses((status = 204)),
+    delete, path = "/v1/webhook-endpoints/{webhook_endpoint_id}", responses((status = 204)),
 )]
 pub async fn delete_webhook_endpoint(
     State(state): State<AppState>,
@@ -284,9 +247,7 @@ pub async fn delete_webhook_endpoint(
 /// Gives a webhook endpoint a new secret, which the answer alone shows. For 24 hours webhooks carry
 /// signatures under both.
 #[utoipa::path(
-    post,
-    path = "/v1/webhook-endpoints/{webhook_endpoint_id}/rotate-secret",
-    tag = "Webhooks",
+    post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/rotate-secret",
     responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn rotate_webhook_secret(
@@ -299,21 +260,15 @@ pub async fn rotate_webhook_secret(
     Ok(with_secret(read_endpoint(&state, &caller, id).await?, &secret))
 }
 
-/// From when on events are told again.
-#[derive(Debug, ToSchema)]
-pub struct WebhookRecovery {
-    /// What has happened then or later is told again, and what was not told yet.
-    #[schema(format = "date-time")]
-    pub since: String,
+fn parse_since(fields: &mut Fields<'_>) -> Timestamp {
+    let about = "What has happened then or later is told again, and what was not told yet.";
+    fields.must("since", about, instant())
 }
 
 /// Has a webhook endpoint told again what has happened since an instant.
 #[utoipa::path(
-    post,
-    path = "/v1/webhook-endpoints/{webhook_endpoint_id}/recover",
-    tag = "Webhooks",
-    request_body = WebhookRecovery,
-    responses((status = 200, body = WebhookEndpointBody)),
+    post, path = "/v1/webhook-endpoints/{webhook_endpoint_id}/recover",
+    request_body = WebhookRecovery, responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn recover_webhook_endpoint(
     State(state): State<AppState>,
@@ -323,7 +278,7 @@ pub async fn recover_webhook_endpoint(
 ) -> Result<Json<WebhookEndpointBody>, ApiError> {
     let id = WebhookEndpointId(id);
     let mut fields = body.fields()?;
-    let since = fields.required("since", fields::timestamp);
+    let since = parse_since(&mut fields);
     endpoints::get_endpoint(&state, &caller.company, id).await?;
     fields.finish()?;
     endpoints::recover(&state, id, since).await?;

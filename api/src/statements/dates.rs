@@ -29,9 +29,10 @@ pub struct Period {
 }
 
 impl DateRange {
-    /// Reads `start_date` and `end_date`.
-    pub fn parse(query: &mut Query) -> Self {
-        Self { start: query.date("start_date"), end: query.date("end_date") }
+    /// Reads `start_date` and `end_date`, which mean `about`.
+    pub fn parse(query: &mut Query, about: [&str; 2]) -> Self {
+        let [start, end] = about;
+        Self { start: query.date("start_date", start), end: query.date("end_date", end) }
     }
 
     /// The days of a list: open ends stay open, but with a start alone the end is today.

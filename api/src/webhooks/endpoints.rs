@@ -9,14 +9,14 @@ use cardswitch_engine::directory::webhook_endpoint::{
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp, WebhookEndpointId};
 use cardswitch_engine::domain::text::LineText;
-use serde_json::value::RawValue;
 
 use super::NotAtWork;
 use super::addresses::{ADDRESS_BYTES_MAX, Reach, check_address};
 use super::signature::{WebhookSecret, overlap_until};
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
-use crate::state::{AppState, WriteError};
+use crate::state::AppState;
+use crate::wire::body::{Rule, flag, line_schema, plain, reference, short_line};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 
@@ -51,11 +51,13 @@ pub struct GivenEndpoint {
 impl GivenEndpoint {
     /// Reads what is given; faults stay with the fields.
     pub fn parse(fields: &mut Fields<'_>, reach: Reach) -> Self {
-        Self {
-            address: fields.required("delivery_url", |value| address(value, reach)),
-            description: fields.optional("description", description).unwrap_or_default(),
-            app: fields.nullable("app", fields::reference).flatten().map(AppId),
-        }
+        let address = fields.must("delivery_url", ADDRESS_ABOUT, address(reach));
+        let description = short_line(DESCRIPTION_CHARS_MAX);
+        let description = fields.may("description", "What people tell it by.", description);
+        let about = "The app it is for: it is told of the events of every company that has let the \
+            app in. Absent\nor null: it is told of the company's own.";
+        let app = fields.patch("app", about, reference(AppId)).flatten();
+        Self { address, description: description.unwrap_or_default(), app }
     }
 }
 
@@ -74,21 +76,32 @@ impl GivenChanges {
     /// Reads what is given; faults stay with the fields.
     pub fn parse(fields: &mut Fields<'_>, reach: Reach) -> Self {
         Self {
-            address: fields.optional("delivery_url", |value| address(value, reach)),
-            description: fields.optional("description", description),
-            is_enabled: fields.optional("is_enabled", fields::boolean),
+            address: fields.may("delivery_url", ADDRESS_ABOUT, address(reach)),
+            description: fields.may(
+                "description",
+                "What people tell it by.",
+                short_line(DESCRIPTION_CHARS_MAX),
+            ),
+            is_enabled: fields.may(
+                "is_enabled",
+                "Whether it is told of events. One that is enabled is told of what happens from then on.",
+                flag().example("true"),
+            ),
         }
     }
 }
 
-fn address(value: &RawValue, reach: Reach) -> Result<String, Flaw> {
-    let text = fields::line(value, ADDRESS_BYTES_MAX)?;
-    check_address(&text, reach).map_err(|fault| Flaw::new(fault.code(), fault.text(reach)))?;
-    Ok(text.into())
-}
+const ADDRESS_ABOUT: &str = "Where webhooks are sent: `https`, and on the public internet. A switch \
+    that is served with\n`--allow-local-webhooks` also sends to its own machine and to private \
+    networks.";
 
-fn description(value: &RawValue) -> Result<LineText, Flaw> {
-    fields::short_text(value, DESCRIPTION_CHARS_MAX)
+fn address<'a>(reach: Reach) -> impl Rule<'a, Value = String> {
+    let rule = plain(line_schema(ADDRESS_BYTES_MAX), move |value| {
+        let text = fields::line(value, ADDRESS_BYTES_MAX)?;
+        check_address(&text, reach).map_err(|fault| Flaw::new(fault.code(), fault.text(reach)))?;
+        Ok(text.into())
+    });
+    rule.example("\"https://hooks.example.com/cards\"")
 }
 
 /// Whether an app can have endpoints of this company's.
@@ -179,14 +192,8 @@ pub async fn delete(
     company: CompanyId,
     id: WebhookEndpointId,
 ) -> Result<(), ApiError> {
-    match state
-        .carry_out(AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Delete(company, id)))
-        .await
-    {
-        // The answer shows nothing, so it need not wait for late tables.
-        Ok(()) | Err(WriteError::NotVisibleYet) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    let command = AdminCommand::WebhookEndpoint(WebhookEndpointCommand::Delete(company, id));
+    Ok(state.carry_out_unshown(command).await?)
 }
 
 /// Has everything told again that has happened since an instant, and what was not told yet.

@@ -4,10 +4,12 @@ use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::domain::ids::CompanyId;
 use cardswitch_engine::domain::text::LineText;
 use serde::Serialize;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use super::body::{bodies, line, plain, short_line};
 use super::fault::Flaw;
 use super::fields::{self, Fields};
 use super::urls::Urls;
@@ -90,30 +92,9 @@ impl ShippingAddressBody {
     }
 }
 
-/// An address as requests give it.
-#[derive(Debug, ToSchema)]
-pub struct NewAddress {
-    /// Addressee.
-    #[schema(max_length = 200)]
-    pub attn: Option<String>,
-    /// Street and number.
-    #[schema(max_length = 200, pattern = r"\S")]
-    pub address_1: String,
-    /// Second line.
-    #[schema(max_length = 200)]
-    pub address_2: Option<String>,
-    /// City.
-    #[schema(max_length = 200, pattern = r"\S")]
-    pub city: String,
-    /// State or province.
-    #[schema(max_length = 200, pattern = r"\S")]
-    pub state: String,
-    /// Postal code.
-    #[schema(max_length = 200, pattern = r"\S")]
-    pub zip_code: String,
-    /// Two-letter country code, `US` where there is none.
-    #[schema(pattern = "^[A-Za-z]{2}$")]
-    pub country: Option<String>,
+bodies! {
+    /// An address as requests give it.
+    NewAddress "NewAddress" |fields| _ = read_address(fields);
 }
 
 /// Where a physical card goes.
@@ -137,20 +118,19 @@ pub fn shipping_address_id(company: CompanyId) -> Uuid {
 
 /// Reads an address from the fields of an object.
 pub fn read_address(fields: &mut Fields<'_>) -> Address {
-    let line = |value| fields::short_text(value, LINE_CHARS_MAX);
-    let required = |value| {
-        fields::non_blank_text(value)?;
-        line(value)
-    };
+    let country = plain(|| json!({"type": "string", "pattern": "^[A-Za-z]{2}$"}), country);
+    let blank = || short_line(LINE_CHARS_MAX);
+    let given = || line(LINE_CHARS_MAX);
+    let about = "Two-letter country code, `US` where there is none.";
     Address {
-        attn: fields.nullable("attn", line).flatten().unwrap_or_default(),
-        address_1: fields.required("address_1", required),
-        address_2: fields.nullable("address_2", line).flatten().unwrap_or_default(),
-        city: fields.required("city", required),
-        state: fields.required("state", required),
-        zip_code: fields.required("zip_code", required),
+        attn: fields.patch("attn", "Addressee.", blank()).flatten().unwrap_or_default(),
+        address_1: fields.must("address_1", "Street and number.", given()),
+        address_2: fields.patch("address_2", "Second line.", blank()).flatten().unwrap_or_default(),
+        city: fields.must("city", "City.", given()),
+        state: fields.must("state", "State or province.", given()),
+        zip_code: fields.must("zip_code", "Postal code.", given()),
         country: fields
-            .nullable("country", country)
+            .patch("country", about, country)
             .flatten()
             .unwrap_or_else(|| LineText::spaced(COUNTRY_DEFAULT)),
     }
@@ -164,17 +144,15 @@ fn country(value: &serde_json::value::RawValue) -> Result<LineText, Flaw> {
     Ok(LineText::spaced(&code.to_ascii_uppercase()))
 }
 
-/// Reads where a physical card goes: an address, or a reference to the company's own.
-pub fn read_shipping_address(fields: &mut Fields<'_>, company: &Company) -> Address {
+/// Reads where a physical card goes: an address, or none for the company's own, by a reference.
+pub fn read_shipping_address(fields: &mut Fields<'_>, company: CompanyId) -> Option<Address> {
     if !fields.has("id") {
-        return read_address(fields);
+        return Some(read_address(fields));
     }
-    match fields.optional("id", fields::id) {
-        Some(id) if id == shipping_address_id(company.id) => {}
-        Some(_) => fields.fault("id", Flaw::not_found("shipping address")),
-        None => {}
+    if fields.optional("id", fields::id).is_some_and(|id| id != shipping_address_id(company)) {
+        fields.fault("id", Flaw::not_found("shipping address"));
     }
-    company.shipping_address.clone()
+    None
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use super::body::Shape;
 use super::fault::{Fault, Flaw};
 use super::time;
 
@@ -30,15 +31,26 @@ pub struct Fields<'a> {
     values: Values<'a>,
     path: String,
     faults: Vec<Fault>,
+    /// What is asked for, where that is what is to be found out.
+    pub(super) shape: Option<Box<Shape>>,
 }
 
 impl<'a> Fields<'a> {
+    /// The fields of an empty object, which note what is asked of them.
+    pub(super) fn describing() -> Self {
+        Self { shape: Some(Box::default()), ..Self::within(Values(Vec::new()), String::new()) }
+    }
+
+    fn within(values: Values<'a>, path: String) -> Self {
+        Self { values, path, faults: Vec::new(), shape: None }
+    }
+
     /// Reads an object; none where the text is no JSON object.
     #[must_use]
     pub fn parse(json: &'a [u8]) -> Option<Self> {
         // Looked at once as a whole: else each value is looked at again.
         let values = serde_json::from_str(std::str::from_utf8(json).ok()?).ok()?;
-        Some(Self { values, path: String::new(), faults: Vec::new() })
+        Some(Self::within(values, String::new()))
     }
 
     /// Whether the field is there and not null.
@@ -109,7 +121,7 @@ impl<'a> Fields<'a> {
             return None;
         };
         let path = format!("{}{name}.", self.path);
-        let mut inner = Self { values, path, faults: Vec::new() };
+        let mut inner = Self::within(values, path);
         let value = read(&mut inner);
         self.faults.append(&mut inner.faults);
         Some(value)
@@ -145,7 +157,7 @@ impl<'a> Fields<'a> {
                 continue;
             };
             let path = format!("{}{name}.{place}.", self.path);
-            let mut inner = Self { values, path, faults: Vec::new() };
+            let mut inner = Self::within(values, path);
             objects.push(read(place, &mut inner));
             self.faults.append(&mut inner.faults);
         }

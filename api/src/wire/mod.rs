@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod amount;
+pub mod body;
 pub mod currency;
 pub mod disposition;
 pub mod email;

@@ -4,10 +4,11 @@
 use cardswitch_engine::limits;
 use cardswitch_engine::store::query::{Listed, Order, Page};
 use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use serde_json::json;
+use utoipa::ToSchema;
 
 use super::fault::Flaw;
-use super::query::Query;
+use super::query::{Query, queries};
 use super::urls::Urls;
 
 /// How many rows a page has where the client does not say.
@@ -26,23 +27,9 @@ pub struct Listing<T> {
     pub results: Vec<T>,
 }
 
-/// The parameters that every list takes.
-#[derive(Debug, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct PageParameters {
-    /// How many rows a page has; more than 1000 count as 1000.
-    #[param(minimum = 0, default = 10)]
-    pub limit: Option<u64>,
-    /// How many rows are left out before it.
-    #[param(minimum = 0, default = 0)]
-    pub offset: Option<u64>,
-    /// Made at this time or after it.
-    pub created_after: Option<String>,
-    /// Made before this time.
-    pub created_before: Option<String>,
-    /// By what the list is ordered; `-` for the newest first.
-    #[param(pattern = "^-?created_at$", default = "-created_at")]
-    pub ordering: Option<String>,
+queries! {
+    /// The parameters that every list takes.
+    PageParameters |query| _ = parse_page(query, &["created_at"]);
 }
 
 /// Where a list was asked for: what the addresses of its other pages are made of.
@@ -57,10 +44,13 @@ pub struct ListAddress {
 /// Reads the parameters that every list takes. `time_orderings` are the names by which the list
 /// can be ordered, all of them instants that rise together.
 pub fn parse_page(query: &mut Query, time_orderings: &[&str]) -> Page {
-    let limit = query.whole_number("limit").unwrap_or(LIMIT_DEFAULT);
-    let offset = query.whole_number("offset").unwrap_or(0);
-    let created_after = query.time("created_after");
-    let created_before = query.time("created_before");
+    let about = "How many rows a page has; more than 1000 count as 1000.";
+    let limit = query.count("limit", about, LIMIT_DEFAULT);
+    let offset = query.count("offset", "How many rows are left out before it.", 0);
+    let created_after = query.time("created_after", "Made at this time or after it.");
+    let created_before = query.time("created_before", "Made before this time.");
+    let about = "By what the list is ordered; `-` for the newest first.";
+    describe_ordering(query, about, &time_orderings.join("|"), "-created_at");
     let order = query.parsed(
         "ordering",
         |text| parse_order(text, time_orderings),
@@ -73,6 +63,13 @@ pub fn parse_page(query: &mut Query, time_orderings: &[&str]) -> Page {
         created_before,
         order: order.unwrap_or(Order::NewestFirst),
     }
+}
+
+/// Notes by what a list can be ordered: `names` with bars between them.
+pub fn describe_ordering(query: &mut Query, about: &str, names: &str, absent: &str) {
+    let names = if names.contains('|') { &format!("({names})") } else { names };
+    let schema = || json!({"type": "string", "pattern": format!("^-?{names}$"), "default": absent});
+    query.describe("ordering", about, schema);
 }
 
 fn parse_order(text: &str, names: &[&str]) -> Option<Order> {

@@ -24,6 +24,7 @@ use crate::domain::pan_key::PanGeneration;
 use crate::domain::text::LineText;
 use crate::domain::transaction_tags::TagChanges;
 
+use super::audited::changes;
 use crate::directory::access_token::AccessTokenCommand;
 use crate::directory::app::AppCommand;
 use crate::directory::ticket::TicketCommand;
@@ -137,29 +138,31 @@ pub struct NewAccount {
     pub opening_balance: Minor,
 }
 
-/// What to change about a company; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct CompanyChanges {
-    /// Its name.
-    pub name: Option<LineText>,
-    /// Its web site.
-    pub website: Option<LineText>,
-    /// Its line of credit.
-    pub credit_limit: Option<Minor>,
-    /// Velocity limits.
-    pub velocity: VelocityChanges,
-    /// Whether a purchase may be approved in part.
-    pub partial_approval: Option<bool>,
-    /// Default billing address.
-    pub billing_address: Option<Address>,
-    /// Where physical cards go.
-    pub shipping_address: Option<Address>,
-    /// Where the money comes from.
-    pub funding_source: Option<Option<FundingSource>>,
-    /// Whether it does business.
-    pub state: Option<CompanyState>,
-    /// How its members sign on elsewhere.
-    pub sso: Option<Option<SingleSignOn>>,
+changes! {
+    /// What to change about a company; absent stays.
+    #[derive(Clone, Debug, Default)]
+    pub struct CompanyChanges {
+        /// Its name.
+        name: Option<LineText>,
+        /// Its web site.
+        website: Option<LineText>,
+        /// Its line of credit.
+        credit_limit: Option<Minor>,
+        /// Velocity limits.
+        velocity as "risk": VelocityChanges,
+        /// Whether a purchase may be approved in part.
+        partial_approval: Option<bool>,
+        /// Default billing address.
+        billing_address: Option<Address>,
+        /// Where physical cards go.
+        shipping_address: Option<Address>,
+        /// Where the money comes from.
+        funding_source: Option<Option<FundingSource>>,
+        /// Whether it does business.
+        state: Option<CompanyState>,
+        /// How its members sign on elsewhere.
+        sso: Option<Option<SingleSignOn>>,
+    }
 }
 
 /// Changes of velocity limits; absent stays, zero switches a limit off.
@@ -229,40 +232,44 @@ pub enum SettableCardState {
     Suspended,
 }
 
-/// What to change about a card; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct CardChanges {
-    /// Shown above it.
-    pub description: Option<LineText>,
-    /// Its state.
-    pub state: Option<SettableCardState>,
-    /// Who holds it.
-    pub assigned_to: Option<Option<MemberId>>,
-    /// Its dimensions, by kind.
-    pub dimensions: [Option<Option<DimensionId>>; 4],
-    /// Its own billing address and the ZIP in it.
-    pub billing_address: Option<Option<Address>>,
+changes! {
+    /// What to change about a card; absent stays.
+    #[derive(Clone, Debug, Default)]
+    pub struct CardChanges {
+        /// Shown above it.
+        description: Option<LineText>,
+        /// Its state.
+        state: Option<SettableCardState>,
+        /// Who holds it.
+        assigned_to: Option<Option<MemberId>>,
+        /// Its own billing address and the ZIP in it.
+        billing_address: Option<Option<Address>>,
+        /// Its dimensions, by kind.
+        dimensions: [Option<Option<DimensionId>>; 4],
+    }
 }
 
-/// What to change about an allowance; absent stays.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct AllowanceChanges {
-    /// The budget.
-    pub amount: Option<Minor>,
-    /// How often it starts anew.
-    pub interval: Option<Interval>,
-    /// Start a new period with nothing spent.
-    pub reset: bool,
-    /// The daily limit; `Minor::UNLIMITED` takes it away.
-    pub daily_limit: Option<Minor>,
-    /// The transaction limit; `Minor::UNLIMITED` takes it away.
-    pub transaction_limit: Option<Minor>,
-    /// Whether the first purchase suspends the card.
-    pub single_use: Option<bool>,
-    /// First instant; `Timestamp::MIN` takes it away.
-    pub starts_at: Option<Timestamp>,
-    /// Last instant; `Timestamp::MAX` takes it away.
-    pub ends_at: Option<Timestamp>,
-    /// Merchant categories.
-    pub scope: Option<Scope>,
+changes! {
+    /// What to change about an allowance; absent stays.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct AllowanceChanges {
+        /// The budget.
+        amount: Option<Minor>,
+        /// How often it starts anew.
+        interval: Option<Interval>,
+        /// Start a new period with nothing spent.
+        reset: bool,
+        /// The daily limit; `Minor::UNLIMITED` takes it away.
+        daily_limit: Option<Minor>,
+        /// The transaction limit; `Minor::UNLIMITED` takes it away.
+        transaction_limit: Option<Minor>,
+        /// Whether the first purchase suspends the card.
+        single_use: Option<bool>,
+        /// First instant; `Timestamp::MIN` takes it away.
+        starts_at as "start_time": Option<Timestamp>,
+        /// Last instant; `Timestamp::MAX` takes it away.
+        ends_at as "end_time": Option<Timestamp>,
+        /// Merchant categories.
+        scope: Option<Scope>,
+    }
 }

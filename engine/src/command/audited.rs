@@ -5,7 +5,7 @@
 
 use uuid::Uuid;
 
-use super::admin::{AdminCommand, AllowanceChanges, CardChanges, CompanyChanges};
+use super::admin::{AdminCommand, VelocityChanges};
 use crate::domain::ids::{CompanyId, DimensionId, UserId};
 use crate::domain::transaction_tags::TagChanges;
 
@@ -94,7 +94,7 @@ impl AdminCommand {
         match self {
             Admin::CreateCompany(new) => of(new.id, ("company", "company.created"), new.id.0),
             Admin::SetCompany(id, changes) => {
-                of(*id, ("company", "company.updated"), id.0).with(company_fields(changes))
+                of(*id, ("company", "company.updated"), id.0).with(changes.names())
             }
             Admin::SetNetworkKey(_) => {
                 let what = ("network_key", "network_key.set");
@@ -138,15 +138,14 @@ impl AdminCommand {
                 of(company, ("card", "card.created"), Uuid::nil()).about(AuditedObject::Each(ids))
             }
             Self::UpdateCard(company, id, changes) => {
-                of(*company, ("card", "card.updated"), id.0).with(card_fields(changes))
+                of(*company, ("card", "card.updated"), id.0).with(changes.names())
             }
             Self::TerminateCard(company, id) => of(*company, ("card", "card.terminated"), id.0),
             Self::SetPin(company, id, _) => {
                 of(*company, ("card", "card.updated"), id.0).with(vec!["pin"])
             }
             Self::UpdateAllowance(company, id, changes) => {
-                of(*company, ("allowance", "allowance.updated"), id.0)
-                    .with(allowance_fields(changes))
+                of(*company, ("allowance", "allowance.updated"), id.0).with(changes.names())
             }
             Self::NoteCardShown(company, id) => of(*company, ("card", "card.number_shown"), id.0),
             _ => unreachable!("no command about cards"),
@@ -164,6 +163,67 @@ impl AdminCommand {
     }
 }
 
+/// A part of a change, which an audit names where it is made.
+pub(crate) trait Change {
+    /// Adds the names of what is changed; the part itself is called `name`.
+    fn note(&self, name: &'static str, names: &mut Vec<&'static str>);
+}
+
+impl<T> Change for Option<T> {
+    fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
+        self.is_some().note(name, names);
+    }
+}
+
+impl Change for bool {
+    fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
+        names.extend(self.then_some(name));
+    }
+}
+
+impl Change for VelocityChanges {
+    fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
+        (!self.is_empty()).note(name, names);
+    }
+}
+
+impl Change for [Option<Option<DimensionId>>; 4] {
+    fn note(&self, _: &'static str, names: &mut Vec<&'static str>) {
+        names.extend(named_with_dimensions([], self));
+    }
+}
+
+/// Declares what can be changed of something. An audit names each field by its own name, or as it is
+/// called `as`; a field after the bar is not named.
+macro_rules! changes {
+    (
+        $(#[$attribute:meta])*
+        pub struct $type:ident {
+            $($(#[$about:meta])+ $field:ident $(as $called:literal)?: $part:ty,)*
+            $(| $(#[$silent_about:meta])+ $silent:ident: $silent_part:ty,)*
+        }
+    ) => {
+        $(#[$attribute])*
+        pub struct $type {
+            $($(#[$about])+ pub $field: $part,)*
+            $($(#[$silent_about])+ pub $silent: $silent_part,)*
+        }
+
+        impl $type {
+            /// The names of what is changed.
+            pub(crate) fn names(&self) -> Vec<&'static str> {
+                let mut names = Vec::new();
+                $(
+                    let name = [$($called,)? stringify!($field)][0];
+                    $crate::command::audited::Change::note(&self.$field, name, &mut names);
+                )*
+                names
+            }
+        }
+    };
+}
+pub(crate) use changes;
+
 /// The names of those that are there.
 pub(crate) fn named<const N: usize>(fields: [(&'static str, bool); N]) -> Vec<&'static str> {
     fields.into_iter().filter(|field| field.1).map(|field| field.0).collect()
@@ -177,69 +237,6 @@ pub(crate) fn named_with_dimensions<const N: usize>(
     let names = ["category", "department", "label", "location"];
     let changed = names.into_iter().zip(dimensions).filter(|(_, change)| change.is_some());
     named(fields).into_iter().chain(changed.map(|(name, _)| name)).collect()
-}
-
-fn company_fields(changes: &CompanyChanges) -> Vec<&'static str> {
-    let CompanyChanges {
-        name,
-        website,
-        credit_limit,
-        velocity,
-        partial_approval,
-        billing_address,
-        shipping_address,
-        funding_source,
-        state,
-        sso,
-    } = changes;
-    named([
-        ("name", name.is_some()),
-        ("website", website.is_some()),
-        ("credit_limit", credit_limit.is_some()),
-        ("risk", !velocity.is_empty()),
-        ("partial_approval", partial_approval.is_some()),
-        ("billing_address", billing_address.is_some()),
-        ("shipping_address", shipping_address.is_some()),
-        ("funding_source", funding_source.is_some()),
-        ("state", state.is_some()),
-        ("sso", sso.is_some()),
-    ])
-}
-
-fn card_fields(changes: &CardChanges) -> Vec<&'static str> {
-    let CardChanges { description, state, assigned_to, dimensions, billing_address } = changes;
-    let fields = [
-        ("description", description.is_some()),
-        ("state", state.is_some()),
-        ("assigned_to", assigned_to.is_some()),
-        ("billing_address", billing_address.is_some()),
-    ];
-    named_with_dimensions(fields, dimensions)
-}
-
-fn allowance_fields(changes: &AllowanceChanges) -> Vec<&'static str> {
-    let AllowanceChanges {
-        amount,
-        interval,
-        reset,
-        daily_limit,
-        transaction_limit,
-        single_use,
-        starts_at,
-        ends_at,
-        scope,
-    } = changes;
-    named([
-        ("amount", amount.is_some()),
-        ("interval", interval.is_some()),
-        ("reset", *reset),
-        ("daily_limit", daily_limit.is_some()),
-        ("transaction_limit", transaction_limit.is_some()),
-        ("single_use", single_use.is_some()),
-        ("start_time", starts_at.is_some()),
-        ("end_time", ends_at.is_some()),
-        ("scope", scope.is_some()),
-    ])
 }
 
 fn tag_fields(changes: &TagChanges) -> Vec<&'static str> {

@@ -15,7 +15,7 @@ use super::entry::{Entries, Index};
 use super::row::Indexed;
 use super::ticket::end;
 use super::webhook_endpoint::delete_endpoints_of;
-use crate::command::audited::{Audited, named};
+use crate::command::audited::{Audited, changes};
 use crate::command::reply::Rejection;
 use crate::directory::access_token::AccessScope;
 use crate::domain::ids::{AppId, AppSlot, CompanyId, CompanySlot, Timestamp};
@@ -138,20 +138,22 @@ pub struct NewApp {
     pub requested: AccessScope,
 }
 
-/// Changes of an app; absent stays. While an approval stands, name, web site and redirect
-/// addresses wait for the next one.
-#[derive(Clone, Debug, Default)]
-pub struct AppChanges {
-    /// Its name.
-    pub name: Option<LineText>,
-    /// Its web site.
-    pub website: Option<LineText>,
-    /// Where codes may be sent.
-    pub redirect_urls: Option<Vec<String>>,
-    /// What it wants to be allowed at most.
-    pub requested: Option<AccessScope>,
-    /// SHA-256 of its secret.
-    pub secret_digest: Option<[u8; 32]>,
+changes! {
+    /// Changes of an app; absent stays. While an approval stands, name, web site and redirect
+    /// addresses wait for the next one.
+    #[derive(Clone, Debug, Default)]
+    pub struct AppChanges {
+        /// Its name.
+        name: Option<LineText>,
+        /// Its web site.
+        website: Option<LineText>,
+        /// Where codes may be sent.
+        redirect_urls: Option<Vec<String>>,
+        /// What it wants to be allowed at most.
+        requested as "requested_scope": Option<AccessScope>,
+        /// SHA-256 of its secret.
+        secret_digest as "secret": Option<[u8; 32]>,
+    }
 }
 
 /// An operator's approval of an app.
@@ -203,19 +205,6 @@ impl AppCommand {
             Self::Delete(company, id) => delete(change, (*company, *id)),
             Self::RevokeTokens(id, company) => revoke_tokens_of_company(change, (*id, *company)),
         }
-    }
-}
-
-impl AppChanges {
-    fn names(&self) -> Vec<&'static str> {
-        let Self { name, website, redirect_urls, requested, secret_digest } = self;
-        named([
-            ("name", name.is_some()),
-            ("website", website.is_some()),
-            ("redirect_urls", redirect_urls.is_some()),
-            ("requested_scope", requested.is_some()),
-            ("secret", secret_digest.is_some()),
-        ])
     }
 }
 

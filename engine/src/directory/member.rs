@@ -15,7 +15,7 @@ use super::row::Indexed;
 use super::shared_link::{SharedLink, gone};
 use super::ticket::{Ticket, TicketKind, end};
 use super::user::{NewInvite, close_account, find_user_by_email, invite, memberships};
-use crate::command::audited::{Audited, named, named_with_dimensions};
+use crate::command::audited::{Audited, changes, named};
 use crate::command::reply::Rejection;
 use crate::domain::card::Dimensions;
 use crate::domain::email::email_key;
@@ -168,25 +168,27 @@ pub struct NewMember {
     pub invite: Option<NewInvite>,
 }
 
-/// What to change about a member; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct MemberChanges {
-    /// First name.
-    pub first_name: Option<LineText>,
-    /// Last name.
-    pub last_name: Option<LineText>,
-    /// What it may do.
-    pub role: Option<MemberRole>,
-    /// Employee id: digits only.
-    pub code: Option<Option<String>>,
-    /// Whether it takes part.
-    pub is_active: Option<bool>,
-    /// Its dimensions, by kind.
-    pub dimensions: [Option<Option<DimensionId>>; 4],
-    /// What a directory of identities calls it.
-    pub external_id: Option<Option<LineText>>,
-    /// The invitation to sign in, used where it begins to take part and has no password.
-    pub invite: Option<NewInvite>,
+changes! {
+    /// What to change about a member; absent stays.
+    #[derive(Clone, Debug, Default)]
+    pub struct MemberChanges {
+        /// First name.
+        first_name: Option<LineText>,
+        /// Last name.
+        last_name: Option<LineText>,
+        /// What it may do.
+        role: Option<MemberRole>,
+        /// Employee id: digits only.
+        code: Option<Option<String>>,
+        /// Whether it takes part.
+        is_active: Option<bool>,
+        /// What a directory of identities calls it.
+        external_id: Option<Option<LineText>>,
+        /// The invitation to sign in, used where it begins to take part and has no password.
+        invite as "invitation": Option<NewInvite>,
+        /// Its dimensions, by kind.
+        dimensions: [Option<Option<DimensionId>>; 4],
+    }
 }
 
 impl MemberCommand {
@@ -224,23 +226,6 @@ impl MemberCommand {
             Self::Update(company, id, changes) => update(change, (*company, *id), changes),
             Self::Delete(company, id) => delete(change, (*company, *id)),
         }
-    }
-}
-
-impl MemberChanges {
-    fn names(&self) -> Vec<&'static str> {
-        let Self { first_name, last_name, role, code, is_active, dimensions, external_id, invite } =
-            self;
-        let fields = [
-            ("first_name", first_name.is_some()),
-            ("last_name", last_name.is_some()),
-            ("role", role.is_some()),
-            ("code", code.is_some()),
-            ("is_active", is_active.is_some()),
-            ("external_id", external_id.is_some()),
-            ("invitation", invite.is_some()),
-        ];
-        named_with_dimensions(fields, dimensions)
     }
 }
 

@@ -14,7 +14,7 @@ use super::access_token::revoke;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
 use super::ticket::{Ticket, TicketContent, TicketKind, TicketState, end, issue};
-use crate::command::audited::{Audited, AuditedObject, AuditedPlace, named};
+use crate::command::audited::{Audited, AuditedObject, AuditedPlace, changes};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::directory::member::Member;
@@ -138,25 +138,27 @@ impl std::fmt::Debug for NewUser {
     }
 }
 
-/// What to change about a user; absent stays.
-#[derive(Clone, Default)]
-pub struct UserChanges {
-    /// First name.
-    pub first_name: Option<LineText>,
-    /// Last name.
-    pub last_name: Option<LineText>,
-    /// A new password, as an encoded Argon2id hash: ends every way in that the old one may have
-    /// opened.
-    pub password_hash: Option<String>,
-    /// One-time passwords; ends the user's other sessions.
-    pub totp: Option<Option<Totp>>,
-    /// What is asked besides; ends the user's other sessions.
-    pub security_question: Option<Option<SecurityQuestion>>,
-    /// For which companies it may register apps without administering them.
-    pub developer_of: Option<Vec<CompanyId>>,
-    /// The session in which it is changed, which goes on. Has to be open: whatever ended it in the
-    /// meantime wins.
-    pub keep_session: Option<[u8; 32]>,
+changes! {
+    /// What to change about a user; absent stays.
+    #[derive(Clone, Default)]
+    pub struct UserChanges {
+        /// First name.
+        first_name: Option<LineText>,
+        /// Last name.
+        last_name: Option<LineText>,
+        /// A new password, as an encoded Argon2id hash: ends every way in that the old one may have
+        /// opened.
+        password_hash as "password": Option<String>,
+        /// One-time passwords; ends the user's other sessions.
+        totp: Option<Option<Totp>>,
+        /// What is asked besides; ends the user's other sessions.
+        security_question: Option<Option<SecurityQuestion>>,
+        /// For which companies it may register apps without administering them.
+        developer_of: Option<Vec<CompanyId>>,
+        | /// The session in which it is changed, which goes on. Has to be open: whatever ended it in the
+        /// meantime wins.
+        keep_session: Option<[u8; 32]>,
+    }
 }
 
 impl std::fmt::Debug for UserChanges {
@@ -289,28 +291,6 @@ impl UserCommand {
             }
             Self::NoteSignInFailed(id, _) => find_user(change.state, *id).map(drop),
         }
-    }
-}
-
-impl UserChanges {
-    fn names(&self) -> Vec<&'static str> {
-        let Self {
-            first_name,
-            last_name,
-            password_hash,
-            totp,
-            security_question,
-            developer_of,
-            keep_session: _,
-        } = self;
-        named([
-            ("first_name", first_name.is_some()),
-            ("last_name", last_name.is_some()),
-            ("password", password_hash.is_some()),
-            ("totp", totp.is_some()),
-            ("security_question", security_question.is_some()),
-            ("developer_of", developer_of.is_some()),
-        ])
     }
 }
 

@@ -9,8 +9,7 @@ use super::state::ShardState;
 use crate::command::admin::AdminCommand;
 use crate::command::effect::Effect;
 use crate::command::{AuditedObject, AuditedPlace};
-use crate::directory::user::UserCommand;
-use crate::directory::user::memberships;
+use crate::directory::user::{UserCommand, memberships};
 use crate::domain::audit::{AuditEvent, AuditNote};
 use crate::domain::ids::{CompanyId, CompanySlot};
 

@@ -10,7 +10,7 @@ use cardswitch_engine::shard::authorization_id_of;
 use cardswitch_engine::store::query::{CardRow, Listed, TransactionRow};
 use cardswitch_engine::store::{Snapshot, StoreError};
 use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::access::NetworkAccess;
@@ -21,7 +21,8 @@ use crate::openapi::words;
 use crate::routes::input::{ListQuery, PathId};
 use crate::state::AppState;
 use crate::wire::amount::Amount;
-use crate::wire::page::{PageParameters, parse_page};
+use crate::wire::page::{PageParameters, describe_ordering, parse_page};
+use crate::wire::query::queries;
 use crate::wire::time::{render_date, render_time};
 
 /// A card with its secrets.
@@ -95,10 +96,7 @@ impl NetworkTransactionBody {
 
 /// Shows the secrets of a card, which a simulated network needs.
 #[utoipa::path(
-    get,
-    path = "/network/v1/cards/{card_id}",
-    tag = "Simulation",
-    responses((status = 200, body = CardSecretsBody)),
+    get, path = "/network/v1/cards/{card_id}", responses((status = 200, body = CardSecretsBody)),
 )]
 pub(super) async fn get_card(
     State(state): State<AppState>,
@@ -117,24 +115,18 @@ pub(super) async fn get_card(
     }))
 }
 
-/// How a card's transactions are ordered.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-#[expect(dead_code, reason = "only the published document reads it")]
-pub(super) struct NetworkOrdering {
-    /// By what the list is ordered; `-` for the newest first.
-    #[param(pattern = "^-?authorized_at$", default = "-authorized_at")]
-    ordering: Option<String>,
+queries! {
+    /// How a card's transactions are ordered.
+    NetworkOrdering |query| {
+        let about = "By what the list is ordered; `-` for the newest first.";
+        describe_ordering(query, about, "authorized_at", "-authorized_at");
+    };
 }
 
 /// Lists the transactions of a card as its merchant's side sees them, the newest first.
 #[utoipa::path(
-    get,
-    path = "/network/v1/cards/{card_id}/transactions",
-    tag = "Simulation",
-    operation_id = "list_card_transactions",
-    params(PageParameters, NetworkOrdering),
-    responses((status = 200, body = TransactionsBody)),
+    get, path = "/network/v1/cards/{card_id}/transactions", operation_id = "list_card_transactions",
+    params(PageParameters, NetworkOrdering), responses((status = 200, body = TransactionsBody)),
 )]
 pub(super) async fn list_transactions(
     State(state): State<AppState>,

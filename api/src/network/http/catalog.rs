@@ -11,36 +11,35 @@ use crate::state::AppState;
 
 /// What the document of `/network/v1` says of the whole.
 #[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "cardswitch network door",
-        description = "What card networks ask over ISO 8583, as JSON; and what only a simulation \
+#[openapi(info(
+    title = "cardswitch network door",
+    description = "What card networks ask over ISO 8583, as JSON; and what only a simulation \
             needs. Approvals and declines alike are answers with status 200.",
-    ),
-    tags(
-        (name = "Purchases", description = "What card networks ask: authorizations and what follows them."),
-        (name = "Bank transfers", description = "Money from the company's bank and to it."),
-        (name = "Simulation", description = "What only a simulation needs: card numbers and the clock."),
-    ),
-)]
+))]
 struct About;
 
 static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
     let operations = operations! {
-        Open super::authorize,
-        Open super::advise,
-        Open super::increment,
-        Open super::reverse,
-        Open super::present,
-        Open super::refund,
-        Open super::carry_out_batch,
-        Open super::transfer,
-        Open super::transfers::settle,
-        Open super::transfers::bring_back,
-        Open super::cards::get_card,
-        Open super::cards::list_transactions,
-        Open super::clock::get_clock,
-        Open super::clock::set_clock,
+        "Purchases": "What card networks ask: authorizations and what follows them." {
+            Open super::authorize,
+            Open super::advise,
+            Open super::increment,
+            Open super::reverse,
+            Open super::present,
+            Open super::refund,
+            Open super::carry_out_batch,
+        }
+        "Bank transfers": "Money from the company's bank and to it." {
+            Open super::transfer,
+            Open super::transfers::settle,
+            Open super::transfers::bring_back,
+        }
+        "Simulation": "What only a simulation needs: card numbers and the clock." {
+            Open super::cards::get_card,
+            Open super::cards::list_transactions,
+            Open super::clock::get_clock,
+            Open super::clock::set_clock,
+        }
     };
     operations.into()
 });

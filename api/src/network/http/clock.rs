@@ -33,12 +33,7 @@ fn clock_body(state: &AppState) -> Json<ClockBody> {
 }
 
 /// Shows the switch's clock.
-#[utoipa::path(
-    get,
-    path = "/network/v1/clock",
-    tag = "Simulation",
-    responses((status = 200, body = ClockBody)),
-)]
+#[utoipa::path(get, path = "/network/v1/clock", responses((status = 200, body = ClockBody)))]
 pub(super) async fn get_clock(State(state): State<AppState>, _: NetworkAccess) -> Json<ClockBody> {
     clock_body(&state)
 }
@@ -46,9 +41,7 @@ pub(super) async fn get_clock(State(state): State<AppState>, _: NetworkAccess) -
 /// Sets a manual clock to `now` or moves it on by `advance`, and runs what became due. A clock never
 /// goes back.
 #[utoipa::path(
-    post,
-    path = "/network/v1/clock",
-    tag = "Simulation",
+    post, path = "/network/v1/clock",
     request_body(content = ClockRequest, example = json!({"advance": "36h"})),
     responses((status = 200, body = ClockBody)),
 )]

@@ -78,9 +78,7 @@ fn bank_account(inner: &mut Fields<'_>) -> BankAccount {
 
 /// Posts a transfer in transit.
 #[utoipa::path(
-    post,
-    path = "/network/v1/transfers/{transaction_id}/settle",
-    tag = "Bank transfers",
+    post, path = "/network/v1/transfers/{transaction_id}/settle",
     responses((status = 200, body = TransferAnswer)),
 )]
 pub(super) async fn settle(
@@ -95,9 +93,7 @@ pub(super) async fn settle(
 
 /// Brings a transfer back.
 #[utoipa::path(
-    post,
-    path = "/network/v1/transfers/{transaction_id}/return",
-    tag = "Bank transfers",
+    post, path = "/network/v1/transfers/{transaction_id}/return",
     responses((status = 200, body = TransferAnswer)),
 )]
 pub(super) async fn bring_back(

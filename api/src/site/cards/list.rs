@@ -120,7 +120,7 @@ fn find_cards(
     let holder = query.holder.trim();
     if filter.assigned_to.is_none() && !holder.is_empty() {
         let Some(member) = view.snapshot.member_by_email(company, holder)? else {
-            return Ok(Listed { count: 0, rows: Vec::new() });
+            return Ok(Listed::EMPTY);
         };
         filter.assigned_to = Some(member.slot);
     }

@@ -96,7 +96,7 @@ pub(super) fn barrier(error: ApiError) -> String {
 type Found = (Option<String>, Listed<Row>);
 
 fn find(view: &View<'_>, acting: &Acting, query: &ListQuery) -> Result<Found, StoreError> {
-    let none = Listed { count: 0, rows: Vec::new() };
+    let none = Listed::EMPTY;
     let mut filter = RequisitionFilter {
         statuses: parse_status(&query.status).into_iter().collect(),
         ..RequisitionFilter::default()

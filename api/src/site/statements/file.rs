@@ -77,7 +77,7 @@ fn parse_days(asked: &FileQuery) -> Result<DateRange, ApiError> {
     let days = [("start_date", &asked.start_date), ("end_date", &asked.end_date)];
     let pairs = days.map(|(name, text)| (name.to_owned(), text.trim().to_owned()));
     let mut query = query::Query::new(pairs.into());
-    let dates = DateRange::parse(&mut query);
+    let dates = DateRange::parse(&mut query, [""; 2]);
     query.finish()?;
     Ok(dates)
 }

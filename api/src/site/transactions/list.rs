@@ -75,7 +75,7 @@ pub(super) async fn list_transactions(
             Some(request) => read_rows(view, request, (own, part))?,
             None => None,
         };
-        Ok((offered, listed.unwrap_or(Listed { count: 0, rows: Vec::new() })))
+        Ok((offered, listed.unwrap_or(Listed::EMPTY)))
     });
     let (offered, listed) = found.await?;
     let pairs = asked.pairs();

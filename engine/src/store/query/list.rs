@@ -61,10 +61,12 @@ pub struct Listed<T> {
 
 impl<T> Listed<T> {
     /// A list without rows.
-    pub(super) const EMPTY: Self = Self { count: 0, rows: Vec::new() };
+    pub const EMPTY: Self = Self { count: 0, rows: Vec::new() };
 
     /// Replaces what is listed by what stands behind it.
-    pub(super) fn load<U>(
+    ///
+    /// Errors: something of it cannot be read.
+    pub fn load<U>(
         self,
         mut row: impl FnMut(T) -> Result<U, StoreError>,
     ) -> Result<Listed<U>, StoreError> {

@@ -1,0 +1,383 @@
+//! What a body may hold: the rules of its fields, each with the schema that is published.
+//!
+//! A parser on `Fields` is the only declaration of a body. It names each field once, with what it
+//! means and the rule for its value; the published document has it read an empty object and notes what
+//! it asks for. A parser must therefore ask for every field whatever the others hold.
+
+use std::fmt;
+
+use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_engine::domain::money::{CurrencyCode, Minor};
+use cardswitch_engine::domain::text::{LineText, ParagraphText};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
+use uuid::Uuid;
+
+use super::amount::parse_json_amount;
+use super::fault::Flaw;
+use super::fields::{self, Fields};
+use crate::openapi::words;
+
+/// Schemas that others refer to, by their names.
+pub type Parts = Vec<(String, RefOr<Schema>)>;
+
+/// The rule for the value of a field.
+pub trait Rule<'a>: Sized {
+    /// What is read.
+    type Value;
+
+    /// Reads a value that is not null.
+    /// Errors: it breaks the rule.
+    fn read(self, value: &'a RawValue) -> Result<Self::Value, Flaw>;
+
+    /// The schema of the values that keep the rule.
+    fn schema(&self, parts: &mut Parts) -> Value;
+
+    /// The rule with an example of its own. `example` is JSON.
+    fn example(self, example: &'static str) -> Exampled<Self> {
+        Exampled(self, example)
+    }
+}
+
+/// A rule with an example.
+#[derive(Debug)]
+pub struct Exampled<R>(R, &'static str);
+
+impl<'a, R: Rule<'a>> Rule<'a> for Exampled<R> {
+    type Value = R::Value;
+
+    fn read(self, value: &'a RawValue) -> Result<Self::Value, Flaw> {
+        self.0.read(value)
+    }
+
+    fn schema(&self, parts: &mut Parts) -> Value {
+        let mut schema = self.0.schema(parts);
+        schema["example"] = serde_json::from_str(self.1).unwrap_or_default();
+        schema
+    }
+}
+
+struct Made<S, R> {
+    schema: S,
+    read: R,
+}
+
+impl<'a, T, S, R> Rule<'a> for Made<S, R>
+where
+    S: Fn(&mut Parts) -> Value,
+    R: FnOnce(&'a RawValue) -> Result<T, Flaw>,
+{
+    type Value = T;
+
+    fn read(self, value: &'a RawValue) -> Result<T, Flaw> {
+        (self.read)(value)
+    }
+
+    fn schema(&self, parts: &mut Parts) -> Value {
+        (self.schema)(parts)
+    }
+}
+
+/// A rule whose schema is written out where it is used.
+pub fn plain<'a, T>(
+    schema: impl Fn() -> Value,
+    read: impl FnOnce(&'a RawValue) -> Result<T, Flaw>,
+) -> impl Rule<'a, Value = T> {
+    Made { schema: move |_: &mut Parts| schema(), read }
+}
+
+/// A rule whose schema is that of `S`, by its name.
+pub fn named<'a, S: ToSchema, T>(
+    read: impl FnOnce(&'a RawValue) -> Result<T, Flaw>,
+) -> impl Rule<'a, Value = T> {
+    Made { schema: part::<S>, read }
+}
+
+/// A reference to the schema of `S`, which becomes one of the parts.
+pub fn part<S: ToSchema>(parts: &mut Parts) -> Value {
+    S::schemas(parts);
+    parts.push((S::name().into_owned(), S::schema()));
+    json!({"$ref": format!("#/components/schemas/{}", S::name())})
+}
+
+/// A text of one line that is not blank.
+pub fn line<'a>(chars_max: usize) -> impl Rule<'a, Value = LineText> {
+    plain(line_schema(chars_max), move |value| fields::line(value, chars_max))
+}
+
+/// The schema of a text of one line that is not blank.
+pub fn line_schema(chars_max: usize) -> impl Fn() -> Value {
+    move || json!({"type": "string", "maxLength": chars_max, "pattern": r"\S"})
+}
+
+/// A text of one line that may be blank.
+pub fn short_line<'a>(chars_max: usize) -> impl Rule<'a, Value = LineText> {
+    let schema = move || json!({"type": "string", "maxLength": chars_max});
+    plain(schema, move |value| fields::short_text(value, chars_max))
+}
+
+/// A text of any lines.
+pub fn paragraph<'a>(chars_max: usize) -> impl Rule<'a, Value = ParagraphText> {
+    let schema = move || json!({"type": "string", "maxLength": chars_max});
+    plain(schema, move |value| fields::lines(value, chars_max))
+}
+
+/// True or false.
+pub fn flag<'a>() -> impl Rule<'a, Value = bool> {
+    plain(|| json!({"type": "boolean"}), fields::boolean)
+}
+
+/// An instant.
+pub fn instant<'a>() -> impl Rule<'a, Value = Timestamp> {
+    plain(|| json!({"type": "string", "format": "date-time"}), fields::timestamp)
+}
+
+/// An instant that is still to come.
+pub fn later<'a>(now: Timestamp) -> impl Rule<'a, Value = Timestamp> {
+    plain(
+        || json!({"type": "string", "format": "date-time"}),
+        move |value| {
+            let at = fields::timestamp(value)?;
+            if at > now { Ok(at) } else { Err(Flaw::new("past", "must be later than now")) }
+        },
+    )
+}
+
+/// An e-mail address.
+pub fn email<'a>() -> impl Rule<'a, Value = String> {
+    plain(|| json!({"type": "string", "format": "email"}), super::email::email)
+}
+
+/// A reference to another object, by an id of the kind `of`.
+pub fn reference<'a, T>(of: fn(Uuid) -> T) -> impl Rule<'a, Value = T> {
+    named::<words::Reference, _>(move |value| fields::reference(value).map(of))
+}
+
+/// A number that is a name.
+pub fn code<'a>(digits_max: usize) -> impl Rule<'a, Value = String> {
+    named::<words::Code, _>(move |value| fields::digits(value, digits_max))
+}
+
+/// An amount of 0 or more.
+pub fn budget<'a>(currency: CurrencyCode) -> impl Rule<'a, Value = Minor> {
+    named::<words::Budget, _>(move |value| {
+        let amount = parse_json_amount(value, currency)?;
+        let is_budget = amount >= Minor::ZERO;
+        is_budget.then_some(amount).ok_or_else(|| Flaw::new("negative", "must be 0 or more"))
+    })
+}
+
+/// An amount above 0; `otherwise` is what a client is told of others.
+pub fn limit<'a>(currency: CurrencyCode, otherwise: &'static str) -> impl Rule<'a, Value = Minor> {
+    named::<words::Limit, _>(move |value| {
+        let amount = parse_json_amount(value, currency)?;
+        amount.is_positive().then_some(amount).ok_or_else(|| Flaw::new("not_positive", otherwise))
+    })
+}
+
+/// What a field may be instead of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// Nothing else.
+    Required,
+    /// Absent.
+    Optional,
+    /// Absent or null.
+    Nullable,
+}
+
+/// What a parser asks for.
+#[derive(Default)]
+pub struct Shape {
+    properties: Map<String, Value>,
+    required: Vec<String>,
+    /// The schemas that the fields refer to.
+    pub parts: Parts,
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_map().entries(&self.properties).finish()
+    }
+}
+
+impl Shape {
+    /// What `read` asks for.
+    pub fn of(read: impl FnOnce(&mut Fields<'static>)) -> Self {
+        let mut fields = Fields::describing();
+        read(&mut fields);
+        fields.shape.map(|shape| *shape).unwrap_or_default()
+    }
+
+    /// The schema of an object, described by the lines of a doc comment.
+    #[must_use]
+    pub fn schema(self, about: &str) -> RefOr<Schema> {
+        let about: Vec<_> = about.lines().map(str::trim).collect();
+        let mut schema = json!({
+            "type": "object", "description": about.join("\n"), "properties": self.properties,
+        });
+        if !self.required.is_empty() {
+            schema["required"] = json!(self.required);
+        }
+        typed(schema)
+    }
+}
+
+/// INVARIANT: schemas here are made of what the type knows.
+fn typed(schema: Value) -> RefOr<Schema> {
+    serde_json::from_value(schema).unwrap_or_else(|_| RefOr::T(Schema::default()))
+}
+
+impl<'a> Fields<'a> {
+    /// Notes a field in the published schema.
+    pub fn describe(
+        &mut self,
+        name: &str,
+        about: &str,
+        presence: Presence,
+        schema: impl FnOnce(&mut Parts) -> Value,
+    ) {
+        let Some(shape) = &mut self.shape else { return };
+        let mut schema = schema(&mut shape.parts);
+        schema["description"] = json!(about);
+        match presence {
+            Presence::Nullable if schema.get("type").is_some() => {
+                schema["type"] = json!([schema["type"], "null"]);
+            }
+            Presence::Nullable => schema = json!({"anyOf": [schema, {"type": "null"}]}),
+            Presence::Required => shape.required.push(name.to_owned()),
+            Presence::Optional => {}
+        }
+        shape.properties.insert(name.to_owned(), schema);
+    }
+
+    /// A field that must be there. Where it is at fault a default stands in, which nobody will see.
+    pub fn must<T: Default>(
+        &mut self,
+        name: &str,
+        about: &str,
+        rule: impl Rule<'a, Value = T>,
+    ) -> T {
+        self.describe(name, about, Presence::Required, |parts| rule.schema(parts));
+        self.required(name, |value| rule.read(value))
+    }
+
+    /// A field that may be absent but not null.
+    pub fn may<T>(&mut self, name: &str, about: &str, rule: impl Rule<'a, Value = T>) -> Option<T> {
+        self.describe(name, about, Presence::Optional, |parts| rule.schema(parts));
+        self.optional(name, |value| rule.read(value))
+    }
+
+    /// A field that may be absent or null: none, or none within.
+    pub fn patch<T>(
+        &mut self,
+        name: &str,
+        about: &str,
+        rule: impl Rule<'a, Value = T>,
+    ) -> Option<Option<T>> {
+        self.describe(name, about, Presence::Nullable, |parts| rule.schema(parts));
+        self.nullable(name, |value| rule.read(value))
+    }
+
+    /// An object of the schema `S` that may be absent or null: none, or none within.
+    pub fn patch_object<S: ToSchema, T>(
+        &mut self,
+        name: &str,
+        about: &str,
+        read: impl FnOnce(&mut Self) -> T,
+    ) -> Option<Option<T>> {
+        self.describe(name, about, Presence::Nullable, part::<S>);
+        self.nullable_object(name, read)
+    }
+
+    /// An object of the schema `S` that must be there.
+    pub fn must_object<S: ToSchema, T>(
+        &mut self,
+        name: &str,
+        about: &str,
+        read: impl FnOnce(&mut Self) -> T,
+    ) -> Option<T> {
+        self.describe(name, about, Presence::Required, part::<S>);
+        if !self.has(name) {
+            self.fault(name, Flaw::required());
+        }
+        self.object(name, read)
+    }
+
+    /// At most `len_max` objects of the schema `S`, each read by `read`, which is told its place;
+    /// absent and null are as in `patch`.
+    pub fn patch_objects<S: ToSchema, T>(
+        &mut self,
+        name: &str,
+        about: &str,
+        len_max: usize,
+        read: impl FnMut(usize, &mut Self) -> T,
+    ) -> Option<Option<Vec<T>>> {
+        self.describe(
+            name,
+            about,
+            Presence::Nullable,
+            |parts| json!({"type": "array", "items": part::<S>(parts), "maxItems": len_max}),
+        );
+        self.nullable_objects(name, len_max, read)
+    }
+
+    /// As `patch_objects`, of at least one.
+    pub fn must_objects<S: ToSchema, T>(
+        &mut self,
+        name: &str,
+        about: &str,
+        len_max: usize,
+        read: impl FnMut(usize, &mut Self) -> T,
+    ) -> Vec<T> {
+        self.describe(name, about, Presence::Required, |parts| {
+            let items = part::<S>(parts);
+            json!({"type": "array", "items": items, "minItems": 1, "maxItems": len_max})
+        });
+        if !self.has(name) {
+            self.fault(name, Flaw::required());
+            return Vec::new();
+        }
+        let objects = self.nullable_objects(name, len_max, read).flatten().unwrap_or_default();
+        if objects.is_empty() && self.is_sound() {
+            self.fault(name, Flaw::new("empty", "must have one entry at least"));
+        }
+        objects
+    }
+}
+
+/// Publishes bodies: for each the type that operations name, what clients call it, and the parser
+/// that declares its fields.
+macro_rules! bodies {
+    ($($(#[doc = $about:literal])+ $type:ident $name:literal $read:expr;)*) => {$(
+        $(#[doc = $about])+
+        #[derive(Debug)]
+        pub struct $type;
+
+        impl $type {
+            fn shape() -> $crate::wire::body::Shape {
+                $crate::wire::body::Shape::of($read)
+            }
+        }
+
+        impl utoipa::PartialSchema for $type {
+            fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+                Self::shape().schema(concat!($($about, "\n"),+))
+            }
+        }
+
+        impl utoipa::ToSchema for $type {
+            fn name() -> std::borrow::Cow<'static, str> {
+                std::borrow::Cow::Borrowed($name)
+            }
+
+            fn schemas(parts: &mut $crate::wire::body::Parts) {
+                parts.extend(Self::shape().parts);
+            }
+        }
+    )*};
+}
+pub(crate) use bodies;
