@@ -161,8 +161,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let [data, copy] = ["data", "copy"].map(|name| home.path().join(name));
         fs::create_dir_all(data.join(RECEIPTS_DIRECTORY)).unwrap();
-        let [whole, rotten, linked] =
-            [&b"whole"[..], b"rotten", b"elsewhere"].map(|content| name_of(content));
+        let [whole, rotten, linked] = [&b"whole"[..], b"rotten", b"elsewhere"].map(name_of);
         fs::write(data.join(&whole), "whole").unwrap();
         fs::set_permissions(data.join(&whole), fs::Permissions::from_mode(0o644)).unwrap();
         fs::write(data.join(&rotten), "gotten").unwrap();

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cardswitch_harness::{
@@ -119,24 +119,28 @@ fn files_of_two_backups_are_not_put_together() {
     assert_eq!(restore(&installation, &both, &[]).code, Some(0));
 }
 
-/// Starts a restore that stops as it opens what it restores from. Returns it when it stands still, and
-/// the process to let go on.
-fn stopped_before_use(arguments: &[&str], trace: &Path) -> (Child, String) {
+/// A restore that stops as it opens what it restores from, and tells of it in `trace`.
+fn stopping_before_use(arguments: &[&str], trace: &Path) -> Command {
     // The first lock is that of the folder for the copy, the second that of what was proven.
     let inject = "inject=flock:signal=STOP:when=2";
-    let trace_to = format!("set -- strace -f -qq -o '{}' -e {inject} \"$@\"", text(trace));
-    let mut command = cardswitch_after(&trace_to, arguments);
-    let child = command.stdout(Stdio::null()).spawn().expect("sh is there");
+    let prelude = format!("set -- strace -f -qq -o '{}' -e {inject} \"$@\"", text(trace));
+    let mut command = cardswitch_after(&prelude, arguments);
+    command.stdout(Stdio::null());
+    command
+}
+
+/// Waits until a process has stopped, and returns which one.
+fn wait_until_stopped(trace: &Path) -> String {
     let begun = Instant::now();
-    loop {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it did not stop: is strace there?");
+    while begun.elapsed() < Duration::from_secs(60) {
         let told = fs::read_to_string(trace).unwrap_or_default();
         let stopped = told.lines().find(|line| line.contains("stopped by SIGSTOP"));
         if let Some(pid) = stopped.and_then(|line| line.split_whitespace().next()) {
-            return (child, pid.to_owned());
+            return pid.to_owned();
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+    unreachable!("it did not stop: is strace there?")
 }
 
 /// The files were proven, and opened again by their paths for use: the settings last of all, links
@@ -156,7 +160,9 @@ fn what_is_exchanged_after_it_was_proven_is_not_restored() {
     assert_ne!(proven, state_hash(&late), "it would not show which one was restored");
     let from = ["restore", "--from", text(&backup), "--data", text(&to), "--master-key"];
     let arguments = [&from[..], &[text(&key)]].concat();
-    let (mut child, stopped) = stopped_before_use(&arguments, &home.join("trace"));
+    let trace = home.join("trace");
+    let mut child = stopping_before_use(&arguments, &trace).spawn().expect("sh is there");
+    let stopped = wait_until_stopped(&trace);
     for name in ["journal.redb", "store.redb", "journal.ack", "manifest"] {
         fs::copy(late.join(name), backup.join(name)).expect("a file");
     }
