@@ -2,7 +2,6 @@
 //! Their texts are nowhere: they were shown once.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
@@ -13,13 +12,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{ListQuery, PathId};
+use super::input::{Answer, Call, ListQuery, PathId};
 use super::view::{View, read_view};
-use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::oauth::scope;
 use crate::openapi::words;
-use crate::state::{AppState, WriteError};
+use crate::state::WriteError;
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::reference::MemberReference;
 use crate::wire::time::render_time;
@@ -87,10 +85,9 @@ const fn render_origin(origin: Option<TokenOrigin>) -> &'static str {
     responses((status = 200, body = Listing<AccessTokenBody>)),
 )]
 pub async fn list_access_tokens(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     ListQuery { mut query, address }: ListQuery,
-) -> Result<Json<Listing<AccessTokenBody>>, ApiError> {
+) -> Answer<Json<Listing<AccessTokenBody>>> {
     let page = parse_page(&mut query, &["created_at"]);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
@@ -106,10 +103,9 @@ pub async fn list_access_tokens(
     responses((status = 200, body = AccessTokenBody)),
 )]
 pub async fn get_access_token(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<Json<AccessTokenBody>, ApiError> {
+) -> Answer<Json<AccessTokenBody>> {
     let body = read_view(&state, &caller, |view| {
         let id = AccessTokenId(id);
         let found = view.snapshot.access_token_by_id(view.company.slot, id)?;
@@ -122,10 +118,9 @@ pub async fn get_access_token(
 /// Revokes an access token, which opens nothing from then on.
 #[utoipa::path(delete, path = "/v1/access-tokens/{access_token_id}", responses((status = 204)))]
 pub async fn revoke_access_token(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<StatusCode, ApiError> {
+) -> Answer<StatusCode> {
     let command =
         AdminCommand::AccessToken(AccessTokenCommand::Revoke(caller.company.id, AccessTokenId(id)));
     match state.carry_out(command).await {

@@ -1,18 +1,15 @@
 //! Accounts: the money behind the cards. Source: spec "Accounts and statements".
 
 use axum::Json;
-use axum::extract::State;
 use cardswitch_engine::domain::ids::AccountId;
 use cardswitch_engine::store::query::{AccountRow, Listed};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{ListQuery, PathId};
+use super::input::{Answer, Call, ListQuery, PathId};
 use super::view::read_view;
-use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::state::AppState;
 use crate::wire::amount::Amount;
 use crate::wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
 use crate::wire::time::render_time;
@@ -72,10 +69,9 @@ impl AccountBody {
     responses((status = 200, body = Listing<AccountBody>)),
 )]
 pub async fn list_accounts(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     ListQuery { mut query, address }: ListQuery,
-) -> Result<Json<Listing<AccountBody>>, ApiError> {
+) -> Answer<Json<Listing<AccountBody>>> {
     let page = parse_page(&mut query, &["created_at"]);
     query.finish()?;
     let mut accounts =
@@ -96,10 +92,9 @@ pub async fn list_accounts(
     get, path = "/v1/accounts/{account_id}", responses((status = 200, body = AccountBody)),
 )]
 pub async fn get_account(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<Json<AccountBody>, ApiError> {
+) -> Answer<Json<AccountBody>> {
     let account = read_view(&state, &caller, |view| {
         view.snapshot.account_by_id(view.company.slot, AccountId(id))
     });

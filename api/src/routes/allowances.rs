@@ -1,7 +1,6 @@
 //! Allowances: the budget of a card and the restrictions on it. Source: spec "Allowances".
 
 use axum::Json;
-use axum::extract::State;
 use cardswitch_engine::command::admin::{AdminCommand, AllowanceChanges};
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::business_date::{Interval, date_at, start_of_date};
@@ -17,14 +16,14 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{JsonBody, PathId};
+use super::input::{Answer, Call, JsonBody, PathId};
 use super::view::{View, read_view};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
 use crate::wire::amount::Amount;
-use crate::wire::body::{Presence, Rule, bodies, budget, flag, instant, limit, named, plain};
+use crate::wire::body::{Presence, Rule, bodies, budget, flag, instant, limit};
 use crate::wire::fault::{Flaw, window_faults};
 use crate::wire::fields::{self, Fields};
 use crate::wire::time::render_time;
@@ -159,7 +158,7 @@ fn parse_fields(
     fields.describe("amount", about, amount, |parts| budget(currency).schema(parts));
     let amount = fields.optional("amount", |value| budget(currency).read(value));
     let about = "How often the budget resets; null for never.";
-    let interval = fields.patch("interval", about, named::<words::Interval, _>(interval));
+    let interval = fields.patch("interval", about, Rule::named::<words::Interval>(interval));
     let about =
         "Whether to start anew with nothing spent; needs an allowance whose `interval` is null.";
     let reset = match is_new {
@@ -178,7 +177,7 @@ fn parse_fields(
     let starts_at = fields.patch("start_time", "Transactions before it are declined.", instant());
     let ends_at = fields.patch("end_time", "Transactions after it are declined.", instant());
     let about = "Merchant categories that alone may charge the card; empty for all.";
-    let scope = fields.may("scope", about, plain(scope_schema, scope).example("[5812]"));
+    let scope = fields.may("scope", about, Rule::plain(scope_schema, scope).example("[5812]"));
     AllowanceChanges {
         amount,
         interval: interval.map(Option::unwrap_or_default),
@@ -258,10 +257,9 @@ fn scope(value: &RawValue) -> Result<Scope, Flaw> {
     get, path = "/v1/allowances/{allowance_id}", responses((status = 200, body = AllowanceBody)),
 )]
 pub async fn get_allowance(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<Json<AllowanceBody>, ApiError> {
+) -> Answer<Json<AllowanceBody>> {
     read_allowance(&state, &caller, AllowanceId(id)).await.map(Json)
 }
 
@@ -271,11 +269,10 @@ pub async fn get_allowance(
     responses((status = 200, body = AllowanceBody)),
 )]
 pub async fn update_allowance(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
     body: JsonBody,
-) -> Result<Json<AllowanceBody>, ApiError> {
+) -> Answer<Json<AllowanceBody>> {
     let id = AllowanceId(id);
     read_allowance(&state, &caller, id).await?;
     change_allowance(&state, &caller.company, id, body.fields()?).await?;

@@ -1,7 +1,6 @@
 //! The audit log: who changed what of a company, when, and from where. An extension.
 
 use axum::Json;
-use axum::extract::State;
 use cardswitch_engine::domain::audit::{Actor, AuditEvent};
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::query::{AuditFilter, Listed};
@@ -10,12 +9,9 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::ListQuery;
+use super::input::{Answer, Call, ListQuery};
 use super::view::read_view;
-use crate::auth::Caller;
-use crate::error::ApiError;
 use crate::openapi::words;
-use crate::state::AppState;
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
 use crate::wire::query::{Query, queries};
 use crate::wire::time::render_time;
@@ -114,10 +110,9 @@ fn action() -> Value {
     responses((status = 200, body = Listing<AuditEventBody>)),
 )]
 pub async fn list_audit_events(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     ListQuery { mut query, address }: ListQuery,
-) -> Result<Json<Listing<AuditEventBody>>, ApiError> {
+) -> Answer<Json<Listing<AuditEventBody>>> {
     let page = parse_page(&mut query, &["created_at"]);
     let filter = parse_filter(&mut query);
     query.finish()?;

@@ -4,7 +4,6 @@
 //! answer and the request.
 
 use axum::Json;
-use axum::extract::State;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
@@ -15,14 +14,14 @@ use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
 use super::cards::{CardBody, read_card};
-use super::input::{JsonBody, PathId};
+use super::input::{Answer, Call, JsonBody, PathId};
 use super::no_store::NoStore;
 use super::view::read_view;
 use crate::auth::Caller;
 use crate::error::{ApiError, ErrorBody};
 use crate::pan::Pan;
 use crate::state::AppState;
-use crate::wire::body::{bodies, plain};
+use crate::wire::body::{Rule, bodies};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 use crate::wire::time::render_date;
@@ -45,7 +44,7 @@ bodies! {
 }
 
 fn parse_pin(fields: &mut Fields<'_>) -> Zeroizing<String> {
-    let rule = plain(|| json!({"type": "string", "pattern": "^[0-9]{4,12}$"}), pin);
+    let rule = Rule::plain(|| json!({"type": "string", "pattern": "^[0-9]{4,12}$"}), pin);
     Zeroizing::new(fields.must("pin", "4 to 12 digits.", rule))
 }
 
@@ -58,10 +57,9 @@ fn parse_pin(fields: &mut Fields<'_>) -> Zeroizing<String> {
     ),
 )]
 pub async fn get_number(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<NoStore<Json<CardNumberBody>>, ApiError> {
+) -> Answer<NoStore<Json<CardNumberBody>>> {
     let card = find_card(&state, &caller, CardId(id)).await?;
     if !card.profile.is_virtual {
         return Err(ApiError::card_not_virtual());
@@ -81,11 +79,10 @@ pub async fn get_number(
     responses((status = 200, body = CardBody)),
 )]
 pub async fn set_pin(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
     body: JsonBody,
-) -> Result<Json<CardBody>, ApiError> {
+) -> Answer<Json<CardBody>> {
     let id = CardId(id);
     let card = find_card(&state, &caller, id).await?;
     let mut fields = body.fields()?;

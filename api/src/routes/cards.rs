@@ -1,18 +1,18 @@
 //! Cards: listing, ordering, changing and closing them. Source: spec "Cards".
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::{AdminCommand, CardChanges, SettableCardState};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
-use cardswitch_engine::domain::card::{CardState, Dimensions};
+use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::domain::ids::{CardId, CompanyId, MemberId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
+use chrono_tz::Tz;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
 use super::dimensions::{fault_dimensions, filter_dimensions, parse_dimensions, refused};
-use super::input::{JsonBody, ListQuery, PathId};
+use super::input::{Answer, Call, JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -31,7 +31,7 @@ use crate::state::{AppState, WriteError};
 use crate::wire::address::{
     AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
 };
-use crate::wire::body::{Presence, bodies, line, named, part, plain, reference, short_line};
+use crate::wire::body::{Presence, Rule, bodies, line, part, reference, short_line};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
@@ -117,7 +117,7 @@ impl CardBody {
 bodies! {
     /// A card to be made.
     NewCard "NewCard" |fields| {
-        _ = CreateCardRequest::parse(fields, CompanyId(Uuid::nil()), CurrencyCode(0));
+        _ = CompanyTerms::of_none(|of| parse_order(fields, of));
     };
     /// What is to change about a card; what is absent stays, null clears.
     CardUpdate "CardUpdate" |fields| _ = parse_card_changes(fields);
@@ -132,78 +132,71 @@ const DESCRIPTION_ABOUT: &str = "Shown above the card.";
 const ASSIGNED_ABOUT: &str = "The member who uses it.";
 const DIMENSION_ABOUT: &str = "The category of its transactions.";
 
-/// The body of POST /v1/cards, read.
-#[derive(Debug)]
-pub(super) struct CreateCardRequest {
-    terms: AllowanceTerms,
-    description: LineText,
-    is_virtual: bool,
-    /// For a physical card; none within for the company's own.
-    shipping_address: Option<Option<Address>>,
-    billing_name: LineText,
-    billing_address: Option<Address>,
-    pub(super) assigned_to: Option<MemberId>,
-    pub(super) dimensions: Dimensions,
+/// What a card takes from its company where nothing else is said.
+#[derive(Clone, Copy)]
+pub(super) struct CompanyTerms<'a> {
+    company: CompanyId,
+    currency: CurrencyCode,
+    zone: Tz,
+    billing_address: &'a Address,
+    shipping_address: &'a Address,
 }
 
-impl CreateCardRequest {
-    pub(super) fn parse(
-        fields: &mut Fields<'_>,
-        company: CompanyId,
-        currency: CurrencyCode,
-    ) -> Self {
-        let read = |inner: &mut Fields<'_>| parse_new_allowance(inner, currency);
-        let terms = fields.must_object::<NewAllowance, _>("allowance", "What it may spend.", read);
-        let rule = line(DESCRIPTION_CHARS_MAX);
-        let description = fields.must("description", DESCRIPTION_ABOUT, rule);
-        let rule = plain(|| json!({"type": "boolean"}), |value| fields::boolean(value).map(Some));
-        let about = "Whether it has no plastic; a physical one needs `shipping_address`.";
-        let is_physical = fields.must("is_virtual", about, rule) == Some(false);
-        let shipping_address = parse_shipping_address(fields, company, is_physical);
-        let rule = short_line(BILLING_NAME_CHARS_MAX);
-        let about = "The name on it; the description where there is none.";
-        let billing_name = fields.patch("billing_name", about, rule).flatten();
-        let about = "The company's where there is none.";
-        Self {
-            terms: terms.unwrap_or_else(|| AllowanceTerms::budget(Default::default())),
-            is_virtual: !is_physical,
-            shipping_address,
-            billing_name: billing_name.unwrap_or_else(|| default_billing_name(&description)),
-            billing_address: fields
-                .patch_object::<NewAddress, _>("billing_address", about, read_address)
-                .flatten(),
-            assigned_to: fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId)).flatten(),
-            dimensions: parse_dimensions(fields, DIMENSION_ABOUT).map(Option::flatten),
-            description,
-        }
+impl<'a> From<&'a Company> for CompanyTerms<'a> {
+    fn from(company: &'a Company) -> Self {
+        let Company { id, currency, zone, billing_address, shipping_address, .. } = company;
+        Self { company: *id, currency: *currency, zone: *zone, billing_address, shipping_address }
     }
+}
 
-    pub(super) fn into_order(self, company: &Company) -> CardOrder {
-        let billed_to = self.billing_address.as_ref().unwrap_or(&company.billing_address);
-        CardOrder {
-            company: company.id,
-            zone: company.zone,
-            billing_zip_code: billed_to.zip_code.clone(),
-            terms: self.terms,
-            is_virtual: self.is_virtual,
-            description: self.description,
-            billing_name: self.billing_name,
-            billing_address: self.billing_address,
-            shipping_address: self
-                .shipping_address
-                .map(|given| given.unwrap_or_else(|| company.shipping_address.clone())),
-            assigned_to: self.assigned_to,
-            dimensions: self.dimensions,
-            pin: None,
-        }
+impl CompanyTerms<'_> {
+    /// Reads with the terms of no company.
+    pub(super) fn of_none<T>(read: impl FnOnce(CompanyTerms<'_>) -> T) -> T {
+        let (company, address) = (CompanyId(Uuid::nil()), &Address::default());
+        let (currency, zone) = (CurrencyCode::default(), Tz::default());
+        let (billing_address, shipping_address) = (address, address);
+        read(CompanyTerms { company, currency, zone, billing_address, shipping_address })
+    }
+}
+
+/// The body of POST /v1/cards, read.
+pub(super) fn parse_order(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> CardOrder {
+    let read = |inner: &mut Fields<'_>| parse_new_allowance(inner, of.currency);
+    let terms = fields.must_object::<NewAllowance, _>("allowance", "What it may spend.", read);
+    let rule = line(DESCRIPTION_CHARS_MAX);
+    let description = fields.must("description", DESCRIPTION_ABOUT, rule);
+    let rule = Rule::plain(|| json!({"type": "boolean"}), |value| fields::boolean(value).map(Some));
+    let about = "Whether it has no plastic; a physical one needs `shipping_address`.";
+    let is_physical = fields.must("is_virtual", about, rule) == Some(false);
+    let shipping_address = parse_shipping_address(fields, of, is_physical);
+    let rule = short_line(BILLING_NAME_CHARS_MAX);
+    let about = "The name on it; the description where there is none.";
+    let billing_name = fields.patch("billing_name", about, rule).flatten();
+    let about = "The company's where there is none.";
+    let billing_address =
+        fields.patch_object::<NewAddress, _>("billing_address", about, read_address).flatten();
+    let billed_to = billing_address.as_ref().unwrap_or(of.billing_address);
+    CardOrder {
+        company: of.company,
+        zone: of.zone,
+        terms: terms.unwrap_or_else(|| AllowanceTerms::budget(Default::default())),
+        is_virtual: !is_physical,
+        shipping_address,
+        billing_name: billing_name.unwrap_or_else(|| default_billing_name(&description)),
+        billing_zip_code: billed_to.zip_code.clone(),
+        billing_address,
+        assigned_to: fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId)).flatten(),
+        dimensions: parse_dimensions(fields, DIMENSION_ABOUT).map(Option::flatten),
+        description,
+        pin: None,
     }
 }
 
 fn parse_shipping_address(
     fields: &mut Fields<'_>,
-    company: CompanyId,
+    of: CompanyTerms<'_>,
     is_physical: bool,
-) -> Option<Option<Address>> {
+) -> Option<Address> {
     let (name, about) = ("shipping_address", "Where a physical card goes.");
     fields.describe(name, about, Presence::Nullable, part::<NewShippingAddress>);
     if !is_physical {
@@ -212,7 +205,7 @@ fn parse_shipping_address(
     if !fields.has(name) {
         fields.fault(name, Flaw::new("required", "is required for physical cards"));
     }
-    fields.object(name, |inner| read_shipping_address(inner, company))
+    fields.object(name, |inner| read_shipping_address(inner, of.company, of.shipping_address))
 }
 
 /// What is embossed on a card where nobody says.
@@ -223,7 +216,7 @@ pub(super) fn default_billing_name(description: &LineText) -> LineText {
 /// The body of PUT /v1/cards/:card_id.
 fn parse_card_changes(fields: &mut Fields<'_>) -> CardChanges {
     let assigned_to = fields.patch("assigned_to", ASSIGNED_ABOUT, reference(MemberId));
-    let state = named::<words::SettableCardState, _>(settable_state);
+    let state = Rule::named::<words::SettableCardState>(settable_state);
     CardChanges {
         description: fields.may("description", DESCRIPTION_ABOUT, line(DESCRIPTION_CHARS_MAX)),
         state: fields.may("state", "Its state. A card is closed by DELETE.", state),
@@ -293,10 +286,9 @@ impl ListCardsRequest {
     responses((status = 200, body = Listing<CardBody>)),
 )]
 pub async fn list_cards(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     ListQuery { mut query, address }: ListQuery,
-) -> Result<Json<Listing<CardBody>>, ApiError> {
+) -> Answer<Json<Listing<CardBody>>> {
     let page = parse_page(&mut query, &["created_at"]);
     let request = ListCardsRequest::parse(&mut query);
     query.finish()?;
@@ -310,11 +302,7 @@ pub async fn list_cards(
 
 /// Shows a card.
 #[utoipa::path(get, path = "/v1/cards/{card_id}", responses((status = 200, body = CardBody)))]
-pub async fn get_card(
-    State(state): State<AppState>,
-    caller: Caller,
-    PathId(id): PathId,
-) -> Result<Json<CardBody>, ApiError> {
+pub async fn get_card(Call(state, caller): Call, PathId(id): PathId) -> Answer<Json<CardBody>> {
     read_card(&state, &caller, CardId(id)).await?.map(Json).ok_or_else(ApiError::not_found)
 }
 
@@ -335,10 +323,9 @@ pub(super) async fn read_card(
     post, path = "/v1/cards", request_body = NewCard, responses((status = 201, body = CardBody)),
 )]
 pub async fn create_card(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     body: JsonBody,
-) -> Result<(StatusCode, Json<CardBody>), ApiError> {
+) -> Answer<(StatusCode, Json<CardBody>)> {
     let id = make_card(&state, (&caller).into(), body.fields()?).await?;
     let card = read_card(&state, &caller, id).await?.ok_or_else(ApiError::not_found)?;
     Ok((StatusCode::CREATED, Json(card)))
@@ -351,8 +338,8 @@ pub(crate) async fn make_card(
     reader: Reader<'_>,
     mut fields: Fields<'_>,
 ) -> Result<CardId, ApiError> {
-    let request = CreateCardRequest::parse(&mut fields, reader.company.id, reader.company.currency);
-    let (assigned_to, dimensions) = (request.assigned_to, request.dimensions);
+    let order = parse_order(&mut fields, reader.company.into());
+    let (assigned_to, dimensions) = (order.assigned_to, order.dimensions);
     let (is_assignable, unknown) = read_view(state, reader, |view| {
         Ok((view.is_assignable(assigned_to)?, view.unknown_dimensions(&dimensions)?))
     })
@@ -362,7 +349,7 @@ pub(crate) async fn make_card(
     }
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
-    issue_card(state, &request.into_order(reader.company)).await
+    issue_card(state, &order).await
 }
 
 /// Draws numbers until one is free.
@@ -387,11 +374,10 @@ async fn issue_card(state: &AppState, order: &CardOrder) -> Result<CardId, ApiEr
     responses((status = 200, body = CardBody)),
 )]
 pub async fn update_card(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
     body: JsonBody,
-) -> Result<Json<CardBody>, ApiError> {
+) -> Answer<Json<CardBody>> {
     let id = CardId(id);
     change_card(&state, (&caller).into(), id, body.fields()?).await?;
     read_card(&state, &caller, id).await?.map(Json).ok_or_else(ApiError::not_found)
@@ -428,11 +414,7 @@ pub(crate) async fn change_card(
 
 /// Closes a card for ever.
 #[utoipa::path(delete, path = "/v1/cards/{card_id}", responses((status = 204)))]
-pub async fn delete_card(
-    State(state): State<AppState>,
-    caller: Caller,
-    PathId(id): PathId,
-) -> Result<StatusCode, ApiError> {
+pub async fn delete_card(Call(state, caller): Call, PathId(id): PathId) -> Answer<StatusCode> {
     let command = AdminCommand::TerminateCard(caller.company.id, CardId(id));
     state.carry_out_unshown(command).await?;
     Ok(StatusCode::NO_CONTENT)

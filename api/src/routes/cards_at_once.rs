@@ -1,23 +1,19 @@
 //! POST /v1/cards/bulk: several cards by one request, all of them or none. Extension.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::{AdminCommand, NewCard};
 use cardswitch_engine::command::reply::Rejection;
-use cardswitch_engine::domain::ids::{CardId, CompanyId};
-use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::limits::CARDS_AT_ONCE_MAX;
 use cardswitch_engine::store::StoreError;
 use serde::Serialize;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
-use super::cards::{self, CardBody, CreateCardRequest};
+use super::cards::{self, CardBody, CompanyTerms, parse_order};
 use super::dimensions::refused;
-use super::input::JsonBody;
+use super::input::{Answer, Call, JsonBody};
 use super::view::{View, read_view};
-use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::state::{AppState, WriteError};
@@ -37,7 +33,9 @@ pub struct CreatedCards {
 
 bodies! {
     /// Cards to be made together.
-    NewCards "NewCards" |fields| _ = parse_cards(fields, CompanyId(Uuid::nil()), CurrencyCode(0));
+    NewCards "NewCards" |fields| {
+        _ = CompanyTerms::of_none(|of| parse_cards(fields, of));
+    };
 }
 
 /// Makes several cards, all of them or none.
@@ -46,12 +44,11 @@ bodies! {
     responses((status = 201, body = CreatedCards)),
 )]
 pub async fn create_cards(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     body: JsonBody<BULK_BODY_BYTES_MAX>,
-) -> Result<(StatusCode, Json<CreatedCards>), ApiError> {
+) -> Answer<(StatusCode, Json<CreatedCards>)> {
     let mut fields = body.fields()?;
-    let requests = parse_cards(&mut fields, caller.company.id, caller.company.currency);
+    let requests = parse_cards(&mut fields, (&caller.company).into());
     let faults = read_view(&state, &caller, |view| {
         let unknown = |(place, request): &(usize, _)| Ok((*place, unknown_in(request, view)?));
         requests.iter().map(unknown).collect::<Result<Vec<_>, StoreError>>()
@@ -62,8 +59,7 @@ pub async fn create_cards(
         }
     }
     fields.finish()?;
-    let orders: Vec<_> =
-        requests.into_iter().map(|(_, request)| request.into_order(&caller.company)).collect();
+    let orders: Vec<_> = requests.into_iter().map(|(_, order)| order).collect();
     let ids = issue_cards(&state, &orders).await?;
     let results = read_view(&state, &caller, |view| {
         let cards = ids.iter().filter_map(|id| view.find_card(*id).transpose());
@@ -73,20 +69,15 @@ pub async fn create_cards(
 }
 
 /// Reads the cards, each with its place.
-fn parse_cards(
-    fields: &mut Fields<'_>,
-    company: CompanyId,
-    currency: CurrencyCode,
-) -> Vec<(usize, CreateCardRequest)> {
-    let read =
-        |place, inner: &mut Fields<'_>| (place, CreateCardRequest::parse(inner, company, currency));
+fn parse_cards(fields: &mut Fields<'_>, of: CompanyTerms<'_>) -> Vec<(usize, CardOrder)> {
+    let read = |place, inner: &mut Fields<'_>| (place, parse_order(inner, of));
     let about = "The cards; at least one.";
     fields.must_objects::<cards::NewCard, _>("cards", about, CARDS_AT_ONCE_MAX, read)
 }
 
 /// What a card refers to that is not there: the field, and what it should name.
 fn unknown_in(
-    request: &CreateCardRequest,
+    request: &CardOrder,
     view: &View<'_>,
 ) -> Result<Vec<(&'static str, &'static str)>, StoreError> {
     let mut unknown = Vec::new();

@@ -1,7 +1,6 @@
 //! The caller's company. Source: spec "Company".
 
 use axum::Json;
-use axum::extract::State;
 use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, VelocityChanges};
 use cardswitch_engine::domain::company::{Company, SingleSignOn, VelocityLimits};
 use serde::Serialize;
@@ -10,13 +9,13 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::JsonBody;
+use super::input::{Answer, Call, JsonBody};
 use super::view::read_view;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::address::ShippingAddressBody;
-use crate::wire::body::{Rule, bodies, plain};
+use crate::wire::body::{Rule, bodies};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 use crate::wire::query::any_text;
@@ -94,10 +93,7 @@ impl CompanyBody {
 
 /// Shows the company.
 #[utoipa::path(get, path = "/v1/company", responses((status = 200, body = CompanyBody)))]
-pub async fn get_company(
-    State(state): State<AppState>,
-    caller: Caller,
-) -> Result<Json<CompanyBody>, ApiError> {
+pub async fn get_company(Call(state, caller): Call) -> Answer<Json<CompanyBody>> {
     read_company(&state, &caller).await
 }
 
@@ -137,10 +133,9 @@ fn parse_update(fields: &mut Fields<'_>) -> Update {
     responses((status = 200, body = CompanyBody)),
 )]
 pub async fn update_company(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     body: JsonBody<COMPANY_BODY_BYTES_MAX>,
-) -> Result<Json<CompanyBody>, ApiError> {
+) -> Answer<Json<CompanyBody>> {
     let mut fields = body.fields()?;
     for (name, scope, has_scope) in
         [("sso", "iam", caller.scope.iam), ("risk", "admin", caller.scope.admin)]
@@ -165,7 +160,7 @@ fn parse_risk(fields: &mut Fields<'_>) -> VelocityChanges {
     let mut limit = |name, about| {
         let range =
             || json!({"type": "integer", "format": "int32", "minimum": 1, "maximum": 65535});
-        fields.patch(name, about, plain(range, attempts)).map(Option::unwrap_or_default)
+        fields.patch(name, about, Rule::plain(range, attempts)).map(Option::unwrap_or_default)
     };
     VelocityChanges {
         per_minute: limit("per_minute", "Attempts in a sliding minute."),
@@ -182,8 +177,8 @@ fn attempts(value: &RawValue) -> Result<u16, Flaw> {
 
 fn parse_sso(fields: &mut Fields<'_>) -> SingleSignOn {
     let pattern = r"^[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$";
-    let domain = plain(move || json!({"type": "string", "pattern": pattern}), domain);
-    let metadata = plain(any_text, idp_metadata).example("\"<EntityDescriptor/>\"");
+    let domain = Rule::plain(move || json!({"type": "string", "pattern": pattern}), domain);
+    let metadata = Rule::plain(any_text, idp_metadata).example("\"<EntityDescriptor/>\"");
     let about = "The identity provider's metadata: XML.";
     SingleSignOn {
         domain: fields.must("domain", "The domain of the members' addresses.", domain),

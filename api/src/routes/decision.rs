@@ -2,7 +2,6 @@
 //! have approved it. An extension; source: DESIGN "Explanations".
 
 use axum::Json;
-use axum::extract::State;
 use cardswitch_engine::decision::{
     Change, Compared, DecidedBy, DecisionFacts, Explanation, IncrementDecision, Quantity, Remedy,
     RuleFinding, explain, explain_increment,
@@ -17,13 +16,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::allowances::render_interval;
-use super::input::PathId;
+use super::input::{Answer, Call, PathId};
 use super::transactions::{TransactionReference, find_transaction};
 use super::view::read_view;
-use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
-use crate::state::AppState;
 use crate::wire::amount::Amount;
 use crate::wire::currency::render_currency;
 use crate::wire::explanation::Words;
@@ -381,10 +378,9 @@ impl TermsBody {
     responses((status = 200, body = DecisionBody)),
 )]
 pub async fn get_decision(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<Json<DecisionBody>, ApiError> {
+) -> Answer<Json<DecisionBody>> {
     let id = TransactionId(id);
     let seq = state.switch.engine().ids().open_transaction_id(id);
     let seq = seq.ok_or_else(ApiError::not_found)?;

@@ -4,7 +4,7 @@
 //! The handlers serve all four; which one is meant stands in the path.
 
 use axum::Json;
-use axum::extract::{FromRequestParts, State};
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -19,7 +19,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{JsonBody, ListQuery, PathId};
+use super::input::{Answer, Call, JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -179,11 +179,10 @@ pub fn refused(error: WriteError, is_set: [bool; 4]) -> ApiError {
     responses((status = 200, body = Listing<DimensionBody>)),
 )]
 pub async fn list_dimensions(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     OfKind(kind): OfKind,
     ListQuery { mut query, address }: ListQuery,
-) -> Result<Json<Listing<DimensionBody>>, ApiError> {
+) -> Answer<Json<Listing<DimensionBody>>> {
     let page = parse_page(&mut query, &["created_at"]);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
@@ -198,11 +197,10 @@ pub async fn list_dimensions(
     get, path = "/v1/categories/{category_id}", responses((status = 200, body = DimensionBody)),
 )]
 pub async fn get_dimension(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     OfKind(kind): OfKind,
     PathId(id): PathId,
-) -> Result<Json<DimensionBody>, ApiError> {
+) -> Answer<Json<DimensionBody>> {
     read_dimension(&state, &caller, kind, DimensionId(id)).await.map(Json)
 }
 
@@ -226,11 +224,10 @@ async fn read_dimension(
     responses((status = 201, body = DimensionBody)),
 )]
 pub async fn create_dimension(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     OfKind(kind): OfKind,
     body: JsonBody,
-) -> Result<(StatusCode, Json<DimensionBody>), ApiError> {
+) -> Answer<(StatusCode, Json<DimensionBody>)> {
     let id = make(&state, Reader::from(&caller), kind, body.fields()?).await?;
     let body = read_dimension(&state, &caller, kind, id).await?;
     Ok((StatusCode::CREATED, Json(body)))
@@ -279,12 +276,11 @@ fn fault_parent(fields: &mut Fields<'_>, is_known: bool) {
     responses((status = 200, body = DimensionBody)),
 )]
 pub async fn update_dimension(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     OfKind(kind): OfKind,
     PathId(id): PathId,
     body: JsonBody,
-) -> Result<Json<DimensionBody>, ApiError> {
+) -> Answer<Json<DimensionBody>> {
     let id = DimensionId(id);
     change(&state, Reader::from(&caller), (kind, id), body.fields()?).await?;
     read_dimension(&state, &caller, kind, id).await.map(Json)
@@ -317,11 +313,10 @@ pub(crate) async fn change(
 /// Removes one dimension, also from cards and transactions that carry it.
 #[utoipa::path(delete, path = "/v1/categories/{category_id}", responses((status = 204)))]
 pub async fn delete_dimension(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     OfKind(kind): OfKind,
     PathId(id): PathId,
-) -> Result<StatusCode, ApiError> {
+) -> Answer<StatusCode> {
     let named = NamedDimension { company: caller.company.id, kind, id: DimensionId(id) };
     state.carry_out_unshown(AdminCommand::Dimension(DimensionCommand::Delete(named))).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -8,7 +8,6 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event as Line, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -22,7 +21,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
-use super::input::ListQuery;
+use super::input::{Answer, Call, ListQuery};
 use crate::auth::Caller;
 use crate::auth::lasting_access::LastingAccess;
 use crate::error::ApiError;
@@ -113,10 +112,9 @@ fn parse_list(
     get, path = "/v1/events", params(EventFilters), responses((status = 200, body = EventsBody)),
 )]
 pub async fn list_events(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     ListQuery { mut query, .. }: ListQuery,
-) -> Result<Json<EventsBody>, ApiError> {
+) -> Answer<Json<EventsBody>> {
     let parse = |text: &str| parse_cursor(&state.secrets, caller.company.id, text);
     let (after, limit, wait_s) = parse_list(&mut query, parse);
     query.finish()?;
@@ -279,11 +277,10 @@ fn cursor_of(state: &AppState, caller: &Caller, place: EventPlace) -> Result<Str
     responses((status = 200, content_type = "text/event-stream", body = String)),
 )]
 pub async fn stream_events(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     headers: HeaderMap,
     ListQuery { mut query, .. }: ListQuery,
-) -> Result<Response, ApiError> {
+) -> Answer<Response> {
     let parse = |text: &str| parse_cursor(&state.secrets, caller.company.id, text);
     let start = parse_start(&mut query, STREAM_START, parse);
     query.finish()?;

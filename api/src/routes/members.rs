@@ -1,7 +1,6 @@
 //! Members: people who are assigned cards, ask for purchases and review them. Source: spec "Members".
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
@@ -19,14 +18,14 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::dimensions::{dimension, fault_dimensions, refused};
-use super::input::{JsonBody, ListQuery, PathId};
+use super::input::{Answer, Call, JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::invitation::Invitation;
 use crate::openapi::words;
 use crate::state::{AppState, WriteError};
-use crate::wire::body::{self, Rule, bodies, email, flag, line, named};
+use crate::wire::body::{self, Rule, bodies, email, flag, line};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 use crate::wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
@@ -168,8 +167,8 @@ fn parse_member_changes(fields: &mut Fields<'_>) -> MemberChanges {
 
 const ROLE_ABOUT: &str = "What they may do.";
 
-fn role<'a>(read: fn(&RawValue) -> Result<MemberRole, Flaw>) -> impl Rule<'a, Value = MemberRole> {
-    named::<words::SettableMemberRole, _>(read)
+fn role<'a>(read: fn(&RawValue) -> Result<MemberRole, Flaw>) -> Rule<'a, MemberRole> {
+    Rule::named::<words::SettableMemberRole>(read)
 }
 
 /// Reads a first or last name.
@@ -231,10 +230,9 @@ impl ListMembersRequest {
     responses((status = 200, body = Listing<MemberBody>)),
 )]
 pub async fn list_members(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     ListQuery { mut query, address }: ListQuery,
-) -> Result<Json<Listing<MemberBody>>, ApiError> {
+) -> Answer<Json<Listing<MemberBody>>> {
     let page = parse_page(&mut query, &["created_at"]);
     let request = ListMembersRequest::parse(&mut query);
     query.finish()?;
@@ -247,11 +245,7 @@ pub async fn list_members(
 
 /// Shows a member, a deleted one too.
 #[utoipa::path(get, path = "/v1/members/{member_id}", responses((status = 200, body = MemberBody)))]
-pub async fn get_member(
-    State(state): State<AppState>,
-    caller: Caller,
-    PathId(id): PathId,
-) -> Result<Json<MemberBody>, ApiError> {
+pub async fn get_member(Call(state, caller): Call, PathId(id): PathId) -> Answer<Json<MemberBody>> {
     read_member(&state, &caller, MemberId(id)).await.map(Json)
 }
 
@@ -274,10 +268,9 @@ async fn read_member(
     responses((status = 201, body = MemberBody)),
 )]
 pub async fn create_member(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     body: JsonBody,
-) -> Result<(StatusCode, Json<MemberBody>), ApiError> {
+) -> Answer<(StatusCode, Json<MemberBody>)> {
     let id = invite_member(&state, (&caller).into(), body.fields()?).await?;
     Ok((StatusCode::CREATED, Json(read_member(&state, &caller, id).await?)))
 }
@@ -314,11 +307,10 @@ pub(crate) async fn invite_member(
     responses((status = 200, body = MemberBody)),
 )]
 pub async fn update_member(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
     body: JsonBody,
-) -> Result<Json<MemberBody>, ApiError> {
+) -> Answer<Json<MemberBody>> {
     let id = MemberId(id);
     change_member(&state, (&caller).into(), id, body.fields()?).await?;
     read_member(&state, &caller, id).await.map(Json)
@@ -358,11 +350,7 @@ pub(crate) async fn change_member(
 
 /// Removes a member, and closes their cards.
 #[utoipa::path(delete, path = "/v1/members/{member_id}", responses((status = 204)))]
-pub async fn delete_member(
-    State(state): State<AppState>,
-    caller: Caller,
-    PathId(id): PathId,
-) -> Result<StatusCode, ApiError> {
+pub async fn delete_member(Call(state, caller): Call, PathId(id): PathId) -> Answer<StatusCode> {
     remove_member(&state, &caller.company, MemberId(id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

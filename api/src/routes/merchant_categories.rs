@@ -7,9 +7,8 @@ use cardswitch_engine::store::query::{Listed, Order};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::input::ListQuery;
+use super::input::{Answer, ListQuery};
 use crate::auth::Caller;
-use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::page::{
     Listing, PageParameters, describe_ordering, envelope, page_of, parse_page,
@@ -56,7 +55,7 @@ pub async fn list_merchant_categories(
     State(state): State<AppState>,
     _: Caller,
     ListQuery { mut query, address }: ListQuery,
-) -> Result<Json<Listing<MerchantCategoryBody>>, ApiError> {
+) -> Answer<Json<Listing<MerchantCategoryBody>>> {
     let mut page = parse_page(&mut query, &["created_at", "id"]);
     if query.text("ordering").is_none() {
         page.order = Order::OldestFirst;

@@ -5,7 +5,7 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
     X_CONTENT_TYPE_OPTIONS,
@@ -21,16 +21,15 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{JsonBody, PathId};
+use super::input::{Answer, Call, JsonBody, PathId};
 use super::transactions::{find_transaction, sequence_of};
 use super::view::{Reader, read_view};
-use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
 use crate::request_body::read_upload;
 use crate::state::{AppState, WriteError};
-use crate::wire::body::{Rule, bodies, flag};
+use crate::wire::body::{bodies, flag};
 use crate::wire::disposition::{name_in_disposition, name_in_form, render_attachment};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::Fields;
@@ -125,11 +124,10 @@ pub(crate) struct Upload {
     responses((status = 201, body = ReceiptBody)),
 )]
 pub async fn upload_receipt(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
     request: Request,
-) -> Result<(StatusCode, Json<ReceiptBody>), ApiError> {
+) -> Answer<(StatusCode, Json<ReceiptBody>)> {
     let id = TransactionId(id);
     let _turn = state.receipts.turn(caller.company.slot).await.ok_or_else(ApiError::busy)?;
     find_receipt_of(&state, Reader::from(&caller), id).await?;
@@ -243,11 +241,7 @@ pub(crate) async fn set_receipt(
         (words::File = "application/pdf"),
     ))),
 )]
-pub async fn get_receipt(
-    State(state): State<AppState>,
-    caller: Caller,
-    PathId(id): PathId,
-) -> Result<Response, ApiError> {
+pub async fn get_receipt(Call(state, caller): Call, PathId(id): PathId) -> Answer<Response> {
     let receipt = find_receipt_of(&state, Reader::from(&caller), TransactionId(id)).await?;
     receipt_file(&state, receipt.as_ref()).await
 }
@@ -281,11 +275,10 @@ pub(crate) async fn receipt_file(
     responses((status = 200, body = ReceiptBody)),
 )]
 pub async fn lose_receipt(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
     body: JsonBody,
-) -> Result<Json<ReceiptBody>, ApiError> {
+) -> Answer<Json<ReceiptBody>> {
     let id = TransactionId(id);
     let mut fields = body.fields()?;
     parse_loss(&mut fields);
@@ -319,11 +312,7 @@ pub(crate) fn lost(state: &AppState) -> Receipt {
 #[utoipa::path(
     delete, path = "/v1/transactions/{transaction_id}/receipt", responses((status = 204)),
 )]
-pub async fn delete_receipt(
-    State(state): State<AppState>,
-    caller: Caller,
-    PathId(id): PathId,
-) -> Result<StatusCode, ApiError> {
+pub async fn delete_receipt(Call(state, caller): Call, PathId(id): PathId) -> Answer<StatusCode> {
     let id = TransactionId(id);
     let receipt = find_receipt_of(&state, Reader::from(&caller), id).await?;
     if receipt.is_none() {

@@ -2,7 +2,6 @@
 //! Source: spec "Requisitions"; everything but reading is an extension.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
@@ -28,7 +27,7 @@ use uuid::Uuid;
 
 use super::cards::default_billing_name;
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
-use super::input::{JsonBody, ListQuery, PathId};
+use super::input::{Answer, Call, JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -36,7 +35,7 @@ use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::openapi::words;
 use crate::state::{AppState, WriteError};
 use crate::wire::amount::Amount;
-use crate::wire::body::{bodies, later, limit, line, named, paragraph, reference};
+use crate::wire::body::{Rule, bodies, later, limit, line, paragraph, reference};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
@@ -196,7 +195,7 @@ impl UpdateRequisitionRequest {
             dimensions: parse_dimensions(fields, "Its category."),
             review: None,
         };
-        let status = named::<words::RequisitionVerdict, _>(settable_status);
+        let status = Rule::named::<words::RequisitionVerdict>(settable_status);
         let status = fields.may("status", "The verdict.", status);
         let about =
             "The card that fulfils it; where it is approved without one, a virtual card is made.";
@@ -320,10 +319,9 @@ impl ListRequisitionsRequest {
     responses((status = 200, body = Listing<RequisitionBody>)),
 )]
 pub async fn list_requisitions(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     ListQuery { mut query, address }: ListQuery,
-) -> Result<Json<Listing<RequisitionBody>>, ApiError> {
+) -> Answer<Json<Listing<RequisitionBody>>> {
     let page = parse_page(&mut query, &["created_at"]);
     let request = ListRequisitionsRequest::parse(&mut query);
     query.finish()?;
@@ -341,10 +339,9 @@ pub async fn list_requisitions(
     responses((status = 200, body = RequisitionBody)),
 )]
 pub async fn get_requisition(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<Json<RequisitionBody>, ApiError> {
+) -> Answer<Json<RequisitionBody>> {
     read_requisition(&state, &caller, RequisitionId(id)).await.map(Json)
 }
 
@@ -367,10 +364,9 @@ async fn read_requisition(
     responses((status = 201, body = RequisitionBody)),
 )]
 pub async fn create_requisition(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     body: JsonBody,
-) -> Result<(StatusCode, Json<RequisitionBody>), ApiError> {
+) -> Answer<(StatusCode, Json<RequisitionBody>)> {
     let id = ask_for(&state, (&caller).into(), body.fields()?).await?;
     Ok((StatusCode::CREATED, Json(read_requisition(&state, &caller, id).await?)))
 }
@@ -421,11 +417,10 @@ pub(crate) fn check_network(state: &AppState, company: &Company) -> Result<(), A
     responses((status = 200, body = RequisitionBody)),
 )]
 pub async fn update_requisition(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
     body: JsonBody,
-) -> Result<Json<RequisitionBody>, ApiError> {
+) -> Answer<Json<RequisitionBody>> {
     let id = RequisitionId(id);
     let whom = ((&caller).into(), caller.member);
     change_requisition(&state, whom, id, body.fields()?).await?;
@@ -570,10 +565,9 @@ fn order_for(known: &Requisition, changes: &RequisitionChanges, company: &Compan
 /// Cancels a pending requisition.
 #[utoipa::path(delete, path = "/v1/requisitions/{requisition_id}", responses((status = 204)))]
 pub async fn delete_requisition(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<StatusCode, ApiError> {
+) -> Answer<StatusCode> {
     take_back(&state, &caller.company, RequisitionId(id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }

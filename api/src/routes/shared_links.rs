@@ -6,7 +6,6 @@
 use std::collections::HashSet;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::shared_link::{
@@ -21,7 +20,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{JsonBody, ListQuery, PathId};
+use super::input::{Answer, Call, JsonBody, ListQuery, PathId};
 use super::no_store::NoStore;
 use super::view::{Reader, View, read_view};
 use crate::auth::Caller;
@@ -31,9 +30,7 @@ use crate::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphr
 use crate::mail::News;
 use crate::openapi::words;
 use crate::state::AppState;
-use crate::wire::body::{
-    Rule, bodies, email, flag, line, line_schema, named, paragraph, plain, reference,
-};
+use crate::wire::body::{Rule, bodies, email, flag, line, line_schema, paragraph, reference};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
@@ -127,10 +124,9 @@ fn parse_card(query: &mut Query) -> Option<CardId> {
     responses((status = 200, body = Listing<SharedLinkBody>)),
 )]
 pub async fn list_shared_links(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     ListQuery { mut query, address }: ListQuery,
-) -> Result<NoStore<Json<Listing<SharedLinkBody>>>, ApiError> {
+) -> Answer<NoStore<Json<Listing<SharedLinkBody>>>> {
     let page = parse_page(&mut query, &["created_at"]);
     let card = parse_card(&mut query);
     query.finish()?;
@@ -155,10 +151,9 @@ pub async fn list_shared_links(
     responses((status = 200, body = SharedLinkBody)),
 )]
 pub async fn get_shared_link(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<NoStore<Json<SharedLinkBody>>, ApiError> {
+) -> Answer<NoStore<Json<SharedLinkBody>>> {
     read_shared_link(&state, &caller, SharedLinkId(id)).await
 }
 
@@ -303,9 +298,10 @@ fn parse_passphrase(fields: &mut Fields<'_>) -> Option<Option<Vec<PassphraseFiel
 
 fn parse_passphrase_field(fields: &mut Fields<'_>) -> PassphraseField {
     let about = "What kind of value it is; `text` where absent.";
-    let kind = fields.patch("type", about, named::<words::PassphraseType, _>(passphrase_kind));
+    let kind = fields.patch("type", about, Rule::named::<words::PassphraseType>(passphrase_kind));
     let kind = kind.flatten().unwrap_or_default();
-    let value = plain(line_schema(VALUE_CHARS_MAX), |value| passphrase_value(value, kind));
+    let value =
+        Rule::plain(line_schema(VALUE_CHARS_MAX), move |value| passphrase_value(value, kind));
     PassphraseField {
         name: fields.must("name", "What the viewer is asked for.", line(NAME_CHARS_MAX)).into(),
         value: fields.must("value", "What the viewer has to answer.", value),
@@ -332,10 +328,9 @@ fn passphrase_value(value: &RawValue, kind: PassphraseKind) -> Result<String, Fl
     responses((status = 201, body = SharedLinkBody)),
 )]
 pub async fn create_shared_link(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     body: JsonBody,
-) -> Result<(StatusCode, NoStore<Json<SharedLinkBody>>), ApiError> {
+) -> Answer<(StatusCode, NoStore<Json<SharedLinkBody>>)> {
     let id = share_card(&state, (&caller).into(), body.fields()?).await?;
     Ok((StatusCode::CREATED, read_shared_link(&state, &caller, id).await?))
 }
@@ -368,11 +363,10 @@ pub(crate) async fn share_card(
     responses((status = 200, body = SharedLinkBody)),
 )]
 pub async fn update_shared_link(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
     body: JsonBody,
-) -> Result<NoStore<Json<SharedLinkBody>>, ApiError> {
+) -> Answer<NoStore<Json<SharedLinkBody>>> {
     let id = SharedLinkId(id);
     let mut fields = body.fields()?;
     let LinkTerms { recipient, passphrase, hide_balance } = LinkTerms::parse(&mut fields);
@@ -395,10 +389,9 @@ pub async fn update_shared_link(
 /// Takes a shared link away; the card stays.
 #[utoipa::path(delete, path = "/v1/shared-links/{shared_link_id}", responses((status = 204)))]
 pub async fn delete_shared_link(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<StatusCode, ApiError> {
+) -> Answer<StatusCode> {
     let command =
         AdminCommand::SharedLink(SharedLinkCommand::Delete(caller.company.id, SharedLinkId(id)));
     state.carry_out_unshown(command).await?;

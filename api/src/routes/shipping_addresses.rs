@@ -1,12 +1,9 @@
 //! Shipping addresses: each company has one, which its physical cards may be sent to. Extension.
 
 use axum::Json;
-use axum::extract::State;
 
-use super::input::PathId;
-use crate::auth::Caller;
+use super::input::{Answer, Call, PathId};
 use crate::error::ApiError;
-use crate::state::AppState;
 use crate::wire::address::{ShippingAddressBody, shipping_address_id};
 
 /// Shows the company's shipping address.
@@ -15,10 +12,9 @@ use crate::wire::address::{ShippingAddressBody, shipping_address_id};
     responses((status = 200, body = ShippingAddressBody)),
 )]
 pub async fn get_shipping_address(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<Json<ShippingAddressBody>, ApiError> {
+) -> Answer<Json<ShippingAddressBody>> {
     if id != shipping_address_id(caller.company.id) {
         return Err(ApiError::not_found());
     }

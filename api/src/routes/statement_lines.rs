@@ -2,7 +2,7 @@
 //! Source: spec "Accounts and statements".
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use cardswitch_engine::domain::ids::{AccountId, StatementLineId};
 use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::store::StoreError;
@@ -11,14 +11,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{ListQuery, PathId};
+use super::input::{Answer, Call, ListQuery, PathId};
 use super::receipts::ReceiptBody;
 use super::transactions::{BankAccountBody, MerchantBody, TransactionBody};
 use super::view::{View, read_view};
-use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
-use crate::state::AppState;
 use crate::statements::DateRange;
 use crate::wire::amount::Amount;
 use crate::wire::fields;
@@ -154,11 +152,10 @@ fn parse_filters(query: &mut Query) -> (DateRange, LineFilter) {
     responses((status = 200, body = Listing<StatementLineBody>)),
 )]
 pub async fn list_statement_lines(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
     ListQuery { mut query, address }: ListQuery,
-) -> Result<Json<Listing<StatementLineBody>>, ApiError> {
+) -> Answer<Json<Listing<StatementLineBody>>> {
     let page = parse_page(&mut query, &["number", "created_at"]);
     let (dates, numbers) = parse_filters(&mut query);
     query.finish()?;
@@ -180,10 +177,9 @@ pub async fn list_statement_lines(
     responses((status = 200, body = StatementLineBody)),
 )]
 pub async fn get_statement_line(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     Path((account, line)): Path<(String, String)>,
-) -> Result<Json<StatementLineBody>, ApiError> {
+) -> Answer<Json<StatementLineBody>> {
     let ids = fields::parse_id(&account).zip(fields::parse_id(&line));
     let (account, line) = ids.ok_or_else(ApiError::not_found)?;
     let id = StatementLineId(line);

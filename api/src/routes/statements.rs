@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::domain::ids::AccountId;
 
-use super::input::{ListQuery, PathId};
+use super::input::{Answer, ListQuery, PathId};
 use super::view::Reader;
 use crate::auth::Caller;
 use crate::auth::lasting_access::LastingAccess;
@@ -74,7 +74,7 @@ pub async fn get_csv_statement(
     caller: Caller,
     id: PathId,
     query: ListQuery,
-) -> Result<Response, ApiError> {
+) -> Answer<Response> {
     get_statement(&state, &caller, id, query, Format::Csv).await
 }
 
@@ -88,7 +88,7 @@ pub async fn get_ofx_statement(
     caller: Caller,
     id: PathId,
     query: ListQuery,
-) -> Result<Response, ApiError> {
+) -> Answer<Response> {
     get_statement(&state, &caller, id, query, Format::Ofx).await
 }
 
@@ -102,7 +102,7 @@ pub async fn get_pdf_statement(
     caller: Caller,
     id: PathId,
     query: ListQuery,
-) -> Result<Response, ApiError> {
+) -> Answer<Response> {
     get_statement(&state, &caller, id, query, Format::Pdf).await
 }
 

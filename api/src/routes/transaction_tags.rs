@@ -2,16 +2,14 @@
 //! Source: spec "Transactions", PUT.
 
 use axum::Json;
-use axum::extract::State;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
-use super::input::{JsonBody, PathId};
+use super::input::{Answer, Call, JsonBody, PathId};
 use super::transactions::{TransactionBody, find_transaction, read_transaction, sequence_of};
 use super::view::{Reader, read_view};
-use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
 use crate::wire::body::{bodies, paragraph};
@@ -39,11 +37,10 @@ fn parse_tags(fields: &mut Fields<'_>) -> TagChanges {
     responses((status = 200, body = TransactionBody)),
 )]
 pub async fn tag_transaction(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
     body: JsonBody,
-) -> Result<Json<TransactionBody>, ApiError> {
+) -> Answer<Json<TransactionBody>> {
     let id = TransactionId(id);
     sequence_of(&state, id)?;
     tag(&state, Reader::from(&caller), id, body.fields()?).await?;

@@ -1,7 +1,6 @@
 //! Transactions: card purchases and bank transfers, as they stand. Source: spec "Transactions".
 
 use axum::Json;
-use axum::extract::State;
 use cardswitch_engine::domain::ids::{CardId, MemberId, TransactionId, TransactionSeq};
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::transaction::{
@@ -16,7 +15,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::dimensions::filter_dimensions;
-use super::input::{ListQuery, PathId};
+use super::input::{Answer, Call, ListQuery, PathId};
 use super::receipts::ReceiptBody;
 use super::requisitions::RequisitionSummary;
 use super::view::{View, read_view};
@@ -334,10 +333,9 @@ fn parse_state(text: &str) -> Option<TransactionState> {
     responses((status = 200, body = Listing<TransactionBody>)),
 )]
 pub async fn list_transactions(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     ListQuery { mut query, address }: ListQuery,
-) -> Result<Json<Listing<TransactionBody>>, ApiError> {
+) -> Answer<Json<Listing<TransactionBody>>> {
     let page = parse_page(&mut query, &["created_at", "time"]);
     let request = ListTransactionsRequest::parse(&mut query);
     query.finish()?;
@@ -355,10 +353,9 @@ pub async fn list_transactions(
     responses((status = 200, body = TransactionBody)),
 )]
 pub async fn get_transaction(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<Json<TransactionBody>, ApiError> {
+) -> Answer<Json<TransactionBody>> {
     read_transaction(&state, &caller, TransactionId(id)).await.map(Json)
 }
 

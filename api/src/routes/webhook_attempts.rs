@@ -1,17 +1,15 @@
 //! What was tried to tell a webhook endpoint, and trying it by hand. An extension.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::Path;
 use cardswitch_engine::domain::ids::WebhookEndpointId;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{ListQuery, PathId};
-use crate::auth::Caller;
+use super::input::{Answer, Call, ListQuery, PathId};
 use crate::error::ApiError;
 use crate::openapi::words;
-use crate::state::AppState;
 use crate::webhooks::attempt_words::{render_failure, render_kind};
 use crate::webhooks::deliveries::{Attempt, AttemptResult};
 use crate::webhooks::endpoints::get_endpoint;
@@ -76,11 +74,10 @@ impl WebhookAttemptBody {
     responses((status = 200, body = Listing<WebhookAttemptBody>)),
 )]
 pub async fn list_webhook_attempts(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
     ListQuery { mut query, address }: ListQuery,
-) -> Result<Json<Listing<WebhookAttemptBody>>, ApiError> {
+) -> Answer<Json<Listing<WebhookAttemptBody>>> {
     let page = parse_page(&mut query, &["created_at"]);
     query.finish()?;
     let id = WebhookEndpointId(id);
@@ -101,10 +98,9 @@ pub async fn list_webhook_attempts(
     responses((status = 200, body = WebhookAttemptBody)),
 )]
 pub async fn send_webhook_example(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<Json<WebhookAttemptBody>, ApiError> {
+) -> Answer<Json<WebhookAttemptBody>> {
     let id = WebhookEndpointId(id);
     get_endpoint(&state, &caller.company, id).await?;
     let sent = state.webhooks.send_example(id).await?;
@@ -118,10 +114,9 @@ pub async fn send_webhook_example(
     responses((status = 200, body = WebhookAttemptBody)),
 )]
 pub async fn resend_webhook(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     path: Result<Path<(String, String)>, axum::extract::rejection::PathRejection>,
-) -> Result<Json<WebhookAttemptBody>, ApiError> {
+) -> Answer<Json<WebhookAttemptBody>> {
     let Path((endpoint, attempt)) = path.map_err(|_| ApiError::not_found())?;
     let ids = fields::parse_id(&endpoint).zip(fields::parse_id(&attempt));
     let (endpoint, attempt) = ids.ok_or_else(ApiError::not_found)?;

@@ -5,7 +5,6 @@
 //! tables'.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
@@ -15,7 +14,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::access_tokens::AppReference;
-use super::input::{JsonBody, ListQuery, PathId};
+use super::input::{Answer, Call, JsonBody, ListQuery, PathId};
 use super::no_store::NoStore;
 use super::view::{View, read_view};
 use crate::auth::Caller;
@@ -138,10 +137,9 @@ bodies! {
     responses((status = 200, body = Listing<WebhookEndpointBody>)),
 )]
 pub async fn list_webhook_endpoints(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     ListQuery { mut query, address }: ListQuery,
-) -> Result<Json<Listing<WebhookEndpointBody>>, ApiError> {
+) -> Answer<Json<Listing<WebhookEndpointBody>>> {
     let page = parse_page(&mut query, &["created_at"]);
     query.finish()?;
     let listed = read_view(&state, &caller, |view| {
@@ -159,10 +157,9 @@ pub async fn list_webhook_endpoints(
     responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn get_webhook_endpoint(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<Json<WebhookEndpointBody>, ApiError> {
+) -> Answer<Json<WebhookEndpointBody>> {
     Ok(Json(read_endpoint(&state, &caller, WebhookEndpointId(id)).await?))
 }
 
@@ -187,10 +184,9 @@ async fn read_endpoint(
     responses((status = 201, body = WebhookEndpointBody)),
 )]
 pub async fn create_webhook_endpoint(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     body: JsonBody,
-) -> Result<(StatusCode, NoStore<Json<WebhookEndpointBody>>), ApiError> {
+) -> Answer<(StatusCode, NoStore<Json<WebhookEndpointBody>>)> {
     let mut fields = body.fields()?;
     let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach());
     if let Some(app) = given.app
@@ -217,11 +213,10 @@ fn with_secret(
     responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn update_webhook_endpoint(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
     body: JsonBody,
-) -> Result<Json<WebhookEndpointBody>, ApiError> {
+) -> Answer<Json<WebhookEndpointBody>> {
     let id = WebhookEndpointId(id);
     let mut fields = body.fields()?;
     let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
@@ -236,10 +231,9 @@ pub async fn update_webhook_endpoint(
     delete, path = "/v1/webhook-endpoints/{webhook_endpoint_id}", responses((status = 204)),
 )]
 pub async fn delete_webhook_endpoint(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<StatusCode, ApiError> {
+) -> Answer<StatusCode> {
     endpoints::delete(&state, caller.company.id, WebhookEndpointId(id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -251,10 +245,9 @@ pub async fn delete_webhook_endpoint(
     responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn rotate_webhook_secret(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
-) -> Result<NoStore<Json<WebhookEndpointBody>>, ApiError> {
+) -> Answer<NoStore<Json<WebhookEndpointBody>>> {
     let id = WebhookEndpointId(id);
     let secret = endpoints::rotate_secret(&state, caller.company.id, id).await?;
     Ok(with_secret(read_endpoint(&state, &caller, id).await?, &secret))
@@ -271,11 +264,10 @@ fn parse_since(fields: &mut Fields<'_>) -> Timestamp {
     request_body = WebhookRecovery, responses((status = 200, body = WebhookEndpointBody)),
 )]
 pub async fn recover_webhook_endpoint(
-    State(state): State<AppState>,
-    caller: Caller,
+    Call(state, caller): Call,
     PathId(id): PathId,
     body: JsonBody,
-) -> Result<Json<WebhookEndpointBody>, ApiError> {
+) -> Answer<Json<WebhookEndpointBody>> {
     let id = WebhookEndpointId(id);
     let mut fields = body.fields()?;
     let since = parse_since(&mut fields);

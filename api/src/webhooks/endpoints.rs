@@ -16,7 +16,7 @@ use super::signature::{WebhookSecret, overlap_until};
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::state::AppState;
-use crate::wire::body::{Rule, flag, line_schema, plain, reference, short_line};
+use crate::wire::body::{Rule, flag, line_schema, reference, short_line};
 use crate::wire::fault::Flaw;
 use crate::wire::fields::{self, Fields};
 
@@ -95,8 +95,8 @@ const ADDRESS_ABOUT: &str = "Where webhooks are sent: `https`, and on the public
     that is served with\n`--allow-local-webhooks` also sends to its own machine and to private \
     networks.";
 
-fn address<'a>(reach: Reach) -> impl Rule<'a, Value = String> {
-    let rule = plain(line_schema(ADDRESS_BYTES_MAX), move |value| {
+fn address<'a>(reach: Reach) -> Rule<'a, String> {
+    let rule = Rule::plain(line_schema(ADDRESS_BYTES_MAX), move |value| {
         let text = fields::line(value, ADDRESS_BYTES_MAX)?;
         check_address(&text, reach).map_err(|fault| Flaw::new(fault.code(), fault.text(reach)))?;
         Ok(text.into())

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::body::{bodies, line, plain, short_line};
+use super::body::{Rule, bodies, line, short_line};
 use super::fault::Flaw;
 use super::fields::{self, Fields};
 use super::urls::Urls;
@@ -118,7 +118,7 @@ pub fn shipping_address_id(company: CompanyId) -> Uuid {
 
 /// Reads an address from the fields of an object.
 pub fn read_address(fields: &mut Fields<'_>) -> Address {
-    let country = plain(|| json!({"type": "string", "pattern": "^[A-Za-z]{2}$"}), country);
+    let country = Rule::plain(|| json!({"type": "string", "pattern": "^[A-Za-z]{2}$"}), country);
     let blank = || short_line(LINE_CHARS_MAX);
     let given = || line(LINE_CHARS_MAX);
     let about = "Two-letter country code, `US` where there is none.";
@@ -144,15 +144,19 @@ fn country(value: &serde_json::value::RawValue) -> Result<LineText, Flaw> {
     Ok(LineText::spaced(&code.to_ascii_uppercase()))
 }
 
-/// Reads where a physical card goes: an address, or none for the company's own, by a reference.
-pub fn read_shipping_address(fields: &mut Fields<'_>, company: CompanyId) -> Option<Address> {
+/// Reads where a physical card goes: an address, or a reference to the company's `own`.
+pub fn read_shipping_address(
+    fields: &mut Fields<'_>,
+    company: CompanyId,
+    own: &Address,
+) -> Address {
     if !fields.has("id") {
-        return Some(read_address(fields));
+        return read_address(fields);
     }
     if fields.optional("id", fields::id).is_some_and(|id| id != shipping_address_id(company)) {
         fields.fault("id", Flaw::not_found("shipping address"));
     }
-    None
+    own.clone()
 }
 
 #[cfg(test)]

@@ -24,76 +24,57 @@ use crate::openapi::words;
 /// Schemas that others refer to, by their names.
 pub type Parts = Vec<(String, RefOr<Schema>)>;
 
-/// The rule for the value of a field.
-pub trait Rule<'a>: Sized {
-    /// What is read.
-    type Value;
+/// The rule for the value of a field: how one that is not null is read, and the schema of those that
+/// can be.
+pub struct Rule<'a, T> {
+    read: Box<dyn FnOnce(&'a RawValue) -> Result<T, Flaw> + 'a>,
+    schema: Box<dyn Fn(&mut Parts) -> Value + 'a>,
+    example: Option<&'static str>,
+}
+
+impl<'a, T> Rule<'a, T> {
+    fn new(
+        schema: impl Fn(&mut Parts) -> Value + 'a,
+        read: impl FnOnce(&'a RawValue) -> Result<T, Flaw> + 'a,
+    ) -> Self {
+        Self { read: Box::new(read), schema: Box::new(schema), example: None }
+    }
+
+    /// A rule whose schema is written out where it is used.
+    pub fn plain(
+        schema: impl Fn() -> Value + 'a,
+        read: impl FnOnce(&'a RawValue) -> Result<T, Flaw> + 'a,
+    ) -> Self {
+        Self::new(move |_| schema(), read)
+    }
+
+    /// A rule whose schema is that of `S`, by its name.
+    pub fn named<S: ToSchema + 'a>(
+        read: impl FnOnce(&'a RawValue) -> Result<T, Flaw> + 'a,
+    ) -> Self {
+        Self::new(part::<S>, read)
+    }
+
+    /// The rule with an example of its own, which is JSON.
+    #[must_use]
+    pub fn example(self, example: &'static str) -> Self {
+        Self { example: Some(example), ..self }
+    }
+
+    /// The schema of the values that keep the rule.
+    pub fn schema(&self, parts: &mut Parts) -> Value {
+        let mut schema = (self.schema)(parts);
+        if let Some(example) = self.example {
+            schema["example"] = serde_json::from_str(example).unwrap_or_default();
+        }
+        schema
+    }
 
     /// Reads a value that is not null.
     /// Errors: it breaks the rule.
-    fn read(self, value: &'a RawValue) -> Result<Self::Value, Flaw>;
-
-    /// The schema of the values that keep the rule.
-    fn schema(&self, parts: &mut Parts) -> Value;
-
-    /// The rule with an example of its own. `example` is JSON.
-    fn example(self, example: &'static str) -> Exampled<Self> {
-        Exampled(self, example)
-    }
-}
-
-/// A rule with an example.
-#[derive(Debug)]
-pub struct Exampled<R>(R, &'static str);
-
-impl<'a, R: Rule<'a>> Rule<'a> for Exampled<R> {
-    type Value = R::Value;
-
-    fn read(self, value: &'a RawValue) -> Result<Self::Value, Flaw> {
-        self.0.read(value)
-    }
-
-    fn schema(&self, parts: &mut Parts) -> Value {
-        let mut schema = self.0.schema(parts);
-        schema["example"] = serde_json::from_str(self.1).unwrap_or_default();
-        schema
-    }
-}
-
-struct Made<S, R> {
-    schema: S,
-    read: R,
-}
-
-impl<'a, T, S, R> Rule<'a> for Made<S, R>
-where
-    S: Fn(&mut Parts) -> Value,
-    R: FnOnce(&'a RawValue) -> Result<T, Flaw>,
-{
-    type Value = T;
-
-    fn read(self, value: &'a RawValue) -> Result<T, Flaw> {
+    pub fn read(self, value: &'a RawValue) -> Result<T, Flaw> {
         (self.read)(value)
     }
-
-    fn schema(&self, parts: &mut Parts) -> Value {
-        (self.schema)(parts)
-    }
-}
-
-/// A rule whose schema is written out where it is used.
-pub fn plain<'a, T>(
-    schema: impl Fn() -> Value,
-    read: impl FnOnce(&'a RawValue) -> Result<T, Flaw>,
-) -> impl Rule<'a, Value = T> {
-    Made { schema: move |_: &mut Parts| schema(), read }
-}
-
-/// A rule whose schema is that of `S`, by its name.
-pub fn named<'a, S: ToSchema, T>(
-    read: impl FnOnce(&'a RawValue) -> Result<T, Flaw>,
-) -> impl Rule<'a, Value = T> {
-    Made { schema: part::<S>, read }
 }
 
 /// A reference to the schema of `S`, which becomes one of the parts.
@@ -104,8 +85,8 @@ pub fn part<S: ToSchema>(parts: &mut Parts) -> Value {
 }
 
 /// A text of one line that is not blank.
-pub fn line<'a>(chars_max: usize) -> impl Rule<'a, Value = LineText> {
-    plain(line_schema(chars_max), move |value| fields::line(value, chars_max))
+pub fn line<'a>(chars_max: usize) -> Rule<'a, LineText> {
+    Rule::plain(line_schema(chars_max), move |value| fields::line(value, chars_max))
 }
 
 /// The schema of a text of one line that is not blank.
@@ -114,30 +95,30 @@ pub fn line_schema(chars_max: usize) -> impl Fn() -> Value {
 }
 
 /// A text of one line that may be blank.
-pub fn short_line<'a>(chars_max: usize) -> impl Rule<'a, Value = LineText> {
+pub fn short_line<'a>(chars_max: usize) -> Rule<'a, LineText> {
     let schema = move || json!({"type": "string", "maxLength": chars_max});
-    plain(schema, move |value| fields::short_text(value, chars_max))
+    Rule::plain(schema, move |value| fields::short_text(value, chars_max))
 }
 
 /// A text of any lines.
-pub fn paragraph<'a>(chars_max: usize) -> impl Rule<'a, Value = ParagraphText> {
+pub fn paragraph<'a>(chars_max: usize) -> Rule<'a, ParagraphText> {
     let schema = move || json!({"type": "string", "maxLength": chars_max});
-    plain(schema, move |value| fields::lines(value, chars_max))
+    Rule::plain(schema, move |value| fields::lines(value, chars_max))
 }
 
 /// True or false.
-pub fn flag<'a>() -> impl Rule<'a, Value = bool> {
-    plain(|| json!({"type": "boolean"}), fields::boolean)
+pub fn flag<'a>() -> Rule<'a, bool> {
+    Rule::plain(|| json!({"type": "boolean"}), fields::boolean)
 }
 
 /// An instant.
-pub fn instant<'a>() -> impl Rule<'a, Value = Timestamp> {
-    plain(|| json!({"type": "string", "format": "date-time"}), fields::timestamp)
+pub fn instant<'a>() -> Rule<'a, Timestamp> {
+    Rule::plain(|| json!({"type": "string", "format": "date-time"}), fields::timestamp)
 }
 
 /// An instant that is still to come.
-pub fn later<'a>(now: Timestamp) -> impl Rule<'a, Value = Timestamp> {
-    plain(
+pub fn later<'a>(now: Timestamp) -> Rule<'a, Timestamp> {
+    Rule::plain(
         || json!({"type": "string", "format": "date-time"}),
         move |value| {
             let at = fields::timestamp(value)?;
@@ -147,23 +128,23 @@ pub fn later<'a>(now: Timestamp) -> impl Rule<'a, Value = Timestamp> {
 }
 
 /// An e-mail address.
-pub fn email<'a>() -> impl Rule<'a, Value = String> {
-    plain(|| json!({"type": "string", "format": "email"}), super::email::email)
+pub fn email<'a>() -> Rule<'a, String> {
+    Rule::plain(|| json!({"type": "string", "format": "email"}), super::email::email)
 }
 
 /// A reference to another object, by an id of the kind `of`.
-pub fn reference<'a, T>(of: fn(Uuid) -> T) -> impl Rule<'a, Value = T> {
-    named::<words::Reference, _>(move |value| fields::reference(value).map(of))
+pub fn reference<'a, T: 'a>(of: fn(Uuid) -> T) -> Rule<'a, T> {
+    Rule::named::<words::Reference>(move |value| fields::reference(value).map(of))
 }
 
 /// A number that is a name.
-pub fn code<'a>(digits_max: usize) -> impl Rule<'a, Value = String> {
-    named::<words::Code, _>(move |value| fields::digits(value, digits_max))
+pub fn code<'a>(digits_max: usize) -> Rule<'a, String> {
+    Rule::named::<words::Code>(move |value| fields::digits(value, digits_max))
 }
 
 /// An amount of 0 or more.
-pub fn budget<'a>(currency: CurrencyCode) -> impl Rule<'a, Value = Minor> {
-    named::<words::Budget, _>(move |value| {
+pub fn budget<'a>(currency: CurrencyCode) -> Rule<'a, Minor> {
+    Rule::named::<words::Budget>(move |value| {
         let amount = parse_json_amount(value, currency)?;
         let is_budget = amount >= Minor::ZERO;
         is_budget.then_some(amount).ok_or_else(|| Flaw::new("negative", "must be 0 or more"))
@@ -171,8 +152,8 @@ pub fn budget<'a>(currency: CurrencyCode) -> impl Rule<'a, Value = Minor> {
 }
 
 /// An amount above 0; `otherwise` is what a client is told of others.
-pub fn limit<'a>(currency: CurrencyCode, otherwise: &'static str) -> impl Rule<'a, Value = Minor> {
-    named::<words::Limit, _>(move |value| {
+pub fn limit<'a>(currency: CurrencyCode, otherwise: &'static str) -> Rule<'a, Minor> {
+    Rule::named::<words::Limit>(move |value| {
         let amount = parse_json_amount(value, currency)?;
         amount.is_positive().then_some(amount).ok_or_else(|| Flaw::new("not_positive", otherwise))
     })
@@ -255,29 +236,19 @@ impl<'a> Fields<'a> {
     }
 
     /// A field that must be there. Where it is at fault a default stands in, which nobody will see.
-    pub fn must<T: Default>(
-        &mut self,
-        name: &str,
-        about: &str,
-        rule: impl Rule<'a, Value = T>,
-    ) -> T {
+    pub fn must<T: Default>(&mut self, name: &str, about: &str, rule: Rule<'a, T>) -> T {
         self.describe(name, about, Presence::Required, |parts| rule.schema(parts));
         self.required(name, |value| rule.read(value))
     }
 
     /// A field that may be absent but not null.
-    pub fn may<T>(&mut self, name: &str, about: &str, rule: impl Rule<'a, Value = T>) -> Option<T> {
+    pub fn may<T>(&mut self, name: &str, about: &str, rule: Rule<'a, T>) -> Option<T> {
         self.describe(name, about, Presence::Optional, |parts| rule.schema(parts));
         self.optional(name, |value| rule.read(value))
     }
 
     /// A field that may be absent or null: none, or none within.
-    pub fn patch<T>(
-        &mut self,
-        name: &str,
-        about: &str,
-        rule: impl Rule<'a, Value = T>,
-    ) -> Option<Option<T>> {
+    pub fn patch<T>(&mut self, name: &str, about: &str, rule: Rule<'a, T>) -> Option<Option<T>> {
         self.describe(name, about, Presence::Nullable, |parts| rule.schema(parts));
         self.nullable(name, |value| rule.read(value))
     }
@@ -381,3 +352,59 @@ macro_rules! bodies {
     )*};
 }
 pub(crate) use bodies;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Thing = (LineText, Option<bool>, Option<Option<Uuid>>);
+
+    fn parse(fields: &mut Fields<'_>) -> Thing {
+        let name = fields.must("name", "Its name.", line(5));
+        let is_open = fields.may("is_open", "Whether it is open.", flag().example("true"));
+        (name, is_open, fields.patch("parent", "What it is below.", reference(|id| id)))
+    }
+
+    #[test]
+    fn what_is_read_is_what_is_published() {
+        let shape = Shape::of(|fields| _ = parse(fields));
+        let names: Vec<_> = shape.parts.iter().map(|(name, _)| name.clone()).collect();
+        let schema = serde_json::to_value(shape.schema(" A thing,\n of some kind.\n")).unwrap();
+        let parent =
+            json!({"$ref": "#/components/schemas/Reference", "description": "What it is below."});
+        let expected = json!({
+            "type": "object",
+            "description": "A thing,\nof some kind.",
+            "required": ["name"],
+            "properties": {
+                "name": {"type": "string", "description": "Its name.", "maxLength": 5, "pattern": r"\S"},
+                "is_open": {"type": "boolean", "description": "Whether it is open.", "example": true},
+                "parent": {"anyOf": [parent, {"type": "null"}]},
+            },
+        });
+        assert_eq!((schema, names), (expected, vec!["Reference".to_owned()]));
+    }
+
+    #[test]
+    fn absent_null_and_a_value_are_three() {
+        let read = |json: &str| {
+            let mut fields = Fields::parse(json.as_bytes()).unwrap();
+            let (_, is_open, parent) = parse(&mut fields);
+            let faults = fields.finish().err().unwrap_or_default();
+            let codes: Vec<_> = faults.iter().map(|fault| fault.flaw.code).collect();
+            (is_open, parent, codes.join(" "))
+        };
+        let nil = Uuid::nil();
+        let named = format!(r#"{{"name": "a", "is_open": true, "parent": {{"id": "{nil}"}}}}"#);
+        let wrong = r#"{"name": null, "is_open": null, "parent": 1}"#;
+        let rows = [
+            (r#"{"name": "a"}"#, (None, None, "")),
+            (r#"{"name": "a", "parent": null}"#, (None, Some(None), "")),
+            (&named, (Some(true), Some(Some(nil)), "")),
+            (wrong, (None, None, "required null not_a_reference")),
+        ];
+        for (json, (is_open, parent, codes)) in rows {
+            assert_eq!(read(json), (is_open, parent, codes.to_owned()), "{json}");
+        }
+    }
+}
