@@ -1,4 +1,4 @@
-"""The tour in README.md, run as a reader pastes it: line by line into one bash.
+"""The tour in api/docs/tour.md, run as a reader pastes it: line by line into one bash.
 
 Only what a reader may change is changed: the binary and the two addresses at its head.
 """
@@ -12,7 +12,7 @@ import subprocess
 
 from conftest import ROOT, binary
 
-HEADING = "## A tour of five minutes"
+TOUR = ROOT / "api" / "docs" / "tour.md"
 STEP = re.compile(r"^@@ (\d+) (\d+)$", re.MULTILINE)
 
 # (part of a command, what it must print), in the order of the tour.
@@ -41,8 +41,7 @@ CLAIMS = [
 
 def tour_commands() -> list[str]:
     """The lines of the `sh` blocks of the tour."""
-    tour = (ROOT / "README.md").read_text().split(HEADING + "\n", 1)[1].split("\n## ", 1)[0]
-    blocks = re.findall(r"^```sh\n(.*?)^```$", tour, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```sh\n(.*?)^```$", TOUR.read_text(), re.MULTILINE | re.DOTALL)
     return [line for block in blocks for line in block.splitlines()]
 
 
