@@ -34,14 +34,14 @@ use cardswitch_engine::submission::SubmitError;
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
-use crate::feed::Profile;
+use cardswitch_feed::Profile;
 use crate::issuing::{
     CardNumbers, CardOrder, DRAWS_MAX, DrawnCard, IssueError, Issuer, RandomSource,
 };
 use crate::master_key::data_key::{DataKey, DataKeyError, WrappedKey, write_wrapped};
 use crate::master_key::source::MasterKeySource;
 use crate::master_key::{MasterKey, MasterKeyError};
-use crate::portfolio::{NO_FUNDS_BALANCE, VELOCITY};
+use crate::portfolio::{self, NO_FUNDS_BALANCE, VELOCITY};
 use crate::private_file::create_private;
 use crate::secrets::{Secrets, token_digest};
 use crate::switch::Switch;
@@ -365,7 +365,7 @@ impl Installer<'_> {
             let end = (start + CARDS_PER_BATCH).min(self.order.cards);
             let mut batch = Vec::with_capacity(end - start);
             for place in start..end {
-                let profile = Profile::of_card(place);
+                let profile = portfolio::profile_at(place);
                 batch.push(self.draw_card(place, profile, company_of(profile))?);
             }
             self.issue(&mut batch).await?;
@@ -388,8 +388,8 @@ impl Installer<'_> {
         let order = CardOrder {
             company,
             zone,
-            terms: profile.terms(self.at),
-            is_virtual: profile.state() != CardState::Unactivated,
+            terms: portfolio::terms_of(profile, self.at),
+            is_virtual: portfolio::state_of(profile) != CardState::Unactivated,
             description: LineText::spaced(&format!("Test card {}, {profile:?}", place + 1)),
             billing_name: LineText::spaced(&format!("Test card {}", place + 1)),
             billing_address: None,
@@ -401,8 +401,8 @@ impl Installer<'_> {
         };
         let issuer = Issuer { numbers: &self.order.card_numbers, secrets: &self.secrets };
         let mut drawn = issuer.draw_card(&order, self.at, &mut *self.random)?;
-        drawn.card.state = profile.state();
-        if let Some(expires_on) = profile.expires_on(zone, self.at) {
+        drawn.card.state = portfolio::state_of(profile);
+        if let Some(expires_on) = portfolio::expires_on(profile, zone, self.at) {
             drawn.card.expires_on = expires_on;
         }
         Ok(TestCard { profile, pin, order, drawn })

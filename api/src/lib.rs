@@ -32,7 +32,6 @@ pub mod config;
 pub mod control;
 pub mod descriptors;
 pub mod error;
-pub mod feed;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod hex;

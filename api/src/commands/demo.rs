@@ -14,7 +14,7 @@ use super::feed::{PaceArgs, default_start, judge, run_until_stopped};
 use super::init::{demo_company, random_source};
 use super::live_screen::LiveScreen;
 use crate::config::{ClockSetting, Settings};
-use crate::feed::{FeedOptions, FeedReport, HttpSource, Portfolio, Progress};
+use cardswitch_feed::{FeedOptions, FeedReport, HttpSource, Portfolio, Progress};
 use crate::install::{Credentials, Installation, install};
 use crate::issuing::CardNumbers;
 use crate::master_key::data_key::DATA_KEY_FILE;

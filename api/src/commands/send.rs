@@ -6,7 +6,7 @@ use std::time::Duration;
 use cardswitch_iso8583::Dialect;
 
 use super::{Failure, parse_address, parse_duration};
-use crate::feed::{SendRequest, send};
+use cardswitch_feed::{SendRequest, send};
 
 /// What `send` takes.
 #[derive(Debug, clap::Args)]

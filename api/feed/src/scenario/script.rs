@@ -10,7 +10,7 @@ use super::file::{
     AccountSetup, Credential, Expected, Presentment, ScenarioFile, Span, StepFile, Terms, TimeOfDay,
 };
 use super::money::Money;
-use crate::feed::merchants::{ACCOUNT_CURRENCY, catalogue};
+use crate::merchants::{ACCOUNT_CURRENCY, catalogue};
 
 /// A scenario that can be carried out.
 #[derive(Debug)]

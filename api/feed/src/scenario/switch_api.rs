@@ -17,9 +17,9 @@ use tokio::runtime::Runtime;
 use super::ScenarioOptions;
 use super::file::{Span, Terms};
 use super::money::Money;
-use crate::feed::FeedError;
-use crate::feed::message::Identity;
-use crate::feed::portfolio::Card;
+use crate::FeedError;
+use crate::message::Identity;
+use crate::portfolio::Card;
 
 /// Transactions of a card looked at: far more than a scenario makes.
 const TRANSACTIONS_MAX: usize = 1000;

@@ -5,8 +5,8 @@ use std::fmt;
 
 use super::money::Money;
 use super::script::{Act, Details};
-use crate::feed::message::Identity;
-use crate::feed::portfolio::Card;
+use crate::message::Identity;
+use crate::portfolio::Card;
 
 /// What a step asks.
 pub(super) struct Asked<'a> {

@@ -3,7 +3,7 @@
 
 /// State of a transaction at the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::feed) enum State {
+pub(crate) enum State {
     /// No transaction exists.
     Absent,
     Declined,
@@ -14,15 +14,15 @@ pub(in crate::feed) enum State {
 
 /// One possible state of a purchase. Units: minor units of the account's currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::feed) struct World {
-    pub(in crate::feed) state: State,
-    pub(in crate::feed) held_minor: u64,
-    pub(in crate::feed) posted_minor: u64,
+pub(crate) struct World {
+    pub(crate) state: State,
+    pub(crate) held_minor: u64,
+    pub(crate) posted_minor: u64,
 }
 
 /// What a message asks of the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::feed) enum Event {
+pub(crate) enum Event {
     /// 0100 or an approved 0120: a hold.
     Hold { amount_minor: u64 },
     /// 0200: posted at once.
@@ -48,7 +48,7 @@ pub(in crate::feed) enum Event {
 
 /// What became of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::feed) enum Outcome {
+pub(crate) enum Outcome {
     /// No answer yet.
     Awaited,
     /// 96, or silence.

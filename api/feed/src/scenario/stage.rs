@@ -15,9 +15,9 @@ use super::money::Money;
 use super::script::{Act, OfAccount, OfCard, OfTransaction, Script, Step};
 use super::switch_api::{AccountView, SwitchApi, TransactionView};
 use super::{Door, ScenarioOptions, StepOutcome};
-use crate::feed::FeedError;
-use crate::feed::message::Identity;
-use crate::feed::portfolio::Card;
+use crate::FeedError;
+use crate::message::Identity;
+use crate::portfolio::Card;
 
 /// Longer than any hold lasts. Units: microseconds.
 const APART_US: i64 = 31 * DAY_US;

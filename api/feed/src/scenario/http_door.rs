@@ -9,9 +9,9 @@ use super::iso_door::WRONG_PIN;
 use super::money::Money;
 use super::script::Act;
 use super::switch_api::{Access, HttpAnswer, SwitchApi};
-use crate::feed::FeedError;
-use crate::feed::merchants::catalogue;
-use crate::feed::message::{acquirer, given, given_expiry};
+use crate::FeedError;
+use crate::merchants::catalogue;
+use crate::message::{acquirer, given, given_expiry};
 
 /// Sends what is asked and waits for the answer.
 /// Errors: a broken connection.

@@ -46,7 +46,7 @@ pub(super) struct Catalogue {
 }
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
-    Catalogue::parse(include_str!("../../data/merchants.csv"))
+    Catalogue::parse(include_str!("../data/merchants.csv"))
         .expect("the catalogue is compiled in and a unit test parses it")
 });
 

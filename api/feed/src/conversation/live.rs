@@ -3,9 +3,9 @@
 
 use cardswitch_iso8583::PresentmentNumber;
 
-use crate::feed::books::EntryId;
-use crate::feed::message::{Identity, LaterKind, LaterMessage};
-use crate::feed::traffic::{Clearing, Fate, Plan, Reference};
+use crate::books::EntryId;
+use crate::message::{Identity, LaterKind, LaterMessage};
+use crate::traffic::{Clearing, Fate, Plan, Reference};
 
 /// Less than this comes in one parcel. Units: minor units.
 const TRIFLE_MINOR: u64 = 1000;

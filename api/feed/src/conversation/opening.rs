@@ -3,12 +3,12 @@
 use super::due::Action;
 use super::live::{FirstAnswer, Live, is_final};
 use super::{Conversation, Outgoing, RRN_LIMIT, RRNS_A_PURCHASE, TRIES_MAX};
-use crate::feed::books::{EntryId, Event, Outcome};
-use crate::feed::merchants::catalogue;
-use crate::feed::message::{Answer, LaterKind, OpeningMessage};
-use crate::feed::portfolio::Card;
-use crate::feed::report::RecentPurchase;
-use crate::feed::traffic::{Fate, Opening, Payer, Plan};
+use crate::books::{EntryId, Event, Outcome};
+use crate::merchants::catalogue;
+use crate::message::{Answer, LaterKind, OpeningMessage};
+use crate::portfolio::Card;
+use crate::report::RecentPurchase;
+use crate::traffic::{Fate, Opening, Payer, Plan};
 
 impl Conversation<'_> {
     pub(super) fn open(&mut self, plan: Plan) -> Option<Outgoing> {

@@ -9,7 +9,7 @@ use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-use crate::feed::merchants::ACCOUNT_CURRENCY;
+use crate::merchants::ACCOUNT_CURRENCY;
 
 /// The largest amount that a message carries. Source: ISO DE4, twelve digits.
 const MINOR_MAX: i64 = 999_999_999_999;

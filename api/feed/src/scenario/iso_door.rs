@@ -16,14 +16,14 @@ use super::asked::{Answered, Asked, Known, Original};
 use super::file::Credential;
 use super::money::Money;
 use super::script::{Act, Details};
-use crate::feed::FeedError;
-use crate::feed::client::Connection;
-use crate::feed::merchants::{ACCOUNT_CURRENCY, catalogue};
-use crate::feed::message::{
+use crate::FeedError;
+use crate::client::Connection;
+use crate::merchants::{ACCOUNT_CURRENCY, catalogue};
+use crate::message::{
     acquirer, available, finish, given, given_expiry, transmission_time, with_identity,
     with_merchant,
 };
-use crate::feed::traffic::Given;
+use crate::traffic::Given;
 
 /// A PIN that no card of a scenario has: none is set.
 pub(super) const WRONG_PIN: &str = "0000";

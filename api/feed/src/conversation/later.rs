@@ -3,9 +3,9 @@
 use super::due::Action;
 use super::live::{FirstAnswer, LaterSent, is_approval, is_final};
 use super::{Conversation, Outgoing, RRN_LIMIT, TRIES_MAX};
-use crate::feed::books::{Difference, Outcome};
-use crate::feed::message::{Answer, LaterKind, LaterMessage};
-use crate::feed::traffic::{Fate, Opening, Return};
+use crate::books::{Difference, Outcome};
+use crate::message::{Answer, LaterKind, LaterMessage};
+use crate::traffic::{Fate, Opening, Return};
 
 impl Conversation<'_> {
     pub(super) fn send_later(

@@ -1,7 +1,7 @@
 //! What is to be done at a time, in the order of (due time, sequence).
 
-use crate::feed::message::LaterKind;
-use crate::feed::traffic::Plan;
+use crate::message::LaterKind;
+use crate::traffic::Plan;
 
 /// Something to do at a time. Ordered by time, then sequence, which is unique.
 pub(super) struct Due {
