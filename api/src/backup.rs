@@ -19,7 +19,7 @@ use crate::plain_file::{copy_described, open_plain};
 use crate::private_file::{self, copy_private, create_private};
 use crate::receipts::{RECEIPTS_DIRECTORY, receipt_digest};
 use crate::secrets::{PanKeys, Secrets};
-use crate::wire::time::render_time;
+use cardswitch_wire::time::render_time;
 
 /// What a finished copy is, in words that programs read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

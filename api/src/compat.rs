@@ -39,10 +39,10 @@ use crate::error::ApiError;
 use crate::request_body::read_json;
 use crate::routes::input::BODY_BYTES_MAX;
 use crate::state::AppState;
-use crate::wire::fault::Flaw;
-use crate::wire::page::{ListAddress, Listing, envelope, parse_page};
-use crate::wire::query::Query;
-use crate::wire::time::render_time;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::page::{ListAddress, Listing, envelope, parse_page};
+use cardswitch_wire::query::Query;
+use cardswitch_wire::time::render_time;
 
 /// Filters that take an id, and null for what has none.
 const ID_FILTERS: [&str; 7] =

@@ -19,7 +19,7 @@ use crate::auth::throttle::TooMany;
 use crate::issuing::IssueError;
 use crate::state::WriteError;
 use crate::statements::StatementError;
-use crate::wire::fault::{Fault, Flaw};
+use cardswitch_wire::fault::{Fault, Flaw};
 
 /// When a client may try again after the switch was too busy. Units: seconds.
 const RETRY_AFTER_S: u32 = 1;

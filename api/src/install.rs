@@ -45,7 +45,7 @@ use crate::portfolio::{self, NO_FUNDS_BALANCE, VELOCITY};
 use crate::private_file::create_private;
 use crate::secrets::{Secrets, token_digest};
 use crate::switch::Switch;
-use crate::wire::time::render_date;
+use cardswitch_wire::time::render_date;
 
 /// How many cards are made at a time.
 const CARDS_PER_BATCH: usize = 256;

@@ -217,7 +217,7 @@ mod tests {
     use chrono_tz::America::Los_Angeles;
 
     use super::*;
-    use crate::wire::time::parse_time;
+    use cardswitch_wire::time::parse_time;
 
     /// A small seeded stream.
     fn stream(seed: u64) -> impl FnMut(&mut [u8]) {

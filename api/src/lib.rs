@@ -79,4 +79,3 @@ mod test_world;
 pub mod token_rate;
 mod unread_body;
 pub mod webhooks;
-pub mod wire;

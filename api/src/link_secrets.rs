@@ -97,7 +97,7 @@ pub struct PassphraseField {
     pub value: String,
     /// What kind of value it is.
     #[serde(rename = "type")]
-    #[schema(value_type = crate::openapi::words::PassphraseType)]
+    #[schema(value_type = cardswitch_wire::words::PassphraseType)]
     pub kind: PassphraseKind,
 }
 

@@ -21,7 +21,7 @@ use crate::routes::{
     webhook_attempts, webhook_endpoints,
 };
 use crate::state::AppState;
-use crate::wire::reference::DIMENSION_FIELDS;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 /// An operation.
 #[derive(Debug)]

@@ -24,8 +24,8 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-use crate::wire::fault::Flaw;
-use crate::wire::fields;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields;
 
 /// The name of their directory among the data.
 pub const RECEIPTS_DIRECTORY: &str = "receipts";

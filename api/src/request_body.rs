@@ -12,8 +12,8 @@ use http_body_util::BodyExt;
 use tokio::sync::Semaphore;
 
 use crate::error::ApiError;
-use crate::wire::fault::Flaw;
-use crate::wire::json_keys::{KeyFlaw, check_keys};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::json_keys::{KeyFlaw, check_keys};
 
 /// How long a body may take to come.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);

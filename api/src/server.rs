@@ -39,7 +39,7 @@ use crate::token_rate::TokenRate;
 use crate::webhooks::addresses::Reach;
 use crate::webhooks::deliveries::DeliveriesError;
 use crate::webhooks::{Equipment, Webhooks};
-use crate::wire::urls::Urls;
+use cardswitch_wire::urls::Urls;
 
 use cardswitch_iso8583::{BitmapEncoding, Dialect, LengthPrefix};
 

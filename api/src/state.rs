@@ -25,7 +25,7 @@ use crate::switch::Switch;
 use crate::telemetry::Telemetry;
 use crate::token_rate::TokenRate;
 use crate::webhooks::{Webhooks, is_concerned};
-use crate::wire::urls::Urls;
+use cardswitch_wire::urls::Urls;
 
 /// Shared by all requests; cheap to clone.
 #[derive(Clone)]

@@ -28,7 +28,7 @@ use crate::site::overview::LiveOverviews;
 use crate::state::{ApiConfig, AppState};
 use crate::switch::Switch;
 use crate::webhooks::Webhooks;
-use crate::wire::urls::Urls;
+use cardswitch_wire::urls::Urls;
 
 /// Where its objects have their addresses.
 pub(crate) const BASE: &str = "https://cards.example.com";

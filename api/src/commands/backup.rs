@@ -21,7 +21,7 @@ use crate::master_key::source::{MasterKeyArgs, MasterKeySource};
 use crate::master_key::{MASTER_KEY_FILE, MasterKey};
 use crate::secrets::{PanKeys, PanKeysError, Secrets};
 use crate::staging::Staging;
-use crate::wire::time::parse_time;
+use cardswitch_wire::time::parse_time;
 
 /// What `backup` takes.
 #[derive(Debug, clap::Args)]

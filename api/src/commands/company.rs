@@ -20,10 +20,10 @@ use crate::install::{by_operator, new_company};
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::secrets::token_digest;
 use crate::switch::Switch;
-use crate::wire::address::read_address;
-use crate::wire::amount::parse_amount;
-use crate::wire::fault::Fault;
-use crate::wire::fields::Fields;
+use cardswitch_wire::address::read_address;
+use cardswitch_wire::amount::parse_amount;
+use cardswitch_wire::fault::Fault;
+use cardswitch_wire::fields::Fields;
 
 /// How many cards are looked at at a time.
 const CARDS_AT_A_TIME: usize = 1_000;

@@ -20,9 +20,9 @@ use crate::config::read_settings;
 use crate::master_key::data_key::open_keys;
 use crate::master_key::source::MasterKeyArgs;
 use crate::routes::decision::{DecisionBody, INCREMENTS_MAX};
-use crate::wire::currency::render_currency;
-use crate::wire::explanation::Words;
-use crate::wire::urls::Urls;
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::explanation::Words;
+use cardswitch_wire::urls::Urls;
 
 const COLUMNS: [&str; 6] = ["rule", "verdict", "input", "threshold", "used before", "used after"];
 

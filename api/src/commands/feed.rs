@@ -13,7 +13,7 @@ use cardswitch_feed::{
     Door, FeedError, FeedOptions, FeedReport, FeedTime, HttpSource, Mismatch, Portfolio,
     Progress, Scenario, ScenarioOptions, StepOutcome, VIRTUAL_START_US,
 };
-use crate::wire::time::parse_time;
+use cardswitch_wire::time::parse_time;
 
 /// What `feed` takes.
 #[derive(Debug, clap::Args)]

@@ -18,9 +18,9 @@ use crate::install::{CompanyOrder, Credentials, Installation, install};
 use crate::issuing::{CardNumbers, RandomSource, SystemRandom};
 use crate::master_key::source::MasterKeyArgs;
 use crate::private_file;
-use crate::wire::amount::parse_amount;
-use crate::wire::currency::{exponent, parse_currency, render_currency};
-use crate::wire::time::parse_time;
+use cardswitch_wire::amount::parse_amount;
+use cardswitch_wire::currency::{exponent, parse_currency, render_currency};
+use cardswitch_wire::time::parse_time;
 
 /// What `init` takes.
 #[derive(Debug, clap::Args)]

@@ -11,7 +11,7 @@ use super::at_rest::{CompanyDataArgs, carry_out, parse_id};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::oauth::scope;
-use crate::wire::time::render_time;
+use cardswitch_wire::time::render_time;
 
 /// What can be done with access tokens.
 #[derive(Debug, clap::Subcommand)]

@@ -25,8 +25,8 @@ use crate::config::read_settings;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::routes::members::NAME_CHARS_MAX;
 use crate::switch::Switch;
-use crate::wire::email::is_email;
-use crate::wire::urls::Urls;
+use cardswitch_wire::email::is_email;
+use cardswitch_wire::urls::Urls;
 
 /// How long a link to set a password opens something. Units: microseconds.
 const LINK_US: i64 = 7 * 24 * 60 * 60 * 1_000_000;

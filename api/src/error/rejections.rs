@@ -5,7 +5,7 @@ use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::limits;
 
 use super::ApiError;
-use crate::wire::fault::{Fault, Flaw, window_faults};
+use cardswitch_wire::fault::{Fault, Flaw, window_faults};
 
 /// When a company may try again whose idempotency keys are used up: the oldest expire one by one.
 /// Units: seconds.

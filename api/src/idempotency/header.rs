@@ -4,7 +4,7 @@
 use axum::http::{HeaderMap, HeaderName};
 
 use crate::error::ApiError;
-use crate::wire::fault::Flaw;
+use cardswitch_wire::fault::Flaw;
 
 /// The header.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");

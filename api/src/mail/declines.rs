@@ -22,9 +22,9 @@ use super::often::{Notice, Told};
 use super::outbox::MailError;
 use super::why::why;
 use crate::state::AppState;
-use crate::wire::amount::Amount;
-use crate::wire::currency::render_currency;
-use crate::wire::reference::render_last_four;
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::reference::render_last_four;
 
 /// Tells of declines until the switch stops.
 pub(super) async fn run(state: AppState, mut stopped: watch::Receiver<bool>) {

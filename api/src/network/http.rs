@@ -44,8 +44,8 @@ use crate::error::ApiError;
 use crate::idempotency::idempotency_key;
 use crate::state::AppState;
 use crate::switch::View;
-use crate::wire::fault::Flaw;
-use crate::wire::fields::{self, Fields};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
 
 /// Decides whether a purchase may be made, and holds its amount.
 #[utoipa::path(

@@ -22,7 +22,7 @@ use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::state::AppState;
-use crate::wire::fields::parse_id;
+use cardswitch_wire::fields::parse_id;
 
 /// How long a code can be exchanged. Units: microseconds.
 pub const CODE_LIFETIME: i64 = 10 * Timestamp::MINUTE;

@@ -18,8 +18,8 @@ use crate::auth::throttle::Source;
 use crate::error::ApiError;
 use crate::secrets::{digests_equal, token_digest};
 use crate::state::AppState;
-use crate::wire::fault::Flaw;
-use crate::wire::fields::parse_id;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::parse_id;
 
 /// What an app says it is.
 #[derive(PartialEq, Eq)]

@@ -13,7 +13,7 @@ use url::form_urlencoded;
 
 use crate::error::ApiError;
 use crate::request_body::{read_body, read_json_text};
-use crate::wire::fault::Flaw;
+use cardswitch_wire::fault::Flaw;
 
 /// The longest body. Units: bytes.
 const BODY_BYTES_MAX: usize = 64 * 1024;

@@ -31,8 +31,8 @@ use crate::auth::throttle::{Account, Source};
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::state::{AppState, WriteError};
-use crate::wire::fault::Flaw;
-use crate::wire::fields::parse_id;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::parse_id;
 
 /// What the token may do.
 const READ: AccessScope = AccessScope { accountant: false, admin: false, scim: false, iam: false };

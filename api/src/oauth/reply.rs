@@ -14,7 +14,7 @@ use super::scope;
 use crate::auth::second_factor::Challenge;
 use crate::error::ApiError;
 use crate::state::AppState;
-use crate::wire::time::render_time;
+use cardswitch_wire::time::render_time;
 
 /// A token, shown this once.
 #[derive(Serialize, ToSchema)]
@@ -120,7 +120,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::wire::fault::Flaw;
+    use cardswitch_wire::fault::Flaw;
 
     #[tokio::test]
     async fn failures_are_those_of_the_api_and_of_stock_clients() {

@@ -23,8 +23,8 @@ use crate::auth::second_factor::Purpose;
 use crate::error::ApiError;
 use crate::secrets::token_digest;
 use crate::state::{AppState, WriteError};
-use crate::wire::fault::Flaw;
-use crate::wire::fields::parse_id;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::parse_id;
 
 /// Which tokens are given back: `access_token` or `company_id`, not both.
 #[derive(utoipa::ToSchema)]

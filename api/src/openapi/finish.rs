@@ -14,8 +14,8 @@ use crate::auth::scopes::Needed;
 use crate::error::ErrorBody;
 use crate::operations::{find_needed, is_open, path_of_dimension};
 use crate::site::scope_words::SCOPES;
-use crate::wire::reference::DIMENSION_FIELDS;
-use crate::wire::urls::Urls;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
+use cardswitch_wire::urls::Urls;
 
 /// Which of the two APIs a document is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

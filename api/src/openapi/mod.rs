@@ -31,7 +31,7 @@ pub use self::finish::Door;
 use crate::network;
 use crate::operations::{About, OPERATIONS, document_of};
 use crate::state::AppState;
-use crate::wire::urls::Urls;
+use cardswitch_wire::urls::Urls;
 
 /// Pages load their style and nothing else.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; \

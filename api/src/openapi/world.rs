@@ -19,7 +19,7 @@ use super::{Door, document};
 use crate::operations::is_open;
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 use crate::secrets::token_digest;
-use crate::wire::urls::Urls;
+use cardswitch_wire::urls::Urls;
 
 /// The scopes of a token that may change everything of a company.
 pub(super) const ADMIN_AND_IAM: &str = "admin,iam";

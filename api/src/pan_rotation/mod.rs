@@ -29,7 +29,7 @@ use tokio::sync::{Notify, watch};
 use crate::install::by_operator;
 use crate::secrets::{PanKeys, PanKeysError, Secrets};
 use crate::switch::Switch;
-use crate::wire::time::render_time;
+use cardswitch_wire::time::render_time;
 
 pub use resealing::Pace;
 

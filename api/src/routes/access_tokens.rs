@@ -18,9 +18,9 @@ use crate::error::ApiError;
 use crate::oauth::scope;
 use crate::openapi::words;
 use crate::state::WriteError;
-use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
-use crate::wire::reference::MemberReference;
-use crate::wire::time::render_time;
+use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::reference::MemberReference;
+use cardswitch_wire::time::render_time;
 
 /// The ways in which a token comes to be. Source: `TokenOrigin`.
 pub const ORIGINS: [&str; 4] = ["operator", "authorization_code", "password", "own_company"];

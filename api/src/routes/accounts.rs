@@ -10,10 +10,10 @@ use uuid::Uuid;
 use super::input::{Answer, Call, ListQuery, PathId};
 use super::view::read_view;
 use crate::error::ApiError;
-use crate::wire::amount::Amount;
-use crate::wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
-use crate::wire::time::render_time;
-use crate::wire::urls::Urls;
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
+use cardswitch_wire::time::render_time;
+use cardswitch_wire::urls::Urls;
 
 /// An account as responses show it. Source: spec "Account".
 #[derive(Debug, Serialize, ToSchema)]

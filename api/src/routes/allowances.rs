@@ -22,11 +22,12 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
-use crate::wire::amount::Amount;
-use crate::wire::body::{Presence, Rule, bodies, budget, flag, instant, limit};
-use crate::wire::fault::{Flaw, window_faults};
-use crate::wire::fields::{self, Fields};
-use crate::wire::time::render_time;
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::{Presence, Rule, budget, flag, instant, limit};
+use cardswitch_wire::fault::{Flaw, window_faults};
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::time::render_time;
 
 /// An allowance as responses show it. Source: spec "Allowance".
 #[derive(Debug, Serialize, ToSchema)]

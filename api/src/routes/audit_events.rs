@@ -12,9 +12,10 @@ use uuid::Uuid;
 use super::input::{Answer, Call, ListQuery};
 use super::view::read_view;
 use crate::openapi::words;
-use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
-use crate::wire::query::{Query, queries};
-use crate::wire::time::render_time;
+use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::queries;
+use cardswitch_wire::query::Query;
+use cardswitch_wire::time::render_time;
 
 /// The kinds of those who act. Source: `Actor`.
 pub const ACTOR_KINDS: [&str; 5] = ["operator", "access_token", "user", "switch", "app"];

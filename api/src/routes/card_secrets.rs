@@ -21,10 +21,11 @@ use crate::auth::Caller;
 use crate::error::{ApiError, ErrorBody};
 use crate::pan::Pan;
 use crate::state::AppState;
-use crate::wire::body::{Rule, bodies};
-use crate::wire::fault::Flaw;
-use crate::wire::fields::{self, Fields};
-use crate::wire::time::render_date;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::Rule;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::time::render_date;
 
 /// How many digits a PIN has. Source: ISO 9564-1.
 const PIN_LEN: std::ops::RangeInclusive<usize> = 4..=12;

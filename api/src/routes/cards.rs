@@ -28,19 +28,21 @@ use crate::error::ApiError;
 use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::openapi::words;
 use crate::state::{AppState, WriteError};
-use crate::wire::address::{
+use cardswitch_wire::address::{
     AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
 };
-use crate::wire::body::{Presence, Rule, bodies, line, part, reference, short_line};
-use crate::wire::fault::Flaw;
-use crate::wire::fields::{self, Fields};
-use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
-use crate::wire::query::{Query, any_text, queries};
-use crate::wire::reference::{
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::{Presence, Rule, line, part, reference, short_line};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::queries;
+use cardswitch_wire::query::{Query, any_text};
+use cardswitch_wire::reference::{
     CARD_STATES, DimensionReference, MemberReference, SharedLinkReference, parse_card_state,
     render_card_state, render_last_four, render_suspension,
 };
-use crate::wire::time::{render_date, render_time};
+use cardswitch_wire::time::{render_date, render_time};
 
 /// The most characters a billing name has. Source: spec "Limits".
 const BILLING_NAME_CHARS_MAX: usize = 40;

@@ -17,10 +17,10 @@ use super::view::{View, read_view};
 use crate::error::ApiError;
 use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::state::{AppState, WriteError};
-use crate::wire::body::bodies;
-use crate::wire::fault::Flaw;
-use crate::wire::fields::Fields;
-use crate::wire::reference::DIMENSION_FIELDS;
+use cardswitch_wire::bodies;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::Fields;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 /// The longest body: each card as long as one alone is likely to be. Units: bytes.
 const BULK_BODY_BYTES_MAX: usize = 512 * 1024;

@@ -14,14 +14,15 @@ use super::view::read_view;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::AppState;
-use crate::wire::address::ShippingAddressBody;
-use crate::wire::body::{Rule, bodies};
-use crate::wire::fault::Flaw;
-use crate::wire::fields::{self, Fields};
-use crate::wire::query::any_text;
-use crate::wire::time::render_time;
-use crate::wire::urls::Urls;
-use crate::wire::xml::is_well_formed;
+use cardswitch_wire::address::ShippingAddressBody;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::Rule;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::query::any_text;
+use cardswitch_wire::time::render_time;
+use cardswitch_wire::urls::Urls;
+use cardswitch_wire::xml::is_well_formed;
 
 /// The longest body of PUT /v1/company: metadata with every character escaped. Units: bytes.
 const COMPANY_BODY_BYTES_MAX: usize = 512 * 1024;

@@ -21,12 +21,12 @@ use super::transactions::{TransactionReference, find_transaction};
 use super::view::read_view;
 use crate::error::ApiError;
 use crate::openapi::words;
-use crate::wire::amount::Amount;
-use crate::wire::currency::render_currency;
-use crate::wire::explanation::Words;
-use crate::wire::reference::{render_card_state, render_suspension};
-use crate::wire::time::{render_date, render_time};
-use crate::wire::urls::Urls;
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::explanation::Words;
+use cardswitch_wire::reference::{render_card_state, render_suspension};
+use cardswitch_wire::time::{render_date, render_time};
+use cardswitch_wire::urls::Urls;
 
 /// So many increments of a transaction are explained: the first.
 pub const INCREMENTS_MAX: usize = 100;

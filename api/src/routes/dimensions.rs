@@ -24,13 +24,14 @@ use super::view::{Reader, View, read_view};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::state::{AppState, WriteError};
-use crate::wire::body::{bodies, code, line, reference};
-use crate::wire::fault::Flaw;
-use crate::wire::fields::Fields;
-use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
-use crate::wire::query::Query;
-use crate::wire::reference::{DIMENSION_FIELDS, plural_of};
-use crate::wire::time::render_time;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::{code, line, reference};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::Fields;
+use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::query::Query;
+use cardswitch_wire::reference::{DIMENSION_FIELDS, plural_of};
+use cardswitch_wire::time::render_time;
 
 /// The most characters a name has.
 const NAME_CHARS_MAX: usize = 200;

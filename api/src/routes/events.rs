@@ -30,9 +30,10 @@ use crate::state::AppState;
 use crate::webhooks::StreamPlace;
 use crate::webhooks::composing::{EventBody, EventObject};
 use crate::webhooks::cursor::{parse_cursor, render_cursor};
-use crate::wire::fault::Flaw;
-use crate::wire::query::{Query, queries};
-use crate::wire::time::render_time;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::queries;
+use cardswitch_wire::query::Query;
+use cardswitch_wire::time::render_time;
 
 /// How many events a page has where the client does not say.
 const LIMIT_DEFAULT: usize = 100;

@@ -9,9 +9,9 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::request_body::read_json_body;
 use crate::state::AppState;
-use crate::wire::fields::{self, Fields};
-use crate::wire::page::ListAddress;
-use crate::wire::query::Query;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::page::ListAddress;
+use cardswitch_wire::query::Query;
 
 /// The longest JSON body, where a path takes no longer one. Units: bytes.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;

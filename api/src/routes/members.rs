@@ -25,13 +25,15 @@ use crate::error::ApiError;
 use crate::invitation::Invitation;
 use crate::openapi::words;
 use crate::state::{AppState, WriteError};
-use crate::wire::body::{self, Rule, bodies, email, flag, line};
-use crate::wire::fault::Flaw;
-use crate::wire::fields::{self, Fields};
-use crate::wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
-use crate::wire::query::{Query, any_text, queries};
-use crate::wire::reference::{DIMENSION_FIELDS, DimensionReference};
-use crate::wire::time::render_time;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::{self, Rule, email, flag, line};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
+use cardswitch_wire::queries;
+use cardswitch_wire::query::{Query, any_text};
+use cardswitch_wire::reference::{DIMENSION_FIELDS, DimensionReference};
+use cardswitch_wire::time::render_time;
 
 /// The most characters a first or last name has.
 pub const NAME_CHARS_MAX: usize = 100;

@@ -10,10 +10,10 @@ use utoipa::ToSchema;
 use super::input::{Answer, ListQuery};
 use crate::auth::Caller;
 use crate::state::AppState;
-use crate::wire::page::{
+use cardswitch_wire::page::{
     Listing, PageParameters, describe_ordering, envelope, page_of, parse_page,
 };
-use crate::wire::query::queries;
+use cardswitch_wire::queries;
 
 /// A value of a scope as responses show it.
 #[derive(Debug, Serialize, ToSchema)]

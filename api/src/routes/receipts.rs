@@ -29,12 +29,13 @@ use crate::openapi::words;
 use crate::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
 use crate::request_body::read_upload;
 use crate::state::{AppState, WriteError};
-use crate::wire::body::{bodies, flag};
-use crate::wire::disposition::{name_in_disposition, name_in_form, render_attachment};
-use crate::wire::fault::Flaw;
-use crate::wire::fields::Fields;
-use crate::wire::time::render_time;
-use crate::wire::urls::Urls;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::flag;
+use cardswitch_wire::disposition::{name_in_disposition, name_in_form, render_attachment};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::Fields;
+use cardswitch_wire::time::render_time;
+use cardswitch_wire::urls::Urls;
 
 /// How much longer than a receipt the form around it may make the body. Units: bytes.
 pub(crate) const FORM_BYTES_MAX: usize = 64 * 1024;

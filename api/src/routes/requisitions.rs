@@ -34,14 +34,16 @@ use crate::error::ApiError;
 use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::openapi::words;
 use crate::state::{AppState, WriteError};
-use crate::wire::amount::Amount;
-use crate::wire::body::{Rule, bodies, later, limit, line, paragraph, reference};
-use crate::wire::fault::Flaw;
-use crate::wire::fields::{self, Fields};
-use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
-use crate::wire::query::{Query, queries};
-use crate::wire::reference::{CardReference, DimensionReference, MemberReference};
-use crate::wire::time::render_time;
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::{Rule, later, limit, line, paragraph, reference};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::queries;
+use cardswitch_wire::query::Query;
+use cardswitch_wire::reference::{CardReference, DimensionReference, MemberReference};
+use cardswitch_wire::time::render_time;
 
 /// The most characters a description has.
 const DESCRIPTION_CHARS_MAX: usize = 1_000;

@@ -30,12 +30,14 @@ use crate::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphr
 use crate::mail::News;
 use crate::openapi::words;
 use crate::state::AppState;
-use crate::wire::body::{Rule, bodies, email, flag, line, line_schema, paragraph, reference};
-use crate::wire::fault::Flaw;
-use crate::wire::fields::{self, Fields};
-use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
-use crate::wire::query::{Query, queries};
-use crate::wire::time::{not_a_date, parse_date, render_time};
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::{Rule, email, flag, line, line_schema, paragraph, reference};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::queries;
+use cardswitch_wire::query::Query;
+use cardswitch_wire::time::{not_a_date, parse_date, render_time};
 
 /// The most passphrase fields a link has.
 const PASSPHRASE_FIELDS_MAX: usize = 10;

@@ -4,7 +4,7 @@ use axum::Json;
 
 use super::input::{Answer, Call, PathId};
 use crate::error::ApiError;
-use crate::wire::address::{ShippingAddressBody, shipping_address_id};
+use cardswitch_wire::address::{ShippingAddressBody, shipping_address_id};
 
 /// Shows the company's shipping address.
 #[utoipa::path(

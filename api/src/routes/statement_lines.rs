@@ -18,12 +18,13 @@ use super::view::{View, read_view};
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::statements::DateRange;
-use crate::wire::amount::Amount;
-use crate::wire::fields;
-use crate::wire::page::{Listing, PageParameters, describe_ordering, envelope, parse_page};
-use crate::wire::query::{Query, queries};
-use crate::wire::reference::{CardReference, DimensionReference, MemberReference};
-use crate::wire::time::{render_date, render_time};
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::fields;
+use cardswitch_wire::page::{Listing, PageParameters, describe_ordering, envelope, parse_page};
+use cardswitch_wire::queries;
+use cardswitch_wire::query::Query;
+use cardswitch_wire::reference::{CardReference, DimensionReference, MemberReference};
+use cardswitch_wire::time::{render_date, render_time};
 
 /// A statement line as responses show it. Source: spec "Statement line".
 #[derive(Debug, Serialize, ToSchema)]

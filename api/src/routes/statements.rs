@@ -17,8 +17,9 @@ use crate::statements::{
     CsvStatement, DateRange, Export, OfxStatement, PDF_LINES_MAX, PdfStatement, StatementBody,
     StatementWriter, WhileAllowed,
 };
-use crate::wire::query::{Query, queries};
-use crate::wire::time::render_date;
+use cardswitch_wire::queries;
+use cardswitch_wire::query::Query;
+use cardswitch_wire::time::render_date;
 
 /// What a statement can be had as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,9 @@ use super::transactions::{TransactionBody, find_transaction, read_transaction, s
 use super::view::{Reader, read_view};
 use crate::error::ApiError;
 use crate::state::AppState;
-use crate::wire::body::{bodies, paragraph};
-use crate::wire::fields::Fields;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::paragraph;
+use cardswitch_wire::fields::Fields;
 
 /// The most characters a note has. Source: spec "Limits".
 pub(crate) const NOTE_CHARS_MAX: usize = 1_000;

@@ -23,13 +23,15 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
-use crate::wire::amount::Amount;
-use crate::wire::currency::render_currency;
-use crate::wire::page::{Listing, PageParameters, describe_ordering, envelope, parse_page};
-use crate::wire::query::{Query, queries};
-use crate::wire::reference::{CardReference, DimensionReference, MemberReference};
-use crate::wire::time::render_time;
-use crate::wire::urls::Urls;
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::page::{Listing, PageParameters, describe_ordering, envelope, parse_page};
+use cardswitch_wire::queries;
+use cardswitch_wire::query::Query;
+use cardswitch_wire::reference::{CardReference, DimensionReference, MemberReference};
+use cardswitch_wire::transaction::{TRANSACTION_STATES, render_kind, render_state};
+use cardswitch_wire::time::render_time;
+use cardswitch_wire::urls::Urls;
 
 /// A transaction as responses show it. Source: spec "Transaction".
 #[derive(Debug, Serialize, ToSchema)]
@@ -204,42 +206,6 @@ impl MerchantBody {
             country: merchant.country.to_string(),
             card_acceptor_id: merchant.card_acceptor_id.to_string(),
         }
-    }
-}
-
-/// The states of a transaction as text.
-pub const TRANSACTION_STATES: [&str; 4] = [
-    render_state(TransactionState::Pending),
-    render_state(TransactionState::Completed),
-    render_state(TransactionState::Declined),
-    render_state(TransactionState::Canceled),
-];
-
-/// The kinds of transactions as text.
-pub const TRANSACTION_KINDS: [&str; 5] = [
-    render_kind(TransactionKind::Purchase),
-    render_kind(TransactionKind::Verification),
-    render_kind(TransactionKind::Cash),
-    render_kind(TransactionKind::Refund),
-    render_kind(TransactionKind::BankTransfer),
-];
-
-const fn render_state(state: TransactionState) -> &'static str {
-    match state {
-        TransactionState::Pending => "pending",
-        TransactionState::Completed => "completed",
-        TransactionState::Declined => "declined",
-        TransactionState::Canceled => "canceled",
-    }
-}
-
-const fn render_kind(kind: TransactionKind) -> &'static str {
-    match kind {
-        TransactionKind::Purchase | TransactionKind::SingleMessagePurchase => "purchase",
-        TransactionKind::Verification => "verification",
-        TransactionKind::Cash => "cash",
-        TransactionKind::Refund => "refund",
-        TransactionKind::BankTransfer | TransactionKind::BankWithdrawal => "bank_transfer",
     }
 }
 

@@ -16,11 +16,11 @@ use crate::error::ApiError;
 use crate::link_secrets::{LinkKey, PassphraseField, open_passphrase};
 use crate::secrets::Secrets;
 use crate::state::AppState;
-use crate::wire::reference::{
+use cardswitch_wire::reference::{
     CardReference, DimensionReference, MemberReference, SharedLinkReference, render_card_state,
     render_last_four,
 };
-use crate::wire::urls::Urls;
+use cardswitch_wire::urls::Urls;
 
 /// The tables as the caller's company sees them.
 #[derive(Debug)]

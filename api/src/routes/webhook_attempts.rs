@@ -14,9 +14,9 @@ use crate::webhooks::attempt_words::{render_failure, render_kind};
 use crate::webhooks::deliveries::{Attempt, AttemptResult};
 use crate::webhooks::endpoints::get_endpoint;
 use crate::webhooks::signature::message_text;
-use crate::wire::fields;
-use crate::wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
-use crate::wire::time::render_time;
+use cardswitch_wire::fields;
+use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
+use cardswitch_wire::time::render_time;
 
 /// A try to tell an endpoint something.
 #[derive(Debug, Serialize, ToSchema)]

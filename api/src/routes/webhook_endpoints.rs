@@ -25,11 +25,12 @@ use crate::webhooks::addresses::Reach;
 use crate::webhooks::endpoints::{self, GivenChanges, GivenEndpoint, render_state};
 use crate::webhooks::lane::Health;
 use crate::webhooks::signature::WebhookSecret;
-use crate::wire::body::{bodies, instant};
-use crate::wire::fault::Flaw;
-use crate::wire::fields::Fields;
-use crate::wire::page::{Listing, PageParameters, envelope, parse_page};
-use crate::wire::time::render_time;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::instant;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::Fields;
+use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::time::render_time;
 
 /// A webhook endpoint as responses show it.
 #[derive(Debug, Serialize, ToSchema)]

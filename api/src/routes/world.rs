@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 use crate::state::AppState;
 use crate::test_world::{TestSwitch, access_token, company, new_member, token_id};
-use crate::wire::time::parse_time;
+use cardswitch_wire::time::parse_time;
 
 pub(crate) const COMPANY: Uuid = Uuid::from_u128(1);
 pub(crate) const ACCOUNT: Uuid = Uuid::from_u128(2);

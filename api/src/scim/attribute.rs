@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use super::filter::Filter;
 use crate::error::ApiError;
-use crate::wire::fault::Flaw;
+use cardswitch_wire::fault::Flaw;
 
 /// The schema of users.
 pub(super) const USER_SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:User";

@@ -13,7 +13,7 @@ use super::wanted::COUNT_MAX;
 use super::{ScimJson, list_response};
 use crate::error::ApiError;
 use crate::state::AppState;
-use crate::wire::urls::Urls;
+use cardswitch_wire::urls::Urls;
 
 /// The schemas as they are published: that of users as members have them, and those of what is
 /// published here itself, as the standard has them.

@@ -14,9 +14,9 @@ use super::attribute::Target;
 use super::user::User;
 use crate::error::ApiError;
 use crate::routes::members;
-use crate::wire::email::email;
-use crate::wire::fault::Flaw;
-use crate::wire::fields;
+use cardswitch_wire::email::email;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields;
 
 /// The most characters of the id that a client gives.
 const EXTERNAL_ID_CHARS_MAX: usize = 255;

@@ -70,7 +70,7 @@ mod tests {
     use cardswitch_engine::command::reply::Rejection;
 
     use super::*;
-    use crate::wire::fault::Flaw;
+    use cardswitch_wire::fault::Flaw;
 
     #[test]
     fn causes_have_the_words_of_the_standard() {

@@ -13,8 +13,8 @@ use cardswitch_engine::domain::ids::Timestamp;
 
 use super::attribute::{Field, Kind, shorten};
 use crate::error::ApiError;
-use crate::wire::fault::Flaw;
-use crate::wire::time::parse_time;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::time::parse_time;
 
 /// The longest filter. Units: bytes.
 const FILTER_BYTES_MAX: usize = 4_096;

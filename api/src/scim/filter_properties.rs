@@ -2,7 +2,7 @@
 
 use super::super::attribute::Field;
 use super::{FieldValue, Filter};
-use crate::wire::time::parse_time;
+use cardswitch_wire::time::parse_time;
 
 /// A filter is read or refused; what is read accepts a user or its negation does, never both.
 pub(crate) fn check(text: &str) {

@@ -13,8 +13,8 @@ use super::error::{SCIM_JSON, ScimError};
 use crate::error::ApiError;
 use crate::request_body::read_json_text;
 use crate::routes::input::{BODY_BYTES_MAX, ListQuery};
-use crate::wire::fields;
-use crate::wire::query::Query;
+use cardswitch_wire::fields;
+use cardswitch_wire::query::Query;
 
 /// The id of a user. A path without one leads nowhere.
 pub(super) struct ScimId(pub(super) MemberId);

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::attribute::Target;
 use super::draft::Draft;
 use crate::error::ApiError;
-use crate::wire::fault::Flaw;
+use cardswitch_wire::fault::Flaw;
 
 /// The most operations of one request.
 const OPERATIONS_MAX: usize = 100;

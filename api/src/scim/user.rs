@@ -9,8 +9,8 @@ use super::attribute::{ENTERPRISE_SCHEMA, Field, USER_SCHEMA};
 use super::filter::{FieldValue, Filter};
 use crate::routes::members::render_role;
 use crate::routes::view::View;
-use crate::wire::time::render_time;
-use crate::wire::urls::Urls;
+use cardswitch_wire::time::render_time;
+use cardswitch_wire::urls::Urls;
 
 /// What users are called as resources.
 pub(super) const RESOURCE_TYPE: &str = "User";

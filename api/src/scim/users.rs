@@ -36,7 +36,7 @@ use crate::invitation::Invitation;
 use crate::routes::members::{is_settable, role_not_settable};
 use crate::routes::view::{View, read_view};
 use crate::state::{AppState, WriteError};
-use crate::wire::fault::Flaw;
+use cardswitch_wire::fault::Flaw;
 
 /// Where departments are among the dimensions of a member.
 const DEPARTMENT: usize = DimensionKind::Department as usize;

@@ -7,8 +7,8 @@ use super::attribute::canonical;
 use super::filter::Filter;
 use super::patch::member;
 use crate::error::ApiError;
-use crate::wire::fault::Flaw;
-use crate::wire::query::Query;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::query::Query;
 
 /// How many users a page has where the client does not say.
 const COUNT_DEFAULT: usize = 100;

@@ -29,7 +29,7 @@ use super::seal::{SealError, fresh_nonce, open, seal};
 use super::summed_text::{Flaw, SummedText, render_summed};
 use crate::hex::{from_hex, to_hex};
 use crate::private_file;
-use crate::wire::time::{parse_time, render_time};
+use cardswitch_wire::time::{parse_time, render_time};
 
 /// The file's name.
 const PAN_KEYS_FILE: &str = "pan_seal.keys";

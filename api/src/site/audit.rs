@@ -17,7 +17,7 @@ use super::rights::AuditReader;
 use super::words::{moment_to_second, zone_words};
 use crate::error::ApiError;
 use crate::state::AppState;
-use crate::wire::time::render_time;
+use cardswitch_wire::time::render_time;
 
 /// What is looked for, as typed.
 #[derive(Debug, Default, Deserialize)]

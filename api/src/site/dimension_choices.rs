@@ -20,8 +20,8 @@ use super::words::grouped;
 use crate::error::ApiError;
 use crate::routes::view::{View, read_view};
 use crate::state::AppState;
-use crate::wire::fields::parse_id;
-use crate::wire::reference::DIMENSION_FIELDS;
+use cardswitch_wire::fields::parse_id;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 /// The longest list to choose from. Beyond, a name or code is typed.
 const LISTED_MAX: usize = 200;

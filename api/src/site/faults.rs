@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use crate::error::ApiError;
-use crate::wire::fault::{Fault, Flaw};
+use cardswitch_wire::fault::{Fault, Flaw};
 
 /// The faults of a form, and what is said above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

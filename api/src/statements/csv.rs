@@ -13,10 +13,10 @@ use csv::{Terminator, Writer, WriterBuilder};
 
 use super::export::{Background, Entry, Export};
 use super::{StatementError, StatementWriter};
-use crate::wire::amount::Amount;
-use crate::wire::currency::render_currency;
-use crate::wire::reference::render_last_four;
-use crate::wire::time::{render_date, render_time};
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::reference::render_last_four;
+use cardswitch_wire::time::{render_date, render_time};
 
 const COLUMNS: [&str; 15] = [
     "date",

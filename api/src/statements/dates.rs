@@ -6,8 +6,8 @@
 use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 
 use crate::error::ApiError;
-use crate::wire::fault::Flaw;
-use crate::wire::query::Query;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::query::Query;
 
 /// How far apart the two ends may be. Units: days.
 pub const DAYS_APART_MAX: i32 = 180;
@@ -74,7 +74,7 @@ fn check(start: BusinessDate, end: BusinessDate) -> Result<(), ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::time::{parse_date, render_date};
+    use cardswitch_wire::time::{parse_date, render_date};
 
     const TODAY: &str = "2026-03-04";
 

@@ -21,8 +21,8 @@ use quick_xml::events::{BytesDecl, BytesEnd, BytesPI, BytesStart, BytesText, Eve
 
 use super::export::{Background, Entry, Export, movement};
 use super::{StatementError, StatementWriter};
-use crate::wire::amount::Amount;
-use crate::wire::currency::render_currency;
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::currency::render_currency;
 
 /// The longest texts. Source: OFX 2.2, section 11.4.3. Units: characters.
 const NAME_CHARS_MAX: usize = 32;
@@ -283,7 +283,7 @@ pub(crate) mod properties;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::time::{parse_date, parse_time};
+    use cardswitch_wire::time::{parse_date, parse_time};
 
     #[test]
     fn days_and_instants_are_those_of_ofx() {

@@ -5,7 +5,7 @@ use cardswitch_engine::domain::money::CurrencyCode;
 use quick_xml::escape::unescape;
 
 use super::{Elements, NAME_CHARS_MAX, cut};
-use crate::wire::xml::is_well_formed;
+use cardswitch_wire::xml::is_well_formed;
 
 /// A name is one line of bounded length, and readers of XML find it as it was written.
 pub(crate) fn check(text: &str) {

@@ -21,7 +21,7 @@ const EXAMPLE_TRANSACTION: Uuid = Uuid::from_u128(0x0000_0000_0000_7000_8000_000
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct EventBody {
     /// What happened.
-    #[schema(value_type = crate::openapi::words::EventName)]
+    #[schema(value_type = EventName)]
     pub event: &'static str,
     /// To which transaction.
     pub transaction: EventObject,
@@ -38,6 +38,11 @@ pub struct EventObject {
 
 /// The names of events. Source: spec "Events".
 pub const EVENT_NAMES: [&str; 2] = ["transaction.created", "transaction.updated"];
+
+cardswitch_wire::words! {
+    /// What happened to a transaction.
+    EventName: EVENT_NAMES;
+}
 
 impl EventBody {
     /// The event as it is told.

@@ -16,9 +16,9 @@ use super::signature::{WebhookSecret, overlap_until};
 use crate::error::ApiError;
 use crate::issuing::{RandomSource, SystemRandom};
 use crate::state::AppState;
-use crate::wire::body::{Rule, flag, line_schema, reference, short_line};
-use crate::wire::fault::Flaw;
-use crate::wire::fields::{self, Fields};
+use cardswitch_wire::body::{Rule, flag, line_schema, reference, short_line};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
 
 /// The most characters a description has.
 pub const DESCRIPTION_CHARS_MAX: usize = 200;

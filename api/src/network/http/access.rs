@@ -11,7 +11,7 @@ use crate::network::limits;
 use crate::request_body::{read_json_body, read_json_text};
 use crate::secrets::{digests_equal, token_digest};
 use crate::state::AppState;
-use crate::wire::fields::Fields;
+use cardswitch_wire::fields::Fields;
 
 /// The request carries the network key.
 #[derive(Clone, Copy, Debug)]

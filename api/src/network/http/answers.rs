@@ -22,8 +22,8 @@ use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use uuid::Uuid;
 
 use crate::error::ApiError;
-use crate::wire::amount::{write_amount, write_number};
-use crate::wire::fault::Flaw;
+use cardswitch_wire::amount::{write_amount, write_number};
+use cardswitch_wire::fault::Flaw;
 
 /// About the longest body. Units: bytes.
 const BODY_BYTES_USUAL: usize = 320;

@@ -17,13 +17,13 @@ use super::access::NetworkAccess;
 use super::named::open_pan;
 use crate::error::ApiError;
 use crate::network::marks::render_authorization_id;
-use crate::openapi::words;
+use cardswitch_wire::words;
 use crate::routes::input::{ListQuery, PathId};
 use crate::state::AppState;
-use crate::wire::amount::Amount;
-use crate::wire::page::{PageParameters, describe_ordering, parse_page};
-use crate::wire::query::queries;
-use crate::wire::time::{render_date, render_time};
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::page::{PageParameters, describe_ordering, parse_page};
+use cardswitch_wire::queries;
+use cardswitch_wire::time::{render_date, render_time};
 
 /// A card with its secrets.
 #[derive(Serialize, ToSchema)]

@@ -13,9 +13,9 @@ use super::access::{NetworkAccess, NetworkBody};
 use super::shapes::ClockRequest;
 use crate::error::ApiError;
 use crate::state::AppState;
-use crate::wire::fault::Flaw;
-use crate::wire::fields::{self, Fields};
-use crate::wire::time::render_time;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::time::render_time;
 
 /// Longer advances are mistakes. Units: seconds.
 const ADVANCE_MAX_S: i64 = 100 * 366 * 24 * 60 * 60;

@@ -18,8 +18,8 @@ use crate::pan::Pan;
 use crate::secrets::Secrets;
 use crate::state::AppState;
 use crate::switch::View;
-use crate::wire::fault::Flaw;
-use crate::wire::fields::{self, Fields};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
 
 /// The currency of amounts where nothing tells another one. An unknown card declines whatever the
 /// amount, so this decides only how many decimals are let through.

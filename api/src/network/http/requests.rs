@@ -36,8 +36,8 @@ use crate::network::presented::cvv_pair;
 use crate::secrets::{HashPurpose, Secrets};
 use crate::state::AppState;
 use crate::switch::View;
-use crate::wire::fault::Flaw;
-use crate::wire::fields::{self, Fields};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
 
 /// What can be asked through this door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

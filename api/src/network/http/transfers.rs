@@ -25,7 +25,7 @@ use crate::error::ApiError;
 use crate::idempotency::idempotency_key;
 use crate::state::AppState;
 use crate::switch::View;
-use crate::wire::fields::{self, Fields};
+use cardswitch_wire::fields::{self, Fields};
 
 /// The longest text of a bank account's fields.
 const TEXT_CHARS_MAX: usize = 64;

@@ -12,11 +12,11 @@ use serde_json::value::RawValue;
 
 use crate::network::marks::parse_authorization_id;
 use crate::network::told_texts::note_spaced;
-use crate::wire::amount::parse_json_amount;
-use crate::wire::currency::parse_currency;
-use crate::wire::fault::Flaw;
-use crate::wire::fields;
-use crate::wire::time::parse_date;
+use cardswitch_wire::amount::parse_json_amount;
+use cardswitch_wire::currency::parse_currency;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields;
+use cardswitch_wire::time::parse_date;
 
 /// The lowest amount that makes sense.
 #[derive(Clone, Copy)]

@@ -19,7 +19,7 @@ use crate::pan::Pan;
 use crate::secrets::token_digest;
 use crate::state::AppState;
 use crate::test_world::{TestSwitch, access_token, company};
-use crate::wire::time::parse_time;
+use cardswitch_wire::time::parse_time;
 
 pub(super) const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const ACCOUNT: AccountId = AccountId(Uuid::from_u128(2));

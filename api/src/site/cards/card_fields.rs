@@ -20,8 +20,8 @@ use crate::routes::view::View;
 use crate::site::dimension_choices::{Sent, ids_of, put_dimensions};
 use crate::site::seen::Seen;
 use crate::site::words::{field_amount, field_time, parse_field_time, typed_amount};
-use crate::wire::address::shipping_address_id;
-use crate::wire::reference::DIMENSION_FIELDS;
+use cardswitch_wire::address::shipping_address_id;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 /// What was typed, field by field; forms that have only some of them leave the others as they are.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]

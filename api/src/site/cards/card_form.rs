@@ -15,7 +15,7 @@ use crate::site::choices::{Choice, choices};
 use crate::site::dimension_choices::{DimensionChoice, dimension_choices};
 use crate::site::faults::Faults;
 use crate::site::words::zone_words;
-use crate::wire::currency::render_currency;
+use cardswitch_wire::currency::render_currency;
 
 /// How often a budget starts anew, to choose from.
 const INTERVALS: [(&str, &str); 6] = [

@@ -23,7 +23,7 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, CardManager};
 use crate::site::seen::changed_meanwhile;
 use crate::state::AppState;
-use crate::wire::fields::Fields;
+use cardswitch_wire::fields::Fields;
 
 #[derive(Template)]
 #[template(path = "cards/edit.html")]

@@ -25,7 +25,7 @@ use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, CardManager};
 use crate::state::AppState;
-use crate::wire::fields::{Fields, parse_id};
+use cardswitch_wire::fields::{Fields, parse_id};
 
 /// How many passphrase fields the form has room for.
 const PASSPHRASE_ROWS: usize = 3;

@@ -23,7 +23,7 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, CardManager};
 use crate::site::words::money;
 use crate::state::AppState;
-use crate::wire::fields::Fields;
+use cardswitch_wire::fields::Fields;
 
 /// What `POST /cards/{id}/state` takes.
 #[derive(Debug, Deserialize)]

@@ -22,7 +22,7 @@ use crate::site::pager::{Pager, Part};
 use crate::site::rights::{Acting, DimensionManager};
 use crate::site::words::grouped;
 use crate::state::AppState;
-use crate::wire::fields::{Fields, parse_id};
+use cardswitch_wire::fields::{Fields, parse_id};
 
 #[derive(Template)]
 #[template(path = "dimensions/list.html")]

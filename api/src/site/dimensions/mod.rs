@@ -26,7 +26,7 @@ use cardswitch_engine::domain::card::DimensionKind;
 
 use crate::error::ApiError;
 use crate::state::AppState;
-use crate::wire::reference::plural_of;
+use cardswitch_wire::reference::plural_of;
 
 /// The pages of the four kinds, which one template serves.
 pub(super) fn dimension_routes() -> Router<AppState> {

@@ -28,7 +28,7 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, DimensionManager};
 use crate::site::seen::{Seen, changed_meanwhile};
 use crate::state::AppState;
-use crate::wire::fields::{Fields, parse_id};
+use cardswitch_wire::fields::{Fields, parse_id};
 
 #[derive(Template)]
 #[template(path = "dimensions/page.html")]

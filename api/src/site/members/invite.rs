@@ -17,7 +17,7 @@ use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, MemberManager};
 use crate::state::AppState;
-use crate::wire::fields::Fields;
+use cardswitch_wire::fields::Fields;
 
 #[derive(Template)]
 #[template(path = "members/new.html")]

@@ -26,7 +26,7 @@ use crate::site::rights::{Acting, MemberManager};
 use crate::site::seen::changed_meanwhile;
 use crate::site::words::person;
 use crate::state::AppState;
-use crate::wire::fields::Fields;
+use cardswitch_wire::fields::Fields;
 
 /// In which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ use crate::site::rights::{Acting, MemberManager, MemberReader, Right};
 use crate::site::seen::{Seen, changed_meanwhile};
 use crate::site::words::{Badge, Moment, card_badge, card_name, moment, person};
 use crate::state::AppState;
-use crate::wire::fields::Fields;
+use cardswitch_wire::fields::Fields;
 
 /// How many cards the page shows.
 const CARDS_SHOWN: usize = 20;

@@ -30,7 +30,7 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::rights::MemberManager;
 use crate::site::session::later;
 use crate::state::AppState;
-use crate::wire::fields::Fields;
+use cardswitch_wire::fields::Fields;
 
 /// How long a link to choose the first password is good. Units: seconds.
 const INVITATION_S: i64 = 7 * 24 * 3600;

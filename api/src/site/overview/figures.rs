@@ -138,7 +138,7 @@ fn by_day(quarters: &[QuarterFigures], zone: Tz) -> Days {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::time::{parse_date, parse_time};
+    use cardswitch_wire::time::{parse_date, parse_time};
 
     #[test]
     fn quarters_add_up_to_days_of_the_zone() {

@@ -82,7 +82,7 @@ async fn company_page(state: &AppState, acting: &Acting) -> Result<Response, Api
     let content = OverviewContent {
         company: &company.name,
         zone: zone_words(company.zone),
-        currency: crate::wire::currency::render_currency(company.currency),
+        currency: cardswitch_wire::currency::render_currency(company.currency),
         shown,
         own,
     };

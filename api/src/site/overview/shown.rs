@@ -12,8 +12,8 @@ use super::figures::{Figures, Tally};
 use crate::site::cards::purchases::Purchase;
 use crate::site::transactions::decision::{AccountFigures, Teller};
 use crate::site::words::{day_words, grouped, moment, money, outcome_words};
-use crate::wire::amount::write_amount;
-use crate::wire::time::render_date;
+use cardswitch_wire::amount::write_amount;
+use cardswitch_wire::time::render_date;
 
 /// What a page shows and a stream renews.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -26,8 +26,8 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::rights::Acting;
 use crate::site::words::person;
 use crate::state::AppState;
-use crate::wire::currency::render_currency;
-use crate::wire::fields::Fields;
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::fields::Fields;
 
 #[derive(Template)]
 #[template(path = "requisitions/new.html")]

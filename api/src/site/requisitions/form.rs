@@ -18,9 +18,9 @@ use crate::site::dimension_choices::{
 use crate::site::faults::Faults;
 use crate::site::seen::Seen;
 use crate::site::words::{Moment, day_words, moment, requisition_badge};
-use crate::wire::amount::write_amount;
-use crate::wire::fault::{Fault, Flaw};
-use crate::wire::time::{parse_date, render_date, render_time};
+use cardswitch_wire::amount::write_amount;
+use cardswitch_wire::fault::{Fault, Flaw};
+use cardswitch_wire::time::{parse_date, render_date, render_time};
 
 /// What was sent.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -162,7 +162,7 @@ pub(super) fn seen(requisition: &Requisition, company: &Company) -> Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::time::parse_time;
+    use cardswitch_wire::time::parse_time;
 
     const ZONE: Tz = Tz::America__Los_Angeles;
 

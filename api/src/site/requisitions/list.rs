@@ -20,7 +20,7 @@ use crate::site::pager::{Pager, Part};
 use crate::site::rights::Acting;
 use crate::site::words::{Badge, Moment, moment, money, person, requisition_badge};
 use crate::state::AppState;
-use crate::wire::fields::parse_id;
+use cardswitch_wire::fields::parse_id;
 
 const PATH: &str = "/requisitions";
 
@@ -121,7 +121,7 @@ fn find(view: &View<'_>, acting: &Acting, query: &ListQuery) -> Result<Found, St
 fn row(view: &View<'_>, requisition: &Requisition) -> Result<Row, StoreError> {
     let zone = view.company.zone;
     let member = view.member_reference(Some(requisition.member))?;
-    let name = |known: crate::wire::reference::MemberReference| {
+    let name = |known: cardswitch_wire::reference::MemberReference| {
         person(&known.first_name, &known.last_name, &known.email)
     };
     Ok(Row {

@@ -30,9 +30,9 @@ use crate::site::rights::{Acting, Right};
 use crate::site::seen::{Seen, changed_meanwhile};
 use crate::site::words::{Badge, Moment, card_name, moment, money, person, requisition_badge};
 use crate::state::AppState;
-use crate::wire::currency::render_currency;
-use crate::wire::fields::Fields;
-use crate::wire::reference::MemberReference;
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::fields::Fields;
+use cardswitch_wire::reference::MemberReference;
 
 /// How many cards of a member are offered to fulfil what they ask for.
 const CARDS_OFFERED: usize = 100;

@@ -14,7 +14,7 @@ use crate::site::company_world::{
 };
 use crate::site::site_world::{EMAIL, OTHER_EMAIL, pass, sign_in};
 use crate::site::visitor_tests::{Page, Visitor};
-use crate::wire::fields::Fields;
+use cardswitch_wire::fields::Fields;
 
 const CHAIRS: [(&str, &str); 4] =
     [("description", "Chairs"), ("amount", "120.50"), ("end_time", "2026-03-31"), ("note", "two")];

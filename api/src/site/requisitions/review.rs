@@ -23,8 +23,8 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, RequisitionReviewer};
 use crate::site::seen::who_was_quicker;
 use crate::state::AppState;
-use crate::wire::fault::Flaw;
-use crate::wire::fields::Fields;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::Fields;
 
 /// What is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

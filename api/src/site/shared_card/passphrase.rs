@@ -8,7 +8,7 @@ use subtle::{Choice, ConstantTimeEq};
 
 use crate::link_secrets::{PassphraseField, PassphraseKind};
 use crate::secrets::token_digest;
-use crate::wire::time::{parse_date, render_date};
+use cardswitch_wire::time::{parse_date, render_date};
 
 /// Whether `answers`, in the order of the fields, are right, all of them.
 #[must_use]

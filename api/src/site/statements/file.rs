@@ -16,8 +16,8 @@ use crate::site::pager::Part;
 use crate::site::rights::{Right, StatementReader};
 use crate::state::AppState;
 use crate::statements::{DAYS_APART_MAX, DateRange};
-use crate::wire::fault::{Fault, Flaw};
-use crate::wire::query;
+use cardswitch_wire::fault::{Fault, Flaw};
+use cardswitch_wire::query;
 
 /// What is asked for.
 #[derive(Debug, Default, Deserialize)]

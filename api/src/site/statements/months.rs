@@ -2,7 +2,7 @@
 
 use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 
-use crate::wire::time::{parse_date, render_date};
+use cardswitch_wire::time::{parse_date, render_date};
 
 /// How many months back are offered: ten years.
 const MONTHS_MAX: usize = 120;

@@ -23,8 +23,8 @@ use crate::site::rights::{Acting, StatementReader};
 use crate::site::words::{day_words, money, zone_words};
 use crate::state::AppState;
 use crate::statements::{DAYS_APART_MAX, movement};
-use crate::wire::currency::render_currency;
-use crate::wire::time::render_date;
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::time::render_date;
 
 /// How many lines of a month are added up for its page; of more the files have the sums.
 const SUMMED_LINES_MAX: u64 = 5_000;

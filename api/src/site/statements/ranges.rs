@@ -5,7 +5,7 @@ use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 use super::months::Month;
 use crate::site::words::day_words;
 use crate::statements::DAYS_APART_MAX;
-use crate::wire::time::render_date;
+use cardswitch_wire::time::render_date;
 
 /// Days of which a statement can be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ fn quarter_before(today: BusinessDate) -> (String, Span) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::time::parse_date;
+    use cardswitch_wire::time::parse_date;
 
     fn offered(shown: &str, oldest: &str, today: &str) -> Vec<(String, String)> {
         let day = |text| parse_date(text).unwrap();

@@ -17,10 +17,10 @@ use crate::site::choices::{Choice, choices};
 use crate::site::dimension_choices::{DimensionChoice, dimension_choices, meant};
 use crate::site::faults::Faults;
 use crate::site::words::{card_name, person};
-use crate::wire::fields::parse_id;
-use crate::wire::query::Query;
-use crate::wire::reference::DIMENSION_FIELDS;
-use crate::wire::time::{parse_date, render_time};
+use cardswitch_wire::fields::parse_id;
+use cardswitch_wire::query::Query;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
+use cardswitch_wire::time::{parse_date, render_time};
 
 /// How many cards and members the form offers; what is beyond is reached from its own page.
 const OFFERED_MAX: usize = 200;

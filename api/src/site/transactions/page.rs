@@ -33,7 +33,7 @@ use crate::site::words::{
     place, title, transaction_badge, zone_words,
 };
 use crate::state::AppState;
-use crate::wire::reference::DIMENSION_FIELDS;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 /// What the page says about forms that were sent, and what was typed into them.
 #[derive(Clone, Debug, Default)]

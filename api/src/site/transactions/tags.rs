@@ -21,7 +21,7 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, Right};
 use crate::site::seen::changed_meanwhile;
 use crate::state::AppState;
-use crate::wire::fields::Fields;
+use cardswitch_wire::fields::Fields;
 
 /// What was sent; a field that the form did not have stays as it is.
 #[derive(Clone, Debug, Default, Deserialize)]

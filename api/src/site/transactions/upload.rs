@@ -19,7 +19,7 @@ use crate::site::error_page::failure_page;
 use crate::site::forms::{foreign_form, refusal_where_changed, stale_form};
 use crate::site::rights::Acting;
 use crate::state::AppState;
-use crate::wire::disposition::name_in_form;
+use cardswitch_wire::disposition::name_in_form;
 
 /// What was sent.
 #[derive(Debug)]

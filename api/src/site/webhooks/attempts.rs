@@ -14,7 +14,7 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::rights::WebhookManager;
 use crate::state::AppState;
 use crate::webhooks::deliveries::{Attempt, AttemptResult, Failure};
-use crate::wire::fields::parse_id;
+use cardswitch_wire::fields::parse_id;
 
 /// POST /webhooks/{id}/example.
 pub(super) async fn send_example(

@@ -30,8 +30,8 @@ use crate::webhooks::deliveries::{Attempt, AttemptKind};
 use crate::webhooks::endpoints::{self, GivenChanges};
 use crate::webhooks::lane::Health;
 use crate::webhooks::signature::message_text;
-use crate::wire::fields::Fields;
-use crate::wire::time::parse_time;
+use cardswitch_wire::fields::Fields;
+use cardswitch_wire::time::parse_time;
 
 /// How many attempts a page shows.
 const ATTEMPTS_SHOWN: usize = 50;

@@ -17,8 +17,8 @@ use crate::site::frame;
 use crate::site::rights::{Acting, WebhookManager};
 use crate::state::AppState;
 use crate::webhooks::endpoints::{self, GivenEndpoint};
-use crate::wire::fault::Flaw;
-use crate::wire::fields::Fields;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::Fields;
 
 /// How many apps can be chosen from.
 const APPS_MAX: usize = 100;

@@ -2,8 +2,8 @@
 
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 
-use crate::wire::amount::write_amount;
-use crate::wire::currency::render_currency;
+use cardswitch_wire::amount::write_amount;
+use cardswitch_wire::currency::render_currency;
 
 /// Currencies whose signs stand for no other; all others are named by their three letters.
 const SIGNS: [(&str, &str); 5] =

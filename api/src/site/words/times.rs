@@ -6,7 +6,7 @@ use chrono::{DateTime, Datelike, NaiveDateTime, TimeZone};
 use chrono_tz::Tz;
 
 use crate::site::session::Session;
-use crate::wire::time::render_time;
+use cardswitch_wire::time::render_time;
 
 /// An instant as a page shows it, see `parts.html`. Days are written in one way on all pages, and so
 /// are instants: by the company's clock, to the minute unless their order is what matters.
@@ -91,7 +91,7 @@ pub(in crate::site) fn parse_field_time(text: &str, zone: Tz) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::time::{parse_date, parse_time};
+    use cardswitch_wire::time::{parse_date, parse_time};
 
     #[test]
     fn instants_and_days_are_those_of_the_companys_wall() {

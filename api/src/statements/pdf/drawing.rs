@@ -18,7 +18,7 @@ use super::layout::{
 use super::text::SetText;
 use crate::statements::StatementError;
 use crate::statements::export::Export;
-use crate::wire::amount::Amount;
+use cardswitch_wire::amount::Amount;
 
 /// Edges of the columns. Units: points from the left edge.
 const LEFT: f32 = 54.0;

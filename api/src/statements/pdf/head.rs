@@ -6,8 +6,8 @@ use chrono::{DateTime, Datelike, Timelike};
 use krilla::metadata::{self, Metadata};
 
 use crate::statements::export::Export;
-use crate::wire::currency::render_currency;
-use crate::wire::time::render_date;
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::time::render_date;
 
 /// What stands above and below the rows.
 #[derive(Debug)]

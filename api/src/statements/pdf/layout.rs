@@ -7,7 +7,7 @@ use cardswitch_engine::store::{Snapshot, StoreError};
 use super::fonts::Fonts;
 use crate::statements::StatementError;
 use crate::statements::export::{Background, Entry, Export, movement};
-use crate::wire::time::render_date;
+use cardswitch_wire::time::render_date;
 
 /// Units: points, from the upper edge of the sheet.
 pub(super) const SHEET_WIDTH: f32 = 612.0;

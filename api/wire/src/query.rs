@@ -160,22 +160,22 @@ pub fn any_text() -> Value {
 }
 
 /// Publishes parameters: for each set the type that operations name, and what reads them.
+#[macro_export]
 macro_rules! queries {
     ($($(#[doc = $about:literal])+ $type:ident $read:expr;)*) => {$(
         $(#[doc = $about])+
         #[derive(Debug)]
-        pub(crate) struct $type;
+        pub struct $type;
 
         impl utoipa::IntoParams for $type {
             fn into_params(
                 _: impl Fn() -> Option<utoipa::openapi::path::ParameterIn>,
             ) -> Vec<utoipa::openapi::path::Parameter> {
-                $crate::wire::query::Query::described($read)
+                $crate::query::Query::described($read)
             }
         }
     )*};
 }
-pub(crate) use queries;
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,8 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use super::fault::Flaw;
-use super::query::{Query, queries};
+use crate::queries;
+use super::query::Query;
 use super::urls::Urls;
 
 /// How many rows a page has where the client does not say.

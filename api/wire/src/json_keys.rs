@@ -12,7 +12,7 @@ const DEPTH_MAX: usize = 128;
 
 /// Why a JSON text is not to be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum KeyFlaw {
+pub enum KeyFlaw {
     /// An object has the key at this path twice.
     Repeated(String),
     /// It is nested deeper than anything that is asked for.
@@ -27,7 +27,7 @@ enum Level<'a> {
 
 /// Whether each object within `json` has each of its keys once. A text that is no JSON may pass: its
 /// reader refuses it.
-pub(crate) fn check_keys(json: &[u8]) -> Result<(), KeyFlaw> {
+pub fn check_keys(json: &[u8]) -> Result<(), KeyFlaw> {
     let mut levels: Vec<Level<'_>> = Vec::new();
     let mut rest = json;
     while let Some((byte, tail)) = rest.split_first() {

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::amount::parse_json_amount;
 use super::fault::Flaw;
 use super::fields::{self, Fields};
-use crate::openapi::words;
+use crate::words;
 
 /// Schemas that others refer to, by their names.
 pub type Parts = Vec<(String, RefOr<Schema>)>;
@@ -322,6 +322,7 @@ impl<'a> Fields<'a> {
 
 /// Publishes bodies: for each the type that operations name, what clients call it, and the parser
 /// that declares its fields.
+#[macro_export]
 macro_rules! bodies {
     ($($(#[doc = $about:literal])+ $type:ident $name:literal $read:expr;)*) => {$(
         $(#[doc = $about])+
@@ -329,8 +330,8 @@ macro_rules! bodies {
         pub struct $type;
 
         impl $type {
-            fn shape() -> $crate::wire::body::Shape {
-                $crate::wire::body::Shape::of($read)
+            fn shape() -> $crate::body::Shape {
+                $crate::body::Shape::of($read)
             }
         }
 
@@ -345,13 +346,12 @@ macro_rules! bodies {
                 std::borrow::Cow::Borrowed($name)
             }
 
-            fn schemas(parts: &mut $crate::wire::body::Parts) {
+            fn schemas(parts: &mut $crate::body::Parts) {
                 parts.extend(Self::shape().parts);
             }
         }
     )*};
 }
-pub(crate) use bodies;
 
 #[cfg(test)]
 mod tests {
