@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::CONFIG_FILE;
 use crate::manifest::write_manifest;
-use crate::master_key::data_key::check_file;
-use crate::plain_file::{copy_described, open_plain};
-use crate::private_file::{self, copy_private, create_private};
+use cardswitch_secrets::master_key::data_key::check_file;
+use cardswitch_secrets::plain_file::{copy_described, open_plain};
+use cardswitch_secrets::private_file::{self, copy_private, create_private};
 use crate::receipts::{RECEIPTS_DIRECTORY, receipt_digest};
-use crate::secrets::{PanKeys, Secrets};
+use cardswitch_secrets::{PanKeys, Secrets};
 use cardswitch_wire::time::render_time;
 
 /// What a finished copy is, in words that programs read.
@@ -150,7 +150,7 @@ mod tests {
     use sha2::{Digest as _, Sha256};
 
     use super::*;
-    use crate::hex::to_hex;
+    use cardswitch_secrets::hex::to_hex;
 
     fn name_of(content: &[u8]) -> String {
         format!("{RECEIPTS_DIRECTORY}/{}", to_hex(&Sha256::digest(content)))

@@ -19,9 +19,9 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::backup::{CopyReport, back_up};
-use crate::master_key::rotation::{MasterKeyReport, MasterKeys};
+use cardswitch_secrets::master_key::rotation::{MasterKeyReport, MasterKeys};
 use crate::pan_rotation::{PanKeyProgress, PanKeyReport, PanRotation};
-use crate::secrets::Secrets;
+use cardswitch_secrets::Secrets;
 
 /// The socket's name.
 const SOCKET: &str = "control.sock";

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 use crate::auth::passwords::PasswordError;
 use crate::auth::throttle::TooMany;
-use crate::issuing::IssueError;
+use cardswitch_secrets::issuing::IssueError;
 use crate::state::WriteError;
 use crate::statements::StatementError;
 use cardswitch_wire::fault::{Fault, Flaw};

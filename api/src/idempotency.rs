@@ -24,7 +24,6 @@ mod claim;
 mod header;
 mod in_flight;
 mod kept;
-mod keys;
 mod shown;
 
 use std::sync::Arc;
@@ -49,7 +48,6 @@ use self::claim::{CLAIM, Fate};
 pub use self::header::{IDEMPOTENCY_KEY, idempotency_key};
 use self::in_flight::{InFlight, UnderWay};
 use self::kept::{Answer, IDEMPOTENT_REPLAYED};
-pub use self::keys::IdempotencyKeys;
 use self::shown::Shown;
 use crate::auth::{Caller, find_caller, permit};
 use crate::error::ApiError;
@@ -137,8 +135,9 @@ impl Desk {
         };
         let key = self.state.secrets.idempotency().name(caller.company.id, caller.token, key);
         let body = read_body(body, body_bytes_max(caller, &parts)).await?;
+        let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
         let request =
-            self.state.secrets.idempotency().request_hash(&parts.method, &parts.uri, &body);
+            self.state.secrets.idempotency().request_hash(parts.method.as_str(), target, &body);
         let asked = Asked { key, request };
         let under_way =
             self.in_flight.enter(key).ok_or_else(ApiError::idempotency_key_in_flight)?;

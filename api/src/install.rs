@@ -35,15 +35,15 @@ use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
 use cardswitch_feed::Profile;
-use crate::issuing::{
+use cardswitch_secrets::issuing::{
     CardNumbers, CardOrder, DRAWS_MAX, DrawnCard, IssueError, Issuer, RandomSource,
 };
-use crate::master_key::data_key::{DataKey, DataKeyError, WrappedKey, write_wrapped};
-use crate::master_key::source::MasterKeySource;
-use crate::master_key::{MasterKey, MasterKeyError};
+use cardswitch_secrets::master_key::data_key::{DataKey, DataKeyError, WrappedKey, write_wrapped};
+use cardswitch_secrets::master_key::source::MasterKeySource;
+use cardswitch_secrets::master_key::{MasterKey, MasterKeyError};
 use crate::portfolio::{self, NO_FUNDS_BALANCE, VELOCITY};
-use crate::private_file::create_private;
-use crate::secrets::{Secrets, token_digest};
+use cardswitch_secrets::private_file::create_private;
+use cardswitch_secrets::{Secrets, token_digest};
 use crate::switch::Switch;
 use cardswitch_wire::time::render_date;
 

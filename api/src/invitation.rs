@@ -12,7 +12,7 @@ use cardswitch_engine::domain::ids::{TicketId, UserId};
 
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
-use crate::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::mail::News;
 use crate::state::AppState;
 

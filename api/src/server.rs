@@ -20,15 +20,15 @@ use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSet
 use crate::control::{Control, Desk};
 use crate::descriptors::{self, DescriptorShares};
 use crate::http_server::{self, HttpSide};
-use crate::issuing::CardNumbers;
+use cardswitch_secrets::issuing::CardNumbers;
 use crate::mail::{self, MailError, Outbox};
-use crate::master_key::rotation::MasterKeys;
+use cardswitch_secrets::master_key::rotation::MasterKeys;
 use crate::network::listener::{Listener, ListenerOptions};
 use crate::network::peers::PeerNetwork;
 use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
 use crate::receipts::{ReceiptFiles, named_receipts};
-use crate::secrets::Secrets;
+use cardswitch_secrets::Secrets;
 use crate::site::overview::LiveOverviews;
 use crate::state::{ApiConfig, AppState};
 use crate::switch::Switch;

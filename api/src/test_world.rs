@@ -19,11 +19,11 @@ use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::descriptors::STREAMS_MAX;
-use crate::issuing::CardNumbers;
+use cardswitch_secrets::issuing::CardNumbers;
 use crate::mail::Outbox;
 use crate::receipts::ReceiptFiles;
 use crate::router;
-use crate::secrets::{Secrets, token_digest};
+use cardswitch_secrets::{Secrets, token_digest};
 use crate::site::overview::LiveOverviews;
 use crate::state::{ApiConfig, AppState};
 use crate::switch::Switch;

@@ -6,10 +6,10 @@ mod stored;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cardswitch_api::master_key::data_key::{DataKey, WrappedKey, write_wrapped};
-use cardswitch_api::master_key::{MASTER_KEY_FILE, MasterKey};
-use cardswitch_api::pan::Pan;
-use cardswitch_api::secrets::{Secrets, token_digest};
+use cardswitch_secrets::master_key::data_key::{DataKey, WrappedKey, write_wrapped};
+use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
+use cardswitch_secrets::pan::Pan;
+use cardswitch_secrets::{Secrets, token_digest};
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cardswitch_api::config::Settings;
 use cardswitch_api::network::listener::{Listener, ListenerOptions};
-use cardswitch_api::secrets::Secrets;
+use cardswitch_secrets::Secrets;
 use cardswitch_api::server::Server;
 use cardswitch_api::switch::Submit;
 use tokio::runtime::Runtime;

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cardswitch_api::issuing::SystemRandom;
-use cardswitch_api::webhooks::signature::WebhookSecret;
+use cardswitch_secrets::issuing::SystemRandom;
+use cardswitch_secrets::webhook_signature::WebhookSecret;
 use cardswitch_benches::Must;
 use cardswitch_benches::caller::{Caller, wait_for_tables};
 use cardswitch_benches::installation::{CardHashes, card_number, install, open, secrets};

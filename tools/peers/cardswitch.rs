@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cardswitch_api::network::listener::{Listener, ListenerOptions};
-use cardswitch_api::pan::Pan;
-use cardswitch_api::secrets::Secrets;
+use cardswitch_secrets::pan::Pan;
+use cardswitch_secrets::Secrets;
 use cardswitch_benches::caller::{Caller, wait_for_tables};
 use cardswitch_benches::installation::temporary_directory;
 use cardswitch_benches::program::{self, founding, is_approved, pan_hash};

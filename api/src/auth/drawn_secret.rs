@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use crate::issuing::{IssueError, RandomSource, SystemRandom};
-use crate::secrets::token_digest;
+use cardswitch_secrets::issuing::{IssueError, RandomSource, SystemRandom};
+use cardswitch_secrets::token_digest;
 
 /// 256 random bits, as 64 hexadecimal digits.
 #[derive(Clone)]

@@ -38,7 +38,7 @@ use self::lasting_body::LastingBody;
 use self::scopes::Needed;
 use crate::error::ApiError;
 use crate::operations::{allowed_methods, find_needed};
-use crate::secrets::token_digest;
+use cardswitch_secrets::token_digest;
 use crate::state::AppState;
 use crate::switch::Switch;
 

@@ -659,7 +659,7 @@ mod tests {
     }
 
     fn token_key(number: usize) -> [u8; 32] {
-        crate::secrets::token_digest(&number.to_string())
+        cardswitch_secrets::token_digest(&number.to_string())
     }
 
     #[test]

@@ -25,7 +25,7 @@ use self::sources::Sources;
 use super::failures::SignInFailures;
 use super::link_guesses::LinkGuesses;
 use crate::error::ApiError;
-use crate::secrets::token_digest;
+use cardswitch_secrets::token_digest;
 
 mod lines;
 mod sources;

@@ -9,8 +9,8 @@ use cardswitch_engine::domain::ids::{Timestamp, UserId};
 use totp_rs::{Builder, Totp};
 use zeroize::Zeroizing;
 
-use crate::issuing::{IssueError, RandomSource};
-use crate::secrets::{SealError, Secrets};
+use cardswitch_secrets::issuing::{IssueError, RandomSource};
+use cardswitch_secrets::{SealError, Secrets};
 
 /// What an authenticator app calls the switch.
 const ISSUER: &str = "cardswitch";
@@ -98,7 +98,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::issuing::SystemRandom;
+    use cardswitch_secrets::issuing::SystemRandom;
 
     const ADA: UserId = UserId(Uuid::from_bytes([5; 16]));
     const BOB: UserId = UserId(Uuid::from_bytes([6; 16]));

@@ -18,7 +18,7 @@ use super::Failure;
 use super::at_rest::{CompanyDataArgs, DataArgs, carry_out, parse_id};
 use super::token::{Scope, access_scope};
 use crate::auth::drawn_secret::DrawnSecret;
-use crate::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
 use crate::oauth::scope;
 use crate::switch::Switch;

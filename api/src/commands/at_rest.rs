@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::Failure;
 use crate::config::{ClockSetting, read_settings};
 use crate::install::by_operator;
-use crate::master_key::source::MasterKeyArgs;
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use crate::opening::{KeyedDirectory, open_engine};
 use crate::switch::Switch;
 

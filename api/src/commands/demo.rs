@@ -16,10 +16,10 @@ use super::live_screen::LiveScreen;
 use crate::config::{ClockSetting, Settings};
 use cardswitch_feed::{FeedOptions, FeedReport, HttpSource, Portfolio, Progress};
 use crate::install::{Credentials, Installation, install};
-use crate::issuing::CardNumbers;
-use crate::master_key::data_key::DATA_KEY_FILE;
-use crate::master_key::source::MasterKeySource;
-use crate::private_file::create_private;
+use cardswitch_secrets::issuing::CardNumbers;
+use cardswitch_secrets::master_key::data_key::DATA_KEY_FILE;
+use cardswitch_secrets::master_key::source::MasterKeySource;
+use cardswitch_secrets::private_file::create_private;
 use crate::server::Server;
 
 const CARDS_FILE: &str = "cards.jsonl";

@@ -17,8 +17,8 @@ use cardswitch_engine::store::query::TransactionRow;
 
 use super::Failure;
 use crate::config::read_settings;
-use crate::master_key::data_key::open_keys;
-use crate::master_key::source::MasterKeyArgs;
+use cardswitch_secrets::master_key::data_key::open_keys;
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use crate::routes::decision::{DecisionBody, INCREMENTS_MAX};
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::explanation::Words;

@@ -19,11 +19,11 @@ use url::Url;
 use uuid::Uuid;
 
 use super::{Failure, StopSignal};
-use crate::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::webhooks::addresses::Reach;
 use crate::webhooks::deliveries::AttemptResult;
 use crate::webhooks::sender::{Delivery, Sender, connect_securely};
-use crate::webhooks::signature::{SignedMessage, WebhookSecret, message_text};
+use cardswitch_secrets::webhook_signature::{SignedMessage, WebhookSecret, message_text};
 
 /// How long to wait before a stream that broke is asked for again.
 const RECONNECT_WAIT: Duration = Duration::from_secs(1);

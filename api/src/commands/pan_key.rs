@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::Failure;
 use crate::config::{ClockSetting, read_settings};
 use crate::control::{self, Answer, Request};
-use crate::master_key::source::{MasterKeyArgs, MasterKeySource};
+use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
 use crate::opening::{KeyedDirectory, OpeningError, open_engine};
 use crate::pan_rotation::{GenerationReport, Pace, PanKeyProgress, PanKeyReport, PanRotation};
 use crate::switch::Switch;

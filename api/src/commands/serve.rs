@@ -8,7 +8,7 @@ use crate::config::{
     ClockSetting, Compat, ConfigError, LogFormat, RetentionSetting, Settings, read_settings,
 };
 use crate::mail::settings::SmtpUrl;
-use crate::master_key::source::MasterKeyArgs;
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use crate::opening::KeyedDirectory;
 use crate::server::Server;
 use crate::telemetry::log::start_log;

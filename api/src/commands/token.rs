@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Failure;
 use super::at_rest::{CompanyDataArgs, carry_out, parse_id};
 use crate::auth::drawn_secret::DrawnSecret;
-use crate::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::oauth::scope;
 use cardswitch_wire::time::render_time;
 

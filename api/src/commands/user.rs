@@ -22,7 +22,7 @@ use super::at_rest::{DataArgs, carry_out, find_company, parse_id};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
 use crate::config::read_settings;
-use crate::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::routes::members::NAME_CHARS_MAX;
 use crate::switch::Switch;
 use cardswitch_wire::email::is_email;

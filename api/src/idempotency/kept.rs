@@ -17,7 +17,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::Asked;
-use super::keys::AnswerName;
+use cardswitch_secrets::idempotency_keys::AnswerName;
 use crate::error::ApiError;
 
 /// Tells a repeat's answer from the first.

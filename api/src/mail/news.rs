@@ -15,8 +15,8 @@ use uuid::Uuid;
 
 use super::letter::{Letter, SharedCard, Urgency};
 use super::outbox::HeldNews;
-use crate::link_secrets::LinkKey;
-use crate::secrets::token_digest;
+use cardswitch_secrets::link_secrets::LinkKey;
+use cardswitch_secrets::token_digest;
 use crate::state::{AppState, WriteError};
 
 /// What somebody is to be told of.

@@ -27,8 +27,8 @@ use super::queue::{Parcel, Queue};
 use super::settings::MailSettings;
 use super::smtp::SmtpServer;
 use crate::bounded::Windows;
-use crate::issuing::{RandomSource, SystemRandom};
-use crate::secrets::{SealError, Secrets, token_digest};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::{SealError, Secrets, token_digest};
 
 /// The directory's name.
 const DIRECTORY: &str = "outbox";

@@ -32,7 +32,7 @@ use super::letter::Urgency;
 use super::limits::{FILE_BYTES_MAX, QUEUE_IN_TURN_MAX, QUEUE_LETTERS_MAX};
 use super::news::News;
 use super::outbox::MailError;
-use crate::secrets::{MailFile, Secrets};
+use cardswitch_secrets::{MailFile, Secrets};
 
 /// The directory's name.
 const DIRECTORY: &str = "mail";

@@ -14,7 +14,7 @@ use cardswitch_engine::domain::network_key::{
 };
 use cardswitch_iso8583::Message;
 
-use crate::secrets::{HashPurpose, Secrets};
+use cardswitch_secrets::{HashPurpose, Secrets};
 
 const KEY_ELEMENTS: [u8; 9] = [3, 4, 7, 11, 12, 13, 32, 37, 41];
 const TRACE_ELEMENTS: [u8; 4] = [32, 11, 7, 37];

@@ -18,7 +18,7 @@ use super::session::Shared;
 use super::slow_bytes::SlowBytes;
 use crate::address_counts::{AddressCounts, AddressPlace};
 use crate::descriptors::{ConnectionBound, DescriptorShares};
-use crate::secrets::Secrets;
+use cardswitch_secrets::Secrets;
 use crate::switch::Submit;
 
 /// How a listener behaves.

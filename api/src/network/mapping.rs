@@ -32,7 +32,7 @@ use super::de39::De39;
 use super::fingerprint::fingerprint_of;
 use super::marks::{Marks, merchant_number, parse_authorization_id};
 use super::presented::{PresentedCard, presented_card};
-use crate::secrets::Secrets;
+use cardswitch_secrets::Secrets;
 
 /// What is to be done with a message.
 #[derive(Debug)]
@@ -349,7 +349,7 @@ pub(super) fn private_use<'a>(message: &Message<'a>) -> Option<PrivateUse<'a>> {
 }
 
 /// The card of a message, in the form the engine knows it by.
-pub(super) fn card_ref(hash: PanHash, pan: &crate::pan::Pan) -> CardRef {
+pub(super) fn card_ref(hash: PanHash, pan: &cardswitch_secrets::pan::Pan) -> CardRef {
     CardRef::Pan(hash, pan.masked())
 }
 

@@ -10,7 +10,7 @@ use cardswitch_iso8583::{
 };
 
 use super::*;
-use crate::pan::Pan;
+use cardswitch_secrets::pan::Pan;
 
 const PAN: &[u8] = b"4111111111111111";
 

@@ -16,7 +16,7 @@ use cardswitch_engine::domain::network_key::{
 use cardswitch_engine::domain::text::LineText;
 use sha2::{Digest, Sha256};
 
-use crate::secrets::{HashPurpose, Secrets};
+use cardswitch_secrets::{HashPurpose, Secrets};
 
 /// How DE90 spells a transmission time that the original did not carry.
 const NO_TRANSMISSION_TIME: &str = "0000000000";

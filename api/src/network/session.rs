@@ -22,7 +22,7 @@ use super::mapping::{Mapped, Refusal, map_message};
 use super::mapping_answer::AnswerElements;
 use super::slow_bytes::SlowBytes;
 use super::told_texts::{note_spaced, salvage};
-use crate::secrets::Secrets;
+use cardswitch_secrets::Secrets;
 use crate::switch::Submit;
 
 /// What all connections of a listener share.

@@ -26,7 +26,7 @@ use crate::auth::second_factor::{self, Answered, PendingToken, Purpose};
 use crate::auth::throttle::{Beyond, Source};
 use crate::auth::{find_caller, token_in};
 use crate::error::ApiError;
-use crate::secrets::token_digest;
+use cardswitch_secrets::token_digest;
 use crate::state::AppState;
 
 /// An answer to a question.

@@ -16,7 +16,7 @@ use url::form_urlencoded;
 use super::parameters::Parameters;
 use crate::auth::throttle::Source;
 use crate::error::ApiError;
-use crate::secrets::{digests_equal, token_digest};
+use cardswitch_secrets::{digests_equal, token_digest};
 use crate::state::AppState;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::parse_id;

@@ -23,8 +23,8 @@ use super::{pkce, scope};
 use crate::auth::actor::act_as;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
-use crate::issuing::{RandomSource, SystemRandom};
-use crate::secrets::token_digest;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::token_digest;
 use crate::state::{AppState, WriteError};
 
 /// A code with what it leads to.

@@ -29,7 +29,7 @@ use crate::auth::failures::note_failure;
 use crate::auth::second_factor::{PendingToken, Purpose};
 use crate::auth::throttle::{Account, Source};
 use crate::error::ApiError;
-use crate::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::state::{AppState, WriteError};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::parse_id;

@@ -20,7 +20,7 @@ use crate::auth::second_factor::{Answered, CONVERSATION, Finishing, Purpose, ans
 use crate::auth::throttle::{Beyond, Source};
 use crate::operations::guarded;
 use crate::routes::world::{COMPANY, OTHER_COMPANY};
-use crate::secrets::token_digest;
+use cardswitch_secrets::token_digest;
 
 const NO_GOOD: (u16, &str) = (400, "invalid_grant");
 

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-use crate::secrets::codes_equal;
+use cardswitch_secrets::codes_equal;
 
 /// The length of a challenge: 32 bytes in base64url.
 const CHALLENGE_BYTES: usize = 43;

@@ -21,7 +21,7 @@ use super::reply::reply;
 use crate::auth::actor::act_as;
 use crate::auth::second_factor::Purpose;
 use crate::error::ApiError;
-use crate::secrets::token_digest;
+use cardswitch_secrets::token_digest;
 use crate::state::{AppState, WriteError};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::parse_id;

@@ -23,9 +23,9 @@ use crate::auth::client_address::ClientAddress;
 use crate::auth::passwords;
 use crate::auth::second_factor::normal_answer;
 use crate::auth::totp::Seed;
-use crate::issuing::SystemRandom;
+use cardswitch_secrets::issuing::SystemRandom;
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
-use crate::secrets::token_digest;
+use cardswitch_secrets::token_digest;
 use crate::test_world::new_member;
 
 /// Everybody's.

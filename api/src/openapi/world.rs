@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::{Door, document};
 use crate::operations::is_open;
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
-use crate::secrets::token_digest;
+use cardswitch_secrets::token_digest;
 use cardswitch_wire::urls::Urls;
 
 /// The scopes of a token that may change everything of a company.

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
 use crate::install::by_operator;
-use crate::secrets::{PanKeys, PanKeysError, Secrets};
+use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 use crate::switch::Switch;
 use cardswitch_wire::time::render_time;
 

@@ -22,7 +22,7 @@ use cardswitch_engine::submission::SubmitError;
 use tokio::sync::watch;
 
 use super::{BUSY_PAUSE, PanRotation, PanRotationError, before};
-use crate::secrets::{PanKeysError, Secrets};
+use cardswitch_secrets::{PanKeysError, Secrets};
 
 /// How many cards are read in one view of the tables.
 const READ_LEN_MAX: usize = 1_000;

@@ -19,7 +19,7 @@ use super::no_store::NoStore;
 use super::view::read_view;
 use crate::auth::Caller;
 use crate::error::{ApiError, ErrorBody};
-use crate::pan::Pan;
+use cardswitch_secrets::pan::Pan;
 use crate::state::AppState;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::Rule;

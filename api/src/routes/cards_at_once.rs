@@ -15,7 +15,7 @@ use super::dimensions::refused;
 use super::input::{Answer, Call, JsonBody};
 use super::view::{View, read_view};
 use crate::error::ApiError;
-use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::state::{AppState, WriteError};
 use cardswitch_wire::bodies;
 use cardswitch_wire::fault::Flaw;

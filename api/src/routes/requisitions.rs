@@ -31,7 +31,7 @@ use super::input::{Answer, Call, JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
+use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::openapi::words;
 use crate::state::{AppState, WriteError};
 use cardswitch_wire::amount::Amount;

@@ -13,8 +13,8 @@ use cardswitch_engine::store::{Snapshot, StoreError};
 
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::link_secrets::{LinkKey, PassphraseField, open_passphrase};
-use crate::secrets::Secrets;
+use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, open_passphrase};
+use cardswitch_secrets::Secrets;
 use crate::state::AppState;
 use cardswitch_wire::reference::{
     CardReference, DimensionReference, MemberReference, SharedLinkReference, render_card_state,

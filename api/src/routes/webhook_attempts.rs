@@ -13,7 +13,7 @@ use crate::openapi::words;
 use crate::webhooks::attempt_words::{render_failure, render_kind};
 use crate::webhooks::deliveries::{Attempt, AttemptResult};
 use crate::webhooks::endpoints::get_endpoint;
-use crate::webhooks::signature::message_text;
+use cardswitch_secrets::webhook_signature::message_text;
 use cardswitch_wire::fields;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
 use cardswitch_wire::time::render_time;

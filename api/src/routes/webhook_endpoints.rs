@@ -24,7 +24,7 @@ use crate::state::AppState;
 use crate::webhooks::addresses::Reach;
 use crate::webhooks::endpoints::{self, GivenChanges, GivenEndpoint, render_state};
 use crate::webhooks::lane::Health;
-use crate::webhooks::signature::WebhookSecret;
+use cardswitch_secrets::webhook_signature::WebhookSecret;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::instant;
 use cardswitch_wire::fault::Flaw;

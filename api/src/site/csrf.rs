@@ -12,7 +12,7 @@ use url::Url;
 
 use super::session::Session;
 use super::visit::Visit;
-use crate::secrets::FormBond;
+use cardswitch_secrets::FormBond;
 use crate::state::AppState;
 
 /// The field that carries the value.

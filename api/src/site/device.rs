@@ -17,8 +17,8 @@ use super::cookies::SiteCookie;
 use crate::auth::client_address::ClientAddress;
 use crate::auth::throttle::Source;
 use crate::error::ApiError;
-use crate::issuing::{RandomSource as _, SystemRandom};
-use crate::secrets::{FormBond, digests_equal, token_digest};
+use cardswitch_secrets::issuing::{RandomSource as _, SystemRandom};
+use cardswitch_secrets::{FormBond, digests_equal, token_digest};
 use crate::state::AppState;
 
 /// How long a browser is known. Units: seconds.

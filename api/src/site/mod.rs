@@ -74,7 +74,7 @@ use uuid::Uuid;
 
 use self::session::MaybeSignedIn;
 use crate::error::ApiError;
-use crate::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::state::AppState;
 
 /// Every page of the site, one line each.

@@ -19,7 +19,7 @@ use super::visitor_tests::Visitor;
 use crate::auth::client_address::ClientAddress;
 use crate::auth::passwords::hash;
 use crate::routes::world::{Bench, COMPANY};
-use crate::secrets::token_digest;
+use cardswitch_secrets::token_digest;
 
 #[tokio::test]
 async fn a_new_password_asks_for_the_old_one_and_ends_everything_else() {

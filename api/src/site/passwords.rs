@@ -35,7 +35,7 @@ use crate::auth::passwords::{check_new, hash};
 use crate::auth::throttle::Source;
 use crate::error::ApiError;
 use crate::mail::News;
-use crate::secrets::token_digest;
+use cardswitch_secrets::token_digest;
 use crate::state::{AppState, WriteError};
 
 /// How long a link to set a new password is good. Units: seconds.

@@ -23,7 +23,7 @@ use crate::auth::credentials::may_sign_in;
 use crate::auth::second_factor::{Answered, Challenge, Factor, Finishing, Purpose, answer};
 use crate::auth::throttle::Beyond;
 use crate::error::ApiError;
-use crate::secrets::token_digest;
+use cardswitch_secrets::token_digest;
 use crate::state::AppState;
 
 /// Where questions are asked.

@@ -15,7 +15,7 @@ use crate::auth::second_factor::{PendingToken, Purpose};
 use crate::auth::throttle::Source;
 use crate::auth::totp::Seed;
 use crate::routes::world::{Bench, COMPANY};
-use crate::secrets::token_digest;
+use cardswitch_secrets::token_digest;
 
 /// Sets up an authenticator app and gives its seed.
 async fn set_up_totp(bench: &Bench, visitor: &mut Visitor<'_>) -> Seed {

@@ -37,7 +37,7 @@ use crate::auth::actor::act_as;
 use crate::auth::client_address::ClientAddress;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::error::ApiError;
-use crate::secrets::{FormBond, token_digest};
+use cardswitch_secrets::{FormBond, token_digest};
 use crate::state::{AppState, WriteError};
 
 /// How long a session lives. Units: seconds.

@@ -21,7 +21,7 @@ use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
 use crate::auth::totp::Seed;
 use crate::error::ApiError;
-use crate::issuing::SystemRandom;
+use cardswitch_secrets::issuing::SystemRandom;
 use crate::state::AppState;
 
 const WRONG_CODE: &str = "That is not the code the app shows now. Is your phone's clock right?";

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cardswitch_engine::domain::event::{EventNumber, EventPlace};
 use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
 
-use crate::secrets::{SealError, Secrets};
+use cardswitch_secrets::{SealError, Secrets};
 
 /// The longest text that is looked at. Units: bytes.
 const TEXT_BYTES_MAX: usize = 100;

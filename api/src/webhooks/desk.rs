@@ -14,8 +14,8 @@ use super::deliveries::{AttemptResult, Failure};
 use super::due::Queued;
 use super::lane::{Entry, Lane, MESSAGE_EVENTS_MAX};
 use super::sender::{Delivery, Sender};
-use super::signature::{SignedMessage, WebhookSecret, message_text, signature_header};
-use crate::secrets::Secrets;
+use cardswitch_secrets::webhook_signature::{SignedMessage, WebhookSecret, message_text, signature_header};
+use cardswitch_secrets::Secrets;
 use crate::switch::Switch;
 
 /// How many events of all companies are looked at at a time for those that a lane is told of, so that

@@ -33,7 +33,7 @@ use super::lane::Entry;
 use super::sender::Sender;
 use super::{Figures, ORDERS_MAX, Order};
 use crate::descriptors::SendBounds;
-use crate::secrets::Secrets;
+use cardswitch_secrets::Secrets;
 use crate::switch::Switch;
 
 /// How many events are read at a time.

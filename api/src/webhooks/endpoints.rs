@@ -12,9 +12,9 @@ use cardswitch_engine::domain::text::LineText;
 
 use super::NotAtWork;
 use super::addresses::{ADDRESS_BYTES_MAX, Reach, check_address};
-use super::signature::{WebhookSecret, overlap_until};
+use cardswitch_secrets::webhook_signature::{WebhookSecret, overlap_until};
 use crate::error::ApiError;
-use crate::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::state::AppState;
 use cardswitch_wire::body::{Rule, flag, line_schema, reference, short_line};
 use cardswitch_wire::fault::Flaw;

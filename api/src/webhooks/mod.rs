@@ -26,7 +26,6 @@ pub mod endpoints;
 pub mod lane;
 pub mod schedule;
 pub mod sender;
-pub mod signature;
 mod streams;
 mod tail;
 
@@ -58,7 +57,7 @@ pub use self::streams::{PagePlace, StreamPlace};
 use self::tail::Tail;
 use crate::auth::throttle::TooMany;
 use crate::descriptors::DescriptorShares;
-use crate::secrets::Secrets;
+use cardswitch_secrets::Secrets;
 use crate::switch::Switch;
 
 /// How many orders wait for the dispatcher.

@@ -19,7 +19,7 @@ use super::endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
 use super::sender::Addresses;
 use super::*;
 use crate::descriptors::SendBounds;
-use crate::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 
 const APP: AppId = AppId(Uuid::from_u128(70));

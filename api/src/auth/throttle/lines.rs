@@ -9,7 +9,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::{Account, DELAY_MAX, REMEMBERED_MAX, Source, TooMany, Verdict, too_many};
 use crate::bounded::{BLOCKING, BoundedTable, Entry, share};
-use crate::secrets::token_digest;
+use cardswitch_secrets::token_digest;
 
 /// How many wrong tries an account has before the next one waits.
 pub(super) const FREE_TRIES: u32 = 3;

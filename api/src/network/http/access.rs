@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::error::ApiError;
 use crate::network::limits;
 use crate::request_body::{read_json_body, read_json_text};
-use crate::secrets::{digests_equal, token_digest};
+use cardswitch_secrets::{digests_equal, token_digest};
 use crate::state::AppState;
 use cardswitch_wire::fields::Fields;
 

@@ -14,8 +14,8 @@ use uuid::Uuid;
 use zeroize::Zeroize;
 
 use crate::error::ApiError;
-use crate::pan::Pan;
-use crate::secrets::Secrets;
+use cardswitch_secrets::pan::Pan;
+use cardswitch_secrets::Secrets;
 use crate::state::AppState;
 use crate::switch::View;
 use cardswitch_wire::fault::Flaw;

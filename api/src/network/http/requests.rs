@@ -33,7 +33,7 @@ use super::values::{
 use crate::error::ApiError;
 use crate::network::marks::{Marks, merchant_number};
 use crate::network::presented::cvv_pair;
-use crate::secrets::{HashPurpose, Secrets};
+use cardswitch_secrets::{HashPurpose, Secrets};
 use crate::state::AppState;
 use crate::switch::View;
 use cardswitch_wire::fault::Flaw;

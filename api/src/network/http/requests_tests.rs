@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::network::http::world::{Bench, COMPANY, Card, purchase};
 use crate::openapi::{Door, document};
-use crate::pan::Pan;
+use cardswitch_secrets::pan::Pan;
 
 #[tokio::test]
 async fn an_approval_tells_what_was_decided() {

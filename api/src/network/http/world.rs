@@ -15,8 +15,8 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use super::{answer_directly, is_direct};
-use crate::pan::Pan;
-use crate::secrets::token_digest;
+use cardswitch_secrets::pan::Pan;
+use cardswitch_secrets::token_digest;
 use crate::state::AppState;
 use crate::test_world::{TestSwitch, access_token, company};
 use cardswitch_wire::time::parse_time;

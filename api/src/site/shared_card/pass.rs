@@ -11,7 +11,7 @@ use cookie::time::Duration;
 use cookie::{Cookie, SameSite};
 use subtle::ConstantTimeEq;
 
-use crate::secrets::FormBond;
+use cardswitch_secrets::FormBond;
 use crate::site::cookies::find_cookie;
 use crate::site::session::later;
 use crate::state::AppState;

@@ -6,8 +6,8 @@
 
 use subtle::{Choice, ConstantTimeEq};
 
-use crate::link_secrets::{PassphraseField, PassphraseKind};
-use crate::secrets::token_digest;
+use cardswitch_secrets::link_secrets::{PassphraseField, PassphraseKind};
+use cardswitch_secrets::token_digest;
 use cardswitch_wire::time::{parse_date, render_date};
 
 /// Whether `answers`, in the order of the fields, are right, all of them.

@@ -10,7 +10,7 @@ use cardswitch_engine::domain::money::Minor;
 
 use super::Viewing;
 use super::opened::Opened;
-use crate::link_secrets::PassphraseKind;
+use cardswitch_secrets::link_secrets::PassphraseKind;
 use crate::site::assets::COPY;
 use crate::site::cards::face::Face;
 use crate::site::cards::secret::CardSecret;

@@ -29,7 +29,7 @@ use crate::webhooks::attempt_words::sentence;
 use crate::webhooks::deliveries::{Attempt, AttemptKind};
 use crate::webhooks::endpoints::{self, GivenChanges};
 use crate::webhooks::lane::Health;
-use crate::webhooks::signature::message_text;
+use cardswitch_secrets::webhook_signature::message_text;
 use cardswitch_wire::fields::Fields;
 use cardswitch_wire::time::parse_time;
 

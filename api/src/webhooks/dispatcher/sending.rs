@@ -24,7 +24,7 @@ use super::super::lane::{Entry, Fate, Message, Outcome};
 use super::{Dispatcher, UNSAVED_MAX};
 use crate::auth::actor::note_at_hand;
 use crate::descriptors::ASKED_SENDS_MAX;
-use crate::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::switch::Switch;
 
 /// How many of these at endpoints of one company.

@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
     use crate::pan::Pan;
-    use crate::secrets::Secrets;
+    use crate::Secrets;
 
     const CARD: CardId = CardId(Uuid::from_bytes([9; 16]));
     const OTHER_CARD: CardId = CardId(Uuid::from_bytes([8; 16]));

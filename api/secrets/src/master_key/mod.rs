@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 use crate::hex::{array_from_hex, to_hex};
 use crate::issuing::{IssueError, RandomSource};
 use crate::private_file;
-use crate::secrets::derived;
+use crate::derived;
 
 /// The name of the key's file inside a data directory, and of the credential that systemd hands over.
 pub const MASTER_KEY_FILE: &str = "master.key";

@@ -17,7 +17,7 @@ use chrono_tz::Tz;
 use uuid::Uuid;
 
 use crate::pan::Pan;
-use crate::secrets::{SealError, Secrets};
+use crate::{SealError, Secrets};
 
 /// How many digits the numbers of new cards have.
 const PAN_LEN: usize = 16;

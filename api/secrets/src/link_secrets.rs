@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::issuing::{IssueError, RandomSource};
-use crate::secrets::{LinkSecret, SealError, Secrets};
+use crate::{LinkSecret, SealError, Secrets};
 
 /// The key in the address of a shared link.
 pub struct LinkKey([u8; 32]);

@@ -10,7 +10,7 @@ const FORMAT: u32 = 1;
 
 /// Why a text is not one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flaw {
+pub enum Flaw {
     /// It was cut or changed: where.
     Damaged(&'static str),
     /// Written by a later build.
@@ -19,7 +19,7 @@ pub(crate) enum Flaw {
 
 /// A text whose sum is still to be looked at.
 #[derive(Debug)]
-pub(crate) struct SummedText<'a> {
+pub struct SummedText<'a> {
     lines: &'a str,
     sum: &'a str,
 }
@@ -27,7 +27,7 @@ pub(crate) struct SummedText<'a> {
 impl<'a> SummedText<'a> {
     /// Takes it apart.
     /// Errors: title or sum are missing, or it is of a later format.
-    pub(crate) fn split(text: &'a str, title: &str) -> Result<Self, Flaw> {
+    pub fn split(text: &'a str, title: &str) -> Result<Self, Flaw> {
         let head = text.strip_prefix(title).and_then(|rest| rest.strip_prefix("\nformat "));
         let format =
             head.and_then(|rest| rest.split_once('\n')).ok_or(Flaw::Damaged("its head"))?.0;
@@ -43,7 +43,7 @@ impl<'a> SummedText<'a> {
     }
 
     /// Whether the sum was made with this key.
-    pub(crate) fn is_of(&self, key: &KeyedHash) -> bool {
+    pub fn is_of(&self, key: &KeyedHash) -> bool {
         let tag = key.half_tag(&[self.lines.as_bytes()]);
         // Letters of hex digits have one form, so that no other file passes for the same.
         let sum = from_hex(self.sum).filter(|_| !self.sum.contains(char::is_uppercase));
@@ -51,13 +51,13 @@ impl<'a> SummedText<'a> {
     }
 
     /// The lines between head and sum.
-    pub(crate) fn body(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+    pub fn body(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.lines.lines().skip(2)
     }
 }
 
 /// The whole text around lines, each with its end.
-pub(crate) fn render_summed(title: &str, body: &str, key: &KeyedHash) -> String {
+pub fn render_summed(title: &str, body: &str, key: &KeyedHash) -> String {
     let mut text = format!("{title}\nformat {FORMAT}\n{body}");
     let tag = key.half_tag(&[text.as_bytes()]);
     text.push_str(&format!("sum {}\n", to_hex(&tag)));

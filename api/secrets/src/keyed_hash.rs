@@ -7,7 +7,7 @@ use zeroize::Zeroize;
 
 /// HMAC-SHA-256 under one key, of which the first 64 bits are used.
 #[derive(Clone)]
-pub(crate) struct KeyedHash {
+pub struct KeyedHash {
     /// What the key makes of the two hashes, for messages of one block.
     inner: [u32; 8],
     outer: [u32; 8],
@@ -42,14 +42,14 @@ impl KeyedHash {
     }
 
     /// Cost: two compressions of SHA-256 for a short message; the key's own are done beforehand.
-    pub(crate) fn number(&self, parts: &[&[u8]]) -> u64 {
+    pub fn number(&self, parts: &[&[u8]]) -> u64 {
         let tag = self.short_tag(parts).unwrap_or_else(|| self.long_tag(parts));
         let [first, second, ..] = tag;
         u64::from(first) << 32 | u64::from(second)
     }
 
     /// The first 128 bits of the tag.
-    pub(crate) fn half_tag(&self, parts: &[&[u8]]) -> [u8; 16] {
+    pub fn half_tag(&self, parts: &[&[u8]]) -> [u8; 16] {
         let tag = self.short_tag(parts).unwrap_or_else(|| self.long_tag(parts));
         let mut half = [0; 16];
         for (place, word) in half.chunks_exact_mut(4).zip(tag) {

@@ -185,7 +185,7 @@ fn key_at(place: &Path) -> Result<MasterKey, MasterRotationError> {
 }
 
 fn drawn() -> Result<MasterKey, DataKeyError> {
-    let none = |_| DataKeyError::Seal(crate::secrets::SealError::NoRandomness);
+    let none = |_| DataKeyError::Seal(crate::SealError::NoRandomness);
     MasterKey::draw(&mut SystemRandom).map_err(none)
 }
 
@@ -219,14 +219,14 @@ mod tests {
         let (data_key, master) = (Zeroizing::new([3; 32]), MasterKey::new([1; 32]));
         let wrapped = WrappedKey::wrap(&data_key, &master, [7; 16]).unwrap();
         drop(DataDirectory::create(data, [7; 16]).unwrap());
-        write_wrapped(data, &wrapped, &crate::secrets::Secrets::from_root(*data_key)).unwrap();
+        write_wrapped(data, &wrapped, &crate::Secrets::from_root(*data_key)).unwrap();
         if let Some(path) = source.own_path(data) {
             master.write_new(&path).unwrap();
         }
     }
 
     fn opens(data: &Path, source: &MasterKeySource) -> bool {
-        let id_key = crate::secrets::Secrets::from_root([3; 32]).id_key();
+        let id_key = crate::Secrets::from_root([3; 32]).id_key();
         open_keys(data, source).is_ok_and(|keys| keys.secrets.id_key() == id_key)
     }
 

@@ -4,13 +4,13 @@ use zeroize::Zeroizing;
 
 /// Two lower-case digits a byte.
 #[must_use]
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
+pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The bytes of hex digits; none where there are others, or half a byte.
 #[must_use]
-pub(crate) fn from_hex(digits: &str) -> Option<Zeroizing<Vec<u8>>> {
+pub fn from_hex(digits: &str) -> Option<Zeroizing<Vec<u8>>> {
     if !digits.len().is_multiple_of(2) || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
@@ -21,7 +21,7 @@ pub(crate) fn from_hex(digits: &str) -> Option<Zeroizing<Vec<u8>>> {
 
 /// As `from_hex`, so many bytes exactly.
 #[must_use]
-pub(crate) fn array_from_hex<const N: usize>(digits: &str) -> Option<Zeroizing<[u8; N]>> {
+pub fn array_from_hex<const N: usize>(digits: &str) -> Option<Zeroizing<[u8; N]>> {
     let bytes = from_hex(digits)?;
     let mut array = Zeroizing::new([0; N]);
     (bytes.len() == N).then(|| array.copy_from_slice(&bytes))?;

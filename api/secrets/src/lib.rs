@@ -16,7 +16,7 @@
 //! | `pin` | 64 | HMAC-SHA-256 of card number and PIN, first 64 bits, never zero |
 //! | `id permutation` | 16 | public ids |
 //! | `message fingerprint` | 16 | SipHash-128 of network messages |
-//! | `idempotency ..` | | see `idempotency/keys` |
+//! | `idempotency ..` | | see `idempotency_keys` |
 //! | `link seal` | 32 | ChaCha20-Poly1305 over what opens shared links, kind and link id as associated data |
 //! | `site forms` | 64 | HMAC-SHA-256 of what a form of the site is bound to, first 128 bits |
 //! | `link lookup` | 64 | HMAC-SHA-256 of the keys in shared links, first 128 bits |
@@ -28,12 +28,22 @@
 //! What is sealed is: format (1 byte, 1), nonce (12), ciphertext and tag; a card number under a later
 //! generation has a form of its own. Only the key of card numbers is ever replaced, and the master key.
 
+pub mod hex;
+pub mod idempotency_keys;
+pub mod issuing;
 mod keyed_hash;
+pub mod link_secrets;
+pub mod master_key;
 mod message_hash;
+pub mod pan;
 mod pan_keys;
 mod pan_seal;
+pub mod plain_file;
+pub mod private_file;
+pub mod process;
 mod seal;
-pub(crate) mod summed_text;
+pub mod summed_text;
+pub mod webhook_signature;
 
 use std::fmt;
 
@@ -53,13 +63,13 @@ pub use self::message_hash::{HashPurpose, MessageHasher};
 pub use self::pan_keys::{PanKey, PanKeys, PanKeysError};
 pub use self::seal::SealError;
 
-pub(crate) use self::keyed_hash::KeyedHash;
+pub use self::keyed_hash::KeyedHash;
 use self::pan_seal::PanSeal;
 use self::seal::{NONCE_BYTES, context_of};
 pub(crate) use self::seal::{fresh_nonce, open, seal};
-use crate::idempotency::IdempotencyKeys;
+use crate::idempotency_keys::IdempotencyKeys;
 use crate::pan::Pan;
-use crate::webhooks::signature::WebhookSecret;
+use crate::webhook_signature::WebhookSecret;
 
 const KEY_SALT: &[u8] = b"cardswitch keys 1";
 
@@ -319,12 +329,12 @@ impl Secrets {
     }
 
     /// The key of the data key file's sum.
-    pub(crate) const fn data_key_sum(&self) -> &KeyedHash {
+    pub const fn data_key_sum(&self) -> &KeyedHash {
         &self.data_key_sum
     }
 
     /// The key of a backup manifest's sum.
-    pub(crate) const fn manifest_sum(&self) -> &KeyedHash {
+    pub const fn manifest_sum(&self) -> &KeyedHash {
         &self.manifest_sum
     }
 
@@ -379,7 +389,7 @@ pub fn codes_equal(left: &[u8], right: &[u8]) -> bool {
 }
 
 /// One of the keys that follow from another. Panics: never, keys are shorter than HKDF's limit.
-pub(crate) fn derived<const N: usize>(source: &Hkdf<Sha256>, label: &[u8]) -> Zeroizing<[u8; N]> {
+pub fn derived<const N: usize>(source: &Hkdf<Sha256>, label: &[u8]) -> Zeroizing<[u8; N]> {
     let mut key = Zeroizing::new([0; N]);
     source.expand(label, key.as_mut_slice()).expect("keys are shorter than HKDF's limit");
     key

@@ -26,8 +26,8 @@ use super::{MasterKey, MasterKeyError, MasterKeyId};
 use crate::hex::{array_from_hex, from_hex, to_hex};
 use crate::private_file;
 use crate::process::wiping_stack;
-use crate::secrets::summed_text::{Flaw, SummedText, render_summed};
-use crate::secrets::{SealError, Secrets, fresh_nonce, open, seal};
+use crate::summed_text::{Flaw, SummedText, render_summed};
+use crate::{SealError, Secrets, fresh_nonce, open, seal};
 
 /// The name of the file.
 pub const DATA_KEY_FILE: &str = "data.key";
@@ -163,12 +163,12 @@ impl WrappedKey {
     }
 
     /// Three lines.
-    pub(crate) fn render(&self) -> String {
+    pub fn render(&self) -> String {
         format!("{}key {}\n", head_of(self.directory, self.master), to_hex(&self.sealed))
     }
 
     /// Reads these lines off.
-    pub(crate) fn parse<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Option<Self> {
+    pub fn parse<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Option<Self> {
         let directory = array_from_hex(lines.next()?.strip_prefix("directory ")?)?;
         let master = array_from_hex(lines.next()?.strip_prefix("master ")?)?;
         let sealed = from_hex(lines.next()?.strip_prefix("key ")?)?;
