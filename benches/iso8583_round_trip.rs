@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cardswitch_api::switch::Submit;
+use cardswitch_edge::switch::Submit;
 use cardswitch_benches::Must;
 use cardswitch_benches::installation::{
     ACCESS_TOKEN, CardHashes, install, secrets, temporary_directory,

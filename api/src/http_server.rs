@@ -22,20 +22,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
 
-use crate::address_counts::{AddressCounts, AddressPlace};
-use crate::auth::client_address::ClientAddress;
-use crate::descriptors::ConnectionBound;
-use crate::error::ApiError;
-use crate::http_connection::serve_connection;
+use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
+use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::descriptors::ConnectionBound;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::http_connection::serve_connection;
 use crate::network::http::{answer_directly, is_direct};
-use crate::network::peers::PeerNetwork;
-use crate::request_id::refusal;
+use cardswitch_edge::peers::PeerNetwork;
+use cardswitch_edge::request_id::refusal;
 use crate::router;
 use crate::state::AppState;
 use crate::telemetry::api_meter::NO_ROUTE;
 use crate::telemetry::listener::health_answer;
 use crate::telemetry::{LevelGuard, Telemetry};
-use crate::unread_body::RequestBody;
+use cardswitch_edge::unread_body::RequestBody;
 
 /// How many requests are worked on at once; further ones are answered 503. The card network's do not
 /// count: the engine's queue bounds them.

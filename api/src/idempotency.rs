@@ -21,7 +21,6 @@
 //! INVARIANT: whoever hangs up changes nothing: 1 to 3 are a task of their own.
 
 mod claim;
-mod header;
 mod in_flight;
 mod kept;
 mod shown;
@@ -45,15 +44,16 @@ use tracing::Instrument;
 
 pub use self::claim::Claim;
 use self::claim::{CLAIM, Fate};
-pub use self::header::{IDEMPOTENCY_KEY, idempotency_key};
 use self::in_flight::{InFlight, UnderWay};
 use self::kept::{Answer, IDEMPOTENT_REPLAYED};
 use self::shown::Shown;
 use crate::auth::{Caller, find_caller, permit};
-use crate::error::ApiError;
-use crate::request_body::read_body;
-use crate::request_id::answer_of;
-use crate::state::{AppState, WriteError};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::idempotency_header::{IDEMPOTENCY_KEY, idempotency_key};
+use cardswitch_edge::request_body::read_body;
+use cardswitch_edge::request_id::answer_of;
+use crate::state::AppState;
+use cardswitch_edge::write_error::WriteError;
 
 /// The longest body of a request with a key that is no upload: more than any handler takes.
 /// Units: bytes.

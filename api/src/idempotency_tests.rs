@@ -22,7 +22,7 @@ use super::*;
 use crate::auth::check_access;
 use crate::router;
 use crate::test_world::{TestSwitch, access_token, company, new_member};
-use crate::token_rate::TokenRate;
+use cardswitch_edge::token_rate::TokenRate;
 
 const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const ADMIN: AccessTokenId = AccessTokenId(Uuid::from_u128(3));

@@ -44,7 +44,7 @@ use cardswitch_secrets::master_key::{MasterKey, MasterKeyError};
 use crate::portfolio::{self, NO_FUNDS_BALANCE, VELOCITY};
 use cardswitch_secrets::private_file::create_private;
 use cardswitch_secrets::{Secrets, token_digest};
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 use cardswitch_wire::time::render_date;
 
 /// How many cards are made at a time.

@@ -11,7 +11,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{TicketId, UserId};
 
 use crate::auth::drawn_secret::DrawnSecret;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::mail::News;
 use crate::state::AppState;

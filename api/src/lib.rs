@@ -22,26 +22,18 @@
 //! | `private_file`, `process` | files of their owner, a process that shows its memory to nobody |
 //! | `compat` | habits of older clients |
 
-mod address_counts;
 pub mod auth;
 pub mod backup;
-mod bounded;
 pub mod commands;
 pub mod compat;
 pub mod config;
 pub mod control;
-pub mod descriptors;
-pub mod error;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod http_connection;
 pub mod http_server;
-mod http_stream;
 pub mod idempotency;
 pub mod install;
 pub mod invitation;
-mod known;
-mod lingering;
 pub mod mail;
 pub mod manifest;
 pub mod network;
@@ -52,9 +44,6 @@ pub mod operations;
 pub mod pan_rotation;
 pub mod portfolio;
 pub mod receipts;
-pub mod request_body;
-mod request_head;
-pub mod request_id;
 pub mod router;
 pub mod routes;
 pub mod scim;
@@ -63,10 +52,11 @@ pub mod site;
 pub mod staging;
 pub mod state;
 pub mod statements;
-pub mod switch;
 pub mod telemetry;
 #[cfg(test)]
+mod lasting_access_tests;
+#[cfg(test)]
+mod switch_tests;
+#[cfg(test)]
 mod test_world;
-pub mod token_rate;
-mod unread_body;
 pub mod webhooks;

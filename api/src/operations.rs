@@ -1,19 +1,14 @@
 //! Every operation of `/v1`, one line each: what a caller needs, and its handler. Method, path and
-//! description stand above the handler (`#[utoipa::path]`); the routes, the check of access and the
-//! published document are made from these lines.
-//!
-//! INVARIANT: what has no line here is not served: a path without one answers 404 and a method
-//! without one 405.
+//! description stand above the handler (`#[utoipa::path]`).
 
 use std::sync::LazyLock;
 
-use axum::Router;
-use axum::routing::{MethodFilter, MethodRouter};
 use utoipa::OpenApi;
-use utoipa::openapi::tag::TagBuilder;
 
-use crate::auth::scopes::Needed;
+use cardswitch_edge::needed::Needed;
 use crate::oauth;
+use cardswitch_edge::operation::{AccessTable, Operation};
+use cardswitch_edge::operations;
 use crate::routes::{
     access_tokens, accounts, allowances, audit_events, card_secrets, cards, cards_at_once, company,
     decision, dimensions, events, members, merchant_categories, receipts, requisitions,
@@ -23,116 +18,13 @@ use crate::routes::{
 use crate::state::AppState;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 
-/// An operation.
-#[derive(Debug)]
-pub struct Operation {
-    /// The part of the reference it stands in, and what that is about.
-    group: (&'static str, &'static str),
-    /// What the caller needs.
-    pub needed: Needed,
-    /// `GET`, `POST`, `PUT` or `DELETE`. Who may get may ask for the head alone.
-    pub method: &'static str,
-    /// The path as the router has it.
-    pub path: String,
-    /// The operation as its handler describes it, with the schemas it needs.
-    pub document: fn() -> utoipa::openapi::OpenApi,
-    serve: fn(MethodFilter) -> MethodRouter<AppState>,
-}
-
-impl Operation {
-    /// The operation of a handler.
-    pub(crate) fn new(
-        group: (&'static str, &'static str),
-        needed: Needed,
-        document: fn() -> utoipa::openapi::OpenApi,
-        serve: fn(MethodFilter) -> MethodRouter<AppState>,
-    ) -> Self {
-        let (path, item) = document().paths.paths.into_iter().next().unwrap_or_default();
-        let methods = [("GET", &item.get), ("POST", &item.post), ("PUT", &item.put)];
-        let given = methods.into_iter().find(|(_, operation)| operation.is_some());
-        let method = given.map_or("DELETE", |(method, _)| method);
-        Self { group, needed, method, path, document, serve }
-    }
-
-    fn filter(&self) -> MethodFilter {
-        match self.method {
-            "GET" => MethodFilter::GET,
-            "POST" => MethodFilter::POST,
-            "PUT" => MethodFilter::PUT,
-            _ => MethodFilter::DELETE,
-        }
-    }
-
-    /// Categories, departments, labels and locations share their handlers, which are described as
-    /// those of categories.
-    fn of_each_dimension(self) -> Vec<Self> {
-        if !self.path.starts_with("/v1/categories") {
-            return vec![self];
-        }
-        let of = |singular| Self { path: path_of_dimension(&self.path, singular), ..self };
-        DIMENSION_FIELDS.into_iter().map(of).collect()
-    }
-}
-
-/// The path of another dimension, made from that of categories.
-pub(crate) fn path_of_dimension(path: &str, singular: &str) -> String {
-    let plural = if singular == "category" { "categories" } else { &format!("{singular}s") };
-    path.replace("category_id", &format!("{singular}_id")).replace("categories", plural)
-}
-
-/// Operations by their lines: what is needed, and the handler. They are grouped as the reference is.
-macro_rules! operations {
-    ($($group:literal: $about:literal { $($needed:ident $($handler:ident)::+,)+ })+) => {
-        [$($({
-            #[derive(utoipa::OpenApi)]
-            #[openapi(paths($($handler)::+))]
-            struct Described;
-            $crate::operations::Operation::new(
-                ($group, $about),
-                $crate::auth::scopes::Needed::$needed,
-                <Described as utoipa::OpenApi>::openapi,
-                |method| axum::routing::on(method, $($handler)::+),
-            )
-        }),+),+]
-    };
-}
-pub(crate) use operations;
-
-/// The routes of operations.
-pub(crate) fn routes_of<'a>(operations: impl Iterator<Item = &'a Operation>) -> Router<AppState> {
-    operations.fold(Router::new(), |routes, operation| {
-        routes.route(&operation.path, (operation.serve)(operation.filter()))
-    })
-}
-
-/// The document of operations, before it is finished.
-pub(crate) fn document_of(
-    about: utoipa::openapi::OpenApi,
-    operations: &[Operation],
-) -> utoipa::openapi::OpenApi {
-    let mut whole = about;
-    for Operation { group: (name, about), document, .. } in operations {
-        let tag = TagBuilder::new().name(*name).description(Some(*about)).build();
-        let mut document = document();
-        document.tags = Some(vec![tag]);
-        for item in document.paths.paths.values_mut() {
-            let of_item = [&mut item.get, &mut item.post, &mut item.put, &mut item.delete];
-            for operation in of_item.into_iter().flatten() {
-                operation.tags = Some(vec![(*name).to_owned()]);
-            }
-        }
-        whole.merge(document);
-    }
-    whole
-}
-
 /// The operations that ask for an access token.
-pub fn guarded() -> impl Iterator<Item = &'static Operation> {
+pub fn guarded() -> impl Iterator<Item = &'static Operation<AppState>> {
     OPERATIONS.iter().filter(|operation| operation.needed != Needed::Open)
 }
 
 /// The operations that ask for none.
-pub fn open() -> impl Iterator<Item = &'static Operation> {
+pub fn open() -> impl Iterator<Item = &'static Operation<AppState>> {
     OPERATIONS.iter().filter(|operation| operation.needed == Needed::Open)
 }
 
@@ -142,23 +34,8 @@ pub fn is_open(method: &str, path: &str) -> bool {
     open().any(|operation| operation.method == method && operation.path == path)
 }
 
-/// What an operation needs; none where there is no such operation.
-#[must_use]
-pub fn find_needed(method: &str, path: &str) -> Option<Needed> {
-    let method = if method == "HEAD" { "GET" } else { method };
-    let mut operations = guarded();
-    Some(operations.find(|known| known.path == path && known.method == method)?.needed)
-}
-
-/// The methods of a path, as the header `Allow` lists them; none where there is no such path.
-#[must_use]
-pub fn allowed_methods(path: &str) -> Option<String> {
-    let operations = guarded().filter(|operation| operation.path == path);
-    let names =
-        operations.map(|known| if known.method == "GET" { "GET,HEAD" } else { known.method });
-    let listed = names.collect::<Vec<_>>().join(",");
-    (!listed.is_empty()).then_some(listed)
-}
+/// What each guarded operation needs.
+pub static ACCESS: LazyLock<AccessTable> = LazyLock::new(|| AccessTable::of(&OPERATIONS));
 
 /// What the document of `/v1` says of the whole.
 #[derive(OpenApi)]
@@ -172,7 +49,7 @@ pub fn allowed_methods(path: &str) -> Option<String> {
 pub(crate) struct About;
 
 /// Every operation of `/v1`, in the order of the reference.
-pub static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
+pub static OPERATIONS: LazyLock<Vec<Operation<AppState>>> = LazyLock::new(|| {
     let operations = operations! {
         "Cards": "Cards, their numbers and PINs." {
             Read       cards::list_cards,
@@ -274,8 +151,27 @@ pub static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
             Open       oauth::revoke_tokens,
         }
     };
-    operations.into_iter().flat_map(Operation::of_each_dimension).collect()
+    operations.into_iter().flat_map(of_each_dimension).collect()
 });
+
+/// Categories, departments, labels and locations share their handlers, which are described as those
+/// of categories.
+fn of_each_dimension(operation: Operation<AppState>) -> Vec<Operation<AppState>> {
+    if !operation.path.starts_with("/v1/categories") {
+        return vec![operation];
+    }
+    let of = |singular| Operation {
+        path: path_of_dimension(&operation.path, singular),
+        ..operation
+    };
+    DIMENSION_FIELDS.into_iter().map(of).collect()
+}
+
+/// The path of another dimension, made from that of categories.
+pub(crate) fn path_of_dimension(path: &str, singular: &str) -> String {
+    let plural = if singular == "category" { "categories" } else { &format!("{singular}s") };
+    path.replace("category_id", &format!("{singular}_id")).replace("categories", plural)
+}
 
 #[cfg(test)]
 mod tests {
@@ -292,14 +188,14 @@ mod tests {
     #[test]
     fn nothing_is_found_that_has_no_line() {
         let cards = "/v1/cards";
-        assert_eq!(find_needed("GET", cards), Some(Needed::Read));
-        assert_eq!(find_needed("HEAD", cards), Some(Needed::Read));
-        assert_eq!(find_needed("POST", cards), Some(Needed::Admin));
+        assert_eq!(ACCESS.needed("GET", cards), Some(Needed::Read));
+        assert_eq!(ACCESS.needed("HEAD", cards), Some(Needed::Read));
+        assert_eq!(ACCESS.needed("POST", cards), Some(Needed::Admin));
         let unknown = [("PATCH", cards), ("get", cards), ("GET", "/v1/card"), ("GET", "")];
         for (method, path) in unknown.into_iter().chain([("POST", "/v1/oauth/token")]) {
-            assert_eq!(find_needed(method, path), None, "{method} {path}");
+            assert_eq!(ACCESS.needed(method, path), None, "{method} {path}");
         }
-        assert_eq!(allowed_methods(cards).as_deref(), Some("GET,HEAD,POST"));
-        assert_eq!(allowed_methods("/v1/nothing"), None);
+        assert_eq!(ACCESS.allowed_methods(cards).as_deref(), Some("GET,HEAD,POST"));
+        assert_eq!(ACCESS.allowed_methods("/v1/nothing"), None);
     }
 }

@@ -13,13 +13,14 @@ use tower::util::MapRequestLayer;
 use crate::auth::actor::from_somewhere;
 use crate::auth::check_access;
 use crate::compat;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::idempotency::once_per_key;
 use crate::network::http::network_routes;
 use crate::oauth::oauth_routes;
 use crate::openapi::document_routes;
-use crate::operations::{guarded, routes_of};
-use crate::request_id::with_request_id;
+use cardswitch_edge::operation::routes_of;
+use crate::operations::guarded;
+use cardswitch_edge::request_id::with_request_id;
 use crate::scim::scim_routes;
 use crate::site::error_page::unknown_path;
 use crate::site::{headers, site_routes};
@@ -89,7 +90,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use crate::routes::input::{BODY_BYTES_MAX, JsonBody};
+    use cardswitch_edge::input::{BODY_BYTES_MAX, JsonBody};
 
     fn small_router() -> Router {
         let take = |body: JsonBody| async move { body.fields().map(|_| "taken") };

@@ -18,24 +18,25 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
 use crate::control::{Control, Desk};
-use crate::descriptors::{self, DescriptorShares};
+use crate::operations::ACCESS;
+use cardswitch_edge::descriptors::{self, DescriptorShares, PerAddress};
 use crate::http_server::{self, HttpSide};
 use cardswitch_secrets::issuing::CardNumbers;
 use crate::mail::{self, MailError, Outbox};
 use cardswitch_secrets::master_key::rotation::MasterKeys;
 use crate::network::listener::{Listener, ListenerOptions};
-use crate::network::peers::PeerNetwork;
+use cardswitch_edge::peers::PeerNetwork;
 use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
 use crate::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_secrets::Secrets;
 use crate::site::overview::LiveOverviews;
 use crate::state::{ApiConfig, AppState};
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 use crate::telemetry::gauges::Kind;
 use crate::telemetry::watchers::Watchers;
 use crate::telemetry::{Telemetry, listener};
-use crate::token_rate::TokenRate;
+use cardswitch_edge::token_rate::TokenRate;
 use crate::webhooks::addresses::Reach;
 use crate::webhooks::deliveries::DeliveriesError;
 use crate::webhooks::{Equipment, Webhooks};
@@ -148,7 +149,11 @@ impl Server {
         let place = place.into();
         let data = place.data;
         let settings = settings.clone().checked().map_err(StartError::Config)?;
-        let shares = DescriptorShares::of(descriptors::raise_limit(), &settings);
+        let per_address = PerAddress {
+            http: settings.http_connections_per_address,
+            iso8583: settings.iso8583_connections_per_peer,
+        };
+        let shares = DescriptorShares::of(descriptors::raise_limit(), per_address);
         let options = listener_options(&settings, &shares).map_err(StartError::Config)?;
         let trusted_proxies = parse_networks("trusted_proxies", &settings.trusted_proxies)
             .map_err(StartError::Config)?;
@@ -494,6 +499,7 @@ async fn state_of(
     let state = AppState {
         switch,
         secrets,
+        access: &ACCESS,
         config: Arc::new(ApiConfig {
             urls: Urls::with_app(&settings.base_url_for(http), &app_url),
             card_numbers,

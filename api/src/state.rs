@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::reply::{Rejection, Reply};
+use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::command::{Command, NotedCommand};
 use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
-use cardswitch_engine::submission::SubmitError;
 
 use crate::auth::actor::note_at_hand;
 use crate::auth::second_factor::SecondFactors;
@@ -17,13 +16,15 @@ use crate::config::Compat;
 use crate::idempotency::Claim;
 use cardswitch_secrets::issuing::CardNumbers;
 use crate::mail::Outbox;
-use crate::network::peers::PeerNetwork;
+use cardswitch_edge::operation::AccessTable;
+use cardswitch_edge::peers::PeerNetwork;
 use crate::receipts::ReceiptFiles;
 use cardswitch_secrets::Secrets;
 use crate::site::overview::LiveOverviews;
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 use crate::telemetry::Telemetry;
-use crate::token_rate::TokenRate;
+use cardswitch_edge::token_rate::TokenRate;
+use cardswitch_edge::write_error::WriteError;
 use crate::webhooks::{Webhooks, is_concerned};
 use cardswitch_wire::urls::Urls;
 
@@ -34,6 +35,8 @@ pub struct AppState {
     pub switch: Switch,
     /// Keys.
     pub secrets: Arc<Secrets>,
+    /// What each operation needs.
+    pub access: &'static AccessTable,
     /// Settings of the API.
     pub config: Arc<ApiConfig>,
     /// The files of receipts.
@@ -67,19 +70,6 @@ pub struct ApiConfig {
     pub requisition_network: String,
     /// Proxies whose word counts for where a request comes from.
     pub trusted_proxies: Vec<PeerNetwork>,
-}
-
-/// Why a change was not made, or may not have been.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteError {
-    /// The shard refused it.
-    Rejected(Rejection),
-    /// It never entered the engine.
-    NotTaken(SubmitError),
-    /// The journal failed under it.
-    OutcomeUnknown,
-    /// It was made, but the tables do not show it in time.
-    NotVisibleYet,
 }
 
 impl AppState {

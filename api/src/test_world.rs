@@ -18,7 +18,8 @@ use cardswitch_engine::store::Pacing;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::descriptors::STREAMS_MAX;
+use crate::operations::ACCESS;
+use cardswitch_edge::descriptors::STREAMS_MAX;
 use cardswitch_secrets::issuing::CardNumbers;
 use crate::mail::Outbox;
 use crate::receipts::ReceiptFiles;
@@ -26,7 +27,7 @@ use crate::router;
 use cardswitch_secrets::{Secrets, token_digest};
 use crate::site::overview::LiveOverviews;
 use crate::state::{ApiConfig, AppState};
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 use crate::webhooks::Webhooks;
 use cardswitch_wire::urls::Urls;
 
@@ -58,6 +59,7 @@ impl TestSwitch {
         let state = AppState {
             switch,
             secrets,
+            access: &ACCESS,
             config: Arc::new(ApiConfig {
                 urls: Urls::new(BASE),
                 card_numbers: CardNumbers::new("41111111").unwrap(),

@@ -8,7 +8,7 @@ use cardswitch_api::config::Settings;
 use cardswitch_api::network::listener::{Listener, ListenerOptions};
 use cardswitch_secrets::Secrets;
 use cardswitch_api::server::Server;
-use cardswitch_api::switch::Submit;
+use cardswitch_edge::switch::Submit;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

@@ -13,7 +13,7 @@ use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use parking_lot::Mutex;
 
 use super::Caller;
-use super::client_address::ClientAddress;
+use cardswitch_edge::client_address::ClientAddress;
 
 tokio::task_local! {
     /// The note of whoever this task acts for.

@@ -7,7 +7,7 @@ use cardswitch_engine::directory::user::User;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::passwords;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 
 /// The user with this e-mail address and password, where they may sign in.

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::actor::{acting, note_at_hand};
-use crate::bounded::{BLOCKING, BoundedTable, Entry, share};
+use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
 use crate::mail::Letter;
 use crate::state::AppState;
 

@@ -13,7 +13,7 @@ use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
-use super::lasting_access::LastingAccess;
+use cardswitch_edge::lasting_access::LastingAccess;
 
 /// Access ended before the body did.
 #[derive(Debug)]

@@ -4,15 +4,12 @@
 //! A token is looked up by the SHA-256 of its text; nothing here keeps or logs the text itself.
 
 pub mod actor;
-pub mod client_address;
 pub mod credentials;
 pub mod drawn_secret;
 pub mod failures;
-pub mod lasting_access;
 mod lasting_body;
 pub mod link_guesses;
 pub mod passwords;
-pub mod scopes;
 pub mod second_factor;
 pub mod throttle;
 pub mod totp;
@@ -32,15 +29,14 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, MemberId};
 
 use self::actor::acting;
-use self::client_address::ClientAddress;
-use self::lasting_access::LastingAccess;
+use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::lasting_access::LastingAccess;
 use self::lasting_body::LastingBody;
-use self::scopes::Needed;
-use crate::error::ApiError;
-use crate::operations::{allowed_methods, find_needed};
+use cardswitch_edge::needed::Needed;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::token_digest;
 use crate::state::AppState;
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 
 /// The holder of an access token.
 #[derive(Clone, Debug)]
@@ -102,7 +98,7 @@ pub(crate) async fn answer_to(
 /// Errors: the answer to somebody who may not, or to what nobody may.
 pub(crate) fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Response>> {
     let refused = |error: ApiError| Box::new(error.into_response());
-    let needed = needed_for(parts).ok_or_else(|| Box::new(not_served(parts)))?;
+    let needed = needed_for(parts, state).ok_or_else(|| Box::new(not_served(parts, state)))?;
     let caller = find_caller(&parts.headers, state).map_err(refused)?;
     check_rate(&caller, state).map_err(refused)?;
     match needed.scopes() {
@@ -126,8 +122,8 @@ pub(crate) fn check_rate(caller: &Caller, state: &AppState) -> Result<(), ApiErr
     })
 }
 
-fn needed_for(parts: &Parts) -> Option<Needed> {
-    find_needed(parts.method.as_str(), matched_path(parts)?)
+fn needed_for(parts: &Parts, state: &AppState) -> Option<Needed> {
+    state.access.needed(parts.method.as_str(), matched_path(parts)?)
 }
 
 fn matched_path(parts: &Parts) -> Option<&str> {
@@ -135,8 +131,8 @@ fn matched_path(parts: &Parts) -> Option<&str> {
 }
 
 /// The answer to an operation without a row.
-fn not_served(parts: &Parts) -> Response {
-    let Some(methods) = matched_path(parts).and_then(allowed_methods) else {
+fn not_served(parts: &Parts, state: &AppState) -> Response {
+    let Some(methods) = matched_path(parts).and_then(|path| state.access.allowed_methods(path)) else {
         return ApiError::not_found().into_response();
     };
     let mut response = ApiError::method_not_allowed().into_response();
@@ -180,6 +176,18 @@ impl FromRequestParts<AppState> for Caller {
             Some(caller) => Ok(caller.clone()),
             None => find_caller(&parts.headers, state),
         }
+    }
+}
+
+/// What every handler takes: the switch, and who asks.
+#[derive(Clone)]
+pub struct Call(pub AppState, pub Caller);
+
+impl FromRequestParts<AppState> for Call {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+        Ok(Self(state.clone(), Caller::from_request_parts(parts, state).await?))
     }
 }
 

@@ -12,6 +12,8 @@ use cardswitch_engine::domain::email::email_key;
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
+use cardswitch_edge::error::ApiError;
+
 /// The shortest new password. Units: characters.
 pub const PASSWORD_CHARS_MIN: usize = 12;
 /// The longest new password. Units: characters.
@@ -80,6 +82,15 @@ impl fmt::Display for PasswordError {
 }
 
 impl std::error::Error for PasswordError {}
+
+impl From<PasswordError> for ApiError {
+    fn from(error: PasswordError) -> Self {
+        match error {
+            PasswordError::Busy => Self::overloaded(),
+            PasswordError::Failed => Self::internal(&error),
+        }
+    }
+}
 
 /// What is wrong with a new password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,8 +28,9 @@ use super::failures::note_failure;
 use super::passwords;
 use super::throttle::{Account, Beyond, Source, TooMany};
 use super::totp::Seed;
-use crate::error::ApiError;
-use crate::state::{AppState, WriteError};
+use cardswitch_edge::error::ApiError;
+use crate::state::AppState;
+use cardswitch_edge::write_error::WriteError;
 
 /// How long a conversation lasts. Units: microseconds.
 pub const CONVERSATION: i64 = 5 * Timestamp::MINUTE;

@@ -24,7 +24,7 @@ pub use self::sources::Source;
 use self::sources::Sources;
 use super::failures::SignInFailures;
 use super::link_guesses::LinkGuesses;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::token_digest;
 
 mod lines;
@@ -74,6 +74,12 @@ pub enum Beyond {
 pub struct TooMany {
     /// How long to wait.
     pub retry_after_s: u32,
+}
+
+impl From<TooMany> for ApiError {
+    fn from(TooMany { retry_after_s }: TooMany) -> Self {
+        Self::too_many_requests(retry_after_s)
+    }
 }
 
 /// Remembers wrong tries.

@@ -21,7 +21,7 @@ use crate::auth::drawn_secret::DrawnSecret;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
 use crate::oauth::scope;
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 
 /// The most characters of an app's name and web site.
 const TEXT_CHARS_MAX: usize = 200;

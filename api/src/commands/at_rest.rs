@@ -15,7 +15,7 @@ use crate::config::{ClockSetting, read_settings};
 use crate::install::by_operator;
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use crate::opening::{KeyedDirectory, open_engine};
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 
 /// A data directory, and how the answer is printed.
 #[derive(Debug, clap::Args)]

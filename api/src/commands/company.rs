@@ -19,7 +19,7 @@ use crate::config::read_settings;
 use crate::install::{by_operator, new_company};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::token_digest;
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 use cardswitch_wire::address::read_address;
 use cardswitch_wire::amount::parse_amount;
 use cardswitch_wire::fault::Fault;

@@ -13,7 +13,7 @@ use crate::control::{self, Answer, Request};
 use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
 use crate::opening::{KeyedDirectory, OpeningError, open_engine};
 use crate::pan_rotation::{GenerationReport, Pace, PanKeyProgress, PanKeyReport, PanRotation};
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 
 /// How often a running switch is asked how far it has come.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);

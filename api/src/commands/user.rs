@@ -24,7 +24,7 @@ use crate::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
 use crate::config::read_settings;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::routes::members::NAME_CHARS_MAX;
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 use cardswitch_wire::email::is_email;
 use cardswitch_wire::urls::Urls;
 

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use super::Asked;
 use cardswitch_secrets::idempotency_keys::AnswerName;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 
 /// Tells a repeat's answer from the first.
 pub(super) const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");

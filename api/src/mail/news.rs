@@ -17,7 +17,8 @@ use super::letter::{Letter, SharedCard, Urgency};
 use super::outbox::HeldNews;
 use cardswitch_secrets::link_secrets::LinkKey;
 use cardswitch_secrets::token_digest;
-use crate::state::{AppState, WriteError};
+use crate::state::AppState;
+use cardswitch_edge::write_error::WriteError;
 
 /// What somebody is to be told of.
 #[derive(Clone, Serialize, Deserialize)]

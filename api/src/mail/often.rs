@@ -8,7 +8,7 @@ use cardswitch_engine::domain::ids::{CardSlot, MemberSlot, Timestamp};
 use cardswitch_engine::store::query::DeclineRow;
 
 use super::limits::{CARDHOLDERS_MAX, DECLINES_PER_HOUR_MAX, WRONG_CREDENTIALS_MAX};
-use crate::bounded::{BLOCKING, BoundedTable, Entry, share};
+use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
 
 /// What a decline is worth telling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

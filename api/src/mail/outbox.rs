@@ -26,7 +26,7 @@ use super::news::News;
 use super::queue::{Parcel, Queue};
 use super::settings::MailSettings;
 use super::smtp::SmtpServer;
-use crate::bounded::Windows;
+use cardswitch_edge::bounded::Windows;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::{SealError, Secrets, token_digest};
 

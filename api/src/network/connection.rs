@@ -21,7 +21,7 @@ use super::frame_buffer::{FrameBuffer, Next};
 use super::limits;
 use super::session::{Session, Shared};
 use super::slow_bytes::SlowPart;
-use crate::lingering::linger;
+use cardswitch_edge::lingering::linger;
 
 /// About how long a message is. Units: bytes.
 const MESSAGE_BYTES_USUAL: usize = 128;

@@ -40,10 +40,10 @@ pub use self::catalog::{document, network_routes};
 pub use self::direct::{answer_directly, is_direct};
 use self::requests::{Asked, Operation, Planned, Repetition, plan_request};
 use super::limits;
-use crate::error::ApiError;
-use crate::idempotency::idempotency_key;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::idempotency_header::idempotency_key;
 use crate::state::AppState;
-use crate::switch::View;
+use cardswitch_edge::switch::View;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 

@@ -27,7 +27,6 @@ pub mod listener;
 pub mod mapping;
 pub mod mapping_answer;
 pub mod marks;
-pub mod peers;
 mod presented;
 mod session;
 mod slow_bytes;

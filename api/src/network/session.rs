@@ -23,7 +23,7 @@ use super::mapping_answer::AnswerElements;
 use super::slow_bytes::SlowBytes;
 use super::told_texts::{note_spaced, salvage};
 use cardswitch_secrets::Secrets;
-use crate::switch::Submit;
+use cardswitch_edge::switch::Submit;
 
 /// What all connections of a listener share.
 pub(super) struct Shared {

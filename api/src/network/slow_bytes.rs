@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::address_counts::{AddressCounts, AddressPlace};
+use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
 
 /// The bytes that a connection may keep uncounted: half a frame.
 const UNCOUNTED_BYTES_MAX: usize = cardswitch_iso8583::FRAME_BYTES_MAX + 4;

@@ -19,7 +19,7 @@ use url::form_urlencoded;
 
 use super::{pkce, scope};
 use crate::auth::drawn_secret::DrawnSecret;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::state::AppState;
 use cardswitch_wire::fields::parse_id;

@@ -25,7 +25,7 @@ use super::reply::{ChallengeBody, TokenBody, reply};
 use crate::auth::second_factor::{self, Answered, PendingToken, Purpose};
 use crate::auth::throttle::{Beyond, Source};
 use crate::auth::{find_caller, token_in};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::token_digest;
 use crate::state::AppState;
 

@@ -15,7 +15,7 @@ use url::form_urlencoded;
 
 use super::parameters::Parameters;
 use crate::auth::throttle::Source;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::{digests_equal, token_digest};
 use crate::state::AppState;
 use cardswitch_wire::fault::Flaw;

@@ -22,10 +22,11 @@ use super::reply::TokenBody;
 use super::{pkce, scope};
 use crate::auth::actor::act_as;
 use crate::auth::drawn_secret::DrawnSecret;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::token_digest;
-use crate::state::{AppState, WriteError};
+use crate::state::AppState;
+use cardswitch_edge::write_error::WriteError;
 
 /// A code with what it leads to.
 struct Known {

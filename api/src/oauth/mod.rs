@@ -46,8 +46,9 @@ pub(crate) use self::challenge::{answer_challenge, get_challenge};
 use self::metadata::{METADATA_PATH, get_metadata};
 pub(crate) use self::revoke::{__path_revoke_tokens, revoke_tokens};
 pub(crate) use self::token::{__path_create_token, create_token};
-use crate::auth::client_address::ClientAddress;
-use crate::operations::{open, routes_of};
+use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::operation::routes_of;
+use crate::operations::open;
 use crate::state::AppState;
 
 /// The token endpoints.

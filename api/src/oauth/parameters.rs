@@ -11,8 +11,8 @@ use axum::http::header::CONTENT_TYPE;
 use serde_json::Value;
 use url::form_urlencoded;
 
-use crate::error::ApiError;
-use crate::request_body::{read_body, read_json_text};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::request_body::{read_body, read_json_text};
 use cardswitch_wire::fault::Flaw;
 
 /// The longest body. Units: bytes.

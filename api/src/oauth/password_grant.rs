@@ -28,9 +28,10 @@ use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::failures::note_failure;
 use crate::auth::second_factor::{PendingToken, Purpose};
 use crate::auth::throttle::{Account, Source};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
-use crate::state::{AppState, WriteError};
+use crate::state::AppState;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::parse_id;
 

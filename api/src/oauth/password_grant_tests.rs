@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::super::world::{ANSWER, APP, PASSWORD, World, email_of, secret_of};
 use super::make_token;
-use crate::auth::client_address::ClientAddress;
+use cardswitch_edge::client_address::ClientAddress;
 use crate::auth::passwords;
 use crate::auth::passwords::counted::verifications;
 use crate::auth::second_factor::{Answered, CONVERSATION, Finishing, Purpose, answer};

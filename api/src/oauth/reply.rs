@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::scope;
 use crate::auth::second_factor::Challenge;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 use cardswitch_wire::time::render_time;
 

@@ -20,9 +20,10 @@ use super::parameters::Parameters;
 use super::reply::reply;
 use crate::auth::actor::act_as;
 use crate::auth::second_factor::Purpose;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::token_digest;
-use crate::state::{AppState, WriteError};
+use crate::state::AppState;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::parse_id;
 

@@ -13,7 +13,7 @@ use super::parameters::Parameters;
 use super::reply::{TokenBody, reply};
 use super::{client, code_grant, password_grant};
 use crate::auth::throttle::Source;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 
 /// What an app asks a token with.

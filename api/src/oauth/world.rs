@@ -19,7 +19,7 @@ use url::form_urlencoded;
 use uuid::Uuid;
 
 use super::authorize::{AuthorizationRequest, Checked, check};
-use crate::auth::client_address::ClientAddress;
+use cardswitch_edge::client_address::ClientAddress;
 use crate::auth::passwords;
 use crate::auth::second_factor::normal_answer;
 use crate::auth::totp::Seed;

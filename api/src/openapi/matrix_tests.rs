@@ -2,8 +2,8 @@
 //! another company and of none: the table decides, and what is another's is as what is not there.
 
 use super::world::{Answer, Ids, Operation, SCOPES, Side, World};
-use crate::auth::scopes::Needed;
-use crate::operations::find_needed;
+use cardswitch_edge::needed::Needed;
+use crate::operations::ACCESS;
 use serde_json::json;
 
 const UNKNOWN: [&str; 3] =
@@ -49,7 +49,7 @@ async fn the_table_decides_and_what_is_anothers_is_not_there() {
         let own = world.make_objects(Side::Own).await;
         for operation in world.operations() {
             let name = format!("{scope}: {} {}", operation.method, operation.path);
-            let needed = find_needed(&operation.method, &operation.path).unwrap();
+            let needed = ACCESS.needed(&operation.method, &operation.path).unwrap();
             let allowed = is_enough(needed, scope);
             for unknown in UNKNOWN {
                 for (of_another, of_none) in mixtures(&operation, &own, &foreign, unknown) {

@@ -29,7 +29,8 @@ use utoipa::OpenApi;
 
 pub use self::finish::Door;
 use crate::network;
-use crate::operations::{About, OPERATIONS, document_of};
+use cardswitch_edge::operation::document_of;
+use crate::operations::{About, OPERATIONS};
 use crate::state::AppState;
 use cardswitch_wire::urls::Urls;
 

@@ -28,7 +28,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::install::by_operator;
 use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 use cardswitch_wire::time::render_time;
 
 pub use resealing::Pace;

@@ -12,12 +12,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{Answer, Call, ListQuery, PathId};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::view::{View, read_view};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::oauth::scope;
 use crate::openapi::words;
-use crate::state::WriteError;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
 use cardswitch_wire::reference::MemberReference;
 use cardswitch_wire::time::render_time;

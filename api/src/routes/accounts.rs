@@ -7,9 +7,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{Answer, Call, ListQuery, PathId};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::view::read_view;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
 use cardswitch_wire::time::render_time;

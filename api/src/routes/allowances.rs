@@ -16,10 +16,11 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{Answer, Call, JsonBody, PathId};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use super::view::{View, read_view};
 use crate::auth::Caller;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
 use cardswitch_wire::amount::Amount;

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{Answer, Call, ListQuery};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, ListQuery};
 use super::view::read_view;
 use crate::openapi::words;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};

@@ -14,11 +14,12 @@ use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
 use super::cards::{CardBody, read_card};
-use super::input::{Answer, Call, JsonBody, PathId};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use super::no_store::NoStore;
 use super::view::read_view;
 use crate::auth::Caller;
-use crate::error::{ApiError, ErrorBody};
+use cardswitch_edge::error::{ApiError, ErrorBody};
 use cardswitch_secrets::pan::Pan;
 use crate::state::AppState;
 use cardswitch_wire::bodies;

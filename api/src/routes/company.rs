@@ -9,10 +9,11 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{Answer, Call, JsonBody};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, JsonBody};
 use super::view::read_view;
 use crate::auth::Caller;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 use cardswitch_wire::address::ShippingAddressBody;
 use cardswitch_wire::bodies;

@@ -16,10 +16,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::allowances::render_interval;
-use super::input::{Answer, Call, PathId};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, PathId};
 use super::transactions::{TransactionReference, find_transaction};
 use super::view::read_view;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;

@@ -19,11 +19,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{Answer, Call, JsonBody, ListQuery, PathId};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
 use crate::auth::Caller;
-use crate::error::ApiError;
-use crate::state::{AppState, WriteError};
+use cardswitch_edge::error::ApiError;
+use crate::state::AppState;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{code, line, reference};
 use cardswitch_wire::fault::Flaw;

@@ -21,10 +21,11 @@ use serde_json::json;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
-use super::input::{Answer, Call, ListQuery};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, ListQuery};
 use crate::auth::Caller;
-use crate::auth::lasting_access::LastingAccess;
-use crate::error::ApiError;
+use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
 use crate::webhooks::StreamPlace;

@@ -18,13 +18,15 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::dimensions::{dimension, fault_dimensions, refused};
-use super::input::{Answer, Call, JsonBody, ListQuery, PathId};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
 use crate::auth::Caller;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::invitation::Invitation;
 use crate::openapi::words;
-use crate::state::{AppState, WriteError};
+use crate::state::AppState;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{self, Rule, email, flag, line};
 use cardswitch_wire::fault::Flaw;

@@ -7,7 +7,7 @@ use cardswitch_engine::store::query::{Listed, Order};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::input::{Answer, ListQuery};
+use cardswitch_edge::input::{Answer, ListQuery};
 use crate::auth::Caller;
 use crate::state::AppState;
 use cardswitch_wire::page::{

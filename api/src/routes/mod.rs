@@ -13,7 +13,6 @@ pub mod company;
 pub mod decision;
 pub mod dimensions;
 pub mod events;
-pub mod input;
 pub mod members;
 pub mod merchant_categories;
 pub mod no_store;

@@ -27,13 +27,15 @@ use uuid::Uuid;
 
 use super::cards::default_billing_name;
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
-use super::input::{Answer, Call, JsonBody, ListQuery, PathId};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
 use crate::auth::Caller;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::openapi::words;
-use crate::state::{AppState, WriteError};
+use crate::state::AppState;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{Rule, later, limit, line, paragraph, reference};

@@ -20,11 +20,12 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{Answer, Call, JsonBody, ListQuery, PathId};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use super::no_store::NoStore;
 use super::view::{Reader, View, read_view};
 use crate::auth::Caller;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphrase};
 use crate::mail::News;

@@ -2,8 +2,9 @@
 
 use axum::Json;
 
-use super::input::{Answer, Call, PathId};
-use crate::error::ApiError;
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, PathId};
+use cardswitch_edge::error::ApiError;
 use cardswitch_wire::address::{ShippingAddressBody, shipping_address_id};
 
 /// Shows the company's shipping address.

@@ -11,11 +11,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{Answer, Call, ListQuery, PathId};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::receipts::ReceiptBody;
 use super::transactions::{BankAccountBody, MerchantBody, TransactionBody};
 use super::view::{View, read_view};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
 use crate::statements::DateRange;
 use cardswitch_wire::amount::Amount;

@@ -6,11 +6,11 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::domain::ids::AccountId;
 
-use super::input::{Answer, ListQuery, PathId};
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::view::Reader;
 use crate::auth::Caller;
-use crate::auth::lasting_access::LastingAccess;
-use crate::error::ApiError;
+use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
 use crate::statements::{

@@ -7,10 +7,11 @@ use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
-use super::input::{Answer, Call, JsonBody, PathId};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use super::transactions::{TransactionBody, find_transaction, read_transaction, sequence_of};
 use super::view::{Reader, read_view};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::paragraph;

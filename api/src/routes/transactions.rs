@@ -15,12 +15,13 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::dimensions::filter_dimensions;
-use super::input::{Answer, Call, ListQuery, PathId};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::receipts::ReceiptBody;
 use super::requisitions::RequisitionSummary;
 use super::view::{View, read_view};
 use crate::auth::Caller;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
 use cardswitch_wire::amount::Amount;

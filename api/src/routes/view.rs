@@ -12,7 +12,7 @@ use cardswitch_engine::store::query::CardRow;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use crate::auth::Caller;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, open_passphrase};
 use cardswitch_secrets::Secrets;
 use crate::state::AppState;

@@ -7,8 +7,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::input::{Answer, Call, ListQuery, PathId};
-use crate::error::ApiError;
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
 use crate::webhooks::attempt_words::{render_failure, render_kind};
 use crate::webhooks::deliveries::{Attempt, AttemptResult};

@@ -14,11 +14,12 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::access_tokens::AppReference;
-use super::input::{Answer, Call, JsonBody, ListQuery, PathId};
+use crate::auth::Call;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use super::no_store::NoStore;
 use super::view::{View, read_view};
 use crate::auth::Caller;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
 use crate::webhooks::addresses::Reach;

@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use super::filter::Filter;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_wire::fault::Flaw;
 
 /// The schema of users.

@@ -11,7 +11,7 @@ use super::error::ScimError;
 use super::user::RESOURCE_TYPE;
 use super::wanted::COUNT_MAX;
 use super::{ScimJson, list_response};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 use cardswitch_wire::urls::Urls;
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::attribute::Target;
 use super::user::User;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::members;
 use cardswitch_wire::email::email;
 use cardswitch_wire::fault::Flaw;

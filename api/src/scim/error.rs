@@ -7,7 +7,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 
 /// What bodies are in both directions.
 pub(super) const SCIM_JSON: &str = "application/scim+json";

@@ -12,7 +12,7 @@ use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::Timestamp;
 
 use super::attribute::{Field, Kind, shorten};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::time::parse_time;
 

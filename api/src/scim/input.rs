@@ -10,9 +10,9 @@ use cardswitch_engine::domain::ids::MemberId;
 use serde_json::{Map, Value};
 
 use super::error::{SCIM_JSON, ScimError};
-use crate::error::ApiError;
-use crate::request_body::read_json_text;
-use crate::routes::input::{BODY_BYTES_MAX, ListQuery};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::request_body::read_json_text;
+use cardswitch_edge::input::{BODY_BYTES_MAX, ListQuery};
 use cardswitch_wire::fields;
 use cardswitch_wire::query::Query;
 

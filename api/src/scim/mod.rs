@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 use self::error::SCIM_JSON;
 use self::error::ScimError;
 use crate::auth::{answer_to, check_rate, find_caller};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 
 const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";

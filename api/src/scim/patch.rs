@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::attribute::Target;
 use super::draft::Draft;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_wire::fault::Flaw;
 
 /// The most operations of one request.

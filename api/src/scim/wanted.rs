@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::attribute::canonical;
 use super::filter::Filter;
 use super::patch::member;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::query::Query;
 

@@ -23,7 +23,7 @@ use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::session::{Session, SignedIn, end_ticket};
 use super::words::shown_time;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 
 /// The longest first or last name. Units: characters.

@@ -27,9 +27,9 @@ use super::seen::{Seen, changed_meanwhile};
 use super::words::{Moment, shown_moment};
 use super::{frame, fresh_id};
 use crate::auth::drawn_secret::DrawnSecret;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::oauth::scope::{check_approved, may_authorize, may_give, parse};
-use crate::routes::input::PathId;
+use cardswitch_edge::input::PathId;
 use crate::state::AppState;
 
 #[derive(Template)]

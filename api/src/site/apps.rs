@@ -19,7 +19,7 @@ use super::session::Session;
 use super::words::{Moment, shown_moment};
 use super::{frame, fresh_id};
 use crate::auth::drawn_secret::DrawnSecret;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::oauth::scope::names;
 use crate::state::AppState;
 

@@ -15,7 +15,7 @@ use super::frame;
 use super::pager::{Pager, Part};
 use super::rights::AuditReader;
 use super::words::{moment_to_second, zone_words};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 use cardswitch_wire::time::render_time;
 

@@ -21,8 +21,8 @@ use super::frame::{forwarding_page, small_page};
 use super::next::login_path;
 use super::scope_words::{allowed, forbidden};
 use super::session::{MaybeSignedIn, Session};
-use crate::auth::client_address::ClientAddress;
-use crate::error::ApiError;
+use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::error::ApiError;
 use crate::oauth::authorize::{AuthorizationRequest, Checked, PageFault, Refusal, check};
 use crate::state::AppState;
 

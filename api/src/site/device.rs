@@ -14,9 +14,9 @@ use cardswitch_engine::directory::user::User;
 use cardswitch_engine::domain::ids::UserId;
 
 use super::cookies::SiteCookie;
-use crate::auth::client_address::ClientAddress;
+use cardswitch_edge::client_address::ClientAddress;
 use crate::auth::throttle::Source;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource as _, SystemRandom};
 use cardswitch_secrets::{FormBond, digests_equal, token_digest};
 use crate::state::AppState;

@@ -17,7 +17,7 @@ use super::dimensions::kind_words;
 use super::dimensions::tree::{Branch, tree, whole_tree};
 use super::rights::Acting;
 use super::words::grouped;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::view::{View, read_view};
 use crate::state::AppState;
 use cardswitch_wire::fields::parse_id;

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::frame;
 use super::headers;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 
 /// Paths that are for programs, whatever they accept.
 const PROGRAM_PATHS: [&str; 4] = ["/v1", "/network", "/scim", "/openapi.json"];

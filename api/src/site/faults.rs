@@ -7,7 +7,7 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_wire::fault::{Fault, Flaw};
 
 /// The faults of a form, and what is said above it.

@@ -17,7 +17,7 @@ use url::form_urlencoded;
 use super::csrf;
 use super::error_page::{error_page, failure_page};
 use super::session::{MaybeSignedIn, Session};
-use crate::request_body::read_body;
+use cardswitch_edge::request_body::read_body;
 use crate::state::AppState;
 
 /// The longest form. Units: bytes.

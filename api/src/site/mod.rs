@@ -73,7 +73,7 @@ use axum::routing::{get, post};
 use uuid::Uuid;
 
 use self::session::MaybeSignedIn;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::state::AppState;
 

@@ -19,9 +19,10 @@ use super::session::{Session, SignedIn};
 use crate::auth::failures::note_failure;
 use crate::auth::passwords::{check_new, hash, verify};
 use crate::auth::throttle::Account;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::mail::News;
-use crate::state::{AppState, WriteError};
+use crate::state::AppState;
+use cardswitch_edge::write_error::WriteError;
 
 /// What is said of a password that is not the user's.
 pub(super) const WRONG_PASSWORD: &str = "This is not your current password.";

@@ -16,7 +16,7 @@ use super::site_world::{
     EMAIL, NEW_PASSWORD, PASSWORD, ask_for_link, bench, letters, membership, pass, sign_in,
 };
 use super::visitor_tests::Visitor;
-use crate::auth::client_address::ClientAddress;
+use cardswitch_edge::client_address::ClientAddress;
 use crate::auth::passwords::hash;
 use crate::routes::world::{Bench, COMPANY};
 use cardswitch_secrets::token_digest;

@@ -29,14 +29,15 @@ use super::notice::{Notice, go_on};
 use super::password::NOT_REPEATED;
 use super::session::{MaybeSignedIn, Session, later};
 use crate::auth::actor::{act_as, acting, note_at_hand};
-use crate::auth::client_address::ClientAddress;
+use cardswitch_edge::client_address::ClientAddress;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::passwords::{check_new, hash};
 use crate::auth::throttle::Source;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::mail::News;
 use cardswitch_secrets::token_digest;
-use crate::state::{AppState, WriteError};
+use crate::state::AppState;
+use cardswitch_edge::write_error::WriteError;
 
 /// How long a link to set a new password is good. Units: seconds.
 const LINK_S: i64 = 3600;

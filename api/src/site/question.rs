@@ -17,7 +17,7 @@ use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
 use crate::auth::passwords::hash;
 use crate::auth::second_factor::normal_answer;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 
 /// The longest question or answer. Units: characters.

@@ -32,11 +32,11 @@ use cardswitch_engine::domain::ids::MemberSlot;
 
 use super::error_page::error_page;
 use super::session::{Session, SignedIn};
-use crate::auth::lasting_access::LastingAccess;
-use crate::error::ApiError;
+use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_edge::error::ApiError;
 use crate::routes::view::Reader;
 use crate::state::AppState;
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 
 /// Something that not everybody may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use super::sign_in::enter;
 use crate::auth::credentials::may_sign_in;
 use crate::auth::second_factor::{Answered, Challenge, Factor, Finishing, Purpose, answer};
 use crate::auth::throttle::Beyond;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::token_digest;
 use crate::state::AppState;
 

@@ -34,11 +34,12 @@ use super::fresh_id;
 use super::next::{START_PATH, login_path};
 use super::notice::{Notice, go_on};
 use crate::auth::actor::act_as;
-use crate::auth::client_address::ClientAddress;
+use cardswitch_edge::client_address::ClientAddress;
 use crate::auth::drawn_secret::DrawnSecret;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::{FormBond, token_digest};
-use crate::state::{AppState, WriteError};
+use crate::state::AppState;
+use cardswitch_edge::write_error::WriteError;
 
 /// How long a session lives. Units: seconds.
 pub(super) const SESSION_S: i64 = 12 * 3600;

@@ -23,7 +23,7 @@ use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::failures::note_failure;
 use crate::auth::second_factor::Purpose;
 use crate::auth::throttle::Account;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 
 /// The same for an address that nobody has and for a wrong password.

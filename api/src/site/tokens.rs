@@ -18,9 +18,9 @@ use super::pager::{Pager, Part};
 use super::rights::{Right, TokenReader, TokenRevoker};
 use super::session::Session;
 use super::words::{Moment, shown_moment};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::oauth::scope::names;
-use crate::routes::input::PathId;
+use cardswitch_edge::input::PathId;
 use crate::state::AppState;
 
 #[derive(Template)]

@@ -20,7 +20,7 @@ use super::notice::{Notice, go_on};
 use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
 use crate::auth::totp::Seed;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::SystemRandom;
 use crate::state::AppState;
 

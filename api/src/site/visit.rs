@@ -18,8 +18,8 @@ use super::error_page::failure_page;
 use super::headers;
 use super::notice::Notice;
 use crate::auth::drawn_secret::DrawnSecret;
-use crate::error::ApiError;
-use crate::request_id::answer_of;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::request_id::answer_of;
 use crate::state::AppState;
 
 /// How long forms of a visitor without a session are good. Units: seconds.

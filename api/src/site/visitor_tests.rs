@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Request, header};
 use tower::ServiceExt;
 use url::form_urlencoded::Serializer;
 
-use crate::auth::client_address::ClientAddress;
+use cardswitch_edge::client_address::ClientAddress;
 use crate::routes::world::Bench;
 
 /// Where the site is.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use hyper::body::Frame;
 
 use super::{StatementError, StatementWriter};
-use crate::auth::lasting_access::LastingAccess;
+use cardswitch_edge::lasting_access::LastingAccess;
 
 /// Writes for as long as whoever asked may see it: a slow client reads for hours.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 
 use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::query::Query;
 

@@ -16,10 +16,10 @@ use cardswitch_engine::store::query::{LineFilter, LineSpan, TransactionRow};
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::dates::Period;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::view::{Reader, read_view};
 use crate::state::AppState;
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 
 /// How many lines one look at the tables reads: a few milliseconds of a thread that others share.
 const PAGE_LINES: usize = 250;

@@ -25,6 +25,8 @@ pub use pdf::{PDF_LINES_MAX, PdfStatement};
 use bytes::Bytes;
 use cardswitch_engine::store::StoreError;
 
+use cardswitch_edge::error::ApiError;
+
 /// Why a statement could not be written.
 #[derive(Debug)]
 pub enum StatementError {
@@ -69,6 +71,12 @@ impl std::error::Error for StatementError {
 impl From<StoreError> for StatementError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<StatementError> for ApiError {
+    fn from(error: StatementError) -> Self {
+        Self::internal(&error)
     }
 }
 

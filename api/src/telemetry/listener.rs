@@ -21,7 +21,7 @@ use super::Telemetry;
 use super::exposition::CONTENT_TYPE as EXPOSITION;
 use super::health::Health;
 use super::watchers::Watchers;
-use crate::http_connection::serve_connection;
+use cardswitch_edge::http_connection::serve_connection;
 
 /// How long a connection lives: a watcher comes again.
 const CONNECTION_LIFE_MAX: Duration = Duration::from_secs(600);

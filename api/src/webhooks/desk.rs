@@ -16,7 +16,7 @@ use super::lane::{Entry, Lane, MESSAGE_EVENTS_MAX};
 use super::sender::{Delivery, Sender};
 use cardswitch_secrets::webhook_signature::{SignedMessage, WebhookSecret, message_text, signature_header};
 use cardswitch_secrets::Secrets;
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 
 /// How many events of all companies are looked at at a time for those that a lane is told of, so that
 /// one with much to read holds up no other. Reading on goes on from there.

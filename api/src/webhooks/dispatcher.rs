@@ -32,9 +32,9 @@ use super::due::{Due, Line, Queued};
 use super::lane::Entry;
 use super::sender::Sender;
 use super::{Figures, ORDERS_MAX, Order};
-use crate::descriptors::SendBounds;
+use cardswitch_edge::descriptors::SendBounds;
 use cardswitch_secrets::Secrets;
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 
 /// How many events are read at a time.
 const EVENTS_READ_MAX: usize = 1_000;

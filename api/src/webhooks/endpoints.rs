@@ -13,7 +13,7 @@ use cardswitch_engine::domain::text::LineText;
 use super::NotAtWork;
 use super::addresses::{ADDRESS_BYTES_MAX, Reach, check_address};
 use cardswitch_secrets::webhook_signature::{WebhookSecret, overlap_until};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::state::AppState;
 use cardswitch_wire::body::{Rule, flag, line_schema, reference, short_line};

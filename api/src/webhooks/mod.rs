@@ -56,9 +56,9 @@ use self::streams::Streams;
 pub use self::streams::{PagePlace, StreamPlace};
 use self::tail::Tail;
 use crate::auth::throttle::TooMany;
-use crate::descriptors::DescriptorShares;
+use cardswitch_edge::descriptors::DescriptorShares;
 use cardswitch_secrets::Secrets;
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 
 /// How many orders wait for the dispatcher.
 const ORDERS_MAX: usize = 1_024;

@@ -27,7 +27,7 @@ use url::{Host, Url};
 
 use super::addresses::Reach;
 use super::deliveries::{AttemptResult, Failure};
-use crate::descriptors::SendBounds;
+use cardswitch_edge::descriptors::SendBounds;
 
 /// How long a receiver may take, from the first look at its name to the head of its answer.
 /// Source: the documented 15 seconds.

@@ -9,7 +9,7 @@ use cardswitch_engine::store::query::EventPage;
 use cardswitch_engine::store::{Snapshot, StoreError};
 use parking_lot::Mutex;
 
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 
 /// How many events are kept; who is further behind reads the log.
 const EVENTS_KEPT_MAX: u64 = 4_000;

@@ -18,7 +18,7 @@ use super::desk::{Content, Job};
 use super::endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
 use super::sender::Addresses;
 use super::*;
-use crate::descriptors::SendBounds;
+use cardswitch_edge::descriptors::SendBounds;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::{Account, DELAY_MAX, REMEMBERED_MAX, Source, TooMany, Verdict, too_many};
-use crate::bounded::{BLOCKING, BoundedTable, Entry, share};
+use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
 use cardswitch_secrets::token_digest;
 
 /// How many wrong tries an account has before the next one waits.

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::{Beyond, DELAY_MAX, REMEMBERED_MAX, TooMany, Verdict, too_many};
-use crate::auth::client_address::network_of;
-use crate::bounded::{BLOCKING, BoundedTable, Entry, share};
+use cardswitch_edge::client_address::network_of;
+use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
 
 /// In what time the wrong tries of a source are counted.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);

@@ -6,9 +6,9 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use bytes::Bytes;
 
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::network::limits;
-use crate::request_body::{read_json_body, read_json_text};
+use cardswitch_edge::request_body::{read_json_body, read_json_text};
 use cardswitch_secrets::{digests_equal, token_digest};
 use crate::state::AppState;
 use cardswitch_wire::fields::Fields;

@@ -21,7 +21,7 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::response_code::{ResponseCode, SubReason};
 use uuid::Uuid;
 
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_wire::amount::{write_amount, write_number};
 use cardswitch_wire::fault::Flaw;
 

@@ -15,10 +15,10 @@ use uuid::Uuid;
 
 use super::access::NetworkAccess;
 use super::named::open_pan;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::network::marks::render_authorization_id;
 use cardswitch_wire::words;
-use crate::routes::input::{ListQuery, PathId};
+use cardswitch_edge::input::{ListQuery, PathId};
 use crate::state::AppState;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::page::{PageParameters, describe_ordering, parse_page};

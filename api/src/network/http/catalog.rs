@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use axum::Router;
 use utoipa::OpenApi;
 
-use crate::operations::{Operation, document_of, operations, routes_of};
+use cardswitch_edge::operation::{Operation, document_of, routes_of};
+use cardswitch_edge::operations;
 use crate::state::AppState;
 
 /// What the document of `/network/v1` says of the whole.
@@ -18,7 +19,7 @@ use crate::state::AppState;
 ))]
 struct About;
 
-static OPERATIONS: LazyLock<Vec<Operation>> = LazyLock::new(|| {
+static OPERATIONS: LazyLock<Vec<Operation<AppState>>> = LazyLock::new(|| {
     let operations = operations! {
         "Purchases": "What card networks ask: authorizations and what follows them." {
             Open super::authorize,

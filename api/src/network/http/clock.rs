@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::access::{NetworkAccess, NetworkBody};
 use super::shapes::ClockRequest;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};

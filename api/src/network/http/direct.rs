@@ -11,10 +11,10 @@ use axum::response::{IntoResponse, Response};
 use super::access::check_access;
 use super::carry_out;
 use super::requests::Operation;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::network::limits;
-use crate::request_body::{ReadableBody, read_json};
-use crate::request_id::under_fresh_id;
+use cardswitch_edge::request_body::{ReadableBody, read_json};
+use cardswitch_edge::request_id::under_fresh_id;
 use crate::state::AppState;
 
 /// Whether the request is one of those.

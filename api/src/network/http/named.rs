@@ -13,11 +13,11 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 use zeroize::Zeroize;
 
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::pan::Pan;
 use cardswitch_secrets::Secrets;
 use crate::state::AppState;
-use crate::switch::View;
+use cardswitch_edge::switch::View;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 

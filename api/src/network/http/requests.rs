@@ -30,12 +30,12 @@ use super::values::{
     CardUse, Lowest, Steering, amount, authorization_id, card_use, category_code, currency, digits,
     expiry_month, line, merchant_id, presentment_count, trace_number,
 };
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::network::marks::{Marks, merchant_number};
 use crate::network::presented::cvv_pair;
 use cardswitch_secrets::{HashPurpose, Secrets};
 use crate::state::AppState;
-use crate::switch::View;
+use cardswitch_edge::switch::View;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 

@@ -21,10 +21,10 @@ use super::named::CURRENCY_DEFAULT;
 use super::requests::{Asked, Operation, Planned, Repetition, planned};
 use super::shapes::TransferAnswer;
 use super::values::{Lowest, amount};
-use crate::error::ApiError;
-use crate::idempotency::idempotency_key;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::idempotency_header::idempotency_key;
 use crate::state::AppState;
-use crate::switch::View;
+use cardswitch_edge::switch::View;
 use cardswitch_wire::fields::{self, Fields};
 
 /// The longest text of a bank account's fields.

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use super::face::Face;
 use super::get_card;
-use crate::error::ApiError;
-use crate::routes::input::PathId;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use crate::routes::shared_links::share_card;
 use crate::routes::view::read_view;
 use crate::site::choices::{Choice, choices};

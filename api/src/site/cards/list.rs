@@ -10,7 +10,7 @@ use cardswitch_engine::store::query::{CardFilter, CardRow, Listed, Page};
 use serde::Deserialize;
 
 use super::face::Face;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::view::{View, read_view};
 use crate::site::choices::{Choice, choices};
 use crate::site::frame;

@@ -33,7 +33,7 @@ use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
 
 use super::rights::Acting;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::view::read_view;
 use crate::state::AppState;
 

@@ -8,7 +8,7 @@ use cardswitch_engine::domain::ids::CardId;
 
 use super::card_fields::CardFields;
 use super::card_form::{CardForm, holder_id};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::cards;
 use crate::routes::view::read_view;
 use crate::site::dimension_choices::find_meant;

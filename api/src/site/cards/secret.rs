@@ -3,7 +3,7 @@
 use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::store::query::CardRow;
 
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::card_secrets::open_number;
 use crate::state::AppState;
 

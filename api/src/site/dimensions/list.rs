@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::form::{DimensionFields, parent_choices};
 use super::tree::{Branch, tree};
 use super::{KindWords, OfKind, Tab, kind_words, tabs};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::dimensions::make;
 use crate::routes::view::{Reader, read_view};
 use crate::site::dimension_choices::{DimensionChoice, find_meant_in};

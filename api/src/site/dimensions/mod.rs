@@ -24,7 +24,7 @@ use axum::response::Redirect;
 use axum::routing::{get, post};
 use cardswitch_engine::domain::card::DimensionKind;
 
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 use cardswitch_wire::reference::plural_of;
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::form::{DimensionFields, parent_choices};
 use super::tree::{Branch, Tree, below_and_itself, tree};
 use super::{KindWords, OfKind, kind_words};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::dimensions::change;
 use crate::routes::view::{Reader, View, read_view};
 use crate::site::dimension_choices::{DimensionChoice, find_meant_in};

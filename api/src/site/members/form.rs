@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::role_words;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::members::{ROLES, is_settable, render_role};
 use crate::routes::view::View;
 use crate::site::choices::Choice;

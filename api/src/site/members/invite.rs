@@ -6,7 +6,7 @@ use axum::response::Response;
 use serde_json::Value;
 
 use super::form::{MemberForm, faults_of};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::members::invite_member;
 use crate::routes::view::read_view;
 use crate::site::choices::Choice;

@@ -9,7 +9,7 @@ use cardswitch_engine::store::query::Listed;
 use serde::Deserialize;
 
 use super::{member_badge, role_words};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::view::{View, read_view};
 use crate::site::choices::{Choice, choices};
 use crate::site::frame;

@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::form::{MemberForm, faults_of, seen};
 use super::{get_member, member_badge, role_words};
-use crate::error::ApiError;
-use crate::routes::input::PathId;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use crate::routes::members::change_member;
 use crate::routes::view::{View, read_view};
 use crate::site::choices::Choice;

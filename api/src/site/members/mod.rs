@@ -26,7 +26,7 @@ use cardswitch_engine::domain::ids::MemberId;
 
 use super::rights::Acting;
 use super::words::Badge;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::view::read_view;
 use crate::state::AppState;
 

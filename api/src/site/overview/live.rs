@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use super::figures::{Days, Figures};
 use super::shown::Shown;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 
 /// How many streams a user may have: tabs beyond are whole without.

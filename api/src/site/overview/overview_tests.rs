@@ -13,7 +13,7 @@ use serde_json::Value;
 use tower::ServiceExt;
 use uuid::Uuid;
 
-use crate::auth::client_address::ClientAddress;
+use cardswitch_edge::client_address::ClientAddress;
 use crate::routes::world::{Bench, COMPANY, amount};
 use crate::site::cards::cards_tests::{BOOKS, HOLDER, REVIEWER, ROOT, stage, visit};
 use crate::site::site_world::{OTHER_EMAIL, bench, sign_in};

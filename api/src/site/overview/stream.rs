@@ -15,8 +15,8 @@ use futures_util::stream;
 use tokio::sync::watch;
 
 use super::live::{Place, Told};
-use crate::auth::lasting_access::LastingAccess;
-use crate::error::ApiError;
+use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_edge::error::ApiError;
 use crate::site::rights::{CompanyReader, Right};
 use crate::state::AppState;
 

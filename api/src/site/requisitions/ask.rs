@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::form::{RequisitionForm, faults_of};
 use super::list::barrier;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::requisitions::{ask_for, check_network};
 use crate::routes::view::{View, read_view};
 use crate::site::choices::Choice;

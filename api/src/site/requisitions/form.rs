@@ -10,7 +10,7 @@ use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::view::View;
 use crate::site::dimension_choices::{
     DimensionChoice, Sent, again, chosen_of, dimension_choices, ids_of, put_dimensions,

@@ -12,7 +12,7 @@ use url::form_urlencoded::Serializer;
 
 use super::form::deadline;
 use super::sees_all;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::requisitions::{check_network, parse_status};
 use crate::routes::view::{View, read_view};
 use crate::site::frame;

@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use super::form::{RequisitionForm, deadline, faults_of, seen};
 use super::{may_change, may_review, may_see};
-use crate::error::ApiError;
-use crate::routes::input::PathId;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use crate::routes::requisitions::{change_requisition, take_back};
 use crate::routes::view::{View, read_view};
 use crate::site::choices::Choice;

@@ -36,10 +36,10 @@ use super::csrf::csrf_of;
 use super::faults::with_status;
 use super::forms::SiteForm;
 use super::session::MaybeSignedIn;
-use crate::auth::client_address::ClientAddress;
+use cardswitch_edge::client_address::ClientAddress;
 use crate::auth::link_guesses::Tried;
 use crate::auth::throttle::{Account, Source, TooMany};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 
 const WRONG: &str = "That is not right. Check your answers and try again.";

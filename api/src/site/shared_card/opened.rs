@@ -14,7 +14,7 @@ use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::pass;
 use crate::auth::throttle::Source;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, open_passphrase};
 use crate::site::error_page::error_page;
 use crate::state::AppState;

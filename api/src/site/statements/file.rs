@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use super::page::{Days, account_of, month_page};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::statements::{Format, statement_file};
 use crate::routes::view::{Reader, read_view};
 use crate::site::faults::Faults;

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::months::Month;
 use super::ranges::{Range, ranges};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::view::{View, read_view};
 use crate::site::choices::Choice;
 use crate::site::faults::Faults;

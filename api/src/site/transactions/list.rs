@@ -9,7 +9,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, TransactionRow};
 
 use super::filter::{Offered, TransactionQuery};
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::transactions::ListTransactionsRequest;
 use crate::routes::view::{View, read_view};
 use crate::site::faults::Faults;

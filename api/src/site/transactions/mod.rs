@@ -31,7 +31,7 @@ use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::store::query::TransactionRow;
 use uuid::Uuid;
 
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::routes::transactions::{find_transaction, sequence_of};
 use crate::routes::view::read_view;
 use crate::site::rights::{Acting, Right};

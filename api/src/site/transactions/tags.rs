@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::find_own;
 use super::page::{Said, refused_page, seen};
-use crate::error::ApiError;
-use crate::routes::input::PathId;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use crate::routes::transaction_tags::tag;
 use crate::routes::view::{Reader, read_view};
 use crate::site::dimension_choices::{Sent, chosen_of, find_meant, put_dimensions};

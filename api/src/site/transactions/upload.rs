@@ -10,9 +10,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::receipts::RECEIPT_BYTES_MAX;
-use crate::request_body::read_upload;
+use cardswitch_edge::request_body::read_upload;
 use crate::routes::receipts::{FORM_BYTES_MAX, Upload};
 use crate::site::csrf;
 use crate::site::error_page::failure_page;

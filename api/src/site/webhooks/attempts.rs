@@ -7,8 +7,8 @@ use cardswitch_engine::domain::ids::WebhookEndpointId;
 use serde::de::IgnoredAny;
 
 use super::get_endpoint;
-use crate::error::ApiError;
-use crate::routes::input::PathId;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::WebhookManager;

@@ -7,7 +7,7 @@ use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::endpoint_badge;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::WebhookManager;

@@ -23,7 +23,7 @@ use cardswitch_engine::domain::ids::WebhookEndpointId;
 
 use super::rights::Acting;
 use super::words::Badge;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 use crate::webhooks::lane::Health;
 

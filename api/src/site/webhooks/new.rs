@@ -8,7 +8,7 @@ use cardswitch_engine::store::query::Page;
 use serde_json::Value;
 
 use super::form::EndpointForm;
-use crate::error::ApiError;
+use cardswitch_edge::error::ApiError;
 use crate::site::apps::{ShownOnce, refused};
 use crate::site::choices::Choice;
 use crate::site::faults::Faults;

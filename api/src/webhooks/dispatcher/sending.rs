@@ -23,9 +23,9 @@ use super::super::due::Line;
 use super::super::lane::{Entry, Fate, Message, Outcome};
 use super::{Dispatcher, UNSAVED_MAX};
 use crate::auth::actor::note_at_hand;
-use crate::descriptors::ASKED_SENDS_MAX;
+use cardswitch_edge::descriptors::ASKED_SENDS_MAX;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
-use crate::switch::Switch;
+use cardswitch_edge::switch::Switch;
 
 /// How many of these at endpoints of one company.
 const ASKED_OF_COMPANY_MAX: usize = 2;

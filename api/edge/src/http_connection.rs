@@ -47,7 +47,7 @@ const HTTP2_REFUSAL: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x08\x07\0\0\0\0\0\0\0\0\
 /// Answers the requests on `stream` by `answer` until the client leaves, or the current request's
 /// answer is out and `closing` is true. Then `closing` is dropped, also where the client is still
 /// sending.
-pub(crate) async fn serve_connection<A, F>(
+pub async fn serve_connection<A, F>(
     stream: TcpStream,
     answer: A,
     mut closing: watch::Receiver<bool>,

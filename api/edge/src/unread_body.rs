@@ -23,7 +23,7 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A body on its way. Clones read the same body.
 #[derive(Debug)]
-pub(crate) struct RequestBody<B = Incoming>(Arc<Mutex<State<B>>>);
+pub struct RequestBody<B = Incoming>(Arc<Mutex<State<B>>>);
 
 #[derive(Debug)]
 struct State<B> {
@@ -49,7 +49,7 @@ impl<B> Clone for RequestBody<B> {
 
 impl<B: Body<Data = Bytes> + Unpin> RequestBody<B> {
     /// The body that came with `headers`.
-    pub(crate) fn new(body: B, headers: &HeaderMap) -> Self {
+    pub fn new(body: B, headers: &HeaderMap) -> Self {
         let progress = match headers.contains_key(EXPECT) {
             true => Progress::Awaited,
             false => Progress::Open,
@@ -58,7 +58,7 @@ impl<B: Body<Data = Bytes> + Unpin> RequestBody<B> {
     }
 
     /// Reads what is left, within reason. True where nothing is left: another request may follow.
-    pub(crate) async fn discard_rest(mut self) -> bool {
+    pub async fn discard_rest(mut self) -> bool {
         if self.is_end_stream() {
             return true;
         }

@@ -5,10 +5,8 @@ use axum::http::request::Parts;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::request_body::read_json_body;
-use crate::state::AppState;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::page::ListAddress;
 use cardswitch_wire::query::Query;
@@ -18,18 +16,6 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// What a handler answers.
 pub type Answer<T> = Result<T, ApiError>;
-
-/// What every handler takes: the switch, and who asks.
-#[derive(Clone)]
-pub struct Call(pub AppState, pub Caller);
-
-impl FromRequestParts<AppState> for Call {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
-        Ok(Self(state.clone(), Caller::from_request_parts(parts, state).await?))
-    }
-}
 
 /// The id in a path. A path without a UUID there leads nowhere.
 #[derive(Clone, Copy, Debug)]

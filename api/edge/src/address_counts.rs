@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::auth::client_address::network_of;
+use crate::client_address::network_of;
 
 /// The counts; who has none is not there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AddressCounts(Arc<Mutex<HashMap<IpAddr, usize>>>);
+pub struct AddressCounts(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
 /// Some of what an address has, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct AddressPlace {
+pub struct AddressPlace {
     counts: AddressCounts,
     network: IpAddr,
     count: usize,
@@ -24,25 +24,25 @@ pub(crate) struct AddressPlace {
 
 impl AddressCounts {
     /// A place of `address` that has none yet.
-    pub(crate) fn place(&self, address: IpAddr) -> AddressPlace {
+    pub fn place(&self, address: IpAddr) -> AddressPlace {
         AddressPlace { counts: self.clone(), network: network_of(address), count: 0 }
     }
 
     /// One more, where `address` does not have `max`.
-    pub(crate) fn take(&self, address: IpAddr, max: usize) -> Option<AddressPlace> {
+    pub fn take(&self, address: IpAddr, max: usize) -> Option<AddressPlace> {
         let mut place = self.place(address);
         place.set(1, max).then_some(place)
     }
 
     /// How many an address has.
-    #[cfg(test)]
-    pub(crate) fn of(&self, address: IpAddr) -> usize {
+    #[must_use]
+    pub fn of(&self, address: IpAddr) -> usize {
         self.0.lock().get(&network_of(address)).copied().unwrap_or_default()
     }
 
     /// Whether nobody has any.
-    #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
 }
@@ -50,7 +50,7 @@ impl AddressCounts {
 impl AddressPlace {
     /// From now on it has `count`, unless that is more than before and its address would have more than
     /// `max`. Returns whether it has.
-    pub(crate) fn set(&mut self, count: usize, max: usize) -> bool {
+    pub fn set(&mut self, count: usize, max: usize) -> bool {
         let mut counts = self.counts.0.lock();
         let others = counts.get(&self.network).map_or(0, |all| all - self.count);
         if count > self.count && others + count > max {

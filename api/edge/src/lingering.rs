@@ -10,12 +10,12 @@ use tokio::time::timeout;
 /// How long a peer that has its last answer may go on sending.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// How long it may be silent, or take nothing of its last bytes.
-pub(crate) const SILENCE: Duration = Duration::from_secs(5);
+pub const SILENCE: Duration = Duration::from_secs(5);
 /// How much it may send: all of it is thrown away.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Ends a connection whose client may be sending still.
-pub(crate) async fn linger(mut stream: TcpStream) {
+pub async fn linger(mut stream: TcpStream) {
     drop(stream.shutdown().await);
     drop(timeout(TIMEOUT, discard(&stream)).await);
 }

@@ -9,10 +9,10 @@ use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 /// From this weight on an entry holds somebody back.
-pub(crate) const BLOCKING: u64 = 1 << 32;
+pub const BLOCKING: u64 = 1 << 32;
 
 /// One entry of a table.
-pub(crate) trait Entry {
+pub trait Entry {
     /// The clock it goes by.
     type Time: Copy + Ord;
 
@@ -25,12 +25,12 @@ pub(crate) trait Entry {
 
 /// There is no room: every entry holds somebody back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NoRoom;
+pub struct NoRoom;
 
 /// See the head of this file.
 /// Cost: O(log n) for each call, and for each entry that is forgotten.
 #[derive(Clone, Debug)]
-pub(crate) struct BoundedTable<K, V: Entry> {
+pub struct BoundedTable<K, V: Entry> {
     len_max: usize,
     rows: HashMap<K, V>,
     by_weight: BTreeSet<(u64, K)>,
@@ -39,19 +39,19 @@ pub(crate) struct BoundedTable<K, V: Entry> {
 
 impl<K: Copy + Ord + Hash, V: Entry> BoundedTable<K, V> {
     /// An empty one with room for `len_max` entries.
-    pub(crate) fn new(len_max: usize) -> Self {
+    pub fn new(len_max: usize) -> Self {
         let (by_weight, by_end) = (BTreeSet::new(), BTreeSet::new());
         Self { len_max, rows: HashMap::new(), by_weight, by_end }
     }
 
     /// How many entries there are.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.rows.len()
     }
 
     /// Changes the entry of `key`, which is `fresh` where there is none.
-    pub(crate) fn change<R>(
+    pub fn change<R>(
         &mut self,
         key: K,
         now: V::Time,
@@ -72,7 +72,7 @@ impl<K: Copy + Ord + Hash, V: Entry> BoundedTable<K, V> {
     }
 
     /// Changes the entry of `key` where there is one.
-    pub(crate) fn change_known<R>(
+    pub fn change_known<R>(
         &mut self,
         key: K,
         change: impl FnOnce(&mut V) -> R,
@@ -119,7 +119,7 @@ impl<K: Copy + Ord + Hash, V: Entry> BoundedTable<K, V> {
 
 /// How many of something there may be in a while; the count then begins anew.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
+pub struct Window {
     ends_at: Instant,
     count: u32,
     count_max: u32,
@@ -127,23 +127,23 @@ pub(crate) struct Window {
 
 impl Window {
     /// An empty one that begins now.
-    pub(crate) fn new(count_max: u32, length: Duration, now: Instant) -> Self {
+    pub fn new(count_max: u32, length: Duration, now: Instant) -> Self {
         Self { ends_at: now + length, count: 0, count_max }
     }
 
     /// Whether no more may come.
-    pub(crate) const fn is_full(&self) -> bool {
+    pub const fn is_full(&self) -> bool {
         self.count >= self.count_max
     }
 
     /// Counts one.
-    pub(crate) const fn count(&mut self) {
+    pub const fn count(&mut self) {
         self.count = self.count.saturating_add(1);
     }
 }
 
 /// How much of its bound something has used up, as a weight.
-pub(crate) fn share(used: u32, most: u32) -> u64 {
+pub fn share(used: u32, most: u32) -> u64 {
     u64::from(used) * BLOCKING / u64::from(most.max(1))
 }
 
@@ -161,20 +161,20 @@ impl Entry for Window {
 
 /// Windows of one length by what is counted under them.
 #[derive(Clone, Debug)]
-pub(crate) struct Windows<K> {
+pub struct Windows<K> {
     length: Duration,
     table: BoundedTable<K, Window>,
 }
 
 impl<K: Copy + Ord + Hash> Windows<K> {
     /// Windows of `length`, with room for `len_max` of them.
-    pub(crate) fn new(length: Duration, len_max: usize) -> Self {
+    pub fn new(length: Duration, len_max: usize) -> Self {
         Self { length, table: BoundedTable::new(len_max) }
     }
 
     /// Counts one under each of `bounds`, unless one of those has as many as it may.
     /// Errors: one has, or there is no room; how long to wait.
-    pub(crate) fn take<const N: usize>(
+    pub fn take<const N: usize>(
         &mut self,
         bounds: [(K, u32); N],
         now: Instant,
@@ -197,7 +197,7 @@ impl<K: Copy + Ord + Hash> Windows<K> {
     }
 
     /// Takes one back that was counted under each of `keys`.
-    pub(crate) fn give_back<const N: usize>(&mut self, keys: [K; N]) {
+    pub fn give_back<const N: usize>(&mut self, keys: [K; N]) {
         for key in keys {
             self.table.change_known(key, |window| window.count = window.count.saturating_sub(1));
         }

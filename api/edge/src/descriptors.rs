@@ -18,7 +18,6 @@ use std::num::NonZeroUsize;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::config::Settings;
 
 /// How many HTTP connections there are at most; further ones wait to be accepted.
 pub const HTTP_CONNECTIONS_MAX: usize = 10_000;
@@ -108,6 +107,15 @@ impl SendBounds {
     }
 }
 
+/// How many connections one address may have; half of all where absent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PerAddress {
+    /// Over HTTP.
+    pub http: Option<NonZeroUsize>,
+    /// Over ISO 8583.
+    pub iso8583: Option<NonZeroUsize>,
+}
+
 /// The share of the descriptors that each room has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorShares {
@@ -127,21 +135,21 @@ pub struct DescriptorShares {
 
 impl Default for DescriptorShares {
     fn default() -> Self {
-        Self::of(usize::MAX / PARTS, &Settings::default())
+        Self::of(usize::MAX / PARTS, PerAddress::default())
     }
 }
 
 impl DescriptorShares {
     /// The shares of so many.
     #[must_use]
-    pub fn of(descriptors: usize, settings: &Settings) -> Self {
+    pub fn of(descriptors: usize, per_address: PerAddress) -> Self {
         let part = |parts: usize, max: usize| (descriptors / PARTS * parts).clamp(1, max);
         let http_max = part(HTTP_PARTS, HTTP_CONNECTIONS_MAX);
         let iso8583_max = part(ISO8583_PARTS, ISO8583_CONNECTIONS_MAX);
         let sends_max = part(SEND_PARTS, SENDS_FULL);
         Self {
-            http: ConnectionBound::new(http_max, settings.http_connections_per_address),
-            iso8583: ConnectionBound::new(iso8583_max, settings.iso8583_connections_per_peer),
+            http: ConnectionBound::new(http_max, per_address.http),
+            iso8583: ConnectionBound::new(iso8583_max, per_address.iso8583),
             operators_max: part(OPERATOR_PARTS, OPERATOR_CONNECTIONS_MAX),
             // Streams are connections over HTTP: both kinds together leave half of these to requests.
             streams_max: (http_max / 4).clamp(1, STREAMS_MAX),
@@ -174,7 +182,7 @@ mod tests {
     use super::*;
 
     fn shares(descriptors: usize) -> DescriptorShares {
-        DescriptorShares::of(descriptors, &Settings::default())
+        DescriptorShares::of(descriptors, PerAddress::default())
     }
 
     /// All that may be open at a time; streams are connections over HTTP.
@@ -218,12 +226,8 @@ mod tests {
     fn the_share_of_an_address_is_set_and_never_more_than_all() {
         let rows = [(None, 192), (NonZeroUsize::new(10), 10), (NonZeroUsize::new(9_999), 384)];
         for (set, expected) in rows {
-            let settings = Settings {
-                http_connections_per_address: set,
-                iso8583_connections_per_peer: set,
-                ..Settings::default()
-            };
-            let shares = DescriptorShares::of(1_024, &settings);
+            let per_address = PerAddress { http: set, iso8583: set };
+            let shares = DescriptorShares::of(1_024, per_address);
             assert_eq!(shares.http.per_address_max, expected, "{set:?}");
             assert_eq!(shares.iso8583.per_address_max, expected, "{set:?}");
         }

@@ -56,7 +56,7 @@ fn logged_path(path: &str) -> &str {
 }
 
 /// The refusal of a request that no handler sees, under a fresh id as any answer.
-pub(crate) async fn refusal(method: &Method, path: &str, error: ApiError) -> Response {
+pub async fn refusal(method: &Method, path: &str, error: ApiError) -> Response {
     under_fresh_id(method, logged_path(path), ready(error.into_response())).await
 }
 
@@ -96,7 +96,7 @@ fn fresh_id() -> Uuid {
 }
 
 /// The handler's answer, or that of a failed switch where the handler panicked.
-pub(crate) async fn answer_of(handler: impl Future<Output = Response>) -> Response {
+pub async fn answer_of(handler: impl Future<Output = Response>) -> Response {
     let mut handler = pin!(handler);
     poll_fn(|context| {
         // The handler is not polled again after a panic, so nobody sees what it left behind.

@@ -14,11 +14,8 @@ use cardswitch_engine::submission::SubmitError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::auth::passwords::PasswordError;
-use crate::auth::throttle::TooMany;
 use cardswitch_secrets::issuing::IssueError;
-use crate::state::WriteError;
-use crate::statements::StatementError;
+use crate::write_error::WriteError;
 use cardswitch_wire::fault::{Fault, Flaw};
 
 /// When a client may try again after the switch was too busy. Units: seconds.
@@ -366,29 +363,8 @@ impl From<StoreError> for ApiError {
     }
 }
 
-impl From<TooMany> for ApiError {
-    fn from(TooMany { retry_after_s }: TooMany) -> Self {
-        Self::too_many_requests(retry_after_s)
-    }
-}
-
-impl From<PasswordError> for ApiError {
-    fn from(error: PasswordError) -> Self {
-        match error {
-            PasswordError::Busy => Self::unavailable("overloaded", "too many requests are waiting"),
-            PasswordError::Failed => Self::internal(&error),
-        }
-    }
-}
-
 impl From<IssueError> for ApiError {
     fn from(error: IssueError) -> Self {
-        Self::internal(&error)
-    }
-}
-
-impl From<StatementError> for ApiError {
-    fn from(error: StatementError) -> Self {
         Self::internal(&error)
     }
 }
@@ -397,7 +373,7 @@ impl From<SubmitError> for ApiError {
     fn from(error: SubmitError) -> Self {
         match error {
             SubmitError::Overloaded => {
-                Self::unavailable("overloaded", "too many requests are waiting")
+                Self::overloaded()
             }
             SubmitError::Stopped => Self::unavailable("stopped", "the switch has stopped"),
         }

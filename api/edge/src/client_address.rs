@@ -11,7 +11,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderName};
 
-use crate::network::peers::PeerNetwork;
+use crate::peers::PeerNetwork;
 
 static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -64,7 +64,7 @@ impl<S: Sync> FromRequestParts<S> for ClientAddress {
 }
 
 /// The address itself, or the /64 that an IPv6 address is of.
-pub(crate) fn network_of(address: IpAddr) -> IpAddr {
+pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
