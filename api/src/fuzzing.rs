@@ -5,7 +5,7 @@
 use crate::network::frame_buffer;
 use crate::routes::receipts;
 use crate::scim::filter;
-use crate::statements::ofx;
+use cardswitch_statements::ofx;
 
 /// A connection to the ISO 8583 door. The first byte chooses the framing, the next four where the
 /// stream is cut.

@@ -51,10 +51,11 @@ pub mod server;
 pub mod site;
 pub mod staging;
 pub mod state;
-pub mod statements;
 pub mod telemetry;
 #[cfg(test)]
 mod lasting_access_tests;
+#[cfg(test)]
+mod statement_access_tests;
 #[cfg(test)]
 mod switch_tests;
 #[cfg(test)]

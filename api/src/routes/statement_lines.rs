@@ -18,7 +18,7 @@ use super::transactions::{BankAccountBody, MerchantBody, TransactionBody};
 use super::view::{View, read_view};
 use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
-use crate::statements::DateRange;
+use cardswitch_statements::DateRange;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::fields;
 use cardswitch_wire::page::{Listing, PageParameters, describe_ordering, envelope, parse_page};

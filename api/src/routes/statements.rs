@@ -13,7 +13,7 @@ use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
-use crate::statements::{
+use cardswitch_statements::{
     CsvStatement, DateRange, Export, OfxStatement, PDF_LINES_MAX, PdfStatement, StatementBody,
     StatementWriter, WhileAllowed,
 };
@@ -130,7 +130,7 @@ pub(crate) async fn statement_file(
     (dates, format): (DateRange, Format),
 ) -> Result<Response, ApiError> {
     let period = dates.of_statement(state.today(reader.company))?;
-    let export = Export::prepare(state, reader, account, period).await?;
+    let export = Export::prepare(&state.switch, reader.company, account, period).await?;
     let export = export.ok_or_else(ApiError::not_found)?;
     let disposition = disposition(&export, format);
     let body = match format {

@@ -15,7 +15,7 @@ use crate::site::faults::Faults;
 use crate::site::pager::Part;
 use crate::site::rights::{Right, StatementReader};
 use crate::state::AppState;
-use crate::statements::{DAYS_APART_MAX, DateRange};
+use cardswitch_statements::{DAYS_APART_MAX, DateRange};
 use cardswitch_wire::fault::{Fault, Flaw};
 use cardswitch_wire::query;
 

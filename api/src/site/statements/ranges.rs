@@ -4,7 +4,7 @@ use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 
 use super::months::Month;
 use crate::site::words::day_words;
-use crate::statements::DAYS_APART_MAX;
+use cardswitch_statements::DAYS_APART_MAX;
 use cardswitch_wire::time::render_date;
 
 /// Days of which a statement can be had.

@@ -5,7 +5,7 @@ use cardswitch_engine::domain::ids::Timestamp;
 use chrono::{DateTime, Datelike, Timelike};
 use krilla::metadata::{self, Metadata};
 
-use crate::statements::export::Export;
+use crate::export::Export;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::time::render_date;
 

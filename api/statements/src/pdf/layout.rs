@@ -5,8 +5,8 @@ use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::fonts::Fonts;
-use crate::statements::StatementError;
-use crate::statements::export::{Background, Entry, Export, movement};
+use crate::StatementError;
+use crate::export::{Background, Entry, Export, movement};
 use cardswitch_wire::time::render_date;
 
 /// Units: points, from the upper edge of the sheet.

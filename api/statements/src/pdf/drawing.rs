@@ -16,8 +16,8 @@ use super::layout::{
     SHEET_WIDTH, Sheet, Totals,
 };
 use super::text::SetText;
-use crate::statements::StatementError;
-use crate::statements::export::Export;
+use crate::StatementError;
+use crate::export::Export;
 use cardswitch_wire::amount::Amount;
 
 /// Edges of the columns. Units: points from the left edge.

@@ -12,7 +12,7 @@ use skrifa::instance::{LocationRef, Size};
 use skrifa::metrics::GlyphMetrics;
 use skrifa::{FontRef, GlyphId, MetadataProvider};
 
-use crate::statements::StatementError;
+use crate::StatementError;
 
 /// How heavy letters are. Other scripts than Latin, Greek and Cyrillic have one weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) enum Weight {
 
 macro_rules! font {
     ($file:literal) => {
-        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/fonts/", $file))
+        include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/fonts/", $file))
     };
 }
 

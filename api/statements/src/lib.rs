@@ -11,13 +11,13 @@ mod body;
 mod csv;
 mod dates;
 mod export;
-pub(crate) mod ofx;
+pub mod ofx;
 mod pdf;
 
 pub use body::{StatementBody, WhileAllowed};
 pub use csv::CsvStatement;
 pub use dates::{DAYS_APART_MAX, DateRange, Period};
-pub(crate) use export::movement;
+pub use export::movement;
 pub use export::{Entry, Export};
 pub use ofx::OfxStatement;
 pub use pdf::{PDF_LINES_MAX, PdfStatement};

@@ -17,8 +17,6 @@ use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::dates::Period;
 use cardswitch_edge::error::ApiError;
-use crate::routes::view::{Reader, read_view};
-use crate::state::AppState;
 use cardswitch_edge::switch::Switch;
 
 /// How many lines one look at the tables reads: a few milliseconds of a thread that others share.
@@ -82,17 +80,17 @@ impl Export {
     /// Errors: the tables cannot be read.
     /// Cost: reads the lines before the first or from the first on, whichever are fewer.
     pub async fn prepare(
-        state: &AppState,
-        reader: Reader<'_>,
+        switch: &Switch,
+        company: &Company,
         account: AccountId,
         period: Period,
     ) -> Result<Option<Self>, ApiError> {
         let filter =
             LineFilter { from: Some(period.start), to: Some(period.end), ..LineFilter::default() };
-        let found = read_view(state, reader, |view| {
-            let row = view.snapshot.account_by_id(view.company.slot, account)?;
+        let found = switch.read(|snapshot| {
+            let row = snapshot.account_by_id(company.slot, account)?;
             let Some(row) = row else { return Ok(None) };
-            let span = view.snapshot.line_span(row.account.slot, &filter)?;
+            let span = snapshot.line_span(row.account.slot, &filter)?;
             Ok(Some(Found {
                 available_balance: row.balances.available_balance(),
                 ledger: row.balances.ledger,
@@ -102,16 +100,16 @@ impl Export {
             }))
         });
         let Some(found) = found.await? else { return Ok(None) };
-        let opening = balance_before(&state.switch, &found).await?;
+        let opening = balance_before(switch, &found).await?;
         Ok(Some(Self {
-            company: reader.company.clone(),
+            company: company.clone(),
             account: found.account,
             available_balance: found.available_balance,
             period,
-            drawn_at: state.now(),
+            drawn_at: switch.engine().clock().now(),
             opening,
             balance: opening,
-            switch: state.switch.clone(),
+            switch: switch.clone(),
             span: found.span,
         }))
     }

@@ -19,7 +19,7 @@ pub struct WhileAllowed<W> {
 
 impl<W> WhileAllowed<W> {
     /// A body of the bytes that `writer` writes; it breaks off when `access` ends.
-    pub(crate) const fn new(writer: W, access: LastingAccess) -> Self {
+    pub const fn new(writer: W, access: LastingAccess) -> Self {
         Self { writer, access }
     }
 }
@@ -82,12 +82,7 @@ impl<W: StatementWriter + Unpin> HttpBody for StatementBody<W> {
 mod tests {
     use std::task::Waker;
 
-    use cardswitch_engine::command::admin::AdminCommand;
-    use cardswitch_engine::directory::access_token::AccessTokenCommand;
-
     use super::*;
-    use crate::auth::find_caller;
-    use crate::routes::world::Bench;
 
     /// Gives so many pieces, then an error if it is to break.
     struct Pieces {
@@ -117,20 +112,6 @@ mod tests {
             Poll::Ready(None) => '.',
         };
         (0..10).map(|_| poll()).collect()
-    }
-
-    #[tokio::test]
-    async fn a_statement_breaks_off_where_access_ends() {
-        let Bench { state, .. } = &Bench::new().await;
-        let headers = [("authorization".parse().unwrap(), "Token read".parse().unwrap())];
-        let caller = find_caller(&headers.into_iter().collect(), state).unwrap();
-        let access = caller.lasting_access(&state.switch);
-        let mut writer = WhileAllowed::new(Pieces { left: 9, breaks: false }, access);
-        assert!(matches!(writer.next_piece(), Ok(Some(_))));
-        let revoked =
-            AdminCommand::AccessToken(AccessTokenCommand::Revoke(caller.company.id, caller.token));
-        state.carry_out(revoked).await.unwrap();
-        assert!(matches!(writer.next_piece(), Err(StatementError::AccessEnded)));
     }
 
     #[test]
