@@ -2,7 +2,7 @@
 //! reach first, each with what must hold for any of them. The suite runs the same checks over
 //! random input.
 
-use crate::network::frame_buffer;
+use cardswitch_network::frame_buffer;
 use crate::routes::receipts;
 use crate::scim::filter;
 use cardswitch_statements::ofx;

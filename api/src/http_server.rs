@@ -27,7 +27,7 @@ use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::descriptors::ConnectionBound;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::http_connection::serve_connection;
-use crate::network::http::{answer_directly, is_direct};
+use cardswitch_network::http::{DoorState, answer_directly, is_direct};
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::request_id::refusal;
 use crate::router;
@@ -62,6 +62,7 @@ pub struct HttpSide {
 
 struct Whole {
     state: AppState,
+    door: DoorState,
     router: Router,
 }
 
@@ -92,8 +93,9 @@ impl HttpSide {
     /// From now on everything is answered.
     pub fn open(&self, state: AppState) {
         let router = router::whole(state.clone());
+        let door = state.network_door();
         // Whoever starts a switch opens it once.
-        drop(self.whole.set(Whole { state, router }));
+        drop(self.whole.set(Whole { state, door, router }));
     }
 
     async fn answer(self: Arc<Self>, peer: IpAddr, request: Request<RequestBody>) -> Response {
@@ -117,12 +119,12 @@ impl HttpSide {
         mut request: Request<RequestBody>,
         is_direct: bool,
     ) -> Response {
-        let Some(Whole { state, router }) = self.whole.get() else {
+        let Some(Whole { door, router, .. }) = self.whole.get() else {
             let recovering = ApiError::recovering();
             return refusal(request.method(), request.uri().path(), recovering).await;
         };
         if is_direct {
-            return answer_directly(state, request).await;
+            return answer_directly(door, request).await;
         }
         let address = ClientAddress::behind(peer, request.headers(), &self.trusted_proxies);
         let max = self.max_of(address.0, REQUESTS_PER_ADDRESS_MAX);

@@ -36,7 +36,6 @@ pub mod install;
 pub mod invitation;
 pub mod mail;
 pub mod manifest;
-pub mod network;
 pub mod oauth;
 pub mod openapi;
 pub mod opening;
@@ -54,6 +53,8 @@ pub mod state;
 pub mod telemetry;
 #[cfg(test)]
 mod lasting_access_tests;
+#[cfg(test)]
+mod network_tests;
 #[cfg(test)]
 mod statement_access_tests;
 #[cfg(test)]

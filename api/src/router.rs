@@ -15,7 +15,7 @@ use crate::auth::check_access;
 use crate::compat;
 use cardswitch_edge::error::ApiError;
 use crate::idempotency::once_per_key;
-use crate::network::http::network_routes;
+use cardswitch_network::http::network_routes;
 use crate::oauth::oauth_routes;
 use crate::openapi::document_routes;
 use cardswitch_edge::operation::routes_of;
@@ -39,7 +39,7 @@ pub fn whole(state: AppState) -> Router {
     let documents = documents.layer(map_response(secured));
     // Apps come without access tokens, and their keys count for nothing.
     let v1 = v1.merge(oauth_routes().layer(middleware::from_fn(from_somewhere)));
-    let others = network_routes().merge(documents).merge(scim_routes(&state));
+    let others = network_routes().with_state(state.network_door()).merge(documents).merge(scim_routes(&state));
     // Who asks for a page is found out by the page; from where, is known before.
     let site = site_routes(&state).layer(middleware::from_fn(from_somewhere));
     finish(v1.merge(others).merge(site).with_state(state))

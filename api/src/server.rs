@@ -24,7 +24,7 @@ use crate::http_server::{self, HttpSide};
 use cardswitch_secrets::issuing::CardNumbers;
 use crate::mail::{self, MailError, Outbox};
 use cardswitch_secrets::master_key::rotation::MasterKeys;
-use crate::network::listener::{Listener, ListenerOptions};
+use cardswitch_network::listener::{Listener, ListenerOptions};
 use cardswitch_edge::peers::PeerNetwork;
 use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};

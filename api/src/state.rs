@@ -18,6 +18,7 @@ use cardswitch_secrets::issuing::CardNumbers;
 use crate::mail::Outbox;
 use cardswitch_edge::operation::AccessTable;
 use cardswitch_edge::peers::PeerNetwork;
+use cardswitch_network::http::DoorState;
 use crate::receipts::ReceiptFiles;
 use cardswitch_secrets::Secrets;
 use crate::site::overview::LiveOverviews;
@@ -83,6 +84,13 @@ impl AppState {
     #[must_use]
     pub fn today(&self, company: &Company) -> BusinessDate {
         date_at(company.zone, self.now())
+    }
+
+    /// What the handlers of the network's HTTP door work with.
+    #[must_use]
+    pub fn network_door(&self) -> DoorState {
+        let Self { switch, secrets, config, .. } = self;
+        DoorState { switch: switch.clone(), secrets: Arc::clone(secrets), urls: config.urls.clone() }
     }
 
     /// The addresses of objects.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cardswitch_api::config::Settings;
-use cardswitch_api::network::listener::{Listener, ListenerOptions};
+use cardswitch_network::listener::{Listener, ListenerOptions};
 use cardswitch_secrets::Secrets;
 use cardswitch_api::server::Server;
 use cardswitch_edge::switch::Submit;

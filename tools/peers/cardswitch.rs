@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cardswitch_api::network::listener::{Listener, ListenerOptions};
+use cardswitch_network::listener::{Listener, ListenerOptions};
 use cardswitch_secrets::pan::Pan;
 use cardswitch_secrets::Secrets;
 use cardswitch_benches::caller::{Caller, wait_for_tables};

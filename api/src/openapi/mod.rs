@@ -28,7 +28,6 @@ use serde_json::Value;
 use utoipa::OpenApi;
 
 pub use self::finish::Door;
-use crate::network;
 use cardswitch_edge::operation::document_of;
 use crate::operations::{About, OPERATIONS};
 use crate::state::AppState;
@@ -43,7 +42,7 @@ const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'
 pub fn document(door: Door, urls: &Urls) -> Value {
     let plain = match door {
         Door::Company => document_of(About::openapi(), &OPERATIONS),
-        Door::Network => network::http::document(),
+        Door::Network => cardswitch_network::http::document(),
     };
     finish::finish(plain, door, urls)
 }

@@ -13,7 +13,7 @@ use cardswitch_engine::recovery_progress::RecoveryProgress;
 
 use super::exposition::{Exposition, Kind, seconds};
 use super::{Telemetry, process};
-use crate::network::counters::Counters;
+use cardswitch_network::counters::Counters;
 
 /// The stages of an authorization over ISO 8583; each is counted once for a command.
 const STAGE: &str = "cardswitch_stage_seconds";

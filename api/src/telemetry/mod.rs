@@ -32,7 +32,7 @@ use cardswitch_engine::recovery_progress::RecoveryProgress;
 use self::api_meter::ApiMeter;
 use self::gauges::Gauges;
 use self::health::{Health, HealthNotes, Phase};
-use crate::network::counters::Counters;
+use cardswitch_network::counters::Counters;
 
 /// What is counted and known of one switch.
 #[derive(Debug, Default)]

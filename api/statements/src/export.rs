@@ -168,7 +168,7 @@ impl Background {
 }
 
 /// What a line is called that nothing else names.
-pub(crate) const fn movement(kind: TransactionKind, amount: Minor) -> &'static str {
+pub const fn movement(kind: TransactionKind, amount: Minor) -> &'static str {
     match (kind.transfer_direction(), amount.0 < 0) {
         (Some(TransferDirection::Deposit), false) => "Deposit",
         (Some(TransferDirection::Deposit), true) => "Deposit returned",

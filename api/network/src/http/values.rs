@@ -10,8 +10,8 @@ use cardswitch_engine::domain::network_key::AuthorizationId;
 use cardswitch_engine::domain::text::LineText;
 use serde_json::value::RawValue;
 
-use crate::network::marks::parse_authorization_id;
-use crate::network::told_texts::note_spaced;
+use crate::marks::parse_authorization_id;
+use crate::told_texts::note_spaced;
 use cardswitch_wire::amount::parse_json_amount;
 use cardswitch_wire::currency::parse_currency;
 use cardswitch_wire::fault::Flaw;

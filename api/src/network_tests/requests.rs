@@ -8,7 +8,7 @@ use cardswitch_engine::domain::credential::PinVerifier;
 use cardswitch_engine::domain::ids::CardId;
 use serde_json::{Value, json};
 
-use crate::network::http::world::{Bench, COMPANY, Card, purchase};
+use super::world::{Bench, COMPANY, Card, purchase};
 use crate::openapi::{Door, document};
 use cardswitch_secrets::pan::Pan;
 

@@ -16,7 +16,7 @@ use zeroize::Zeroize;
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::pan::Pan;
 use cardswitch_secrets::Secrets;
-use crate::state::AppState;
+use super::state::DoorState;
 use cardswitch_edge::switch::View;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
@@ -42,7 +42,7 @@ impl Named {
     /// Reads what a body names: `card_number` or `card_id`, and the transaction of this id.
     /// Errors: there is no such transaction; the tables cannot be read.
     pub(super) fn read(
-        state: &AppState,
+        state: &DoorState,
         view: &View<'_>,
         transaction: Option<TransactionId>,
         fields: &mut Fields<'_>,
@@ -107,7 +107,7 @@ pub(super) fn open_pan(secrets: &Secrets, row: &CardRow) -> Option<Pan> {
 }
 
 fn find_transaction(
-    state: &AppState,
+    state: &DoorState,
     snapshot: &Snapshot,
     id: TransactionId,
 ) -> Result<TransactionRow, ApiError> {

@@ -23,7 +23,7 @@ use super::shapes::TransferAnswer;
 use super::values::{Lowest, amount};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::idempotency_header::idempotency_key;
-use crate::state::AppState;
+use super::state::DoorState;
 use cardswitch_edge::switch::View;
 use cardswitch_wire::fields::{self, Fields};
 
@@ -33,7 +33,7 @@ const TEXT_CHARS_MAX: usize = 64;
 /// Reads the body of a transfer: `{account_id, amount, bank_account, settled, time}`.
 /// Errors: the tables cannot be read.
 pub(super) fn plan_transfer(
-    state: &AppState,
+    state: &DoorState,
     view: &View<'_>,
     asked: &Asked<'_>,
     fields: &mut Fields<'_>,
@@ -82,7 +82,7 @@ fn bank_account(inner: &mut Fields<'_>) -> BankAccount {
     responses((status = 200, body = TransferAnswer)),
 )]
 pub(super) async fn settle(
-    state: State<AppState>,
+    state: State<DoorState>,
     access: NetworkAccess,
     id: Path<String>,
     headers: HeaderMap,
@@ -97,7 +97,7 @@ pub(super) async fn settle(
     responses((status = 200, body = TransferAnswer)),
 )]
 pub(super) async fn bring_back(
-    state: State<AppState>,
+    state: State<DoorState>,
     access: NetworkAccess,
     id: Path<String>,
     headers: HeaderMap,
@@ -107,7 +107,7 @@ pub(super) async fn bring_back(
 }
 
 async fn conclude(
-    State(state): State<AppState>,
+    State(state): State<DoorState>,
     _: NetworkAccess,
     Path(id): Path<String>,
     headers: HeaderMap,

@@ -4,8 +4,8 @@ use cardswitch_iso8583::{Dialect, Echo, MessageBuilder, Mti, OriginalData, decod
 use serde_json::json;
 
 use super::world::{Bench, Card, purchase};
-use crate::network::mapping::{Mapped, map_message};
-use crate::network::mapping_answer::AnswerElements;
+use cardswitch_network::mapping::{Mapped, map_message};
+use cardswitch_network::mapping_answer::AnswerElements;
 
 #[tokio::test]
 async fn what_came_by_one_door_is_reversed_by_the_other() {

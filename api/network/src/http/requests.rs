@@ -31,10 +31,10 @@ use super::values::{
     expiry_month, line, merchant_id, presentment_count, trace_number,
 };
 use cardswitch_edge::error::ApiError;
-use crate::network::marks::{Marks, merchant_number};
-use crate::network::presented::cvv_pair;
+use crate::marks::{Marks, merchant_number};
+use crate::presented::cvv_pair;
 use cardswitch_secrets::{HashPurpose, Secrets};
-use crate::state::AppState;
+use super::state::DoorState;
 use cardswitch_edge::switch::View;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
@@ -102,7 +102,7 @@ pub(super) struct Planned {
 /// Reads a body. What it gives counts only if `fields` has no faults afterwards.
 /// Errors: the body names a transaction that is not there; the tables cannot be read.
 pub(super) fn plan_request(
-    state: &AppState,
+    state: &DoorState,
     view: &View<'_>,
     asked: &Asked<'_>,
     fields: &mut Fields<'_>,
@@ -132,7 +132,7 @@ pub(super) fn plan_request(
 }
 
 pub(super) fn planned(
-    state: &AppState,
+    state: &DoorState,
     asked: &Asked<'_>,
     command: NetworkCommand,
     supplied_at: Option<Timestamp>,
@@ -179,7 +179,7 @@ struct Reader<'a, 'b, 'c> {
 
 impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
     fn new(
-        state: &'a AppState,
+        state: &'a DoorState,
         named: &'a Named,
         operation: Operation,
         fields: &'b mut Fields<'c>,
@@ -505,7 +505,3 @@ impl<'a, 'b, 'c> Reader<'a, 'b, 'c> {
         PresentmentNumber { number, count }
     }
 }
-
-#[cfg(test)]
-#[path = "requests_tests.rs"]
-mod tests;

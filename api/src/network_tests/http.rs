@@ -6,7 +6,7 @@ use axum::http::{Request, header};
 use serde_json::{Value, json};
 
 use super::world::{Bench, purchase};
-use crate::network::limits;
+use cardswitch_network::limits;
 
 #[tokio::test]
 async fn only_the_network_key_opens_the_door() {

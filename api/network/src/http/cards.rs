@@ -16,10 +16,10 @@ use uuid::Uuid;
 use super::access::NetworkAccess;
 use super::named::open_pan;
 use cardswitch_edge::error::ApiError;
-use crate::network::marks::render_authorization_id;
+use crate::marks::render_authorization_id;
 use cardswitch_wire::words;
 use cardswitch_edge::input::{ListQuery, PathId};
-use crate::state::AppState;
+use super::state::DoorState;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::page::{PageParameters, describe_ordering, parse_page};
 use cardswitch_wire::queries;
@@ -99,7 +99,7 @@ impl NetworkTransactionBody {
     get, path = "/network/v1/cards/{card_id}", responses((status = 200, body = CardSecretsBody)),
 )]
 pub(super) async fn get_card(
-    State(state): State<AppState>,
+    State(state): State<DoorState>,
     _: NetworkAccess,
     PathId(id): PathId,
 ) -> Result<Json<CardSecretsBody>, ApiError> {
@@ -129,7 +129,7 @@ queries! {
     params(PageParameters, NetworkOrdering), responses((status = 200, body = TransactionsBody)),
 )]
 pub(super) async fn list_transactions(
-    State(state): State<AppState>,
+    State(state): State<DoorState>,
     _: NetworkAccess,
     PathId(id): PathId,
     ListQuery { mut query, .. }: ListQuery,

@@ -25,6 +25,7 @@ mod named;
 mod requests;
 #[expect(dead_code, reason = "shapes for the published document, never filled in")]
 mod shapes;
+mod state;
 mod transfers;
 mod values;
 
@@ -38,11 +39,11 @@ use self::access::{NetworkAccess, NetworkBody};
 use self::answers::render_reply;
 pub use self::catalog::{document, network_routes};
 pub use self::direct::{answer_directly, is_direct};
+pub use self::state::DoorState;
 use self::requests::{Asked, Operation, Planned, Repetition, plan_request};
 use super::limits;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::idempotency_header::idempotency_key;
-use crate::state::AppState;
 use cardswitch_edge::switch::View;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
@@ -54,7 +55,7 @@ use cardswitch_wire::fields::{self, Fields};
     responses((status = 200, body = shapes::CardUseAnswer)),
 )]
 async fn authorize(
-    State(state): State<AppState>,
+    State(state): State<DoorState>,
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
@@ -69,7 +70,7 @@ async fn authorize(
     responses((status = 200, body = shapes::AuthorizationAnswer)),
 )]
 async fn advise(
-    State(state): State<AppState>,
+    State(state): State<DoorState>,
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
@@ -84,7 +85,7 @@ async fn advise(
     responses((status = 200, body = shapes::ReversalAnswer)),
 )]
 async fn reverse(
-    State(state): State<AppState>,
+    State(state): State<DoorState>,
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
@@ -99,7 +100,7 @@ async fn reverse(
     responses((status = 200, body = shapes::PostingAnswer)),
 )]
 async fn present(
-    State(state): State<AppState>,
+    State(state): State<DoorState>,
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
@@ -114,7 +115,7 @@ async fn present(
     responses((status = 200, body = shapes::PostingAnswer)),
 )]
 async fn refund(
-    State(state): State<AppState>,
+    State(state): State<DoorState>,
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
@@ -129,7 +130,7 @@ async fn refund(
     responses((status = 200, body = shapes::AuthorizationAnswer)),
 )]
 async fn increment(
-    State(state): State<AppState>,
+    State(state): State<DoorState>,
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
@@ -144,7 +145,7 @@ async fn increment(
     responses((status = 200, body = shapes::TransferAnswer)),
 )]
 async fn transfer(
-    State(state): State<AppState>,
+    State(state): State<DoorState>,
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
@@ -153,7 +154,7 @@ async fn transfer(
 }
 
 async fn carry_out(
-    state: &AppState,
+    state: &DoorState,
     operation: Operation,
     headers: &HeaderMap,
     body: &[u8],
@@ -188,7 +189,7 @@ fn json_response(body: String) -> Response {
     responses((status = 200, body = Vec<Object>)),
 )]
 async fn carry_out_batch(
-    State(state): State<AppState>,
+    State(state): State<DoorState>,
     _: NetworkAccess,
     headers: HeaderMap,
     body: NetworkBody,
@@ -218,7 +219,7 @@ async fn carry_out_batch(
 }
 
 fn plan_items(
-    state: &AppState,
+    state: &DoorState,
     items: &[&RawValue],
     key: Option<&[u8]>,
 ) -> Vec<Result<Planned, ApiError>> {
@@ -231,7 +232,7 @@ fn plan_items(
 }
 
 fn plan_item(
-    state: &AppState,
+    state: &DoorState,
     view: &View<'_>,
     item: &[u8],
     repetition: Option<Repetition<'_>>,
@@ -252,19 +253,9 @@ fn plan_item(
 
 /// Waits for the tables where a body may name a transaction, whose row is as old as its answer.
 /// Cards are not waited for: who made one was answered when it was there.
-async fn wait_for_named(state: &AppState, body: &[u8]) {
+async fn wait_for_named(state: &DoorState, body: &[u8]) {
     const NAME: &[u8] = b"\"transaction_id\"";
     if body.windows(NAME.len()).any(|window| window == NAME) {
         state.switch.visible(state.switch.engine().durable_seq()).await;
     }
 }
-
-#[cfg(test)]
-mod doors_tests;
-#[cfg(test)]
-#[path = "http_tests.rs"]
-mod tests;
-#[cfg(test)]
-mod texts_tests;
-#[cfg(test)]
-mod world;

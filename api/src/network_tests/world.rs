@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tower::ServiceExt;
 use uuid::Uuid;
 
-use super::{answer_directly, is_direct};
+use cardswitch_network::http::{answer_directly, is_direct};
 use cardswitch_secrets::pan::Pan;
 use cardswitch_secrets::token_digest;
 use crate::state::AppState;
@@ -59,7 +59,7 @@ impl Bench {
     pub(super) async fn send(&self, request: Request<Body>) -> (u16, Value) {
         // As the server does.
         let response = match is_direct(&request) {
-            true => answer_directly(&self.state, request).await,
+            true => answer_directly(&self.state.network_door(), request).await,
             false => self.routes.clone().oneshot(request).await.unwrap(),
         };
         let status = response.status().as_u16();

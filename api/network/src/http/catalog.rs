@@ -8,7 +8,7 @@ use utoipa::OpenApi;
 
 use cardswitch_edge::operation::{Operation, document_of, routes_of};
 use cardswitch_edge::operations;
-use crate::state::AppState;
+use super::state::DoorState;
 
 /// What the document of `/network/v1` says of the whole.
 #[derive(OpenApi)]
@@ -19,7 +19,7 @@ use crate::state::AppState;
 ))]
 struct About;
 
-static OPERATIONS: LazyLock<Vec<Operation<AppState>>> = LazyLock::new(|| {
+static OPERATIONS: LazyLock<Vec<Operation<DoorState>>> = LazyLock::new(|| {
     let operations = operations! {
         "Purchases": "What card networks ask: authorizations and what follows them." {
             Open super::authorize,
@@ -46,7 +46,7 @@ static OPERATIONS: LazyLock<Vec<Operation<AppState>>> = LazyLock::new(|| {
 });
 
 /// The routes of `/network/v1`, to be merged with others.
-pub fn network_routes() -> Router<AppState> {
+pub fn network_routes() -> Router<DoorState> {
     routes_of(OPERATIONS.iter())
 }
 

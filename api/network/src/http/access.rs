@@ -7,27 +7,27 @@ use axum::http::request::Parts;
 use bytes::Bytes;
 
 use cardswitch_edge::error::ApiError;
-use crate::network::limits;
+use crate::limits;
 use cardswitch_edge::request_body::{read_json_body, read_json_text};
 use cardswitch_secrets::{digests_equal, token_digest};
-use crate::state::AppState;
+use super::state::DoorState;
 use cardswitch_wire::fields::Fields;
 
 /// The request carries the network key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NetworkAccess;
 
-impl FromRequestParts<AppState> for NetworkAccess {
+impl FromRequestParts<DoorState> for NetworkAccess {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
+    async fn from_request_parts(parts: &mut Parts, state: &DoorState) -> Result<Self, ApiError> {
         check_access(&parts.headers, state).map(|()| Self)
     }
 }
 
 /// Whether a request with these headers carries the network key.
 /// Errors: it does not; the tables cannot be read.
-pub(super) fn check_access(headers: &HeaderMap, state: &AppState) -> Result<(), ApiError> {
+pub(super) fn check_access(headers: &HeaderMap, state: &DoorState) -> Result<(), ApiError> {
     let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let key = header.and_then(key_of).ok_or_else(ApiError::network_key_needed)?;
     match state.switch.network_key()? {

@@ -12,10 +12,10 @@ use super::access::check_access;
 use super::carry_out;
 use super::requests::Operation;
 use cardswitch_edge::error::ApiError;
-use crate::network::limits;
+use crate::limits;
 use cardswitch_edge::request_body::{ReadableBody, read_json};
 use cardswitch_edge::request_id::under_fresh_id;
-use crate::state::AppState;
+use super::state::DoorState;
 
 /// Whether the request is one of those.
 #[must_use]
@@ -24,7 +24,7 @@ pub fn is_direct<B>(request: &Request<B>) -> bool {
 }
 
 /// Answers such a request.
-pub async fn answer_directly<B: ReadableBody>(state: &AppState, request: Request<B>) -> Response {
+pub async fn answer_directly<B: ReadableBody>(state: &DoorState, request: Request<B>) -> Response {
     let (parts, body) = request.into_parts();
     let handler = async {
         match take(state, &parts, body).await {
@@ -36,7 +36,7 @@ pub async fn answer_directly<B: ReadableBody>(state: &AppState, request: Request
 }
 
 async fn take(
-    state: &AppState,
+    state: &DoorState,
     parts: &Parts,
     body: impl ReadableBody,
 ) -> Result<Response, ApiError> {
@@ -62,7 +62,3 @@ fn operation_of(method: &Method, path: &str) -> Option<Operation> {
         _ => return None,
     })
 }
-
-#[cfg(test)]
-#[path = "direct_tests.rs"]
-mod tests;
