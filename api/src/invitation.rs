@@ -13,7 +13,7 @@ use cardswitch_engine::domain::ids::{TicketId, UserId};
 use crate::auth::drawn_secret::DrawnSecret;
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
-use crate::mail::News;
+use cardswitch_notify::mail::News;
 use crate::state::AppState;
 
 /// How long an invitation opens something. Units: microseconds.

@@ -34,7 +34,6 @@ pub mod http_server;
 pub mod idempotency;
 pub mod install;
 pub mod invitation;
-pub mod mail;
 pub mod manifest;
 pub mod oauth;
 pub mod openapi;
@@ -61,4 +60,6 @@ mod statement_access_tests;
 mod switch_tests;
 #[cfg(test)]
 mod test_world;
-pub mod webhooks;
+#[cfg(test)]
+mod webhooks_tests;
+pub mod webhook_endpoints;

@@ -10,7 +10,7 @@ use axum::response::Response;
 use tower::Layer;
 use tower::util::MapRequestLayer;
 
-use crate::auth::actor::from_somewhere;
+use cardswitch_edge::actor::from_somewhere;
 use crate::auth::check_access;
 use crate::compat;
 use cardswitch_edge::error::ApiError;

@@ -9,13 +9,14 @@ use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 
-use crate::auth::actor::note_at_hand;
+use cardswitch_edge::actor::note_at_hand;
 use crate::auth::second_factor::SecondFactors;
 use crate::auth::throttle::Throttle;
 use crate::config::Compat;
 use crate::idempotency::Claim;
 use cardswitch_secrets::issuing::CardNumbers;
-use crate::mail::Outbox;
+use cardswitch_notify::mail::news::tell;
+use cardswitch_notify::mail::{MailDesk, News, Outbox};
 use cardswitch_edge::operation::AccessTable;
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_network::http::DoorState;
@@ -26,7 +27,7 @@ use cardswitch_edge::switch::Switch;
 use crate::telemetry::Telemetry;
 use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_edge::write_error::WriteError;
-use crate::webhooks::{Webhooks, is_concerned};
+use cardswitch_notify::webhooks::{Webhooks, is_concerned};
 use cardswitch_wire::urls::Urls;
 
 /// Shared by all requests; cheap to clone.
@@ -93,6 +94,18 @@ impl AppState {
         DoorState { switch: switch.clone(), secrets: Arc::clone(secrets), urls: config.urls.clone() }
     }
 
+    /// What letters are written with.
+    #[must_use]
+    pub fn mail_desk(&self) -> MailDesk {
+        let Self { switch, secrets, outbox, config, .. } = self;
+        MailDesk {
+            switch: switch.clone(),
+            secrets: Arc::clone(secrets),
+            outbox: Arc::clone(outbox),
+            urls: config.urls.clone(),
+        }
+    }
+
     /// The addresses of objects.
     #[must_use]
     pub fn urls(&self) -> &Urls {
@@ -147,5 +160,34 @@ impl AppState {
                 Err(WriteError::OutcomeUnknown)
             }
         }
+    }
+
+    /// Makes a change like `carry_out`, and has somebody told of it once it is made. The news is on
+    /// disk before; where it cannot be, the change is made all the same, for whoever gets no letter
+    /// can be told again.
+    /// Errors: those of `carry_out`.
+    pub async fn carry_out_and_tell(
+        &self,
+        command: AdminCommand,
+        news: Option<News>,
+    ) -> Result<(), WriteError> {
+        let held = match news {
+            Some(news) => self.outbox.hold(news).await,
+            None => None,
+        };
+        let made = self.carry_out(command).await;
+        let Some(held) = held else { return made };
+        match made {
+            // Nobody waits for letters.
+            Ok(()) | Err(WriteError::NotVisibleYet) => {
+                tokio::spawn(tell(self.mail_desk(), held));
+            }
+            Err(WriteError::Rejected(_) | WriteError::NotTaken(_)) => {
+                self.outbox.withdraw(held).await;
+            }
+            // Whether it was made, the next start sees.
+            Err(WriteError::OutcomeUnknown) => {}
+        }
+        made
     }
 }

@@ -1,6 +1,7 @@
 //! The switch that tests of handlers ask: a real engine on a manual clock, all routes, a data
 //! directory of its own.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
@@ -16,19 +17,21 @@ use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use tempfile::TempDir;
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::operations::ACCESS;
-use cardswitch_edge::descriptors::STREAMS_MAX;
+use cardswitch_edge::descriptors::{DescriptorShares, STREAMS_MAX};
 use cardswitch_secrets::issuing::CardNumbers;
-use crate::mail::Outbox;
+use cardswitch_notify::mail::Outbox;
 use crate::receipts::ReceiptFiles;
 use crate::router;
 use cardswitch_secrets::{Secrets, token_digest};
 use crate::site::overview::LiveOverviews;
 use crate::state::{ApiConfig, AppState};
 use cardswitch_edge::switch::Switch;
-use crate::webhooks::Webhooks;
+use cardswitch_notify::webhooks::addresses::Reach;
+use cardswitch_notify::webhooks::{Equipment, Webhooks};
 use cardswitch_wire::urls::Urls;
 
 /// Where its objects have their addresses.
@@ -55,7 +58,7 @@ impl TestSwitch {
             caches: CacheLimits::default(),
         });
         let switch = Switch::new(Arc::new(engine.unwrap()));
-        let webhooks = Webhooks::in_test(&switch, &secrets, directory.path());
+        let webhooks = deliveries(&switch, &secrets, directory.path());
         let state = AppState {
             switch,
             secrets,
@@ -81,6 +84,21 @@ impl TestSwitch {
         }
         Self { routes: router::whole(state.clone()), state, directory }
     }
+}
+
+/// Deliveries to this machine, too, and without streams that would never end.
+fn deliveries(switch: &Switch, secrets: &Arc<Secrets>, data: &Path) -> Arc<Webhooks> {
+    let (running, stop) = watch::channel(false);
+    let (_, streams_stop) = watch::channel(true);
+    let (switch, secrets, reach) = (switch.clone(), Arc::clone(secrets), Reach::Local);
+    let shares = DescriptorShares::default();
+    let equipment = Equipment { switch, secrets, data, reach, shares, stop, streams_stop };
+    let (webhooks, task) = Webhooks::start(equipment).unwrap();
+    tokio::spawn(async move {
+        drop(task.await);
+        drop(running);
+    });
+    webhooks
 }
 
 /// A company in Los Angeles whose account holds `opening` minor units and has no credit.

@@ -204,6 +204,13 @@ impl<K: Copy + Ord + Hash> Windows<K> {
     }
 }
 
+/// Too many tries; when to come back. Units: seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany {
+    /// How long to wait.
+    pub retry_after_s: u32,
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -14,6 +14,7 @@ use cardswitch_engine::submission::SubmitError;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::bounded::TooMany;
 use cardswitch_secrets::issuing::IssueError;
 use crate::write_error::WriteError;
 use cardswitch_wire::fault::{Fault, Flaw};
@@ -360,6 +361,12 @@ impl From<Vec<Fault>> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         Self::internal(&error)
+    }
+}
+
+impl From<TooMany> for ApiError {
+    fn from(TooMany { retry_after_s }: TooMany) -> Self {
+        Self::too_many_requests(retry_after_s)
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! No resource and no person is known here: those who ask are addresses, what they ask is a path.
 
+pub mod actor;
 pub mod address_counts;
 pub mod bounded;
 pub mod client_address;

@@ -13,9 +13,9 @@ use cardswitch_engine::domain::ids::UserId;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::actor::{acting, note_at_hand};
+use cardswitch_edge::actor::{acting, note_at_hand};
 use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
-use crate::mail::Letter;
+use cardswitch_notify::mail::Letter;
 use crate::state::AppState;
 
 /// In what time failures are counted.

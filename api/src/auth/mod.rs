@@ -3,7 +3,6 @@
 //!
 //! A token is looked up by the SHA-256 of its text; nothing here keeps or logs the text itself.
 
-pub mod actor;
 pub mod credentials;
 pub mod drawn_secret;
 pub mod failures;
@@ -24,11 +23,11 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::directory::access_token::AccessScope;
-use cardswitch_engine::domain::audit::AuditNote;
+use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, MemberId};
 
-use self::actor::acting;
+use cardswitch_edge::actor::acting;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::lasting_access::LastingAccess;
 use self::lasting_body::LastingBody;
@@ -59,6 +58,14 @@ impl Caller {
             let token = snapshot.access_token_by_id(company, token)?;
             Ok(token.is_some_and(|token| !token.is_revoked))
         })
+    }
+}
+
+impl Caller {
+    /// The caller as an audit names it.
+    #[must_use]
+    pub const fn actor(&self) -> Actor {
+        Actor::Token { id: self.token, member: self.member }
     }
 }
 

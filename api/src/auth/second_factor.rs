@@ -23,7 +23,7 @@ use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, User
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore};
 
-use super::actor::act_as;
+use cardswitch_edge::actor::act_as;
 use super::failures::note_failure;
 use super::passwords;
 use super::throttle::{Account, Beyond, Source, TooMany};

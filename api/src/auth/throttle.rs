@@ -24,6 +24,7 @@ pub use self::sources::Source;
 use self::sources::Sources;
 use super::failures::SignInFailures;
 use super::link_guesses::LinkGuesses;
+pub use cardswitch_edge::bounded::TooMany;
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::token_digest;
 
@@ -67,19 +68,6 @@ pub enum Beyond {
     Refused,
     /// It waits, as far as there is room: people would have to type again.
     Waits,
-}
-
-/// Too many tries; when to come back. Units: seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooMany {
-    /// How long to wait.
-    pub retry_after_s: u32,
-}
-
-impl From<TooMany> for ApiError {
-    fn from(TooMany { retry_after_s }: TooMany) -> Self {
-        Self::too_many_requests(retry_after_s)
-    }
 }
 
 /// Remembers wrong tries.

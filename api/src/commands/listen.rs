@@ -20,9 +20,9 @@ use uuid::Uuid;
 
 use super::{Failure, StopSignal};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
-use crate::webhooks::addresses::Reach;
-use crate::webhooks::deliveries::AttemptResult;
-use crate::webhooks::sender::{Delivery, Sender, connect_securely};
+use cardswitch_notify::webhooks::addresses::Reach;
+use cardswitch_notify::webhooks::deliveries::AttemptResult;
+use cardswitch_notify::webhooks::sender::{Delivery, Sender, connect_securely};
 use cardswitch_secrets::webhook_signature::{SignedMessage, WebhookSecret, message_text};
 
 /// How long to wait before a stream that broke is asked for again.

@@ -20,7 +20,7 @@ use cardswitch_engine::domain::text::LineText;
 use super::parameters::Parameters;
 use super::reply::TokenBody;
 use super::{pkce, scope};
-use crate::auth::actor::act_as;
+use cardswitch_edge::actor::act_as;
 use crate::auth::drawn_secret::DrawnSecret;
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};

@@ -22,7 +22,7 @@ use uuid::Uuid;
 use super::authorize::{Refusal, find_grantable};
 use super::parameters::Parameters;
 use super::reply::{ChallengeBody, TokenBody};
-use crate::auth::actor::act_as;
+use cardswitch_edge::actor::act_as;
 use crate::auth::credentials;
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::auth::failures::note_failure;

@@ -18,7 +18,7 @@ use super::address_of;
 use super::client;
 use super::parameters::Parameters;
 use super::reply::reply;
-use crate::auth::actor::act_as;
+use cardswitch_edge::actor::act_as;
 use crate::auth::second_factor::Purpose;
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::token_digest;

@@ -12,9 +12,9 @@ use crate::routes::audit_events::ACTOR_KINDS;
 use crate::routes::decision::render_decided_by;
 use crate::routes::members::ROLES;
 use crate::routes::requisitions::STATUSES;
-use crate::webhooks::attempt_words::{FAILURES, KINDS};
-pub use crate::webhooks::composing::EventName;
-use crate::webhooks::endpoints::STATES;
+use cardswitch_notify::webhooks::attempt_words::{FAILURES, KINDS};
+pub use cardswitch_notify::webhooks::composing::EventName;
+use crate::webhook_endpoints::STATES;
 pub use cardswitch_wire::words::*;
 
 cardswitch_wire::words! {

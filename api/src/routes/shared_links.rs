@@ -28,7 +28,7 @@ use crate::auth::Caller;
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphrase};
-use crate::mail::News;
+use cardswitch_notify::mail::News;
 use crate::openapi::words;
 use crate::state::AppState;
 use cardswitch_wire::bodies;

@@ -22,9 +22,9 @@ use crate::auth::Caller;
 use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
 use crate::state::AppState;
-use crate::webhooks::addresses::Reach;
-use crate::webhooks::endpoints::{self, GivenChanges, GivenEndpoint, render_state};
-use crate::webhooks::lane::Health;
+use cardswitch_notify::webhooks::addresses::Reach;
+use crate::webhook_endpoints::{self, GivenChanges, GivenEndpoint, render_state};
+use cardswitch_notify::webhooks::lane::Health;
 use cardswitch_secrets::webhook_signature::WebhookSecret;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::instant;
@@ -192,12 +192,12 @@ pub async fn create_webhook_endpoint(
     let mut fields = body.fields()?;
     let given = GivenEndpoint::parse(&mut fields, state.webhooks.reach());
     if let Some(app) = given.app
-        && !endpoints::is_own_app(&state, &caller.company, app).await?
+        && !webhook_endpoints::is_own_app(&state, &caller.company, app).await?
     {
         fields.fault("app", Flaw::not_found("app"));
     }
     fields.finish()?;
-    let (id, secret) = endpoints::create(&state, caller.company.id, given).await?;
+    let (id, secret) = webhook_endpoints::create(&state, caller.company.id, given).await?;
     let body = with_secret(read_endpoint(&state, &caller, id).await?, &secret);
     Ok((StatusCode::CREATED, body))
 }
@@ -222,9 +222,9 @@ pub async fn update_webhook_endpoint(
     let id = WebhookEndpointId(id);
     let mut fields = body.fields()?;
     let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
-    endpoints::get_endpoint(&state, &caller.company, id).await?;
+    webhook_endpoints::get_endpoint(&state, &caller.company, id).await?;
     fields.finish()?;
-    endpoints::update(&state, caller.company.id, id, given).await?;
+    webhook_endpoints::update(&state, caller.company.id, id, given).await?;
     Ok(Json(read_endpoint(&state, &caller, id).await?))
 }
 
@@ -236,7 +236,7 @@ pub async fn delete_webhook_endpoint(
     Call(state, caller): Call,
     PathId(id): PathId,
 ) -> Answer<StatusCode> {
-    endpoints::delete(&state, caller.company.id, WebhookEndpointId(id)).await?;
+    webhook_endpoints::delete(&state, caller.company.id, WebhookEndpointId(id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -251,7 +251,7 @@ pub async fn rotate_webhook_secret(
     PathId(id): PathId,
 ) -> Answer<NoStore<Json<WebhookEndpointBody>>> {
     let id = WebhookEndpointId(id);
-    let secret = endpoints::rotate_secret(&state, caller.company.id, id).await?;
+    let secret = webhook_endpoints::rotate_secret(&state, caller.company.id, id).await?;
     Ok(with_secret(read_endpoint(&state, &caller, id).await?, &secret))
 }
 
@@ -273,8 +273,8 @@ pub async fn recover_webhook_endpoint(
     let id = WebhookEndpointId(id);
     let mut fields = body.fields()?;
     let since = parse_since(&mut fields);
-    endpoints::get_endpoint(&state, &caller.company, id).await?;
+    webhook_endpoints::get_endpoint(&state, &caller.company, id).await?;
     fields.finish()?;
-    endpoints::recover(&state, id, since).await?;
+    webhook_endpoints::recover(&state, id, since).await?;
     Ok(Json(read_endpoint(&state, &caller, id).await?))
 }

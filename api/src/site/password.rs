@@ -20,7 +20,7 @@ use crate::auth::failures::note_failure;
 use crate::auth::passwords::{check_new, hash, verify};
 use crate::auth::throttle::Account;
 use cardswitch_edge::error::ApiError;
-use crate::mail::News;
+use cardswitch_notify::mail::News;
 use crate::state::AppState;
 use cardswitch_edge::write_error::WriteError;
 

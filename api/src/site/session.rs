@@ -33,7 +33,7 @@ use super::forms::SiteForm;
 use super::fresh_id;
 use super::next::{START_PATH, login_path};
 use super::notice::{Notice, go_on};
-use crate::auth::actor::act_as;
+use cardswitch_edge::actor::act_as;
 use cardswitch_edge::client_address::ClientAddress;
 use crate::auth::drawn_secret::DrawnSecret;
 use cardswitch_edge::error::ApiError;

@@ -8,7 +8,8 @@ use cardswitch_engine::domain::ids::AppId;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::{Beyond, DELAY_MAX, REMEMBERED_MAX, TooMany, Verdict, too_many};
+use cardswitch_edge::bounded::TooMany;
+use super::{Beyond, DELAY_MAX, REMEMBERED_MAX, Verdict, too_many};
 use cardswitch_edge::client_address::network_of;
 use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
 

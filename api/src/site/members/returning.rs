@@ -17,10 +17,10 @@ use tokio::sync::Semaphore;
 
 use super::get_member;
 use super::member::again;
-use crate::auth::actor::{acting as acting_for, note_at_hand};
+use cardswitch_edge::actor::{acting as acting_for, note_at_hand};
 use crate::auth::drawn_secret::DrawnSecret;
 use cardswitch_edge::error::ApiError;
-use crate::mail::Letter;
+use cardswitch_notify::mail::Letter;
 use cardswitch_edge::input::PathId;
 use crate::routes::members::change_member;
 use crate::site::faults::Faults;

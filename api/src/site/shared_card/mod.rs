@@ -38,7 +38,8 @@ use super::forms::SiteForm;
 use super::session::MaybeSignedIn;
 use cardswitch_edge::client_address::ClientAddress;
 use crate::auth::link_guesses::Tried;
-use crate::auth::throttle::{Account, Source, TooMany};
+use cardswitch_edge::bounded::TooMany;
+use crate::auth::throttle::{Account, Source};
 use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
 

@@ -13,7 +13,7 @@ use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::WebhookManager;
 use crate::state::AppState;
-use crate::webhooks::deliveries::{Attempt, AttemptResult, Failure};
+use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptResult, Failure};
 use cardswitch_wire::fields::parse_id;
 
 /// POST /webhooks/{id}/example.

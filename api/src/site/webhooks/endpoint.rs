@@ -25,10 +25,10 @@ use crate::site::rights::{Acting, WebhookManager};
 use crate::site::seen::changed_meanwhile;
 use crate::site::words::{Badge, Moment, field_time, moment, parse_field_time};
 use crate::state::AppState;
-use crate::webhooks::attempt_words::sentence;
-use crate::webhooks::deliveries::{Attempt, AttemptKind};
-use crate::webhooks::endpoints::{self, GivenChanges};
-use crate::webhooks::lane::Health;
+use cardswitch_notify::webhooks::attempt_words::sentence;
+use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptKind};
+use crate::webhook_endpoints::{self, GivenChanges};
+use cardswitch_notify::webhooks::lane::Health;
 use cardswitch_secrets::webhook_signature::message_text;
 use cardswitch_wire::fields::Fields;
 use cardswitch_wire::time::parse_time;
@@ -197,7 +197,7 @@ pub(super) async fn save(
     let mut fields = Fields::parse(text.as_bytes()).ok_or_else(ApiError::malformed_body)?;
     let given = GivenChanges::parse(&mut fields, state.webhooks.reach());
     let saved = match fields.finish() {
-        Ok(()) => endpoints::update(&state, acting.company.id, endpoint.id, given).await,
+        Ok(()) => webhook_endpoints::update(&state, acting.company.id, endpoint.id, given).await,
         Err(faults) => Err(ApiError::invalid(faults)),
     };
     match saved {
@@ -227,7 +227,7 @@ pub(super) async fn switch(
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
     let is_enabled = form.to == "on";
     let given = GivenChanges { is_enabled: Some(is_enabled), ..GivenChanges::default() };
-    endpoints::update(&state, acting.company.id, endpoint.id, given).await?;
+    webhook_endpoints::update(&state, acting.company.id, endpoint.id, given).await?;
     let notice = if is_enabled { Notice::WEBHOOK_ON } else { Notice::WEBHOOK_OFF };
     Ok(go_on(&state, &format!("/webhooks/{id}"), notice))
 }
@@ -240,7 +240,7 @@ pub(super) async fn rotate(
     _: SiteForm<IgnoredAny>,
 ) -> Result<Response, ApiError> {
     let endpoint = get_endpoint(&state, &acting, WebhookEndpointId(id)).await?;
-    let secret = endpoints::rotate_secret(&state, acting.company.id, endpoint.id).await?;
+    let secret = webhook_endpoints::rotate_secret(&state, acting.company.id, endpoint.id).await?;
     let shown = ShownOnce {
         heading: "The new signing secret",
         text: "For 24 hours each webhook is signed with both, so that you have time to change it.",
@@ -271,7 +271,7 @@ pub(super) async fn recover(
         let page = endpoint_page(&state, &acting, &endpoint, said).await?;
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     };
-    match endpoints::recover(&state, endpoint.id, since).await {
+    match webhook_endpoints::recover(&state, endpoint.id, since).await {
         Ok(()) => Ok(go_on(&state, &format!("/webhooks/{id}"), Notice::WEBHOOK_RECOVERED)),
         Err(error) => {
             let status = error.status();
@@ -303,6 +303,6 @@ pub(super) async fn delete(
         let page = endpoint_page(&state, &acting, &endpoint, said).await?;
         return Ok(with_status(page, StatusCode::BAD_REQUEST));
     }
-    endpoints::delete(&state, acting.company.id, endpoint.id).await?;
+    webhook_endpoints::delete(&state, acting.company.id, endpoint.id).await?;
     Ok(go_on(&state, "/webhooks", Notice::WEBHOOK_DELETED))
 }

@@ -25,7 +25,7 @@ use super::rights::Acting;
 use super::words::Badge;
 use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
-use crate::webhooks::lane::Health;
+use cardswitch_notify::webhooks::lane::Health;
 
 /// The pages below /webhooks.
 pub(super) fn webhook_routes() -> Router<AppState> {
@@ -48,7 +48,7 @@ async fn get_endpoint(
     acting: &Acting,
     id: WebhookEndpointId,
 ) -> Result<WebhookEndpoint, ApiError> {
-    crate::webhooks::endpoints::get_endpoint(state, &acting.company, id).await
+    crate::webhook_endpoints::get_endpoint(state, &acting.company, id).await
 }
 
 /// How an endpoint stands.

@@ -16,7 +16,7 @@ use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::rights::{Acting, WebhookManager};
 use crate::state::AppState;
-use crate::webhooks::endpoints::{self, GivenEndpoint};
+use crate::webhook_endpoints::{self, GivenEndpoint};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
 
@@ -80,7 +80,7 @@ pub(super) async fn create(
         fields.fault("app", Flaw::not_found("app"));
     }
     let made = match fields.finish() {
-        Ok(()) => endpoints::create(&state, acting.company.id, given).await,
+        Ok(()) => webhook_endpoints::create(&state, acting.company.id, given).await,
         Err(faults) => Err(ApiError::invalid(faults)),
     };
     match made {
@@ -105,7 +105,7 @@ async fn is_app_known(
     app: Option<AppId>,
 ) -> Result<bool, ApiError> {
     match app {
-        Some(app) => endpoints::is_own_app(state, &acting.company, app).await,
+        Some(app) => webhook_endpoints::is_own_app(state, &acting.company, app).await,
         None => Ok(true),
     }
 }

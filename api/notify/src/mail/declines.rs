@@ -21,14 +21,14 @@ use super::limits::{DECLINES_INTERVAL, DECLINES_SCAN_MAX, QUEUE_NOTICES_MAX};
 use super::often::{Notice, Told};
 use super::outbox::MailError;
 use super::why::why;
-use crate::state::AppState;
+use super::MailDesk;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::reference::render_last_four;
 
 /// Tells of declines until the switch stops.
-pub(super) async fn run(state: AppState, mut stopped: watch::Receiver<bool>) {
-    let mut following = match Following::open(&state) {
+pub(super) async fn run(desk: MailDesk, mut stopped: watch::Receiver<bool>) {
+    let mut following = match Following::open(&desk) {
         Ok(following) => following,
         Err(error) => return tracing::error!(%error, "nobody is told of declines"),
     };
@@ -37,9 +37,9 @@ pub(super) async fn run(state: AppState, mut stopped: watch::Receiver<bool>) {
             _ = stopped.wait_for(|is_stopped| *is_stopped) => return,
             () = tokio::time::sleep(DECLINES_INTERVAL) => {}
         }
-        let state = state.clone();
+        let desk = desk.clone();
         let caught_up = tokio::task::spawn_blocking(move || {
-            if let Err(error) = following.catch_up(&state) {
+            if let Err(error) = following.catch_up(&desk) {
                 tracing::error!(%error, "declines are told of later");
             }
             following
@@ -85,11 +85,11 @@ struct Following {
 
 impl Following {
     /// Goes on where the last one came to; the first one begins with what is to come.
-    fn open(state: &AppState) -> Result<Self, FollowError> {
-        let mut cursor = Cursor::at(state.outbox.queue().directory());
+    fn open(desk: &MailDesk) -> Result<Self, FollowError> {
+        let mut cursor = Cursor::at(desk.outbox.queue().directory());
         let known = cursor.read().map_err(FollowError::Cursor)?;
-        let done = state.switch.read_at_once(|snapshot| resume(snapshot, known))?;
-        let place = state.switch.read_at_once(|snapshot| place_of(snapshot, done))?;
+        let done = desk.switch.read_at_once(|snapshot| resume(snapshot, known))?;
+        let place = desk.switch.read_at_once(|snapshot| place_of(snapshot, done))?;
         if known != Some(place) {
             cursor.write(place).map_err(FollowError::Cursor)?;
         }
@@ -98,24 +98,24 @@ impl Following {
 
     /// Tells of everything that was declined since.
     /// Errors: what is not told of yet is when this is called again.
-    fn catch_up(&mut self, state: &AppState) -> Result<(), FollowError> {
+    fn catch_up(&mut self, desk: &MailDesk) -> Result<(), FollowError> {
         loop {
             // Links are worth more than notices.
-            if state.outbox.waiting() >= QUEUE_NOTICES_MAX {
+            if desk.outbox.waiting() >= QUEUE_NOTICES_MAX {
                 return Ok(());
             }
-            let page = state
+            let page = desk
                 .switch
                 .read_at_once(|snapshot| snapshot.declines_after(self.done, DECLINES_SCAN_MAX))?;
             let DeclinePage { declines, next, is_end } = page;
             // Counted once all of them are written: after a failure all are looked at again, and
             // would otherwise be taken for told.
             let (told, is_told) =
-                tell_all(&self.told, &declines, |decline, notice| tell(state, decline, notice))?;
+                tell_all(&self.told, &declines, |decline, notice| tell(desk, decline, notice))?;
             let is_new = next > self.done;
             (self.told, self.done) = (told, next);
             if is_told || (is_new && self.cursor.is_old()) {
-                let place = state.switch.read_at_once(|snapshot| place_of(snapshot, next))?;
+                let place = desk.switch.read_at_once(|snapshot| place_of(snapshot, next))?;
                 self.cursor.write(place).map_err(FollowError::Cursor)?;
             }
             if is_end {
@@ -161,11 +161,11 @@ fn tell_all<E>(
 }
 
 /// Hands in the letter about a decline. Returns whether there was one.
-fn tell(state: &AppState, decline: &DeclineRow, notice: Notice) -> Result<bool, FollowError> {
-    let written = state.switch.read_at_once(|snapshot| letter(snapshot, state, decline, notice));
+fn tell(desk: &MailDesk, decline: &DeclineRow, notice: Notice) -> Result<bool, FollowError> {
+    let written = desk.switch.read_at_once(|snapshot| letter(snapshot, desk, decline, notice));
     let Some((letter, transaction)) = written? else { return Ok(false) };
     let id = letter_id(transaction, decline.authorized_at);
-    match state.outbox.hand_in(&letter, id) {
+    match desk.outbox.hand_in(&letter, id) {
         Ok(()) => Ok(true),
         // It will not be another one later.
         Err(error @ (MailError::Address(_) | MailError::Message(_))) => {
@@ -179,7 +179,7 @@ fn tell(state: &AppState, decline: &DeclineRow, notice: Notice) -> Result<bool, 
 /// The letter about a decline, for whoever held the card and still takes part.
 fn letter(
     snapshot: &Snapshot,
-    state: &AppState,
+    desk: &MailDesk,
     decline: &DeclineRow,
     notice: Notice,
 ) -> Result<Option<(Letter, TransactionId)>, StoreError> {
@@ -190,9 +190,9 @@ fn letter(
     let company = snapshot.company(member.company)?;
     let (Some(row), Some(card), Some(company)) = (row, card, company) else { return Ok(None) };
     let (to, id) = (member.email.as_str(), row.record.id);
-    let link = state.urls().page(&format!("/transactions/{}", id.0));
+    let link = desk.urls.page(&format!("/transactions/{}", id.0));
     let letter = match notice {
-        Notice::More => Letter::more_declined(to, &state.urls().page("/transactions")),
+        Notice::More => Letter::more_declined(to, &desk.urls.page("/transactions")),
         Notice::Decline => Letter::decline(to, &purchase(&row, &card, &company, &link)),
         Notice::Alert => Letter::alert(to, &purchase(&row, &card, &company, &link)),
     };

@@ -61,7 +61,7 @@ pub struct Delivery {
 }
 
 /// The addresses of a name: the system's answer, or a test's.
-pub(super) type Addresses = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+pub type Addresses = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
 /// A resolver of names.
 pub(super) type Names = Arc<dyn Fn((String, u16)) -> Addresses + Send + Sync>;
@@ -98,7 +98,8 @@ impl Sender {
         Self::with_names(reach, bounds, Arc::new(names))
     }
 
-    pub(super) fn with_names(reach: Reach, bounds: SendBounds, names: Names) -> Self {
+    /// One that looks names up by `names`.
+    pub fn with_names(reach: Reach, bounds: SendBounds, names: Names) -> Self {
         Self {
             reach,
             names,

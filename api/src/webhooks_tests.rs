@@ -1,23 +1,29 @@
 //! Deliveries at work beside an engine: what an app is told of as companies let it in, and that nothing
 //! counts as delivered that was not.
 
+use std::sync::Arc;
+
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
 };
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
-use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, TransactionSeq};
+use cardswitch_engine::domain::event::EventNumber;
+use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, CompanySlot, TransactionSeq};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 use cardswitch_engine::store::Snapshot;
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
+use uuid::Uuid;
 
-use super::deliveries::{AttemptResult, Failure};
-use super::desk::{Content, Job};
-use super::endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
-use super::sender::Addresses;
-use super::*;
+use cardswitch_notify::webhooks::deliveries::{AttemptResult, Failure};
+use cardswitch_notify::webhooks::desk::{Content, Job};
+use crate::webhook_endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
+use cardswitch_notify::webhooks::addresses::Reach;
+use cardswitch_notify::webhooks::sender::{Addresses, Sender};
 use cardswitch_edge::descriptors::SendBounds;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
@@ -233,5 +239,17 @@ async fn what_changes_while_a_host_is_looked_up_counts() {
     ];
     for (story, meanwhile, result, told) in rows {
         assert_eq!(told_after(meanwhile).await, (result, told), "{story}");
+    }
+}
+
+#[tokio::test]
+async fn what_comes_is_read_on() {
+    let Bench { state, .. } = &Bench::new().await;
+    let (tail, company) = (&state.webhooks, CompanySlot(0));
+    for after in [0, 1, 2] {
+        let after = EventNumber(after);
+        let page = tail.newest_events_after(&state.switch, (company, after), 9).unwrap();
+        let read = |snapshot: &Snapshot| snapshot.company_events_after(company, after, 9, 99);
+        assert_eq!(page, Some(state.switch.read_at_once(read).unwrap()));
     }
 }

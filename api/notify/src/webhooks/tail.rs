@@ -98,7 +98,6 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::routes::world::Bench;
 
     fn event(number: u64, company: u32) -> Event {
         Event {
@@ -132,18 +131,6 @@ mod tests {
                 (numbers, page.next.0, page.is_end)
             });
             assert_eq!(page, expected, "{max} after {after}");
-        }
-    }
-
-    #[tokio::test]
-    async fn what_comes_is_read_on() {
-        let Bench { state, .. } = &Bench::new().await;
-        let (tail, company) = (Tail::default(), CompanySlot(0));
-        for after in [0, 1, 2] {
-            let after = EventNumber(after);
-            let page = tail.company_events_after(&state.switch, (company, after), 9).unwrap();
-            let read = |snapshot: &Snapshot| snapshot.company_events_after(company, after, 9, 99);
-            assert_eq!(page, Some(state.switch.read_at_once(read).unwrap()));
         }
     }
 }

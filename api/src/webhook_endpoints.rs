@@ -10,8 +10,7 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp, WebhookEndpointId};
 use cardswitch_engine::domain::text::LineText;
 
-use super::NotAtWork;
-use super::addresses::{ADDRESS_BYTES_MAX, Reach, check_address};
+use cardswitch_notify::webhooks::addresses::{ADDRESS_BYTES_MAX, Reach, check_address};
 use cardswitch_secrets::webhook_signature::{WebhookSecret, overlap_until};
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
@@ -206,10 +205,4 @@ pub async fn recover(
     let after = state.switch.read(|snapshot| snapshot.first_event_at(since)).await?;
     let is_on = state.webhooks.recover(id, after).await?;
     if is_on { Ok(()) } else { Err(ApiError::webhook_endpoint_disabled()) }
-}
-
-impl From<NotAtWork> for ApiError {
-    fn from(NotAtWork: NotAtWork) -> Self {
-        Self::overloaded()
-    }
 }

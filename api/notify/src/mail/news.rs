@@ -5,7 +5,6 @@
 
 use std::fmt;
 
-use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::shared_link::Recipient;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, SharedLinkId, UserId};
@@ -17,8 +16,7 @@ use super::letter::{Letter, SharedCard, Urgency};
 use super::outbox::HeldNews;
 use cardswitch_secrets::link_secrets::LinkKey;
 use cardswitch_secrets::token_digest;
-use crate::state::AppState;
-use cardswitch_edge::write_error::WriteError;
+use super::MailDesk;
 
 /// What somebody is to be told of.
 #[derive(Clone, Serialize, Deserialize)]
@@ -88,17 +86,17 @@ impl News {
     pub fn letter(
         &self,
         snapshot: &Snapshot,
-        state: &AppState,
+        desk: &MailDesk,
     ) -> Result<Option<Letter>, StoreError> {
         match self {
             Self::Invitation { company, key } => {
                 let Some(email) = address_of_link(snapshot, key)? else { return Ok(None) };
                 let company = snapshot.company_by_id(CompanyId(*company))?;
-                let link = state.urls().password_link(key);
+                let link = desk.urls.password_link(key);
                 Ok(company.map(|company| Letter::invitation(&email, &company.name, &link)))
             }
             Self::NewPassword { key } => {
-                let link = state.urls().password_link(key);
+                let link = desk.urls.password_link(key);
                 let email = address_of_link(snapshot, key)?;
                 Ok(email.map(|email| Letter::new_password(&email, &link)))
             }
@@ -113,7 +111,7 @@ impl News {
                 let company = snapshot.company_by_id(CompanyId(*company))?;
                 let Some(company) = company else { return Ok(None) };
                 let share = Share { company, link: SharedLinkId(*link), recipient };
-                share.letter(snapshot, state, message.as_deref())
+                share.letter(snapshot, desk, message.as_deref())
             }
         }
     }
@@ -137,7 +135,7 @@ impl Share<'_> {
     fn letter(
         &self,
         snapshot: &Snapshot,
-        state: &AppState,
+        desk: &MailDesk,
         message: Option<&str>,
     ) -> Result<Option<Letter>, StoreError> {
         let link = snapshot.shared_link_by_id(self.company.slot, self.link)?;
@@ -145,7 +143,7 @@ impl Share<'_> {
         let Some(link) = link.filter(|link| link.recipient.as_ref() == Some(self.recipient)) else {
             return Ok(None);
         };
-        let Some(key) = LinkKey::open(&state.secrets, link.id, &link.sealed_key) else {
+        let Some(key) = LinkKey::open(&desk.secrets, link.id, &link.sealed_key) else {
             tracing::error!(link = %link.id.0, "the key of a shared link was not sealed here");
             return Ok(None);
         };
@@ -153,56 +151,25 @@ impl Share<'_> {
             name: &self.recipient.name,
             company: &self.company.name,
             message,
-            link: &state.urls().shared_link(&key.text()),
+            link: &desk.urls.shared_link(&key.text()),
             asks_passphrase: link.sealed_passphrase.is_some(),
         };
         Ok(Some(Letter::shared_link(&self.recipient.email, &share)))
     }
 }
 
-impl AppState {
-    /// Makes a change like `carry_out`, and has somebody told of it once it is made. The news is on
-    /// disk before; where it cannot be, the change is made all the same, for whoever gets no letter
-    /// can be told again.
-    /// Errors: those of `carry_out`.
-    pub async fn carry_out_and_tell(
-        &self,
-        command: AdminCommand,
-        news: Option<News>,
-    ) -> Result<(), WriteError> {
-        let held = match news {
-            Some(news) => self.outbox.hold(news).await,
-            None => None,
-        };
-        let made = self.carry_out(command).await;
-        let Some(held) = held else { return made };
-        match made {
-            // Nobody waits for letters.
-            Ok(()) | Err(WriteError::NotVisibleYet) => {
-                tokio::spawn(tell(self.clone(), held));
-            }
-            Err(WriteError::Rejected(_) | WriteError::NotTaken(_)) => {
-                self.outbox.withdraw(held).await;
-            }
-            // Whether it was made, the next start sees.
-            Err(WriteError::OutcomeUnknown) => {}
-        }
-        made
-    }
-}
-
 /// Sends the letter that news becomes, or forgets news of what was not made.
-async fn tell(state: AppState, held: HeldNews) {
-    let is_whole = state.switch.visible(state.switch.engine().durable_seq()).await;
-    match state.switch.read_at_once(|snapshot| held.news.letter(snapshot, &state)) {
-        Ok(Some(letter)) if state.outbox.may_tell(&held.news, &letter) => {
-            state.outbox.send_held(held, letter).await;
+pub async fn tell(desk: MailDesk, held: HeldNews) {
+    let is_whole = desk.switch.visible(desk.switch.engine().durable_seq()).await;
+    match desk.switch.read_at_once(|snapshot| held.news.letter(snapshot, &desk)) {
+        Ok(Some(letter)) if desk.outbox.may_tell(&held.news, &letter) => {
+            desk.outbox.send_held(held, letter).await;
         }
         Ok(Some(_)) => {
             tracing::warn!(news = ?held.news, "too many letters at once: one is not sent");
-            state.outbox.withdraw(held).await;
+            desk.outbox.withdraw(held).await;
         }
-        Ok(None) if is_whole => state.outbox.withdraw(held).await,
+        Ok(None) if is_whole => desk.outbox.withdraw(held).await,
         // The tables are late, or cannot be read: the next start sees.
         Ok(None) => {}
         Err(error) => tracing::error!(%error, "a letter waits for the next start"),
@@ -210,8 +177,8 @@ async fn tell(state: AppState, held: HeldNews) {
 }
 
 /// Sends what was held when the switch was stopped or killed, where it turned out to be true.
-pub(super) async fn tell_held(state: AppState) {
-    for held in state.outbox.held_before().await {
-        tell(state.clone(), held).await;
+pub(super) async fn tell_held(desk: MailDesk) {
+    for held in desk.outbox.held_before().await {
+        tell(desk.clone(), held).await;
     }
 }

@@ -22,7 +22,7 @@ use super::super::desk::{Content, Desk, Job, Told};
 use super::super::due::Line;
 use super::super::lane::{Entry, Fate, Message, Outcome};
 use super::{Dispatcher, UNSAVED_MAX};
-use crate::auth::actor::note_at_hand;
+use cardswitch_edge::actor::note_at_hand;
 use cardswitch_edge::descriptors::ASKED_SENDS_MAX;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_edge::switch::Switch;

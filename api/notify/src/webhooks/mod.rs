@@ -8,7 +8,6 @@
 //! | `deliveries`, `attempt_words` | what is kept of all that, and what came of it in words |
 //! | `sender` | one request |
 //! | `dispatcher`, `desk`, `due` | the task that follows the event log and has everything sent |
-//! | `endpoints` | endpoints as they are made and changed, on the site and through `/v1` |
 //! | `cursor`, `streams`, `tail` | places in the log, as clients hold them; how many wait there, and what they are told |
 //!
 //! Events come from the journal by way of the tables, never from handlers, so a crash loses and invents
@@ -19,10 +18,9 @@ pub mod attempt_words;
 pub mod composing;
 pub mod cursor;
 pub mod deliveries;
-mod desk;
+pub mod desk;
 mod dispatcher;
 mod due;
-pub mod endpoints;
 pub mod lane;
 pub mod schedule;
 pub mod sender;
@@ -55,7 +53,8 @@ use self::sender::Sender;
 use self::streams::Streams;
 pub use self::streams::{PagePlace, StreamPlace};
 use self::tail::Tail;
-use crate::auth::throttle::TooMany;
+use cardswitch_edge::bounded::TooMany;
+use cardswitch_edge::error::ApiError;
 use cardswitch_edge::descriptors::DescriptorShares;
 use cardswitch_secrets::Secrets;
 use cardswitch_edge::switch::Switch;
@@ -107,6 +106,12 @@ enum Order {
 /// The dispatcher has stopped, or has more to do than it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAtWork;
+
+impl From<NotAtWork> for ApiError {
+    fn from(NotAtWork: NotAtWork) -> Self {
+        Self::overloaded()
+    }
+}
 
 /// The way to the dispatcher.
 #[derive(Debug)]
@@ -161,22 +166,6 @@ impl Webhooks {
         let tail = Tail::default();
         let webhooks = Self { orders, figures, reach, streams, tail, streams_stop };
         Ok((Arc::new(webhooks), task))
-    }
-
-    /// Deliveries for a test: to this machine, too, and without streams that would never end.
-    #[cfg(test)]
-    pub(crate) fn in_test(switch: &Switch, secrets: &Arc<Secrets>, data: &Path) -> Arc<Self> {
-        let (running, stop) = watch::channel(false);
-        let (_, streams_stop) = watch::channel(true);
-        let (switch, secrets, reach) = (switch.clone(), Arc::clone(secrets), Reach::Local);
-        let shares = DescriptorShares::default();
-        let equipment = Equipment { switch, secrets, data, reach, shares, stop, streams_stop };
-        let (webhooks, task) = Self::start(equipment).unwrap();
-        tokio::spawn(async move {
-            drop(task.await);
-            drop(running);
-        });
-        webhooks
     }
 
     /// How far webhooks may go.
@@ -290,6 +279,3 @@ pub const fn is_concerned(command: &AdminCommand) -> bool {
             | AdminCommand::Member(MemberCommand::Update(..))
     )
 }
-
-#[cfg(test)]
-mod webhooks_tests;

@@ -12,8 +12,7 @@ use axum::response::Response;
 use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use parking_lot::Mutex;
 
-use super::Caller;
-use cardswitch_edge::client_address::ClientAddress;
+use crate::client_address::ClientAddress;
 
 tokio::task_local! {
     /// The note of whoever this task acts for.
@@ -43,14 +42,6 @@ pub fn act_as(actor: Actor) {
 pub fn note_at_hand() -> AuditNote {
     let known = NOTE.try_with(|note| note.lock().clone());
     known.unwrap_or(AuditNote { actor: Actor::Switch, address: None })
-}
-
-impl Caller {
-    /// The caller as an audit names it.
-    #[must_use]
-    pub const fn actor(&self) -> Actor {
-        Actor::Token { id: self.token, member: self.member }
-    }
 }
 
 #[cfg(test)]

@@ -43,20 +43,35 @@ pub use letter::Letter;
 pub use news::News;
 pub use outbox::{MailError, Outbox};
 
-use crate::state::AppState;
+use cardswitch_edge::switch::Switch;
+use cardswitch_secrets::Secrets;
+use cardswitch_wire::urls::Urls;
+
+/// What letters are written with, and where they go; cheap to clone.
+#[derive(Clone)]
+pub struct MailDesk {
+    /// What they tell of is looked up here.
+    pub switch: Switch,
+    /// Opens the keys of links.
+    pub secrets: Arc<Secrets>,
+    /// Where letters go.
+    pub outbox: Arc<Outbox>,
+    /// The addresses of pages.
+    pub urls: Urls,
+}
 
 /// Begins to send what waits and what comes, until the switch stops.
 #[must_use]
-pub fn start(state: &AppState, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
+pub fn start(desk: &MailDesk, stopped: &watch::Receiver<bool>) -> Vec<JoinHandle<()>> {
     // Not waited for at the end: what is not told of by then is after the next start.
-    drop(tokio::spawn(news::tell_held(state.clone())));
+    drop(tokio::spawn(news::tell_held(desk.clone())));
     let mut tasks = Vec::new();
-    if let Some(server) = state.outbox.server() {
-        let sending = sender::run(Arc::clone(&state.outbox), Arc::clone(server), stopped.clone());
+    if let Some(server) = desk.outbox.server() {
+        let sending = sender::run(Arc::clone(&desk.outbox), Arc::clone(server), stopped.clone());
         tasks.push(tokio::spawn(sending));
     }
-    if state.outbox.tells_declines() {
-        tasks.push(tokio::spawn(declines::run(state.clone(), stopped.clone())));
+    if desk.outbox.tells_declines() {
+        tasks.push(tokio::spawn(declines::run(desk.clone(), stopped.clone())));
     }
     tasks
 }

@@ -10,7 +10,7 @@ use cardswitch_engine::domain::ids::CompanySlot;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::auth::throttle::TooMany;
+use cardswitch_edge::bounded::TooMany;
 
 /// How many of one company's.
 const STREAMS_OF_COMPANY_MAX: usize = 20;

@@ -136,7 +136,7 @@ const fn entry_of(event: &Event) -> Entry {
 
 /// What is told.
 #[derive(Clone, Debug)]
-pub(super) enum Content {
+pub enum Content {
     /// These events, as far as they may be told.
     Events(Vec<EventNumber>),
     /// These once more, if they are all still there. All of them had happened by this instant: what
@@ -165,27 +165,33 @@ fn made_at(id: Uuid) -> Timestamp {
 
 /// One request to one endpoint.
 #[derive(Debug)]
-pub(super) struct Job {
-    pub(super) switch: Switch,
-    pub(super) secrets: Arc<Secrets>,
-    pub(super) sender: Sender,
-    pub(super) endpoint: Arc<WebhookEndpoint>,
-    pub(super) content: Content,
-    pub(super) message: Uuid,
+pub struct Job {
+    /// The way to the engine.
+    pub switch: Switch,
+    /// What opens the secret of the endpoint.
+    pub secrets: Arc<Secrets>,
+    /// What sends.
+    pub sender: Sender,
+    /// The endpoint.
+    pub endpoint: Arc<WebhookEndpoint>,
+    /// The content of the message.
+    pub content: Content,
+    /// The id of the message, the same for each try.
+    pub message: Uuid,
     /// Which try it is, from 1.
-    pub(super) tries: u8,
+    pub tries: u8,
     /// The engine's time.
-    pub(super) now: Timestamp,
+    pub now: Timestamp,
 }
 
 /// What came of it.
 #[derive(Debug)]
-pub(super) struct Told {
+pub struct Told {
     /// How the request ended; none where there was nothing to tell: the endpoint may be told of none
     /// of the events any more, or they are no more.
-    pub(super) result: Option<AttemptResult>,
+    pub result: Option<AttemptResult>,
     /// How long it took. Units: milliseconds.
-    pub(super) duration_ms: u32,
+    pub duration_ms: u32,
 }
 
 impl Told {
@@ -196,7 +202,7 @@ impl Told {
 
 impl Job {
     /// Composes, signs and sends.
-    pub(super) async fn run(self) -> Told {
+    pub async fn run(self) -> Told {
         let watch = Stopwatch::start();
         let result = self.send().await;
         let is_told = result != AttemptResult::Unanswered(Failure::NothingToTell);

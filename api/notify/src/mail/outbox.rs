@@ -210,7 +210,7 @@ impl Outbox {
 
     /// Keeps news on disk until it is known whether it is true; none where that fails, which is
     /// logged.
-    pub(super) async fn hold(self: &Arc<Self>, news: News) -> Option<HeldNews> {
+    pub async fn hold(self: &Arc<Self>, news: News) -> Option<HeldNews> {
         let outbox = Arc::clone(self);
         let held = tokio::task::spawn_blocking(move || {
             let id = Uuid::now_v7();
@@ -244,7 +244,7 @@ impl Outbox {
     }
 
     /// Forgets news of what was not made.
-    pub(super) async fn withdraw(self: &Arc<Self>, held: HeldNews) {
+    pub async fn withdraw(self: &Arc<Self>, held: HeldNews) {
         let outbox = Arc::clone(self);
         drop(tokio::task::spawn_blocking(move || outbox.queue.withdraw(held.id)).await);
     }

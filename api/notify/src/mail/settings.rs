@@ -15,7 +15,6 @@ use url::{Host, Url};
 
 use super::outbox::MailError;
 use super::smtp::{SmtpAddress, TlsUse};
-use crate::config::ConfigError;
 
 /// Where servers take letters from programs, without and with TLS from the start.
 /// Source: RFC 6409; RFC 8314.
@@ -25,6 +24,10 @@ const SUBMISSIONS_PORT: u16 = 465;
 const RETRY_AFTER_S_MAX: u64 = 3600;
 /// What stands for a password where settings are shown.
 const HIDDEN: &str = "hidden";
+
+/// A value that names nothing to be used: of which setting, and the value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingError(pub &'static str, pub String);
 
 /// How mail is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,20 +97,20 @@ impl Serialize for SmtpUrl {
 impl MailSettings {
     /// Checks what types alone do not.
     /// Errors: a value that names nothing to be used.
-    pub fn check(&self) -> Result<(), ConfigError> {
+    pub fn check(&self) -> Result<(), SettingError> {
         if let Some(from) = &self.from
             && from.parse::<Mailbox>().is_err()
         {
-            return Err(ConfigError::Value("mail.from (an e-mail address)", from.clone()));
+            return Err(SettingError("mail.from (an e-mail address)", from.clone()));
         }
         if !(1..=RETRY_AFTER_S_MAX).contains(&self.retry_after_s) {
             let shown = self.retry_after_s.to_string();
-            return Err(ConfigError::Value("mail.retry_after_s (1 to 3600)", shown));
+            return Err(SettingError("mail.retry_after_s (1 to 3600)", shown));
         }
         if let Some(url) = &self.smtp_url
             && let Err(what) = parse_address(&url.0)
         {
-            return Err(ConfigError::Value(what, url.shown()));
+            return Err(SettingError(what, url.shown()));
         }
         Ok(())
     }
@@ -295,7 +298,7 @@ mod tests {
             assert!(!shown.contains("Zanzibar"), "{shown}");
         }
         let refused = self::settings("smtp://ada:Zanzibar@mail.example.com?tls=no").check();
-        let shown = refused.unwrap_err().to_string();
+        let shown = format!("{:?}", refused.unwrap_err());
         assert!(!shown.contains("Zanzibar") && shown.contains("tls"), "{shown}");
     }
 
