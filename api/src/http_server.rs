@@ -30,8 +30,7 @@ use cardswitch_edge::http_connection::serve_connection;
 use cardswitch_network::http::{DoorState, answer_directly, is_direct};
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::request_id::refusal;
-use crate::router;
-use crate::state::AppState;
+use crate::router::{self, Served};
 use crate::telemetry::api_meter::NO_ROUTE;
 use crate::telemetry::listener::health_answer;
 use crate::telemetry::{LevelGuard, Telemetry};
@@ -61,7 +60,7 @@ pub struct HttpSide {
 }
 
 struct Whole {
-    state: AppState,
+    served: Served,
     door: DoorState,
     router: Router,
 }
@@ -91,11 +90,11 @@ impl HttpSide {
     }
 
     /// From now on everything is answered.
-    pub fn open(&self, state: AppState) {
-        let router = router::whole(state.clone());
-        let door = state.network_door();
+    pub fn open(&self, served: Served) {
+        let router = router::whole(served.clone());
+        let door = served.state.network_door();
         // Whoever starts a switch opens it once.
-        drop(self.whole.set(Whole { state, door, router }));
+        drop(self.whole.set(Whole { served, door, router }));
     }
 
     async fn answer(self: Arc<Self>, peer: IpAddr, request: Request<RequestBody>) -> Response {
@@ -168,7 +167,7 @@ pub async fn serve(listener: TcpListener, side: Arc<HttpSide>, mut stop: watch::
     drop(listener);
     // Streams would have no end of their own.
     if let Some(whole) = side.whole.get() {
-        whole.state.overviews.close();
+        whole.served.overviews.close();
     }
     closing.send_replace(true);
     drop(tokio::time::timeout(DRAIN_TIMEOUT, closing.closed()).await);
@@ -226,6 +225,7 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
+    use crate::test_world;
     use super::*;
 
     const BOUND: ConnectionBound = ConnectionBound { max: 400, per_address_max: 200 };
@@ -291,7 +291,7 @@ mod tests {
         }
         let bench = crate::routes::world::Bench::new().await;
         telemetry.set_working(bench.state.switch.engine(), Arc::default());
-        side.open(bench.state.clone());
+        side.open(test_world::served(bench.state.clone()));
         assert!(ask(address, "/readyz").await.starts_with("http/1.1 200"));
         let answer = ask(address, "/v1/company").await;
         assert!(answer.starts_with("http/1.1 401"), "{answer}");
@@ -307,7 +307,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let side = Arc::new(side(Vec::new()));
         let bench = crate::routes::world::Bench::new().await;
-        side.open(bench.state.clone());
+        side.open(test_world::served(bench.state.clone()));
         let (stop, stopped) = watch::channel(false);
         let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));
         let at_work = side.requests.try_acquire_many(u32::try_from(REQUESTS_MAX).unwrap()).unwrap();
@@ -329,7 +329,7 @@ mod tests {
         let proxies = vec!["127.0.0.1".parse().unwrap()];
         let side = Arc::new(side(proxies));
         let bench = crate::routes::world::Bench::new().await;
-        side.open(bench.state.clone());
+        side.open(test_world::served(bench.state.clone()));
         let (stop, stopped) = watch::channel(false);
         let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));
         let send = async |client: &str, head: &str| {

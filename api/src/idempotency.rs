@@ -20,9 +20,9 @@
 //!
 //! INVARIANT: whoever hangs up changes nothing: 1 to 3 are a task of their own.
 
-mod claim;
+pub mod claim;
 mod in_flight;
-mod kept;
+pub mod kept;
 mod shown;
 
 use std::sync::Arc;
@@ -291,7 +291,3 @@ impl Desk {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "idempotency_tests.rs"]
-mod tests;

@@ -6,7 +6,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::routing::{get, post};
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::admin::{AdminCommand, CardChanges};
-use cardswitch_engine::command::reply::Rejection;
+use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::domain::ids::{
@@ -18,7 +18,24 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::*;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::AUTHORIZATION;
+use axum::middleware;
+use cardswitch_edge::idempotency_header::IDEMPOTENCY_KEY;
+use cardswitch_edge::write_error::WriteError;
+use cardswitch_engine::command::Command;
+use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
+use cardswitch_engine::domain::keyed_answer::KeyedContent;
+use tower::ServiceExt;
+use crate::idempotency::claim::{CLAIM, Fate};
+use crate::idempotency::kept::IDEMPOTENT_REPLAYED;
+use crate::idempotency::{Claim, once_per_key};
+use crate::state::AppState;
 use crate::auth::check_access;
 use crate::router;
 use crate::test_world::{TestSwitch, access_token, company, new_member};
@@ -103,7 +120,7 @@ impl Bench {
             token("second", other(4), true),
             token("read", other(5), false),
         ];
-        let TestSwitch { state, routes, directory } =
+        let TestSwitch { state, routes, directory, .. } =
             TestSwitch::start(Clock::manual(START), commands).await;
         Self { state, routes, _directory: directory }
     }

@@ -45,15 +45,22 @@ pub mod receipts;
 pub mod router;
 pub mod routes;
 pub mod scim;
+pub mod scope_words;
 pub mod server;
 pub mod site;
 pub mod staging;
 pub mod state;
 pub mod telemetry;
 #[cfg(test)]
+mod idempotency_tests;
+#[cfg(test)]
 mod lasting_access_tests;
 #[cfg(test)]
+mod lasting_body_tests;
+#[cfg(test)]
 mod network_tests;
+#[cfg(test)]
+mod oauth_tests;
 #[cfg(test)]
 mod statement_access_tests;
 #[cfg(test)]

@@ -30,6 +30,7 @@ use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
 use crate::receipts::{ReceiptFiles, named_receipts};
 use cardswitch_secrets::Secrets;
+use crate::router::Served;
 use crate::site::overview::LiveOverviews;
 use crate::state::{ApiConfig, AppState};
 use cardswitch_edge::switch::Switch;
@@ -182,6 +183,7 @@ impl Server {
         let (state, deliveries) = state_of(data, &settings, http_address, (&engine, parts)).await?;
         let pan_keys = keep_pan_keys(data, &state).await.map_err(StartError::PanKeys)?;
         remove_orphans(&state);
+        let overviews = Arc::new(LiveOverviews::new(shares.streams_max));
         telemetry.set_working(&engine, listener.counters());
         show_mail(&telemetry, &state);
         show_webhooks(&telemetry, &state);
@@ -198,7 +200,7 @@ impl Server {
             // A task that panicked has printed why.
             doors.spawn(async move { drop(task.await) });
         }
-        side.open(state);
+        side.open(Served { state, overviews, compat: settings.compat });
         threads.run(listener, stopped, &mut doors);
         let stop_delay = Duration::from_secs(settings.stop_delay_s);
         Ok(Self {
@@ -496,6 +498,7 @@ async fn state_of(
     })
     .map_err(StartError::Deliveries)?;
     let outbox = Outbox::open_with(data, &app_url, Arc::clone(&secrets), &settings.mail);
+    let token_rate = TokenRate::per_second(settings.token_requests_per_s);
     let state = AppState {
         switch,
         secrets,
@@ -503,7 +506,6 @@ async fn state_of(
         config: Arc::new(ApiConfig {
             urls: Urls::with_app(&settings.base_url_for(http), &app_url),
             card_numbers,
-            compat: settings.compat,
             requisition_network: settings.requisition_network().to_owned(),
             trusted_proxies: parts.trusted_proxies,
         }),
@@ -511,10 +513,8 @@ async fn state_of(
         throttle: Arc::default(),
         second_factors: Arc::default(),
         outbox: Arc::new(outbox.map_err(StartError::Outbox)?),
-        overviews: Arc::new(LiveOverviews::new(parts.shares.streams_max)),
         webhooks,
-        telemetry: parts.telemetry,
-        token_rate: Arc::new(TokenRate::per_second(settings.token_requests_per_s)),
+        token_rate: Arc::new(token_rate.counting(Arc::clone(&parts.telemetry.token_refused))),
     };
     Ok((state, deliveries))
 }

@@ -12,7 +12,6 @@ use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_edge::actor::note_at_hand;
 use crate::auth::second_factor::SecondFactors;
 use crate::auth::throttle::Throttle;
-use crate::config::Compat;
 use crate::idempotency::Claim;
 use cardswitch_secrets::issuing::CardNumbers;
 use cardswitch_notify::mail::news::tell;
@@ -22,9 +21,7 @@ use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_network::http::DoorState;
 use crate::receipts::ReceiptFiles;
 use cardswitch_secrets::Secrets;
-use crate::site::overview::LiveOverviews;
 use cardswitch_edge::switch::Switch;
-use crate::telemetry::Telemetry;
 use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_notify::webhooks::{Webhooks, is_concerned};
@@ -51,12 +48,8 @@ pub struct AppState {
     pub outbox: Arc<Outbox>,
     /// Tells companies and apps of events.
     pub webhooks: Arc<Webhooks>,
-    /// What is counted and known of the switch.
-    pub telemetry: Arc<Telemetry>,
     /// How often each token may ask.
     pub token_rate: Arc<TokenRate>,
-    /// Overviews that follow what happens.
-    pub overviews: Arc<LiveOverviews>,
 }
 
 /// Settings of the API.
@@ -66,8 +59,6 @@ pub struct ApiConfig {
     pub urls: Urls,
     /// Where card numbers come from.
     pub card_numbers: CardNumbers,
-    /// Whose habits are followed besides.
-    pub compat: Option<Compat>,
     /// The card network that requisitions are for.
     pub requisition_network: String,
     /// Proxies whose word counts for where a request comes from.

@@ -25,7 +25,7 @@ use cardswitch_edge::descriptors::{DescriptorShares, STREAMS_MAX};
 use cardswitch_secrets::issuing::CardNumbers;
 use cardswitch_notify::mail::Outbox;
 use crate::receipts::ReceiptFiles;
-use crate::router;
+use crate::router::{self, Served};
 use cardswitch_secrets::{Secrets, token_digest};
 use crate::site::overview::LiveOverviews;
 use crate::state::{ApiConfig, AppState};
@@ -40,6 +40,7 @@ pub(crate) const BASE: &str = "https://cards.example.com";
 /// A switch nobody uses yet.
 pub(crate) struct TestSwitch {
     pub(crate) state: AppState,
+    pub(crate) overviews: Arc<LiveOverviews>,
     pub(crate) routes: Router,
     pub(crate) directory: TempDir,
 }
@@ -66,7 +67,6 @@ impl TestSwitch {
             config: Arc::new(ApiConfig {
                 urls: Urls::new(BASE),
                 card_numbers: CardNumbers::new("41111111").unwrap(),
-                compat: None,
                 requisition_network: "visa".to_owned(),
                 trusted_proxies: Vec::new(),
             }),
@@ -75,15 +75,20 @@ impl TestSwitch {
             second_factors: Arc::default(),
             outbox: Arc::new(Outbox::open(directory.path(), BASE).unwrap()),
             webhooks,
-            telemetry: Arc::default(),
             token_rate: Arc::default(),
-            overviews: Arc::new(LiveOverviews::new(STREAMS_MAX)),
         };
         for command in commands {
             state.carry_out(command).await.unwrap();
         }
-        Self { routes: router::whole(state.clone()), state, directory }
+        let served = served(state.clone());
+        let overviews = Arc::clone(&served.overviews);
+        Self { routes: router::whole(served), state, overviews, directory }
     }
+}
+
+/// A switch as it is served.
+pub(crate) fn served(state: AppState) -> Served {
+    Served { state, overviews: Arc::new(LiveOverviews::new(STREAMS_MAX)), compat: None }
 }
 
 /// Deliveries to this machine, too, and without streams that would never end.

@@ -5,6 +5,8 @@
 //!
 //! INVARIANT: memory is bounded: tokens at rest are forgotten, which changes nothing for them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cardswitch_engine::domain::ids::AccessTokenId;
@@ -23,6 +25,8 @@ pub struct TokenRate {
     /// The time that each request takes of what a token has.
     interval: Option<Duration>,
     tokens: Mutex<BoundedTable<AccessTokenId, Rest>>,
+    /// How many requests were refused.
+    refused: Arc<AtomicU64>,
 }
 
 impl Default for TokenRate {
@@ -57,12 +61,30 @@ impl TokenRate {
     #[must_use]
     pub fn per_second(requests: u32) -> Self {
         let interval = Duration::from_secs(1).checked_div(requests);
-        Self { interval, tokens: Mutex::new(BoundedTable::new(TOKENS_MAX)) }
+        Self {
+            interval,
+            tokens: Mutex::new(BoundedTable::new(TOKENS_MAX)),
+            refused: Arc::default(),
+        }
     }
 
     /// Lets a request of a token through, or tells when to come back. Units: seconds.
     pub fn take(&self, token: AccessTokenId) -> Result<(), u32> {
-        self.take_at(token, Instant::now())
+        self.take_at(token, Instant::now()).inspect_err(|_| {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+
+    /// How many requests were refused.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// The same rate, counting what it refuses in `refused`.
+    #[must_use]
+    pub fn counting(self, refused: Arc<AtomicU64>) -> Self {
+        Self { refused, ..self }
     }
 
     fn take_at(&self, token: AccessTokenId, now: Instant) -> Result<(), u32> {

@@ -6,7 +6,7 @@
 pub mod credentials;
 pub mod drawn_secret;
 pub mod failures;
-mod lasting_body;
+pub mod lasting_body;
 pub mod link_guesses;
 pub mod passwords;
 pub mod second_factor;
@@ -120,8 +120,7 @@ pub(crate) fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Resp
 /// Errors: the token has asked too often; when to come back.
 pub(crate) fn check_rate(caller: &Caller, state: &AppState) -> Result<(), ApiError> {
     state.token_rate.take(caller.token).map_err(|retry_after_s| {
-        let refused = &state.telemetry.token_refused;
-        let refused = refused.fetch_add(1, Ordering::Relaxed) + 1;
+        let refused = state.token_rate.refused();
         if refused.is_power_of_two() {
             tracing::warn!(token = %caller.token.0, refused, "a token asks too often");
         }

@@ -20,12 +20,12 @@ use super::shown::shown_at;
 
 tokio::task_local! {
     /// The claim of the request that this task answers.
-    pub(super) static CLAIM: Arc<Claim>;
+    pub static CLAIM: Arc<Claim>;
 }
 
 /// What became of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub enum Fate {
     /// No change was made under it.
     Waiting,
     /// It is in the record of a change.
@@ -47,7 +47,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    pub(super) fn new(key: [u8; 32], hash: [u8; 32], request: &Request) -> Self {
+    /// The claim of a request under this name, whose hash is `hash`.
+    pub fn new(key: [u8; 32], hash: [u8; 32], request: &Request) -> Self {
         Self {
             key,
             request: hash,
@@ -87,7 +88,8 @@ impl Claim {
         };
     }
 
-    pub(super) fn fate(&self) -> Fate {
+    /// The fate of the change, as far as it is known.
+    pub fn fate(&self) -> Fate {
         *self.fate.lock()
     }
 }

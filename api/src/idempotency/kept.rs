@@ -21,7 +21,7 @@ use cardswitch_secrets::idempotency_keys::AnswerName;
 use cardswitch_edge::error::ApiError;
 
 /// Tells a repeat's answer from the first.
-pub(super) const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 const FORMAT: u8 = 1;
 

@@ -52,7 +52,7 @@ impl Bench {
             access_token(AccessTokenId(Uuid::from_u128(3)), "token", COMPANY, scope),
             AdminCommand::SetNetworkKey(token_digest("key")),
         ];
-        let TestSwitch { state, routes, directory } = TestSwitch::start(clock, commands).await;
+        let TestSwitch { state, routes, directory, .. } = TestSwitch::start(clock, commands).await;
         Self { state, routes, _directory: directory }
     }
 

@@ -137,7 +137,3 @@ async fn take_back(state: &AppState, app: &App, digest: [u8; 32]) -> Result<(), 
         Err(error) => Err(error.into()),
     }
 }
-
-#[cfg(test)]
-#[path = "code_grant_tests.rs"]
-mod tests;

@@ -120,7 +120,7 @@ pub(super) fn find_membership(
 
 /// Makes the token of a password grant.
 /// Errors: the password was changed meanwhile, the member or the app is gone, the switch cannot tell.
-pub(super) async fn make_token(
+pub async fn make_token(
     state: &AppState,
     proven: &ProvenPassword,
     (digest, pending): ([u8; 32], &PendingToken),
@@ -151,7 +151,3 @@ pub(super) async fn make_token(
         Err(error) => Err(error.into()),
     }
 }
-
-#[cfg(test)]
-#[path = "password_grant_tests.rs"]
-mod tests;

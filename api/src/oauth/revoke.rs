@@ -111,7 +111,7 @@ async fn revoke(state: &AppState, app: &App, parameters: &Parameters) -> Result<
 }
 
 /// Whether a refusal says that there is nothing to revoke; any other leaves a token alive.
-const fn is_nothing(rejection: Rejection) -> bool {
+pub const fn is_nothing(rejection: Rejection) -> bool {
     matches!(
         rejection,
         Rejection::CompanyNotFound | Rejection::AppNotFound | Rejection::TokenNotFound
@@ -165,7 +165,3 @@ fn is_pending(purpose: &Purpose, app: &App, company: Option<CompanyId>) -> bool 
         Purpose::SignIn { .. } => false,
     }
 }
-
-#[cfg(test)]
-#[path = "revoke_tests.rs"]
-mod tests;

@@ -1,5 +1,7 @@
 //! What tests of the API ask: a switch with two companies, their members and tokens.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, header};
@@ -24,6 +26,7 @@ use tempfile::TempDir;
 use tower::ServiceExt;
 use uuid::Uuid;
 
+use crate::site::overview::LiveOverviews;
 use crate::state::AppState;
 use crate::test_world::{TestSwitch, access_token, company, new_member, token_id};
 use cardswitch_wire::time::parse_time;
@@ -40,6 +43,7 @@ pub(crate) const JPY: CurrencyCode = CurrencyCode(392);
 pub(crate) struct Bench {
     pub(crate) state: AppState,
     pub(crate) routes: Router,
+    pub(crate) overviews: Arc<LiveOverviews>,
     _directory: TempDir,
 }
 
@@ -56,8 +60,8 @@ impl Bench {
             token("read", COMPANY, false),
             token("other", OTHER_COMPANY, true),
         ];
-        let TestSwitch { state, routes, directory } = TestSwitch::start(clock, commands).await;
-        Self { state, routes, _directory: directory }
+        let TestSwitch { state, routes, overviews, directory } = TestSwitch::start(clock, commands).await;
+        Self { state, routes, overviews, _directory: directory }
     }
 
     /// Asks with the token `admin`.

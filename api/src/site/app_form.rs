@@ -7,7 +7,7 @@ use cardswitch_engine::domain::text::LineText;
 use serde::Deserialize;
 use url::Url;
 
-use super::scope_words::{SCOPES, ScopeWords, has};
+use crate::scope_words::{SCOPES, ScopeWords, has};
 use super::seen::Seen;
 use crate::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
 use crate::oauth::scope::{self, ScopeFault};

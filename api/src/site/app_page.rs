@@ -22,7 +22,7 @@ use super::error_page::error_page;
 use super::forms::SiteForm;
 use super::notice::{Notice, go_on};
 use super::rights::{Acting, AppManager};
-use super::scope_words::{SCOPES, ScopeWords};
+use crate::scope_words::{SCOPES, ScopeWords};
 use super::seen::{Seen, changed_meanwhile};
 use super::words::{Moment, shown_moment};
 use super::{frame, fresh_id};

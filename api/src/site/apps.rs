@@ -14,7 +14,7 @@ use super::assets::COPY;
 use super::forms::SiteForm;
 use super::pager::{Pager, Part};
 use super::rights::{Acting, AppManager};
-use super::scope_words::{SCOPES, has};
+use crate::scope_words::{SCOPES, has};
 use super::session::Session;
 use super::words::{Moment, shown_moment};
 use super::{frame, fresh_id};

@@ -19,7 +19,7 @@ use super::error_page::error_page;
 use super::forms::SiteForm;
 use super::frame::{forwarding_page, small_page};
 use super::next::login_path;
-use super::scope_words::{allowed, forbidden};
+use crate::scope_words::{allowed, forbidden};
 use super::session::{MaybeSignedIn, Session};
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;

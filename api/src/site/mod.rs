@@ -12,7 +12,7 @@
 //! | `sign_in`, `second_factor`, `passwords`, `device` | the way in, and browsers that came in before |
 //! | `account`, `password`, `totp`, `question` | what users decide for themselves |
 //! | `overview`, `cards` | figures that follow what happens, and cards; rooms of their own |
-//! | `consent`, `scope_words` | what apps ask of members |
+//! | `consent` | what apps ask of members |
 //! | `transactions`, `statements`, `dimensions` | what was bought, what was posted, what the books sort by |
 //! | `apps`, `app_page`, `app_form` | the apps of a company |
 //! | `tokens`, `audit`, `pager` | what has access to a company, and who changed what |
@@ -52,7 +52,6 @@ mod passwords;
 mod question;
 mod requisitions;
 mod rights;
-pub(crate) mod scope_words;
 mod second_factor;
 mod seen;
 pub mod session;

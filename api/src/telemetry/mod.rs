@@ -50,7 +50,7 @@ pub struct Telemetry {
     /// Connections of HTTP that were closed at once, of one address that has too many.
     pub http_refused: AtomicU64,
     /// Requests that were refused because their token had too many.
-    pub token_refused: AtomicU64,
+    pub token_refused: Arc<AtomicU64>,
     /// Requests that were refused because too many were being answered.
     pub busy_refused: AtomicU64,
     phase: health::PhaseCell,

@@ -92,7 +92,7 @@ impl LiveOverviews {
     /// Follows the figures of a company.
     /// Errors: they cannot be read.
     pub(super) fn follow(
-        &self,
+        self: &Arc<Self>,
         state: &AppState,
         company: &Company,
     ) -> Result<watch::Receiver<Told>, ApiError> {
@@ -112,7 +112,7 @@ impl LiveOverviews {
         }
         watched.feeds.insert(company.slot, sender);
         drop(watched);
-        tokio::spawn(feed.run(state.clone(), seen));
+        tokio::spawn(feed.run(Arc::clone(self), state.clone(), seen));
         Ok(receiver)
     }
 
@@ -141,7 +141,7 @@ struct Feed {
 
 impl Feed {
     /// Tells what is new, until nobody listens or the switch stops.
-    async fn run(mut self, state: AppState, mut seen: EventNumber) {
+    async fn run(mut self, overviews: Arc<LiveOverviews>, state: AppState, mut seen: EventNumber) {
         loop {
             tokio::time::sleep(PACE).await;
             // Whoever went is noticed, and a new day, without any news.
@@ -159,11 +159,11 @@ impl Feed {
                     break;
                 }
             };
-            if !state.overviews.tell(self.company.slot, told) {
+            if !overviews.tell(self.company.slot, told) {
                 return;
             }
         }
-        state.overviews.watched.lock().feeds.remove(&self.company.slot);
+        overviews.watched.lock().feeds.remove(&self.company.slot);
     }
 
     /// The figures now, and the newest event that is in them.

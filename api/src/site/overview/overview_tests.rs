@@ -140,7 +140,7 @@ async fn the_stream_tells_what_happens_and_ends_with_the_session() {
     // Nothing has to happen for that.
     assert_eq!(stream.last_words().await, "event: end\ndata: {}\n\n");
     // The switch stops: streams end of themselves.
-    bench.state.overviews.close();
+    bench.overviews.close();
     other.last_words().await;
     assert_eq!(Stream::open(&bench, &visit(&bench, BOOKS).await).await.err(), Some(429));
 }

@@ -5,16 +5,18 @@
 //! so, and does not come again by itself.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::Extension;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use tokio::sync::watch;
 
-use super::live::{Place, Told};
+use super::live::{LiveOverviews, Place, Told};
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::error::ApiError;
 use crate::site::rights::{CompanyReader, Right};
@@ -28,11 +30,12 @@ const FULL_RETRY_S: u32 = 30;
 /// GET /overview/live.
 pub(super) async fn follow(
     State(state): State<AppState>,
+    Extension(overviews): Extension<Arc<LiveOverviews>>,
     CompanyReader(acting): CompanyReader,
 ) -> Result<Response, ApiError> {
-    let place = state.overviews.enter(acting.session.user.id);
+    let place = overviews.enter(acting.session.user.id);
     let place = place.ok_or_else(|| ApiError::too_many_requests(FULL_RETRY_S))?;
-    let mut news = state.overviews.follow(&state, &acting.company)?;
+    let mut news = overviews.follow(&state, &acting.company)?;
     // What the figures are now is told first.
     news.mark_changed();
     let access = acting.lasting_access(&state.switch, Right::SeeCompany);

@@ -6,6 +6,7 @@ use cardswitch_engine::domain::ids::{CompanyId, RequisitionId};
 use serde_json::json;
 
 use crate::router;
+use crate::test_world;
 use crate::routes::requisitions::review_requisition;
 use crate::routes::view::Reader;
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
@@ -371,7 +372,7 @@ async fn where_cards_are_of_another_network_nothing_can_be_asked_for() {
     let mut config = (*bench.state.config).clone();
     config.requisition_network = "mastercard".to_owned();
     bench.state.config = Arc::new(config);
-    bench.routes = router::whole(bench.state.clone());
+    bench.routes = router::whole(test_world::served(bench.state.clone()));
     let mut mary = visitor(&bench, MEMBER).await;
     let list = mary.get("/requisitions").await.expect(200);
     assert!(list.body.contains("cards of the network mastercard only"), "{}", list.body);

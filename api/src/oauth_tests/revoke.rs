@@ -6,8 +6,8 @@ use cardswitch_engine::domain::ids::AppId;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::super::world::{APP, OTHER_APP, Refused, World, id_of, secret_of};
-use super::is_nothing;
+use super::world::{APP, OTHER_APP, Refused, World, id_of, secret_of};
+use crate::oauth::revoke::is_nothing;
 use crate::routes::world::{COMPANY, OTHER_COMPANY};
 
 const REVOKE: &str = "/v1/oauth/token/revoke";

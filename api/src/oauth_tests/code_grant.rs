@@ -12,8 +12,8 @@ use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::super::authorize::CODE_LIFETIME;
-use super::super::world::{APP, OTHER_APP, REDIRECT, Refused, World, id_of, secret_of};
+use crate::oauth::authorize::CODE_LIFETIME;
+use super::world::{APP, OTHER_APP, REDIRECT, Refused, World, id_of, secret_of};
 use crate::routes::world::{COMPANY, OTHER_COMPANY};
 
 /// The pair of RFC 7636, appendix B.
@@ -190,7 +190,7 @@ async fn a_code_is_worth_what_its_member_and_app_still_may() {
     assert_eq!(world.exchange(&code, &[]).await.error(), NO_GOOD);
 
     let code = world.code("anna", "scope=accountant").await;
-    let email = super::super::world::email_of("anna");
+    let email = super::world::email_of("anna");
     let found = world.bench.state.switch.read_at_once(|snapshot| snapshot.memberships(&email));
     let anna = found.unwrap().remove(0).1.id;
     let role = Some(MemberRole::Member);

@@ -11,8 +11,8 @@ use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::world::{ANSWER, APP, PASSWORD, World, email_of, secret_of};
-use super::make_token;
+use super::world::{ANSWER, APP, PASSWORD, World, email_of, secret_of};
+use crate::oauth::password_grant::make_token;
 use cardswitch_edge::client_address::ClientAddress;
 use crate::auth::passwords;
 use crate::auth::passwords::counted::verifications;

@@ -18,7 +18,7 @@ use tower::ServiceExt;
 use url::form_urlencoded;
 use uuid::Uuid;
 
-use super::authorize::{AuthorizationRequest, Checked, check};
+use crate::oauth::authorize::{AuthorizationRequest, Checked, check};
 use cardswitch_edge::client_address::ClientAddress;
 use crate::auth::passwords;
 use crate::auth::second_factor::normal_answer;
