@@ -17,7 +17,7 @@ use crate::manifest::write_manifest;
 use cardswitch_secrets::master_key::data_key::check_file;
 use cardswitch_secrets::plain_file::{copy_described, open_plain};
 use cardswitch_secrets::private_file::{self, copy_private, create_private};
-use crate::receipts::{RECEIPTS_DIRECTORY, receipt_digest};
+use cardswitch_identity::receipts::{RECEIPTS_DIRECTORY, receipt_digest};
 use cardswitch_secrets::{PanKeys, Secrets};
 use cardswitch_wire::time::render_time;
 

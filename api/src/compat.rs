@@ -38,7 +38,7 @@ use crate::config::Compat;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::request_body::read_json;
 use cardswitch_edge::input::BODY_BYTES_MAX;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::page::{ListAddress, Listing, envelope, parse_page};
 use cardswitch_wire::query::Query;

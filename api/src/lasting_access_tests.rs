@@ -9,17 +9,17 @@ use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use cardswitch_edge::lasting_access::LastingAccess;
-use crate::auth::find_caller;
+use cardswitch_identity::auth::find_caller;
 use crate::routes::world::{Bench, COMPANY};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
-async fn revoke(state: &AppState, access: &crate::auth::Caller) {
+async fn revoke(state: &AppState, access: &cardswitch_identity::auth::Caller) {
     let revoked =
         AdminCommand::AccessToken(AccessTokenCommand::Revoke(CompanyId(COMPANY), access.token));
     state.carry_out(revoked).await.unwrap();
 }
 
-fn reader(state: &AppState) -> crate::auth::Caller {
+fn reader(state: &AppState) -> cardswitch_identity::auth::Caller {
     let headers = [("authorization".parse().unwrap(), "Token read".parse().unwrap())];
     find_caller(&headers.into_iter().collect(), state).unwrap()
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 
-use crate::auth::lasting_body::LastingBody;
-use crate::auth::find_caller;
+use cardswitch_identity::auth::lasting_body::LastingBody;
+use cardswitch_identity::auth::find_caller;
 use crate::routes::world::Bench;
 
 #[tokio::test]

@@ -22,7 +22,6 @@
 //! | `private_file`, `process` | files of their owner, a process that shows its memory to nobody |
 //! | `compat` | habits of older clients |
 
-pub mod auth;
 pub mod backup;
 pub mod commands;
 pub mod compat;
@@ -31,25 +30,19 @@ pub mod control;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod http_server;
-pub mod idempotency;
 pub mod install;
-pub mod invitation;
 pub mod manifest;
-pub mod oauth;
 pub mod openapi;
 pub mod opening;
 pub mod operations;
 pub mod pan_rotation;
 pub mod portfolio;
-pub mod receipts;
 pub mod router;
 pub mod routes;
 pub mod scim;
-pub mod scope_words;
 pub mod server;
 pub mod site;
 pub mod staging;
-pub mod state;
 pub mod telemetry;
 #[cfg(test)]
 mod idempotency_tests;
@@ -69,4 +62,3 @@ mod switch_tests;
 mod test_world;
 #[cfg(test)]
 mod webhooks_tests;
-pub mod webhook_endpoints;

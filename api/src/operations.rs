@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use utoipa::OpenApi;
 
 use cardswitch_edge::needed::Needed;
-use crate::oauth;
+use cardswitch_identity::oauth;
 use cardswitch_edge::operation::{AccessTable, Operation};
 use cardswitch_edge::operations;
 use crate::routes::{
@@ -15,7 +15,7 @@ use crate::routes::{
     shared_links, shipping_addresses, statement_lines, statements, transaction_tags, transactions,
     webhook_attempts, webhook_endpoints,
 };
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 /// The operations that ask for an access token.

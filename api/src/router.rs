@@ -13,14 +13,14 @@ use tower::Layer;
 use tower::util::MapRequestLayer;
 
 use cardswitch_edge::actor::from_somewhere;
-use crate::auth::check_access;
+use cardswitch_identity::auth::check_access;
 use crate::compat;
 use crate::config::Compat;
 use crate::site::overview::LiveOverviews;
 use cardswitch_edge::error::ApiError;
-use crate::idempotency::once_per_key;
+use cardswitch_identity::idempotency::once_per_key;
 use cardswitch_network::http::network_routes;
-use crate::oauth::oauth_routes;
+use cardswitch_identity::oauth::oauth_routes;
 use crate::openapi::document_routes;
 use cardswitch_edge::operation::routes_of;
 use crate::operations::{guarded, open};
@@ -28,7 +28,7 @@ use cardswitch_edge::request_id::with_request_id;
 use crate::scim::scim_routes;
 use crate::site::error_page::unknown_path;
 use crate::site::{headers, site_routes};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// What is served over HTTP; cheap to clone.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
 
-use crate::auth::find_caller;
+use cardswitch_identity::auth::find_caller;
 use crate::routes::world::Bench;
 use cardswitch_statements::{StatementError, StatementWriter, WhileAllowed};
 

@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use cardswitch_notify::webhooks::deliveries::{AttemptResult, Failure};
 use cardswitch_notify::webhooks::desk::{Content, Job};
-use crate::webhook_endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
+use cardswitch_identity::webhook_endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
 use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::sender::{Addresses, Sender};
 use cardswitch_edge::descriptors::SendBounds;

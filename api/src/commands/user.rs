@@ -19,8 +19,8 @@ use zeroize::Zeroizing;
 
 use super::Failure;
 use super::at_rest::{DataArgs, carry_out, find_company, parse_id};
-use crate::auth::drawn_secret::DrawnSecret;
-use crate::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
 use crate::config::read_settings;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::routes::members::NAME_CHARS_MAX;

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use cardswitch_network::http::{answer_directly, is_direct};
 use cardswitch_secrets::pan::Pan;
 use cardswitch_secrets::token_digest;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use crate::test_world::{TestSwitch, access_token, company};
 use cardswitch_wire::time::parse_time;
 

@@ -12,7 +12,7 @@ use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::oauth::authorize::CODE_LIFETIME;
+use cardswitch_identity::oauth::authorize::CODE_LIFETIME;
 use super::world::{APP, OTHER_APP, REDIRECT, Refused, World, id_of, secret_of};
 use crate::routes::world::{COMPANY, OTHER_COMPANY};
 

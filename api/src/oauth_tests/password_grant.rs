@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::world::{ANSWER, APP, PASSWORD, World, email_of, secret_of};
-use crate::oauth::password_grant::make_token;
+use cardswitch_identity::oauth::password_grant::make_token;
 use cardswitch_edge::client_address::ClientAddress;
-use crate::auth::passwords;
-use crate::auth::passwords::counted::verifications;
-use crate::auth::second_factor::{Answered, CONVERSATION, Finishing, Purpose, answer};
-use crate::auth::throttle::{Beyond, Source};
+use cardswitch_identity::auth::passwords;
+use cardswitch_identity::auth::passwords::counted::verifications;
+use cardswitch_identity::auth::second_factor::{Answered, CONVERSATION, Finishing, Purpose, answer};
+use cardswitch_identity::auth::throttle::{Beyond, Source};
 use crate::operations::guarded;
 use crate::routes::world::{COMPANY, OTHER_COMPANY};
 use cardswitch_secrets::token_digest;

@@ -7,7 +7,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::world::{APP, OTHER_APP, Refused, World, id_of, secret_of};
-use crate::oauth::revoke::is_nothing;
+use cardswitch_identity::oauth::revoke::is_nothing;
 use crate::routes::world::{COMPANY, OTHER_COMPANY};
 
 const REVOKE: &str = "/v1/oauth/token/revoke";

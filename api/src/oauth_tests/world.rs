@@ -18,11 +18,11 @@ use tower::ServiceExt;
 use url::form_urlencoded;
 use uuid::Uuid;
 
-use crate::oauth::authorize::{AuthorizationRequest, Checked, check};
+use cardswitch_identity::oauth::authorize::{AuthorizationRequest, Checked, check};
 use cardswitch_edge::client_address::ClientAddress;
-use crate::auth::passwords;
-use crate::auth::second_factor::normal_answer;
-use crate::auth::totp::Seed;
+use cardswitch_identity::auth::passwords;
+use cardswitch_identity::auth::second_factor::normal_answer;
+use cardswitch_identity::auth::totp::Seed;
 use cardswitch_secrets::issuing::SystemRandom;
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 use cardswitch_secrets::token_digest;

@@ -30,7 +30,7 @@ use utoipa::OpenApi;
 pub use self::finish::Door;
 use cardswitch_edge::operation::document_of;
 use crate::operations::{About, OPERATIONS};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::urls::Urls;
 
 /// Pages load their style and nothing else.

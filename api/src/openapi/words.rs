@@ -4,8 +4,8 @@
 use cardswitch_engine::decision::DecidedBy;
 use cardswitch_engine::domain::transaction_tags::ReceiptType;
 
-use crate::oauth::scope::NAMES;
-use crate::receipts::media_type;
+use cardswitch_identity::oauth::scope::NAMES;
+use cardswitch_identity::receipts::media_type;
 use crate::routes::access_tokens::ORIGINS;
 use crate::routes::allowances::INTERVALS;
 use crate::routes::audit_events::ACTOR_KINDS;
@@ -14,7 +14,7 @@ use crate::routes::members::ROLES;
 use crate::routes::requisitions::STATUSES;
 use cardswitch_notify::webhooks::attempt_words::{FAILURES, KINDS};
 pub use cardswitch_notify::webhooks::composing::EventName;
-use crate::webhook_endpoints::STATES;
+use cardswitch_identity::webhook_endpoints::STATES;
 pub use cardswitch_wire::words::*;
 
 cardswitch_wire::words! {

@@ -12,11 +12,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::auth::Call;
+use cardswitch_identity::auth::Call;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::view::{View, read_view};
 use cardswitch_edge::error::ApiError;
-use crate::oauth::scope;
+use cardswitch_identity::oauth::scope;
 use crate::openapi::words;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};

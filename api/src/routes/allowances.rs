@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::auth::Call;
+use cardswitch_identity::auth::Call;
 use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use super::view::{View, read_view};
-use crate::auth::Caller;
+use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{Presence, Rule, budget, flag, instant, limit};

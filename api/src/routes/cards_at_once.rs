@@ -12,12 +12,12 @@ use utoipa::ToSchema;
 
 use super::cards::{self, CardBody, CompanyTerms, parse_order};
 use super::dimensions::refused;
-use crate::auth::Call;
+use cardswitch_identity::auth::Call;
 use cardswitch_edge::input::{Answer, JsonBody};
 use super::view::{View, read_view};
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::bodies;
 use cardswitch_wire::fault::Flaw;

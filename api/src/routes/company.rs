@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::auth::Call;
+use cardswitch_identity::auth::Call;
 use cardswitch_edge::input::{Answer, JsonBody};
 use super::view::read_view;
-use crate::auth::Caller;
+use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::ApiError;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::address::ShippingAddressBody;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::Rule;

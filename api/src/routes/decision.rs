@@ -16,7 +16,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::allowances::render_interval;
-use crate::auth::Call;
+use cardswitch_identity::auth::Call;
 use cardswitch_edge::input::{Answer, PathId};
 use super::transactions::{TransactionReference, find_transaction};
 use super::view::read_view;

@@ -19,12 +19,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::auth::Call;
+use cardswitch_identity::auth::Call;
 use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
-use crate::auth::Caller;
+use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::ApiError;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{code, line, reference};

@@ -21,13 +21,13 @@ use serde_json::json;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
-use crate::auth::Call;
+use cardswitch_identity::auth::Call;
 use cardswitch_edge::input::{Answer, ListQuery};
-use crate::auth::Caller;
+use cardswitch_identity::auth::Caller;
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_notify::webhooks::StreamPlace;
 use cardswitch_notify::webhooks::composing::{EventBody, EventObject};
 use cardswitch_notify::webhooks::cursor::{parse_cursor, render_cursor};

@@ -8,8 +8,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use cardswitch_edge::input::{Answer, ListQuery};
-use crate::auth::Caller;
-use crate::state::AppState;
+use cardswitch_identity::auth::Caller;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::page::{
     Listing, PageParameters, describe_ordering, envelope, page_of, parse_page,
 };

@@ -21,15 +21,15 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::auth::Call;
+use cardswitch_identity::auth::Call;
 use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use super::transactions::{find_transaction, sequence_of};
 use super::view::{Reader, read_view};
 use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
-use crate::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
+use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
 use cardswitch_edge::request_body::read_upload;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::flag;

@@ -2,7 +2,7 @@
 
 use axum::Json;
 
-use crate::auth::Call;
+use cardswitch_identity::auth::Call;
 use cardswitch_edge::input::{Answer, PathId};
 use cardswitch_edge::error::ApiError;
 use cardswitch_wire::address::{ShippingAddressBody, shipping_address_id};

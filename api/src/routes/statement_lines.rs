@@ -11,7 +11,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::auth::Call;
+use cardswitch_identity::auth::Call;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::receipts::ReceiptBody;
 use super::transactions::{BankAccountBody, MerchantBody, TransactionBody};

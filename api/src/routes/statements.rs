@@ -8,11 +8,11 @@ use cardswitch_engine::domain::ids::AccountId;
 
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::view::Reader;
-use crate::auth::Caller;
+use cardswitch_identity::auth::Caller;
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_statements::{
     CsvStatement, DateRange, Export, OfxStatement, PDF_LINES_MAX, PdfStatement, StatementBody,
     StatementWriter, WhileAllowed,

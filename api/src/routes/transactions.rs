@@ -15,15 +15,15 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::dimensions::filter_dimensions;
-use crate::auth::Call;
+use cardswitch_identity::auth::Call;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::receipts::ReceiptBody;
 use super::requisitions::RequisitionSummary;
 use super::view::{View, read_view};
-use crate::auth::Caller;
+use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::ApiError;
 use crate::openapi::words;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::page::{Listing, PageParameters, describe_ordering, envelope, parse_page};

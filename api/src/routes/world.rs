@@ -27,7 +27,7 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use crate::site::overview::LiveOverviews;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use crate::test_world::{TestSwitch, access_token, company, new_member, token_id};
 use cardswitch_wire::time::parse_time;
 

@@ -12,7 +12,7 @@ use super::user::RESOURCE_TYPE;
 use super::wanted::COUNT_MAX;
 use super::{ScimJson, list_response};
 use cardswitch_edge::error::ApiError;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::urls::Urls;
 
 /// The schemas as they are published: that of users as members have them, and those of what is

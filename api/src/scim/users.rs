@@ -30,12 +30,12 @@ use super::patch;
 use super::user::User;
 use super::wanted::{Shown, Wanted};
 use super::{ScimJson, list_response};
-use crate::auth::Caller;
+use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::ApiError;
-use crate::invitation::Invitation;
+use cardswitch_identity::invitation::Invitation;
 use crate::routes::members::{is_settable, role_not_settable};
 use crate::routes::view::{View, read_view};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::fault::Flaw;
 

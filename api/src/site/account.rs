@@ -24,7 +24,7 @@ use super::notice::{Notice, go_on};
 use super::session::{Session, SignedIn, end_ticket};
 use super::words::shown_time;
 use cardswitch_edge::error::ApiError;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// The longest first or last name. Units: characters.
 const NAME_CHARS_MAX: usize = 100;

@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use super::site_world::{EMAIL, OTHER_EMAIL, OTHER_USER, bench, sign_in};
 use super::visitor_tests::{Page, Visitor};
-use crate::oauth::scope::{names, parse};
+use cardswitch_identity::oauth::scope::{names, parse};
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::new_member;
 

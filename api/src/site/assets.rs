@@ -9,7 +9,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use sha2::{Digest, Sha256};
 
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// How long browsers keep them.
 const KEPT: &str = "public, max-age=31536000, immutable";

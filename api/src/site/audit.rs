@@ -16,7 +16,7 @@ use super::pager::{Pager, Part};
 use super::rights::AuditReader;
 use super::words::{moment_to_second, zone_words};
 use cardswitch_edge::error::ApiError;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::time::render_time;
 
 /// What is looked for, as typed.

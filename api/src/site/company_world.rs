@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::site_world::{EMAIL, PASSWORD, bench, membership, sign_in};
 use super::visitor_tests::Visitor;
-use crate::auth::passwords::hash;
+use cardswitch_identity::auth::passwords::hash;
 use crate::routes::world::{Bench, COMPANY};
 use crate::test_world::new_member;
 

@@ -13,7 +13,7 @@ use url::Url;
 use super::session::Session;
 use super::visit::Visit;
 use cardswitch_secrets::FormBond;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// The field that carries the value.
 pub(super) const FIELD: &str = "csrf";

@@ -19,7 +19,7 @@ use super::rights::Acting;
 use super::words::grouped;
 use cardswitch_edge::error::ApiError;
 use crate::routes::view::{View, read_view};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::fields::parse_id;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 

@@ -18,7 +18,7 @@ use super::csrf;
 use super::error_page::{error_page, failure_page};
 use super::session::{MaybeSignedIn, Session};
 use cardswitch_edge::request_body::read_body;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// The longest form. Units: bytes.
 const FORM_BYTES_MAX: usize = 64 * 1024;

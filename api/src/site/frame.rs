@@ -17,7 +17,7 @@ use super::rights::Right;
 use super::session::Session;
 use super::visit::Visit;
 use super::words::person;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// A way on beside every page.
 struct Link {

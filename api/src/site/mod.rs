@@ -74,7 +74,7 @@ use uuid::Uuid;
 use self::session::MaybeSignedIn;
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// Every page of the site, one line each.
 pub fn site_routes(state: &AppState) -> Router<AppState> {

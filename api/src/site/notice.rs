@@ -7,7 +7,7 @@ use axum::http::header::SET_COOKIE;
 use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 
 use super::cookies::SiteCookie;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// How long it waits for the next page. Units: seconds.
 const WAITING_S: i64 = 60;

@@ -16,12 +16,12 @@ use super::frame::page;
 use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::session::{Session, SignedIn};
-use crate::auth::failures::note_failure;
-use crate::auth::passwords::{check_new, hash, verify};
-use crate::auth::throttle::Account;
+use cardswitch_identity::auth::failures::note_failure;
+use cardswitch_identity::auth::passwords::{check_new, hash, verify};
+use cardswitch_identity::auth::throttle::Account;
 use cardswitch_edge::error::ApiError;
 use cardswitch_notify::mail::News;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_edge::write_error::WriteError;
 
 /// What is said of a password that is not the user's.

@@ -30,13 +30,13 @@ use super::password::NOT_REPEATED;
 use super::session::{MaybeSignedIn, Session, later};
 use cardswitch_edge::actor::{act_as, acting, note_at_hand};
 use cardswitch_edge::client_address::ClientAddress;
-use crate::auth::drawn_secret::DrawnSecret;
-use crate::auth::passwords::{check_new, hash};
-use crate::auth::throttle::Source;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::auth::passwords::{check_new, hash};
+use cardswitch_identity::auth::throttle::Source;
 use cardswitch_edge::error::ApiError;
 use cardswitch_notify::mail::News;
 use cardswitch_secrets::token_digest;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_edge::write_error::WriteError;
 
 /// How long a link to set a new password is good. Units: seconds.

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::site_world::{EMAIL, OTHER_EMAIL, USER, bench, letter, letters, membership, sign_in};
 use super::visitor_tests::Page;
-use crate::invitation::Invitation;
+use cardswitch_identity::invitation::Invitation;
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::new_member;
 

@@ -35,7 +35,7 @@ use super::session::{Session, SignedIn};
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::error::ApiError;
 use crate::routes::view::Reader;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_edge::switch::Switch;
 
 /// Something that not everybody may do.

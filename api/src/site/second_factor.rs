@@ -19,12 +19,12 @@ use super::forms::SiteForm;
 use super::frame::small_page;
 use super::session::MaybeSignedIn;
 use super::sign_in::enter;
-use crate::auth::credentials::may_sign_in;
-use crate::auth::second_factor::{Answered, Challenge, Factor, Finishing, Purpose, answer};
-use crate::auth::throttle::Beyond;
+use cardswitch_identity::auth::credentials::may_sign_in;
+use cardswitch_identity::auth::second_factor::{Answered, Challenge, Factor, Finishing, Purpose, answer};
+use cardswitch_identity::auth::throttle::Beyond;
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::token_digest;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// Where questions are asked.
 pub(super) const FACTOR_PATH: &str = "/login/second-factor";

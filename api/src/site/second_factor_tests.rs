@@ -10,10 +10,10 @@ use uuid::Uuid;
 
 use super::site_world::{EMAIL, PASSWORD, USER, bench, letter, letters, pass, sign_in};
 use super::visitor_tests::Visitor;
-use crate::auth::passwords::hash;
-use crate::auth::second_factor::{PendingToken, Purpose};
-use crate::auth::throttle::Source;
-use crate::auth::totp::Seed;
+use cardswitch_identity::auth::passwords::hash;
+use cardswitch_identity::auth::second_factor::{PendingToken, Purpose};
+use cardswitch_identity::auth::throttle::Source;
+use cardswitch_identity::auth::totp::Seed;
 use crate::routes::world::{Bench, COMPANY};
 use cardswitch_secrets::token_digest;
 

@@ -35,10 +35,10 @@ use super::next::{START_PATH, login_path};
 use super::notice::{Notice, go_on};
 use cardswitch_edge::actor::act_as;
 use cardswitch_edge::client_address::ClientAddress;
-use crate::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::{FormBond, token_digest};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_edge::write_error::WriteError;
 
 /// How long a session lives. Units: seconds.

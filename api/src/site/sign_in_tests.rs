@@ -16,9 +16,9 @@ use super::site_world::{
     letter, letters, pass, sign_in,
 };
 use super::visitor_tests::{Page, Visitor};
-use crate::auth::passwords::counted::verifications;
-use crate::auth::passwords::hash;
-use crate::auth::throttle::Source;
+use cardswitch_identity::auth::passwords::counted::verifications;
+use cardswitch_identity::auth::passwords::hash;
+use cardswitch_identity::auth::throttle::Source;
 use crate::routes::world::{Bench, COMPANY};
 use crate::test_world::new_member;
 

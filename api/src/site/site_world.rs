@@ -11,7 +11,7 @@ use cardswitch_engine::domain::ids::{CompanyId, Timestamp, UserId};
 use uuid::Uuid;
 
 use super::visitor_tests::{ORIGIN, Visitor};
-use crate::auth::passwords::hash;
+use cardswitch_identity::auth::passwords::hash;
 use crate::routes::world::Bench;
 
 pub(super) const EMAIL: &str = "ada@example.com";

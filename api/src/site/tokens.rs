@@ -19,9 +19,9 @@ use super::rights::{Right, TokenReader, TokenRevoker};
 use super::session::Session;
 use super::words::{Moment, shown_moment};
 use cardswitch_edge::error::ApiError;
-use crate::oauth::scope::names;
+use cardswitch_identity::oauth::scope::names;
 use cardswitch_edge::input::PathId;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 #[derive(Template)]
 #[template(path = "tokens.html")]

@@ -22,7 +22,7 @@ use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, CardManager};
 use crate::site::seen::changed_meanwhile;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::fields::Fields;
 
 #[derive(Template)]

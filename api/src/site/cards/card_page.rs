@@ -27,7 +27,7 @@ use crate::site::frame;
 use crate::site::rights::{Acting, Right};
 use crate::site::transactions::decision::Teller;
 use crate::site::words::{Moment, moment, money, person, scope_words, zone_words};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// How many transactions stand on the page; the others are a list of their own.
 const PURCHASES: usize = 15;

@@ -8,7 +8,7 @@ use cardswitch_engine::domain::ids::{CompanyId, MemberId, UserId};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::auth::passwords::hash;
+use cardswitch_identity::auth::passwords::hash;
 use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY, amount};
 use crate::site::site_world::PASSWORD;
 use crate::site::visitor_tests::{Page, Visitor};

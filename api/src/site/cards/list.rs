@@ -17,7 +17,7 @@ use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::{Acting, Right};
 use crate::site::words::person;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// How many members are offered to choose from; others are found by their address all the same.
 pub(super) const OFFERED_MAX: usize = 200;

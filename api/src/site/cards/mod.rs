@@ -35,7 +35,7 @@ use cardswitch_engine::store::query::CardRow;
 use super::rights::Acting;
 use cardswitch_edge::error::ApiError;
 use crate::routes::view::read_view;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// Cards.
 pub(super) fn card_routes() -> Router<AppState> {

@@ -17,7 +17,7 @@ use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, CardManager};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::fields::Fields;
 
 #[derive(Template)]

@@ -27,7 +27,7 @@ use crate::site::forms::{SiteForm, refusal_where_changed};
 use crate::site::frame;
 use crate::site::password::{WRONG_PASSWORD, is_password_of};
 use crate::site::rights::Acting;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 #[derive(Template)]
 #[template(path = "cards/number_ask.html")]

@@ -5,7 +5,7 @@ use cardswitch_engine::store::query::CardRow;
 
 use cardswitch_edge::error::ApiError;
 use crate::routes::card_secrets::open_number;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// Digits of a number that stand together.
 const GROUP_LEN: usize = 4;

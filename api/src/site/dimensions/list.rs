@@ -21,7 +21,7 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::{Acting, DimensionManager};
 use crate::site::words::grouped;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::fields::{Fields, parse_id};
 
 #[derive(Template)]

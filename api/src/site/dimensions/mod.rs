@@ -25,7 +25,7 @@ use axum::routing::{get, post};
 use cardswitch_engine::domain::card::DimensionKind;
 
 use cardswitch_edge::error::ApiError;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::reference::plural_of;
 
 /// The pages of the four kinds, which one template serves.

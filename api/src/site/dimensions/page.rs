@@ -27,7 +27,7 @@ use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, DimensionManager};
 use crate::site::seen::{Seen, changed_meanwhile};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::fields::{Fields, parse_id};
 
 #[derive(Template)]

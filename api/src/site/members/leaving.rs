@@ -25,7 +25,7 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, MemberManager};
 use crate::site::seen::changed_meanwhile;
 use crate::site::words::person;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::fields::Fields;
 
 /// In which way.

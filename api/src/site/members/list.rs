@@ -16,7 +16,7 @@ use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::{MemberReader, Right};
 use crate::site::words::{Badge, person};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// What is looked for, as typed.
 #[derive(Debug, Default, Deserialize)]

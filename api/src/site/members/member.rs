@@ -26,7 +26,7 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, MemberManager, MemberReader, Right};
 use crate::site::seen::{Seen, changed_meanwhile};
 use crate::site::words::{Badge, Moment, card_badge, card_name, moment, person};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::fields::Fields;
 
 /// How many cards the page shows.

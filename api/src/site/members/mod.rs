@@ -28,7 +28,7 @@ use super::rights::Acting;
 use super::words::Badge;
 use cardswitch_edge::error::ApiError;
 use crate::routes::view::read_view;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// The pages of members.
 pub(super) fn member_routes() -> Router<AppState> {

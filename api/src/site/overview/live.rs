@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use super::figures::{Days, Figures};
 use super::shown::Shown;
 use cardswitch_edge::error::ApiError;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// How many streams a user may have: tabs beyond are whole without.
 const STREAMS_PER_USER_MAX: usize = 6;

@@ -19,7 +19,7 @@ use axum::Router;
 use axum::routing::get;
 
 pub use self::live::LiveOverviews;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// The overview.
 pub(super) fn overview_routes() -> Router<AppState> {

@@ -21,7 +21,7 @@ use crate::site::rights::{Acting, Right};
 use crate::site::session::SignedIn;
 use crate::site::transactions::decision::Teller;
 use crate::site::words::zone_words;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// How many of the visitor's cards are shown; the others are a list of their own.
 const CARDS: usize = 6;

@@ -20,7 +20,7 @@ use super::live::{LiveOverviews, Place, Told};
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::error::ApiError;
 use crate::site::rights::{CompanyReader, Right};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// How often something is said where nothing is new.
 const HEARTBEAT: Duration = Duration::from_secs(10);

@@ -25,7 +25,7 @@ use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::Acting;
 use crate::site::words::person;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::fields::Fields;
 

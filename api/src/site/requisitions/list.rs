@@ -19,7 +19,7 @@ use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::Acting;
 use crate::site::words::{Badge, Moment, moment, money, person, requisition_badge};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::fields::parse_id;
 
 const PATH: &str = "/requisitions";

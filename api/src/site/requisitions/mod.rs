@@ -23,7 +23,7 @@ use cardswitch_engine::directory::requisition::Requisition;
 use cardswitch_engine::domain::ids::MemberSlot;
 
 use super::rights::{Acting, Right};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// The pages of requisitions.
 pub(super) fn requisition_routes() -> Router<AppState> {

@@ -29,7 +29,7 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, Right};
 use crate::site::seen::{Seen, changed_meanwhile};
 use crate::site::words::{Badge, Moment, card_name, moment, money, person, requisition_badge};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::fields::Fields;
 use cardswitch_wire::reference::MemberReference;

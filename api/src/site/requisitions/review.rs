@@ -22,7 +22,7 @@ use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, RequisitionReviewer};
 use crate::site::seen::who_was_quicker;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
 

@@ -37,11 +37,11 @@ use super::faults::with_status;
 use super::forms::SiteForm;
 use super::session::MaybeSignedIn;
 use cardswitch_edge::client_address::ClientAddress;
-use crate::auth::link_guesses::Tried;
+use cardswitch_identity::auth::link_guesses::Tried;
 use cardswitch_edge::bounded::TooMany;
-use crate::auth::throttle::{Account, Source};
+use cardswitch_identity::auth::throttle::{Account, Source};
 use cardswitch_edge::error::ApiError;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 const WRONG: &str = "That is not right. Check your answers and try again.";
 const PASSED: &str = "Some time has passed. Please answer once more.";

@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq;
 use cardswitch_secrets::FormBond;
 use crate::site::cookies::find_cookie;
 use crate::site::session::later;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// How long an answer is good. Units: seconds.
 pub(super) const PASS_S: i64 = 15 * 60;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::pass::PASS_S;
-use crate::auth::link_guesses::Tried;
+use cardswitch_identity::auth::link_guesses::Tried;
 use crate::routes::world::Bench;
 use crate::site::site_world::{EMAIL, bench, pass, sign_in};
 use crate::site::visitor_tests::{ORIGIN, Page, Visitor};

@@ -14,7 +14,7 @@ use crate::routes::view::{Reader, read_view};
 use crate::site::faults::Faults;
 use crate::site::pager::Part;
 use crate::site::rights::{Right, StatementReader};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_statements::{DAYS_APART_MAX, DateRange};
 use cardswitch_wire::fault::{Fault, Flaw};
 use cardswitch_wire::query;

@@ -18,7 +18,7 @@ mod statements_tests;
 use axum::Router;
 use axum::routing::get;
 
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// Balances and lines, and the files.
 pub(super) fn statement_routes() -> Router<AppState> {

@@ -21,7 +21,7 @@ use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::{Acting, StatementReader};
 use crate::site::words::{day_words, money, zone_words};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_statements::{DAYS_APART_MAX, movement};
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::time::render_date;

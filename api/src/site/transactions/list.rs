@@ -20,7 +20,7 @@ use crate::site::words::{
     Badge, Moment, amount_words, kind_words, last_four, moment, outcome_words, person, title,
     transaction_badge, zone_words,
 };
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 #[derive(Template)]
 #[template(path = "transactions/list.html")]

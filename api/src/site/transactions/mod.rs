@@ -35,7 +35,7 @@ use cardswitch_edge::error::ApiError;
 use crate::routes::transactions::{find_transaction, sequence_of};
 use crate::routes::view::read_view;
 use crate::site::rights::{Acting, Right};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// The list, and the pages of each.
 pub(super) fn transaction_routes() -> Router<AppState> {

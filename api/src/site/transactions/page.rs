@@ -32,7 +32,7 @@ use crate::site::words::{
     Badge, Moment, amount_words, card_name, kind_words, merchant_kind, moment, money, person,
     place, title, transaction_badge, zone_words,
 };
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 /// What the page says about forms that were sent, and what was typed into them.

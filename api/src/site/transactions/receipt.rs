@@ -13,14 +13,14 @@ use super::page::{Said, receipt_seen, refused_page};
 use super::upload::{UploadError, UploadForm, read_upload_form};
 use super::{find, find_own};
 use cardswitch_edge::error::ApiError;
-use crate::receipts::RECEIPT_BYTES_MAX;
+use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
 use cardswitch_edge::input::PathId;
 use crate::routes::receipts::{hand_in, lost, receipt_file, set_receipt};
 use crate::routes::view::Reader;
 use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::Acting;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 /// What is said where somebody else was quicker.
 const CHANGED: &str = "Nothing was done, because somebody changed the receipt while you had this page \

@@ -20,7 +20,7 @@ use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, Right};
 use crate::site::seen::changed_meanwhile;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::fields::Fields;
 
 /// What was sent; a field that the form did not have stays as it is.

@@ -12,7 +12,7 @@ use cardswitch_edge::input::PathId;
 use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::WebhookManager;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptResult, Failure};
 use cardswitch_wire::fields::parse_id;
 

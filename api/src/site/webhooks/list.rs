@@ -12,7 +12,7 @@ use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::WebhookManager;
 use crate::site::words::{Badge, Moment, moment};
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 
 #[derive(Template)]
 #[template(path = "webhooks/list.html")]

@@ -24,7 +24,7 @@ use cardswitch_engine::domain::ids::WebhookEndpointId;
 use super::rights::Acting;
 use super::words::Badge;
 use cardswitch_edge::error::ApiError;
-use crate::state::AppState;
+use cardswitch_identity::state::AppState;
 use cardswitch_notify::webhooks::lane::Health;
 
 /// The pages below /webhooks.
@@ -48,7 +48,7 @@ async fn get_endpoint(
     acting: &Acting,
     id: WebhookEndpointId,
 ) -> Result<WebhookEndpoint, ApiError> {
-    crate::webhook_endpoints::get_endpoint(state, &acting.company, id).await
+    cardswitch_identity::webhook_endpoints::get_endpoint(state, &acting.company, id).await
 }
 
 /// How an endpoint stands.

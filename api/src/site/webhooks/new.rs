@@ -15,8 +15,8 @@ use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::rights::{Acting, WebhookManager};
-use crate::state::AppState;
-use crate::webhook_endpoints::{self, GivenEndpoint};
+use cardswitch_identity::state::AppState;
+use cardswitch_identity::webhook_endpoints::{self, GivenEndpoint};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
 

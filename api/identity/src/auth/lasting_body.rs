@@ -28,7 +28,7 @@ impl std::fmt::Display for AccessEnded {
 impl std::error::Error for AccessEnded {}
 
 /// See the head of this file.
-pub(crate) struct LastingBody {
+pub struct LastingBody {
     body: Body,
     access: LastingAccess,
     has_waited: bool,
@@ -37,7 +37,7 @@ pub(crate) struct LastingBody {
 
 impl LastingBody {
     /// A body that breaks off with `access`, and what says whether it did.
-    pub(crate) fn new(body: Body, access: LastingAccess) -> (Self, Arc<AtomicBool>) {
+    pub fn new(body: Body, access: LastingAccess) -> (Self, Arc<AtomicBool>) {
         let has_ended = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&has_ended);
         (Self { body, access, has_waited: true, has_ended }, told)

@@ -52,7 +52,7 @@ pub struct Caller {
 
 impl Caller {
     /// The access of this caller while an answer waits or is being sent: it ends with the token.
-    pub(crate) fn lasting_access(&self, switch: &Switch) -> LastingAccess {
+    pub fn lasting_access(&self, switch: &Switch) -> LastingAccess {
         let (company, token) = (self.company.slot, self.token);
         LastingAccess::new(switch, None, move |snapshot| {
             let token = snapshot.access_token_by_id(company, token)?;
@@ -81,7 +81,7 @@ pub async fn check_access(State(state): State<AppState>, request: Request, next:
 
 /// Has a request answered in the name of its caller, whom handlers find with it. What access ends
 /// before the body is there is not done.
-pub(crate) async fn answer_to(
+pub async fn answer_to(
     state: &AppState,
     caller: Caller,
     mut request: Request,
@@ -118,7 +118,7 @@ pub(crate) fn permit(parts: &Parts, state: &AppState) -> Result<Caller, Box<Resp
 
 /// Lets a caller through who does not ask too often.
 /// Errors: the token has asked too often; when to come back.
-pub(crate) fn check_rate(caller: &Caller, state: &AppState) -> Result<(), ApiError> {
+pub fn check_rate(caller: &Caller, state: &AppState) -> Result<(), ApiError> {
     state.token_rate.take(caller.token).map_err(|retry_after_s| {
         let refused = state.token_rate.refused();
         if refused.is_power_of_two() {
@@ -150,7 +150,7 @@ fn not_served(parts: &Parts, state: &AppState) -> Response {
 
 /// The holder of the token in these headers.
 /// Errors: there is none, or it opens nothing; the tables cannot be read.
-pub(crate) fn find_caller(headers: &HeaderMap, state: &AppState) -> Result<Caller, ApiError> {
+pub fn find_caller(headers: &HeaderMap, state: &AppState) -> Result<Caller, ApiError> {
     let token = token_in(headers).ok_or_else(ApiError::unauthorized)?;
     let digest = token_digest(token);
     // Tokens change rarely, and whoever changes one waits until the tables show it.

@@ -4,13 +4,13 @@ use cardswitch_engine::directory::access_token::AccessScope;
 
 /// A scope that can be asked for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ScopeWords {
+pub struct ScopeWords {
     /// Its name on the wire and in forms.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// What it allows besides reading.
-    pub(crate) allows: &'static str,
+    pub allows: &'static str,
     /// Whether an operator has to approve it for an app. Source: spec "Authentication", rule 8.
-    pub(super) needs_approval: bool,
+    pub needs_approval: bool,
 }
 
 /// What every access token allows.
@@ -18,7 +18,7 @@ const READING: &str = "See cards without their numbers, transactions, requisitio
                        balances and statements";
 
 /// Every scope, the narrowest first.
-pub(crate) const SCOPES: [ScopeWords; 4] = [
+pub const SCOPES: [ScopeWords; 4] = [
     ScopeWords {
         name: "accountant",
         allows: "Keep the books: change categories, departments, labels and locations, and what \
@@ -45,7 +45,7 @@ pub(crate) const SCOPES: [ScopeWords; 4] = [
 ];
 
 /// Whether `scope` has the scope of this name.
-pub(super) fn has(scope: AccessScope, name: &str) -> bool {
+pub fn has(scope: AccessScope, name: &str) -> bool {
     match name {
         "accountant" => scope.accountant,
         "admin" => scope.admin,
@@ -56,13 +56,13 @@ pub(super) fn has(scope: AccessScope, name: &str) -> bool {
 }
 
 /// What whoever holds `scope` may do, one sentence each.
-pub(super) fn allowed(scope: AccessScope) -> Vec<&'static str> {
+pub fn allowed(scope: AccessScope) -> Vec<&'static str> {
     let chosen = SCOPES.iter().filter(|words| has(scope, words.name));
     std::iter::once(READING).chain(chosen.map(|words| words.allows)).collect()
 }
 
 /// What whoever holds `scope` may not do, as far as people may fear it.
-pub(super) fn forbidden(scope: AccessScope) -> Vec<&'static str> {
+pub fn forbidden(scope: AccessScope) -> Vec<&'static str> {
     if scope.admin {
         return vec!["Learn your password"];
     }

@@ -52,7 +52,7 @@ enum AnsweredBody {
     tag = "OAuth",
     responses((status = 200, body = ChallengeBody)),
 )]
-pub(crate) async fn get_challenge(State(state): State<AppState>, request: Request) -> Response {
+pub async fn get_challenge(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
     reply(show(&state, request.headers(), address).await)
 }
@@ -95,7 +95,7 @@ async fn show(
     ),
     responses((status = 200, body = TokenBody), (status = 203, body = ChallengeBody)),
 )]
-pub(crate) async fn answer_challenge(State(state): State<AppState>, request: Request) -> Response {
+pub async fn answer_challenge(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
     let headers = request.headers().clone();
     let answered = async {

@@ -39,11 +39,11 @@ use axum::Router;
 use axum::http::Extensions;
 use axum::routing::get;
 
-pub(crate) use self::challenge::{__path_answer_challenge, __path_get_challenge};
-pub(crate) use self::challenge::{answer_challenge, get_challenge};
+pub use self::challenge::{__path_answer_challenge, __path_get_challenge};
+pub use self::challenge::{answer_challenge, get_challenge};
 use self::metadata::{METADATA_PATH, get_metadata};
-pub(crate) use self::revoke::{__path_revoke_tokens, revoke_tokens};
-pub(crate) use self::token::{__path_create_token, create_token};
+pub use self::revoke::{__path_revoke_tokens, revoke_tokens};
+pub use self::token::{__path_create_token, create_token};
 use cardswitch_edge::client_address::ClientAddress;
 use crate::state::AppState;
 

@@ -69,7 +69,7 @@ pub(crate) struct TokenRequest {
     ),
     responses((status = 201, body = TokenBody), (status = 203, body = TokenBody)),
 )]
-pub(crate) async fn create_token(State(state): State<AppState>, request: Request) -> Response {
+pub async fn create_token(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
     let answered = async {
         let (app, parameters) = client::prove(&state, request, address).await?;

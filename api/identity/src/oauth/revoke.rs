@@ -72,7 +72,7 @@ enum Named {
     ),
     responses((status = 200, body = Revoked)),
 )]
-pub(crate) async fn revoke_tokens(State(state): State<AppState>, request: Request) -> Response {
+pub async fn revoke_tokens(State(state): State<AppState>, request: Request) -> Response {
     let address = address_of(request.extensions());
     let answered = async {
         let (app, parameters) = client::prove(&state, request, address).await?;
