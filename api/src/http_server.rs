@@ -289,7 +289,7 @@ mod tests {
             assert!(answer.contains("\r\nretry-after: 1\r\n"), "{path}: {answer}");
             assert!(answer.contains("recovering"), "{path}: {answer}");
         }
-        let bench = crate::routes::world::Bench::new().await;
+        let bench = crate::bench::Bench::new().await;
         telemetry.set_working(bench.state.switch.engine(), Arc::default());
         side.open(test_world::served(bench.state.clone()));
         assert!(ask(address, "/readyz").await.starts_with("http/1.1 200"));
@@ -306,7 +306,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let side = Arc::new(side(Vec::new()));
-        let bench = crate::routes::world::Bench::new().await;
+        let bench = crate::bench::Bench::new().await;
         side.open(test_world::served(bench.state.clone()));
         let (stop, stopped) = watch::channel(false);
         let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));
@@ -328,7 +328,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let proxies = vec!["127.0.0.1".parse().unwrap()];
         let side = Arc::new(side(proxies));
-        let bench = crate::routes::world::Bench::new().await;
+        let bench = crate::bench::Bench::new().await;
         side.open(test_world::served(bench.state.clone()));
         let (stop, stopped) = watch::channel(false);
         let served = tokio::spawn(serve(listener, Arc::clone(&side), stopped));

@@ -10,7 +10,7 @@ use cardswitch_engine::store::{Snapshot, StoreError};
 
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_identity::auth::find_caller;
-use crate::routes::world::{Bench, COMPANY};
+use crate::bench::{Bench, COMPANY};
 use cardswitch_identity::state::AppState;
 
 async fn revoke(state: &AppState, access: &cardswitch_identity::auth::Caller) {

@@ -11,7 +11,7 @@ use axum::body::Body;
 
 use cardswitch_identity::auth::lasting_body::LastingBody;
 use cardswitch_identity::auth::find_caller;
-use crate::routes::world::Bench;
+use crate::bench::Bench;
 
 #[tokio::test]
 async fn a_body_breaks_off_where_access_ends_while_it_is_waited_for() {

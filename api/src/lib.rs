@@ -24,7 +24,6 @@
 
 pub mod backup;
 pub mod commands;
-pub mod compat;
 pub mod config;
 pub mod control;
 #[cfg(fuzzing)]
@@ -34,12 +33,9 @@ pub mod install;
 pub mod manifest;
 pub mod openapi;
 pub mod opening;
-pub mod operations;
 pub mod pan_rotation;
 pub mod portfolio;
 pub mod router;
-pub mod routes;
-pub mod scim;
 pub mod server;
 pub mod site;
 pub mod staging;
@@ -51,9 +47,13 @@ mod lasting_access_tests;
 #[cfg(test)]
 mod lasting_body_tests;
 #[cfg(test)]
+mod bench;
+#[cfg(test)]
 mod network_tests;
 #[cfg(test)]
 mod oauth_tests;
+#[cfg(test)]
+mod routes_tests;
 #[cfg(test)]
 mod statement_access_tests;
 #[cfg(test)]

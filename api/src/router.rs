@@ -14,7 +14,7 @@ use tower::util::MapRequestLayer;
 
 use cardswitch_edge::actor::from_somewhere;
 use cardswitch_identity::auth::check_access;
-use crate::compat;
+use cardswitch_v1::compat;
 use crate::config::Compat;
 use crate::site::overview::LiveOverviews;
 use cardswitch_edge::error::ApiError;
@@ -23,9 +23,9 @@ use cardswitch_network::http::network_routes;
 use cardswitch_identity::oauth::oauth_routes;
 use crate::openapi::document_routes;
 use cardswitch_edge::operation::routes_of;
-use crate::operations::{guarded, open};
+use cardswitch_v1::operations::{guarded, open};
 use cardswitch_edge::request_id::with_request_id;
-use crate::scim::scim_routes;
+use cardswitch_v1::scim::scim_routes;
 use crate::site::error_page::unknown_path;
 use crate::site::{headers, site_routes};
 use cardswitch_identity::state::AppState;
@@ -48,7 +48,7 @@ pub fn whole(served: Served) -> Router {
     // Around the check, so that a repeat gets the same refusal; within what only some clients see.
     let v1 = once_per_key(v1, state.clone());
     let v1 = match compat {
-        Some(compat) => compat::follow(compat, v1, state.clone()),
+        Some(Compat::LegacyClient) => compat::follow(v1, state.clone()),
         None => v1,
     };
     let documents = document_routes(state.urls());

@@ -18,7 +18,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config::{BitmapSetting, ConfigError, DialectSettings, LengthPrefixSetting, Settings};
 use crate::control::{Control, Desk};
-use crate::operations::ACCESS;
+use cardswitch_v1::operations::ACCESS;
 use cardswitch_edge::descriptors::{self, DescriptorShares, PerAddress};
 use crate::http_server::{self, HttpSide};
 use cardswitch_secrets::issuing::CardNumbers;

@@ -5,7 +5,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
 
 use cardswitch_identity::auth::find_caller;
-use crate::routes::world::Bench;
+use crate::bench::Bench;
 use cardswitch_statements::{StatementError, StatementWriter, WhileAllowed};
 
 /// A statement without an end.

@@ -8,7 +8,7 @@ use cardswitch_engine::domain::ids::{CompanyId, TransactionSeq};
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 use cardswitch_engine::store::Snapshot;
 
-use crate::routes::world::{Bench, COMPANY};
+use crate::bench::{Bench, COMPANY};
 
 #[tokio::test]
 async fn who_waits_for_events_is_told_of_them_and_of_nothing_else() {

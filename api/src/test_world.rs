@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::operations::ACCESS;
+use cardswitch_v1::operations::ACCESS;
 use cardswitch_edge::descriptors::{DescriptorShares, STREAMS_MAX};
 use cardswitch_secrets::issuing::CardNumbers;
 use cardswitch_notify::mail::Outbox;

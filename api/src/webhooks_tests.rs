@@ -26,7 +26,7 @@ use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::sender::{Addresses, Sender};
 use cardswitch_edge::descriptors::SendBounds;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
-use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 
 const APP: AppId = AppId(Uuid::from_u128(70));
 

@@ -19,7 +19,7 @@ use super::Failure;
 use crate::config::read_settings;
 use cardswitch_secrets::master_key::data_key::open_keys;
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
-use crate::routes::decision::{DecisionBody, INCREMENTS_MAX};
+use cardswitch_v1::routes::decision::{DecisionBody, INCREMENTS_MAX};
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::explanation::Words;
 use cardswitch_wire::urls::Urls;

@@ -23,7 +23,7 @@ use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
 use crate::config::read_settings;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
-use crate::routes::members::NAME_CHARS_MAX;
+use cardswitch_v1::routes::members::NAME_CHARS_MAX;
 use cardswitch_edge::switch::Switch;
 use cardswitch_wire::email::is_email;
 use cardswitch_wire::urls::Urls;

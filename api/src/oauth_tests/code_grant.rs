@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use cardswitch_identity::oauth::authorize::CODE_LIFETIME;
 use super::world::{APP, OTHER_APP, REDIRECT, Refused, World, id_of, secret_of};
-use crate::routes::world::{COMPANY, OTHER_COMPANY};
+use crate::bench::{COMPANY, OTHER_COMPANY};
 
 /// The pair of RFC 7636, appendix B.
 const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";

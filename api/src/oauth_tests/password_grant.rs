@@ -18,8 +18,8 @@ use cardswitch_identity::auth::passwords;
 use cardswitch_identity::auth::passwords::counted::verifications;
 use cardswitch_identity::auth::second_factor::{Answered, CONVERSATION, Finishing, Purpose, answer};
 use cardswitch_identity::auth::throttle::{Beyond, Source};
-use crate::operations::guarded;
-use crate::routes::world::{COMPANY, OTHER_COMPANY};
+use cardswitch_v1::operations::guarded;
+use crate::bench::{COMPANY, OTHER_COMPANY};
 use cardswitch_secrets::token_digest;
 
 const NO_GOOD: (u16, &str) = (400, "invalid_grant");

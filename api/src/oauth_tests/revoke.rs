@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::world::{APP, OTHER_APP, Refused, World, id_of, secret_of};
 use cardswitch_identity::oauth::revoke::is_nothing;
-use crate::routes::world::{COMPANY, OTHER_COMPANY};
+use crate::bench::{COMPANY, OTHER_COMPANY};
 
 const REVOKE: &str = "/v1/oauth/token/revoke";
 

@@ -24,7 +24,7 @@ use cardswitch_identity::auth::passwords;
 use cardswitch_identity::auth::second_factor::normal_answer;
 use cardswitch_identity::auth::totp::Seed;
 use cardswitch_secrets::issuing::SystemRandom;
-use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use cardswitch_secrets::token_digest;
 use crate::test_world::new_member;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::world::{Side, World};
-use crate::operations::guarded;
+use cardswitch_v1::operations::guarded;
 
 /// A path with an id in each of its places.
 fn with_ids(path: &str) -> String {

@@ -3,7 +3,7 @@
 
 use super::world::{Answer, Ids, Operation, SCOPES, Side, World};
 use cardswitch_edge::needed::Needed;
-use crate::operations::ACCESS;
+use cardswitch_v1::operations::ACCESS;
 use serde_json::json;
 
 const UNKNOWN: [&str; 3] =

@@ -9,13 +9,11 @@
 //! |---|---|
 //! | `finish` | rights, errors, headers, ids in paths, formats, names |
 //! | `example` | an example for every body, made from its schema |
-//! | `words` | the words a field may hold, from the code that renders them |
 //! | `reference` | the document as pages to read |
 
 mod example;
 mod finish;
 mod reference;
-pub mod words;
 
 use std::sync::{Arc, OnceLock};
 
@@ -29,7 +27,7 @@ use utoipa::OpenApi;
 
 pub use self::finish::Door;
 use cardswitch_edge::operation::document_of;
-use crate::operations::{About, OPERATIONS};
+use cardswitch_v1::operations::{About, OPERATIONS};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::urls::Urls;
 

@@ -16,8 +16,8 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use super::{Door, document};
-use crate::operations::is_open;
-use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
+use cardswitch_v1::operations::is_open;
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use cardswitch_secrets::token_digest;
 use cardswitch_wire::urls::Urls;
 

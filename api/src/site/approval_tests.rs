@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::site_world::{EMAIL, OTHER_EMAIL, OTHER_USER, bench, sign_in};
 use super::visitor_tests::{Page, Visitor};
 use cardswitch_identity::oauth::scope::{names, parse};
-use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::new_member;
 
 const STEPS: usize = 400;

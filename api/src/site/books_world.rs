@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::site_world::{EMAIL, sign_in};
 use super::visitor_tests::{ORIGIN, Page, Visitor};
-use crate::routes::world::{Bench, COMPANY, MEMBER, amount, id_of};
+use crate::bench::{Bench, COMPANY, MEMBER, amount, id_of};
 
 /// Texts that are no markup, no matter where they stand.
 pub(super) const EVIL: &str = "\"><script>alert(1)</script>'&<b>";

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::site_world::{EMAIL, PASSWORD, bench, membership, sign_in};
 use super::visitor_tests::Visitor;
 use cardswitch_identity::auth::passwords::hash;
-use crate::routes::world::{Bench, COMPANY};
+use crate::bench::{Bench, COMPANY};
 use crate::test_world::new_member;
 
 pub(super) const REVIEWER: &str = "grace@example.com";

@@ -18,7 +18,7 @@ use super::site_world::{
 use super::visitor_tests::Visitor;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_identity::auth::passwords::hash;
-use crate::routes::world::{Bench, COMPANY};
+use crate::bench::{Bench, COMPANY};
 use cardswitch_secrets::token_digest;
 
 #[tokio::test]

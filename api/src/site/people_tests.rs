@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::site_world::{EMAIL, OTHER_EMAIL, USER, bench, letter, letters, membership, sign_in};
 use super::visitor_tests::Page;
 use cardswitch_identity::invitation::Invitation;
-use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::new_member;
 
 #[tokio::test]

@@ -34,7 +34,7 @@ use super::error_page::error_page;
 use super::session::{Session, SignedIn};
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::error::ApiError;
-use crate::routes::view::Reader;
+use cardswitch_v1::routes::view::Reader;
 use cardswitch_identity::state::AppState;
 use cardswitch_edge::switch::Switch;
 

@@ -14,7 +14,7 @@ use cardswitch_identity::auth::passwords::hash;
 use cardswitch_identity::auth::second_factor::{PendingToken, Purpose};
 use cardswitch_identity::auth::throttle::Source;
 use cardswitch_identity::auth::totp::Seed;
-use crate::routes::world::{Bench, COMPANY};
+use crate::bench::{Bench, COMPANY};
 use cardswitch_secrets::token_digest;
 
 /// Sets up an authenticator app and gives its seed.

@@ -19,7 +19,7 @@ use super::visitor_tests::{Page, Visitor};
 use cardswitch_identity::auth::passwords::counted::verifications;
 use cardswitch_identity::auth::passwords::hash;
 use cardswitch_identity::auth::throttle::Source;
-use crate::routes::world::{Bench, COMPANY};
+use crate::bench::{Bench, COMPANY};
 use crate::test_world::new_member;
 
 #[tokio::test]

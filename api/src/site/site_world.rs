@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::visitor_tests::{ORIGIN, Visitor};
 use cardswitch_identity::auth::passwords::hash;
-use crate::routes::world::Bench;
+use crate::bench::Bench;
 
 pub(super) const EMAIL: &str = "ada@example.com";
 pub(super) const PASSWORD: &str = "difference engine no. 2";

@@ -10,7 +10,7 @@ use tower::ServiceExt;
 use url::form_urlencoded::Serializer;
 
 use cardswitch_edge::client_address::ClientAddress;
-use crate::routes::world::Bench;
+use crate::bench::Bench;
 
 /// Where the site is.
 pub(super) const ORIGIN: &str = "https://cards.example.com";

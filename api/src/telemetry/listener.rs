@@ -125,7 +125,7 @@ mod tests {
     use parking_lot::{Condvar, Mutex};
 
     use super::*;
-    use crate::routes::world::Bench;
+    use crate::bench::Bench;
 
     async fn text_of(response: Response) -> String {
         let bytes = axum::body::to_bytes(response.into_body(), 1_000_000).await.unwrap();

@@ -14,7 +14,7 @@ use super::body::{Rule, line, short_line};
 use super::fault::Flaw;
 use super::fields::{self, Fields};
 use super::urls::Urls;
-use crate::words;
+use cardswitch_v1::words;
 
 /// The most characters one line of an address has.
 const LINE_CHARS_MAX: usize = 200;

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::card_fields::CardFields;
 use super::list::offered_members;
-use crate::routes::view::View;
+use cardswitch_v1::routes::view::View;
 use crate::site::choices::{Choice, choices};
 use crate::site::dimension_choices::{DimensionChoice, dimension_choices};
 use crate::site::faults::Faults;

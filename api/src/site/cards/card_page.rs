@@ -20,7 +20,7 @@ use super::list::holder;
 use super::purchases::Purchase;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::PathId;
-use crate::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::assets::COPY;
 use crate::site::dimensions::kind_words;
 use crate::site::frame;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use cardswitch_identity::auth::passwords::hash;
-use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY, amount};
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY, amount};
 use crate::site::site_world::PASSWORD;
 use crate::site::visitor_tests::{Page, Visitor};
 use crate::test_world::new_member;

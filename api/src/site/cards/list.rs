@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::face::Face;
 use cardswitch_edge::error::ApiError;
-use crate::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::choices::{Choice, choices};
 use crate::site::frame;
 use crate::site::pager::{Pager, Part};

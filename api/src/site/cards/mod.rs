@@ -34,7 +34,7 @@ use cardswitch_engine::store::query::CardRow;
 
 use super::rights::Acting;
 use cardswitch_edge::error::ApiError;
-use crate::routes::view::read_view;
+use cardswitch_v1::routes::view::read_view;
 use cardswitch_identity::state::AppState;
 
 /// Cards.

@@ -4,7 +4,7 @@ use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::store::query::CardRow;
 
 use cardswitch_edge::error::ApiError;
-use crate::routes::card_secrets::open_number;
+use cardswitch_v1::routes::card_secrets::open_number;
 use cardswitch_identity::state::AppState;
 
 /// Digits of a number that stand together.

@@ -14,7 +14,7 @@ use super::card_page::card_page;
 use super::face::Face;
 use super::get_card;
 use cardswitch_edge::error::ApiError;
-use crate::routes::cards::change_card;
+use cardswitch_v1::routes::cards::change_card;
 use cardswitch_edge::input::PathId;
 use crate::site::faults::{Faults, with_status};
 use crate::site::forms::SiteForm;

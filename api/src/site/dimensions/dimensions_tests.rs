@@ -3,7 +3,7 @@
 use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
 
-use crate::routes::world::{Bench, OTHER_COMPANY};
+use crate::bench::{Bench, OTHER_COMPANY};
 use crate::site::books_world::{EVIL, ODD, dimension, own_card, purchase, sign_in_as};
 use crate::site::site_world::bench;
 use crate::site::visitor_tests::{ORIGIN, Page, Visitor};

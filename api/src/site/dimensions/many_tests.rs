@@ -3,7 +3,7 @@
 use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
 
-use crate::routes::world::{Bench, id_of};
+use crate::bench::{Bench, id_of};
 use crate::site::books_world::{dimension, own_card, purchase, sign_in_as};
 use crate::site::site_world::{EMAIL, bench};
 use crate::site::visitor_tests::Page;

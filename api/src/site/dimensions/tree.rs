@@ -11,7 +11,7 @@ use cardswitch_engine::limits::{DIMENSION_LEVELS_MAX, PAGE_LEN_MAX};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, Page};
 
-use crate::routes::view::View;
+use cardswitch_v1::routes::view::View;
 
 /// What stands between the names on the way to one.
 const BETWEEN: &str = " › ";

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::role_words;
 use cardswitch_edge::error::ApiError;
-use crate::routes::members::{ROLES, is_settable, render_role};
-use crate::routes::view::View;
+use cardswitch_v1::routes::members::{ROLES, is_settable, render_role};
+use cardswitch_v1::routes::view::View;
 use crate::site::choices::Choice;
 use crate::site::dimension_choices::{
     DimensionChoice, Sent, again, chosen_of, dimension_choices, ids_of, put_dimensions,

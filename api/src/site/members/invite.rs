@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::form::{MemberForm, faults_of};
 use cardswitch_edge::error::ApiError;
-use crate::routes::members::invite_member;
-use crate::routes::view::read_view;
+use cardswitch_v1::routes::members::invite_member;
+use cardswitch_v1::routes::view::read_view;
 use crate::site::choices::Choice;
 use crate::site::dimension_choices::{DimensionChoice, find_meant};
 use crate::site::faults::Faults;

@@ -4,7 +4,7 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use serde_json::{Value, json};
 
-use crate::routes::world::{COMPANY, OTHER_COMPANY};
+use crate::bench::{COMPANY, OTHER_COMPANY};
 use crate::site::company_world::{
     ACCOUNTANT, EVIL, MEMBER, REVIEWER, add_member, card_of, company, make, member, shown, visitor,
 };

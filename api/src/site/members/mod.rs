@@ -27,7 +27,7 @@ use cardswitch_engine::domain::ids::MemberId;
 use super::rights::Acting;
 use super::words::Badge;
 use cardswitch_edge::error::ApiError;
-use crate::routes::view::read_view;
+use cardswitch_v1::routes::view::read_view;
 use cardswitch_identity::state::AppState;
 
 /// The pages of members.

@@ -22,7 +22,7 @@ use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_edge::error::ApiError;
 use cardswitch_notify::mail::Letter;
 use cardswitch_edge::input::PathId;
-use crate::routes::members::change_member;
+use cardswitch_v1::routes::members::change_member;
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::fresh_id;

@@ -14,7 +14,7 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use cardswitch_edge::client_address::ClientAddress;
-use crate::routes::world::{Bench, COMPANY, amount};
+use crate::bench::{Bench, COMPANY, amount};
 use crate::site::cards::cards_tests::{BOOKS, HOLDER, REVIEWER, ROOT, stage, visit};
 use crate::site::site_world::{OTHER_EMAIL, bench, sign_in};
 use crate::site::visitor_tests::Visitor;

@@ -11,7 +11,7 @@ use cardswitch_engine::store::query::{CardFilter, Page, RequisitionFilter, Trans
 use super::figures::Figures;
 use super::shown::Shown;
 use cardswitch_edge::error::ApiError;
-use crate::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::assets::{OVERVIEW, PLOT, PLOT_STYLE};
 use crate::site::cards::face::Face;
 use crate::site::cards::purchases::Purchase;

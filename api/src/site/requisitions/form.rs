@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use cardswitch_edge::error::ApiError;
-use crate::routes::view::View;
+use cardswitch_v1::routes::view::View;
 use crate::site::dimension_choices::{
     DimensionChoice, Sent, again, chosen_of, dimension_choices, ids_of, put_dimensions,
 };

@@ -7,9 +7,9 @@ use serde_json::json;
 
 use crate::router;
 use crate::test_world;
-use crate::routes::requisitions::review_requisition;
-use crate::routes::view::Reader;
-use crate::routes::world::{Bench, COMPANY, OTHER_COMPANY};
+use cardswitch_v1::routes::requisitions::review_requisition;
+use cardswitch_v1::routes::view::Reader;
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::site::company_world::{
     ACCOUNTANT, EVIL, MEMBER, REVIEWER, card_of, company, make, member, shown, visitor,
 };

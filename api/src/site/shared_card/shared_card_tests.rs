@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::pass::PASS_S;
 use cardswitch_identity::auth::link_guesses::Tried;
-use crate::routes::world::Bench;
+use crate::bench::Bench;
 use crate::site::site_world::{EMAIL, bench, pass, sign_in};
 use crate::site::visitor_tests::{ORIGIN, Page, Visitor};
 

@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use super::page::{Days, account_of, month_page};
 use cardswitch_edge::error::ApiError;
-use crate::routes::statements::{Format, statement_file};
-use crate::routes::view::{Reader, read_view};
+use cardswitch_v1::routes::statements::{Format, statement_file};
+use cardswitch_v1::routes::view::{Reader, read_view};
 use crate::site::faults::Faults;
 use crate::site::pager::Part;
 use crate::site::rights::{Right, StatementReader};

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::months::Month;
 use super::ranges::{Range, ranges};
 use cardswitch_edge::error::ApiError;
-use crate::routes::view::{View, read_view};
+use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::choices::Choice;
 use crate::site::faults::Faults;
 use crate::site::frame;

@@ -11,8 +11,8 @@ use cardswitch_engine::store::query::{CardFilter, Page};
 use chrono_tz::Tz;
 use serde::Deserialize;
 
-use crate::routes::transactions::ListTransactionsRequest;
-use crate::routes::view::View;
+use cardswitch_v1::routes::transactions::ListTransactionsRequest;
+use cardswitch_v1::routes::view::View;
 use crate::site::choices::{Choice, choices};
 use crate::site::dimension_choices::{DimensionChoice, dimension_choices, meant};
 use crate::site::faults::Faults;

@@ -10,8 +10,8 @@ use cardswitch_engine::store::query::{Listed, TransactionRow};
 
 use super::filter::{Offered, TransactionQuery};
 use cardswitch_edge::error::ApiError;
-use crate::routes::transactions::ListTransactionsRequest;
-use crate::routes::view::{View, read_view};
+use cardswitch_v1::routes::transactions::ListTransactionsRequest;
+use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::faults::Faults;
 use crate::site::frame;
 use crate::site::pager::{Pager, Part};

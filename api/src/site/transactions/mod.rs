@@ -32,8 +32,8 @@ use cardswitch_engine::store::query::TransactionRow;
 use uuid::Uuid;
 
 use cardswitch_edge::error::ApiError;
-use crate::routes::transactions::{find_transaction, sequence_of};
-use crate::routes::view::read_view;
+use cardswitch_v1::routes::transactions::{find_transaction, sequence_of};
+use cardswitch_v1::routes::view::read_view;
 use crate::site::rights::{Acting, Right};
 use cardswitch_identity::state::AppState;
 

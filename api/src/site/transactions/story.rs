@@ -15,7 +15,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{LineFilter, LineSpan, Order, Page, TransactionRow};
 
 use super::words::positive;
-use crate::routes::view::View;
+use cardswitch_v1::routes::view::View;
 use crate::site::words::{Moment, moment, money};
 
 /// How many lines are looked through for those of one transaction.

@@ -3,7 +3,7 @@
 use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
 
-use crate::routes::world::{Bench, MEMBER, OTHER_COMPANY, id_of};
+use crate::bench::{Bench, MEMBER, OTHER_COMPANY, id_of};
 use crate::site::books_world::{
     EVIL, ODD, dimension, free_card, own_card, purchase, sign_in_as, upload,
 };

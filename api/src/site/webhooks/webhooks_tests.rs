@@ -1,6 +1,6 @@
 //! The pages of webhook endpoints as people of every role see them.
 
-use crate::routes::world::Bench;
+use crate::bench::Bench;
 use crate::site::company_world::{ACCOUNTANT, EVIL, MEMBER, REVIEWER, company, visitor};
 use crate::site::site_world::EMAIL;
 use crate::site::visitor_tests::Visitor;

@@ -3,7 +3,7 @@
 use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::store::StoreError;
 
-use crate::routes::view::View;
+use cardswitch_v1::routes::view::View;
 use crate::site::seen::Seen;
 use crate::site::words::card_name;
 

@@ -102,7 +102,7 @@ async fn find_card(state: &AppState, caller: &Caller, id: CardId) -> Result<Card
 
 /// The number of a card in clear.
 /// Errors: it was not sealed here.
-pub(crate) fn open_number(state: &AppState, card: &CardRow) -> Result<Pan, ApiError> {
+pub fn open_number(state: &AppState, card: &CardRow) -> Result<Pan, ApiError> {
     let pan = state.secrets.open_pan(&card.sealed_pan, card.profile.id);
     pan.ok_or_else(|| ApiError::internal(&"a card number cannot be opened with these keys"))
 }

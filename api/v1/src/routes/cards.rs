@@ -27,7 +27,7 @@ use super::view::{Reader, View, read_view};
 use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
-use crate::openapi::words;
+use crate::words;
 use cardswitch_identity::state::AppState;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::address::{
@@ -337,7 +337,7 @@ pub async fn create_card(
 
 /// Makes the card that is asked for in `fields`.
 /// Errors: what is wrong with them, or the card was not made.
-pub(crate) async fn make_card(
+pub async fn make_card(
     state: &AppState,
     reader: Reader<'_>,
     mut fields: Fields<'_>,
@@ -389,7 +389,7 @@ pub async fn update_card(
 
 /// Changes what `fields` name of a card.
 /// Errors: what is wrong with them, there is no such card, or it was not changed.
-pub(crate) async fn change_card(
+pub async fn change_card(
     state: &AppState,
     reader: Reader<'_>,
     id: CardId,

@@ -17,7 +17,7 @@ use super::receipts::ReceiptBody;
 use super::transactions::{BankAccountBody, MerchantBody, TransactionBody};
 use super::view::{View, read_view};
 use cardswitch_edge::error::ApiError;
-use crate::openapi::words;
+use crate::words;
 use cardswitch_statements::DateRange;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::fields;

@@ -34,7 +34,6 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
-use crate::config::Compat;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::request_body::read_json;
 use cardswitch_edge::input::BODY_BYTES_MAX;
@@ -61,12 +60,8 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
 const SHARED_LINKS: &str = "/v1/shared-links";
 
 /// Puts a client's habits around the routes of `/v1`.
-pub fn follow(compat: Compat, routes: Router<AppState>, state: AppState) -> Router<AppState> {
-    match compat {
-        Compat::LegacyClient => {
-            routes.layer(middleware::from_fn_with_state(state, serve_legacy_client))
-        }
-    }
+pub fn follow(routes: Router<AppState>, state: AppState) -> Router<AppState> {
+    routes.layer(middleware::from_fn_with_state(state, serve_legacy_client))
 }
 
 async fn serve_legacy_client(

@@ -24,7 +24,7 @@ use super::view::{Reader, View, read_view};
 use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::ApiError;
 use cardswitch_identity::invitation::Invitation;
-use crate::openapi::words;
+use crate::words;
 use cardswitch_identity::state::AppState;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::bodies;
@@ -281,7 +281,7 @@ pub async fn create_member(
 
 /// Makes the member that `fields` describe, and has the invitation sent.
 /// Errors: what is wrong with the fields, or why there can be no such member.
-pub(crate) async fn invite_member(
+pub async fn invite_member(
     state: &AppState,
     reader: Reader<'_>,
     mut fields: Fields<'_>,
@@ -322,7 +322,7 @@ pub async fn update_member(
 
 /// Changes a member as `fields` say.
 /// Errors: what is wrong with the fields, or why it cannot be so; the company has no such member.
-pub(crate) async fn change_member(
+pub async fn change_member(
     state: &AppState,
     reader: Reader<'_>,
     id: MemberId,
@@ -361,7 +361,7 @@ pub async fn delete_member(Call(state, caller): Call, PathId(id): PathId) -> Ans
 
 /// Removes a member.
 /// Errors: the company has no such member, or cannot be without.
-pub(crate) async fn remove_member(
+pub async fn remove_member(
     state: &AppState,
     company: &Company,
     id: MemberId,

@@ -468,7 +468,7 @@ fn is_literal(word: &str) -> bool {
 
 #[cfg(any(test, fuzzing))]
 #[path = "filter_properties.rs"]
-pub(crate) mod properties;
+pub mod properties;
 #[cfg(test)]
 #[path = "filter_tests.rs"]
 mod tests;

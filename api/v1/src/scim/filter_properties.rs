@@ -5,7 +5,7 @@ use super::{FieldValue, Filter};
 use cardswitch_wire::time::parse_time;
 
 /// A filter is read or refused; what is read accepts a user or its negation does, never both.
-pub(crate) fn check(text: &str) {
+pub fn check(text: &str) {
     let Ok(filter) = Filter::parse(text) else { return };
     let _ = filter.sole_text();
     // Brackets around it may make it too long or too deep.

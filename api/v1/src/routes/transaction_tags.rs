@@ -18,7 +18,7 @@ use cardswitch_wire::body::paragraph;
 use cardswitch_wire::fields::Fields;
 
 /// The most characters a note has. Source: spec "Limits".
-pub(crate) const NOTE_CHARS_MAX: usize = 1_000;
+pub const NOTE_CHARS_MAX: usize = 1_000;
 
 bodies! {
     /// What is to change about a transaction; what is absent stays, null clears.
@@ -51,7 +51,7 @@ pub async fn tag_transaction(
 
 /// Tags a transaction of a company as the fields of a body say.
 /// Errors: there is no such transaction, fields are at fault, or the change was not made.
-pub(crate) async fn tag(
+pub async fn tag(
     state: &AppState,
     reader: Reader<'_>,
     id: TransactionId,

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use cardswitch_identity::auth::Call;
 use cardswitch_edge::input::{Answer, ListQuery};
 use super::view::read_view;
-use crate::openapi::words;
+use crate::words;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;

@@ -29,7 +29,7 @@ use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, PassphraseKind, seal_passphrase};
 use cardswitch_notify::mail::News;
-use crate::openapi::words;
+use crate::words;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{Rule, email, flag, line, line_schema, paragraph, reference};
@@ -340,7 +340,7 @@ pub async fn create_shared_link(
 
 /// Makes the link that is asked for in `fields`.
 /// Errors: what is wrong with them, or the link was not made.
-pub(crate) async fn share_card(
+pub async fn share_card(
     state: &AppState,
     reader: Reader<'_>,
     mut fields: Fields<'_>,

@@ -46,7 +46,7 @@ pub static ACCESS: LazyLock<AccessTable> = LazyLock::new(|| AccessTable::of(&OPE
             Bodies are JSON objects of at most 64 KiB. Amounts are exact decimal numbers, times are \
             RFC 3339. Unknown keys and parameters are ignored.",
 ))]
-pub(crate) struct About;
+pub struct About;
 
 /// Every operation of `/v1`, in the order of the reference.
 pub static OPERATIONS: LazyLock<Vec<Operation<AppState>>> = LazyLock::new(|| {
@@ -168,7 +168,7 @@ fn of_each_dimension(operation: Operation<AppState>) -> Vec<Operation<AppState>>
 }
 
 /// The path of another dimension, made from that of categories.
-pub(crate) fn path_of_dimension(path: &str, singular: &str) -> String {
+pub fn path_of_dimension(path: &str, singular: &str) -> String {
     let plural = if singular == "category" { "categories" } else { &format!("{singular}s") };
     path.replace("category_id", &format!("{singular}_id")).replace("categories", plural)
 }

@@ -5,7 +5,7 @@ use cardswitch_engine::command::network::MessageAmounts;
 use cardswitch_engine::domain::money::{CurrencyAmount, Minor};
 use serde_json::{Value, json};
 
-use super::world::{
+use crate::bench::{
     ACCOUNT, Bench, COMPANY, JPY, MEMBER, OTHER_MEMBER, USD, amount, code_of, id_of, virtual_card,
 };
 use crate::test_world::BASE;

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use cardswitch_identity::auth::Call;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use cardswitch_edge::error::ApiError;
-use crate::openapi::words;
+use crate::words;
 use cardswitch_notify::webhooks::attempt_words::{render_failure, render_kind};
 use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptResult};
 use cardswitch_identity::webhook_endpoints::get_endpoint;

@@ -22,7 +22,7 @@ use super::requisitions::RequisitionSummary;
 use super::view::{View, read_view};
 use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::ApiError;
-use crate::openapi::words;
+use crate::words;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
@@ -217,7 +217,7 @@ queries! {
 
 /// The filters of GET /v1/transactions, read; ids stay ids until the tables are at hand.
 #[derive(Debug)]
-pub(crate) struct ListTransactionsRequest {
+pub struct ListTransactionsRequest {
     card: Option<CardId>,
     member: Option<MemberId>,
     filter: TransactionFilter,
@@ -225,7 +225,7 @@ pub(crate) struct ListTransactionsRequest {
 
 impl ListTransactionsRequest {
     /// Reads the filters; faults stay in the query.
-    pub(crate) fn parse(query: &mut Query) -> Self {
+    pub fn parse(query: &mut Query) -> Self {
         let before = query.time("before", "Authorized before this time.");
         let after = query.time("after", "Authorized at this time or after it.");
         let card = query.id("card", "Made with this card.").map(CardId);
@@ -246,7 +246,7 @@ impl ListTransactionsRequest {
 
     /// The filter as the tables take it; none where it names what is unknown.
     /// Errors: the tables cannot be read.
-    pub(crate) fn resolve(&self, view: &View<'_>) -> Result<Option<TransactionFilter>, StoreError> {
+    pub fn resolve(&self, view: &View<'_>) -> Result<Option<TransactionFilter>, StoreError> {
         let mut filter = self.filter;
         if view.unknown_dimensions(&filter.dimensions)?.contains(&true) {
             return Ok(None);
@@ -341,12 +341,12 @@ pub(super) async fn read_transaction(
 }
 
 /// The sequence number in an id. Errors: a forged id, told from a real one without a look-up.
-pub(crate) fn sequence_of(state: &AppState, id: TransactionId) -> Result<TransactionSeq, ApiError> {
+pub fn sequence_of(state: &AppState, id: TransactionId) -> Result<TransactionSeq, ApiError> {
     state.switch.engine().ids().open_transaction_id(id).ok_or_else(ApiError::not_found)
 }
 
 /// Finds a transaction of the company by its id and what the id says.
-pub(crate) fn find_transaction(
+pub fn find_transaction(
     view: &View<'_>,
     seq: TransactionSeq,
     id: TransactionId,

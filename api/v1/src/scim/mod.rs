@@ -17,7 +17,7 @@ mod attribute;
 mod discovery;
 mod draft;
 mod error;
-pub(crate) mod filter;
+pub mod filter;
 mod input;
 mod patch;
 mod user;

@@ -26,7 +26,7 @@ use cardswitch_edge::input::{Answer, ListQuery};
 use cardswitch_identity::auth::Caller;
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::error::ApiError;
-use crate::openapi::words;
+use crate::words;
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::webhooks::StreamPlace;
 use cardswitch_notify::webhooks::composing::{EventBody, EventObject};

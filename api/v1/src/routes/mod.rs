@@ -28,7 +28,3 @@ pub mod view;
 pub mod webhook_attempts;
 pub mod webhook_endpoints;
 
-#[cfg(test)]
-mod routes_tests;
-#[cfg(test)]
-pub(crate) mod world;

@@ -20,7 +20,7 @@ use super::no_store::NoStore;
 use super::view::{View, read_view};
 use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::ApiError;
-use crate::openapi::words;
+use crate::words;
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_identity::webhook_endpoints::{self, GivenChanges, GivenEndpoint, render_state};

@@ -21,7 +21,7 @@ use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use super::view::{View, read_view};
 use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::ApiError;
-use crate::openapi::words;
+use crate::words;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::bodies;
@@ -283,7 +283,7 @@ pub async fn update_allowance(
 
 /// Changes what `fields` name of an allowance.
 /// Errors: what is wrong with them, or it was not changed.
-pub(crate) async fn change_allowance(
+pub async fn change_allowance(
     state: &AppState,
     company: &Company,
     id: AllowanceId,

@@ -17,7 +17,7 @@ use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::view::{View, read_view};
 use cardswitch_edge::error::ApiError;
 use cardswitch_identity::oauth::scope;
-use crate::openapi::words;
+use crate::words;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
 use cardswitch_wire::reference::MemberReference;

@@ -33,7 +33,7 @@ use super::view::{Reader, View, read_view};
 use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
-use crate::openapi::words;
+use crate::words;
 use cardswitch_identity::state::AppState;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_wire::amount::Amount;
@@ -134,11 +134,11 @@ pub const STATUSES: [(&str, RequisitionStatus); 4] = [
     ("canceled", RequisitionStatus::Canceled),
 ];
 
-pub(crate) fn render_status(status: RequisitionStatus) -> &'static str {
+pub fn render_status(status: RequisitionStatus) -> &'static str {
     STATUSES.iter().find(|(_, known)| *known == status).map_or("pending", |(name, _)| *name)
 }
 
-pub(crate) fn parse_status(text: &str) -> Option<RequisitionStatus> {
+pub fn parse_status(text: &str) -> Option<RequisitionStatus> {
     STATUSES.iter().find(|(name, _)| *name == text).map(|(_, status)| *status)
 }
 
@@ -377,7 +377,7 @@ pub async fn create_requisition(
 
 /// Makes the requisition that `fields` describe.
 /// Errors: what is wrong with the fields, or why it cannot be asked for.
-pub(crate) async fn ask_for(
+pub async fn ask_for(
     state: &AppState,
     reader: Reader<'_>,
     mut fields: Fields<'_>,
@@ -406,7 +406,7 @@ pub(crate) async fn ask_for(
 
 /// Errors: the company's cards are of another network than the one requisitions are for.
 /// Source: spec "Requisition".
-pub(crate) fn check_network(state: &AppState, company: &Company) -> Result<(), ApiError> {
+pub fn check_network(state: &AppState, company: &Company) -> Result<(), ApiError> {
     let wanted = &state.config.requisition_network;
     if company.network.eq_ignore_ascii_case(wanted) {
         return Ok(());
@@ -434,7 +434,7 @@ pub async fn update_requisition(
 /// Changes, approves or denies a requisition as `fields` say; `by` whom, where it is known.
 /// Errors: what is wrong with the fields, or why it cannot be so; the company has no such
 /// requisition.
-pub(crate) async fn change_requisition(
+pub async fn change_requisition(
     state: &AppState,
     whom: (Reader<'_>, Option<MemberId>),
     id: RequisitionId,
@@ -448,7 +448,7 @@ pub(crate) async fn change_requisition(
 /// As `change_requisition`, of what the reviewer has `seen`: whatever is asked for meanwhile, the
 /// verdict is about that.
 /// Errors: as `change_requisition`.
-pub(crate) async fn review_requisition(
+pub async fn review_requisition(
     state: &AppState,
     whom: (Reader<'_>, Option<MemberId>),
     seen: &Requisition,
@@ -578,7 +578,7 @@ pub async fn delete_requisition(
 
 /// Cancels a pending requisition.
 /// Errors: the company has no such requisition, or it was decided.
-pub(crate) async fn take_back(
+pub async fn take_back(
     state: &AppState,
     company: &Company,
     id: RequisitionId,

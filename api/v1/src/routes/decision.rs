@@ -21,7 +21,7 @@ use cardswitch_edge::input::{Answer, PathId};
 use super::transactions::{TransactionReference, find_transaction};
 use super::view::read_view;
 use cardswitch_edge::error::ApiError;
-use crate::openapi::words;
+use crate::words;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::explanation::Words;

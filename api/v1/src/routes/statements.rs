@@ -11,7 +11,7 @@ use super::view::Reader;
 use cardswitch_identity::auth::Caller;
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::error::ApiError;
-use crate::openapi::words;
+use crate::words;
 use cardswitch_identity::state::AppState;
 use cardswitch_statements::{
     CsvStatement, DateRange, Export, OfxStatement, PDF_LINES_MAX, PdfStatement, StatementBody,
@@ -23,7 +23,7 @@ use cardswitch_wire::time::render_date;
 
 /// What a statement can be had as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
+pub enum Format {
     /// A row a line.
     Csv,
     /// For accounting programs.
@@ -34,10 +34,10 @@ pub(crate) enum Format {
 
 impl Format {
     /// Every one.
-    pub(crate) const ALL: [Self; 3] = [Self::Csv, Self::Ofx, Self::Pdf];
+    pub const ALL: [Self; 3] = [Self::Csv, Self::Ofx, Self::Pdf];
 
     /// How the names of its files end.
-    pub(crate) const fn extension(self) -> &'static str {
+    pub const fn extension(self) -> &'static str {
         match self {
             Self::Csv => "csv",
             Self::Ofx => "ofx",
@@ -123,7 +123,7 @@ async fn get_statement(
 
 /// The statement of an account of a company over these days, as a file to be saved.
 /// Errors: the days are no period, there is no such account, or it cannot be written.
-pub(crate) async fn statement_file(
+pub async fn statement_file(
     state: &AppState,
     (reader, mut access): (Reader<'_>, LastingAccess),
     account: AccountId,

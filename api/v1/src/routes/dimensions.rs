@@ -238,7 +238,7 @@ pub async fn create_dimension(
 
 /// Makes one dimension of a company as the fields of a body say.
 /// Errors: fields are at fault, or it was not made.
-pub(crate) async fn make(
+pub async fn make(
     state: &AppState,
     reader: Reader<'_>,
     kind: DimensionKind,
@@ -291,7 +291,7 @@ pub async fn update_dimension(
 
 /// Changes one dimension of a company as the fields of a body say.
 /// Errors: there is none, fields are at fault, or the change was not made.
-pub(crate) async fn change(
+pub async fn change(
     state: &AppState,
     reader: Reader<'_>,
     (kind, id): (DimensionKind, DimensionId),

@@ -8,7 +8,7 @@ use super::read_form;
 const BOUNDARY: &str = "0123456789boundary";
 
 /// Any bytes are a form or none; a form made around a file gives the file back, byte for byte.
-pub(crate) fn check(input: &[u8]) {
+pub fn check(input: &[u8]) {
     let _ = read(input.to_vec());
     let delimiter = format!("--{BOUNDARY}");
     if input.windows(delimiter.len()).any(|window| window == delimiter.as_bytes()) {

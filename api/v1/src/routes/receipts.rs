@@ -26,7 +26,7 @@ use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use super::transactions::{find_transaction, sequence_of};
 use super::view::{Reader, read_view};
 use cardswitch_edge::error::ApiError;
-use crate::openapi::words;
+use crate::words;
 use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
 use cardswitch_edge::request_body::read_upload;
 use cardswitch_identity::state::AppState;
@@ -40,7 +40,7 @@ use cardswitch_wire::time::render_time;
 use cardswitch_wire::urls::Urls;
 
 /// How much longer than a receipt the form around it may make the body. Units: bytes.
-pub(crate) const FORM_BYTES_MAX: usize = 64 * 1024;
+pub const FORM_BYTES_MAX: usize = 64 * 1024;
 
 /// A receipt as responses show it. Of a lost one nothing but that is known.
 #[derive(Debug, Serialize, ToSchema)]
@@ -106,11 +106,11 @@ fn parse_loss(fields: &mut Fields<'_>) {
 
 /// A file as it was handed in.
 #[derive(Debug)]
-pub(crate) struct Upload {
+pub struct Upload {
     /// What its sender calls it.
-    pub(crate) filename: Option<String>,
+    pub filename: Option<String>,
     /// What is in it.
-    pub(crate) content: Bytes,
+    pub content: Bytes,
 }
 
 /// Hands in the receipt of a transaction; it takes the place of one that is there.
@@ -141,7 +141,7 @@ pub async fn upload_receipt(
 
 /// Makes a file the receipt of a transaction of a company.
 /// Errors: it is no receipt, cannot be kept, or the change was not made.
-pub(crate) async fn hand_in(
+pub async fn hand_in(
     state: &AppState,
     reader: Reader<'_>,
     id: TransactionId,
@@ -225,7 +225,7 @@ async fn find_receipt_of(
 }
 
 /// Sets the receipt of a transaction of a company, or takes it away.
-pub(crate) async fn set_receipt(
+pub async fn set_receipt(
     state: &AppState,
     reader: Reader<'_>,
     id: TransactionId,
@@ -251,7 +251,7 @@ pub async fn get_receipt(Call(state, caller): Call, PathId(id): PathId) -> Answe
 
 /// The file of a receipt, as it was handed in.
 /// Errors: there is none, or it cannot be read.
-pub(crate) async fn receipt_file(
+pub async fn receipt_file(
     state: &AppState,
     receipt: Option<&Receipt>,
 ) -> Result<Response, ApiError> {
@@ -299,7 +299,7 @@ pub async fn lose_receipt(
 }
 
 /// What stands where a receipt was lost.
-pub(crate) fn lost(state: &AppState) -> Receipt {
+pub fn lost(state: &AppState) -> Receipt {
     Receipt {
         id: ReceiptId(Uuid::now_v7()),
         filename: LineText::default(),
@@ -330,4 +330,4 @@ pub async fn delete_receipt(Call(state, caller): Call, PathId(id): PathId) -> An
 
 #[cfg(any(test, fuzzing))]
 #[path = "receipts_properties.rs"]
-pub(crate) mod properties;
+pub mod properties;
