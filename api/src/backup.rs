@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::CONFIG_FILE;
 use crate::manifest::write_manifest;
+use cardswitch_identity::receipts::{RECEIPTS_DIRECTORY, receipt_digest};
 use cardswitch_secrets::master_key::data_key::check_file;
 use cardswitch_secrets::plain_file::{copy_described, open_plain};
 use cardswitch_secrets::private_file::{self, copy_private, create_private};
-use cardswitch_identity::receipts::{RECEIPTS_DIRECTORY, receipt_digest};
 use cardswitch_secrets::{PanKeys, Secrets};
 use cardswitch_wire::time::render_time;
 

@@ -27,8 +27,8 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use crate::site::overview::LiveOverviews;
-use cardswitch_identity::state::AppState;
 use crate::test_world::{TestSwitch, access_token, company, new_member, token_id};
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::time::parse_time;
 
 pub(crate) const COMPANY: Uuid = Uuid::from_u128(1);
@@ -60,7 +60,8 @@ impl Bench {
             token("read", COMPANY, false),
             token("other", OTHER_COMPANY, true),
         ];
-        let TestSwitch { state, routes, overviews, directory } = TestSwitch::start(clock, commands).await;
+        let TestSwitch { state, routes, overviews, directory } =
+            TestSwitch::start(clock, commands).await;
         Self { state, routes, overviews, _directory: directory }
     }
 

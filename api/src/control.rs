@@ -19,9 +19,9 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::backup::{CopyReport, back_up};
-use cardswitch_secrets::master_key::rotation::{MasterKeyReport, MasterKeys};
 use crate::pan_rotation::{PanKeyProgress, PanKeyReport, PanRotation};
 use cardswitch_secrets::Secrets;
+use cardswitch_secrets::master_key::rotation::{MasterKeyReport, MasterKeys};
 
 /// The socket's name.
 const SOCKET: &str = "control.sock";

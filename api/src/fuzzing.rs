@@ -3,9 +3,9 @@
 //! random input.
 
 use cardswitch_network::frame_buffer;
+use cardswitch_statements::ofx;
 use cardswitch_v1::routes::receipts;
 use cardswitch_v1::scim::filter;
-use cardswitch_statements::ofx;
 
 /// A connection to the ISO 8583 door. The first byte chooses the framing, the next four where the
 /// stream is cut.

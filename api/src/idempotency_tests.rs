@@ -20,6 +20,8 @@ use uuid::Uuid;
 
 use std::sync::Arc;
 
+use crate::router;
+use crate::test_world::{TestSwitch, access_token, company, new_member};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -27,19 +29,17 @@ use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::middleware;
 use cardswitch_edge::idempotency_header::IDEMPOTENCY_KEY;
+use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
-use tower::ServiceExt;
+use cardswitch_identity::auth::check_access;
 use cardswitch_identity::idempotency::claim::{CLAIM, Fate};
 use cardswitch_identity::idempotency::kept::IDEMPOTENT_REPLAYED;
 use cardswitch_identity::idempotency::{Claim, once_per_key};
 use cardswitch_identity::state::AppState;
-use cardswitch_identity::auth::check_access;
-use crate::router;
-use crate::test_world::{TestSwitch, access_token, company, new_member};
-use cardswitch_edge::token_rate::TokenRate;
+use tower::ServiceExt;
 
 const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const ADMIN: AccessTokenId = AccessTokenId(Uuid::from_u128(3));

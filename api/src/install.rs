@@ -34,6 +34,8 @@ use cardswitch_engine::submission::SubmitError;
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
+use crate::portfolio::{self, NO_FUNDS_BALANCE, VELOCITY};
+use cardswitch_edge::switch::Switch;
 use cardswitch_feed::Profile;
 use cardswitch_secrets::issuing::{
     CardNumbers, CardOrder, DRAWS_MAX, DrawnCard, IssueError, Issuer, RandomSource,
@@ -41,10 +43,8 @@ use cardswitch_secrets::issuing::{
 use cardswitch_secrets::master_key::data_key::{DataKey, DataKeyError, WrappedKey, write_wrapped};
 use cardswitch_secrets::master_key::source::MasterKeySource;
 use cardswitch_secrets::master_key::{MasterKey, MasterKeyError};
-use crate::portfolio::{self, NO_FUNDS_BALANCE, VELOCITY};
 use cardswitch_secrets::private_file::create_private;
 use cardswitch_secrets::{Secrets, token_digest};
-use cardswitch_edge::switch::Switch;
 use cardswitch_wire::time::render_date;
 
 /// How many cards are made at a time.

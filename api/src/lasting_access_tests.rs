@@ -8,9 +8,9 @@ use cardswitch_engine::directory::access_token::AccessTokenCommand;
 use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
 use cardswitch_engine::store::{Snapshot, StoreError};
 
+use crate::bench::{Bench, COMPANY};
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_identity::auth::find_caller;
-use crate::bench::{Bench, COMPANY};
 use cardswitch_identity::state::AppState;
 
 async fn revoke(state: &AppState, access: &cardswitch_identity::auth::Caller) {

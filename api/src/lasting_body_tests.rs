@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 
 use axum::body::Body;
 
-use cardswitch_identity::auth::lasting_body::LastingBody;
-use cardswitch_identity::auth::find_caller;
 use crate::bench::Bench;
+use cardswitch_identity::auth::find_caller;
+use cardswitch_identity::auth::lasting_body::LastingBody;
 
 #[tokio::test]
 async fn a_body_breaks_off_where_access_ends_while_it_is_waited_for() {

@@ -23,41 +23,41 @@
 //! | `compat` | habits of older clients |
 
 pub mod backup;
+#[cfg(test)]
+mod bench;
 pub mod commands;
 pub mod config;
 pub mod control;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod http_server;
+#[cfg(test)]
+mod idempotency_tests;
 pub mod install;
+#[cfg(test)]
+mod lasting_access_tests;
+#[cfg(test)]
+mod lasting_body_tests;
 pub mod manifest;
+#[cfg(test)]
+mod network_tests;
+#[cfg(test)]
+mod oauth_tests;
 pub mod openapi;
 pub mod opening;
 pub mod pan_rotation;
 pub mod portfolio;
 pub mod router;
+#[cfg(test)]
+mod routes_tests;
 pub mod server;
 pub mod site;
 pub mod staging;
-pub mod telemetry;
-#[cfg(test)]
-mod idempotency_tests;
-#[cfg(test)]
-mod lasting_access_tests;
-#[cfg(test)]
-mod lasting_body_tests;
-#[cfg(test)]
-mod bench;
-#[cfg(test)]
-mod network_tests;
-#[cfg(test)]
-mod oauth_tests;
-#[cfg(test)]
-mod routes_tests;
 #[cfg(test)]
 mod statement_access_tests;
 #[cfg(test)]
 mod switch_tests;
+pub mod telemetry;
 #[cfg(test)]
 mod test_world;
 #[cfg(test)]

@@ -20,13 +20,13 @@ use std::path::{Path, PathBuf};
 
 use cardswitch_engine::backup::{CopyError, check_room};
 
+use cardswitch_identity::receipts::receipt_digest;
+use cardswitch_secrets::Secrets;
 use cardswitch_secrets::hex::{array_from_hex, to_hex};
 use cardswitch_secrets::master_key::MasterKey;
 use cardswitch_secrets::master_key::data_key::{DataKeyError, WrappedKey};
 use cardswitch_secrets::plain_file::{Described, OpenFolder, copy_described, open_plain};
 use cardswitch_secrets::private_file::{self, create_private};
-use cardswitch_identity::receipts::receipt_digest;
-use cardswitch_secrets::Secrets;
 use cardswitch_secrets::summed_text::{Flaw, SummedText, render_summed};
 
 /// The name of the file.

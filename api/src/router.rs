@@ -3,32 +3,32 @@
 
 use std::sync::Arc;
 
-use axum::{Extension, Router};
 use axum::extract::Request;
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 use axum::middleware::{self, from_fn_with_state, map_response};
 use axum::response::Response;
+use axum::{Extension, Router};
 use tower::Layer;
 use tower::util::MapRequestLayer;
 
-use cardswitch_edge::actor::from_somewhere;
-use cardswitch_identity::auth::check_access;
-use cardswitch_v1::compat;
 use crate::config::Compat;
-use crate::site::overview::LiveOverviews;
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::idempotency::once_per_key;
-use cardswitch_network::http::network_routes;
-use cardswitch_identity::oauth::oauth_routes;
 use crate::openapi::document_routes;
-use cardswitch_edge::operation::routes_of;
-use cardswitch_v1::operations::{guarded, open};
-use cardswitch_edge::request_id::with_request_id;
-use cardswitch_v1::scim::scim_routes;
 use crate::site::error_page::unknown_path;
+use crate::site::overview::LiveOverviews;
 use crate::site::{headers, site_routes};
+use cardswitch_edge::actor::from_somewhere;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::operation::routes_of;
+use cardswitch_edge::request_id::with_request_id;
+use cardswitch_identity::auth::check_access;
+use cardswitch_identity::idempotency::once_per_key;
+use cardswitch_identity::oauth::oauth_routes;
 use cardswitch_identity::state::AppState;
+use cardswitch_network::http::network_routes;
+use cardswitch_v1::compat;
+use cardswitch_v1::operations::{guarded, open};
+use cardswitch_v1::scim::scim_routes;
 
 /// What is served over HTTP; cheap to clone.
 #[derive(Clone)]
@@ -54,10 +54,15 @@ pub fn whole(served: Served) -> Router {
     let documents = document_routes(state.urls());
     let documents = documents.layer(map_response(secured));
     // Apps come without access tokens, and their keys count for nothing.
-    let v1 = v1.merge(oauth_routes().merge(routes_of(open())).layer(middleware::from_fn(from_somewhere)));
-    let others = network_routes().with_state(state.network_door()).merge(documents).merge(scim_routes(&state));
+    let v1 = v1
+        .merge(oauth_routes().merge(routes_of(open())).layer(middleware::from_fn(from_somewhere)));
+    let others = network_routes()
+        .with_state(state.network_door())
+        .merge(documents)
+        .merge(scim_routes(&state));
     // Who asks for a page is found out by the page; from where, is known before.
-    let site = site_routes(&state).layer(Extension(overviews)).layer(middleware::from_fn(from_somewhere));
+    let site =
+        site_routes(&state).layer(Extension(overviews)).layer(middleware::from_fn(from_somewhere));
     finish(v1.merge(others).merge(site).with_state(state))
 }
 

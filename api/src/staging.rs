@@ -17,8 +17,8 @@ use cardswitch_engine::backup::CopyError;
 use cardswitch_engine::data_directory::DirectoryError;
 
 use crate::manifest::{Manifest, ManifestError};
-use cardswitch_secrets::private_file::create_private;
 use cardswitch_secrets::Secrets;
+use cardswitch_secrets::private_file::create_private;
 
 const LOCK_FILE: &str = "lock";
 

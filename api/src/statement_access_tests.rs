@@ -4,8 +4,8 @@ use bytes::Bytes;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
 
-use cardswitch_identity::auth::find_caller;
 use crate::bench::Bench;
+use cardswitch_identity::auth::find_caller;
 use cardswitch_statements::{StatementError, StatementWriter, WhileAllowed};
 
 /// A statement without an end.

@@ -20,18 +20,18 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use cardswitch_v1::operations::ACCESS;
-use cardswitch_edge::descriptors::{DescriptorShares, STREAMS_MAX};
-use cardswitch_secrets::issuing::CardNumbers;
-use cardswitch_notify::mail::Outbox;
-use cardswitch_identity::receipts::ReceiptFiles;
 use crate::router::{self, Served};
-use cardswitch_secrets::{Secrets, token_digest};
 use crate::site::overview::LiveOverviews;
-use cardswitch_identity::state::{ApiConfig, AppState};
+use cardswitch_edge::descriptors::{DescriptorShares, STREAMS_MAX};
 use cardswitch_edge::switch::Switch;
+use cardswitch_identity::receipts::ReceiptFiles;
+use cardswitch_identity::state::{ApiConfig, AppState};
+use cardswitch_notify::mail::Outbox;
 use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::{Equipment, Webhooks};
+use cardswitch_secrets::issuing::CardNumbers;
+use cardswitch_secrets::{Secrets, token_digest};
+use cardswitch_v1::operations::ACCESS;
 use cardswitch_wire::urls::Urls;
 
 /// Where its objects have their addresses.

@@ -9,7 +9,9 @@ use cardswitch_engine::directory::access_token::{
 };
 use cardswitch_engine::directory::app::{AppCommand, NewApp};
 use cardswitch_engine::domain::event::EventNumber;
-use cardswitch_engine::domain::ids::{AccessTokenId, AppId, CompanyId, CompanySlot, TransactionSeq};
+use cardswitch_engine::domain::ids::{
+    AccessTokenId, AppId, CompanyId, CompanySlot, TransactionSeq,
+};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 use cardswitch_engine::store::Snapshot;
@@ -19,14 +21,14 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use cardswitch_notify::webhooks::deliveries::{AttemptResult, Failure};
-use cardswitch_notify::webhooks::desk::{Content, Job};
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
+use cardswitch_edge::descriptors::SendBounds;
 use cardswitch_identity::webhook_endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
 use cardswitch_notify::webhooks::addresses::Reach;
+use cardswitch_notify::webhooks::deliveries::{AttemptResult, Failure};
+use cardswitch_notify::webhooks::desk::{Content, Job};
 use cardswitch_notify::webhooks::sender::{Addresses, Sender};
-use cardswitch_edge::descriptors::SendBounds;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
-use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 
 const APP: AppId = AppId(Uuid::from_u128(70));
 

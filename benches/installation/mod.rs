@@ -6,10 +6,6 @@ mod stored;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cardswitch_secrets::master_key::data_key::{DataKey, WrappedKey, write_wrapped};
-use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
-use cardswitch_secrets::pan::Pan;
-use cardswitch_secrets::{Secrets, token_digest};
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::AdminCommand;
@@ -20,6 +16,10 @@ use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
+use cardswitch_secrets::master_key::data_key::{DataKey, WrappedKey, write_wrapped};
+use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
+use cardswitch_secrets::pan::Pan;
+use cardswitch_secrets::{Secrets, token_digest};
 use tempfile::TempDir;
 use uuid::Uuid;
 

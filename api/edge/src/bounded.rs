@@ -72,11 +72,7 @@ impl<K: Copy + Ord + Hash, V: Entry> BoundedTable<K, V> {
     }
 
     /// Changes the entry of `key` where there is one.
-    pub fn change_known<R>(
-        &mut self,
-        key: K,
-        change: impl FnOnce(&mut V) -> R,
-    ) -> Option<R> {
+    pub fn change_known<R>(&mut self, key: K, change: impl FnOnce(&mut V) -> R) -> Option<R> {
         let mut row = self.take(&key)?;
         let changed = change(&mut row);
         self.put(key, row);

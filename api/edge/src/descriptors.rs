@@ -18,7 +18,6 @@ use std::num::NonZeroUsize;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-
 /// How many HTTP connections there are at most; further ones wait to be accepted.
 pub const HTTP_CONNECTIONS_MAX: usize = 10_000;
 /// How many ISO 8583 connections there are at most; further ones are closed at once.

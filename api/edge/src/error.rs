@@ -15,8 +15,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::bounded::TooMany;
-use cardswitch_secrets::issuing::IssueError;
 use crate::write_error::WriteError;
+use cardswitch_secrets::issuing::IssueError;
 use cardswitch_wire::fault::{Fault, Flaw};
 
 /// When a client may try again after the switch was too busy. Units: seconds.
@@ -379,9 +379,7 @@ impl From<IssueError> for ApiError {
 impl From<SubmitError> for ApiError {
     fn from(error: SubmitError) -> Self {
         match error {
-            SubmitError::Overloaded => {
-                Self::overloaded()
-            }
+            SubmitError::Overloaded => Self::overloaded(),
             SubmitError::Stopped => Self::unavailable("stopped", "the switch has stopped"),
         }
     }

@@ -125,7 +125,8 @@ impl AccessTable {
     #[must_use]
     pub fn allowed_methods(&self, path: &str) -> Option<String> {
         let methods = self.0.iter().filter(|(known, ..)| known == path);
-        let names = methods.map(|(_, method, _)| if *method == "GET" { "GET,HEAD" } else { method });
+        let names =
+            methods.map(|(_, method, _)| if *method == "GET" { "GET,HEAD" } else { method });
         let listed = names.collect::<Vec<_>>().join(",");
         (!listed.is_empty()).then_some(listed)
     }

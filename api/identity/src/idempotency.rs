@@ -48,11 +48,11 @@ use self::in_flight::{InFlight, UnderWay};
 use self::kept::{Answer, IDEMPOTENT_REPLAYED};
 use self::shown::Shown;
 use crate::auth::{Caller, find_caller, permit};
+use crate::state::AppState;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::idempotency_header::{IDEMPOTENCY_KEY, idempotency_key};
 use cardswitch_edge::request_body::read_body;
 use cardswitch_edge::request_id::answer_of;
-use crate::state::AppState;
 use cardswitch_edge::write_error::WriteError;
 
 /// The longest body of a request with a key that is no upload: more than any handler takes.

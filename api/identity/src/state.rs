@@ -9,22 +9,22 @@ use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 
-use cardswitch_edge::actor::note_at_hand;
 use crate::auth::second_factor::SecondFactors;
 use crate::auth::throttle::Throttle;
 use crate::idempotency::Claim;
-use cardswitch_secrets::issuing::CardNumbers;
-use cardswitch_notify::mail::news::tell;
-use cardswitch_notify::mail::{MailDesk, News, Outbox};
+use crate::receipts::ReceiptFiles;
+use cardswitch_edge::actor::note_at_hand;
 use cardswitch_edge::operation::AccessTable;
 use cardswitch_edge::peers::PeerNetwork;
-use cardswitch_network::http::DoorState;
-use crate::receipts::ReceiptFiles;
-use cardswitch_secrets::Secrets;
 use cardswitch_edge::switch::Switch;
 use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_edge::write_error::WriteError;
+use cardswitch_network::http::DoorState;
+use cardswitch_notify::mail::news::tell;
+use cardswitch_notify::mail::{MailDesk, News, Outbox};
 use cardswitch_notify::webhooks::{Webhooks, is_concerned};
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::issuing::CardNumbers;
 use cardswitch_wire::urls::Urls;
 
 /// Shared by all requests; cheap to clone.
@@ -82,7 +82,11 @@ impl AppState {
     #[must_use]
     pub fn network_door(&self) -> DoorState {
         let Self { switch, secrets, config, .. } = self;
-        DoorState { switch: switch.clone(), secrets: Arc::clone(secrets), urls: config.urls.clone() }
+        DoorState {
+            switch: switch.clone(),
+            secrets: Arc::clone(secrets),
+            urls: config.urls.clone(),
+        }
     }
 
     /// What letters are written with.

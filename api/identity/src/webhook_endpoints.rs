@@ -10,11 +10,11 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp, WebhookEndpointId};
 use cardswitch_engine::domain::text::LineText;
 
-use cardswitch_notify::webhooks::addresses::{ADDRESS_BYTES_MAX, Reach, check_address};
-use cardswitch_secrets::webhook_signature::{WebhookSecret, overlap_until};
-use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use crate::state::AppState;
+use cardswitch_edge::error::ApiError;
+use cardswitch_notify::webhooks::addresses::{ADDRESS_BYTES_MAX, Reach, check_address};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::webhook_signature::{WebhookSecret, overlap_until};
 use cardswitch_wire::body::{Rule, flag, line_schema, reference, short_line};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};

@@ -13,13 +13,13 @@ use tokio::task::JoinSet;
 use super::connection::{Connection, stopped};
 use super::counters::Counters;
 use super::limits;
-use cardswitch_edge::peers::PeerNetwork;
 use super::session::Shared;
 use super::slow_bytes::SlowBytes;
 use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
 use cardswitch_edge::descriptors::{ConnectionBound, DescriptorShares};
-use cardswitch_secrets::Secrets;
+use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::switch::Submit;
+use cardswitch_secrets::Secrets;
 
 /// How a listener behaves.
 #[derive(Clone, Debug)]

@@ -22,8 +22,8 @@ use super::mapping::{Mapped, Refusal, map_message};
 use super::mapping_answer::AnswerElements;
 use super::slow_bytes::SlowBytes;
 use super::told_texts::{note_spaced, salvage};
-use cardswitch_secrets::Secrets;
 use cardswitch_edge::switch::Submit;
+use cardswitch_secrets::Secrets;
 
 /// What all connections of a listener share.
 pub(super) struct Shared {

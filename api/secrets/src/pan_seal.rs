@@ -115,8 +115,8 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::pan::Pan;
     use crate::Secrets;
+    use crate::pan::Pan;
 
     const CARD: CardId = CardId(Uuid::from_bytes([9; 16]));
     const OTHER_CARD: CardId = CardId(Uuid::from_bytes([8; 16]));

@@ -17,11 +17,11 @@ use uuid::Uuid;
 use super::Failure;
 use super::at_rest::{CompanyDataArgs, DataArgs, carry_out, parse_id};
 use super::token::{Scope, access_scope};
+use cardswitch_edge::switch::Switch;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_identity::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
 use cardswitch_identity::oauth::scope;
-use cardswitch_edge::switch::Switch;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 
 /// The most characters of an app's name and web site.
 const TEXT_CHARS_MAX: usize = 200;

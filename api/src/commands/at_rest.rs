@@ -13,9 +13,9 @@ use uuid::Uuid;
 use super::Failure;
 use crate::config::{ClockSetting, read_settings};
 use crate::install::by_operator;
-use cardswitch_secrets::master_key::source::MasterKeyArgs;
 use crate::opening::{KeyedDirectory, open_engine};
 use cardswitch_edge::switch::Switch;
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
 
 /// A data directory, and how the answer is printed.
 #[derive(Debug, clap::Args)]

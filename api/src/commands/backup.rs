@@ -14,13 +14,13 @@ use super::Failure;
 use crate::backup::{CopyReport, DamagedReceipts, add_to_backup, copy_receipts, copy_settings};
 use crate::control::{self, Answer, Request};
 use crate::manifest::{Manifest, ManifestError, is_backup};
+use crate::staging::Staging;
 use cardswitch_secrets::master_key::data_key::{
     DataKey, WrappedKey, check_file, open_keys, read_wrapped, write_wrapped,
 };
 use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
 use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
 use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
-use crate::staging::Staging;
 use cardswitch_wire::time::parse_time;
 
 /// What `backup` takes.

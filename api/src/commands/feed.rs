@@ -10,8 +10,8 @@ use chrono::{DateTime, Utc};
 
 use super::{Failure, StopSignal, parse_address, parse_duration};
 use cardswitch_feed::{
-    Door, FeedError, FeedOptions, FeedReport, FeedTime, HttpSource, Mismatch, Portfolio,
-    Progress, Scenario, ScenarioOptions, StepOutcome, VIRTUAL_START_US,
+    Door, FeedError, FeedOptions, FeedReport, FeedTime, HttpSource, Mismatch, Portfolio, Progress,
+    Scenario, ScenarioOptions, StepOutcome, VIRTUAL_START_US,
 };
 use cardswitch_wire::time::parse_time;
 

@@ -19,10 +19,10 @@ use url::Url;
 use uuid::Uuid;
 
 use super::{Failure, StopSignal};
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::deliveries::AttemptResult;
 use cardswitch_notify::webhooks::sender::{Delivery, Sender, connect_securely};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::webhook_signature::{SignedMessage, WebhookSecret, message_text};
 
 /// How long to wait before a stream that broke is asked for again.

@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use super::Failure;
 use crate::config::{ClockSetting, read_settings};
 use crate::control::{self, Answer, Request};
-use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
 use crate::opening::{KeyedDirectory, OpeningError, open_engine};
 use crate::pan_rotation::{GenerationReport, Pace, PanKeyProgress, PanKeyReport, PanRotation};
 use cardswitch_edge::switch::Switch;
+use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
 
 /// How often a running switch is asked how far it has come.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);

@@ -9,8 +9,8 @@ use serde_json::json;
 use super::Failure;
 use super::at_rest::{CompanyDataArgs, carry_out, parse_id};
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_identity::oauth::scope;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_wire::time::render_time;
 
 /// What can be done with access tokens.

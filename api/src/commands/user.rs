@@ -19,12 +19,12 @@ use zeroize::Zeroizing;
 
 use super::Failure;
 use super::at_rest::{DataArgs, carry_out, find_company, parse_id};
+use crate::config::read_settings;
+use cardswitch_edge::switch::Switch;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::auth::passwords::{PASSWORD_CHARS_MAX, check_new, hash};
-use crate::config::read_settings;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_v1::routes::members::NAME_CHARS_MAX;
-use cardswitch_edge::switch::Switch;
 use cardswitch_wire::email::is_email;
 use cardswitch_wire::urls::Urls;
 

@@ -8,9 +8,9 @@ use serde_json::json;
 
 use super::Failure;
 use crate::manifest::{Manifest, is_backup};
+use cardswitch_secrets::Secrets;
 use cardswitch_secrets::master_key::data_key::open_keys;
 use cardswitch_secrets::master_key::source::MasterKeyArgs;
-use cardswitch_secrets::Secrets;
 
 /// What `verify` takes.
 #[derive(Debug, clap::Args)]

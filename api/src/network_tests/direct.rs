@@ -7,9 +7,9 @@ use axum::response::Response;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
+use super::world::{Bench, Card, purchase};
 use cardswitch_network::http::{answer_directly, is_direct};
 use cardswitch_network::limits;
-use super::world::{Bench, Card, purchase};
 
 /// A request, to be made twice.
 struct Sent {
@@ -103,7 +103,8 @@ async fn the_direct_way_answers_in_the_words_of_the_router() {
         assert!(is_direct(&sent.request()), "{}", sent.path);
         let routed = bench.routes.clone().oneshot(sent.request()).await.unwrap();
         let routed = answer_of(routed).await;
-        let direct = answer_of(answer_directly(&bench.state.network_door(), sent.request()).await).await;
+        let direct =
+            answer_of(answer_directly(&bench.state.network_door(), sent.request()).await).await;
         assert_eq!((direct.0, &direct), (status, &routed), "{} {:?}", sent.path, sent.headers);
     }
     for path in ["batch", "clock", "authorizations/", "authorizations/x", "nothing"] {

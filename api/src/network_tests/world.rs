@@ -14,11 +14,11 @@ use tempfile::TempDir;
 use tower::ServiceExt;
 use uuid::Uuid;
 
+use crate::test_world::{TestSwitch, access_token, company};
+use cardswitch_identity::state::AppState;
 use cardswitch_network::http::{answer_directly, is_direct};
 use cardswitch_secrets::pan::Pan;
 use cardswitch_secrets::token_digest;
-use cardswitch_identity::state::AppState;
-use crate::test_world::{TestSwitch, access_token, company};
 use cardswitch_wire::time::parse_time;
 
 pub(super) const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));

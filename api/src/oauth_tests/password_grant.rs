@@ -12,15 +12,17 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::world::{ANSWER, APP, PASSWORD, World, email_of, secret_of};
-use cardswitch_identity::oauth::password_grant::make_token;
+use crate::bench::{COMPANY, OTHER_COMPANY};
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_identity::auth::passwords;
 use cardswitch_identity::auth::passwords::counted::verifications;
-use cardswitch_identity::auth::second_factor::{Answered, CONVERSATION, Finishing, Purpose, answer};
+use cardswitch_identity::auth::second_factor::{
+    Answered, CONVERSATION, Finishing, Purpose, answer,
+};
 use cardswitch_identity::auth::throttle::{Beyond, Source};
-use cardswitch_v1::operations::guarded;
-use crate::bench::{COMPANY, OTHER_COMPANY};
+use cardswitch_identity::oauth::password_grant::make_token;
 use cardswitch_secrets::token_digest;
+use cardswitch_v1::operations::guarded;
 
 const NO_GOOD: (u16, &str) = (400, "invalid_grant");
 

@@ -7,8 +7,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::world::{APP, OTHER_APP, Refused, World, id_of, secret_of};
-use cardswitch_identity::oauth::revoke::is_nothing;
 use crate::bench::{COMPANY, OTHER_COMPANY};
+use cardswitch_identity::oauth::revoke::is_nothing;
 
 const REVOKE: &str = "/v1/oauth/token/revoke";
 

@@ -18,15 +18,15 @@ use tower::ServiceExt;
 use url::form_urlencoded;
 use uuid::Uuid;
 
-use cardswitch_identity::oauth::authorize::{AuthorizationRequest, Checked, check};
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
+use crate::test_world::new_member;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_identity::auth::passwords;
 use cardswitch_identity::auth::second_factor::normal_answer;
 use cardswitch_identity::auth::totp::Seed;
+use cardswitch_identity::oauth::authorize::{AuthorizationRequest, Checked, check};
 use cardswitch_secrets::issuing::SystemRandom;
-use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use cardswitch_secrets::token_digest;
-use crate::test_world::new_member;
 
 /// Everybody's.
 pub(super) const PASSWORD: &str = "correct horse battery";

@@ -10,10 +10,10 @@ use utoipa::openapi::OpenApi;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::example;
-use cardswitch_edge::needed::Needed;
 use cardswitch_edge::error::ErrorBody;
-use cardswitch_v1::operations::{ACCESS, is_open, path_of_dimension};
+use cardswitch_edge::needed::Needed;
 use cardswitch_identity::scope_words::SCOPES;
+use cardswitch_v1::operations::{ACCESS, is_open, path_of_dimension};
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 use cardswitch_wire::urls::Urls;
 

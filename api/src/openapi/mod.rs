@@ -27,8 +27,8 @@ use utoipa::OpenApi;
 
 pub use self::finish::Door;
 use cardswitch_edge::operation::document_of;
-use cardswitch_v1::operations::{About, OPERATIONS};
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::operations::{About, OPERATIONS};
 use cardswitch_wire::urls::Urls;
 
 /// Pages load their style and nothing else.

@@ -16,9 +16,9 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use super::{Door, document};
-use cardswitch_v1::operations::is_open;
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use cardswitch_secrets::token_digest;
+use cardswitch_v1::operations::is_open;
 use cardswitch_wire::urls::Urls;
 
 /// The scopes of a token that may change everything of a company.

@@ -27,8 +27,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
 use crate::install::by_operator;
-use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 use cardswitch_edge::switch::Switch;
+use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 use cardswitch_wire::time::render_time;
 
 pub use resealing::Pace;

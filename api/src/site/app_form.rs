@@ -7,10 +7,10 @@ use cardswitch_engine::domain::text::LineText;
 use serde::Deserialize;
 use url::Url;
 
-use cardswitch_identity::scope_words::{SCOPES, ScopeWords, has};
 use super::seen::Seen;
 use cardswitch_identity::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
 use cardswitch_identity::oauth::scope::{self, ScopeFault};
+use cardswitch_identity::scope_words::{SCOPES, ScopeWords, has};
 
 /// The most characters a name has.
 const NAME_CHARS_MAX: usize = 100;

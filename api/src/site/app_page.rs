@@ -22,14 +22,14 @@ use super::error_page::error_page;
 use super::forms::SiteForm;
 use super::notice::{Notice, go_on};
 use super::rights::{Acting, AppManager};
-use cardswitch_identity::scope_words::{SCOPES, ScopeWords};
 use super::seen::{Seen, changed_meanwhile};
 use super::words::{Moment, shown_moment};
 use super::{frame, fresh_id};
-use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_edge::error::ApiError;
-use cardswitch_identity::oauth::scope::{check_approved, may_authorize, may_give, parse};
 use cardswitch_edge::input::PathId;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::oauth::scope::{check_approved, may_authorize, may_give, parse};
+use cardswitch_identity::scope_words::{SCOPES, ScopeWords};
 use cardswitch_identity::state::AppState;
 
 #[derive(Template)]

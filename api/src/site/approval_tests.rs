@@ -18,9 +18,9 @@ use uuid::Uuid;
 
 use super::site_world::{EMAIL, OTHER_EMAIL, OTHER_USER, bench, sign_in};
 use super::visitor_tests::{Page, Visitor};
-use cardswitch_identity::oauth::scope::{names, parse};
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::new_member;
+use cardswitch_identity::oauth::scope::{names, parse};
 
 const STEPS: usize = 400;
 /// A walk goes on until the other company's administrator was asked for something; a right switch gets

@@ -14,13 +14,13 @@ use super::assets::COPY;
 use super::forms::SiteForm;
 use super::pager::{Pager, Part};
 use super::rights::{Acting, AppManager};
-use cardswitch_identity::scope_words::{SCOPES, has};
 use super::session::Session;
 use super::words::{Moment, shown_moment};
 use super::{frame, fresh_id};
-use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_edge::error::ApiError;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::oauth::scope::names;
+use cardswitch_identity::scope_words::{SCOPES, has};
 use cardswitch_identity::state::AppState;
 
 #[derive(Template)]

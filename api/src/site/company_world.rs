@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 use super::site_world::{EMAIL, PASSWORD, bench, membership, sign_in};
 use super::visitor_tests::Visitor;
-use cardswitch_identity::auth::passwords::hash;
 use crate::bench::{Bench, COMPANY};
 use crate::test_world::new_member;
+use cardswitch_identity::auth::passwords::hash;
 
 pub(super) const REVIEWER: &str = "grace@example.com";
 pub(super) const ACCOUNTANT: &str = "luca@example.com";

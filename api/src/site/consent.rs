@@ -19,11 +19,13 @@ use super::error_page::error_page;
 use super::forms::SiteForm;
 use super::frame::{forwarding_page, small_page};
 use super::next::login_path;
-use cardswitch_identity::scope_words::{allowed, forbidden};
 use super::session::{MaybeSignedIn, Session};
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
-use cardswitch_identity::oauth::authorize::{AuthorizationRequest, Checked, PageFault, Refusal, check};
+use cardswitch_identity::oauth::authorize::{
+    AuthorizationRequest, Checked, PageFault, Refusal, check,
+};
+use cardswitch_identity::scope_words::{allowed, forbidden};
 use cardswitch_identity::state::AppState;
 
 /// A request, who is to decide on it, and for which companies they may.

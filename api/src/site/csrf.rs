@@ -12,8 +12,8 @@ use url::Url;
 
 use super::session::Session;
 use super::visit::Visit;
-use cardswitch_secrets::FormBond;
 use cardswitch_identity::state::AppState;
+use cardswitch_secrets::FormBond;
 
 /// The field that carries the value.
 pub(super) const FIELD: &str = "csrf";

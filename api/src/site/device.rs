@@ -15,11 +15,11 @@ use cardswitch_engine::domain::ids::UserId;
 
 use super::cookies::SiteCookie;
 use cardswitch_edge::client_address::ClientAddress;
-use cardswitch_identity::auth::throttle::Source;
 use cardswitch_edge::error::ApiError;
+use cardswitch_identity::auth::throttle::Source;
+use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{RandomSource as _, SystemRandom};
 use cardswitch_secrets::{FormBond, digests_equal, token_digest};
-use cardswitch_identity::state::AppState;
 
 /// How long a browser is known. Units: seconds.
 const DEVICE_S: i64 = 365 * 24 * 3600;

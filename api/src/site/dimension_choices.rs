@@ -18,8 +18,8 @@ use super::dimensions::tree::{Branch, tree, whole_tree};
 use super::rights::Acting;
 use super::words::grouped;
 use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::fields::parse_id;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 

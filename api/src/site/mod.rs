@@ -73,8 +73,8 @@ use uuid::Uuid;
 
 use self::session::MaybeSignedIn;
 use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_identity::state::AppState;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 
 /// Every page of the site, one line each.
 pub fn site_routes(state: &AppState) -> Router<AppState> {

@@ -16,13 +16,13 @@ use super::frame::page;
 use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::session::{Session, SignedIn};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_identity::auth::failures::note_failure;
 use cardswitch_identity::auth::passwords::{check_new, hash, verify};
 use cardswitch_identity::auth::throttle::Account;
-use cardswitch_edge::error::ApiError;
-use cardswitch_notify::mail::News;
 use cardswitch_identity::state::AppState;
-use cardswitch_edge::write_error::WriteError;
+use cardswitch_notify::mail::News;
 
 /// What is said of a password that is not the user's.
 pub(super) const WRONG_PASSWORD: &str = "This is not your current password.";

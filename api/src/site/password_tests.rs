@@ -16,9 +16,9 @@ use super::site_world::{
     EMAIL, NEW_PASSWORD, PASSWORD, ask_for_link, bench, letters, membership, pass, sign_in,
 };
 use super::visitor_tests::Visitor;
+use crate::bench::{Bench, COMPANY};
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_identity::auth::passwords::hash;
-use crate::bench::{Bench, COMPANY};
 use cardswitch_secrets::token_digest;
 
 #[tokio::test]

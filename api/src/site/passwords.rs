@@ -30,14 +30,14 @@ use super::password::NOT_REPEATED;
 use super::session::{MaybeSignedIn, Session, later};
 use cardswitch_edge::actor::{act_as, acting, note_at_hand};
 use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::auth::passwords::{check_new, hash};
 use cardswitch_identity::auth::throttle::Source;
-use cardswitch_edge::error::ApiError;
+use cardswitch_identity::state::AppState;
 use cardswitch_notify::mail::News;
 use cardswitch_secrets::token_digest;
-use cardswitch_identity::state::AppState;
-use cardswitch_edge::write_error::WriteError;
 
 /// How long a link to set a new password is good. Units: seconds.
 const LINK_S: i64 = 3600;

@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 use super::site_world::{EMAIL, OTHER_EMAIL, USER, bench, letter, letters, membership, sign_in};
 use super::visitor_tests::Page;
-use cardswitch_identity::invitation::Invitation;
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::new_member;
+use cardswitch_identity::invitation::Invitation;
 
 #[tokio::test]
 async fn sessions_are_listed_and_ended_one_by_one() {

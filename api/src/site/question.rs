@@ -15,9 +15,9 @@ use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::auth::passwords::hash;
 use cardswitch_identity::auth::second_factor::normal_answer;
-use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 
 /// The longest question or answer. Units: characters.

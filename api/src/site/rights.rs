@@ -32,11 +32,11 @@ use cardswitch_engine::domain::ids::MemberSlot;
 
 use super::error_page::error_page;
 use super::session::{Session, SignedIn};
-use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::view::Reader;
-use cardswitch_identity::state::AppState;
+use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::switch::Switch;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::Reader;
 
 /// Something that not everybody may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

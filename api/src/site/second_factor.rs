@@ -19,12 +19,14 @@ use super::forms::SiteForm;
 use super::frame::small_page;
 use super::session::MaybeSignedIn;
 use super::sign_in::enter;
-use cardswitch_identity::auth::credentials::may_sign_in;
-use cardswitch_identity::auth::second_factor::{Answered, Challenge, Factor, Finishing, Purpose, answer};
-use cardswitch_identity::auth::throttle::Beyond;
 use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::token_digest;
+use cardswitch_identity::auth::credentials::may_sign_in;
+use cardswitch_identity::auth::second_factor::{
+    Answered, Challenge, Factor, Finishing, Purpose, answer,
+};
+use cardswitch_identity::auth::throttle::Beyond;
 use cardswitch_identity::state::AppState;
+use cardswitch_secrets::token_digest;
 
 /// Where questions are asked.
 pub(super) const FACTOR_PATH: &str = "/login/second-factor";

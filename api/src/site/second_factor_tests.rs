@@ -10,11 +10,11 @@ use uuid::Uuid;
 
 use super::site_world::{EMAIL, PASSWORD, USER, bench, letter, letters, pass, sign_in};
 use super::visitor_tests::Visitor;
+use crate::bench::{Bench, COMPANY};
 use cardswitch_identity::auth::passwords::hash;
 use cardswitch_identity::auth::second_factor::{PendingToken, Purpose};
 use cardswitch_identity::auth::throttle::Source;
 use cardswitch_identity::auth::totp::Seed;
-use crate::bench::{Bench, COMPANY};
 use cardswitch_secrets::token_digest;
 
 /// Sets up an authenticator app and gives its seed.

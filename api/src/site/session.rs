@@ -35,11 +35,11 @@ use super::next::{START_PATH, login_path};
 use super::notice::{Notice, go_on};
 use cardswitch_edge::actor::act_as;
 use cardswitch_edge::client_address::ClientAddress;
-use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::{FormBond, token_digest};
-use cardswitch_identity::state::AppState;
 use cardswitch_edge::write_error::WriteError;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::{FormBond, token_digest};
 
 /// How long a session lives. Units: seconds.
 pub(super) const SESSION_S: i64 = 12 * 3600;

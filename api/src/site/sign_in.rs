@@ -18,12 +18,12 @@ use super::frame::{forwarding_page, small_page};
 use super::next::{START_PATH, local_path};
 use super::second_factor::{FACTOR_PATH, FACTOR_S};
 use super::session::{MaybeSignedIn, begin_session};
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::auth::credentials::find_user;
 use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::auth::failures::note_failure;
 use cardswitch_identity::auth::second_factor::Purpose;
 use cardswitch_identity::auth::throttle::Account;
-use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 
 /// The same for an address that nobody has and for a wrong password.

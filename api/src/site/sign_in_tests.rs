@@ -16,11 +16,11 @@ use super::site_world::{
     letter, letters, pass, sign_in,
 };
 use super::visitor_tests::{Page, Visitor};
+use crate::bench::{Bench, COMPANY};
+use crate::test_world::new_member;
 use cardswitch_identity::auth::passwords::counted::verifications;
 use cardswitch_identity::auth::passwords::hash;
 use cardswitch_identity::auth::throttle::Source;
-use crate::bench::{Bench, COMPANY};
-use crate::test_world::new_member;
 
 #[tokio::test]
 async fn who_signs_in_gets_a_key_that_nobody_knew_before() {

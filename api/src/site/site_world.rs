@@ -11,8 +11,8 @@ use cardswitch_engine::domain::ids::{CompanyId, Timestamp, UserId};
 use uuid::Uuid;
 
 use super::visitor_tests::{ORIGIN, Visitor};
-use cardswitch_identity::auth::passwords::hash;
 use crate::bench::Bench;
+use cardswitch_identity::auth::passwords::hash;
 
 pub(super) const EMAIL: &str = "ada@example.com";
 pub(super) const PASSWORD: &str = "difference engine no. 2";

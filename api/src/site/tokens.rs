@@ -19,8 +19,8 @@ use super::rights::{Right, TokenReader, TokenRevoker};
 use super::session::Session;
 use super::words::{Moment, shown_moment};
 use cardswitch_edge::error::ApiError;
-use cardswitch_identity::oauth::scope::names;
 use cardswitch_edge::input::PathId;
+use cardswitch_identity::oauth::scope::names;
 use cardswitch_identity::state::AppState;
 
 #[derive(Template)]

@@ -19,10 +19,10 @@ use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
-use cardswitch_identity::auth::totp::Seed;
 use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::issuing::SystemRandom;
+use cardswitch_identity::auth::totp::Seed;
 use cardswitch_identity::state::AppState;
+use cardswitch_secrets::issuing::SystemRandom;
 
 const WRONG_CODE: &str = "That is not the code the app shows now. Is your phone's clock right?";
 /// What stands around the picture, as the format demands. Units: modules.

@@ -17,9 +17,9 @@ use super::cookies::SiteCookie;
 use super::error_page::failure_page;
 use super::headers;
 use super::notice::Notice;
-use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::request_id::answer_of;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::state::AppState;
 
 /// How long forms of a visitor without a session are good. Units: seconds.

@@ -9,8 +9,8 @@ use axum::http::{HeaderMap, Request, header};
 use tower::ServiceExt;
 use url::form_urlencoded::Serializer;
 
-use cardswitch_edge::client_address::ClientAddress;
 use crate::bench::Bench;
+use cardswitch_edge::client_address::ClientAddress;
 
 /// Where the site is.
 pub(super) const ORIGIN: &str = "https://cards.example.com";

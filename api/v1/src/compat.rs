@@ -35,8 +35,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use cardswitch_edge::error::ApiError;
-use cardswitch_edge::request_body::read_json;
 use cardswitch_edge::input::BODY_BYTES_MAX;
+use cardswitch_edge::request_body::read_json;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::page::{ListAddress, Listing, envelope, parse_page};

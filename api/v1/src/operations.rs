@@ -5,16 +5,16 @@ use std::sync::LazyLock;
 
 use utoipa::OpenApi;
 
-use cardswitch_edge::needed::Needed;
-use cardswitch_identity::oauth;
-use cardswitch_edge::operation::{AccessTable, Operation};
-use cardswitch_edge::operations;
 use crate::routes::{
     access_tokens, accounts, allowances, audit_events, card_secrets, cards, cards_at_once, company,
     decision, dimensions, events, members, merchant_categories, receipts, requisitions,
     shared_links, shipping_addresses, statement_lines, statements, transaction_tags, transactions,
     webhook_attempts, webhook_endpoints,
 };
+use cardswitch_edge::needed::Needed;
+use cardswitch_edge::operation::{AccessTable, Operation};
+use cardswitch_edge::operations;
+use cardswitch_identity::oauth;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 
@@ -160,10 +160,8 @@ fn of_each_dimension(operation: Operation<AppState>) -> Vec<Operation<AppState>>
     if !operation.path.starts_with("/v1/categories") {
         return vec![operation];
     }
-    let of = |singular| Operation {
-        path: path_of_dimension(&operation.path, singular),
-        ..operation
-    };
+    let of =
+        |singular| Operation { path: path_of_dimension(&operation.path, singular), ..operation };
     DIMENSION_FIELDS.into_iter().map(of).collect()
 }
 

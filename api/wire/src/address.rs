@@ -9,12 +9,12 @@ use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::bodies;
 use super::body::{Rule, line, short_line};
 use super::fault::Flaw;
 use super::fields::{self, Fields};
 use super::urls::Urls;
-use cardswitch_v1::words;
+use crate::bodies;
+use crate::words;
 
 /// The most characters one line of an address has.
 const LINE_CHARS_MAX: usize = 200;

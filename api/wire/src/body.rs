@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::amount::parse_json_amount;
 use super::fault::Flaw;
 use super::fields::{self, Fields};
-use cardswitch_v1::words;
+use crate::words;
 
 /// Schemas that others refer to, by their names.
 pub type Parts = Vec<(String, RefOr<Schema>)>;

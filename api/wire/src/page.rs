@@ -8,9 +8,9 @@ use serde_json::json;
 use utoipa::ToSchema;
 
 use super::fault::Flaw;
-use crate::queries;
 use super::query::Query;
 use super::urls::Urls;
+use crate::queries;
 
 /// How many rows a page has where the client does not say.
 const LIMIT_DEFAULT: usize = 10;

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::urls::Urls;
-use cardswitch_v1::words;
+use crate::words;
 
 /// A member within another object.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]

@@ -7,8 +7,8 @@ use cardswitch_engine::directory::user::User;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::passwords;
-use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
+use cardswitch_edge::error::ApiError;
 
 /// The user with this e-mail address and password, where they may sign in.
 /// Errors: too many wait to be verified, the tables cannot be read.

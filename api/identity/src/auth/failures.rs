@@ -13,10 +13,10 @@ use cardswitch_engine::domain::ids::UserId;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
+use crate::state::AppState;
 use cardswitch_edge::actor::{acting, note_at_hand};
 use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
 use cardswitch_notify::mail::Letter;
-use crate::state::AppState;
 
 /// In what time failures are counted.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

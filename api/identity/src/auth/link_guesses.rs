@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use cardswitch_engine::domain::ids::SharedLinkId;
 use parking_lot::Mutex;
 
-use cardswitch_edge::client_address::network_of;
 use super::throttle::{TooMany, too_many};
 use cardswitch_edge::bounded::Windows;
+use cardswitch_edge::client_address::network_of;
 
 /// In what time tries are counted.
 const WINDOW: Duration = Duration::from_secs(15 * 60);

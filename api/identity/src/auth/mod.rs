@@ -27,15 +27,15 @@ use cardswitch_engine::domain::audit::{Actor, AuditNote};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, MemberId};
 
+use self::lasting_body::LastingBody;
+use crate::state::AppState;
 use cardswitch_edge::actor::acting;
 use cardswitch_edge::client_address::ClientAddress;
-use cardswitch_edge::lasting_access::LastingAccess;
-use self::lasting_body::LastingBody;
-use cardswitch_edge::needed::Needed;
 use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::token_digest;
-use crate::state::AppState;
+use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_edge::needed::Needed;
 use cardswitch_edge::switch::Switch;
+use cardswitch_secrets::token_digest;
 
 /// The holder of an access token.
 #[derive(Clone, Debug)]
@@ -138,7 +138,8 @@ fn matched_path(parts: &Parts) -> Option<&str> {
 
 /// The answer to an operation without a row.
 fn not_served(parts: &Parts, state: &AppState) -> Response {
-    let Some(methods) = matched_path(parts).and_then(|path| state.access.allowed_methods(path)) else {
+    let Some(methods) = matched_path(parts).and_then(|path| state.access.allowed_methods(path))
+    else {
         return ApiError::not_found().into_response();
     };
     let mut response = ApiError::method_not_allowed().into_response();

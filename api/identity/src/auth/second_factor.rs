@@ -23,13 +23,13 @@ use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, User
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore};
 
-use cardswitch_edge::actor::act_as;
 use super::failures::note_failure;
 use super::passwords;
 use super::throttle::{Account, Beyond, Source, TooMany};
 use super::totp::Seed;
-use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
+use cardswitch_edge::actor::act_as;
+use cardswitch_edge::error::ApiError;
 use cardswitch_edge::write_error::WriteError;
 
 /// How long a conversation lasts. Units: microseconds.

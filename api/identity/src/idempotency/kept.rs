@@ -17,8 +17,8 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::Asked;
-use cardswitch_secrets::idempotency_keys::AnswerName;
 use cardswitch_edge::error::ApiError;
+use cardswitch_secrets::idempotency_keys::AnswerName;
 
 /// Tells a repeat's answer from the first.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");

@@ -19,9 +19,9 @@ use url::form_urlencoded;
 
 use super::{pkce, scope};
 use crate::auth::drawn_secret::DrawnSecret;
+use crate::state::AppState;
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
-use crate::state::AppState;
 use cardswitch_wire::fields::parse_id;
 
 /// How long a code can be exchanged. Units: microseconds.

@@ -25,9 +25,9 @@ use super::reply::{ChallengeBody, TokenBody, reply};
 use crate::auth::second_factor::{self, Answered, PendingToken, Purpose};
 use crate::auth::throttle::{Beyond, Source};
 use crate::auth::{find_caller, token_in};
+use crate::state::AppState;
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::token_digest;
-use crate::state::AppState;
 
 /// An answer to a question.
 #[derive(utoipa::ToSchema)]

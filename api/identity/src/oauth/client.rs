@@ -15,9 +15,9 @@ use url::form_urlencoded;
 
 use super::parameters::Parameters;
 use crate::auth::throttle::Source;
+use crate::state::AppState;
 use cardswitch_edge::error::ApiError;
 use cardswitch_secrets::{digests_equal, token_digest};
-use crate::state::AppState;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::parse_id;
 

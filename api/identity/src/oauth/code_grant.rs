@@ -20,13 +20,13 @@ use cardswitch_engine::domain::text::LineText;
 use super::parameters::Parameters;
 use super::reply::TokenBody;
 use super::{pkce, scope};
-use cardswitch_edge::actor::act_as;
 use crate::auth::drawn_secret::DrawnSecret;
+use crate::state::AppState;
+use cardswitch_edge::actor::act_as;
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::token_digest;
-use crate::state::AppState;
-use cardswitch_edge::write_error::WriteError;
 
 /// A code with what it leads to.
 struct Known {

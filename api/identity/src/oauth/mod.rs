@@ -44,8 +44,8 @@ pub use self::challenge::{answer_challenge, get_challenge};
 use self::metadata::{METADATA_PATH, get_metadata};
 pub use self::revoke::{__path_revoke_tokens, revoke_tokens};
 pub use self::token::{__path_create_token, create_token};
-use cardswitch_edge::client_address::ClientAddress;
 use crate::state::AppState;
+use cardswitch_edge::client_address::ClientAddress;
 
 /// Where apps find out about the token endpoints.
 pub fn oauth_routes() -> Router<AppState> {

@@ -12,8 +12,8 @@ use utoipa::ToSchema;
 
 use super::scope;
 use crate::auth::second_factor::Challenge;
-use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
+use cardswitch_edge::error::ApiError;
 use cardswitch_wire::time::render_time;
 
 /// A token, shown this once.

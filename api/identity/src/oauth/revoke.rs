@@ -18,12 +18,12 @@ use super::address_of;
 use super::client;
 use super::parameters::Parameters;
 use super::reply::reply;
-use cardswitch_edge::actor::act_as;
 use crate::auth::second_factor::Purpose;
-use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::token_digest;
 use crate::state::AppState;
+use cardswitch_edge::actor::act_as;
+use cardswitch_edge::error::ApiError;
 use cardswitch_edge::write_error::WriteError;
+use cardswitch_secrets::token_digest;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::parse_id;
 

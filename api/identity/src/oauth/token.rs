@@ -13,8 +13,8 @@ use super::parameters::Parameters;
 use super::reply::{TokenBody, reply};
 use super::{client, code_grant, password_grant};
 use crate::auth::throttle::Source;
-use cardswitch_edge::error::ApiError;
 use crate::state::AppState;
+use cardswitch_edge::error::ApiError;
 
 /// What an app asks a token with.
 #[derive(utoipa::ToSchema)]

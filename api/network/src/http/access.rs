@@ -6,11 +6,11 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use bytes::Bytes;
 
-use cardswitch_edge::error::ApiError;
+use super::state::DoorState;
 use crate::limits;
+use cardswitch_edge::error::ApiError;
 use cardswitch_edge::request_body::{read_json_body, read_json_text};
 use cardswitch_secrets::{digests_equal, token_digest};
-use super::state::DoorState;
 use cardswitch_wire::fields::Fields;
 
 /// The request carries the network key.

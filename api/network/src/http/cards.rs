@@ -15,15 +15,15 @@ use uuid::Uuid;
 
 use super::access::NetworkAccess;
 use super::named::open_pan;
-use cardswitch_edge::error::ApiError;
-use crate::marks::render_authorization_id;
-use cardswitch_wire::words;
-use cardswitch_edge::input::{ListQuery, PathId};
 use super::state::DoorState;
+use crate::marks::render_authorization_id;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{ListQuery, PathId};
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::page::{PageParameters, describe_ordering, parse_page};
 use cardswitch_wire::queries;
 use cardswitch_wire::time::{render_date, render_time};
+use cardswitch_wire::words;
 
 /// A card with its secrets.
 #[derive(Serialize, ToSchema)]

@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 use axum::Router;
 use utoipa::OpenApi;
 
+use super::state::DoorState;
 use cardswitch_edge::operation::{Operation, document_of, routes_of};
 use cardswitch_edge::operations;
-use super::state::DoorState;
 
 /// What the document of `/network/v1` says of the whole.
 #[derive(OpenApi)]

@@ -11,8 +11,8 @@ use utoipa::ToSchema;
 
 use super::access::{NetworkAccess, NetworkBody};
 use super::shapes::ClockRequest;
-use cardswitch_edge::error::ApiError;
 use super::state::DoorState;
+use cardswitch_edge::error::ApiError;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 use cardswitch_wire::time::render_time;

@@ -11,11 +11,11 @@ use axum::response::{IntoResponse, Response};
 use super::access::check_access;
 use super::carry_out;
 use super::requests::Operation;
-use cardswitch_edge::error::ApiError;
+use super::state::DoorState;
 use crate::limits;
+use cardswitch_edge::error::ApiError;
 use cardswitch_edge::request_body::{ReadableBody, read_json};
 use cardswitch_edge::request_id::under_fresh_id;
-use super::state::DoorState;
 
 /// Whether the request is one of those.
 #[must_use]

@@ -13,11 +13,11 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 use zeroize::Zeroize;
 
-use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::pan::Pan;
-use cardswitch_secrets::Secrets;
 use super::state::DoorState;
+use cardswitch_edge::error::ApiError;
 use cardswitch_edge::switch::View;
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::pan::Pan;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 

@@ -25,17 +25,17 @@ use cardswitch_engine::domain::network_key::{
 use cardswitch_engine::domain::text::LineText;
 
 use super::named::Named;
+use super::state::DoorState;
 use super::transfers::plan_transfer;
 use super::values::{
     CardUse, Lowest, Steering, amount, authorization_id, card_use, category_code, currency, digits,
     expiry_month, line, merchant_id, presentment_count, trace_number,
 };
-use cardswitch_edge::error::ApiError;
 use crate::marks::{Marks, merchant_number};
 use crate::presented::cvv_pair;
-use cardswitch_secrets::{HashPurpose, Secrets};
-use super::state::DoorState;
+use cardswitch_edge::error::ApiError;
 use cardswitch_edge::switch::View;
+use cardswitch_secrets::{HashPurpose, Secrets};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
 

@@ -6,8 +6,8 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use uuid::Uuid;
 
-use cardswitch_wire::words::{AmountGiven, Budget, Limit, RuleName, one_of};
 use cardswitch_wire::amount::Amount;
+use cardswitch_wire::words::{AmountGiven, Budget, Limit, RuleName, one_of};
 
 /// The schema of digits: text, or a JSON integer with them.
 fn digits(len_min: u32, len_max: u32) -> RefOr<Schema> {

@@ -20,10 +20,10 @@ use super::json_response;
 use super::named::CURRENCY_DEFAULT;
 use super::requests::{Asked, Operation, Planned, Repetition, planned};
 use super::shapes::TransferAnswer;
+use super::state::DoorState;
 use super::values::{Lowest, amount};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::idempotency_header::idempotency_key;
-use super::state::DoorState;
 use cardswitch_edge::switch::View;
 use cardswitch_wire::fields::{self, Fields};
 

@@ -15,13 +15,13 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use super::MailDesk;
 use super::cursor::{Cursor, TransactionPlace};
 use super::letter::{DeclinedPurchase, Letter};
 use super::limits::{DECLINES_INTERVAL, DECLINES_SCAN_MAX, QUEUE_NOTICES_MAX};
 use super::often::{Notice, Told};
 use super::outbox::MailError;
 use super::why::why;
-use super::MailDesk;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::reference::render_last_four;

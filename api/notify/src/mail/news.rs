@@ -12,11 +12,11 @@ use cardswitch_engine::store::{Snapshot, StoreError};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::MailDesk;
 use super::letter::{Letter, SharedCard, Urgency};
 use super::outbox::HeldNews;
 use cardswitch_secrets::link_secrets::LinkKey;
 use cardswitch_secrets::token_digest;
-use super::MailDesk;
 
 /// What somebody is to be told of.
 #[derive(Clone, Serialize, Deserialize)]

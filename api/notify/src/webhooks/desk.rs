@@ -14,9 +14,11 @@ use super::deliveries::{AttemptResult, Failure};
 use super::due::Queued;
 use super::lane::{Entry, Lane, MESSAGE_EVENTS_MAX};
 use super::sender::{Delivery, Sender};
-use cardswitch_secrets::webhook_signature::{SignedMessage, WebhookSecret, message_text, signature_header};
-use cardswitch_secrets::Secrets;
 use cardswitch_edge::switch::Switch;
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::webhook_signature::{
+    SignedMessage, WebhookSecret, message_text, signature_header,
+};
 
 /// How many events of all companies are looked at at a time for those that a lane is told of, so that
 /// one with much to read holds up no other. Reading on goes on from there.

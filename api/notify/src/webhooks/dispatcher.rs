@@ -33,8 +33,8 @@ use super::lane::Entry;
 use super::sender::Sender;
 use super::{Figures, ORDERS_MAX, Order};
 use cardswitch_edge::descriptors::SendBounds;
-use cardswitch_secrets::Secrets;
 use cardswitch_edge::switch::Switch;
+use cardswitch_secrets::Secrets;
 
 /// How many events are read at a time.
 const EVENTS_READ_MAX: usize = 1_000;

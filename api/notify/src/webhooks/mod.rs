@@ -54,10 +54,10 @@ use self::streams::Streams;
 pub use self::streams::{PagePlace, StreamPlace};
 use self::tail::Tail;
 use cardswitch_edge::bounded::TooMany;
-use cardswitch_edge::error::ApiError;
 use cardswitch_edge::descriptors::DescriptorShares;
-use cardswitch_secrets::Secrets;
+use cardswitch_edge::error::ApiError;
 use cardswitch_edge::switch::Switch;
+use cardswitch_secrets::Secrets;
 
 /// How many orders wait for the dispatcher.
 const ORDERS_MAX: usize = 1_024;

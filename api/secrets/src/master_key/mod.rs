@@ -18,10 +18,10 @@ use hkdf::Hkdf;
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
+use crate::derived;
 use crate::hex::{array_from_hex, to_hex};
 use crate::issuing::{IssueError, RandomSource};
 use crate::private_file;
-use crate::derived;
 
 /// The name of the key's file inside a data directory, and of the credential that systemd hands over.
 pub const MASTER_KEY_FILE: &str = "master.key";

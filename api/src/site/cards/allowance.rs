@@ -12,17 +12,17 @@ use super::card_fields::CardFields;
 use super::card_form::CardForm;
 use super::face::Face;
 use super::get_card;
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::allowances::change_allowance;
-use cardswitch_edge::input::PathId;
-use cardswitch_v1::routes::view::read_view;
 use crate::site::faults::{Faults, with_status};
 use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, CardManager};
 use crate::site::seen::changed_meanwhile;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::allowances::change_allowance;
+use cardswitch_v1::routes::view::read_view;
 use cardswitch_wire::fields::Fields;
 
 #[derive(Template)]

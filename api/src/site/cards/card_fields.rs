@@ -15,11 +15,11 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::list::holder;
-use cardswitch_v1::routes::allowances::INTERVALS;
-use cardswitch_v1::routes::view::View;
 use crate::site::dimension_choices::{Sent, ids_of, put_dimensions};
 use crate::site::seen::Seen;
 use crate::site::words::{field_amount, field_time, parse_field_time, typed_amount};
+use cardswitch_v1::routes::allowances::INTERVALS;
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::address::shipping_address_id;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 

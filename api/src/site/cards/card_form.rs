@@ -10,11 +10,11 @@ use uuid::Uuid;
 
 use super::card_fields::CardFields;
 use super::list::offered_members;
-use cardswitch_v1::routes::view::View;
 use crate::site::choices::{Choice, choices};
 use crate::site::dimension_choices::{DimensionChoice, dimension_choices};
 use crate::site::faults::Faults;
 use crate::site::words::zone_words;
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::currency::render_currency;
 
 /// How often a budget starts anew, to choose from.

@@ -18,16 +18,16 @@ use super::face::{Face, is_open};
 use super::get_card;
 use super::list::holder;
 use super::purchases::Purchase;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::assets::COPY;
 use crate::site::dimensions::kind_words;
 use crate::site::frame;
 use crate::site::rights::{Acting, Right};
 use crate::site::transactions::decision::Teller;
 use crate::site::words::{Moment, moment, money, person, scope_words, zone_words};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
 
 /// How many transactions stand on the page; the others are a list of their own.
 const PURCHASES: usize = 15;

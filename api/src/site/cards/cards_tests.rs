@@ -8,11 +8,11 @@ use cardswitch_engine::domain::ids::{CompanyId, MemberId, UserId};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use cardswitch_identity::auth::passwords::hash;
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY, amount};
 use crate::site::site_world::PASSWORD;
 use crate::site::visitor_tests::{Page, Visitor};
 use crate::test_world::new_member;
+use cardswitch_identity::auth::passwords::hash;
 
 pub(in crate::site) const ROOT: &str = "root@example.com";
 pub(in crate::site) const BOOKS: &str = "books@example.com";

@@ -11,10 +11,6 @@ use super::card_fields::CardFields;
 use super::card_form::{CardForm, holder_id};
 use super::face::Face;
 use super::get_card;
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::cards::change_card;
-use cardswitch_edge::input::PathId;
-use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::dimension_choices::find_meant;
 use crate::site::faults::{Faults, with_status};
 use crate::site::forms::SiteForm;
@@ -22,7 +18,11 @@ use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, CardManager};
 use crate::site::seen::changed_meanwhile;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::cards::change_card;
+use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::fields::Fields;
 
 #[derive(Template)]

@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 
 use super::face::Face;
 use super::get_card;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_v1::routes::shared_links::share_card;
-use cardswitch_v1::routes::view::read_view;
 use crate::site::choices::{Choice, choices};
 use crate::site::faults::{Faults, with_status};
 use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, CardManager};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::shared_links::share_card;
+use cardswitch_v1::routes::view::read_view;
 use cardswitch_wire::fields::{Fields, parse_id};
 
 /// How many passphrase fields the form has room for.

@@ -10,14 +10,14 @@ use cardswitch_engine::store::query::{CardFilter, CardRow, Listed, Page};
 use serde::Deserialize;
 
 use super::face::Face;
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::choices::{Choice, choices};
 use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::{Acting, Right};
 use crate::site::words::person;
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
 
 /// How many members are offered to choose from; others are found by their address all the same.
 pub(super) const OFFERED_MAX: usize = 200;

@@ -34,8 +34,8 @@ use cardswitch_engine::store::query::CardRow;
 
 use super::rights::Acting;
 use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::view::read_view;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::read_view;
 
 /// Cards.
 pub(super) fn card_routes() -> Router<AppState> {

@@ -8,16 +8,16 @@ use cardswitch_engine::domain::ids::CardId;
 
 use super::card_fields::CardFields;
 use super::card_form::{CardForm, holder_id};
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::cards;
-use cardswitch_v1::routes::view::read_view;
 use crate::site::dimension_choices::find_meant;
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, CardManager};
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::cards;
+use cardswitch_v1::routes::view::read_view;
 use cardswitch_wire::fields::Fields;
 
 #[derive(Template)]

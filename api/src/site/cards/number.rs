@@ -17,8 +17,6 @@ use super::card_page::may_see_number;
 use super::face::Face;
 use super::get_card;
 use super::secret::CardSecret;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
 use crate::site::assets::COPY;
 use crate::site::device::Client;
 use crate::site::error_page::error_page;
@@ -27,6 +25,8 @@ use crate::site::forms::{SiteForm, refusal_where_changed};
 use crate::site::frame;
 use crate::site::password::{WRONG_PASSWORD, is_password_of};
 use crate::site::rights::Acting;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_identity::state::AppState;
 
 #[derive(Template)]

@@ -4,8 +4,8 @@ use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::store::query::CardRow;
 
 use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::card_secrets::open_number;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::card_secrets::open_number;
 
 /// Digits of a number that stand together.
 const GROUP_LEN: usize = 4;

@@ -13,16 +13,16 @@ use serde_json::json;
 use super::card_page::card_page;
 use super::face::Face;
 use super::get_card;
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::cards::change_card;
-use cardswitch_edge::input::PathId;
 use crate::site::faults::{Faults, with_status};
 use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, CardManager};
 use crate::site::words::money;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::cards::change_card;
 use cardswitch_wire::fields::Fields;
 
 /// What `POST /cards/{id}/state` takes.

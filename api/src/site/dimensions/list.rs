@@ -10,9 +10,6 @@ use serde_json::Value;
 use super::form::{DimensionFields, parent_choices};
 use super::tree::{Branch, tree};
 use super::{KindWords, OfKind, Tab, kind_words, tabs};
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::dimensions::make;
-use cardswitch_v1::routes::view::{Reader, read_view};
 use crate::site::dimension_choices::{DimensionChoice, find_meant_in};
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
@@ -21,7 +18,10 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::{Acting, DimensionManager};
 use crate::site::words::grouped;
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::dimensions::make;
+use cardswitch_v1::routes::view::{Reader, read_view};
 use cardswitch_wire::fields::{Fields, parse_id};
 
 #[derive(Template)]

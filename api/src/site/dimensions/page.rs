@@ -17,9 +17,6 @@ use serde_json::Value;
 use super::form::{DimensionFields, parent_choices};
 use super::tree::{Branch, Tree, below_and_itself, tree};
 use super::{KindWords, OfKind, kind_words};
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::dimensions::change;
-use cardswitch_v1::routes::view::{Reader, View, read_view};
 use crate::site::dimension_choices::{DimensionChoice, find_meant_in};
 use crate::site::faults::{Faults, with_status};
 use crate::site::forms::SiteForm;
@@ -27,7 +24,10 @@ use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, DimensionManager};
 use crate::site::seen::{Seen, changed_meanwhile};
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::dimensions::change;
+use cardswitch_v1::routes::view::{Reader, View, read_view};
 use cardswitch_wire::fields::{Fields, parse_id};
 
 #[derive(Template)]

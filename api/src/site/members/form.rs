@@ -7,15 +7,15 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::role_words;
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::members::{ROLES, is_settable, render_role};
-use cardswitch_v1::routes::view::View;
 use crate::site::choices::Choice;
 use crate::site::dimension_choices::{
     DimensionChoice, Sent, again, chosen_of, dimension_choices, ids_of, put_dimensions,
 };
 use crate::site::faults::Faults;
 use crate::site::seen::Seen;
+use cardswitch_edge::error::ApiError;
+use cardswitch_v1::routes::members::{ROLES, is_settable, render_role};
+use cardswitch_v1::routes::view::View;
 
 /// What members can be sorted by. Source: spec "Member".
 const KINDS: [DimensionKind; 3] =

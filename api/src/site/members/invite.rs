@@ -6,9 +6,6 @@ use axum::response::Response;
 use serde_json::Value;
 
 use super::form::{MemberForm, faults_of};
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::members::invite_member;
-use cardswitch_v1::routes::view::read_view;
 use crate::site::choices::Choice;
 use crate::site::dimension_choices::{DimensionChoice, find_meant};
 use crate::site::faults::Faults;
@@ -16,7 +13,10 @@ use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, MemberManager};
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::members::invite_member;
+use cardswitch_v1::routes::view::read_view;
 use cardswitch_wire::fields::Fields;
 
 #[derive(Template)]

@@ -14,10 +14,6 @@ use serde::Deserialize;
 use self::effects::{Effects, effects_of};
 use super::get_member;
 use super::member::again;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_v1::routes::members::{change_member, remove_member};
-use cardswitch_v1::routes::view::read_view;
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::frame;
@@ -25,7 +21,11 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, MemberManager};
 use crate::site::seen::changed_meanwhile;
 use crate::site::words::person;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::members::{change_member, remove_member};
+use cardswitch_v1::routes::view::read_view;
 use cardswitch_wire::fields::Fields;
 
 /// In which way.

@@ -9,14 +9,14 @@ use cardswitch_engine::store::query::Listed;
 use serde::Deserialize;
 
 use super::{member_badge, role_words};
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::choices::{Choice, choices};
 use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::{MemberReader, Right};
 use crate::site::words::{Badge, person};
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
 
 /// What is looked for, as typed.
 #[derive(Debug, Default, Deserialize)]

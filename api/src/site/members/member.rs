@@ -13,10 +13,6 @@ use serde_json::Value;
 
 use super::form::{MemberForm, faults_of, seen};
 use super::{get_member, member_badge, role_words};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_v1::routes::members::change_member;
-use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::choices::Choice;
 use crate::site::dimension_choices::{DimensionChoice, find_meant};
 use crate::site::faults::Faults;
@@ -26,7 +22,11 @@ use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, MemberManager, MemberReader, Right};
 use crate::site::seen::{Seen, changed_meanwhile};
 use crate::site::words::{Badge, Moment, card_badge, card_name, moment, person};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::members::change_member;
+use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::fields::Fields;
 
 /// How many cards the page shows.

@@ -27,8 +27,8 @@ use cardswitch_engine::domain::ids::MemberId;
 use super::rights::Acting;
 use super::words::Badge;
 use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::view::read_view;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::read_view;
 
 /// The pages of members.
 pub(super) fn member_routes() -> Router<AppState> {

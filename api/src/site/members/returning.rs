@@ -17,19 +17,19 @@ use tokio::sync::Semaphore;
 
 use super::get_member;
 use super::member::again;
-use cardswitch_edge::actor::{acting as acting_for, note_at_hand};
-use cardswitch_identity::auth::drawn_secret::DrawnSecret;
-use cardswitch_edge::error::ApiError;
-use cardswitch_notify::mail::Letter;
-use cardswitch_edge::input::PathId;
-use cardswitch_v1::routes::members::change_member;
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::fresh_id;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::MemberManager;
 use crate::site::session::later;
+use cardswitch_edge::actor::{acting as acting_for, note_at_hand};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
 use cardswitch_identity::state::AppState;
+use cardswitch_notify::mail::Letter;
+use cardswitch_v1::routes::members::change_member;
 use cardswitch_wire::fields::Fields;
 
 /// How long a link to choose the first password is good. Units: seconds.

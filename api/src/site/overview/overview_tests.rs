@@ -13,11 +13,11 @@ use serde_json::Value;
 use tower::ServiceExt;
 use uuid::Uuid;
 
-use cardswitch_edge::client_address::ClientAddress;
 use crate::bench::{Bench, COMPANY, amount};
 use crate::site::cards::cards_tests::{BOOKS, HOLDER, REVIEWER, ROOT, stage, visit};
 use crate::site::site_world::{OTHER_EMAIL, bench, sign_in};
 use crate::site::visitor_tests::Visitor;
+use cardswitch_edge::client_address::ClientAddress;
 
 /// How long a message is waited for: far longer than any takes.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -10,8 +10,6 @@ use cardswitch_engine::store::query::{CardFilter, Page, RequisitionFilter, Trans
 
 use super::figures::Figures;
 use super::shown::Shown;
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::assets::{OVERVIEW, PLOT, PLOT_STYLE};
 use crate::site::cards::face::Face;
 use crate::site::cards::purchases::Purchase;
@@ -21,7 +19,9 @@ use crate::site::rights::{Acting, Right};
 use crate::site::session::SignedIn;
 use crate::site::transactions::decision::Teller;
 use crate::site::words::zone_words;
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
 
 /// How many of the visitor's cards are shown; the others are a list of their own.
 const CARDS: usize = 6;

@@ -8,8 +8,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::Extension;
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -17,9 +17,9 @@ use futures_util::stream;
 use tokio::sync::watch;
 
 use super::live::{LiveOverviews, Place, Told};
-use cardswitch_edge::lasting_access::LastingAccess;
-use cardswitch_edge::error::ApiError;
 use crate::site::rights::{CompanyReader, Right};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_identity::state::AppState;
 
 /// How often something is said where nothing is new.

@@ -13,9 +13,6 @@ use serde_json::{Value, json};
 
 use super::form::{RequisitionForm, faults_of};
 use super::list::barrier;
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::requisitions::{ask_for, check_network};
-use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::choices::Choice;
 use crate::site::dimension_choices::{DimensionChoice, find_meant};
 use crate::site::error_page::error_page;
@@ -25,7 +22,10 @@ use crate::site::frame;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::Acting;
 use crate::site::words::person;
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::requisitions::{ask_for, check_network};
+use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::fields::Fields;
 

@@ -10,14 +10,14 @@ use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::view::View;
 use crate::site::dimension_choices::{
     DimensionChoice, Sent, again, chosen_of, dimension_choices, ids_of, put_dimensions,
 };
 use crate::site::faults::Faults;
 use crate::site::seen::Seen;
 use crate::site::words::{Moment, day_words, moment, requisition_badge};
+use cardswitch_edge::error::ApiError;
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::amount::write_amount;
 use cardswitch_wire::fault::{Fault, Flaw};
 use cardswitch_wire::time::{parse_date, render_date, render_time};

@@ -12,14 +12,14 @@ use url::form_urlencoded::Serializer;
 
 use super::form::deadline;
 use super::sees_all;
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::requisitions::{check_network, parse_status};
-use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::Acting;
 use crate::site::words::{Badge, Moment, moment, money, person, requisition_badge};
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::requisitions::{check_network, parse_status};
+use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::fields::parse_id;
 
 const PATH: &str = "/requisitions";

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use cardswitch_engine::domain::ids::{CompanyId, RequisitionId};
 use serde_json::json;
 
-use crate::router;
-use crate::test_world;
-use cardswitch_v1::routes::requisitions::review_requisition;
-use cardswitch_v1::routes::view::Reader;
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
+use crate::router;
 use crate::site::company_world::{
     ACCOUNTANT, EVIL, MEMBER, REVIEWER, card_of, company, make, member, shown, visitor,
 };
 use crate::site::site_world::{EMAIL, OTHER_EMAIL, pass, sign_in};
 use crate::site::visitor_tests::{Page, Visitor};
+use crate::test_world;
+use cardswitch_v1::routes::requisitions::review_requisition;
+use cardswitch_v1::routes::view::Reader;
 use cardswitch_wire::fields::Fields;
 
 const CHAIRS: [(&str, &str); 4] =

@@ -36,11 +36,11 @@ use super::csrf::csrf_of;
 use super::faults::with_status;
 use super::forms::SiteForm;
 use super::session::MaybeSignedIn;
-use cardswitch_edge::client_address::ClientAddress;
-use cardswitch_identity::auth::link_guesses::Tried;
 use cardswitch_edge::bounded::TooMany;
-use cardswitch_identity::auth::throttle::{Account, Source};
+use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
+use cardswitch_identity::auth::link_guesses::Tried;
+use cardswitch_identity::auth::throttle::{Account, Source};
 use cardswitch_identity::state::AppState;
 
 const WRONG: &str = "That is not right. Check your answers and try again.";

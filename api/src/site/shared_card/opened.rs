@@ -13,11 +13,11 @@ use cardswitch_engine::store::query::CardRow;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::pass;
-use cardswitch_identity::auth::throttle::Source;
-use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, open_passphrase};
 use crate::site::error_page::error_page;
+use cardswitch_edge::error::ApiError;
+use cardswitch_identity::auth::throttle::Source;
 use cardswitch_identity::state::AppState;
+use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, open_passphrase};
 
 /// The least time in which a visitor learns that there is nothing, so that it does not tell why.
 const NOTHING_AFTER: Duration = Duration::from_millis(25);

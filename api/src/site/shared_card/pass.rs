@@ -11,10 +11,10 @@ use cookie::time::Duration;
 use cookie::{Cookie, SameSite};
 use subtle::ConstantTimeEq;
 
-use cardswitch_secrets::FormBond;
 use crate::site::cookies::find_cookie;
 use crate::site::session::later;
 use cardswitch_identity::state::AppState;
+use cardswitch_secrets::FormBond;
 
 /// How long an answer is good. Units: seconds.
 pub(super) const PASS_S: i64 = 15 * 60;

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::pass::PASS_S;
-use cardswitch_identity::auth::link_guesses::Tried;
 use crate::bench::Bench;
 use crate::site::site_world::{EMAIL, bench, pass, sign_in};
 use crate::site::visitor_tests::{ORIGIN, Page, Visitor};
+use cardswitch_identity::auth::link_guesses::Tried;
 
 /// Where visitors of these tests come from.
 const ADDRESS: &str = "203.0.113.7";

@@ -10,12 +10,12 @@ use cardswitch_engine::domain::money::Minor;
 
 use super::Viewing;
 use super::opened::Opened;
-use cardswitch_secrets::link_secrets::PassphraseKind;
 use crate::site::assets::COPY;
 use crate::site::cards::face::Face;
 use crate::site::cards::secret::CardSecret;
 use crate::site::frame::{plain_page, plain_page_with_scripts};
 use crate::site::words::{day_words, moment, money, scope_words, zone_words};
+use cardswitch_secrets::link_secrets::PassphraseKind;
 
 /// The title of every page here: addresses and titles are what browsers remember.
 const TITLE: &str = "Shared card";

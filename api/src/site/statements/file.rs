@@ -8,14 +8,14 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use super::page::{Days, account_of, month_page};
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::statements::{Format, statement_file};
-use cardswitch_v1::routes::view::{Reader, read_view};
 use crate::site::faults::Faults;
 use crate::site::pager::Part;
 use crate::site::rights::{Right, StatementReader};
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 use cardswitch_statements::{DAYS_APART_MAX, DateRange};
+use cardswitch_v1::routes::statements::{Format, statement_file};
+use cardswitch_v1::routes::view::{Reader, read_view};
 use cardswitch_wire::fault::{Fault, Flaw};
 use cardswitch_wire::query;
 

@@ -13,16 +13,16 @@ use serde::Deserialize;
 
 use super::months::Month;
 use super::ranges::{Range, ranges};
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::choices::Choice;
 use crate::site::faults::Faults;
 use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::{Acting, StatementReader};
 use crate::site::words::{day_words, money, zone_words};
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 use cardswitch_statements::{DAYS_APART_MAX, movement};
+use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::time::render_date;
 

@@ -11,12 +11,12 @@ use cardswitch_engine::store::query::{CardFilter, Page};
 use chrono_tz::Tz;
 use serde::Deserialize;
 
-use cardswitch_v1::routes::transactions::ListTransactionsRequest;
-use cardswitch_v1::routes::view::View;
 use crate::site::choices::{Choice, choices};
 use crate::site::dimension_choices::{DimensionChoice, dimension_choices, meant};
 use crate::site::faults::Faults;
 use crate::site::words::{card_name, person};
+use cardswitch_v1::routes::transactions::ListTransactionsRequest;
+use cardswitch_v1::routes::view::View;
 use cardswitch_wire::fields::parse_id;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::DIMENSION_FIELDS;

@@ -9,9 +9,6 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, TransactionRow};
 
 use super::filter::{Offered, TransactionQuery};
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::transactions::ListTransactionsRequest;
-use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::faults::Faults;
 use crate::site::frame;
 use crate::site::pager::{Pager, Part};
@@ -20,7 +17,10 @@ use crate::site::words::{
     Badge, Moment, amount_words, kind_words, last_four, moment, outcome_words, person, title,
     transaction_badge, zone_words,
 };
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::transactions::ListTransactionsRequest;
+use cardswitch_v1::routes::view::{View, read_view};
 
 #[derive(Template)]
 #[template(path = "transactions/list.html")]

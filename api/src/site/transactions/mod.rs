@@ -31,11 +31,11 @@ use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::store::query::TransactionRow;
 use uuid::Uuid;
 
+use crate::site::rights::{Acting, Right};
 use cardswitch_edge::error::ApiError;
+use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::transactions::{find_transaction, sequence_of};
 use cardswitch_v1::routes::view::read_view;
-use crate::site::rights::{Acting, Right};
-use cardswitch_identity::state::AppState;
 
 /// The list, and the pages of each.
 pub(super) fn transaction_routes() -> Router<AppState> {

@@ -17,11 +17,6 @@ use super::story::{Step, story};
 use super::tags::TagFields;
 use super::words::{flag_words, size_words};
 use super::{find, may_note};
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::decision::INCREMENTS_MAX;
-use cardswitch_edge::input::PathId;
-use cardswitch_v1::routes::transaction_tags::NOTE_CHARS_MAX;
-use cardswitch_v1::routes::view::{View, read_view};
 use crate::site::dimension_choices::{DimensionChoice, again, chosen_of, dimension_choices};
 use crate::site::dimensions::kind_words as dimension_words;
 use crate::site::faults::Faults;
@@ -32,7 +27,12 @@ use crate::site::words::{
     Badge, Moment, amount_words, card_name, kind_words, merchant_kind, moment, money, person,
     place, title, transaction_badge, zone_words,
 };
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::decision::INCREMENTS_MAX;
+use cardswitch_v1::routes::transaction_tags::NOTE_CHARS_MAX;
+use cardswitch_v1::routes::view::{View, read_view};
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 /// What the page says about forms that were sent, and what was typed into them.

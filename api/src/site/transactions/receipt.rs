@@ -12,15 +12,15 @@ use uuid::Uuid;
 use super::page::{Said, receipt_seen, refused_page};
 use super::upload::{UploadError, UploadForm, read_upload_form};
 use super::{find, find_own};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
-use cardswitch_edge::input::PathId;
-use cardswitch_v1::routes::receipts::{hand_in, lost, receipt_file, set_receipt};
-use cardswitch_v1::routes::view::Reader;
 use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::Acting;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
+use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::receipts::{hand_in, lost, receipt_file, set_receipt};
+use cardswitch_v1::routes::view::Reader;
 
 /// What is said where somebody else was quicker.
 const CHANGED: &str = "Nothing was done, because somebody changed the receipt while you had this page \

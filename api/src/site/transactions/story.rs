@@ -15,8 +15,8 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{LineFilter, LineSpan, Order, Page, TransactionRow};
 
 use super::words::positive;
-use cardswitch_v1::routes::view::View;
 use crate::site::words::{Moment, moment, money};
+use cardswitch_v1::routes::view::View;
 
 /// How many lines are looked through for those of one transaction.
 const LINES_LOOKED_AT_MAX: usize = 1_000;

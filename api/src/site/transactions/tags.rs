@@ -10,17 +10,17 @@ use serde_json::{Map, Value};
 
 use super::find_own;
 use super::page::{Said, refused_page, seen};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_v1::routes::transaction_tags::tag;
-use cardswitch_v1::routes::view::{Reader, read_view};
 use crate::site::dimension_choices::{Sent, chosen_of, find_meant, put_dimensions};
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::{Acting, Right};
 use crate::site::seen::changed_meanwhile;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::transaction_tags::tag;
+use cardswitch_v1::routes::view::{Reader, read_view};
 use cardswitch_wire::fields::Fields;
 
 /// What was sent; a field that the form did not have stays as it is.

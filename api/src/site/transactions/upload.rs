@@ -10,15 +10,15 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
-use cardswitch_edge::request_body::read_upload;
-use cardswitch_v1::routes::receipts::{FORM_BYTES_MAX, Upload};
 use crate::site::csrf;
 use crate::site::error_page::failure_page;
 use crate::site::forms::{foreign_form, refusal_where_changed, stale_form};
 use crate::site::rights::Acting;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::request_body::read_upload;
+use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
 use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::receipts::{FORM_BYTES_MAX, Upload};
 use cardswitch_wire::disposition::name_in_form;
 
 /// What was sent.

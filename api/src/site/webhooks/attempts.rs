@@ -7,11 +7,11 @@ use cardswitch_engine::domain::ids::WebhookEndpointId;
 use serde::de::IgnoredAny;
 
 use super::get_endpoint;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
 use crate::site::forms::SiteForm;
 use crate::site::notice::{Notice, go_on};
 use crate::site::rights::WebhookManager;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptResult, Failure};
 use cardswitch_wire::fields::parse_id;

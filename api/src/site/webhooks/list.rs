@@ -7,11 +7,11 @@ use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::endpoint_badge;
-use cardswitch_edge::error::ApiError;
 use crate::site::frame;
 use crate::site::pager::{Pager, Part};
 use crate::site::rights::WebhookManager;
 use crate::site::words::{Badge, Moment, moment};
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 
 #[derive(Template)]

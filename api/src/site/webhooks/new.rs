@@ -8,13 +8,13 @@ use cardswitch_engine::store::query::Page;
 use serde_json::Value;
 
 use super::form::EndpointForm;
-use cardswitch_edge::error::ApiError;
 use crate::site::apps::{ShownOnce, refused};
 use crate::site::choices::Choice;
 use crate::site::faults::Faults;
 use crate::site::forms::SiteForm;
 use crate::site::frame;
 use crate::site::rights::{Acting, WebhookManager};
+use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 use cardswitch_identity::webhook_endpoints::{self, GivenEndpoint};
 use cardswitch_wire::fault::Flaw;

@@ -12,13 +12,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::view::{View, read_view};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::oauth::scope;
 use crate::words;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use cardswitch_edge::write_error::WriteError;
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::oauth::scope;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
 use cardswitch_wire::reference::MemberReference;
 use cardswitch_wire::time::render_time;

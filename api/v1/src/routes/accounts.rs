@@ -7,10 +7,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::view::read_view;
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
 use cardswitch_wire::time::render_time;

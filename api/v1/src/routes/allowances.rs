@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use super::view::{View, read_view};
-use cardswitch_identity::auth::Caller;
-use cardswitch_edge::error::ApiError;
 use crate::words;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, PathId};
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::auth::Caller;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::bodies;

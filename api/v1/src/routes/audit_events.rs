@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, ListQuery};
 use super::view::read_view;
 use crate::words;
+use cardswitch_edge::input::{Answer, ListQuery};
+use cardswitch_identity::auth::Call;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;

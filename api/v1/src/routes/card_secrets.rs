@@ -14,14 +14,14 @@ use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
 use super::cards::{CardBody, read_card};
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use super::no_store::NoStore;
 use super::view::read_view;
-use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::{ApiError, ErrorBody};
-use cardswitch_secrets::pan::Pan;
+use cardswitch_edge::input::{Answer, JsonBody, PathId};
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::auth::Caller;
 use cardswitch_identity::state::AppState;
+use cardswitch_secrets::pan::Pan;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::Rule;
 use cardswitch_wire::fault::Flaw;

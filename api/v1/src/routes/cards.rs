@@ -21,15 +21,15 @@ use uuid::Uuid;
 
 use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
 use super::dimensions::{fault_dimensions, filter_dimensions, parse_dimensions, refused};
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
-use cardswitch_identity::auth::Caller;
-use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::words;
-use cardswitch_identity::state::AppState;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use cardswitch_edge::write_error::WriteError;
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::auth::Caller;
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use cardswitch_wire::address::{
     AddressBody, NewAddress, NewShippingAddress, read_address, read_shipping_address,
 };

@@ -12,13 +12,13 @@ use utoipa::ToSchema;
 
 use super::cards::{self, CardBody, CompanyTerms, parse_order};
 use super::dimensions::refused;
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, JsonBody};
 use super::view::{View, read_view};
 use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
-use cardswitch_identity::state::AppState;
+use cardswitch_edge::input::{Answer, JsonBody};
 use cardswitch_edge::write_error::WriteError;
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use cardswitch_wire::bodies;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;

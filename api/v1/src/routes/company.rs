@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, JsonBody};
 use super::view::read_view;
-use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody};
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::auth::Caller;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::address::ShippingAddressBody;
 use cardswitch_wire::bodies;

@@ -16,12 +16,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::allowances::render_interval;
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, PathId};
 use super::transactions::{TransactionReference, find_transaction};
 use super::view::read_view;
-use cardswitch_edge::error::ApiError;
 use crate::words;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, PathId};
+use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::explanation::Words;

@@ -19,13 +19,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
-use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use cardswitch_edge::write_error::WriteError;
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::auth::Caller;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{code, line, reference};
 use cardswitch_wire::fault::Flaw;

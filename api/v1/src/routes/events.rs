@@ -21,12 +21,12 @@ use serde_json::json;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, ListQuery};
-use cardswitch_identity::auth::Caller;
-use cardswitch_edge::lasting_access::LastingAccess;
-use cardswitch_edge::error::ApiError;
 use crate::words;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, ListQuery};
+use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::auth::Caller;
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::webhooks::StreamPlace;
 use cardswitch_notify::webhooks::composing::{EventBody, EventObject};

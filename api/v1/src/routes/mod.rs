@@ -27,4 +27,3 @@ pub mod transactions;
 pub mod view;
 pub mod webhook_attempts;
 pub mod webhook_endpoints;
-

@@ -27,15 +27,15 @@ use uuid::Uuid;
 
 use super::cards::default_billing_name;
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use super::view::{Reader, View, read_view};
-use cardswitch_identity::auth::Caller;
-use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use crate::words;
-use cardswitch_identity::state::AppState;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use cardswitch_edge::write_error::WriteError;
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::auth::Caller;
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{Rule, later, limit, line, paragraph, reference};
@@ -134,10 +134,12 @@ pub const STATUSES: [(&str, RequisitionStatus); 4] = [
     ("canceled", RequisitionStatus::Canceled),
 ];
 
+/// The word for a status.
 pub fn render_status(status: RequisitionStatus) -> &'static str {
     STATUSES.iter().find(|(_, known)| *known == status).map_or("pending", |(name, _)| *name)
 }
 
+/// The status that a word stands for.
 pub fn parse_status(text: &str) -> Option<RequisitionStatus> {
     STATUSES.iter().find(|(name, _)| *name == text).map(|(_, status)| *status)
 }

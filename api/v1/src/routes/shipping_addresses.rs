@@ -2,9 +2,9 @@
 
 use axum::Json;
 
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, PathId};
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, PathId};
+use cardswitch_identity::auth::Call;
 use cardswitch_wire::address::{ShippingAddressBody, shipping_address_id};
 
 /// Shows the company's shipping address.

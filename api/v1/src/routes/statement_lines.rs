@@ -11,13 +11,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::receipts::ReceiptBody;
 use super::transactions::{BankAccountBody, MerchantBody, TransactionBody};
 use super::view::{View, read_view};
-use cardswitch_edge::error::ApiError;
 use crate::words;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_identity::auth::Call;
 use cardswitch_statements::DateRange;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::fields;

@@ -6,12 +6,12 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::domain::ids::AccountId;
 
-use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::view::Reader;
-use cardswitch_identity::auth::Caller;
-use cardswitch_edge::lasting_access::LastingAccess;
-use cardswitch_edge::error::ApiError;
 use crate::words;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_identity::auth::Caller;
 use cardswitch_identity::state::AppState;
 use cardswitch_statements::{
     CsvStatement, DateRange, Export, OfxStatement, PDF_LINES_MAX, PdfStatement, StatementBody,

@@ -7,11 +7,11 @@ use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 
 use super::dimensions::{fault_dimensions, parse_dimensions, refused};
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use super::transactions::{TransactionBody, find_transaction, read_transaction, sequence_of};
 use super::view::{Reader, read_view};
 use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, PathId};
+use cardswitch_identity::auth::Call;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::paragraph;

@@ -15,14 +15,14 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::dimensions::filter_dimensions;
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use super::receipts::ReceiptBody;
 use super::requisitions::RequisitionSummary;
 use super::view::{View, read_view};
-use cardswitch_identity::auth::Caller;
-use cardswitch_edge::error::ApiError;
 use crate::words;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::auth::Caller;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
@@ -30,8 +30,8 @@ use cardswitch_wire::page::{Listing, PageParameters, describe_ordering, envelope
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::{CardReference, DimensionReference, MemberReference};
-use cardswitch_wire::transaction::{TRANSACTION_STATES, render_kind, render_state};
 use cardswitch_wire::time::render_time;
+use cardswitch_wire::transaction::{TRANSACTION_STATES, render_kind, render_state};
 use cardswitch_wire::urls::Urls;
 
 /// A transaction as responses show it. Source: spec "Transaction".

@@ -11,11 +11,11 @@ use cardswitch_engine::domain::ids::{
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
-use cardswitch_identity::auth::Caller;
 use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, open_passphrase};
-use cardswitch_secrets::Secrets;
+use cardswitch_identity::auth::Caller;
 use cardswitch_identity::state::AppState;
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, open_passphrase};
 use cardswitch_wire::reference::{
     CardReference, DimensionReference, MemberReference, SharedLinkReference, render_card_state,
     render_last_four,

@@ -7,13 +7,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use cardswitch_identity::auth::Call;
-use cardswitch_edge::input::{Answer, ListQuery, PathId};
-use cardswitch_edge::error::ApiError;
 use crate::words;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::webhook_endpoints::get_endpoint;
 use cardswitch_notify::webhooks::attempt_words::{render_failure, render_kind};
 use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptResult};
-use cardswitch_identity::webhook_endpoints::get_endpoint;
 use cardswitch_secrets::webhook_signature::message_text;
 use cardswitch_wire::fields;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 
 use super::attribute::Target;
 use super::user::User;
-use cardswitch_edge::error::ApiError;
 use crate::routes::members;
+use cardswitch_edge::error::ApiError;
 use cardswitch_wire::email::email;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields;

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use super::error::{SCIM_JSON, ScimError};
 use cardswitch_edge::error::ApiError;
-use cardswitch_edge::request_body::read_json_text;
 use cardswitch_edge::input::{BODY_BYTES_MAX, ListQuery};
+use cardswitch_edge::request_body::read_json_text;
 use cardswitch_wire::fields;
 use cardswitch_wire::query::Query;
 

@@ -34,8 +34,8 @@ use serde_json::{Value, json};
 
 use self::error::SCIM_JSON;
 use self::error::ScimError;
-use cardswitch_identity::auth::{answer_to, check_rate, find_caller};
 use cardswitch_edge::error::ApiError;
+use cardswitch_identity::auth::{answer_to, check_rate, find_caller};
 use cardswitch_identity::state::AppState;
 
 const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";

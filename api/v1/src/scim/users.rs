@@ -30,13 +30,13 @@ use super::patch;
 use super::user::User;
 use super::wanted::{Shown, Wanted};
 use super::{ScimJson, list_response};
-use cardswitch_identity::auth::Caller;
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::invitation::Invitation;
 use crate::routes::members::{is_settable, role_not_settable};
 use crate::routes::view::{View, read_view};
-use cardswitch_identity::state::AppState;
+use cardswitch_edge::error::ApiError;
 use cardswitch_edge::write_error::WriteError;
+use cardswitch_identity::auth::Caller;
+use cardswitch_identity::invitation::Invitation;
+use cardswitch_identity::state::AppState;
 use cardswitch_wire::fault::Flaw;
 
 /// Where departments are among the dimensions of a member.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
-use cardswitch_edge::bounded::TooMany;
 use super::{Account, DELAY_MAX, REMEMBERED_MAX, Source, Verdict, too_many};
+use cardswitch_edge::bounded::TooMany;
 use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
 use cardswitch_secrets::token_digest;
 

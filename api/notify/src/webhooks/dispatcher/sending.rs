@@ -24,8 +24,8 @@ use super::super::lane::{Entry, Fate, Message, Outcome};
 use super::{Dispatcher, UNSAVED_MAX};
 use cardswitch_edge::actor::note_at_hand;
 use cardswitch_edge::descriptors::ASKED_SENDS_MAX;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_edge::switch::Switch;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 
 /// How many of these at endpoints of one company.
 const ASKED_OF_COMPANY_MAX: usize = 2;

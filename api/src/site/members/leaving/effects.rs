@@ -3,9 +3,9 @@
 use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::store::StoreError;
 
-use cardswitch_v1::routes::view::View;
 use crate::site::seen::Seen;
 use crate::site::words::card_name;
+use cardswitch_v1::routes::view::View;
 
 /// What ends.
 #[derive(Debug, PartialEq, Eq)]
