@@ -54,6 +54,8 @@ pub mod server;
 pub mod site;
 pub mod staging;
 #[cfg(test)]
+mod site_tests;
+#[cfg(test)]
 mod statement_access_tests;
 #[cfg(test)]
 mod switch_tests;

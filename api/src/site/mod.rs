@@ -47,7 +47,7 @@ pub mod next;
 pub mod notice;
 pub mod overview;
 mod pager;
-mod password;
+pub mod password;
 mod passwords;
 mod question;
 mod requisitions;
@@ -55,7 +55,7 @@ mod rights;
 mod second_factor;
 mod seen;
 pub mod session;
-mod shared_card;
+pub mod shared_card;
 mod sign_in;
 mod statements;
 mod tokens;
@@ -141,24 +141,3 @@ async fn start(MaybeSignedIn(session): MaybeSignedIn) -> Redirect {
 fn fresh_id(state: &AppState) -> Result<Uuid, ApiError> {
     Ok(SystemRandom.id(state.now())?)
 }
-
-#[cfg(test)]
-mod approval_tests;
-#[cfg(test)]
-mod books_world;
-#[cfg(test)]
-mod company_world;
-#[cfg(test)]
-mod password_tests;
-#[cfg(test)]
-mod people_tests;
-#[cfg(test)]
-mod second_factor_tests;
-#[cfg(test)]
-mod sign_in_tests;
-#[cfg(test)]
-mod site_tests;
-#[cfg(test)]
-mod site_world;
-#[cfg(test)]
-mod visitor_tests;

@@ -97,7 +97,7 @@ pub(super) type Changed = Result<(), Response>;
 /// for the password and the change, a link by mail may have set another: that ended the session,
 /// and the change is then not made. Of a new password its user is told by mail.
 /// Errors: the change was not made, or may not have been.
-pub(super) async fn change_user(
+pub async fn change_user(
     state: &AppState,
     session: &Session,
     changes: UserChanges,

@@ -42,7 +42,7 @@ use cardswitch_identity::state::AppState;
 use cardswitch_secrets::{FormBond, token_digest};
 
 /// How long a session lives. Units: seconds.
-pub(super) const SESSION_S: i64 = 12 * 3600;
+pub const SESSION_S: i64 = 12 * 3600;
 /// How long the choice of a company is remembered. Units: seconds.
 const COMPANY_S: i64 = 365 * 24 * 3600;
 /// How much of a browser's name is kept. Units: bytes.
@@ -194,7 +194,7 @@ fn session_of(
 /// key; none where the password was changed meanwhile. The session that the browser had before is
 /// ended.
 /// Errors: no randomness, or the change was not made.
-pub(super) async fn begin_session(
+pub async fn begin_session(
     state: &AppState,
     proven: &ProvenPassword,
     headers: &HeaderMap,

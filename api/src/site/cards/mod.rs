@@ -60,6 +60,3 @@ async fn get_card(state: &AppState, acting: &Acting, id: CardId) -> Result<CardR
     acting.check_owner(card.profile.assigned_to)?;
     Ok(card)
 }
-
-#[cfg(test)]
-pub(super) mod cards_tests;

@@ -12,10 +12,6 @@ mod list;
 mod page;
 pub(super) mod tree;
 
-#[cfg(test)]
-mod dimensions_tests;
-#[cfg(test)]
-mod many_tests;
 
 use axum::Router;
 use axum::extract::FromRequestParts;

@@ -68,6 +68,3 @@ const fn member_badge(state: MemberState) -> Badge {
     };
     Badge { word, look }
 }
-
-#[cfg(test)]
-mod member_tests;

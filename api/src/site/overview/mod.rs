@@ -25,6 +25,3 @@ use cardswitch_identity::state::AppState;
 pub(super) fn overview_routes() -> Router<AppState> {
     Router::new().route("/overview", get(page::show)).route("/overview/live", get(stream::follow))
 }
-
-#[cfg(test)]
-mod overview_tests;

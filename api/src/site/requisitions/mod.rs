@@ -56,6 +56,3 @@ fn may_review(acting: &Acting, requisition: &Requisition) -> bool {
     let is_own = acting.member.slot == requisition.member;
     acting.may(Right::ReviewRequisitions) && (!is_own || acting.session.is_administrator())
 }
-
-#[cfg(test)]
-mod requisition_tests;

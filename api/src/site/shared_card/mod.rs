@@ -11,7 +11,7 @@
 //! was not asked for by a form, and none of these pages is kept, found by searching or named to others.
 
 mod opened;
-mod pass;
+pub mod pass;
 mod passphrase;
 mod shown;
 
@@ -193,6 +193,3 @@ fn too_many(refused: TooMany, page: impl FnOnce(&str) -> Response) -> Response {
     page.headers_mut().insert(RETRY_AFTER, HeaderValue::from(refused.retry_after_s));
     page
 }
-
-#[cfg(test)]
-mod shared_card_tests;

@@ -17,7 +17,7 @@ use cardswitch_identity::state::AppState;
 use cardswitch_secrets::FormBond;
 
 /// How long an answer is good. Units: seconds.
-pub(super) const PASS_S: i64 = 15 * 60;
+pub const PASS_S: i64 = 15 * 60;
 
 /// The header that lets the viewer at `path` in until the pass is over.
 #[must_use]

@@ -12,8 +12,6 @@ mod months;
 mod page;
 mod ranges;
 
-#[cfg(test)]
-mod statements_tests;
 
 use axum::Router;
 use axum::routing::get;

@@ -22,8 +22,6 @@ mod tags;
 mod upload;
 mod words;
 
-#[cfg(test)]
-mod transactions_tests;
 
 use axum::Router;
 use axum::routing::{get, post};

@@ -13,8 +13,6 @@ mod endpoint;
 mod form;
 mod list;
 mod new;
-#[cfg(test)]
-mod webhooks_tests;
 
 use axum::Router;
 use axum::routing::{get, post};

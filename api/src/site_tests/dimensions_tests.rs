@@ -4,9 +4,9 @@ use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, OTHER_COMPANY};
-use crate::site::books_world::{EVIL, ODD, dimension, own_card, purchase, sign_in_as};
-use crate::site::site_world::bench;
-use crate::site::visitor_tests::{ORIGIN, Page, Visitor};
+use super::books_world::{EVIL, ODD, dimension, own_card, purchase, sign_in_as};
+use super::site_world::bench;
+use super::visitor_tests::{ORIGIN, Page, Visitor};
 
 const PATH: &str = "/dimensions/categories";
 

@@ -9,21 +9,21 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY, amount};
-use crate::site::site_world::PASSWORD;
-use crate::site::visitor_tests::{Page, Visitor};
+use super::site_world::PASSWORD;
+use super::visitor_tests::{Page, Visitor};
 use crate::test_world::new_member;
 use cardswitch_identity::auth::passwords::hash;
 
-pub(in crate::site) const ROOT: &str = "root@example.com";
-pub(in crate::site) const BOOKS: &str = "books@example.com";
-pub(in crate::site) const HOLDER: &str = "holder@example.com";
-pub(in crate::site) const REVIEWER: &str = "review@example.com";
+pub(super) const ROOT: &str = "root@example.com";
+pub(super) const BOOKS: &str = "books@example.com";
+pub(super) const HOLDER: &str = "holder@example.com";
+pub(super) const REVIEWER: &str = "review@example.com";
 const OUTSIDER: &str = "outside@example.net";
 const EVIL: &str = "\"><script>alert(1)</script>\u{200f}\u{1F4A9}'";
 
 /// A switch with somebody of every role, and an administrator of the other company; a card is held by
 /// `HOLDER`.
-pub(in crate::site) async fn stage() -> (Bench, Value) {
+pub(super) async fn stage() -> (Bench, Value) {
     let bench = Bench::new().await;
     let password_hash = Some(hash(PASSWORD).await.unwrap());
     let people = [
@@ -57,7 +57,7 @@ pub(in crate::site) async fn stage() -> (Bench, Value) {
     (bench, card)
 }
 
-pub(in crate::site) async fn visit<'a>(bench: &'a Bench, email: &str) -> Visitor<'a> {
+pub(super) async fn visit<'a>(bench: &'a Bench, email: &str) -> Visitor<'a> {
     let mut visitor = Visitor::new(bench);
     visitor.fill("/login", &[("email", email), ("password", PASSWORD)]).await.expect(303);
     visitor

@@ -2,8 +2,8 @@
 
 use cardswitch_engine::directory::member::MemberRole;
 
-use crate::site::books_world::sign_in_as;
-use crate::site::site_world::bench;
+use super::books_world::sign_in_as;
+use super::site_world::bench;
 
 #[tokio::test]
 async fn balances_and_lines_are_those_of_the_month() {

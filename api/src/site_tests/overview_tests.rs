@@ -14,9 +14,9 @@ use tower::ServiceExt;
 use uuid::Uuid;
 
 use crate::bench::{Bench, COMPANY, amount};
-use crate::site::cards::cards_tests::{BOOKS, HOLDER, REVIEWER, ROOT, stage, visit};
-use crate::site::site_world::{OTHER_EMAIL, bench, sign_in};
-use crate::site::visitor_tests::Visitor;
+use super::cards_tests::{BOOKS, HOLDER, REVIEWER, ROOT, stage, visit};
+use super::site_world::{OTHER_EMAIL, bench, sign_in};
+use super::visitor_tests::Visitor;
 use cardswitch_edge::client_address::ClientAddress;
 
 /// How long a message is waited for: far longer than any takes.

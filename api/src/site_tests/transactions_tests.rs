@@ -4,11 +4,11 @@ use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, MEMBER, OTHER_COMPANY, id_of};
-use crate::site::books_world::{
+use super::books_world::{
     EVIL, ODD, dimension, free_card, own_card, purchase, sign_in_as, upload,
 };
-use crate::site::site_world::bench;
-use crate::site::visitor_tests::{Page, Visitor};
+use super::site_world::bench;
+use super::visitor_tests::{Page, Visitor};
 
 const PDF: &str = "%PDF-1.7 lunch";
 

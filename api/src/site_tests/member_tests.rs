@@ -5,11 +5,11 @@ use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberR
 use serde_json::{Value, json};
 
 use crate::bench::{COMPANY, OTHER_COMPANY};
-use crate::site::company_world::{
+use super::company_world::{
     ACCOUNTANT, EVIL, MEMBER, REVIEWER, add_member, card_of, company, make, member, shown, visitor,
 };
-use crate::site::site_world::{EMAIL, PASSWORD, letter, letters, link_in, membership};
-use crate::site::visitor_tests::Visitor;
+use super::site_world::{EMAIL, PASSWORD, letter, letters, link_in, membership};
+use super::visitor_tests::Visitor;
 
 const JEAN: [(&str, &str); 5] = [
     ("first_name", "Jean"),

@@ -7,11 +7,11 @@ use serde_json::json;
 
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::router;
-use crate::site::company_world::{
+use super::company_world::{
     ACCOUNTANT, EVIL, MEMBER, REVIEWER, card_of, company, make, member, shown, visitor,
 };
-use crate::site::site_world::{EMAIL, OTHER_EMAIL, pass, sign_in};
-use crate::site::visitor_tests::{Page, Visitor};
+use super::site_world::{EMAIL, OTHER_EMAIL, pass, sign_in};
+use super::visitor_tests::{Page, Visitor};
 use crate::test_world;
 use cardswitch_v1::routes::requisitions::review_requisition;
 use cardswitch_v1::routes::view::Reader;

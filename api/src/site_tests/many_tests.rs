@@ -4,9 +4,9 @@ use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, id_of};
-use crate::site::books_world::{dimension, own_card, purchase, sign_in_as};
-use crate::site::site_world::{EMAIL, bench};
-use crate::site::visitor_tests::Page;
+use super::books_world::{dimension, own_card, purchase, sign_in_as};
+use super::site_world::{EMAIL, bench};
+use super::visitor_tests::Page;
 
 /// As many as no page of a list has.
 const COUNT: usize = 1_200;

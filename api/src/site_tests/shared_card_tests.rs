@@ -7,10 +7,10 @@ use cardswitch_engine::domain::ids::SharedLinkId;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::pass::PASS_S;
+pub use crate::site::shared_card::pass::PASS_S;
 use crate::bench::Bench;
-use crate::site::site_world::{EMAIL, bench, pass, sign_in};
-use crate::site::visitor_tests::{ORIGIN, Page, Visitor};
+use super::site_world::{EMAIL, bench, pass, sign_in};
+use super::visitor_tests::{ORIGIN, Page, Visitor};
 use cardswitch_identity::auth::link_guesses::Tried;
 
 /// Where visitors of these tests come from.
