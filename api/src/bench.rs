@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use tower::ServiceExt;
 use uuid::Uuid;
 
-use crate::site::overview::LiveOverviews;
+use cardswitch_site::overview::LiveOverviews;
 use crate::test_world::{TestSwitch, access_token, company, new_member, token_id};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::time::parse_time;

@@ -51,7 +51,6 @@ pub mod router;
 #[cfg(test)]
 mod routes_tests;
 pub mod server;
-pub mod site;
 pub mod staging;
 #[cfg(test)]
 mod site_tests;

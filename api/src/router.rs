@@ -14,9 +14,9 @@ use tower::util::MapRequestLayer;
 
 use crate::config::Compat;
 use crate::openapi::document_routes;
-use crate::site::error_page::unknown_path;
-use crate::site::overview::LiveOverviews;
-use crate::site::{headers, site_routes};
+use cardswitch_site::error_page::unknown_path;
+use cardswitch_site::overview::LiveOverviews;
+use cardswitch_site::{headers, site_routes};
 use cardswitch_edge::actor::from_somewhere;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::operation::routes_of;

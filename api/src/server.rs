@@ -22,7 +22,7 @@ use crate::http_server::{self, HttpSide};
 use crate::opening::{KeyedDirectory, OpeningError, open_engine_watched};
 use crate::pan_rotation::{self, Pace, PanRotation, PanRotationError};
 use crate::router::Served;
-use crate::site::overview::LiveOverviews;
+use cardswitch_site::overview::LiveOverviews;
 use crate::telemetry::gauges::Kind;
 use crate::telemetry::watchers::Watchers;
 use crate::telemetry::{Telemetry, listener};

@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::router::{self, Served};
-use crate::site::overview::LiveOverviews;
+use cardswitch_site::overview::LiveOverviews;
 use cardswitch_edge::descriptors::{DescriptorShares, STREAMS_MAX};
 use cardswitch_edge::switch::Switch;
 use cardswitch_identity::receipts::ReceiptFiles;

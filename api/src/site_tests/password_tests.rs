@@ -10,8 +10,8 @@ use cardswitch_engine::directory::user::{
 use cardswitch_engine::domain::audit::{Actor, AuditEvent};
 use cardswitch_engine::store::query::{AuditFilter, Page as Rows};
 
-use crate::site::password::change_user;
-use crate::site::session::{Session, begin_session};
+use cardswitch_site::password::change_user;
+use cardswitch_site::session::{Session, begin_session};
 use super::site_world::{
     EMAIL, NEW_PASSWORD, PASSWORD, ask_for_link, bench, letters, membership, pass, sign_in,
 };

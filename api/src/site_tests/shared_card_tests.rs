@@ -7,7 +7,7 @@ use cardswitch_engine::domain::ids::SharedLinkId;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-pub use crate::site::shared_card::pass::PASS_S;
+use cardswitch_site::shared_card::pass::PASS_S;
 use crate::bench::Bench;
 use super::site_world::{EMAIL, bench, pass, sign_in};
 use super::visitor_tests::{ORIGIN, Page, Visitor};

@@ -60,7 +60,7 @@ async fn only_open_sessions_open_pages() {
     replay.get("/account").await.expect(303);
 
     let mut late = sign_in(&bench, EMAIL).await;
-    pass(&bench, crate::site::session::SESSION_S - 1);
+    pass(&bench, cardswitch_site::session::SESSION_S - 1);
     late.get("/account").await.expect(200);
     pass(&bench, 1);
     late.get("/account").await.expect(303);
