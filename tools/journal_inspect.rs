@@ -321,7 +321,6 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use cardswitch_engine::command::record::append_record;
     use cardswitch_engine::domain::allowance::CardUsage;
     use cardswitch_engine::domain::card::CardState;
@@ -330,6 +329,8 @@ mod tests {
     use cardswitch_engine::journal::chain::BatchBuilder;
     use cardswitch_engine::journal::redb::{Expectation, RedbJournal};
     use cardswitch_engine::journal::{BatchNumber, ChainPosition, Journal};
+
+    use super::*;
 
     const ID: [u8; 16] = [0xab; 16];
 

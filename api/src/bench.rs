@@ -21,15 +21,15 @@ use cardswitch_engine::domain::ids::{AccountId, CardId, CompanyId, MemberId};
 use cardswitch_engine::domain::merchant::{Mcc, Merchant};
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::NetworkTrace;
+use cardswitch_identity::state::AppState;
+use cardswitch_site::overview::LiveOverviews;
+use cardswitch_wire::time::parse_time;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt;
 use uuid::Uuid;
 
-use cardswitch_site::overview::LiveOverviews;
 use crate::test_world::{TestSwitch, access_token, company, new_member, token_id};
-use cardswitch_identity::state::AppState;
-use cardswitch_wire::time::parse_time;
 
 pub(crate) const COMPANY: Uuid = Uuid::from_u128(1);
 pub(crate) const ACCOUNT: Uuid = Uuid::from_u128(2);

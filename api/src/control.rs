@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_engine::engine::Engine;
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::master_key::rotation::{MasterKeyReport, MasterKeys};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -20,8 +22,6 @@ use tokio::time::timeout;
 
 use crate::backup::{CopyReport, back_up};
 use crate::pan_rotation::{PanKeyProgress, PanKeyReport, PanRotation};
-use cardswitch_secrets::Secrets;
-use cardswitch_secrets::master_key::rotation::{MasterKeyReport, MasterKeys};
 
 /// The socket's name.
 const SOCKET: &str = "control.sock";

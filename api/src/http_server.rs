@@ -16,7 +16,16 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::MatchedPath;
 use axum::response::Response;
+use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
+use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::descriptors::ConnectionBound;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::http_connection::serve_connection;
+use cardswitch_edge::peers::PeerNetwork;
+use cardswitch_edge::request_id::refusal;
+use cardswitch_edge::unread_body::RequestBody;
 use cardswitch_engine::clock::Stopwatch;
+use cardswitch_network::http::{DoorState, answer_directly, is_direct};
 use hyper::Request;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -26,15 +35,6 @@ use crate::router::{self, Served};
 use crate::telemetry::api_meter::NO_ROUTE;
 use crate::telemetry::listener::health_answer;
 use crate::telemetry::{LevelGuard, Telemetry};
-use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
-use cardswitch_edge::client_address::ClientAddress;
-use cardswitch_edge::descriptors::ConnectionBound;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::http_connection::serve_connection;
-use cardswitch_edge::peers::PeerNetwork;
-use cardswitch_edge::request_id::refusal;
-use cardswitch_edge::unread_body::RequestBody;
-use cardswitch_network::http::{DoorState, answer_directly, is_direct};
 
 /// How many requests are worked on at once; further ones are answered 503. The card network's do not
 /// count: the engine's queue bounds them.

@@ -1,45 +1,43 @@
 //! Requests with keys against a real engine on a manual clock: once, whatever the handler does.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use axum::http::header::CONTENT_TYPE;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::middleware;
 use axum::routing::{get, post};
+use cardswitch_edge::idempotency_header::IDEMPOTENCY_KEY;
+use cardswitch_edge::token_rate::TokenRate;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::clock::Clock;
+use cardswitch_engine::command::Command;
 use cardswitch_engine::command::admin::{AdminCommand, CardChanges};
+use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::member::MemberCommand;
 use cardswitch_engine::domain::ids::{
     AccessTokenId, AccountId, CardId, CompanyId, MemberId, Timestamp,
 };
-use cardswitch_engine::domain::money::CurrencyCode;
-use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::sync::Notify;
-use uuid::Uuid;
-
-use std::sync::Arc;
-
-use crate::router;
-use crate::test_world::{TestSwitch, access_token, company, new_member};
-use axum::Router;
-use axum::body::Body;
-use axum::extract::Request;
-use axum::http::StatusCode;
-use axum::http::header::AUTHORIZATION;
-use axum::middleware;
-use cardswitch_edge::idempotency_header::IDEMPOTENCY_KEY;
-use cardswitch_edge::token_rate::TokenRate;
-use cardswitch_edge::write_error::WriteError;
-use cardswitch_engine::command::Command;
-use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::domain::keyed_answer::KeyedContent;
+use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_identity::auth::check_access;
 use cardswitch_identity::idempotency::claim::{CLAIM, Fate};
 use cardswitch_identity::idempotency::kept::IDEMPOTENT_REPLAYED;
 use cardswitch_identity::idempotency::{Claim, once_per_key};
 use cardswitch_identity::state::AppState;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::Notify;
 use tower::ServiceExt;
+use uuid::Uuid;
+
+use crate::router;
+use crate::test_world::{TestSwitch, access_token, company, new_member};
 
 const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const ADMIN: AccessTokenId = AccessTokenId(Uuid::from_u128(3));

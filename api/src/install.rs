@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use argon2::password_hash::PasswordHasher;
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCompany};
 use cardswitch_engine::command::reply::{Rejection, Reply};
@@ -31,11 +32,6 @@ use cardswitch_engine::engine::{Engine, EngineOptions, OpenError, Retention};
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
 use cardswitch_engine::submission::SubmitError;
-use chrono_tz::Tz;
-use serde::{Deserialize, Serialize};
-
-use crate::portfolio::{self, NO_FUNDS_BALANCE, VELOCITY};
-use cardswitch_edge::switch::Switch;
 use cardswitch_feed::Profile;
 use cardswitch_secrets::issuing::{
     CardNumbers, CardOrder, DRAWS_MAX, DrawnCard, IssueError, Issuer, RandomSource,
@@ -46,6 +42,10 @@ use cardswitch_secrets::master_key::{MasterKey, MasterKeyError};
 use cardswitch_secrets::private_file::create_private;
 use cardswitch_secrets::{Secrets, token_digest};
 use cardswitch_wire::time::render_date;
+use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
+
+use crate::portfolio::{self, NO_FUNDS_BALANCE, VELOCITY};
 
 /// How many cards are made at a time.
 const CARDS_PER_BATCH: usize = 256;

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
 use cardswitch_engine::domain::ids::{CompanyId, Timestamp};
 use cardswitch_engine::store::{Snapshot, StoreError};
-
-use crate::bench::{Bench, COMPANY};
-use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_identity::auth::find_caller;
 use cardswitch_identity::state::AppState;
+
+use crate::bench::{Bench, COMPANY};
 
 async fn revoke(state: &AppState, access: &cardswitch_identity::auth::Caller) {
     let revoked =

@@ -1,17 +1,16 @@
 //! A body that breaks off when the access of the caller ends.
 
-use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::directory::access_token::AccessTokenCommand;
-use http_body_util::BodyExt;
-use tokio::sync::mpsc;
-
 use std::sync::atomic::Ordering;
 
 use axum::body::Body;
-
-use crate::bench::Bench;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::access_token::AccessTokenCommand;
 use cardswitch_identity::auth::find_caller;
 use cardswitch_identity::auth::lasting_body::LastingBody;
+use http_body_util::BodyExt;
+use tokio::sync::mpsc;
+
+use crate::bench::Bench;
 
 #[tokio::test]
 async fn a_body_breaks_off_where_access_ends_while_it_is_waited_for() {

@@ -9,14 +9,6 @@ use axum::http::uri::PathAndQuery;
 use axum::middleware::{self, from_fn_with_state, map_response};
 use axum::response::Response;
 use axum::{Extension, Router};
-use tower::Layer;
-use tower::util::MapRequestLayer;
-
-use crate::config::Compat;
-use crate::openapi::document_routes;
-use cardswitch_site::error_page::unknown_path;
-use cardswitch_site::overview::LiveOverviews;
-use cardswitch_site::{headers, site_routes};
 use cardswitch_edge::actor::from_somewhere;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::operation::routes_of;
@@ -26,9 +18,17 @@ use cardswitch_identity::idempotency::once_per_key;
 use cardswitch_identity::oauth::oauth_routes;
 use cardswitch_identity::state::AppState;
 use cardswitch_network::http::network_routes;
+use cardswitch_site::error_page::unknown_path;
+use cardswitch_site::overview::LiveOverviews;
+use cardswitch_site::{headers, site_routes};
 use cardswitch_v1::compat;
 use cardswitch_v1::operations::{guarded, open};
 use cardswitch_v1::scim::scim_routes;
+use tower::Layer;
+use tower::util::MapRequestLayer;
+
+use crate::config::Compat;
+use crate::openapi::document_routes;
 
 /// What is served over HTTP; cheap to clone.
 #[derive(Clone)]
@@ -108,10 +108,10 @@ mod tests {
     use axum::body::Body;
     use axum::http::{StatusCode, header};
     use axum::routing::{get, post};
+    use cardswitch_edge::input::{BODY_BYTES_MAX, JsonBody};
     use tower::ServiceExt;
 
     use super::*;
-    use cardswitch_edge::input::{BODY_BYTES_MAX, JsonBody};
 
     fn small_router() -> Router {
         let take = |body: JsonBody| async move { body.fields().map(|_| "taken") };

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
-
-use crate::bench::Bench;
 use cardswitch_identity::auth::find_caller;
 use cardswitch_statements::{StatementError, StatementWriter, WhileAllowed};
+
+use crate::bench::Bench;
 
 /// A statement without an end.
 struct Endless;

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
+use cardswitch_edge::descriptors::{DescriptorShares, STREAMS_MAX};
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::clock::Clock;
 use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCompany};
 use cardswitch_engine::data_directory::DataDirectory;
@@ -16,14 +18,6 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::engine::{Engine, EngineOptions, Retention};
 use cardswitch_engine::shard::CacheLimits;
 use cardswitch_engine::store::Pacing;
-use tempfile::TempDir;
-use tokio::sync::watch;
-use uuid::Uuid;
-
-use crate::router::{self, Served};
-use cardswitch_site::overview::LiveOverviews;
-use cardswitch_edge::descriptors::{DescriptorShares, STREAMS_MAX};
-use cardswitch_edge::switch::Switch;
 use cardswitch_identity::receipts::ReceiptFiles;
 use cardswitch_identity::state::{ApiConfig, AppState};
 use cardswitch_notify::mail::Outbox;
@@ -31,8 +25,14 @@ use cardswitch_notify::webhooks::addresses::Reach;
 use cardswitch_notify::webhooks::{Equipment, Webhooks};
 use cardswitch_secrets::issuing::CardNumbers;
 use cardswitch_secrets::{Secrets, token_digest};
+use cardswitch_site::overview::LiveOverviews;
 use cardswitch_v1::operations::ACCESS;
 use cardswitch_wire::urls::Urls;
+use tempfile::TempDir;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use crate::router::{self, Served};
 
 /// Where its objects have their addresses.
 pub(crate) const BASE: &str = "https://cards.example.com";

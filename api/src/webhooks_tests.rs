@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use cardswitch_edge::descriptors::SendBounds;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
@@ -15,6 +16,12 @@ use cardswitch_engine::domain::ids::{
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 use cardswitch_engine::store::Snapshot;
+use cardswitch_identity::webhook_endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
+use cardswitch_notify::webhooks::addresses::Reach;
+use cardswitch_notify::webhooks::deliveries::{AttemptResult, Failure};
+use cardswitch_notify::webhooks::desk::{Content, Job};
+use cardswitch_notify::webhooks::sender::{Addresses, Sender};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -22,13 +29,6 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
-use cardswitch_edge::descriptors::SendBounds;
-use cardswitch_identity::webhook_endpoints::{GivenChanges, GivenEndpoint, create, delete, update};
-use cardswitch_notify::webhooks::addresses::Reach;
-use cardswitch_notify::webhooks::deliveries::{AttemptResult, Failure};
-use cardswitch_notify::webhooks::desk::{Content, Job};
-use cardswitch_notify::webhooks::sender::{Addresses, Sender};
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 
 const APP: AppId = AppId(Uuid::from_u128(70));
 

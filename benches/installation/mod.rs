@@ -20,14 +20,13 @@ use cardswitch_secrets::master_key::data_key::{DataKey, WrappedKey, write_wrappe
 use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
 use cardswitch_secrets::pan::Pan;
 use cardswitch_secrets::{Secrets, token_digest};
+pub use stored::{Stored, directory_bytes, stored_cards, stored_transactions};
 use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::caller::{Caller, wait_for_tables};
 use crate::must::Must;
 use crate::program::{Program, card_id, company_id, founding, pan_hash};
-
-pub use stored::{Stored, directory_bytes, stored_cards, stored_transactions};
 
 /// The access token of `/v1`.
 pub const ACCESS_TOKEN: &str = "bench-access-token";

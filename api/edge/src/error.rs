@@ -11,13 +11,13 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::submission::SubmitError;
+use cardswitch_secrets::issuing::IssueError;
+use cardswitch_wire::fault::{Fault, Flaw};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::bounded::TooMany;
 use crate::write_error::WriteError;
-use cardswitch_secrets::issuing::IssueError;
-use cardswitch_wire::fault::{Fault, Flaw};
 
 /// When a client may try again after the switch was too busy. Units: seconds.
 const RETRY_AFTER_S: u32 = 1;

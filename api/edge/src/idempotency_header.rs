@@ -2,9 +2,9 @@
 //! `/v1` and of `/network/v1` read it alike.
 
 use axum::http::{HeaderMap, HeaderName};
+use cardswitch_wire::fault::Flaw;
 
 use crate::error::ApiError;
-use cardswitch_wire::fault::Flaw;
 
 /// The header.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");

@@ -3,13 +3,13 @@
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use bytes::Bytes;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::page::ListAddress;
+use cardswitch_wire::query::Query;
 use uuid::Uuid;
 
 use crate::error::ApiError;
 use crate::request_body::read_json_body;
-use cardswitch_wire::fields::{self, Fields};
-use cardswitch_wire::page::ListAddress;
-use cardswitch_wire::query::Query;
 
 /// The longest JSON body, where a path takes no longer one. Units: bytes.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;

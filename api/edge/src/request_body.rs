@@ -8,12 +8,12 @@ use std::time::Duration;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, Request};
 use bytes::{Bytes, BytesMut};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::json_keys::{KeyFlaw, check_keys};
 use http_body_util::BodyExt;
 use tokio::sync::Semaphore;
 
 use crate::error::ApiError;
-use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::json_keys::{KeyFlaw, check_keys};
 
 /// How long a body may take to come.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);

@@ -16,14 +16,14 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use cardswitch_iso8583::Dialect;
+use due::{Action, Due};
+use live::{Awaited, Live};
 
 use super::books::{Books, Difference};
 use super::message::{Answer, Identity, Key};
 use super::portfolio::Portfolio;
 use super::report::Tally;
 use super::traffic::{Pace, Traffic};
-use due::{Action, Due};
-use live::{Awaited, Live};
 
 /// A message whose outcome is unknown is repeated so many times.
 const TRIES_MAX: u8 = 4;

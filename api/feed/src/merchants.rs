@@ -1,6 +1,6 @@
 //! The merchants of the simulated network: an invented catalogue with real category codes.
 //!
-//! The catalogue is `api/data/merchants.csv`. What a purchase there costs, in which currency
+//! The catalogue is `data/merchants.csv`. What a purchase there costs, in which currency
 //! and at which rate, is drawn here; who buys and when is `traffic`.
 
 use std::sync::LazyLock;

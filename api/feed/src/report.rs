@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::books::Difference;
 

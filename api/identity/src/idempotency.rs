@@ -35,6 +35,11 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::idempotency_header::{IDEMPOTENCY_KEY, idempotency_key};
+use cardswitch_edge::request_body::read_body;
+use cardswitch_edge::request_id::answer_of;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::Command;
 use cardswitch_engine::command::keyed::{KeyClaim, KeyedCommand};
 use cardswitch_engine::command::reply::Reply;
@@ -49,11 +54,6 @@ use self::kept::{Answer, IDEMPOTENT_REPLAYED};
 use self::shown::Shown;
 use crate::auth::{Caller, find_caller, permit};
 use crate::state::AppState;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::idempotency_header::{IDEMPOTENCY_KEY, idempotency_key};
-use cardswitch_edge::request_body::read_body;
-use cardswitch_edge::request_id::answer_of;
-use cardswitch_edge::write_error::WriteError;
 
 /// The longest body of a request with a key that is no upload: more than any handler takes.
 /// Units: bytes.

@@ -6,15 +6,15 @@
 //!
 //! INVARIANT: whether somebody has one cannot be told by who invites them: nobody waits for letters.
 
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::user::NewInvite;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{TicketId, UserId};
+use cardswitch_notify::mail::News;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::state::AppState;
-use cardswitch_edge::error::ApiError;
-use cardswitch_notify::mail::News;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 
 /// How long an invitation opens something. Units: microseconds.
 const LIFETIME_US: i64 = 7 * 24 * 60 * 60 * 1_000_000;

@@ -2,23 +2,18 @@
 
 use std::sync::Arc;
 
-use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::command::reply::Reply;
-use cardswitch_engine::command::{Command, NotedCommand};
-use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
-use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::ids::Timestamp;
-
-use crate::auth::second_factor::SecondFactors;
-use crate::auth::throttle::Throttle;
-use crate::idempotency::Claim;
-use crate::receipts::ReceiptFiles;
 use cardswitch_edge::actor::note_at_hand;
 use cardswitch_edge::operation::AccessTable;
 use cardswitch_edge::peers::PeerNetwork;
 use cardswitch_edge::switch::Switch;
 use cardswitch_edge::token_rate::TokenRate;
 use cardswitch_edge::write_error::WriteError;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::command::reply::Reply;
+use cardswitch_engine::command::{Command, NotedCommand};
+use cardswitch_engine::domain::business_date::{BusinessDate, date_at};
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_network::http::DoorState;
 use cardswitch_notify::mail::news::tell;
 use cardswitch_notify::mail::{MailDesk, News, Outbox};
@@ -26,6 +21,11 @@ use cardswitch_notify::webhooks::{Webhooks, is_concerned};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::issuing::CardNumbers;
 use cardswitch_wire::urls::Urls;
+
+use crate::auth::second_factor::SecondFactors;
+use crate::auth::throttle::Throttle;
+use crate::idempotency::Claim;
+use crate::receipts::ReceiptFiles;
 
 /// Shared by all requests; cheap to clone.
 #[derive(Clone)]

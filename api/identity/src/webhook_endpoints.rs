@@ -1,6 +1,7 @@
 //! Webhook endpoints as people and programs make and change them: what is given for one is read here,
 //! for the site and for `/v1` alike.
 
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::webhook_endpoint::{
     DisabledBy, EndpointState, NewSecret, NewWebhookEndpoint, WebhookEndpoint,
@@ -9,15 +10,14 @@ use cardswitch_engine::directory::webhook_endpoint::{
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp, WebhookEndpointId};
 use cardswitch_engine::domain::text::LineText;
-
-use crate::state::AppState;
-use cardswitch_edge::error::ApiError;
 use cardswitch_notify::webhooks::addresses::{ADDRESS_BYTES_MAX, Reach, check_address};
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use cardswitch_secrets::webhook_signature::{WebhookSecret, overlap_until};
 use cardswitch_wire::body::{Rule, flag, line_schema, reference, short_line};
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::{self, Fields};
+
+use crate::state::AppState;
 
 /// The most characters a description has.
 pub const DESCRIPTION_CHARS_MAX: usize = 200;

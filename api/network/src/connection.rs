@@ -12,6 +12,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use cardswitch_edge::lingering::linger;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -21,7 +22,6 @@ use super::frame_buffer::{FrameBuffer, Next};
 use super::limits;
 use super::session::{Session, Shared};
 use super::slow_bytes::SlowPart;
-use cardswitch_edge::lingering::linger;
 
 /// About how long a message is. Units: bytes.
 const MESSAGE_BYTES_USUAL: usize = 128;

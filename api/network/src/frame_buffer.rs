@@ -147,7 +147,7 @@ impl Drop for FrameBuffer {
 
 #[cfg(any(test, fuzzing))]
 #[path = "frame_buffer_properties.rs"]
-pub(crate) mod properties;
+pub mod properties;
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@ use super::{FrameBuffer, LEFTOVER_BYTES_MAX, Next, limits};
 
 /// The same messages come out of a stream whether it comes whole or in pieces of `cuts`, and what
 /// waits for its end is bounded.
-pub(crate) fn check(choice: u8, cuts: &[u8], stream: &[u8]) {
+pub fn check(choice: u8, cuts: &[u8], stream: &[u8]) {
     let dialect = Dialect {
         bitmap: BitmapEncoding::Binary,
         length_prefix: match choice & 3 {

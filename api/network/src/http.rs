@@ -32,7 +32,12 @@ mod values;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::idempotency_header::idempotency_key;
+use cardswitch_edge::switch::View;
 use cardswitch_engine::command::TimedCommand;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
 use serde_json::value::RawValue;
 
 use self::access::{NetworkAccess, NetworkBody};
@@ -42,11 +47,6 @@ pub use self::direct::{answer_directly, is_direct};
 use self::requests::{Asked, Operation, Planned, Repetition, plan_request};
 pub use self::state::DoorState;
 use super::limits;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::idempotency_header::idempotency_key;
-use cardswitch_edge::switch::View;
-use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::fields::{self, Fields};
 
 /// Decides whether a purchase may be made, and holds its amount.
 #[utoipa::path(

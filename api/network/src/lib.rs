@@ -19,7 +19,7 @@ mod connection;
 pub mod counters;
 pub mod de39;
 mod fingerprint;
-pub(crate) mod frame_buffer;
+pub mod frame_buffer;
 pub mod http;
 mod in_flight;
 pub mod limits;

@@ -5,7 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
+use cardswitch_edge::descriptors::{ConnectionBound, DescriptorShares};
+use cardswitch_edge::peers::PeerNetwork;
+use cardswitch_edge::switch::Submit;
 use cardswitch_iso8583::Dialect;
+use cardswitch_secrets::Secrets;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -15,11 +20,6 @@ use super::counters::Counters;
 use super::limits;
 use super::session::Shared;
 use super::slow_bytes::SlowBytes;
-use cardswitch_edge::address_counts::{AddressCounts, AddressPlace};
-use cardswitch_edge::descriptors::{ConnectionBound, DescriptorShares};
-use cardswitch_edge::peers::PeerNetwork;
-use cardswitch_edge::switch::Submit;
-use cardswitch_secrets::Secrets;
 
 /// How a listener behaves.
 #[derive(Clone, Debug)]

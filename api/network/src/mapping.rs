@@ -27,12 +27,12 @@ use cardswitch_engine::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_iso8583::replacement_amounts::parse_replacement_amount;
 use cardswitch_iso8583::{MerchantLocation, Message, OriginalData, PrivateUse, private_use};
+use cardswitch_secrets::Secrets;
 
 use super::de39::De39;
 use super::fingerprint::fingerprint_of;
 use super::marks::{Marks, merchant_number, parse_authorization_id};
 use super::presented::{PresentedCard, presented_card};
-use cardswitch_secrets::Secrets;
 
 /// What is to be done with a message.
 #[derive(Debug)]

@@ -8,9 +8,9 @@ use cardswitch_iso8583::{
     Dialect, MessageBuilder, Mti, Pin, PrivateUseWriter, decode, encode_pin_block,
     replacement_amounts::replacement_amounts,
 };
+use cardswitch_secrets::pan::Pan;
 
 use super::*;
-use cardswitch_secrets::pan::Pan;
 
 const PAN: &[u8] = b"4111111111111111";
 

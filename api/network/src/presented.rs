@@ -10,10 +10,10 @@ use cardswitch_engine::domain::credential::{
     Cvv, CvvPair, ExpiryMonth, PackedZip, PinVerifier, PresentedCredentials, Shown,
 };
 use cardswitch_iso8583::{Message, Track2, decode_pin_block, private_use};
-
-use super::mapping::{Refusal, card_ref, private_use};
 use cardswitch_secrets::Secrets;
 use cardswitch_secrets::pan::Pan;
+
+use super::mapping::{Refusal, card_ref, private_use};
 
 /// A card as a message presents it.
 #[derive(Debug)]

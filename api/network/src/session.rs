@@ -7,12 +7,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use cardswitch_edge::switch::Submit;
 use cardswitch_engine::clock::Stopwatch;
 use cardswitch_engine::command::reply::{NetworkReply, Reply};
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::submission::{Envelope, ReplyPort};
 use cardswitch_iso8583::frame::{Tpdu, write_frame};
 use cardswitch_iso8583::{Dialect, decode};
+use cardswitch_secrets::Secrets;
 
 use super::buffers;
 use super::counters::Counters;
@@ -22,8 +24,6 @@ use super::mapping::{Mapped, Refusal, map_message};
 use super::mapping_answer::AnswerElements;
 use super::slow_bytes::SlowBytes;
 use super::told_texts::{note_spaced, salvage};
-use cardswitch_edge::switch::Submit;
-use cardswitch_secrets::Secrets;
 
 /// What all connections of a listener share.
 pub(super) struct Shared {

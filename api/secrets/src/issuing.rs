@@ -214,10 +214,10 @@ fn expiry_of(today: BusinessDate) -> BusinessDate {
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_wire::time::parse_time;
     use chrono_tz::America::Los_Angeles;
 
     use super::*;
-    use cardswitch_wire::time::parse_time;
 
     /// A small seeded stream.
     fn stream(seed: u64) -> impl FnMut(&mut [u8]) {

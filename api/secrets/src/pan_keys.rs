@@ -22,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::pan_key::{PanGeneration, PanGenerations};
+use cardswitch_wire::time::{parse_time, render_time};
 use zeroize::Zeroizing;
 
 use super::Secrets;
@@ -29,7 +30,6 @@ use super::seal::{SealError, fresh_nonce, open, seal};
 use super::summed_text::{Flaw, SummedText, render_summed};
 use crate::hex::{from_hex, to_hex};
 use crate::private_file;
-use cardswitch_wire::time::{parse_time, render_time};
 
 /// The file's name.
 const PAN_KEYS_FILE: &str = "pan_seal.keys";

@@ -5,12 +5,14 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::MemberRole;
 use cardswitch_engine::directory::ticket::{Ticket, TicketContent};
 use cardswitch_engine::directory::user::{UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::TicketId;
 use cardswitch_engine::domain::text::LineText;
+use cardswitch_identity::state::AppState;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use uuid::Uuid;
@@ -23,8 +25,6 @@ use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::session::{Session, SignedIn, end_ticket};
 use super::words::shown_time;
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
 
 /// The longest first or last name. Units: characters.
 const NAME_CHARS_MAX: usize = 100;

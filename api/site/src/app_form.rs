@@ -4,13 +4,13 @@
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{App, AppProfile};
 use cardswitch_engine::domain::text::LineText;
+use cardswitch_identity::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
+use cardswitch_identity::oauth::scope::{self, ScopeFault};
+use cardswitch_identity::scope_words::{SCOPES, ScopeWords, has};
 use serde::Deserialize;
 use url::Url;
 
 use super::seen::Seen;
-use cardswitch_identity::oauth::redirect_urls::{REDIRECT_URLS_MAX, check_redirect_url};
-use cardswitch_identity::oauth::scope::{self, ScopeFault};
-use cardswitch_identity::scope_words::{SCOPES, ScopeWords, has};
 
 /// The most characters a name has.
 const NAME_CHARS_MAX: usize = 100;

@@ -5,6 +5,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{
     AccessScope, AccessTokenCommand, NewAccessToken, NewTokenGrant, TokenOrigin,
@@ -13,6 +15,10 @@ use cardswitch_engine::directory::app::{App, AppChanges, AppCommand, AppProfile}
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{AccessTokenId, AppId};
 use cardswitch_engine::domain::text::LineText;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::oauth::scope::{check_approved, may_authorize, may_give, parse};
+use cardswitch_identity::scope_words::{SCOPES, ScopeWords};
+use cardswitch_identity::state::AppState;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -25,12 +31,6 @@ use super::rights::{Acting, AppManager};
 use super::seen::{Seen, changed_meanwhile};
 use super::words::{Moment, shown_moment};
 use super::{frame, fresh_id};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::auth::drawn_secret::DrawnSecret;
-use cardswitch_identity::oauth::scope::{check_approved, may_authorize, may_give, parse};
-use cardswitch_identity::scope_words::{SCOPES, ScopeWords};
-use cardswitch_identity::state::AppState;
 
 #[derive(Template)]
 #[template(path = "app.html")]

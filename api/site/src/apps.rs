@@ -4,10 +4,15 @@ use askama::Template;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{App, AppCommand, NewApp};
 use cardswitch_engine::domain::ids::AppId;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::oauth::scope::names;
+use cardswitch_identity::scope_words::{SCOPES, has};
+use cardswitch_identity::state::AppState;
 
 use super::app_form::{AppFields, AppForm, AppTerms};
 use super::assets::COPY;
@@ -17,11 +22,6 @@ use super::rights::{Acting, AppManager};
 use super::session::Session;
 use super::words::{Moment, shown_moment};
 use super::{frame, fresh_id};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::auth::drawn_secret::DrawnSecret;
-use cardswitch_identity::oauth::scope::names;
-use cardswitch_identity::scope_words::{SCOPES, has};
-use cardswitch_identity::state::AppState;
 
 #[derive(Template)]
 #[template(path = "apps.html")]

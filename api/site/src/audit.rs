@@ -3,10 +3,13 @@
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::audit::{Actor, AuditEvent};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::store::query::AuditFilter;
 use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_identity::state::AppState;
+use cardswitch_wire::time::render_time;
 use chrono_tz::Tz;
 use serde::Deserialize;
 use uuid::Uuid;
@@ -15,9 +18,6 @@ use super::frame;
 use super::pager::{Pager, Part};
 use super::rights::AuditReader;
 use super::words::{moment_to_second, zone_words};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_wire::time::render_time;
 
 /// What is looked for, as typed.
 #[derive(Debug, Default, Deserialize)]

@@ -10,8 +10,15 @@ use axum::http::header::ORIGIN;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
+use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::company::Company;
+use cardswitch_identity::oauth::authorize::{
+    AuthorizationRequest, Checked, PageFault, Refusal, check,
+};
+use cardswitch_identity::scope_words::{allowed, forbidden};
+use cardswitch_identity::state::AppState;
 use serde::Deserialize;
 use url::Url;
 
@@ -20,13 +27,6 @@ use super::forms::SiteForm;
 use super::frame::{forwarding_page, small_page};
 use super::next::login_path;
 use super::session::{MaybeSignedIn, Session};
-use cardswitch_edge::client_address::ClientAddress;
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::oauth::authorize::{
-    AuthorizationRequest, Checked, PageFault, Refusal, check,
-};
-use cardswitch_identity::scope_words::{allowed, forbidden};
-use cardswitch_identity::state::AppState;
 
 /// A request, who is to decide on it, and for which companies they may.
 #[derive(Debug)]

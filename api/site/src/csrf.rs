@@ -7,13 +7,13 @@
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue};
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::FormBond;
 use subtle::ConstantTimeEq;
 use url::Url;
 
 use super::session::Session;
 use super::visit::Visit;
-use cardswitch_identity::state::AppState;
-use cardswitch_secrets::FormBond;
 
 /// The field that carries the value.
 pub(super) const FIELD: &str = "csrf";

@@ -10,16 +10,16 @@ use std::convert::Infallible;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;
 use axum::http::request::Parts;
-use cardswitch_engine::directory::user::User;
-use cardswitch_engine::domain::ids::UserId;
-
-use super::cookies::SiteCookie;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
+use cardswitch_engine::directory::user::User;
+use cardswitch_engine::domain::ids::UserId;
 use cardswitch_identity::auth::throttle::Source;
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{RandomSource as _, SystemRandom};
 use cardswitch_secrets::{FormBond, digests_equal, token_digest};
+
+use super::cookies::SiteCookie;
 
 /// How long a browser is known. Units: seconds.
 const DEVICE_S: i64 = 365 * 24 * 3600;

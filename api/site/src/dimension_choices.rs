@@ -7,9 +7,14 @@
 
 use std::collections::HashMap;
 
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::ids::DimensionId;
 use cardswitch_engine::store::StoreError;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::fields::parse_id;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
 use serde_json::{Map, Value, json};
 
 use super::choices::Choice;
@@ -17,11 +22,6 @@ use super::dimensions::kind_words;
 use super::dimensions::tree::{Branch, tree, whole_tree};
 use super::rights::Acting;
 use super::words::grouped;
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::{View, read_view};
-use cardswitch_wire::fields::parse_id;
-use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 /// The longest list to choose from. Beyond, a name or code is typed.
 const LISTED_MAX: usize = 200;

@@ -5,10 +5,9 @@ use axum::extract::Request;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-
-use super::frame;
-use super::headers;
 use cardswitch_edge::error::ApiError;
+
+use super::{frame, headers};
 
 /// Paths that are for programs, whatever they accept.
 const PROGRAM_PATHS: [&str; 4] = ["/v1", "/network", "/scim", "/openapi.json"];

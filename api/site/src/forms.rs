@@ -8,6 +8,8 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use cardswitch_edge::request_body::read_body;
+use cardswitch_identity::state::AppState;
 use serde::Deserializer;
 use serde::de::value::{Error as FormError, MapDeserializer, SeqDeserializer};
 use serde::de::{DeserializeOwned, Error as _, IntoDeserializer, Visitor};
@@ -17,8 +19,6 @@ use url::form_urlencoded;
 use super::csrf;
 use super::error_page::{error_page, failure_page};
 use super::session::{MaybeSignedIn, Session};
-use cardswitch_edge::request_body::read_body;
-use cardswitch_identity::state::AppState;
 
 /// The longest form. Units: bytes.
 const FORM_BYTES_MAX: usize = 64 * 1024;

@@ -9,6 +9,7 @@ use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::response::{Html, IntoResponse, Response};
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::company::Company;
+use cardswitch_identity::state::AppState;
 
 use super::assets::{Asset, MARK, STYLE};
 use super::headers;
@@ -17,7 +18,6 @@ use super::rights::Right;
 use super::session::Session;
 use super::visit::Visit;
 use super::words::person;
-use cardswitch_identity::state::AppState;
 
 /// A way on beside every page.
 struct Link {

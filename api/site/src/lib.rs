@@ -69,12 +69,12 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::response::Redirect;
 use axum::routing::{get, post};
-use uuid::Uuid;
-
-use self::session::MaybeSignedIn;
 use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use uuid::Uuid;
+
+use self::session::MaybeSignedIn;
 
 /// Every page of the site, one line each.
 pub fn site_routes(state: &AppState) -> Router<AppState> {

@@ -5,9 +5,9 @@
 
 use axum::http::header::SET_COOKIE;
 use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
+use cardswitch_identity::state::AppState;
 
 use super::cookies::SiteCookie;
-use cardswitch_identity::state::AppState;
 
 /// How long it waits for the next page. Units: seconds.
 const WAITING_S: i64 = 60;

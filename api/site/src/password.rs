@@ -5,9 +5,16 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::{IntoResponse, Redirect, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::user::{SignInProof, User, UserChanges, UserCommand};
+use cardswitch_identity::auth::failures::note_failure;
+use cardswitch_identity::auth::passwords::{check_new, hash, verify};
+use cardswitch_identity::auth::throttle::Account;
+use cardswitch_identity::state::AppState;
+use cardswitch_notify::mail::News;
 use serde::Deserialize;
 
 use super::device::Client;
@@ -16,13 +23,6 @@ use super::frame::page;
 use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::session::{Session, SignedIn};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::write_error::WriteError;
-use cardswitch_identity::auth::failures::note_failure;
-use cardswitch_identity::auth::passwords::{check_new, hash, verify};
-use cardswitch_identity::auth::throttle::Account;
-use cardswitch_identity::state::AppState;
-use cardswitch_notify::mail::News;
 
 /// What is said of a password that is not the user's.
 pub(super) const WRONG_PASSWORD: &str = "This is not your current password.";

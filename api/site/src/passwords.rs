@@ -8,6 +8,10 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::Response;
+use cardswitch_edge::actor::{act_as, acting, note_at_hand};
+use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::ticket::{
@@ -16,6 +20,12 @@ use cardswitch_engine::directory::ticket::{
 use cardswitch_engine::directory::user::{PasswordLinkUse, User, UserCommand};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::TicketId;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::auth::passwords::{check_new, hash};
+use cardswitch_identity::auth::throttle::Source;
+use cardswitch_identity::state::AppState;
+use cardswitch_notify::mail::News;
+use cardswitch_secrets::token_digest;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
 
@@ -28,16 +38,6 @@ use super::fresh_id;
 use super::notice::{Notice, go_on};
 use super::password::NOT_REPEATED;
 use super::session::{MaybeSignedIn, Session, later};
-use cardswitch_edge::actor::{act_as, acting, note_at_hand};
-use cardswitch_edge::client_address::ClientAddress;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::write_error::WriteError;
-use cardswitch_identity::auth::drawn_secret::DrawnSecret;
-use cardswitch_identity::auth::passwords::{check_new, hash};
-use cardswitch_identity::auth::throttle::Source;
-use cardswitch_identity::state::AppState;
-use cardswitch_notify::mail::News;
-use cardswitch_secrets::token_digest;
 
 /// How long a link to set a new password is good. Units: seconds.
 const LINK_S: i64 = 3600;

@@ -4,8 +4,12 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::user::{SecurityQuestion, UserChanges};
 use cardswitch_engine::domain::text::LineText;
+use cardswitch_identity::auth::passwords::hash;
+use cardswitch_identity::auth::second_factor::normal_answer;
+use cardswitch_identity::state::AppState;
 use serde::Deserialize;
 
 use super::device::Client;
@@ -15,10 +19,6 @@ use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::auth::passwords::hash;
-use cardswitch_identity::auth::second_factor::normal_answer;
-use cardswitch_identity::state::AppState;
 
 /// The longest question or answer. Units: characters.
 const TEXT_CHARS_MAX: usize = 200;

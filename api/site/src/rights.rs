@@ -25,18 +25,18 @@ use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::directory::ticket::TicketState;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::MemberSlot;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::Reader;
 
 use super::error_page::error_page;
 use super::session::{Session, SignedIn};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::lasting_access::LastingAccess;
-use cardswitch_edge::switch::Switch;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::Reader;
 
 /// Something that not everybody may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,9 +233,10 @@ acting_with! {
 
 #[cfg(test)]
 mod tests {
+    use MemberRole::{Accountant, Administrator, Member, Reviewer};
+
     use super::Right::*;
     use super::*;
-    use MemberRole::{Accountant, Administrator, Member, Reviewer};
 
     #[test]
     fn rights_are_those_of_the_table() {

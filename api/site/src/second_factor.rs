@@ -9,6 +9,14 @@ use axum::extract::State;
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_identity::auth::credentials::may_sign_in;
+use cardswitch_identity::auth::second_factor::{
+    Answered, Challenge, Factor, Finishing, Purpose, answer,
+};
+use cardswitch_identity::auth::throttle::Beyond;
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::token_digest;
 use serde::Deserialize;
 
 use super::cookies::SiteCookie;
@@ -19,14 +27,6 @@ use super::forms::SiteForm;
 use super::frame::small_page;
 use super::session::MaybeSignedIn;
 use super::sign_in::enter;
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::auth::credentials::may_sign_in;
-use cardswitch_identity::auth::second_factor::{
-    Answered, Challenge, Factor, Finishing, Purpose, answer,
-};
-use cardswitch_identity::auth::throttle::Beyond;
-use cardswitch_identity::state::AppState;
-use cardswitch_secrets::token_digest;
 
 /// Where questions are asked.
 pub(super) const FACTOR_PATH: &str = "/login/second-factor";

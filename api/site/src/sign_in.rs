@@ -7,7 +7,14 @@ use axum::extract::{Query, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::user::{ProvenPassword, SignInProof};
+use cardswitch_identity::auth::credentials::find_user;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::auth::failures::note_failure;
+use cardswitch_identity::auth::second_factor::Purpose;
+use cardswitch_identity::auth::throttle::Account;
+use cardswitch_identity::state::AppState;
 use serde::Deserialize;
 
 use super::cookies::SiteCookie;
@@ -18,13 +25,6 @@ use super::frame::{forwarding_page, small_page};
 use super::next::{START_PATH, local_path};
 use super::second_factor::{FACTOR_PATH, FACTOR_S};
 use super::session::{MaybeSignedIn, begin_session};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::auth::credentials::find_user;
-use cardswitch_identity::auth::drawn_secret::DrawnSecret;
-use cardswitch_identity::auth::failures::note_failure;
-use cardswitch_identity::auth::second_factor::Purpose;
-use cardswitch_identity::auth::throttle::Account;
-use cardswitch_identity::state::AppState;
 
 /// The same for an address that nobody has and for a wrong password.
 const WRONG: &str = "This e-mail address and password do not belong together.";

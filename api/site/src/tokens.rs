@@ -4,11 +4,15 @@
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{AccessToken, AccessTokenCommand, TokenOrigin};
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_identity::oauth::scope::names;
+use cardswitch_identity::state::AppState;
 use serde::de::IgnoredAny;
 
 use super::forms::SiteForm;
@@ -18,10 +22,6 @@ use super::pager::{Pager, Part};
 use super::rights::{Right, TokenReader, TokenRevoker};
 use super::session::Session;
 use super::words::{Moment, shown_moment};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::oauth::scope::names;
-use cardswitch_identity::state::AppState;
 
 #[derive(Template)]
 #[template(path = "tokens.html")]

@@ -7,8 +7,12 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::user::{Totp, UserChanges};
 use cardswitch_engine::domain::ids::UserId;
+use cardswitch_identity::auth::totp::Seed;
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::issuing::SystemRandom;
 use qrcodegen::{QrCode, QrCodeEcc};
 use serde::Deserialize;
 
@@ -19,10 +23,6 @@ use super::next::ACCOUNT_PATH;
 use super::notice::{Notice, go_on};
 use super::password::{WRONG_PASSWORD, change_user, is_password_of};
 use super::session::{Session, SignedIn};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::auth::totp::Seed;
-use cardswitch_identity::state::AppState;
-use cardswitch_secrets::issuing::SystemRandom;
 
 const WRONG_CODE: &str = "That is not the code the app shows now. Is your phone's clock right?";
 /// What stands around the picture, as the format demands. Units: modules.

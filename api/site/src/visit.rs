@@ -12,15 +12,15 @@ use axum::http::header::{ALLOW, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER, SET_
 use axum::http::{HeaderMap, HeaderName};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::request_id::answer_of;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::state::AppState;
 
 use super::cookies::SiteCookie;
 use super::error_page::failure_page;
 use super::headers;
 use super::notice::Notice;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::request_id::answer_of;
-use cardswitch_identity::auth::drawn_secret::DrawnSecret;
-use cardswitch_identity::state::AppState;
 
 /// How long forms of a visitor without a session are good. Units: seconds.
 const FORM_KEY_S: i64 = 12 * 3600;

@@ -9,12 +9,6 @@ use cardswitch_engine::backup::{
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::inspection::Inspection;
-
-use super::Failure;
-use crate::backup::{CopyReport, DamagedReceipts, add_to_backup, copy_receipts, copy_settings};
-use crate::control::{self, Answer, Request};
-use crate::manifest::{Manifest, ManifestError, is_backup};
-use crate::staging::Staging;
 use cardswitch_secrets::master_key::data_key::{
     DataKey, WrappedKey, check_file, open_keys, read_wrapped, write_wrapped,
 };
@@ -22,6 +16,12 @@ use cardswitch_secrets::master_key::source::{MasterKeyArgs, MasterKeySource};
 use cardswitch_secrets::master_key::{MASTER_KEY_FILE, MasterKey};
 use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
 use cardswitch_wire::time::parse_time;
+
+use super::Failure;
+use crate::backup::{CopyReport, DamagedReceipts, add_to_backup, copy_receipts, copy_settings};
+use crate::control::{self, Answer, Request};
+use crate::manifest::{Manifest, ManifestError, is_backup};
+use crate::staging::Staging;
 
 /// What `backup` takes.
 #[derive(Debug, clap::Args)]

@@ -1,5 +1,6 @@
 //! `cardswitch company add` and `cardswitch company set`: on a data directory at rest.
 
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::{
     AdminCommand, CardChanges, CompanyChanges, VelocityChanges,
 };
@@ -10,6 +11,12 @@ use cardswitch_engine::domain::company::{Address, Company, CompanyState};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Order, Page};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::token_digest;
+use cardswitch_wire::address::read_address;
+use cardswitch_wire::amount::parse_amount;
+use cardswitch_wire::fault::Fault;
+use cardswitch_wire::fields::Fields;
 use serde_json::json;
 
 use super::Failure;
@@ -17,13 +24,6 @@ use super::at_rest::{CompanyDataArgs, DataArgs, carry_out, done};
 use super::init::CompanyArgs;
 use crate::config::read_settings;
 use crate::install::{by_operator, new_company};
-use cardswitch_edge::switch::Switch;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
-use cardswitch_secrets::token_digest;
-use cardswitch_wire::address::read_address;
-use cardswitch_wire::amount::parse_amount;
-use cardswitch_wire::fault::Fault;
-use cardswitch_wire::fields::Fields;
 
 /// How many cards are looked at at a time.
 const CARDS_AT_A_TIME: usize = 1_000;

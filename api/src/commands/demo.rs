@@ -7,6 +7,11 @@ use std::sync::Arc;
 
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::verify::verify;
+use cardswitch_feed::{FeedOptions, FeedReport, HttpSource, Portfolio, Progress};
+use cardswitch_secrets::issuing::CardNumbers;
+use cardswitch_secrets::master_key::data_key::DATA_KEY_FILE;
+use cardswitch_secrets::master_key::source::MasterKeySource;
+use cardswitch_secrets::private_file::create_private;
 use serde_json::{Value, json};
 
 use super::Failure;
@@ -16,11 +21,6 @@ use super::live_screen::LiveScreen;
 use crate::config::{ClockSetting, Settings};
 use crate::install::{Credentials, Installation, install};
 use crate::server::Server;
-use cardswitch_feed::{FeedOptions, FeedReport, HttpSource, Portfolio, Progress};
-use cardswitch_secrets::issuing::CardNumbers;
-use cardswitch_secrets::master_key::data_key::DATA_KEY_FILE;
-use cardswitch_secrets::master_key::source::MasterKeySource;
-use cardswitch_secrets::private_file::create_private;
 
 const CARDS_FILE: &str = "cards.jsonl";
 const CREDENTIALS_FILE: &str = "credentials.json";

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cardswitch_engine::domain::ids::Timestamp;
-use chrono::{DateTime, Utc};
-
-use super::{Failure, StopSignal, parse_address, parse_duration};
 use cardswitch_feed::{
     Door, FeedError, FeedOptions, FeedReport, FeedTime, HttpSource, Mismatch, Portfolio, Progress,
     Scenario, ScenarioOptions, StepOutcome, VIRTUAL_START_US,
 };
 use cardswitch_wire::time::parse_time;
+use chrono::{DateTime, Utc};
+
+use super::{Failure, StopSignal, parse_address, parse_duration};
 
 /// What `feed` takes.
 #[derive(Debug, clap::Args)]

@@ -3,6 +3,9 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use cardswitch_notify::mail::settings::SmtpUrl;
+use cardswitch_secrets::master_key::source::MasterKeyArgs;
+
 use super::{Failure, StopSignal, parse_address};
 use crate::config::{
     ClockSetting, Compat, ConfigError, LogFormat, RetentionSetting, Settings, read_settings,
@@ -10,8 +13,6 @@ use crate::config::{
 use crate::opening::KeyedDirectory;
 use crate::server::Server;
 use crate::telemetry::log::start_log;
-use cardswitch_notify::mail::settings::SmtpUrl;
-use cardswitch_secrets::master_key::source::MasterKeyArgs;
 
 /// What `serve` takes; each flag overrides the environment, which overrides the file.
 #[derive(Debug, clap::Args)]

@@ -4,12 +4,12 @@ use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::request::{Builder, Request};
 use axum::response::Response;
+use cardswitch_network::http::{answer_directly, is_direct};
+use cardswitch_network::limits;
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use super::world::{Bench, Card, purchase};
-use cardswitch_network::http::{answer_directly, is_direct};
-use cardswitch_network::limits;
 
 /// A request, to be made twice.
 struct Sent {

@@ -1,11 +1,11 @@
 //! Both doors against each other: a purchase of one is known at the other.
 
 use cardswitch_iso8583::{Dialect, Echo, MessageBuilder, Mti, OriginalData, decode};
+use cardswitch_network::mapping::{Mapped, map_message};
+use cardswitch_network::mapping_answer::AnswerElements;
 use serde_json::json;
 
 use super::world::{Bench, Card, purchase};
-use cardswitch_network::mapping::{Mapped, map_message};
-use cardswitch_network::mapping_answer::AnswerElements;
 
 #[tokio::test]
 async fn what_came_by_one_door_is_reversed_by_the_other() {

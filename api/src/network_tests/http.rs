@@ -3,10 +3,10 @@
 
 use axum::body::Body;
 use axum::http::{Request, header};
+use cardswitch_network::limits;
 use serde_json::{Value, json};
 
 use super::world::{Bench, purchase};
-use cardswitch_network::limits;
 
 #[tokio::test]
 async fn only_the_network_key_opens_the_door() {

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::credential::PinVerifier;
 use cardswitch_engine::domain::ids::CardId;
+use cardswitch_secrets::pan::Pan;
 use serde_json::{Value, json};
 
 use super::world::{Bench, COMPANY, Card, purchase};
 use crate::openapi::{Door, document};
-use cardswitch_secrets::pan::Pan;
 
 #[tokio::test]
 async fn an_approval_tells_what_was_decided() {

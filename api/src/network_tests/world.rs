@@ -9,17 +9,17 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId};
 use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_identity::state::AppState;
+use cardswitch_network::http::{answer_directly, is_direct};
+use cardswitch_secrets::pan::Pan;
+use cardswitch_secrets::token_digest;
+use cardswitch_wire::time::parse_time;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt;
 use uuid::Uuid;
 
 use crate::test_world::{TestSwitch, access_token, company};
-use cardswitch_identity::state::AppState;
-use cardswitch_network::http::{answer_directly, is_direct};
-use cardswitch_secrets::pan::Pan;
-use cardswitch_secrets::token_digest;
-use cardswitch_wire::time::parse_time;
 
 pub(super) const COMPANY: CompanyId = CompanyId(Uuid::from_u128(1));
 const ACCOUNT: AccountId = AccountId(Uuid::from_u128(2));

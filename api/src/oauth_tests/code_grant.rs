@@ -9,12 +9,12 @@ use cardswitch_engine::directory::app::AppCommand;
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
+use cardswitch_identity::oauth::authorize::CODE_LIFETIME;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::world::{APP, OTHER_APP, REDIRECT, Refused, World, id_of, secret_of};
 use crate::bench::{COMPANY, OTHER_COMPANY};
-use cardswitch_identity::oauth::authorize::CODE_LIFETIME;
 
 /// The pair of RFC 7636, appendix B.
 const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";

@@ -4,16 +4,11 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use axum::http::header;
+use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use cardswitch_engine::directory::user::UserChanges;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, Timestamp};
-use serde_json::{Value, json};
-use uuid::Uuid;
-
-use super::world::{ANSWER, APP, PASSWORD, World, email_of, secret_of};
-use crate::bench::{COMPANY, OTHER_COMPANY};
-use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_identity::auth::passwords;
 use cardswitch_identity::auth::passwords::counted::verifications;
 use cardswitch_identity::auth::second_factor::{
@@ -23,6 +18,11 @@ use cardswitch_identity::auth::throttle::{Beyond, Source};
 use cardswitch_identity::oauth::password_grant::make_token;
 use cardswitch_secrets::token_digest;
 use cardswitch_v1::operations::guarded;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::world::{ANSWER, APP, PASSWORD, World, email_of, secret_of};
+use crate::bench::{COMPANY, OTHER_COMPANY};
 
 const NO_GOOD: (u16, &str) = (400, "invalid_grant");
 

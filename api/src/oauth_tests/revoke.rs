@@ -3,12 +3,12 @@
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::AppId;
+use cardswitch_identity::oauth::revoke::is_nothing;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::world::{APP, OTHER_APP, Refused, World, id_of, secret_of};
 use crate::bench::{COMPANY, OTHER_COMPANY};
-use cardswitch_identity::oauth::revoke::is_nothing;
 
 const REVOKE: &str = "/v1/oauth/token/revoke";
 

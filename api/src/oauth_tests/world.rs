@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, header};
+use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::{AppApproval, AppCommand, NewApp};
@@ -12,6 +13,12 @@ use cardswitch_engine::directory::user::{
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId, Timestamp, UserId};
 use cardswitch_engine::store::query::{AuditFilter, Page};
+use cardswitch_identity::auth::passwords;
+use cardswitch_identity::auth::second_factor::normal_answer;
+use cardswitch_identity::auth::totp::Seed;
+use cardswitch_identity::oauth::authorize::{AuthorizationRequest, Checked, check};
+use cardswitch_secrets::issuing::SystemRandom;
+use cardswitch_secrets::token_digest;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 use tower::ServiceExt;
@@ -20,13 +27,6 @@ use uuid::Uuid;
 
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::new_member;
-use cardswitch_edge::client_address::ClientAddress;
-use cardswitch_identity::auth::passwords;
-use cardswitch_identity::auth::second_factor::normal_answer;
-use cardswitch_identity::auth::totp::Seed;
-use cardswitch_identity::oauth::authorize::{AuthorizationRequest, Checked, check};
-use cardswitch_secrets::issuing::SystemRandom;
-use cardswitch_secrets::token_digest;
 
 /// Everybody's.
 pub(super) const PASSWORD: &str = "correct horse battery";

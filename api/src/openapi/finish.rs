@@ -5,17 +5,17 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value, json};
-use utoipa::openapi::OpenApi;
-use utoipa::{PartialSchema, ToSchema};
-
-use super::example;
 use cardswitch_edge::error::ErrorBody;
 use cardswitch_edge::needed::Needed;
 use cardswitch_identity::scope_words::SCOPES;
 use cardswitch_v1::operations::{ACCESS, is_open, path_of_dimension};
 use cardswitch_wire::reference::DIMENSION_FIELDS;
 use cardswitch_wire::urls::Urls;
+use serde_json::{Map, Value, json};
+use utoipa::openapi::OpenApi;
+use utoipa::{PartialSchema, ToSchema};
+
+use super::example;
 
 /// Which of the two APIs a document is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,14 +22,14 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
-use serde_json::Value;
-use utoipa::OpenApi;
-
-pub use self::finish::Door;
 use cardswitch_edge::operation::document_of;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::operations::{About, OPERATIONS};
 use cardswitch_wire::urls::Urls;
+use serde_json::Value;
+use utoipa::OpenApi;
+
+pub use self::finish::Door;
 
 /// Pages load their style and nothing else.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; \

@@ -11,15 +11,15 @@ use axum::http::{Request, header};
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
+use cardswitch_secrets::token_digest;
+use cardswitch_v1::operations::is_open;
+use cardswitch_wire::urls::Urls;
 use serde_json::{Map, Value, json};
 use tower::ServiceExt;
 use uuid::Uuid;
 
 use super::{Door, document};
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
-use cardswitch_secrets::token_digest;
-use cardswitch_v1::operations::is_open;
-use cardswitch_wire::urls::Urls;
 
 /// The scopes of a token that may change everything of a company.
 pub(super) const ADMIN_AND_IAM: &str = "admin,iam";

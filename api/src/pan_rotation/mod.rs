@@ -17,21 +17,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::{Rejection, Reply};
 use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::submission::SubmitError;
+use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
+use cardswitch_wire::time::render_time;
 use parking_lot::Mutex;
+pub use resealing::Pace;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
 use crate::install::by_operator;
-use cardswitch_edge::switch::Switch;
-use cardswitch_secrets::{PanKeys, PanKeysError, Secrets};
-use cardswitch_wire::time::render_time;
-
-pub use resealing::Pace;
 
 /// How long to wait where the engine takes nothing for the moment, and how often.
 const BUSY_PAUSE: Duration = Duration::from_millis(200);

@@ -19,10 +19,10 @@ use cardswitch_engine::domain::pan_key::PanGeneration;
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::limits;
 use cardswitch_engine::submission::SubmitError;
+use cardswitch_secrets::{PanKeysError, Secrets};
 use tokio::sync::watch;
 
 use super::{BUSY_PAUSE, PanRotation, PanRotationError, before};
-use cardswitch_secrets::{PanKeysError, Secrets};
 
 /// How many cards are read in one view of the tables.
 const READ_LEN_MAX: usize = 1_000;

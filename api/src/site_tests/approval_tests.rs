@@ -11,6 +11,7 @@ use cardswitch_engine::directory::app::{App, AppApproval, AppCommand, AppProfile
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use cardswitch_engine::directory::user::{UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
+use cardswitch_identity::oauth::scope::{names, parse};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use url::form_urlencoded::Serializer;
@@ -20,7 +21,6 @@ use super::site_world::{EMAIL, OTHER_EMAIL, OTHER_USER, bench, sign_in};
 use super::visitor_tests::{Page, Visitor};
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::new_member;
-use cardswitch_identity::oauth::scope::{names, parse};
 
 const STEPS: usize = 400;
 /// A walk goes on until the other company's administrator was asked for something; a right switch gets

@@ -5,14 +5,14 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{MemberCommand, MemberRole, NewMember};
 use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, UserId};
+use cardswitch_identity::auth::passwords::hash;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::bench::{Bench, COMPANY, OTHER_COMPANY, amount};
 use super::site_world::PASSWORD;
 use super::visitor_tests::{Page, Visitor};
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY, amount};
 use crate::test_world::new_member;
-use cardswitch_identity::auth::passwords::hash;
 
 pub(super) const ROOT: &str = "root@example.com";
 pub(super) const BOOKS: &str = "books@example.com";

@@ -6,6 +6,7 @@ use cardswitch_engine::directory::member::{
 };
 use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId, UserId};
+use cardswitch_identity::auth::passwords::hash;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -13,7 +14,6 @@ use super::site_world::{EMAIL, PASSWORD, bench, membership, sign_in};
 use super::visitor_tests::Visitor;
 use crate::bench::{Bench, COMPANY};
 use crate::test_world::new_member;
-use cardswitch_identity::auth::passwords::hash;
 
 pub(super) const REVIEWER: &str = "grace@example.com";
 pub(super) const ACCOUNTANT: &str = "luca@example.com";

@@ -3,10 +3,10 @@
 use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, OTHER_COMPANY};
 use super::books_world::{EVIL, ODD, dimension, own_card, purchase, sign_in_as};
 use super::site_world::bench;
 use super::visitor_tests::{ORIGIN, Page, Visitor};
+use crate::bench::{Bench, OTHER_COMPANY};
 
 const PATH: &str = "/dimensions/categories";
 

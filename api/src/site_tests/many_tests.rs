@@ -3,10 +3,10 @@
 use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, id_of};
 use super::books_world::{dimension, own_card, purchase, sign_in_as};
 use super::site_world::{EMAIL, bench};
 use super::visitor_tests::Page;
+use crate::bench::{Bench, id_of};
 
 /// As many as no page of a list has.
 const COUNT: usize = 1_200;

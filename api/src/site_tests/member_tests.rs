@@ -4,12 +4,12 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use serde_json::{Value, json};
 
-use crate::bench::{COMPANY, OTHER_COMPANY};
 use super::company_world::{
     ACCOUNTANT, EVIL, MEMBER, REVIEWER, add_member, card_of, company, make, member, shown, visitor,
 };
 use super::site_world::{EMAIL, PASSWORD, letter, letters, link_in, membership};
 use super::visitor_tests::Visitor;
+use crate::bench::{COMPANY, OTHER_COMPANY};
 
 const JEAN: [(&str, &str); 5] = [
     ("first_name", "Jean"),

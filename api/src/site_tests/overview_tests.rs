@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, header};
+use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberRole};
 use cardswitch_engine::domain::ids::{CompanyId, MemberId};
@@ -13,11 +14,10 @@ use serde_json::Value;
 use tower::ServiceExt;
 use uuid::Uuid;
 
-use crate::bench::{Bench, COMPANY, amount};
 use super::cards_tests::{BOOKS, HOLDER, REVIEWER, ROOT, stage, visit};
 use super::site_world::{OTHER_EMAIL, bench, sign_in};
 use super::visitor_tests::Visitor;
-use cardswitch_edge::client_address::ClientAddress;
+use crate::bench::{Bench, COMPANY, amount};
 
 /// How long a message is waited for: far longer than any takes.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -3,23 +3,23 @@
 use std::net::Ipv4Addr;
 
 use axum::http::HeaderMap;
+use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::user::{
     PasswordLinkUse, ProvenPassword, UserChanges, UserCommand,
 };
 use cardswitch_engine::domain::audit::{Actor, AuditEvent};
 use cardswitch_engine::store::query::{AuditFilter, Page as Rows};
-
+use cardswitch_identity::auth::passwords::hash;
+use cardswitch_secrets::token_digest;
 use cardswitch_site::password::change_user;
 use cardswitch_site::session::{Session, begin_session};
+
 use super::site_world::{
     EMAIL, NEW_PASSWORD, PASSWORD, ask_for_link, bench, letters, membership, pass, sign_in,
 };
 use super::visitor_tests::Visitor;
 use crate::bench::{Bench, COMPANY};
-use cardswitch_edge::client_address::ClientAddress;
-use cardswitch_identity::auth::passwords::hash;
-use cardswitch_secrets::token_digest;
 
 #[tokio::test]
 async fn a_new_password_asks_for_the_old_one_and_ends_everything_else() {

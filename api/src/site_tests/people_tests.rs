@@ -7,13 +7,13 @@ use cardswitch_engine::directory::member::{MemberChanges, MemberCommand, MemberR
 use cardswitch_engine::directory::user::{UserChanges, UserCommand};
 use cardswitch_engine::domain::company::CompanyState;
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
+use cardswitch_identity::invitation::Invitation;
 use uuid::Uuid;
 
 use super::site_world::{EMAIL, OTHER_EMAIL, USER, bench, letter, letters, membership, sign_in};
 use super::visitor_tests::Page;
 use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
 use crate::test_world::new_member;
-use cardswitch_identity::invitation::Invitation;
 
 #[tokio::test]
 async fn sessions_are_listed_and_ended_one_by_one() {

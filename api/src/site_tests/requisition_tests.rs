@@ -3,19 +3,18 @@
 use std::sync::Arc;
 
 use cardswitch_engine::domain::ids::{CompanyId, RequisitionId};
+use cardswitch_v1::routes::requisitions::review_requisition;
+use cardswitch_v1::routes::view::Reader;
+use cardswitch_wire::fields::Fields;
 use serde_json::json;
 
-use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
-use crate::router;
 use super::company_world::{
     ACCOUNTANT, EVIL, MEMBER, REVIEWER, card_of, company, make, member, shown, visitor,
 };
 use super::site_world::{EMAIL, OTHER_EMAIL, pass, sign_in};
 use super::visitor_tests::{Page, Visitor};
-use crate::test_world;
-use cardswitch_v1::routes::requisitions::review_requisition;
-use cardswitch_v1::routes::view::Reader;
-use cardswitch_wire::fields::Fields;
+use crate::bench::{Bench, COMPANY, OTHER_COMPANY};
+use crate::{router, test_world};
 
 const CHAIRS: [(&str, &str); 4] =
     [("description", "Chairs"), ("amount", "120.50"), ("end_time", "2026-03-31"), ("note", "two")];

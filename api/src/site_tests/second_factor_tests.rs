@@ -6,16 +6,16 @@ use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::user::{SecurityQuestion, UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
 use cardswitch_engine::store::query::{AuditFilter, Page};
-use uuid::Uuid;
-
-use super::site_world::{EMAIL, PASSWORD, USER, bench, letter, letters, pass, sign_in};
-use super::visitor_tests::Visitor;
-use crate::bench::{Bench, COMPANY};
 use cardswitch_identity::auth::passwords::hash;
 use cardswitch_identity::auth::second_factor::{PendingToken, Purpose};
 use cardswitch_identity::auth::throttle::Source;
 use cardswitch_identity::auth::totp::Seed;
 use cardswitch_secrets::token_digest;
+use uuid::Uuid;
+
+use super::site_world::{EMAIL, PASSWORD, USER, bench, letter, letters, pass, sign_in};
+use super::visitor_tests::Visitor;
+use crate::bench::{Bench, COMPANY};
 
 /// Sets up an authenticator app and gives its seed.
 async fn set_up_totp(bench: &Bench, visitor: &mut Visitor<'_>) -> Seed {

@@ -4,14 +4,14 @@
 use std::net::IpAddr;
 
 use cardswitch_engine::domain::ids::SharedLinkId;
+use cardswitch_identity::auth::link_guesses::Tried;
+use cardswitch_site::shared_card::pass::PASS_S;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use cardswitch_site::shared_card::pass::PASS_S;
-use crate::bench::Bench;
 use super::site_world::{EMAIL, bench, pass, sign_in};
 use super::visitor_tests::{ORIGIN, Page, Visitor};
-use cardswitch_identity::auth::link_guesses::Tried;
+use crate::bench::Bench;
 
 /// Where visitors of these tests come from.
 const ADDRESS: &str = "203.0.113.7";

@@ -9,6 +9,9 @@ use cardswitch_engine::directory::app::{AppCommand, NewApp};
 use cardswitch_engine::directory::member::{MemberChanges, MemberCommand};
 use cardswitch_engine::directory::user::{SecurityQuestion, UserChanges, UserCommand};
 use cardswitch_engine::domain::ids::{AppId, CompanyId, MemberId};
+use cardswitch_identity::auth::passwords::counted::verifications;
+use cardswitch_identity::auth::passwords::hash;
+use cardswitch_identity::auth::throttle::Source;
 use uuid::Uuid;
 
 use super::site_world::{
@@ -18,9 +21,6 @@ use super::site_world::{
 use super::visitor_tests::{Page, Visitor};
 use crate::bench::{Bench, COMPANY};
 use crate::test_world::new_member;
-use cardswitch_identity::auth::passwords::counted::verifications;
-use cardswitch_identity::auth::passwords::hash;
-use cardswitch_identity::auth::throttle::Source;
 
 #[tokio::test]
 async fn who_signs_in_gets_a_key_that_nobody_knew_before() {

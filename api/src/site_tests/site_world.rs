@@ -8,11 +8,11 @@ use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::directory::user::{NewUser, UserCommand};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, Timestamp, UserId};
+use cardswitch_identity::auth::passwords::hash;
 use uuid::Uuid;
 
 use super::visitor_tests::{ORIGIN, Visitor};
 use crate::bench::Bench;
-use cardswitch_identity::auth::passwords::hash;
 
 pub(super) const EMAIL: &str = "ada@example.com";
 pub(super) const PASSWORD: &str = "difference engine no. 2";

@@ -3,12 +3,10 @@
 use cardswitch_engine::directory::member::MemberRole;
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, MEMBER, OTHER_COMPANY, id_of};
-use super::books_world::{
-    EVIL, ODD, dimension, free_card, own_card, purchase, sign_in_as, upload,
-};
+use super::books_world::{EVIL, ODD, dimension, free_card, own_card, purchase, sign_in_as, upload};
 use super::site_world::bench;
 use super::visitor_tests::{Page, Visitor};
+use crate::bench::{Bench, MEMBER, OTHER_COMPANY, id_of};
 
 const PDF: &str = "%PDF-1.7 lunch";
 

@@ -6,11 +6,11 @@ use std::net::IpAddr;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, header};
+use cardswitch_edge::client_address::ClientAddress;
 use tower::ServiceExt;
 use url::form_urlencoded::Serializer;
 
 use crate::bench::Bench;
-use cardswitch_edge::client_address::ClientAddress;
 
 /// Where the site is.
 pub(super) const ORIGIN: &str = "https://cards.example.com";

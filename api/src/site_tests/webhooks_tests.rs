@@ -1,9 +1,9 @@
 //! The pages of webhook endpoints as people of every role see them.
 
-use crate::bench::Bench;
 use super::company_world::{ACCOUNTANT, EVIL, MEMBER, REVIEWER, company, visitor};
 use super::site_world::EMAIL;
 use super::visitor_tests::Visitor;
+use crate::bench::Bench;
 
 /// Nobody listens there.
 const NOWHERE: &str = "http://127.0.0.1:9/hook";

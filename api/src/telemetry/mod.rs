@@ -28,11 +28,11 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use cardswitch_engine::engine::Engine;
 use cardswitch_engine::recovery_progress::RecoveryProgress;
+use cardswitch_network::counters::Counters;
 
 use self::api_meter::ApiMeter;
 use self::gauges::Gauges;
 use self::health::{Health, HealthNotes, Phase};
-use cardswitch_network::counters::Counters;
 
 /// What is counted and known of one switch.
 #[derive(Debug, Default)]

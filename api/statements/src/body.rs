@@ -5,10 +5,10 @@ use std::task::{Context, Poll};
 
 use axum::body::HttpBody;
 use bytes::Bytes;
+use cardswitch_edge::lasting_access::LastingAccess;
 use hyper::body::Frame;
 
 use super::{StatementError, StatementWriter};
-use cardswitch_edge::lasting_access::LastingAccess;
 
 /// Writes for as long as whoever asked may see it: a slow client reads for hours.
 #[derive(Debug)]

@@ -9,14 +9,14 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::store::Snapshot;
-use csv::{Terminator, Writer, WriterBuilder};
-
-use super::export::{Background, Entry, Export};
-use super::{StatementError, StatementWriter};
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
 use cardswitch_wire::reference::render_last_four;
 use cardswitch_wire::time::{render_date, render_time};
+use csv::{Terminator, Writer, WriterBuilder};
+
+use super::export::{Background, Entry, Export};
+use super::{StatementError, StatementWriter};
 
 const COLUMNS: [&str; 15] = [
     "date",

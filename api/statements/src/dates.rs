@@ -73,8 +73,9 @@ fn check(start: BusinessDate, end: BusinessDate) -> Result<(), ApiError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use cardswitch_wire::time::{parse_date, render_date};
+
+    use super::*;
 
     const TODAY: &str = "2026-03-04";
 

@@ -3,6 +3,8 @@
 //! Each page has a view of the tables of its own, gone before the page is written: an export may
 //! take as long as its reader likes and keeps nothing in the tables alive.
 
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::account::Account;
 use cardswitch_engine::domain::business_date::BusinessDate;
@@ -16,8 +18,6 @@ use cardswitch_engine::store::query::{LineFilter, LineSpan, TransactionRow};
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::dates::Period;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::switch::Switch;
 
 /// How many lines one look at the tables reads: a few milliseconds of a thread that others share.
 const PAGE_LINES: usize = 250;

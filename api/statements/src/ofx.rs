@@ -14,6 +14,8 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionRecord};
 use cardswitch_engine::store::Snapshot;
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::currency::render_currency;
 use chrono::DateTime;
 use quick_xml::Writer;
 use quick_xml::escape::partial_escape;
@@ -21,8 +23,6 @@ use quick_xml::events::{BytesDecl, BytesEnd, BytesPI, BytesStart, BytesText, Eve
 
 use super::export::{Background, Entry, Export, movement};
 use super::{StatementError, StatementWriter};
-use cardswitch_wire::amount::Amount;
-use cardswitch_wire::currency::render_currency;
 
 /// The longest texts. Source: OFX 2.2, section 11.4.3. Units: characters.
 const NAME_CHARS_MAX: usize = 32;
@@ -279,11 +279,12 @@ fn render_instant(at: Timestamp) -> String {
 
 #[cfg(any(test, fuzzing))]
 #[path = "ofx_properties.rs"]
-pub(crate) mod properties;
+pub mod properties;
 #[cfg(test)]
 mod tests {
-    use super::*;
     use cardswitch_wire::time::{parse_date, parse_time};
+
+    use super::*;
 
     #[test]
     fn days_and_instants_are_those_of_ofx() {

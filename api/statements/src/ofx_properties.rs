@@ -2,13 +2,13 @@
 //! below run it.
 
 use cardswitch_engine::domain::money::CurrencyCode;
+use cardswitch_wire::xml::is_well_formed;
 use quick_xml::escape::unescape;
 
 use super::{Elements, NAME_CHARS_MAX, cut};
-use cardswitch_wire::xml::is_well_formed;
 
 /// A name is one line of bounded length, and readers of XML find it as it was written.
-pub(crate) fn check(text: &str) {
+pub fn check(text: &str) {
     let name = cut(text, NAME_CHARS_MAX);
     assert!(name.chars().count() <= NAME_CHARS_MAX, "{name:?}");
     assert!(!name.chars().any(char::is_control), "{name:?}");

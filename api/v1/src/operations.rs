@@ -3,6 +3,12 @@
 
 use std::sync::LazyLock;
 
+use cardswitch_edge::needed::Needed;
+use cardswitch_edge::operation::{AccessTable, Operation};
+use cardswitch_edge::operations;
+use cardswitch_identity::oauth;
+use cardswitch_identity::state::AppState;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
 use utoipa::OpenApi;
 
 use crate::routes::{
@@ -11,12 +17,6 @@ use crate::routes::{
     shared_links, shipping_addresses, statement_lines, statements, transaction_tags, transactions,
     webhook_attempts, webhook_endpoints,
 };
-use cardswitch_edge::needed::Needed;
-use cardswitch_edge::operation::{AccessTable, Operation};
-use cardswitch_edge::operations;
-use cardswitch_identity::oauth;
-use cardswitch_identity::state::AppState;
-use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 /// The operations that ask for an access token.
 pub fn guarded() -> impl Iterator<Item = &'static Operation<AppState>> {

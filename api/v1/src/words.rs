@@ -3,6 +3,12 @@
 
 use cardswitch_engine::decision::DecidedBy;
 use cardswitch_engine::domain::transaction_tags::ReceiptType;
+use cardswitch_identity::oauth::scope::NAMES;
+use cardswitch_identity::receipts::media_type;
+use cardswitch_identity::webhook_endpoints::STATES;
+use cardswitch_notify::webhooks::attempt_words::{FAILURES, KINDS};
+pub use cardswitch_notify::webhooks::composing::EventName;
+pub use cardswitch_wire::words::*;
 
 use crate::routes::access_tokens::ORIGINS;
 use crate::routes::allowances::INTERVALS;
@@ -10,12 +16,6 @@ use crate::routes::audit_events::ACTOR_KINDS;
 use crate::routes::decision::render_decided_by;
 use crate::routes::members::ROLES;
 use crate::routes::requisitions::STATUSES;
-use cardswitch_identity::oauth::scope::NAMES;
-use cardswitch_identity::receipts::media_type;
-use cardswitch_identity::webhook_endpoints::STATES;
-use cardswitch_notify::webhooks::attempt_words::{FAILURES, KINDS};
-pub use cardswitch_notify::webhooks::composing::EventName;
-pub use cardswitch_wire::words::*;
 
 cardswitch_wire::words! {
     /// How often the budget resets.

@@ -13,8 +13,7 @@ use super::body::{Rule, line, short_line};
 use super::fault::Flaw;
 use super::fields::{self, Fields};
 use super::urls::Urls;
-use crate::bodies;
-use crate::words;
+use crate::{bodies, words};
 
 /// The most characters one line of an address has.
 const LINE_CHARS_MAX: usize = 200;

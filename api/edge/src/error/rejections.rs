@@ -3,9 +3,9 @@
 
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::limits;
+use cardswitch_wire::fault::{Fault, Flaw, window_faults};
 
 use super::ApiError;
-use cardswitch_wire::fault::{Fault, Flaw, window_faults};
 
 /// When a company may try again whose idempotency keys are used up: the oldest expire one by one.
 /// Units: seconds.

@@ -3,12 +3,12 @@
 //! INVARIANT: exactly one password is verified whatever the address: nobody has it, its user has no
 //! password, or its user may not sign in any more. None of them differs in words or time.
 
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::user::User;
 use cardswitch_engine::store::{Snapshot, StoreError};
 
 use super::passwords;
 use crate::state::AppState;
-use cardswitch_edge::error::ApiError;
 
 /// The user with this e-mail address and password, where they may sign in.
 /// Errors: too many wait to be verified, the tables cannot be read.

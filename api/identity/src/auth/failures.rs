@@ -7,16 +7,16 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use cardswitch_edge::actor::{acting, note_at_hand};
+use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::user::{SignInProof, User, UserCommand};
 use cardswitch_engine::domain::ids::UserId;
+use cardswitch_notify::mail::Letter;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::state::AppState;
-use cardswitch_edge::actor::{acting, note_at_hand};
-use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
-use cardswitch_notify::mail::Letter;
 
 /// In what time failures are counted.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);

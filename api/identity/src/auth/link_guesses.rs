@@ -15,12 +15,12 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use cardswitch_edge::bounded::Windows;
+use cardswitch_edge::client_address::network_of;
 use cardswitch_engine::domain::ids::SharedLinkId;
 use parking_lot::Mutex;
 
 use super::throttle::{TooMany, too_many};
-use cardswitch_edge::bounded::Windows;
-use cardswitch_edge::client_address::network_of;
 
 /// In what time tries are counted.
 const WINDOW: Duration = Duration::from_secs(15 * 60);

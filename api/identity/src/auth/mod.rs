@@ -22,20 +22,20 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use cardswitch_engine::directory::access_token::AccessScope;
-use cardswitch_engine::domain::audit::{Actor, AuditNote};
-use cardswitch_engine::domain::company::Company;
-use cardswitch_engine::domain::ids::{AccessTokenId, MemberId};
-
-use self::lasting_body::LastingBody;
-use crate::state::AppState;
 use cardswitch_edge::actor::acting;
 use cardswitch_edge::client_address::ClientAddress;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_edge::needed::Needed;
 use cardswitch_edge::switch::Switch;
+use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_engine::domain::audit::{Actor, AuditNote};
+use cardswitch_engine::domain::company::Company;
+use cardswitch_engine::domain::ids::{AccessTokenId, MemberId};
 use cardswitch_secrets::token_digest;
+
+use self::lasting_body::LastingBody;
+use crate::state::AppState;
 
 /// The holder of an access token.
 #[derive(Clone, Debug)]

@@ -15,6 +15,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use cardswitch_edge::actor::act_as;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::user::{ProvenPassword, SignInProof, User, UserCommand};
@@ -28,9 +31,6 @@ use super::passwords;
 use super::throttle::{Account, Beyond, Source, TooMany};
 use super::totp::Seed;
 use crate::state::AppState;
-use cardswitch_edge::actor::act_as;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::write_error::WriteError;
 
 /// How long a conversation lasts. Units: microseconds.
 pub const CONVERSATION: i64 = 5 * Timestamp::MINUTE;

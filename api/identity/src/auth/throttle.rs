@@ -15,8 +15,11 @@
 
 use std::time::{Duration, Instant};
 
+pub use cardswitch_edge::bounded::TooMany;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::{SharedLinkId, UserId};
+use cardswitch_secrets::token_digest;
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
 
 use self::lines::{Budget, LINE_WAIT_MAX, Lines};
@@ -24,9 +27,6 @@ pub use self::sources::Source;
 use self::sources::Sources;
 use super::failures::SignInFailures;
 use super::link_guesses::LinkGuesses;
-pub use cardswitch_edge::bounded::TooMany;
-use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::token_digest;
 
 mod lines;
 mod sources;

@@ -95,10 +95,10 @@ fn seconds_of(now: Timestamp) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_secrets::issuing::SystemRandom;
     use uuid::Uuid;
 
     use super::*;
-    use cardswitch_secrets::issuing::SystemRandom;
 
     const ADA: UserId = UserId(Uuid::from_bytes([5; 16]));
     const BOB: UserId = UserId(Uuid::from_bytes([6; 16]));

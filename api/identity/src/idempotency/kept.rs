@@ -14,11 +14,11 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use cardswitch_edge::error::ApiError;
+use cardswitch_secrets::idempotency_keys::AnswerName;
 use serde_json::value::RawValue;
 
 use super::Asked;
-use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::idempotency_keys::AnswerName;
 
 /// Tells a repeat's answer from the first.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");

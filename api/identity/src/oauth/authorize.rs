@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::app::App;
@@ -15,14 +16,13 @@ use cardswitch_engine::directory::ticket::{
 };
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::{AppId, TicketId, Timestamp, UserId};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_wire::fields::parse_id;
 use url::form_urlencoded;
 
 use super::{pkce, scope};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::state::AppState;
-use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
-use cardswitch_wire::fields::parse_id;
 
 /// How long a code can be exchanged. Units: microseconds.
 pub const CODE_LIFETIME: i64 = 10 * Timestamp::MINUTE;

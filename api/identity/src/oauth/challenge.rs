@@ -14,8 +14,10 @@ use axum::RequestExt;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::access_token::AccessScope;
 use cardswitch_engine::directory::user::ProvenPassword;
+use cardswitch_secrets::token_digest;
 use serde::Serialize;
 
 use super::address_of;
@@ -26,8 +28,6 @@ use crate::auth::second_factor::{self, Answered, PendingToken, Purpose};
 use crate::auth::throttle::{Beyond, Source};
 use crate::auth::{find_caller, token_in};
 use crate::state::AppState;
-use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::token_digest;
 
 /// An answer to a question.
 #[derive(utoipa::ToSchema)]

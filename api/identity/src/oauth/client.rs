@@ -9,17 +9,17 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::app::App;
 use cardswitch_engine::domain::ids::AppId;
+use cardswitch_secrets::{digests_equal, token_digest};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::parse_id;
 use url::form_urlencoded;
 
 use super::parameters::Parameters;
 use crate::auth::throttle::Source;
 use crate::state::AppState;
-use cardswitch_edge::error::ApiError;
-use cardswitch_secrets::{digests_equal, token_digest};
-use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::fields::parse_id;
 
 /// What an app says it is.
 #[derive(PartialEq, Eq)]

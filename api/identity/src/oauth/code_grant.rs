@@ -4,6 +4,9 @@
 //! given, since one of the two has stolen it. All ways in which a code is no good are answered alike.
 
 use axum::http::StatusCode;
+use cardswitch_edge::actor::act_as;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::access_token::NewAccessToken;
@@ -16,17 +19,14 @@ use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::domain::text::LineText;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::token_digest;
 
 use super::parameters::Parameters;
 use super::reply::TokenBody;
 use super::{pkce, scope};
 use crate::auth::drawn_secret::DrawnSecret;
 use crate::state::AppState;
-use cardswitch_edge::actor::act_as;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::write_error::WriteError;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
-use cardswitch_secrets::token_digest;
 
 /// A code with what it leads to.
 struct Known {

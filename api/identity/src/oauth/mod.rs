@@ -38,6 +38,7 @@ use std::net::IpAddr;
 use axum::Router;
 use axum::http::Extensions;
 use axum::routing::get;
+use cardswitch_edge::client_address::ClientAddress;
 
 pub use self::challenge::{__path_answer_challenge, __path_get_challenge};
 pub use self::challenge::{answer_challenge, get_challenge};
@@ -45,7 +46,6 @@ use self::metadata::{METADATA_PATH, get_metadata};
 pub use self::revoke::{__path_revoke_tokens, revoke_tokens};
 pub use self::token::{__path_create_token, create_token};
 use crate::state::AppState;
-use cardswitch_edge::client_address::ClientAddress;
 
 /// Where apps find out about the token endpoints.
 pub fn oauth_routes() -> Router<AppState> {

@@ -5,6 +5,9 @@
 //! when the last question is answered (`challenge`): until then no table knows of it.
 
 use axum::http::StatusCode;
+use cardswitch_edge::actor::act_as;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::access_token::{
@@ -17,6 +20,9 @@ use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
 use cardswitch_engine::domain::text::LineText;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::parse_id;
 use uuid::Uuid;
 
 use super::authorize::{Refusal, find_grantable};
@@ -28,12 +34,6 @@ use crate::auth::failures::note_failure;
 use crate::auth::second_factor::{PendingToken, Purpose};
 use crate::auth::throttle::{Account, Source};
 use crate::state::AppState;
-use cardswitch_edge::actor::act_as;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::write_error::WriteError;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
-use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::fields::parse_id;
 
 /// What the token may do.
 const READ: AccessScope = AccessScope { accountant: false, admin: false, scim: false, iam: false };

@@ -6,15 +6,15 @@ use axum::Json;
 use axum::http::header::{CACHE_CONTROL, PRAGMA, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::access_token::AccessScope;
+use cardswitch_wire::time::render_time;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::scope;
 use crate::auth::second_factor::Challenge;
 use crate::state::AppState;
-use cardswitch_edge::error::ApiError;
-use cardswitch_wire::time::render_time;
 
 /// A token, shown this once.
 #[derive(Serialize, ToSchema)]
@@ -117,10 +117,10 @@ fn error_word(error: &ApiError) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use cardswitch_wire::fault::Flaw;
     use serde_json::Value;
 
     use super::*;
-    use cardswitch_wire::fault::Flaw;
 
     #[tokio::test]
     async fn failures_are_those_of_the_api_and_of_stock_clients() {

@@ -6,26 +6,25 @@
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::actor::act_as;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
 use cardswitch_engine::directory::app::{App, AppCommand};
 use cardswitch_engine::domain::audit::Actor;
 use cardswitch_engine::domain::ids::{AccessTokenId, CompanyId};
-use serde::Serialize;
-
-use super::address_of;
-use super::client;
-use super::parameters::Parameters;
-use super::reply::reply;
-use crate::auth::second_factor::Purpose;
-use crate::state::AppState;
-use cardswitch_edge::actor::act_as;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::write_error::WriteError;
 use cardswitch_secrets::token_digest;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::parse_id;
+use serde::Serialize;
+
+use super::parameters::Parameters;
+use super::reply::reply;
+use super::{address_of, client};
+use crate::auth::second_factor::Purpose;
+use crate::state::AppState;
 
 /// Which tokens are given back: `access_token` or `company_id`, not both.
 #[derive(utoipa::ToSchema)]

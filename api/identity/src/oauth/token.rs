@@ -6,6 +6,7 @@
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::app::App;
 
 use super::address_of;
@@ -14,7 +15,6 @@ use super::reply::{TokenBody, reply};
 use super::{client, code_grant, password_grant};
 use crate::auth::throttle::Source;
 use crate::state::AppState;
-use cardswitch_edge::error::ApiError;
 
 /// What an app asks a token with.
 #[derive(utoipa::ToSchema)]

@@ -5,13 +5,13 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use bytes::Bytes;
-
-use super::state::DoorState;
-use crate::limits;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::request_body::{read_json_body, read_json_text};
 use cardswitch_secrets::{digests_equal, token_digest};
 use cardswitch_wire::fields::Fields;
+
+use super::state::DoorState;
+use crate::limits;
 
 /// The request carries the network key.
 #[derive(Clone, Copy, Debug)]

@@ -3,12 +3,19 @@
 
 use axum::Json;
 use axum::extract::State;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{ListQuery, PathId};
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::transaction::{TransactionKind, TransactionState};
 use cardswitch_engine::shard::authorization_id_of;
 use cardswitch_engine::store::query::{CardRow, Listed, TransactionRow};
 use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::page::{PageParameters, describe_ordering, parse_page};
+use cardswitch_wire::queries;
+use cardswitch_wire::time::{render_date, render_time};
+use cardswitch_wire::words;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -17,13 +24,6 @@ use super::access::NetworkAccess;
 use super::named::open_pan;
 use super::state::DoorState;
 use crate::marks::render_authorization_id;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{ListQuery, PathId};
-use cardswitch_wire::amount::Amount;
-use cardswitch_wire::page::{PageParameters, describe_ordering, parse_page};
-use cardswitch_wire::queries;
-use cardswitch_wire::time::{render_date, render_time};
-use cardswitch_wire::words;
 
 /// A card with its secrets.
 #[derive(Serialize, ToSchema)]

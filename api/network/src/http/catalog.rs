@@ -4,11 +4,11 @@
 use std::sync::LazyLock;
 
 use axum::Router;
+use cardswitch_edge::operation::{Operation, document_of, routes_of};
+use cardswitch_edge::operations;
 use utoipa::OpenApi;
 
 use super::state::DoorState;
-use cardswitch_edge::operation::{Operation, document_of, routes_of};
-use cardswitch_edge::operations;
 
 /// What the document of `/network/v1` says of the whole.
 #[derive(OpenApi)]

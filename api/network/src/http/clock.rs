@@ -2,9 +2,13 @@
 
 use axum::Json;
 use axum::extract::State;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::command::{Command, TimedCommand};
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::time::render_time;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -12,10 +16,6 @@ use utoipa::ToSchema;
 use super::access::{NetworkAccess, NetworkBody};
 use super::shapes::ClockRequest;
 use super::state::DoorState;
-use cardswitch_edge::error::ApiError;
-use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::fields::{self, Fields};
-use cardswitch_wire::time::render_time;
 
 /// Longer advances are mistakes. Units: seconds.
 const ADVANCE_MAX_S: i64 = 100 * 366 * 24 * 60 * 60;

@@ -7,15 +7,15 @@
 use axum::http::request::Parts;
 use axum::http::{Method, Request};
 use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::request_body::{ReadableBody, read_json};
+use cardswitch_edge::request_id::under_fresh_id;
 
 use super::access::check_access;
 use super::carry_out;
 use super::requests::Operation;
 use super::state::DoorState;
 use crate::limits;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::request_body::{ReadableBody, read_json};
-use cardswitch_edge::request_id::under_fresh_id;
 
 /// Whether the request is one of those.
 #[must_use]

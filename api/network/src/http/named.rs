@@ -3,23 +3,23 @@
 
 use std::borrow::Cow;
 
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::switch::View;
 use cardswitch_engine::command::network::CardRef;
 use cardswitch_engine::domain::card::PanHash;
 use cardswitch_engine::domain::ids::{AccountSlot, CardId, TransactionId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::store::query::{CardRow, TransactionRow};
 use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::pan::Pan;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 use zeroize::Zeroize;
 
 use super::state::DoorState;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::switch::View;
-use cardswitch_secrets::Secrets;
-use cardswitch_secrets::pan::Pan;
-use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::fields::{self, Fields};
 
 /// The currency of amounts where nothing tells another one. An unknown card declines whatever the
 /// amount, so this decides only how many decimals are let through.

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::switch::View;
 use cardswitch_engine::command::network::{
     AdviceOutcome, Advise, AuthorizationKind, Authorize, Increment, InquireBalance, MessageAmounts,
     NetworkCommand, NetworkRequest, OriginalRef, PartialApproval, Present, PresentmentNumber,
@@ -23,6 +25,9 @@ use cardswitch_engine::domain::network_key::{
     DuplicateKey, DuplicateWindow, Fingerprint, NetworkTrace,
 };
 use cardswitch_engine::domain::text::LineText;
+use cardswitch_secrets::{HashPurpose, Secrets};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
 
 use super::named::Named;
 use super::state::DoorState;
@@ -33,11 +38,6 @@ use super::values::{
 };
 use crate::marks::{Marks, merchant_number};
 use crate::presented::cvv_pair;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::switch::View;
-use cardswitch_secrets::{HashPurpose, Secrets};
-use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::fields::{self, Fields};
 
 /// What can be asked through this door.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,9 @@
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::idempotency_header::idempotency_key;
+use cardswitch_edge::switch::View;
 use cardswitch_engine::command::network::{
     ConcludeTransfer, NetworkCommand, Transfer, TransferConclusion, TransferTiming,
 };
@@ -11,6 +14,7 @@ use cardswitch_engine::domain::ids::{AccountId, TransactionId};
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction::{BankAccount, TransferDirection};
+use cardswitch_wire::fields::{self, Fields};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -22,10 +26,6 @@ use super::requests::{Asked, Operation, Planned, Repetition, planned};
 use super::shapes::TransferAnswer;
 use super::state::DoorState;
 use super::values::{Lowest, amount};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::idempotency_header::idempotency_key;
-use cardswitch_edge::switch::View;
-use cardswitch_wire::fields::{self, Fields};
 
 /// The longest text of a bank account's fields.
 const TEXT_CHARS_MAX: usize = 64;

@@ -8,15 +8,15 @@ use cardswitch_engine::domain::merchant::Mcc;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::domain::network_key::AuthorizationId;
 use cardswitch_engine::domain::text::LineText;
-use serde_json::value::RawValue;
-
-use crate::marks::parse_authorization_id;
-use crate::told_texts::note_spaced;
 use cardswitch_wire::amount::parse_json_amount;
 use cardswitch_wire::currency::parse_currency;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields;
 use cardswitch_wire::time::parse_date;
+use serde_json::value::RawValue;
+
+use crate::marks::parse_authorization_id;
+use crate::told_texts::note_spaced;
 
 /// The lowest amount that makes sense.
 #[derive(Clone, Copy)]

@@ -10,6 +10,9 @@ use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{Timestamp, TransactionId, TransactionSeq};
 use cardswitch_engine::store::query::{CardRow, DeclinePage, DeclineRow, TransactionRow};
 use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::reference::render_last_four;
 use chrono::DateTime;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
@@ -22,9 +25,6 @@ use super::limits::{DECLINES_INTERVAL, DECLINES_SCAN_MAX, QUEUE_NOTICES_MAX};
 use super::often::{Notice, Told};
 use super::outbox::MailError;
 use super::why::why;
-use cardswitch_wire::amount::Amount;
-use cardswitch_wire::currency::render_currency;
-use cardswitch_wire::reference::render_last_four;
 
 /// Tells of declines until the switch stops.
 pub(super) async fn run(desk: MailDesk, mut stopped: watch::Receiver<bool>) {

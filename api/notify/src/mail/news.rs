@@ -9,14 +9,14 @@ use cardswitch_engine::directory::shared_link::Recipient;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{CompanyId, SharedLinkId, UserId};
 use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_secrets::link_secrets::LinkKey;
+use cardswitch_secrets::token_digest;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::MailDesk;
 use super::letter::{Letter, SharedCard, Urgency};
 use super::outbox::HeldNews;
-use cardswitch_secrets::link_secrets::LinkKey;
-use cardswitch_secrets::token_digest;
 
 /// What somebody is to be told of.
 #[derive(Clone, Serialize, Deserialize)]

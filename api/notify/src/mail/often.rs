@@ -4,11 +4,11 @@
 //!
 //! Hours are those of the switch's clock, and begin with the first decline.
 
+use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
 use cardswitch_engine::domain::ids::{CardSlot, MemberSlot, Timestamp};
 use cardswitch_engine::store::query::DeclineRow;
 
 use super::limits::{CARDHOLDERS_MAX, DECLINES_PER_HOUR_MAX, WRONG_CREDENTIALS_MAX};
-use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
 
 /// What a decline is worth telling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

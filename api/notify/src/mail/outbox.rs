@@ -12,8 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use cardswitch_edge::bounded::Windows;
 use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::CompanyId;
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
+use cardswitch_secrets::{SealError, Secrets, token_digest};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -26,9 +29,6 @@ use super::news::News;
 use super::queue::{Parcel, Queue};
 use super::settings::MailSettings;
 use super::smtp::SmtpServer;
-use cardswitch_edge::bounded::Windows;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
-use cardswitch_secrets::{SealError, Secrets, token_digest};
 
 /// The directory's name.
 const DIRECTORY: &str = "outbox";

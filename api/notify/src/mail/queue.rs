@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use cardswitch_secrets::{MailFile, Secrets};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -32,7 +33,6 @@ use super::letter::Urgency;
 use super::limits::{FILE_BYTES_MAX, QUEUE_IN_TURN_MAX, QUEUE_LETTERS_MAX};
 use super::news::News;
 use super::outbox::MailError;
-use cardswitch_secrets::{MailFile, Secrets};
 
 /// The directory's name.
 const DIRECTORY: &str = "mail";

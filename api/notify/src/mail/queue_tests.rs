@@ -1,7 +1,8 @@
 //! The mail queue across restarts and crashes: what waits, in which order, and that nobody can read it.
 
-use cardswitch_engine::directory::shared_link::Recipient;
 use std::os::unix::fs::PermissionsExt;
+
+use cardswitch_engine::directory::shared_link::Recipient;
 
 use super::*;
 

@@ -3,10 +3,9 @@
 //! Without `smtp_url` letters are files in `outbox`. Passwords never go over a line that others can
 //! read: without TLS only a server on this machine gets one.
 
-use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fmt, fs};
 
 use lettre::message::Mailbox;
 use lettre::transport::smtp::authentication::Credentials;

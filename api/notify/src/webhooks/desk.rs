@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::clock::{Clock, Stopwatch};
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::event::{Event, EventNumber};
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp};
 use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_secrets::Secrets;
+use cardswitch_secrets::webhook_signature::{
+    SignedMessage, WebhookSecret, message_text, signature_header,
+};
 use uuid::Uuid;
 
 use super::composing::{Composed, compose, events_at, example};
@@ -14,11 +19,6 @@ use super::deliveries::{AttemptResult, Failure};
 use super::due::Queued;
 use super::lane::{Entry, Lane, MESSAGE_EVENTS_MAX};
 use super::sender::{Delivery, Sender};
-use cardswitch_edge::switch::Switch;
-use cardswitch_secrets::Secrets;
-use cardswitch_secrets::webhook_signature::{
-    SignedMessage, WebhookSecret, message_text, signature_header,
-};
 
 /// How many events of all companies are looked at at a time for those that a lane is told of, so that
 /// one with much to read holds up no other. Reading on goes on from there.

@@ -16,9 +16,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_edge::descriptors::SendBounds;
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::domain::event::EventPlace;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_secrets::Secrets;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -32,9 +35,6 @@ use super::due::{Due, Line, Queued};
 use super::lane::Entry;
 use super::sender::Sender;
 use super::{Figures, ORDERS_MAX, Order};
-use cardswitch_edge::descriptors::SendBounds;
-use cardswitch_edge::switch::Switch;
-use cardswitch_secrets::Secrets;
 
 /// How many events are read at a time.
 const EVENTS_READ_MAX: usize = 1_000;

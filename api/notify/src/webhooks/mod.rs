@@ -31,6 +31,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_edge::bounded::TooMany;
+use cardswitch_edge::descriptors::DescriptorShares;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::access_token::AccessTokenCommand;
 use cardswitch_engine::directory::app::AppCommand;
@@ -40,6 +44,7 @@ use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::EventPage;
+use cardswitch_secrets::Secrets;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -53,11 +58,6 @@ use self::sender::Sender;
 use self::streams::Streams;
 pub use self::streams::{PagePlace, StreamPlace};
 use self::tail::Tail;
-use cardswitch_edge::bounded::TooMany;
-use cardswitch_edge::descriptors::DescriptorShares;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::switch::Switch;
-use cardswitch_secrets::Secrets;
 
 /// How many orders wait for the dispatcher.
 const ORDERS_MAX: usize = 1_024;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use cardswitch_edge::descriptors::SendBounds;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, USER_AGENT};
@@ -27,7 +28,6 @@ use url::{Host, Url};
 
 use super::addresses::Reach;
 use super::deliveries::{AttemptResult, Failure};
-use cardswitch_edge::descriptors::SendBounds;
 
 /// How long a receiver may take, from the first look at its name to the head of its answer.
 /// Source: the documented 15 seconds.

@@ -14,9 +14,8 @@
 //! A backup has lines 3 to 5 in its manifest, and no such file: only whoever has the master key can
 //! make a data directory out of a backup.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use cardswitch_engine::data_directory::{DataDirectory, DirectoryError};
 use zeroize::Zeroizing;

@@ -165,8 +165,9 @@ fn read_text(source: impl Read) -> io::Result<Zeroizing<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
 
     #[test]
     fn a_key_reads_back_and_nothing_else_passes() {

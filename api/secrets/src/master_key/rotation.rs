@@ -10,9 +10,8 @@
 //! Where the new key has a place of its own (`--new-master-key FILE`), steps 1 and 4 are left out, and
 //! step 2 ends with the key there, durable, also where somebody else had put it there.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};

@@ -4,9 +4,15 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::domain::business_date::Interval;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::allowances::change_allowance;
+use cardswitch_v1::routes::view::read_view;
+use cardswitch_wire::fields::Fields;
 
 use super::card_fields::CardFields;
 use super::card_form::CardForm;
@@ -18,12 +24,6 @@ use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, CardManager};
 use crate::seen::changed_meanwhile;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::allowances::change_allowance;
-use cardswitch_v1::routes::view::read_view;
-use cardswitch_wire::fields::Fields;
 
 #[derive(Template)]
 #[template(path = "cards/allowance.html")]

@@ -9,6 +9,10 @@ use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::merchant_category::MCC_MIN;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::CardRow;
+use cardswitch_v1::routes::allowances::INTERVALS;
+use cardswitch_v1::routes::view::View;
+use cardswitch_wire::address::shipping_address_id;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
 use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -18,10 +22,6 @@ use super::list::holder;
 use crate::dimension_choices::{Sent, ids_of, put_dimensions};
 use crate::seen::Seen;
 use crate::words::{field_amount, field_time, parse_field_time, typed_amount};
-use cardswitch_v1::routes::allowances::INTERVALS;
-use cardswitch_v1::routes::view::View;
-use cardswitch_wire::address::shipping_address_id;
-use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 /// What was typed, field by field; forms that have only some of them leave the others as they are.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]

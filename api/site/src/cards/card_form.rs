@@ -6,6 +6,8 @@ use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::store::StoreError;
+use cardswitch_v1::routes::view::View;
+use cardswitch_wire::currency::render_currency;
 use uuid::Uuid;
 
 use super::card_fields::CardFields;
@@ -14,8 +16,6 @@ use crate::choices::{Choice, choices};
 use crate::dimension_choices::{DimensionChoice, dimension_choices};
 use crate::faults::Faults;
 use crate::words::zone_words;
-use cardswitch_v1::routes::view::View;
-use cardswitch_wire::currency::render_currency;
 
 /// How often a budget starts anew, to choose from.
 const INTERVALS: [(&str, &str); 6] = [

@@ -4,6 +4,8 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::shared_link::SharedLink;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::date_at;
@@ -13,6 +15,8 @@ use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::limits::PAGE_LEN_MAX;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardRow, Listed, Page, TransactionFilter, TransactionRow};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
 
 use super::face::{Face, is_open};
 use super::get_card;
@@ -24,10 +28,6 @@ use crate::frame;
 use crate::rights::{Acting, Right};
 use crate::transactions::decision::Teller;
 use crate::words::{Moment, moment, money, person, scope_words, zone_words};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::{View, read_view};
 
 /// How many transactions stand on the page; the others are a list of their own.
 const PURCHASES: usize = 15;

@@ -4,10 +4,16 @@
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::ids::{CardId, SharedLinkId};
 use cardswitch_engine::store::query::CardRow;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::shared_links::share_card;
+use cardswitch_v1::routes::view::read_view;
+use cardswitch_wire::fields::{Fields, parse_id};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
@@ -20,12 +26,6 @@ use crate::forms::SiteForm;
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, CardManager};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::shared_links::share_card;
-use cardswitch_v1::routes::view::read_view;
-use cardswitch_wire::fields::{Fields, parse_id};
 
 /// How many passphrase fields the form has room for.
 const PASSPHRASE_ROWS: usize = 3;

@@ -3,10 +3,13 @@
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed, Page};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
 use serde::Deserialize;
 
 use super::face::Face;
@@ -15,9 +18,6 @@ use crate::frame;
 use crate::pager::{Pager, Part};
 use crate::rights::{Acting, Right};
 use crate::words::person;
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::{View, read_view};
 
 /// How many members are offered to choose from; others are found by their address all the same.
 pub(super) const OFFERED_MAX: usize = 200;

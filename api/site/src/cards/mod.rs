@@ -29,13 +29,13 @@ mod state;
 
 use axum::Router;
 use axum::routing::{get, post};
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
-
-use super::rights::Acting;
-use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::view::read_view;
+
+use super::rights::Acting;
 
 /// Cards.
 pub(super) fn card_routes() -> Router<AppState> {

@@ -4,7 +4,12 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::CardId;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::cards;
+use cardswitch_v1::routes::view::read_view;
+use cardswitch_wire::fields::Fields;
 
 use super::card_fields::CardFields;
 use super::card_form::{CardForm, holder_id};
@@ -14,11 +19,6 @@ use crate::forms::SiteForm;
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, CardManager};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::cards;
-use cardswitch_v1::routes::view::read_view;
-use cardswitch_wire::fields::Fields;
 
 #[derive(Template)]
 #[template(path = "cards/new.html")]

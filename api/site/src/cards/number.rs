@@ -8,9 +8,12 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
+use cardswitch_identity::state::AppState;
 use serde::Deserialize;
 
 use super::card_page::may_see_number;
@@ -25,9 +28,6 @@ use crate::forms::{SiteForm, refusal_where_changed};
 use crate::frame;
 use crate::password::{WRONG_PASSWORD, is_password_of};
 use crate::rights::Acting;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::state::AppState;
 
 #[derive(Template)]
 #[template(path = "cards/number_ask.html")]

@@ -5,8 +5,13 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::CardId;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::cards::change_card;
+use cardswitch_wire::fields::Fields;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -19,11 +24,6 @@ use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, CardManager};
 use crate::words::money;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::cards::change_card;
-use cardswitch_wire::fields::Fields;
 
 /// What `POST /cards/{id}/state` takes.
 #[derive(Debug, Deserialize)]

@@ -3,8 +3,13 @@
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::DimensionId;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::dimensions::make;
+use cardswitch_v1::routes::view::{Reader, read_view};
+use cardswitch_wire::fields::{Fields, parse_id};
 use serde_json::Value;
 
 use super::form::{DimensionFields, parent_choices};
@@ -18,11 +23,6 @@ use crate::notice::{Notice, go_on};
 use crate::pager::{Pager, Part};
 use crate::rights::{Acting, DimensionManager};
 use crate::words::grouped;
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::dimensions::make;
-use cardswitch_v1::routes::view::{Reader, read_view};
-use cardswitch_wire::fields::{Fields, parse_id};
 
 #[derive(Template)]
 #[template(path = "dimensions/list.html")]

@@ -12,7 +12,6 @@ mod list;
 mod page;
 pub(super) mod tree;
 
-
 use axum::Router;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;

@@ -5,12 +5,17 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::dimension::{DimensionCommand, NamedDimension};
 use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::ids::DimensionId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, Page, TransactionFilter};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::dimensions::change;
+use cardswitch_v1::routes::view::{Reader, View, read_view};
+use cardswitch_wire::fields::{Fields, parse_id};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -24,11 +29,6 @@ use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, DimensionManager};
 use crate::seen::{Seen, changed_meanwhile};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::dimensions::change;
-use cardswitch_v1::routes::view::{Reader, View, read_view};
-use cardswitch_wire::fields::{Fields, parse_id};
 
 #[derive(Template)]
 #[template(path = "dimensions/page.html")]

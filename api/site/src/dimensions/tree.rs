@@ -62,10 +62,7 @@ pub(crate) fn tree(
 /// All of a kind, however many.
 /// Errors: the tables cannot be read.
 /// Cost: reads every one of the kind.
-pub(crate) fn whole_tree(
-    view: &View<'_>,
-    kind: DimensionKind,
-) -> Result<Tree, StoreError> {
+pub(crate) fn whole_tree(view: &View<'_>, kind: DimensionKind) -> Result<Tree, StoreError> {
     let Listed { count, rows } = read(view, kind, usize::MAX)?;
     Ok(Tree { branches: grow(rows), count })
 }

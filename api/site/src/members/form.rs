@@ -1,8 +1,11 @@
 //! What is typed of a member: shown again as it was, and the body of the API that it means.
 
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::store::StoreError;
+use cardswitch_v1::routes::members::{ROLES, is_settable, render_role};
+use cardswitch_v1::routes::view::View;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -13,9 +16,6 @@ use crate::dimension_choices::{
 };
 use crate::faults::Faults;
 use crate::seen::Seen;
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::members::{ROLES, is_settable, render_role};
-use cardswitch_v1::routes::view::View;
 
 /// What members can be sorted by. Source: spec "Member".
 const KINDS: [DimensionKind; 3] =

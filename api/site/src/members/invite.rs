@@ -3,6 +3,11 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::members::invite_member;
+use cardswitch_v1::routes::view::read_view;
+use cardswitch_wire::fields::Fields;
 use serde_json::Value;
 
 use super::form::{MemberForm, faults_of};
@@ -13,11 +18,6 @@ use crate::forms::SiteForm;
 use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, MemberManager};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::members::invite_member;
-use cardswitch_v1::routes::view::read_view;
-use cardswitch_wire::fields::Fields;
 
 #[derive(Template)]
 #[template(path = "members/new.html")]

@@ -7,8 +7,14 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::domain::ids::MemberId;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::members::{change_member, remove_member};
+use cardswitch_v1::routes::view::read_view;
+use cardswitch_wire::fields::Fields;
 use serde::Deserialize;
 
 use self::effects::{Effects, effects_of};
@@ -21,12 +27,6 @@ use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, MemberManager};
 use crate::seen::changed_meanwhile;
 use crate::words::person;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::members::{change_member, remove_member};
-use cardswitch_v1::routes::view::read_view;
-use cardswitch_wire::fields::Fields;
 
 /// In which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,12 @@
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
 use serde::Deserialize;
 
 use super::{member_badge, role_words};
@@ -14,9 +17,6 @@ use crate::frame;
 use crate::pager::{Pager, Part};
 use crate::rights::{MemberReader, Right};
 use crate::words::{Badge, person};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::{View, read_view};
 
 /// What is looked for, as typed.
 #[derive(Debug, Default, Deserialize)]

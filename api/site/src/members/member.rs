@@ -4,11 +4,17 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Page};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::members::change_member;
+use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::fields::Fields;
 use serde_json::Value;
 
 use super::form::{MemberForm, faults_of, seen};
@@ -22,12 +28,6 @@ use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, MemberManager, MemberReader, Right};
 use crate::seen::{Seen, changed_meanwhile};
 use crate::words::{Badge, Moment, card_badge, card_name, moment, person};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::members::change_member;
-use cardswitch_v1::routes::view::{View, read_view};
-use cardswitch_wire::fields::Fields;
 
 /// How many cards the page shows.
 const CARDS_SHOWN: usize = 20;

@@ -21,14 +21,14 @@ mod returning;
 
 use axum::Router;
 use axum::routing::{get, post};
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::{Member, MemberRole, MemberState};
 use cardswitch_engine::domain::ids::MemberId;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::read_view;
 
 use super::rights::Acting;
 use super::words::Badge;
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::read_view;
 
 /// The pages of members.
 pub(super) fn member_routes() -> Router<AppState> {

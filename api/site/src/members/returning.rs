@@ -5,6 +5,9 @@ use std::time::Instant;
 
 use axum::extract::State;
 use axum::response::Response;
+use cardswitch_edge::actor::{acting as acting_for, note_at_hand};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::directory::ticket::{NewTicket, NewTicketContent, TicketCommand};
@@ -12,6 +15,11 @@ use cardswitch_engine::directory::user::{NewUser, User, UserCommand};
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::{MemberId, TicketId, UserId};
 use cardswitch_engine::domain::text::LineText;
+use cardswitch_identity::auth::drawn_secret::DrawnSecret;
+use cardswitch_identity::state::AppState;
+use cardswitch_notify::mail::Letter;
+use cardswitch_v1::routes::members::change_member;
+use cardswitch_wire::fields::Fields;
 use serde::de::IgnoredAny;
 use tokio::sync::Semaphore;
 
@@ -23,14 +31,6 @@ use crate::fresh_id;
 use crate::notice::{Notice, go_on};
 use crate::rights::MemberManager;
 use crate::session::later;
-use cardswitch_edge::actor::{acting as acting_for, note_at_hand};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::auth::drawn_secret::DrawnSecret;
-use cardswitch_identity::state::AppState;
-use cardswitch_notify::mail::Letter;
-use cardswitch_v1::routes::members::change_member;
-use cardswitch_wire::fields::Fields;
 
 /// How long a link to choose the first password is good. Units: seconds.
 const INVITATION_S: i64 = 7 * 24 * 3600;

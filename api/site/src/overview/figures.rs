@@ -137,8 +137,9 @@ fn by_day(quarters: &[QuarterFigures], zone: Tz) -> Days {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use cardswitch_wire::time::{parse_date, parse_time};
+
+    use super::*;
 
     #[test]
     fn quarters_add_up_to_days_of_the_zone() {

@@ -7,18 +7,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{CompanySlot, UserId};
 use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_identity::state::AppState;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::figures::{Days, Figures};
 use super::shown::Shown;
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
 
 /// How many streams a user may have: tabs beyond are whole without.
 const STREAMS_PER_USER_MAX: usize = 6;

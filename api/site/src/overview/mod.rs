@@ -17,9 +17,9 @@ mod stream;
 
 use axum::Router;
 use axum::routing::get;
+use cardswitch_identity::state::AppState;
 
 pub use self::live::LiveOverviews;
-use cardswitch_identity::state::AppState;
 
 /// The overview.
 pub(super) fn overview_routes() -> Router<AppState> {

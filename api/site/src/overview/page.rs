@@ -3,10 +3,13 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::requisition::RequisitionStatus;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, Page, RequisitionFilter, TransactionFilter};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::view::{View, read_view};
 
 use super::figures::Figures;
 use super::shown::Shown;
@@ -19,9 +22,6 @@ use crate::rights::{Acting, Right};
 use crate::session::SignedIn;
 use crate::transactions::decision::Teller;
 use crate::words::zone_words;
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::view::{View, read_view};
 
 /// How many of the visitor's cards are shown; the others are a list of their own.
 const CARDS: usize = 6;

@@ -6,14 +6,14 @@ use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::Minor;
+use cardswitch_wire::amount::write_amount;
+use cardswitch_wire::time::render_date;
 use serde::Serialize;
 
 use super::figures::{Figures, Tally};
 use crate::cards::purchases::Purchase;
 use crate::transactions::decision::{AccountFigures, Teller};
 use crate::words::{day_words, grouped, moment, money, outcome_words};
-use cardswitch_wire::amount::write_amount;
-use cardswitch_wire::time::render_date;
 
 /// What a page shows and a stream renews.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

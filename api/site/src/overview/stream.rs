@@ -13,14 +13,14 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_identity::state::AppState;
 use futures_util::stream;
 use tokio::sync::watch;
 
 use super::live::{LiveOverviews, Place, Told};
 use crate::rights::{CompanyReader, Right};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::lasting_access::LastingAccess;
-use cardswitch_identity::state::AppState;
 
 /// How often something is said where nothing is new.
 const HEARTBEAT: Duration = Duration::from_secs(10);

@@ -5,10 +5,16 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::Member;
 use cardswitch_engine::limits;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Page;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::requisitions::{ask_for, check_network};
+use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::fields::Fields;
 use serde_json::{Value, json};
 
 use super::form::{RequisitionForm, faults_of};
@@ -22,12 +28,6 @@ use crate::frame;
 use crate::notice::{Notice, go_on};
 use crate::rights::Acting;
 use crate::words::person;
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::requisitions::{ask_for, check_network};
-use cardswitch_v1::routes::view::{View, read_view};
-use cardswitch_wire::currency::render_currency;
-use cardswitch_wire::fields::Fields;
 
 #[derive(Template)]
 #[template(path = "requisitions/new.html")]

@@ -1,11 +1,16 @@
 //! What is typed of a requisition: shown again as it was, and the body of the API that it means.
 
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::requisition::Requisition;
 use cardswitch_engine::domain::business_date::{BusinessDate, date_at, start_of_date};
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::store::StoreError;
+use cardswitch_v1::routes::view::View;
+use cardswitch_wire::amount::write_amount;
+use cardswitch_wire::fault::{Fault, Flaw};
+use cardswitch_wire::time::{parse_date, render_date, render_time};
 use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -16,11 +21,6 @@ use crate::dimension_choices::{
 use crate::faults::Faults;
 use crate::seen::Seen;
 use crate::words::{Moment, day_words, moment, requisition_badge};
-use cardswitch_edge::error::ApiError;
-use cardswitch_v1::routes::view::View;
-use cardswitch_wire::amount::write_amount;
-use cardswitch_wire::fault::{Fault, Flaw};
-use cardswitch_wire::time::{parse_date, render_date, render_time};
 
 /// What was sent.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -161,8 +161,9 @@ pub(super) fn seen(requisition: &Requisition, company: &Company) -> Seen {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use cardswitch_wire::time::parse_time;
+
+    use super::*;
 
     const ZONE: Tz = Tz::America__Los_Angeles;
 

@@ -3,10 +3,15 @@
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, RequisitionFilter};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::requisitions::{check_network, parse_status};
+use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::fields::parse_id;
 use serde::Deserialize;
 use url::form_urlencoded::Serializer;
 
@@ -16,11 +21,6 @@ use crate::frame;
 use crate::pager::{Pager, Part};
 use crate::rights::Acting;
 use crate::words::{Badge, Moment, moment, money, person, requisition_badge};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::requisitions::{check_network, parse_status};
-use cardswitch_v1::routes::view::{View, read_view};
-use cardswitch_wire::fields::parse_id;
 
 const PATH: &str = "/requisitions";
 

@@ -21,9 +21,9 @@ use axum::Router;
 use axum::routing::{get, post};
 use cardswitch_engine::directory::requisition::Requisition;
 use cardswitch_engine::domain::ids::MemberSlot;
+use cardswitch_identity::state::AppState;
 
 use super::rights::{Acting, Right};
-use cardswitch_identity::state::AppState;
 
 /// The pages of requisitions.
 pub(super) fn requisition_routes() -> Router<AppState> {

@@ -5,12 +5,20 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::Company;
 use cardswitch_engine::domain::ids::RequisitionId;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, Page};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::requisitions::{change_requisition, take_back};
+use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::fields::Fields;
+use cardswitch_wire::reference::MemberReference;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -25,14 +33,6 @@ use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, Right};
 use crate::seen::{Seen, changed_meanwhile};
 use crate::words::{Badge, Moment, card_name, moment, money, person, requisition_badge};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::requisitions::{change_requisition, take_back};
-use cardswitch_v1::routes::view::{View, read_view};
-use cardswitch_wire::currency::render_currency;
-use cardswitch_wire::fields::Fields;
-use cardswitch_wire::reference::MemberReference;
 
 /// How many cards of a member are offered to fulfil what they ask for.
 const CARDS_OFFERED: usize = 100;

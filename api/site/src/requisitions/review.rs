@@ -3,8 +3,15 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::directory::requisition::{Requisition, RequisitionStatus};
 use cardswitch_engine::domain::ids::{CardId, RequisitionId};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::requisitions::review_requisition;
+use cardswitch_v1::routes::view::read_view;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::Fields;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -18,13 +25,6 @@ use crate::forms::SiteForm;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, RequisitionReviewer};
 use crate::seen::who_was_quicker;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::requisitions::review_requisition;
-use cardswitch_v1::routes::view::read_view;
-use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::fields::Fields;
 
 /// What is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -24,9 +24,15 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
+use cardswitch_edge::bounded::TooMany;
+use cardswitch_edge::client_address::ClientAddress;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_identity::auth::link_guesses::Tried;
+use cardswitch_identity::auth::throttle::{Account, Source};
+use cardswitch_identity::state::AppState;
 use serde::Deserialize;
 
 use self::opened::{Opened, gone};
@@ -36,12 +42,6 @@ use super::csrf::csrf_of;
 use super::faults::with_status;
 use super::forms::SiteForm;
 use super::session::MaybeSignedIn;
-use cardswitch_edge::bounded::TooMany;
-use cardswitch_edge::client_address::ClientAddress;
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::auth::link_guesses::Tried;
-use cardswitch_identity::auth::throttle::{Account, Source};
-use cardswitch_identity::state::AppState;
 
 const WRONG: &str = "That is not right. Check your answers and try again.";
 const PASSED: &str = "Some time has passed. Please answer once more.";

@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::shared_link::SharedLink;
 use cardswitch_engine::domain::card::CardState;
 use cardswitch_engine::domain::company::{Company, CompanyState};
 use cardswitch_engine::store::query::CardRow;
 use cardswitch_engine::store::{Snapshot, StoreError};
-
-use super::pass;
-use crate::error_page::error_page;
-use cardswitch_edge::error::ApiError;
 use cardswitch_identity::auth::throttle::Source;
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::link_secrets::{LinkKey, PassphraseField, open_passphrase};
+
+use super::pass;
+use crate::error_page::error_page;
 
 /// The least time in which a visitor learns that there is nothing, so that it does not tell why.
 const NOTHING_AFTER: Duration = Duration::from_millis(25);

@@ -7,14 +7,14 @@
 use axum::http::{HeaderMap, HeaderValue};
 use cardswitch_engine::directory::shared_link::SharedLink;
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::FormBond;
 use cookie::time::Duration;
 use cookie::{Cookie, SameSite};
 use subtle::ConstantTimeEq;
 
 use crate::cookies::find_cookie;
 use crate::session::later;
-use cardswitch_identity::state::AppState;
-use cardswitch_secrets::FormBond;
 
 /// How long an answer is good. Units: seconds.
 pub const PASS_S: i64 = 15 * 60;

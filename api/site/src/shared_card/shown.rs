@@ -7,6 +7,7 @@ use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
 use cardswitch_engine::domain::card::{CardState, SuspensionReason};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::domain::money::Minor;
+use cardswitch_secrets::link_secrets::PassphraseKind;
 
 use super::Viewing;
 use super::opened::Opened;
@@ -15,7 +16,6 @@ use crate::cards::face::Face;
 use crate::cards::secret::CardSecret;
 use crate::frame::{plain_page, plain_page_with_scripts};
 use crate::words::{day_words, moment, money, scope_words, zone_words};
-use cardswitch_secrets::link_secrets::PassphraseKind;
 
 /// The title of every page here: addresses and titles are what browsers remember.
 const TITLE: &str = "Shared card";

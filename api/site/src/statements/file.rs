@@ -5,12 +5,6 @@
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde::Deserialize;
-
-use super::page::{Days, account_of, month_page};
-use crate::faults::Faults;
-use crate::pager::Part;
-use crate::rights::{Right, StatementReader};
 use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 use cardswitch_statements::{DAYS_APART_MAX, DateRange};
@@ -18,6 +12,12 @@ use cardswitch_v1::routes::statements::{Format, statement_file};
 use cardswitch_v1::routes::view::{Reader, read_view};
 use cardswitch_wire::fault::{Fault, Flaw};
 use cardswitch_wire::query;
+use serde::Deserialize;
+
+use super::page::{Days, account_of, month_page};
+use crate::faults::Faults;
+use crate::pager::Part;
+use crate::rights::{Right, StatementReader};
 
 /// What is asked for.
 #[derive(Debug, Default, Deserialize)]

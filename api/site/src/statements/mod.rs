@@ -12,7 +12,6 @@ mod months;
 mod page;
 mod ranges;
 
-
 use axum::Router;
 use axum::routing::get;
 

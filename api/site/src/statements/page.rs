@@ -4,11 +4,17 @@
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::business_date::date_at;
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{AccountRow, LineFilter};
+use cardswitch_identity::state::AppState;
+use cardswitch_statements::{DAYS_APART_MAX, movement};
+use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::time::render_date;
 use serde::Deserialize;
 
 use super::months::Month;
@@ -19,12 +25,6 @@ use crate::frame;
 use crate::pager::{Pager, Part};
 use crate::rights::{Acting, StatementReader};
 use crate::words::{day_words, money, zone_words};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_statements::{DAYS_APART_MAX, movement};
-use cardswitch_v1::routes::view::{View, read_view};
-use cardswitch_wire::currency::render_currency;
-use cardswitch_wire::time::render_date;
 
 /// How many lines of a month are added up for its page; of more the files have the sums.
 const SUMMED_LINES_MAX: u64 = 5_000;

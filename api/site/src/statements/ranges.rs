@@ -1,11 +1,11 @@
 //! The days that statements are asked for most, each under the words people know them by.
 
 use cardswitch_engine::domain::business_date::{BusinessDate, Interval};
+use cardswitch_statements::DAYS_APART_MAX;
+use cardswitch_wire::time::render_date;
 
 use super::months::Month;
 use crate::words::day_words;
-use cardswitch_statements::DAYS_APART_MAX;
-use cardswitch_wire::time::render_date;
 
 /// Days of which a statement can be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,8 +73,9 @@ fn quarter_before(today: BusinessDate) -> (String, Span) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use cardswitch_wire::time::parse_date;
+
+    use super::*;
 
     fn offered(shown: &str, oldest: &str, today: &str) -> Vec<(String, String)> {
         let day = |text| parse_date(text).unwrap();

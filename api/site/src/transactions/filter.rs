@@ -8,6 +8,12 @@ use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::{CardId, MemberId, MemberSlot};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, Page};
+use cardswitch_v1::routes::transactions::ListTransactionsRequest;
+use cardswitch_v1::routes::view::View;
+use cardswitch_wire::fields::parse_id;
+use cardswitch_wire::query::Query;
+use cardswitch_wire::reference::DIMENSION_FIELDS;
+use cardswitch_wire::time::{parse_date, render_time};
 use chrono_tz::Tz;
 use serde::Deserialize;
 
@@ -15,12 +21,6 @@ use crate::choices::{Choice, choices};
 use crate::dimension_choices::{DimensionChoice, dimension_choices, meant};
 use crate::faults::Faults;
 use crate::words::{card_name, person};
-use cardswitch_v1::routes::transactions::ListTransactionsRequest;
-use cardswitch_v1::routes::view::View;
-use cardswitch_wire::fields::parse_id;
-use cardswitch_wire::query::Query;
-use cardswitch_wire::reference::DIMENSION_FIELDS;
-use cardswitch_wire::time::{parse_date, render_time};
 
 /// How many cards and members the form offers; what is beyond is reached from its own page.
 const OFFERED_MAX: usize = 200;

@@ -4,9 +4,13 @@ use askama::Template;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::MemberSlot;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, TransactionRow};
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::transactions::ListTransactionsRequest;
+use cardswitch_v1::routes::view::{View, read_view};
 
 use super::filter::{Offered, TransactionQuery};
 use crate::faults::Faults;
@@ -17,10 +21,6 @@ use crate::words::{
     Badge, Moment, amount_words, kind_words, last_four, moment, outcome_words, person, title,
     transaction_badge, zone_words,
 };
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::transactions::ListTransactionsRequest;
-use cardswitch_v1::routes::view::{View, read_view};
 
 #[derive(Template)]
 #[template(path = "transactions/list.html")]

@@ -22,18 +22,17 @@ mod tags;
 mod upload;
 mod words;
 
-
 use axum::Router;
 use axum::routing::{get, post};
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::store::query::TransactionRow;
-use uuid::Uuid;
-
-use crate::rights::{Acting, Right};
-use cardswitch_edge::error::ApiError;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::transactions::{find_transaction, sequence_of};
 use cardswitch_v1::routes::view::read_view;
+use uuid::Uuid;
+
+use crate::rights::{Acting, Right};
 
 /// The list, and the pages of each.
 pub(super) fn transaction_routes() -> Router<AppState> {

@@ -5,12 +5,19 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::decision::IncrementDecision;
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::TransactionRow;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::decision::INCREMENTS_MAX;
+use cardswitch_v1::routes::transaction_tags::NOTE_CHARS_MAX;
+use cardswitch_v1::routes::view::{View, read_view};
+use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 use super::decision::{DecisionWords, IncrementWords, Teller};
 use super::story::{Step, story};
@@ -27,13 +34,6 @@ use crate::words::{
     Badge, Moment, amount_words, card_name, kind_words, merchant_kind, moment, money, person,
     place, title, transaction_badge, zone_words,
 };
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::decision::INCREMENTS_MAX;
-use cardswitch_v1::routes::transaction_tags::NOTE_CHARS_MAX;
-use cardswitch_v1::routes::view::{View, read_view};
-use cardswitch_wire::reference::DIMENSION_FIELDS;
 
 /// What the page says about forms that were sent, and what was typed into them.
 #[derive(Clone, Debug, Default)]

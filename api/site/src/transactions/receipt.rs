@@ -4,8 +4,14 @@
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::store::query::TransactionRow;
+use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::receipts::{hand_in, lost, receipt_file, set_receipt};
+use cardswitch_v1::routes::view::Reader;
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -15,12 +21,6 @@ use super::{find, find_own};
 use crate::forms::SiteForm;
 use crate::notice::{Notice, go_on};
 use crate::rights::Acting;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::receipts::{hand_in, lost, receipt_file, set_receipt};
-use cardswitch_v1::routes::view::Reader;
 
 /// What is said where somebody else was quicker.
 const CHANGED: &str = "Nothing was done, because somebody changed the receipt while you had this page \

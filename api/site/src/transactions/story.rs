@@ -13,10 +13,10 @@ use cardswitch_engine::domain::transaction::{
 };
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{LineFilter, LineSpan, Order, Page, TransactionRow};
+use cardswitch_v1::routes::view::View;
 
 use super::words::positive;
 use crate::words::{Moment, moment, money};
-use cardswitch_v1::routes::view::View;
 
 /// How many lines are looked through for those of one transaction.
 const LINES_LOOKED_AT_MAX: usize = 1_000;

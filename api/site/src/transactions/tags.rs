@@ -3,8 +3,14 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::store::query::TransactionRow;
+use cardswitch_identity::state::AppState;
+use cardswitch_v1::routes::transaction_tags::tag;
+use cardswitch_v1::routes::view::{Reader, read_view};
+use cardswitch_wire::fields::Fields;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -16,12 +22,6 @@ use crate::forms::SiteForm;
 use crate::notice::{Notice, go_on};
 use crate::rights::{Acting, Right};
 use crate::seen::changed_meanwhile;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::state::AppState;
-use cardswitch_v1::routes::transaction_tags::tag;
-use cardswitch_v1::routes::view::{Reader, read_view};
-use cardswitch_wire::fields::Fields;
 
 /// What was sent; a field that the form did not have stays as it is.
 #[derive(Clone, Debug, Default, Deserialize)]

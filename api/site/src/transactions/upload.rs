@@ -9,17 +9,17 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-
-use crate::csrf;
-use crate::error_page::failure_page;
-use crate::forms::{foreign_form, refusal_where_changed, stale_form};
-use crate::rights::Acting;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::request_body::read_upload;
 use cardswitch_identity::receipts::RECEIPT_BYTES_MAX;
 use cardswitch_identity::state::AppState;
 use cardswitch_v1::routes::receipts::{FORM_BYTES_MAX, Upload};
 use cardswitch_wire::disposition::name_in_form;
+
+use crate::csrf;
+use crate::error_page::failure_page;
+use crate::forms::{foreign_form, refusal_where_changed, stale_form};
+use crate::rights::Acting;
 
 /// What was sent.
 #[derive(Debug)]

@@ -3,18 +3,18 @@
 
 use axum::extract::{Path, State};
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::PathId;
 use cardswitch_engine::domain::ids::WebhookEndpointId;
+use cardswitch_identity::state::AppState;
+use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptResult, Failure};
+use cardswitch_wire::fields::parse_id;
 use serde::de::IgnoredAny;
 
 use super::get_endpoint;
 use crate::forms::SiteForm;
 use crate::notice::{Notice, go_on};
 use crate::rights::WebhookManager;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::PathId;
-use cardswitch_identity::state::AppState;
-use cardswitch_notify::webhooks::deliveries::{Attempt, AttemptResult, Failure};
-use cardswitch_wire::fields::parse_id;
 
 /// POST /webhooks/{id}/example.
 pub(super) async fn send_example(

@@ -3,16 +3,16 @@
 use askama::Template;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_identity::state::AppState;
 
 use super::endpoint_badge;
 use crate::frame;
 use crate::pager::{Pager, Part};
 use crate::rights::WebhookManager;
 use crate::words::{Badge, Moment, moment};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
 
 #[derive(Template)]
 #[template(path = "webhooks/list.html")]

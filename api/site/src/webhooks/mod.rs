@@ -16,14 +16,14 @@ mod new;
 
 use axum::Router;
 use axum::routing::{get, post};
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::WebhookEndpointId;
+use cardswitch_identity::state::AppState;
+use cardswitch_notify::webhooks::lane::Health;
 
 use super::rights::Acting;
 use super::words::Badge;
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_notify::webhooks::lane::Health;
 
 /// The pages below /webhooks.
 pub(super) fn webhook_routes() -> Router<AppState> {

@@ -3,8 +3,13 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::ids::AppId;
 use cardswitch_engine::store::query::Page;
+use cardswitch_identity::state::AppState;
+use cardswitch_identity::webhook_endpoints::{self, GivenEndpoint};
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::Fields;
 use serde_json::Value;
 
 use super::form::EndpointForm;
@@ -14,11 +19,6 @@ use crate::faults::Faults;
 use crate::forms::SiteForm;
 use crate::frame;
 use crate::rights::{Acting, WebhookManager};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_identity::webhook_endpoints::{self, GivenEndpoint};
-use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::fields::Fields;
 
 /// How many apps can be chosen from.
 const APPS_MAX: usize = 100;

@@ -18,6 +18,8 @@ mod rules;
 mod times;
 mod transactions;
 
+use cardswitch_engine::domain::card::CardProfile;
+
 pub(super) use self::badges::{Badge, card_badge, requisition_badge, transaction_badge};
 pub(super) use self::declines::outcome_words;
 pub(super) use self::merchants::{merchant_kind, scope_words};
@@ -28,8 +30,6 @@ pub(super) use self::times::{
     shown_time, zone_words,
 };
 pub(super) use self::transactions::{amount_words, kind_words, place, title};
-
-use cardswitch_engine::domain::card::CardProfile;
 
 /// What is shown of a card's number.
 pub(super) fn last_four(digits: [u8; 4]) -> String {

@@ -2,11 +2,11 @@
 
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_wire::time::render_time;
 use chrono::{DateTime, Datelike, NaiveDateTime, TimeZone};
 use chrono_tz::Tz;
 
 use crate::session::Session;
-use cardswitch_wire::time::render_time;
 
 /// An instant as a page shows it, see `parts.html`. Days are written in one way on all pages, and so
 /// are instants: by the company's clock, to the minute unless their order is what matters.
@@ -90,8 +90,9 @@ pub(crate) fn parse_field_time(text: &str, zone: Tz) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use cardswitch_wire::time::{parse_date, parse_time};
+
+    use super::*;
 
     #[test]
     fn instants_and_days_are_those_of_the_companys_wall() {

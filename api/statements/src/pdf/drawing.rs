@@ -1,13 +1,13 @@
 //! Puts the sheets of a statement on paper: letterhead, table, foot.
 
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
-use krilla::Document;
-use krilla::SerializeSettings;
+use cardswitch_wire::amount::Amount;
 use krilla::color::rgb;
 use krilla::geom::{PathBuilder, Point, Rect};
 use krilla::page::PageSettings;
 use krilla::paint::Fill;
 use krilla::surface::Surface;
+use krilla::{Document, SerializeSettings};
 
 use super::fonts::{Fonts, Weight};
 use super::head::Head;
@@ -18,7 +18,6 @@ use super::layout::{
 use super::text::SetText;
 use crate::StatementError;
 use crate::export::Export;
-use cardswitch_wire::amount::Amount;
 
 /// Edges of the columns. Units: points from the left edge.
 const LEFT: f32 = 54.0;

@@ -2,12 +2,12 @@
 
 use cardswitch_engine::domain::company::{Address, Company};
 use cardswitch_engine::domain::ids::Timestamp;
+use cardswitch_wire::currency::render_currency;
+use cardswitch_wire::time::render_date;
 use chrono::{DateTime, Datelike, Timelike};
 use krilla::metadata::{self, Metadata};
 
 use crate::export::Export;
-use cardswitch_wire::currency::render_currency;
-use cardswitch_wire::time::render_date;
 
 /// What stands above and below the rows.
 #[derive(Debug)]

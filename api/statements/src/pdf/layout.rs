@@ -3,11 +3,11 @@
 use cardswitch_engine::domain::money::Minor;
 use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::store::{Snapshot, StoreError};
+use cardswitch_wire::time::render_date;
 
 use super::fonts::Fonts;
 use crate::StatementError;
 use crate::export::{Background, Entry, Export, movement};
-use cardswitch_wire::time::render_date;
 
 /// Units: points, from the upper edge of the sheet.
 pub(super) const SHEET_WIDTH: f32 = 612.0;

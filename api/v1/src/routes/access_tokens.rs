@@ -3,25 +3,25 @@
 
 use axum::Json;
 use axum::http::StatusCode;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::access_token::{AccessToken, AccessTokenCommand, TokenOrigin};
 use cardswitch_engine::domain::ids::AccessTokenId;
 use cardswitch_engine::store::StoreError;
+use cardswitch_identity::auth::Call;
+use cardswitch_identity::oauth::scope;
+use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::reference::MemberReference;
+use cardswitch_wire::time::render_time;
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::view::{View, read_view};
 use crate::words;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, ListQuery, PathId};
-use cardswitch_edge::write_error::WriteError;
-use cardswitch_identity::auth::Call;
-use cardswitch_identity::oauth::scope;
-use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
-use cardswitch_wire::reference::MemberReference;
-use cardswitch_wire::time::render_time;
 
 /// The ways in which a token comes to be. Source: `TokenOrigin`.
 pub const ORIGINS: [&str; 4] = ["operator", "authorization_code", "password", "own_company"];

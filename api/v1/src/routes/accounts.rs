@@ -1,20 +1,20 @@
 //! Accounts: the money behind the cards. Source: spec "Accounts and statements".
 
 use axum::Json;
-use cardswitch_engine::domain::ids::AccountId;
-use cardswitch_engine::store::query::{AccountRow, Listed};
-use serde::Serialize;
-use utoipa::ToSchema;
-use uuid::Uuid;
-
-use super::view::read_view;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_engine::domain::ids::AccountId;
+use cardswitch_engine::store::query::{AccountRow, Listed};
 use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
 use cardswitch_wire::time::render_time;
 use cardswitch_wire::urls::Urls;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::view::read_view;
 
 /// An account as responses show it. Source: spec "Account".
 #[derive(Debug, Serialize, ToSchema)]

@@ -1,6 +1,8 @@
 //! Allowances: the budget of a card and the restrictions on it. Source: spec "Allowances".
 
 use axum::Json;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use cardswitch_engine::command::admin::{AdminCommand, AllowanceChanges};
 use cardswitch_engine::domain::allowance::{AllowanceTerms, Scope};
 use cardswitch_engine::domain::business_date::{Interval, date_at, start_of_date};
@@ -10,6 +12,14 @@ use cardswitch_engine::domain::merchant_category;
 use cardswitch_engine::domain::money::{CurrencyCode, Minor};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::CardRow;
+use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::state::AppState;
+use cardswitch_wire::amount::Amount;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::{Presence, Rule, budget, flag, instant, limit};
+use cardswitch_wire::fault::{Flaw, window_faults};
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::time::render_time;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -18,17 +28,6 @@ use uuid::Uuid;
 
 use super::view::{View, read_view};
 use crate::words;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, JsonBody, PathId};
-use cardswitch_identity::auth::Call;
-use cardswitch_identity::auth::Caller;
-use cardswitch_identity::state::AppState;
-use cardswitch_wire::amount::Amount;
-use cardswitch_wire::bodies;
-use cardswitch_wire::body::{Presence, Rule, budget, flag, instant, limit};
-use cardswitch_wire::fault::{Flaw, window_faults};
-use cardswitch_wire::fields::{self, Fields};
-use cardswitch_wire::time::render_time;
 
 /// An allowance as responses show it. Source: spec "Allowance".
 #[derive(Debug, Serialize, ToSchema)]

@@ -1,9 +1,15 @@
 //! The audit log: who changed what of a company, when, and from where. An extension.
 
 use axum::Json;
+use cardswitch_edge::input::{Answer, ListQuery};
 use cardswitch_engine::domain::audit::{Actor, AuditEvent};
 use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_engine::store::query::{AuditFilter, Listed};
+use cardswitch_identity::auth::Call;
+use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
+use cardswitch_wire::queries;
+use cardswitch_wire::query::Query;
+use cardswitch_wire::time::render_time;
 use serde::Serialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -11,12 +17,6 @@ use uuid::Uuid;
 
 use super::view::read_view;
 use crate::words;
-use cardswitch_edge::input::{Answer, ListQuery};
-use cardswitch_identity::auth::Call;
-use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
-use cardswitch_wire::queries;
-use cardswitch_wire::query::Query;
-use cardswitch_wire::time::render_time;
 
 /// The kinds of those who act. Source: `Actor`.
 pub const ACTOR_KINDS: [&str; 5] = ["operator", "access_token", "user", "switch", "app"];
@@ -128,8 +128,7 @@ pub async fn list_audit_events(
 
 #[cfg(test)]
 mod tests {
-    use cardswitch_engine::domain::ids::AppId;
-    use cardswitch_engine::domain::ids::{AccessTokenId, UserId};
+    use cardswitch_engine::domain::ids::{AccessTokenId, AppId, UserId};
     use serde_json::json;
 
     use super::*;

@@ -4,9 +4,19 @@
 //! answer and the request.
 
 use axum::Json;
+use cardswitch_edge::error::{ApiError, ErrorBody};
+use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::store::query::CardRow;
+use cardswitch_identity::auth::{Call, Caller};
+use cardswitch_identity::state::AppState;
+use cardswitch_secrets::pan::Pan;
+use cardswitch_wire::bodies;
+use cardswitch_wire::body::Rule;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields::{self, Fields};
+use cardswitch_wire::time::render_date;
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -16,17 +26,6 @@ use zeroize::Zeroizing;
 use super::cards::{CardBody, read_card};
 use super::no_store::NoStore;
 use super::view::read_view;
-use cardswitch_edge::error::{ApiError, ErrorBody};
-use cardswitch_edge::input::{Answer, JsonBody, PathId};
-use cardswitch_identity::auth::Call;
-use cardswitch_identity::auth::Caller;
-use cardswitch_identity::state::AppState;
-use cardswitch_secrets::pan::Pan;
-use cardswitch_wire::bodies;
-use cardswitch_wire::body::Rule;
-use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::fields::{self, Fields};
-use cardswitch_wire::time::render_date;
 
 /// How many digits a PIN has. Source: ISO 9564-1.
 const PIN_LEN: std::ops::RangeInclusive<usize> = 4..=12;

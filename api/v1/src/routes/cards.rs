@@ -2,6 +2,9 @@
 
 use axum::Json;
 use axum::http::StatusCode;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::{AdminCommand, CardChanges, SettableCardState};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::allowance::AllowanceTerms;
@@ -12,22 +15,7 @@ use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{CardFilter, CardRow, Listed};
-use chrono_tz::Tz;
-use serde::Serialize;
-use serde_json::json;
-use serde_json::value::RawValue;
-use utoipa::ToSchema;
-use uuid::Uuid;
-
-use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
-use super::dimensions::{fault_dimensions, filter_dimensions, parse_dimensions, refused};
-use super::view::{Reader, View, read_view};
-use crate::words;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
-use cardswitch_edge::write_error::WriteError;
-use cardswitch_identity::auth::Call;
-use cardswitch_identity::auth::Caller;
+use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use cardswitch_wire::address::{
@@ -45,6 +33,17 @@ use cardswitch_wire::reference::{
     render_card_state, render_last_four, render_suspension,
 };
 use cardswitch_wire::time::{render_date, render_time};
+use chrono_tz::Tz;
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::allowances::{AllowanceBody, NewAllowance, parse_new_allowance};
+use super::dimensions::{fault_dimensions, filter_dimensions, parse_dimensions, refused};
+use super::view::{Reader, View, read_view};
+use crate::words;
 
 /// The most characters a billing name has. Source: spec "Limits".
 const BILLING_NAME_CHARS_MAX: usize = 40;

@@ -2,20 +2,14 @@
 
 use axum::Json;
 use axum::http::StatusCode;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody};
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::{AdminCommand, NewCard};
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::domain::ids::CardId;
 use cardswitch_engine::limits::CARDS_AT_ONCE_MAX;
 use cardswitch_engine::store::StoreError;
-use serde::Serialize;
-use utoipa::ToSchema;
-
-use super::cards::{self, CardBody, CompanyTerms, parse_order};
-use super::dimensions::refused;
-use super::view::{View, read_view};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, JsonBody};
-use cardswitch_edge::write_error::WriteError;
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
@@ -23,6 +17,12 @@ use cardswitch_wire::bodies;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
 use cardswitch_wire::reference::DIMENSION_FIELDS;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::cards::{self, CardBody, CompanyTerms, parse_order};
+use super::dimensions::refused;
+use super::view::{View, read_view};
 
 /// The longest body: each card as long as one alone is likely to be. Units: bytes.
 const BULK_BODY_BYTES_MAX: usize = 512 * 1024;

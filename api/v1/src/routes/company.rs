@@ -1,19 +1,11 @@
 //! The caller's company. Source: spec "Company".
 
 use axum::Json;
-use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, VelocityChanges};
-use cardswitch_engine::domain::company::{Company, SingleSignOn, VelocityLimits};
-use serde::Serialize;
-use serde_json::json;
-use serde_json::value::RawValue;
-use utoipa::ToSchema;
-use uuid::Uuid;
-
-use super::view::read_view;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody};
-use cardswitch_identity::auth::Call;
-use cardswitch_identity::auth::Caller;
+use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, VelocityChanges};
+use cardswitch_engine::domain::company::{Company, SingleSignOn, VelocityLimits};
+use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::address::ShippingAddressBody;
 use cardswitch_wire::bodies;
@@ -24,6 +16,13 @@ use cardswitch_wire::query::any_text;
 use cardswitch_wire::time::render_time;
 use cardswitch_wire::urls::Urls;
 use cardswitch_wire::xml::is_well_formed;
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::view::read_view;
 
 /// The longest body of PUT /v1/company: metadata with every character escaped. Units: bytes.
 const COMPANY_BODY_BYTES_MAX: usize = 512 * 1024;

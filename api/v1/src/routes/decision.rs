@@ -2,6 +2,8 @@
 //! have approved it. An extension; source: DESIGN "Explanations".
 
 use axum::Json;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, PathId};
 use cardswitch_engine::decision::{
     Change, Compared, DecidedBy, DecisionFacts, Explanation, IncrementDecision, Quantity, Remedy,
     RuleFinding, explain, explain_increment,
@@ -12,15 +14,6 @@ use cardswitch_engine::domain::credential::CredentialsPresent;
 use cardswitch_engine::domain::ids::{Timestamp, TransactionId};
 use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::store::query::TransactionRow;
-use serde::Serialize;
-use utoipa::ToSchema;
-
-use super::allowances::render_interval;
-use super::transactions::{TransactionReference, find_transaction};
-use super::view::read_view;
-use crate::words;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, PathId};
 use cardswitch_identity::auth::Call;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
@@ -28,6 +21,13 @@ use cardswitch_wire::explanation::Words;
 use cardswitch_wire::reference::{render_card_state, render_suspension};
 use cardswitch_wire::time::{render_date, render_time};
 use cardswitch_wire::urls::Urls;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::allowances::render_interval;
+use super::transactions::{TransactionReference, find_transaction};
+use super::view::read_view;
+use crate::words;
 
 /// So many increments of a transaction are explained: the first.
 pub const INCREMENTS_MAX: usize = 100;

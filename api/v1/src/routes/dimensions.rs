@@ -7,6 +7,9 @@ use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::dimension::{
     Dimension, DimensionChanges, DimensionCommand, NamedDimension, NewDimension,
@@ -15,16 +18,7 @@ use cardswitch_engine::domain::card::{DimensionKind, Dimensions};
 use cardswitch_engine::domain::ids::{CompanyId, DimensionId};
 use cardswitch_engine::limits;
 use cardswitch_engine::store::StoreError;
-use serde::Serialize;
-use utoipa::ToSchema;
-use uuid::Uuid;
-
-use super::view::{Reader, View, read_view};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
-use cardswitch_edge::write_error::WriteError;
-use cardswitch_identity::auth::Call;
-use cardswitch_identity::auth::Caller;
+use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::{code, line, reference};
@@ -34,6 +28,11 @@ use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
 use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::{DIMENSION_FIELDS, plural_of};
 use cardswitch_wire::time::render_time;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::view::{Reader, View, read_view};
 
 /// The most characters a name has.
 const NAME_CHARS_MAX: usize = 200;

@@ -11,22 +11,14 @@ use axum::Json;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event as Line, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, ListQuery};
+use cardswitch_edge::lasting_access::LastingAccess;
 use cardswitch_engine::domain::event::{Event, EventNumber, EventPlace};
 use cardswitch_engine::domain::ids::Timestamp;
 use cardswitch_engine::store::query::EventPage;
 use cardswitch_engine::store::{Snapshot, StoreError};
-use futures_util::stream;
-use serde::Serialize;
-use serde_json::json;
-use tokio::time::Instant;
-use utoipa::ToSchema;
-
-use crate::words;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, ListQuery};
-use cardswitch_edge::lasting_access::LastingAccess;
-use cardswitch_identity::auth::Call;
-use cardswitch_identity::auth::Caller;
+use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::webhooks::StreamPlace;
 use cardswitch_notify::webhooks::composing::{EventBody, EventObject};
@@ -35,6 +27,13 @@ use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::time::render_time;
+use futures_util::stream;
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::Instant;
+use utoipa::ToSchema;
+
+use crate::words;
 
 /// How many events a page has where the client does not say.
 const LIMIT_DEFAULT: usize = 100;

@@ -2,6 +2,9 @@
 
 use axum::Json;
 use axum::http::StatusCode;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::member::{
@@ -12,19 +15,7 @@ use cardswitch_engine::domain::ids::{CompanyId, DimensionId, MemberId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, Page};
-use serde::Serialize;
-use serde_json::value::RawValue;
-use utoipa::ToSchema;
-use uuid::Uuid;
-
-use super::dimensions::{dimension, fault_dimensions, refused};
-use super::view::{Reader, View, read_view};
-use crate::words;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
-use cardswitch_edge::write_error::WriteError;
-use cardswitch_identity::auth::Call;
-use cardswitch_identity::auth::Caller;
+use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::invitation::Invitation;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
@@ -36,6 +27,14 @@ use cardswitch_wire::queries;
 use cardswitch_wire::query::{Query, any_text};
 use cardswitch_wire::reference::{DIMENSION_FIELDS, DimensionReference};
 use cardswitch_wire::time::render_time;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::dimensions::{dimension, fault_dimensions, refused};
+use super::view::{Reader, View, read_view};
+use crate::words;
 
 /// The most characters a first or last name has.
 pub const NAME_CHARS_MAX: usize = 100;

@@ -13,21 +13,14 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use cardswitch_engine::command::admin::AdminCommand;
-use cardswitch_engine::domain::ids::{ReceiptId, TransactionId};
-use cardswitch_engine::domain::text::LineText;
-use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType, TagChanges};
-use serde::Serialize;
-use utoipa::ToSchema;
-use uuid::Uuid;
-
-use super::transactions::{find_transaction, sequence_of};
-use super::view::{Reader, read_view};
-use crate::words;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use cardswitch_edge::request_body::read_upload;
 use cardswitch_edge::write_error::WriteError;
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::domain::ids::{ReceiptId, TransactionId};
+use cardswitch_engine::domain::text::LineText;
+use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType, TagChanges};
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::receipts::{RECEIPT_BYTES_MAX, filename, media_type, sniff};
 use cardswitch_identity::state::AppState;
@@ -38,6 +31,13 @@ use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
 use cardswitch_wire::time::render_time;
 use cardswitch_wire::urls::Urls;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::transactions::{find_transaction, sequence_of};
+use super::view::{Reader, read_view};
+use crate::words;
 
 /// How much longer than a receipt the form around it may make the body. Units: bytes.
 pub const FORM_BYTES_MAX: usize = 64 * 1024;

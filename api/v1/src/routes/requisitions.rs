@@ -3,6 +3,9 @@
 
 use axum::Json;
 use axum::http::StatusCode;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::member::{MemberRole, MemberState};
@@ -20,20 +23,7 @@ use cardswitch_engine::domain::money::CurrencyCode;
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, RequisitionFilter};
-use serde::Serialize;
-use serde_json::value::RawValue;
-use utoipa::ToSchema;
-use uuid::Uuid;
-
-use super::cards::default_billing_name;
-use super::dimensions::{fault_dimensions, parse_dimensions, refused};
-use super::view::{Reader, View, read_view};
-use crate::words;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
-use cardswitch_edge::write_error::WriteError;
-use cardswitch_identity::auth::Call;
-use cardswitch_identity::auth::Caller;
+use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_secrets::issuing::{CardOrder, DRAWS_MAX, Issuer, SystemRandom};
 use cardswitch_wire::amount::Amount;
@@ -46,6 +36,15 @@ use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::{CardReference, DimensionReference, MemberReference};
 use cardswitch_wire::time::render_time;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::cards::default_billing_name;
+use super::dimensions::{fault_dimensions, parse_dimensions, refused};
+use super::view::{Reader, View, read_view};
+use crate::words;
 
 /// The most characters a description has.
 const DESCRIPTION_CHARS_MAX: usize = 1_000;

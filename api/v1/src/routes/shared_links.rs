@@ -7,6 +7,8 @@ use std::collections::HashSet;
 
 use axum::Json;
 use axum::http::StatusCode;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::directory::shared_link::{
     NewSharedLink, Recipient, SharedLink, SharedLinkChanges, SharedLinkCommand,
@@ -15,18 +17,7 @@ use cardswitch_engine::domain::ids::{CardId, CompanyId, SharedLinkId};
 use cardswitch_engine::domain::text::ParagraphText;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::Listed;
-use serde::Serialize;
-use serde_json::value::RawValue;
-use utoipa::ToSchema;
-use uuid::Uuid;
-
-use super::no_store::NoStore;
-use super::view::{Reader, View, read_view};
-use crate::words;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
-use cardswitch_identity::auth::Call;
-use cardswitch_identity::auth::Caller;
+use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_notify::mail::News;
 use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
@@ -39,6 +30,14 @@ use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::time::{not_a_date, parse_date, render_time};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::no_store::NoStore;
+use super::view::{Reader, View, read_view};
+use crate::words;
 
 /// The most passphrase fields a link has.
 const PASSPHRASE_FIELDS_MAX: usize = 10;

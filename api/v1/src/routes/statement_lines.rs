@@ -3,20 +3,12 @@
 
 use axum::Json;
 use axum::extract::Path;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use cardswitch_engine::domain::ids::{AccountId, StatementLineId};
 use cardswitch_engine::domain::posting::StatementLine;
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::LineFilter;
-use serde::Serialize;
-use utoipa::ToSchema;
-use uuid::Uuid;
-
-use super::receipts::ReceiptBody;
-use super::transactions::{BankAccountBody, MerchantBody, TransactionBody};
-use super::view::{View, read_view};
-use crate::words;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use cardswitch_identity::auth::Call;
 use cardswitch_statements::DateRange;
 use cardswitch_wire::amount::Amount;
@@ -26,6 +18,14 @@ use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::reference::{CardReference, DimensionReference, MemberReference};
 use cardswitch_wire::time::{render_date, render_time};
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::receipts::ReceiptBody;
+use super::transactions::{BankAccountBody, MerchantBody, TransactionBody};
+use super::view::{View, read_view};
+use crate::words;
 
 /// A statement line as responses show it. Source: spec "Statement line".
 #[derive(Debug, Serialize, ToSchema)]

@@ -4,13 +4,10 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use cardswitch_engine::domain::ids::AccountId;
-
-use super::view::Reader;
-use crate::words;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use cardswitch_edge::lasting_access::LastingAccess;
+use cardswitch_engine::domain::ids::AccountId;
 use cardswitch_identity::auth::Caller;
 use cardswitch_identity::state::AppState;
 use cardswitch_statements::{
@@ -20,6 +17,9 @@ use cardswitch_statements::{
 use cardswitch_wire::queries;
 use cardswitch_wire::query::Query;
 use cardswitch_wire::time::render_date;
+
+use super::view::Reader;
+use crate::words;
 
 /// What a statement can be had as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

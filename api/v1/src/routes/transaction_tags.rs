@@ -2,20 +2,20 @@
 //! Source: spec "Transactions", PUT.
 
 use axum::Json;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
-
-use super::dimensions::{fault_dimensions, parse_dimensions, refused};
-use super::transactions::{TransactionBody, find_transaction, read_transaction, sequence_of};
-use super::view::{Reader, read_view};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, JsonBody, PathId};
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::bodies;
 use cardswitch_wire::body::paragraph;
 use cardswitch_wire::fields::Fields;
+
+use super::dimensions::{fault_dimensions, parse_dimensions, refused};
+use super::transactions::{TransactionBody, find_transaction, read_transaction, sequence_of};
+use super::view::{Reader, read_view};
 
 /// The most characters a note has. Source: spec "Limits".
 pub const NOTE_CHARS_MAX: usize = 1_000;

@@ -1,6 +1,8 @@
 //! Transactions: card purchases and bank transfers, as they stand. Source: spec "Transactions".
 
 use axum::Json;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, ListQuery, PathId};
 use cardswitch_engine::domain::ids::{CardId, MemberId, TransactionId, TransactionSeq};
 use cardswitch_engine::domain::merchant::Merchant;
 use cardswitch_engine::domain::transaction::{
@@ -10,19 +12,7 @@ use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{
     Listed, TransactionClasses, TransactionFilter, TransactionRow,
 };
-use serde::Serialize;
-use utoipa::ToSchema;
-use uuid::Uuid;
-
-use super::dimensions::filter_dimensions;
-use super::receipts::ReceiptBody;
-use super::requisitions::RequisitionSummary;
-use super::view::{View, read_view};
-use crate::words;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, ListQuery, PathId};
-use cardswitch_identity::auth::Call;
-use cardswitch_identity::auth::Caller;
+use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_wire::amount::Amount;
 use cardswitch_wire::currency::render_currency;
@@ -33,6 +23,15 @@ use cardswitch_wire::reference::{CardReference, DimensionReference, MemberRefere
 use cardswitch_wire::time::render_time;
 use cardswitch_wire::transaction::{TRANSACTION_STATES, render_kind, render_state};
 use cardswitch_wire::urls::Urls;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::dimensions::filter_dimensions;
+use super::receipts::ReceiptBody;
+use super::requisitions::RequisitionSummary;
+use super::view::{View, read_view};
+use crate::words;
 
 /// A transaction as responses show it. Source: spec "Transaction".
 #[derive(Debug, Serialize, ToSchema)]

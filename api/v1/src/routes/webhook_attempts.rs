@@ -2,14 +2,9 @@
 
 use axum::Json;
 use axum::extract::Path;
-use cardswitch_engine::domain::ids::WebhookEndpointId;
-use serde::Serialize;
-use utoipa::ToSchema;
-use uuid::Uuid;
-
-use crate::words;
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{Answer, ListQuery, PathId};
+use cardswitch_engine::domain::ids::WebhookEndpointId;
 use cardswitch_identity::auth::Call;
 use cardswitch_identity::webhook_endpoints::get_endpoint;
 use cardswitch_notify::webhooks::attempt_words::{render_failure, render_kind};
@@ -18,6 +13,11 @@ use cardswitch_secrets::webhook_signature::message_text;
 use cardswitch_wire::fields;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, page_of, parse_page};
 use cardswitch_wire::time::render_time;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::words;
 
 /// A try to tell an endpoint something.
 #[derive(Debug, Serialize, ToSchema)]

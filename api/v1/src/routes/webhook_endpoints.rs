@@ -6,21 +6,12 @@
 
 use axum::Json;
 use axum::http::StatusCode;
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
 use cardswitch_engine::directory::webhook_endpoint::WebhookEndpoint;
 use cardswitch_engine::domain::ids::{Timestamp, WebhookEndpointId};
 use cardswitch_engine::store::StoreError;
-use serde::Serialize;
-use utoipa::ToSchema;
-use uuid::Uuid;
-
-use super::access_tokens::AppReference;
-use super::no_store::NoStore;
-use super::view::{View, read_view};
-use crate::words;
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::input::{Answer, JsonBody, ListQuery, PathId};
-use cardswitch_identity::auth::Call;
-use cardswitch_identity::auth::Caller;
+use cardswitch_identity::auth::{Call, Caller};
 use cardswitch_identity::state::AppState;
 use cardswitch_identity::webhook_endpoints::{self, GivenChanges, GivenEndpoint, render_state};
 use cardswitch_notify::webhooks::addresses::Reach;
@@ -32,6 +23,14 @@ use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::fields::Fields;
 use cardswitch_wire::page::{Listing, PageParameters, envelope, parse_page};
 use cardswitch_wire::time::render_time;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::access_tokens::AppReference;
+use super::no_store::NoStore;
+use super::view::{View, read_view};
+use crate::words;
 
 /// A webhook endpoint as responses show it.
 #[derive(Debug, Serialize, ToSchema)]

@@ -5,9 +5,10 @@
 
 use std::sync::LazyLock;
 
-use super::filter::Filter;
 use cardswitch_edge::error::ApiError;
 use cardswitch_wire::fault::Flaw;
+
+use super::filter::Filter;
 
 /// The schema of users.
 pub(super) const USER_SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:User";

@@ -4,6 +4,9 @@
 use std::sync::LazyLock;
 
 use axum::extract::{Path, State};
+use cardswitch_edge::error::ApiError;
+use cardswitch_identity::state::AppState;
+use cardswitch_wire::urls::Urls;
 use serde_json::{Value, json};
 
 use super::attribute::{ENTERPRISE_SCHEMA, USER_SCHEMA};
@@ -11,9 +14,6 @@ use super::error::ScimError;
 use super::user::RESOURCE_TYPE;
 use super::wanted::COUNT_MAX;
 use super::{ScimJson, list_response};
-use cardswitch_edge::error::ApiError;
-use cardswitch_identity::state::AppState;
-use cardswitch_wire::urls::Urls;
 
 /// The schemas as they are published: that of users as members have them, and those of what is
 /// published here itself, as the standard has them.

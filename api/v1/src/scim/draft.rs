@@ -4,19 +4,19 @@
 //! user at the end is the change. Nobody's rule is repeated here: values are read by what reads
 //! them on `/v1`.
 
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::directory::member::MemberRole;
 use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::text::LineText;
+use cardswitch_wire::email::email;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::fields;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use super::attribute::Target;
 use super::user::User;
 use crate::routes::members;
-use cardswitch_edge::error::ApiError;
-use cardswitch_wire::email::email;
-use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::fields;
 
 /// The most characters of the id that a client gives.
 const EXTERNAL_ID_CHARS_MAX: usize = 255;

@@ -68,9 +68,9 @@ impl IntoResponse for ScimError {
 #[cfg(test)]
 mod tests {
     use cardswitch_engine::command::reply::Rejection;
+    use cardswitch_wire::fault::Flaw;
 
     use super::*;
-    use cardswitch_wire::fault::Flaw;
 
     #[test]
     fn causes_have_the_words_of_the_standard() {

@@ -8,13 +8,13 @@
 //!
 //! An attribute that users do not have is one without a value.
 
+use cardswitch_edge::error::ApiError;
 use cardswitch_engine::domain::email::email_key;
 use cardswitch_engine::domain::ids::Timestamp;
-
-use super::attribute::{Field, Kind, shorten};
-use cardswitch_edge::error::ApiError;
 use cardswitch_wire::fault::Flaw;
 use cardswitch_wire::time::parse_time;
+
+use super::attribute::{Field, Kind, shorten};
 
 /// The longest filter. Units: bytes.
 const FILTER_BYTES_MAX: usize = 4_096;

@@ -1,8 +1,9 @@
 //! What holds for a filter of any text. The fuzz target `scim_filter` and the test below run it.
 
+use cardswitch_wire::time::parse_time;
+
 use super::super::attribute::Field;
 use super::{FieldValue, Filter};
-use cardswitch_wire::time::parse_time;
 
 /// A filter is read or refused; what is read accepts a user or its negation does, never both.
 pub fn check(text: &str) {

@@ -6,15 +6,15 @@ use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use bytes::Bytes;
-use cardswitch_engine::domain::ids::MemberId;
-use serde_json::{Map, Value};
-
-use super::error::{SCIM_JSON, ScimError};
 use cardswitch_edge::error::ApiError;
 use cardswitch_edge::input::{BODY_BYTES_MAX, ListQuery};
 use cardswitch_edge::request_body::read_json_text;
+use cardswitch_engine::domain::ids::MemberId;
 use cardswitch_wire::fields;
 use cardswitch_wire::query::Query;
+use serde_json::{Map, Value};
+
+use super::error::{SCIM_JSON, ScimError};
 
 /// The id of a user. A path without one leads nowhere.
 pub(super) struct ScimId(pub(super) MemberId);

@@ -30,13 +30,12 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use serde_json::{Value, json};
-
-use self::error::SCIM_JSON;
-use self::error::ScimError;
 use cardswitch_edge::error::ApiError;
 use cardswitch_identity::auth::{answer_to, check_rate, find_caller};
 use cardswitch_identity::state::AppState;
+use serde_json::{Value, json};
+
+use self::error::{SCIM_JSON, ScimError};
 
 const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 

@@ -3,12 +3,12 @@
 //! Taken as well is what the large identity providers send: operations in capitals, truths as text,
 //! values without a path, names with dots as keys of these.
 
+use cardswitch_edge::error::ApiError;
+use cardswitch_wire::fault::Flaw;
 use serde_json::{Map, Value};
 
 use super::attribute::Target;
 use super::draft::Draft;
-use cardswitch_edge::error::ApiError;
-use cardswitch_wire::fault::Flaw;
 
 /// The most operations of one request.
 const OPERATIONS_MAX: usize = 100;

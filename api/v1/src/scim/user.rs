@@ -3,14 +3,14 @@
 use cardswitch_engine::directory::member::{Member, MemberState};
 use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::store::StoreError;
+use cardswitch_wire::time::render_time;
+use cardswitch_wire::urls::Urls;
 use serde_json::{Value, json};
 
 use super::attribute::{ENTERPRISE_SCHEMA, Field, USER_SCHEMA};
 use super::filter::{FieldValue, Filter};
 use crate::routes::members::render_role;
 use crate::routes::view::View;
-use cardswitch_wire::time::render_time;
-use cardswitch_wire::urls::Urls;
 
 /// What users are called as resources.
 pub(super) const RESOURCE_TYPE: &str = "User";

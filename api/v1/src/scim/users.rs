@@ -9,6 +9,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::response::{IntoResponse, Response};
+use cardswitch_edge::error::ApiError;
+use cardswitch_edge::write_error::WriteError;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Rejection;
 use cardswitch_engine::directory::member::{
@@ -18,6 +20,10 @@ use cardswitch_engine::domain::card::DimensionKind;
 use cardswitch_engine::domain::ids::{DimensionId, MemberId};
 use cardswitch_engine::store::StoreError;
 use cardswitch_engine::store::query::{Listed, Order, Page};
+use cardswitch_identity::auth::Caller;
+use cardswitch_identity::invitation::Invitation;
+use cardswitch_identity::state::AppState;
+use cardswitch_wire::fault::Flaw;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -32,12 +38,6 @@ use super::wanted::{Shown, Wanted};
 use super::{ScimJson, list_response};
 use crate::routes::members::{is_settable, role_not_settable};
 use crate::routes::view::{View, read_view};
-use cardswitch_edge::error::ApiError;
-use cardswitch_edge::write_error::WriteError;
-use cardswitch_identity::auth::Caller;
-use cardswitch_identity::invitation::Invitation;
-use cardswitch_identity::state::AppState;
-use cardswitch_wire::fault::Flaw;
 
 /// Where departments are among the dimensions of a member.
 const DEPARTMENT: usize = DimensionKind::Department as usize;

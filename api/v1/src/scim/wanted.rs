@@ -1,14 +1,14 @@
 //! What a client wants to see: which users, which page of them, which of their attributes.
 //! Source: RFC 7644, 3.4.2, 3.4.3 and 3.9.
 
+use cardswitch_edge::error::ApiError;
+use cardswitch_wire::fault::Flaw;
+use cardswitch_wire::query::Query;
 use serde_json::{Map, Value};
 
 use super::attribute::canonical;
 use super::filter::Filter;
 use super::patch::member;
-use cardswitch_edge::error::ApiError;
-use cardswitch_wire::fault::Flaw;
-use cardswitch_wire::query::Query;
 
 /// How many users a page has where the client does not say.
 const COUNT_DEFAULT: usize = 100;

@@ -4,13 +4,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, TooMany, share};
+use cardswitch_secrets::token_digest;
 use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::{Account, DELAY_MAX, REMEMBERED_MAX, Source, Verdict, too_many};
-use cardswitch_edge::bounded::TooMany;
-use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
-use cardswitch_secrets::token_digest;
 
 /// How many wrong tries an account has before the next one waits.
 pub(super) const FREE_TRIES: u32 = 3;

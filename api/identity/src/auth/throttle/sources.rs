@@ -4,14 +4,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, TooMany, share};
+use cardswitch_edge::client_address::network_of;
 use cardswitch_engine::domain::ids::AppId;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::{Beyond, DELAY_MAX, REMEMBERED_MAX, Verdict, too_many};
-use cardswitch_edge::bounded::TooMany;
-use cardswitch_edge::bounded::{BLOCKING, BoundedTable, Entry, share};
-use cardswitch_edge::client_address::network_of;
 
 /// In what time the wrong tries of a source are counted.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);

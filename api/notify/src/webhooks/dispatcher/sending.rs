@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cardswitch_edge::actor::note_at_hand;
+use cardswitch_edge::descriptors::ASKED_SENDS_MAX;
+use cardswitch_edge::switch::Switch;
 use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::command::{Command, NotedCommand};
@@ -12,6 +15,7 @@ use cardswitch_engine::directory::webhook_endpoint::{
 };
 use cardswitch_engine::domain::event::EventNumber;
 use cardswitch_engine::domain::ids::{CompanySlot, Timestamp, WebhookEndpointId};
+use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -22,10 +26,6 @@ use super::super::desk::{Content, Desk, Job, Told};
 use super::super::due::Line;
 use super::super::lane::{Entry, Fate, Message, Outcome};
 use super::{Dispatcher, UNSAVED_MAX};
-use cardswitch_edge::actor::note_at_hand;
-use cardswitch_edge::descriptors::ASKED_SENDS_MAX;
-use cardswitch_edge::switch::Switch;
-use cardswitch_secrets::issuing::{RandomSource, SystemRandom};
 
 /// How many of these at endpoints of one company.
 const ASKED_OF_COMPANY_MAX: usize = 2;

@@ -2,10 +2,10 @@
 
 use cardswitch_engine::directory::member::{Member, MemberRole};
 use cardswitch_engine::store::StoreError;
+use cardswitch_v1::routes::view::View;
 
 use crate::seen::Seen;
 use crate::words::card_name;
-use cardswitch_v1::routes::view::View;
 
 /// What ends.
 #[derive(Debug, PartialEq, Eq)]
