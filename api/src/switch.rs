@@ -279,6 +279,7 @@ impl ReplyPort for BatchPort {
 #[cfg(test)]
 mod tests {
     use cardswitch_engine::command::admin::AdminCommand;
+    use cardswitch_engine::directory::transaction::TransactionCommand;
     use cardswitch_engine::domain::ids::{CompanyId, TransactionSeq};
     use cardswitch_engine::domain::transaction_tags::TagChanges;
 
@@ -302,7 +303,8 @@ mod tests {
         let opening = |snapshot: &Snapshot| snapshot.transaction(TransactionSeq(1));
         let id = state.switch.read(opening).await.unwrap().unwrap().record.id;
         let note = TagChanges { note: Some("ours".parse().unwrap()), ..TagChanges::default() };
-        let tagged = AdminCommand::TagTransaction(CompanyId(COMPANY), id, note);
+        let tagged =
+            AdminCommand::Transaction(TransactionCommand::Tag(CompanyId(COMPANY), id, note));
         state.carry_out(tagged).await.unwrap();
         assert_eq!(waiting.await.unwrap().unwrap(), Some(known.next()));
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use axum::Router;
 use cardswitch_engine::clock::Clock;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCompany};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::data_directory::DataDirectory;
 use cardswitch_engine::directory::access_token::{AccessScope, AccessTokenCommand, NewAccessToken};
+use cardswitch_engine::directory::company::{NewAccount, NewCompany};
 use cardswitch_engine::directory::member::{MemberRole, NewMember};
 use cardswitch_engine::domain::company::{Address, VelocityLimits};
 use cardswitch_engine::domain::ids::{AccessTokenId, AccountId, CompanyId, MemberId};

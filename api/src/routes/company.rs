@@ -1,7 +1,8 @@
 //! The caller's company. Source: spec "Company".
 
 use axum::Json;
-use cardswitch_engine::command::admin::{AdminCommand, CompanyChanges, VelocityChanges};
+use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::company::{CompanyChanges, CompanyCommand, VelocityChanges};
 use cardswitch_engine::domain::company::{Company, SingleSignOn, VelocityLimits};
 use serde::Serialize;
 use serde_json::json;
@@ -151,7 +152,9 @@ pub async fn update_company(
     let velocity = risk.map_or_else(VelocityChanges::default, |risk| risk.unwrap_or(off));
     if sso.is_some() || !velocity.is_empty() {
         let changes = CompanyChanges { sso, velocity, ..CompanyChanges::default() };
-        state.carry_out(AdminCommand::SetCompany(caller.company.id, changes)).await?;
+        state
+            .carry_out(AdminCommand::Company(CompanyCommand::Update(caller.company.id, changes)))
+            .await?;
     }
     read_company(&state, &caller).await
 }

@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::ids::{ReceiptId, TransactionId};
 use cardswitch_engine::domain::text::LineText;
 use cardswitch_engine::domain::transaction_tags::{Receipt, ReceiptType, TagChanges};
@@ -229,7 +230,13 @@ pub(crate) async fn set_receipt(
     receipt: Option<Receipt>,
 ) -> Result<(), WriteError> {
     let changes = TagChanges { receipt: Some(receipt), ..TagChanges::default() };
-    state.carry_out(AdminCommand::TagTransaction(reader.company.id, id, changes)).await
+    state
+        .carry_out(AdminCommand::Transaction(TransactionCommand::Tag(
+            reader.company.id,
+            id,
+            changes,
+        )))
+        .await
 }
 
 /// Fetches the file of a receipt, as it was handed in.

@@ -3,6 +3,7 @@
 
 use axum::Json;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::transaction::TransactionCommand;
 use cardswitch_engine::domain::ids::TransactionId;
 use cardswitch_engine::domain::transaction_tags::TagChanges;
 
@@ -69,6 +70,7 @@ pub(crate) async fn tag(
     fault_dimensions(&mut fields, unknown);
     fields.finish()?;
     let is_set = dimensions.map(|id| id.is_some());
-    let command = AdminCommand::TagTransaction(reader.company.id, id, changes);
+    let command =
+        AdminCommand::Transaction(TransactionCommand::Tag(reader.company.id, id, changes));
     state.carry_out(command).await.map_err(|error| refused(error, is_set))
 }

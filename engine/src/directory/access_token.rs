@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::app::find_any_app;
+use super::company::find_company;
 use super::member::find_active_member;
 use crate::command::audited::Audited;
 use crate::command::effect::Effect;
@@ -16,7 +17,6 @@ use crate::domain::ids::{
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::execute_admin::find_company;
 use crate::shard::{AdminChange, Moment, ShardState};
 
 /// What an access token may do. Source: spec "Authentication", scopes.

@@ -11,16 +11,17 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::access_token::revoke;
+use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
 use super::ticket::end;
 use super::webhook_endpoint::delete_endpoints_of;
-use crate::command::audited::{Audited, changes};
+use crate::command::audited::Audited;
 use crate::command::reply::Rejection;
 use crate::directory::access_token::AccessScope;
+use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{AppId, AppSlot, CompanyId, CompanySlot, Timestamp};
 use crate::domain::text::LineText;
-use crate::shard::execute_admin::{find_company, replace};
 use crate::shard::{AdminChange, ShardState};
 
 /// An app. Source: RFC 6749, 2.

@@ -12,15 +12,16 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
-use crate::command::audited::{Audited, named};
+use crate::command::audited::Audited;
 use crate::command::reply::Rejection;
 use crate::domain::card::{DimensionKind, Dimensions};
+use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, DimensionSlot, Timestamp};
 use crate::domain::text::LineText;
 use crate::limits::{DIMENSION_CHILDREN_MAX, DIMENSION_LEVELS_MAX};
-use crate::shard::execute_admin::{find_company, replace};
 use crate::shard::{AdminChange, ShardState};
 
 /// An accounting dimension. Source: spec "Category, department, label, location".
@@ -111,15 +112,17 @@ pub struct NamedDimension {
     pub id: DimensionId,
 }
 
-/// What to change about a category, department, label or location; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct DimensionChanges {
-    /// Its name.
-    pub name: Option<LineText>,
-    /// Its number in accounting: digits only.
-    pub code: Option<Option<String>>,
-    /// What it stands below.
-    pub parent: Option<Option<DimensionId>>,
+changes! {
+    /// What to change about a category, department, label or location; absent stays.
+    #[derive(Clone, Debug, Default)]
+    pub struct DimensionChanges {
+        /// Its name.
+        name: Option<LineText>,
+        /// Its number in accounting: digits only.
+        code: Option<Option<String>>,
+        /// What it stands below.
+        parent: Option<Option<DimensionId>>,
+    }
 }
 
 impl DimensionCommand {
@@ -150,13 +153,6 @@ impl DimensionCommand {
             Self::Update(named, changes) => update(change, named, changes),
             Self::Delete(named) => delete(change, named),
         }
-    }
-}
-
-impl DimensionChanges {
-    fn names(&self) -> Vec<&'static str> {
-        let Self { name, code, parent } = self;
-        named([("name", name.is_some()), ("code", code.is_some()), ("parent", parent.is_some())])
     }
 }
 

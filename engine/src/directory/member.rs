@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::access_token::{AccessScope, revoke};
+use super::card::terminate_card;
+use super::company::find_company;
 use super::dimension::{change_dimensions, check_dimensions};
 use super::entry::{Entries, Index};
 use super::requisition::deny_pending;
@@ -15,14 +17,14 @@ use super::row::Indexed;
 use super::shared_link::{SharedLink, gone};
 use super::ticket::{Ticket, TicketKind, end};
 use super::user::{NewInvite, close_account, find_user_by_email, invite, memberships};
-use crate::command::audited::{Audited, changes, named};
+use crate::command::audited::{Audited, named};
 use crate::command::reply::Rejection;
 use crate::domain::card::Dimensions;
+use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
 use crate::domain::ids::{CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, Timestamp};
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::execute_admin::{find_company, replace, terminate_card};
 use crate::shard::{AdminChange, ShardState};
 
 /// What a member may do. Source: spec "Member", role.

@@ -7,15 +7,17 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::card::{NewCard, find_card, issue_card};
+use super::company::find_company;
 use super::dimension::{change_dimensions, check_dimensions};
 use super::entry::{Entries, Index};
 use super::row::Indexed;
-use crate::command::admin::NewCard;
-use crate::command::audited::{Audited, named_with_dimensions};
+use crate::command::audited::Audited;
 use crate::command::reply::Rejection;
 use crate::directory::member::{MemberRole, find_active_member};
 use crate::domain::allowance::AllowanceTerms;
 use crate::domain::card::{CardState, Dimensions};
+use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{
     CardId, CardSlot, CompanyId, CompanySlot, DimensionId, MemberId, MemberSlot, RequisitionId,
     RequisitionSlot, Slot as _, Timestamp,
@@ -23,7 +25,6 @@ use crate::domain::ids::{
 use crate::domain::money::Minor;
 use crate::domain::text::{LineText, ParagraphText};
 use crate::limits;
-use crate::shard::execute_admin::{find_card, find_company, issue_card, replace};
 use crate::shard::{AdminChange, ShardState};
 
 /// How far a requisition has come.
@@ -130,21 +131,23 @@ pub struct NewRequisition {
     pub dimensions: Dimensions,
 }
 
-/// What to change about a requisition; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct RequisitionChanges {
-    /// What is asked for, in the account's currency.
-    pub amount: Option<Minor>,
-    /// What is to be bought.
-    pub description: Option<LineText>,
-    /// Until when it is to be bought.
-    pub end_time: Option<Option<Timestamp>>,
-    /// More about it.
-    pub note: Option<Option<ParagraphText>>,
-    /// Its dimensions, by kind.
-    pub dimensions: [Option<Option<DimensionId>>; 4],
-    /// What a reviewer says to all that.
-    pub review: Option<Review>,
+changes! {
+    /// What to change about a requisition; absent stays.
+    #[derive(Clone, Debug, Default)]
+    pub struct RequisitionChanges {
+        /// What is asked for, in the account's currency.
+        amount: Option<Minor>,
+        /// What is to be bought.
+        description: Option<LineText>,
+        /// Until when it is to be bought.
+        end_time: Option<Option<Timestamp>>,
+        /// More about it.
+        note: Option<Option<ParagraphText>>,
+        /// What a reviewer says to all that.
+        review as "status": Option<Review>,
+        /// Its dimensions, by kind.
+        dimensions: [Option<Option<DimensionId>>; 4],
+    }
 }
 
 /// What a reviewer says to a requisition.
@@ -211,22 +214,7 @@ impl RequisitionChanges {
     /// Whether everything stays.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { amount, description, end_time, note, dimensions, review } = self;
-        let texts = description.is_none() && note.is_none();
-        let rest = amount.is_none() && end_time.is_none() && review.is_none();
-        texts && rest && dimensions.iter().all(Option::is_none)
-    }
-
-    fn names(&self) -> Vec<&'static str> {
-        let Self { amount, description, end_time, note, dimensions, review } = self;
-        let fields = [
-            ("amount", amount.is_some()),
-            ("description", description.is_some()),
-            ("end_time", end_time.is_some()),
-            ("note", note.is_some()),
-            ("status", review.is_some()),
-        ];
-        named_with_dimensions(fields, dimensions)
+        self.names().is_empty()
     }
 }
 

@@ -6,18 +6,20 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::card::find_card;
+use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
-use crate::command::audited::{Audited, AuditedObject, AuditedPlace, named};
+use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
 use crate::command::reply::Rejection;
 use crate::domain::card::CardState;
+use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
 use crate::domain::ids::{
     CardId, CardSlot, CompanyId, CompanySlot, SharedLinkId, SharedLinkSlot, Timestamp,
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::execute_admin::{find_card, find_company, replace};
 use crate::shard::{AdminChange, ShardState};
 
 /// Who was sent a link.
@@ -120,15 +122,17 @@ pub struct NewSharedLink {
     pub hide_balance: bool,
 }
 
-/// What to change about a shared link; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct SharedLinkChanges {
-    /// Who is sent it.
-    pub recipient: Option<Option<Recipient>>,
-    /// What has to be known to see the card, sealed.
-    pub sealed_passphrase: Option<Option<Vec<u8>>>,
-    /// Whether balance and budget stay hidden.
-    pub hide_balance: Option<bool>,
+changes! {
+    /// What to change about a shared link; absent stays.
+    #[derive(Clone, Debug, Default)]
+    pub struct SharedLinkChanges {
+        /// Who is sent it.
+        recipient: Option<Option<Recipient>>,
+        /// What has to be known to see the card, sealed.
+        sealed_passphrase as "passphrase": Option<Option<Vec<u8>>>,
+        /// Whether balance and budget stay hidden.
+        hide_balance: Option<bool>,
+    }
 }
 
 impl SharedLinkCommand {
@@ -169,17 +173,6 @@ impl SharedLinkCommand {
             Self::Delete(company, id) => delete(change, *company, *id),
             Self::View(id) => view(change, *id),
         }
-    }
-}
-
-impl SharedLinkChanges {
-    fn names(&self) -> Vec<&'static str> {
-        let Self { recipient, sealed_passphrase, hide_balance } = self;
-        named([
-            ("recipient", recipient.is_some()),
-            ("passphrase", sealed_passphrase.is_some()),
-            ("hide_balance", hide_balance.is_some()),
-        ])
     }
 }
 

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::access_token::{NewAccessToken, make, push_granted, revoke};
 use super::app::find_any_app;
+use super::company::find_company;
 use super::user::{User, find_user};
 use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
 use crate::command::effect::Effect;
@@ -26,7 +27,6 @@ use crate::domain::ids::{
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::execute_admin::find_company;
 use crate::shard::{AdminChange, ShardState};
 
 /// How long a used code is remembered after its end, so that a replay still takes back what it

@@ -11,17 +11,18 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::access_token::revoke;
+use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
 use super::ticket::{Ticket, TicketContent, TicketKind, TicketState, end, issue};
-use crate::command::audited::{Audited, AuditedObject, AuditedPlace, changes};
+use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::directory::member::Member;
+use crate::domain::changes::{changes, replace};
 use crate::domain::email::email_key;
 use crate::domain::ids::{CompanyId, CompanySlot, TicketId, Timestamp, UserId, UserSlot};
 use crate::domain::text::LineText;
-use crate::shard::execute_admin::{find_company, replace};
 use crate::shard::{AdminChange, Moment, ShardState};
 
 /// A user.

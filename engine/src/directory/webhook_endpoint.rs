@@ -7,18 +7,19 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::company::find_company;
 use super::entry::{Entries, Index};
 use super::row::Indexed;
-use crate::command::audited::{Audited, named};
+use crate::command::audited::Audited;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::directory::app::find_app;
+use crate::domain::changes::{changes, replace};
 use crate::domain::ids::{
     AppId, AppSlot, CompanyId, CompanySlot, Timestamp, WebhookEndpointId, WebhookEndpointSlot,
 };
 use crate::domain::text::LineText;
 use crate::limits;
-use crate::shard::execute_admin::{find_company, replace};
 use crate::shard::{AdminChange, ShardState};
 
 /// Who or what put an end to deliveries.
@@ -125,19 +126,21 @@ pub struct NewWebhookEndpoint {
     pub sealed_secret: Vec<u8>,
 }
 
-/// What to change about a webhook endpoint; absent stays.
-#[derive(Clone, Debug, Default)]
-pub struct WebhookEndpointChanges {
-    /// Where events are sent.
-    pub url: Option<String>,
-    /// What people tell it by.
-    pub description: Option<LineText>,
-    /// Whether somebody wants it to be told of events.
-    pub is_enabled: Option<bool>,
-    /// A new secret.
-    pub secret: Option<NewSecret>,
-    /// That its receiver says that it is gone.
-    pub gone: Option<GoneReceiver>,
+changes! {
+    /// What to change about a webhook endpoint; absent stays.
+    #[derive(Clone, Debug, Default)]
+    pub struct WebhookEndpointChanges {
+        /// Where events are sent.
+        url: Option<String>,
+        /// What people tell it by.
+        description: Option<LineText>,
+        /// Whether somebody wants it to be told of events.
+        is_enabled as "state": Option<bool>,
+        /// That its receiver says that it is gone.
+        gone as "state": Option<GoneReceiver>,
+        /// A new secret.
+        secret: Option<NewSecret>,
+    }
 }
 
 /// A receiver that says that it is gone: its endpoint is told of nothing until somebody enables it.
@@ -191,18 +194,6 @@ impl WebhookEndpointCommand {
             Self::Update(company, id, changes) => update(change, (*company, *id), changes),
             Self::Delete(company, id) => delete(change, (*company, *id)),
         }
-    }
-}
-
-impl WebhookEndpointChanges {
-    fn names(&self) -> Vec<&'static str> {
-        let Self { url, description, is_enabled, secret, gone } = self;
-        named([
-            ("url", url.is_some()),
-            ("description", description.is_some()),
-            ("state", is_enabled.is_some() || gone.is_some()),
-            ("secret", secret.is_some()),
-        ])
     }
 }
 

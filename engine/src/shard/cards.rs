@@ -89,12 +89,12 @@ impl<T> Chunks<T> {
 /// What a purchase needs to know of a card beside its record, and where the rest is.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub(super) struct CardHead {
+pub(crate) struct CardHead {
     id: CardId,
     allowance_id: AllowanceId,
     texts: TextRef,
     created_at: Timestamp,
-    pub(super) company: CompanySlot,
+    pub(crate) company: CompanySlot,
     /// A slot, or `NOBODY`.
     assigned_to: u32,
     last_four: [u8; 4],
@@ -319,7 +319,7 @@ impl Cards {
     }
 
     #[inline]
-    pub(super) fn head(&self, slot: CardSlot) -> &CardHead {
+    pub(crate) fn head(&self, slot: CardSlot) -> &CardHead {
         self.heads.at(slot)
     }
 
@@ -392,7 +392,7 @@ impl Cards {
     }
 
     /// What people know of a card. Cost: unpacks its texts.
-    pub(super) fn profile(&self, slot: CardSlot) -> CardProfile {
+    pub(crate) fn profile(&self, slot: CardSlot) -> CardProfile {
         let head = self.heads.at(slot);
         let packed = &mut self.texts.get(head.texts);
         let description = read_text(packed);

@@ -9,6 +9,7 @@ use super::state::ShardState;
 use crate::command::admin::AdminCommand;
 use crate::command::effect::Effect;
 use crate::command::{AuditedObject, AuditedPlace};
+use crate::directory::card::CardCommand;
 use crate::directory::user::{UserCommand, memberships};
 use crate::domain::audit::{AuditEvent, AuditNote};
 use crate::domain::ids::{CompanyId, CompanySlot};
@@ -17,7 +18,8 @@ use crate::domain::ids::{CompanyId, CompanySlot};
 pub(super) fn audit(change: &mut AdminChange<'_>, note: &AuditNote, command: &AdminCommand) {
     let is_news = matches!(
         command,
-        AdminCommand::NoteCardShown(..) | AdminCommand::User(UserCommand::NoteSignInFailed(..))
+        AdminCommand::Card(CardCommand::NoteNumberShown(..))
+            | AdminCommand::User(UserCommand::NoteSignInFailed(..))
     );
     if change.effects.is_empty() && !is_news {
         return;

@@ -33,26 +33,26 @@ use crate::domain::public_id::IdMint;
 
 /// A company and its current local day.
 #[derive(Clone, Debug)]
-pub(super) struct CompanyEntry {
+pub(crate) struct CompanyEntry {
     /// The local day of the last record; a cache, derived from it.
     pub(super) day: DayWindow,
     /// What decisions ask of the company; copies of its own.
     pub(super) velocity: VelocityLimits,
     /// Whether it does no business: closed, or not approved yet.
     pub(super) is_closed: bool,
-    pub(super) company: Box<Company>,
+    pub(crate) company: Box<Company>,
 }
 
 /// An account and its balances: what a purchase needs is one cache line.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub(super) struct AccountEntry {
+pub(crate) struct AccountEntry {
     pub(super) balances: AccountBalances,
     /// Copies of the account's own.
     pub(super) credit_limit: Minor,
     pub(super) currency: CurrencyCode,
     pub(super) company: CompanySlot,
-    pub(super) account: Box<Account>,
+    pub(crate) account: Box<Account>,
 }
 
 const _: () = assert!(size_of::<AccountEntry>() == 64);
@@ -62,25 +62,25 @@ const _: () = assert!(size_of::<AccountEntry>() == 64);
 pub struct ShardState {
     pub(super) last_seq: RecordSeq,
     pub(super) last_at: Timestamp,
-    pub(super) last_transaction: TransactionSeq,
-    pub(super) last_line: LineSeq,
-    pub(super) companies: Vec<CompanyEntry>,
-    pub(super) accounts: Vec<AccountEntry>,
-    pub(super) directory: Directory,
+    pub(crate) last_transaction: TransactionSeq,
+    pub(crate) last_line: LineSeq,
+    pub(crate) companies: Vec<CompanyEntry>,
+    pub(crate) accounts: Vec<AccountEntry>,
+    pub(crate) directory: Directory,
     /// The first instant at which the day of any company is over.
     pub(super) days_end_at: Timestamp,
-    pub(super) cards: Cards,
+    pub(crate) cards: Cards,
     pub(super) tokens: BTreeMap<[u8; 32], AccessToken>,
     pub(super) network_key: Option<[u8; 32]>,
-    pub(super) pan_generations: PanGenerations,
-    pub(super) company_by_id: HashMap<CompanyId, CompanySlot>,
-    pub(super) account_by_id: HashMap<AccountId, AccountSlot>,
+    pub(crate) pan_generations: PanGenerations,
+    pub(crate) company_by_id: HashMap<CompanyId, CompanySlot>,
+    pub(crate) account_by_id: HashMap<AccountId, AccountSlot>,
     pub(super) attempts: BTreeMap<CardSlot, Vec<Timestamp>>,
     pub(super) failures: BTreeMap<CardSlot, CredentialFailures>,
     pub(super) transactions: Transactions,
     pub(super) messages: Messages,
     pub(super) early_reversals: EarlyReversals,
-    pub(super) single_sign_on: BTreeMap<CompanySlot, SingleSignOn>,
+    pub(crate) single_sign_on: BTreeMap<CompanySlot, SingleSignOn>,
     pub(super) keyed_answers: KeyedAnswers,
     pub(super) identity: Identity,
     pub(super) timers: Timers,
@@ -154,16 +154,16 @@ impl ShardState {
         self.cards.record(slot)
     }
 
-    pub(super) fn account(&self, slot: AccountSlot) -> &AccountEntry {
+    pub(crate) fn account(&self, slot: AccountSlot) -> &AccountEntry {
         &self.accounts[slot.index()]
     }
 
-    pub(super) fn company(&self, slot: CompanySlot) -> &CompanyEntry {
+    pub(crate) fn company(&self, slot: CompanySlot) -> &CompanyEntry {
         &self.companies[slot.index()]
     }
 
     /// The local day of a company at the instant `at`.
-    pub(super) fn day_at(&self, company: CompanySlot, at: Timestamp) -> DayWindow {
+    pub(crate) fn day_at(&self, company: CompanySlot, at: Timestamp) -> DayWindow {
         let entry = self.company(company);
         if entry.day.contains(at) {
             entry.day

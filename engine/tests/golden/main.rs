@@ -12,7 +12,7 @@ mod webhooks;
 use std::path::{Path, PathBuf};
 
 use cardswitch_engine::command::Command;
-use cardswitch_engine::command::admin::{AdminCommand, NewAccount, NewCard, NewCompany};
+use cardswitch_engine::command::admin::AdminCommand;
 use cardswitch_engine::command::effect::Effect;
 use cardswitch_engine::command::network::{
     AuthorizationKind, Authorize, CardRef, MessageAmounts, NetworkCommand, NetworkRequest,
@@ -24,6 +24,8 @@ use cardswitch_engine::command::record::{
 };
 use cardswitch_engine::command::reply::Reply;
 use cardswitch_engine::decision::{Change, Rule, explain};
+use cardswitch_engine::directory::card::{CardCommand, NewCard};
+use cardswitch_engine::directory::company::{CompanyCommand, NewAccount, NewCompany};
 use cardswitch_engine::domain::allowance::AllowanceTerms;
 use cardswitch_engine::domain::business_date::BusinessDate;
 use cardswitch_engine::domain::card::{CardState, MaskedPan, PanHash, SealedPan};
@@ -153,8 +155,8 @@ fn an_authorization_is_packed_where_it_changes_nothing_besides() {
 /// A company, a card, an approval, a decline, a partial reversal, a presentment.
 fn life_of_a_card(velocity: VelocityLimits) -> Vec<Command> {
     vec![
-        admin(AdminCommand::CreateCompany(company(velocity))),
-        admin(AdminCommand::IssueCard(card())),
+        admin(AdminCommand::Company(CompanyCommand::Create(company(velocity)))),
+        admin(AdminCommand::Card(CardCommand::Issue(card()))),
         authorize(1, Minor(7_500), PresentedCredentials::default()),
         authorize(
             2,

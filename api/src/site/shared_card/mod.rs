@@ -25,6 +25,7 @@ use axum::middleware::map_response;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use cardswitch_engine::command::admin::AdminCommand;
+use cardswitch_engine::directory::card::CardCommand;
 use cardswitch_engine::directory::shared_link::SharedLinkCommand;
 use cardswitch_engine::domain::ids::Timestamp;
 use serde::Deserialize;
@@ -161,8 +162,10 @@ impl Viewing<'_> {
             Err(refused) => return Ok(too_many(refused, |text| card_page(self, text, None))),
         }
         let secret = CardSecret::open(state, &self.opened.card, &self.opened.company)?;
-        let noted =
-            AdminCommand::NoteCardShown(self.opened.company.id, self.opened.card.profile.id);
+        let noted = AdminCommand::Card(CardCommand::NoteNumberShown(
+            self.opened.company.id,
+            self.opened.card.profile.id,
+        ));
         state.carry_out(noted).await?;
         tracing::info!(link = %link.id.0, "a card number was shown by a shared link");
         Ok(card_page(self, "", Some(secret)))

@@ -4,34 +4,67 @@
 //! INVARIANT: a number is sealed anew only under the newest generation, so commands that come late or
 //! twice never put an older one back.
 
-use super::state::ShardState;
-use crate::command::admin::{AdminCommand, ResealedCard};
+use uuid::Uuid;
+
+use crate::command::audited::{Audited, AuditedObject, AuditedPlace};
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::domain::card::SealedPan;
+use crate::domain::ids::CardId;
 use crate::domain::pan_key::{PanGeneration, PanGenerations};
 use crate::limits;
-use crate::shard::AdminChange;
+use crate::shard::{AdminChange, ShardState};
 
 const _: () = assert!(
     limits::RESEALED_CARDS_MAX * (limits::SEALED_PAN_BYTES_MAX + 32) < limits::RECORD_BYTES_MAX
 );
 
-pub(super) fn execute_pan_key(
-    change: &mut AdminChange<'_>,
-    command: &AdminCommand,
-) -> Result<(), Rejection> {
-    match command {
-        AdminCommand::RotatePanKey(newest) => rotate_pan_key(change, *newest),
-        AdminCommand::ResealCards(cards) => reseal_cards(change, cards),
-        AdminCommand::ForgetPanKeys(newest) => forget_pan_keys(change, *newest),
-        _ => unreachable!("no command about the key of card numbers"),
+/// What is asked about the key of card numbers.
+#[derive(Clone, Debug)]
+pub enum PanKeyCommand {
+    /// Tells of a new generation.
+    Rotate(PanGeneration),
+    /// Seals card numbers under the newest generation; what is not there, or is sealed so already,
+    /// stays.
+    Reseal(Vec<ResealedCard>),
+    /// Lets go of all generations before the newest; the edge has seen that no card needs them.
+    Forget(PanGeneration),
+}
+
+/// A card with its number sealed anew.
+#[derive(Clone, Debug)]
+pub struct ResealedCard {
+    /// Which card.
+    pub card: CardId,
+    /// The same number under another key.
+    pub sealed_pan: SealedPan,
+}
+
+impl PanKeyCommand {
+    /// What an audit says of it. That a card's number is sealed anew is nobody's news.
+    pub(crate) fn audited(&self) -> Audited<'static> {
+        let (action, object) = match self {
+            Self::Rotate(_) => ("pan_key.rotated", AuditedObject::Unnamed),
+            Self::Forget(_) => ("pan_key.forgotten", AuditedObject::Unnamed),
+            Self::Reseal(_) => ("pan_key.used", AuditedObject::Each(Vec::new())),
+        };
+        Audited::new(AuditedPlace::Switch, ("pan_key", action), Uuid::nil()).about(object)
+    }
+
+    /// Says what it changes.
+    /// Errors: an outdated or unknown generation, more cards than one record takes.
+    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+        match self {
+            Self::Rotate(newest) => rotate(change, *newest),
+            Self::Reseal(cards) => reseal(change, cards),
+            Self::Forget(newest) => forget(change, *newest),
+        }
     }
 }
 
 /// Tells of a new generation; of the newest again: nothing changes.
 /// Errors: there is a newer one.
-fn rotate_pan_key(change: &mut AdminChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
+fn rotate(change: &mut AdminChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
     let known = change.state.pan_generations;
     if newest < known.newest {
         return Err(Rejection::PanKeyOutdated);
@@ -44,7 +77,7 @@ fn rotate_pan_key(change: &mut AdminChange<'_>, newest: PanGeneration) -> Result
 
 /// Lets go of all generations before the newest.
 /// Errors: it is not the newest.
-fn forget_pan_keys(change: &mut AdminChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
+fn forget(change: &mut AdminChange<'_>, newest: PanGeneration) -> Result<(), Rejection> {
     let known = change.state.pan_generations;
     if newest != known.newest {
         return Err(Rejection::PanKeyUnknown);
@@ -57,7 +90,7 @@ fn forget_pan_keys(change: &mut AdminChange<'_>, newest: PanGeneration) -> Resul
 
 /// Seals numbers anew. A card that is not there is passed over: a restored directory may know fewer.
 /// Errors: one is not under the newest generation, or they are more than one record takes.
-fn reseal_cards(change: &mut AdminChange<'_>, cards: &[ResealedCard]) -> Result<(), Rejection> {
+fn reseal(change: &mut AdminChange<'_>, cards: &[ResealedCard]) -> Result<(), Rejection> {
     let is_long = |card: &ResealedCard| card.sealed_pan.0.len() > limits::SEALED_PAN_BYTES_MAX;
     if cards.len() > limits::RESEALED_CARDS_MAX || cards.iter().any(is_long) {
         return Err(Rejection::TooMuchAtOnce);

@@ -1,16 +1,22 @@
 //! Companies and their accounts: made with an opening balance, changed by operators.
+//! Source: spec "Company", "Account".
+//!
+//! Decisions read both, so their rows are in the domain (`domain/company.rs`, `domain/account.rs`).
 
-use super::execute::Moment;
-use super::execute_admin::{find_company, replace};
-use crate::command::admin::{CompanyChanges, NewAccount, NewCompany};
+use uuid::Uuid;
+
+use crate::command::audited::Audited;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
 use crate::decision::RuleSet;
-use crate::domain::account::{Account, AccountBalances};
+use crate::domain::account::{Account, AccountBalances, FundingSource};
 use crate::domain::business_date::DayWindow;
-use crate::domain::company::{Company, CompanyState};
-use crate::domain::ids::{AccountSlot, CompanyId, CompanySlot, LineSeq, Slot as _, TransactionSeq};
-use crate::domain::money::Minor;
+use crate::domain::changes::{Change, changes, replace};
+use crate::domain::company::{Address, Company, CompanyState, SingleSignOn, VelocityLimits};
+use crate::domain::ids::{
+    AccountId, AccountSlot, CompanyId, CompanySlot, LineSeq, Slot as _, TransactionSeq,
+};
+use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::network_key::NetworkTrace;
 use crate::domain::posting::{Book, Posting, StatementLine};
 use crate::domain::response_code::{ResponseCode, SubReason};
@@ -18,12 +24,151 @@ use crate::domain::text::LineText;
 use crate::domain::transaction::{
     BankAccount, TransactionKind, TransactionProgress, TransactionRecord, TransactionState,
 };
-use crate::shard::AdminChange;
+use crate::shard::{AdminChange, Moment, ShardState};
+use chrono_tz::Tz;
 
-pub(super) fn create_company(
-    change: &mut AdminChange<'_>,
-    new: &NewCompany,
-) -> Result<(), Rejection> {
+/// What is asked about companies.
+#[derive(Clone, Debug)]
+pub enum CompanyCommand {
+    /// Makes a company with its account.
+    Create(NewCompany),
+    /// Changes a company.
+    Update(CompanyId, CompanyChanges),
+}
+
+/// A company to make.
+#[derive(Clone, Debug)]
+pub struct NewCompany {
+    /// Its id.
+    pub id: CompanyId,
+    /// Its name.
+    pub name: LineText,
+    /// Its web site.
+    pub website: LineText,
+    /// The zone of its days.
+    pub zone: Tz,
+    /// The currency of its money.
+    pub currency: CurrencyCode,
+    /// The card network of its cards.
+    pub network: LineText,
+    /// Velocity limits.
+    pub velocity: VelocityLimits,
+    /// Whether a purchase may be approved in part.
+    pub partial_approval: bool,
+    /// Default billing address.
+    pub billing_address: Address,
+    /// Where physical cards go.
+    pub shipping_address: Address,
+    /// Its account.
+    pub account: NewAccount,
+}
+
+/// An account to make with its company.
+#[derive(Clone, Debug)]
+pub struct NewAccount {
+    /// Its id.
+    pub id: AccountId,
+    /// Its name.
+    pub name: LineText,
+    /// Its number, 12 digits.
+    pub number: LineText,
+    /// Its line of credit.
+    pub credit_limit: Minor,
+    /// Where its money comes from.
+    pub funding_source: Option<FundingSource>,
+    /// What it starts with: a settled transfer, statement line 1.
+    pub opening_balance: Minor,
+}
+
+changes! {
+    /// What to change about a company; absent stays.
+    #[derive(Clone, Debug, Default)]
+    pub struct CompanyChanges {
+        /// Its name.
+        name: Option<LineText>,
+        /// Its web site.
+        website: Option<LineText>,
+        /// Its line of credit.
+        credit_limit: Option<Minor>,
+        /// Velocity limits.
+        velocity as "risk": VelocityChanges,
+        /// Whether a purchase may be approved in part.
+        partial_approval: Option<bool>,
+        /// Default billing address.
+        billing_address: Option<Address>,
+        /// Where physical cards go.
+        shipping_address: Option<Address>,
+        /// Where the money comes from.
+        funding_source: Option<Option<FundingSource>>,
+        /// Whether it does business.
+        state: Option<CompanyState>,
+        /// How its members sign on elsewhere.
+        sso: Option<Option<SingleSignOn>>,
+    }
+}
+
+/// Changes of velocity limits; absent stays, zero switches a limit off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VelocityChanges {
+    /// Attempts in a sliding minute.
+    pub per_minute: Option<u16>,
+    /// Attempts in a sliding hour.
+    pub per_hour: Option<u16>,
+}
+
+impl VelocityChanges {
+    /// Whether nothing is to change.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.per_minute.is_none() && self.per_hour.is_none()
+    }
+}
+
+impl Change for VelocityChanges {
+    fn note(&self, name: &'static str, names: &mut Vec<&'static str>) {
+        (!self.is_empty()).note(name, names);
+    }
+}
+
+impl CompanyCommand {
+    /// The id of the company that it makes.
+    #[must_use]
+    pub const fn made_id(&self) -> Option<Uuid> {
+        match self {
+            Self::Create(new) => Some(new.id.0),
+            Self::Update(..) => None,
+        }
+    }
+
+    /// What an audit says of it.
+    pub(crate) fn audited(&self) -> Audited<'_> {
+        let of = |id: &CompanyId, action| Audited::of_company(*id, ("company", action), id.0);
+        match self {
+            Self::Create(new) => of(&new.id, "company.created"),
+            Self::Update(id, changes) => of(id, "company.updated").with(changes.names()),
+        }
+    }
+
+    /// Says what it changes.
+    /// Errors: no such company, an id in use, an amount out of bounds.
+    pub(crate) fn execute(&self, change: &mut AdminChange<'_>) -> Result<(), Rejection> {
+        match self {
+            Self::Create(new) => create(change, new),
+            Self::Update(id, changes) => update(change, *id, changes),
+        }
+    }
+}
+
+pub(crate) fn find_company(state: &ShardState, id: CompanyId) -> Result<CompanySlot, Rejection> {
+    state.company_by_id.get(&id).copied().ok_or(Rejection::CompanyNotFound)
+}
+
+pub(super) fn account_of(state: &ShardState, company: CompanySlot) -> Option<AccountSlot> {
+    let mut accounts = state.accounts.iter().map(|entry| &entry.account);
+    accounts.find(|account| account.company == company).map(|account| account.slot)
+}
+
+fn create(change: &mut AdminChange<'_>, new: &NewCompany) -> Result<(), Rejection> {
     if change.state.company_by_id.contains_key(&new.id)
         || change.state.account_by_id.contains_key(&new.account.id)
     {
@@ -157,7 +302,7 @@ fn opening_line(
     }
 }
 
-pub(super) fn set_company(
+fn update(
     change: &mut AdminChange<'_>,
     id: CompanyId,
     changes: &CompanyChanges,
