@@ -5,6 +5,7 @@
 
 use uuid::Uuid;
 
+use crate::command::NewTransaction;
 use crate::command::audited::Audited;
 use crate::command::effect::Effect;
 use crate::command::reply::Rejection;
@@ -225,7 +226,9 @@ fn open_balance(
     progress.is_final = true;
     progress.posted_at = Some(change.moment.at);
     let record = opening_record(change.moment, new, seq, (company, account));
-    change.effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
+    let balances = AccountBalances { ledger: amount, line_count: 1, ..AccountBalances::default() };
+    let made = NewTransaction { balances: Some(balances), ..NewTransaction::of(record, progress) };
+    change.effects.push(Effect::Transaction(Box::new(made)));
     change.effects.push(Effect::Posting(Posting {
         account,
         transaction: seq,
@@ -240,8 +243,6 @@ fn open_balance(
         account,
         (seq, line),
     ))));
-    let balances = AccountBalances { ledger: amount, line_count: 1, ..AccountBalances::default() };
-    change.effects.push(Effect::AccountBalances(account, balances));
     Ok(())
 }
 

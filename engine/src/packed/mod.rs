@@ -19,7 +19,7 @@ mod progress;
 mod statement_line;
 mod transaction;
 
-pub use answer::RowAnswer;
+pub use answer::{AnsweredTransaction, RowAnswer};
 pub use append::{append_row, append_row_with_progress};
 pub use card::{CardView, append_card, parse_card};
 pub use event_log::{EventBlock, EventEntries, LoggedEvents};

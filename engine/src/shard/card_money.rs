@@ -5,6 +5,7 @@
 
 use super::execute::Moment;
 use super::state::ShardState;
+use crate::command::NewTransaction;
 use crate::command::effect::Effect;
 use crate::domain::account::AccountBalances;
 use crate::domain::allowance::{AllowanceTerms, CardUsage};
@@ -13,7 +14,7 @@ use crate::domain::card::SuspensionReason;
 use crate::domain::ids::{AccountSlot, CardSlot, LineSeq, MemberSlot, TransactionSeq};
 use crate::domain::money::{CurrencyCode, Minor};
 use crate::domain::posting::{Book, Posting, StatementLine};
-use crate::domain::transaction::{TransactionFlags, TransactionProgress};
+use crate::domain::transaction::{TransactionFlags, TransactionProgress, TransactionRecord};
 
 /// The purse of one card: what it has used, and the account behind it.
 pub(super) struct CardMoney<'a> {
@@ -79,7 +80,8 @@ impl<'a> CardMoney<'a> {
         (self.balances.held + amount).is_within_balance_bounds()
     }
 
-    /// Takes a hold on allowance, day and account in one step.
+    /// Takes a hold on allowance, day and account in one step. What a new transaction holds says its
+    /// row; what is added to one is posted.
     pub(super) fn hold(
         &mut self,
         amount: Minor,
@@ -89,7 +91,9 @@ impl<'a> CardMoney<'a> {
         self.usage.take(amount);
         progress.held.push(amount, &self.usage);
         self.balances.held += amount;
-        self.post(Book::Funds, Book::Holds, amount, effects);
+        if self.transaction <= self.state.last_transaction {
+            self.post(Book::Funds, Book::Holds, amount, effects);
+        }
     }
 
     /// Gives back the newest part of a hold.
@@ -229,13 +233,31 @@ impl<'a> CardMoney<'a> {
         }
     }
 
+    /// Reports a transaction that was made, with what the purse looks like now, where it changed.
+    pub(super) fn make(
+        self,
+        record: TransactionRecord,
+        progress: TransactionProgress,
+        effects: &mut Vec<Effect>,
+    ) {
+        let (usage, balances) = self.changes();
+        let made = NewTransaction { record, progress, answer: None, usage, balances };
+        effects.push(Effect::Transaction(Box::new(made)));
+    }
+
     /// Reports what the purse looks like now, where it changed.
     pub(super) fn close(self, effects: &mut Vec<Effect>) {
-        if self.usage != self.state.card(self.slot).usage {
-            effects.push(Effect::CardUsage(self.slot, self.usage));
-        }
-        if self.balances != self.state.account(self.account).balances {
-            effects.push(Effect::AccountBalances(self.account, self.balances));
-        }
+        let (usage, balances) = self.changes();
+        effects.extend(usage.map(|usage| Effect::CardUsage(self.slot, usage)));
+        effects.extend(balances.map(|balances| Effect::AccountBalances(self.account, balances)));
+    }
+
+    fn changes(&self) -> (Option<CardUsage>, Option<AccountBalances>) {
+        let (usage, balances) =
+            (self.state.card(self.slot).usage, self.state.account(self.account).balances);
+        (
+            (self.usage != usage).then_some(self.usage),
+            (self.balances != balances).then_some(self.balances),
+        )
     }
 }

@@ -141,8 +141,7 @@ fn conclude(
         allowance_balance: money.allowance_balance(),
         currency: money.currency(),
     };
-    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
-    money.close(effects);
+    money.make(record, progress, effects);
     NetworkReply::Authorization(reply)
 }
 

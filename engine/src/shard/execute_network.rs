@@ -16,6 +16,7 @@ use crate::command::reply::NetworkReply;
 use crate::domain::card::MaskedPan;
 use crate::domain::money::{CurrencyAmount, CurrencyCode, Minor};
 use crate::domain::response_code::SubReason;
+use crate::packed::RowAnswer;
 
 pub(super) fn execute_network(
     state: &ShardState,
@@ -48,9 +49,20 @@ pub(super) fn execute_network(
     if let Some(fingerprint) = request.fingerprint {
         let expires_at = moment.at.plus(fingerprint.window.lifetime());
         let answer = RememberedAnswer { fingerprint, expires_at, reply: reply.clone() };
-        effects.push(Effect::Answer(Box::new(answer)));
+        remember(answer, effects);
     }
     reply
+}
+
+/// Keeps an answer for repeats: with the transaction that was made, where it follows from its row.
+fn remember(answer: RememberedAnswer, effects: &mut Vec<Effect>) {
+    if let Some(Effect::Transaction(made)) = effects.last_mut() {
+        made.answer = RowAnswer::of(&made.record, &answer);
+        if made.answer.is_some() {
+            return;
+        }
+    }
+    effects.push(Effect::Answer(Box::new(answer)));
 }
 
 /// The amount in the account's currency, and what the merchant asked in another one.

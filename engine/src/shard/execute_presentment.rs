@@ -148,8 +148,7 @@ fn force_post(
     money.use_up_single_use(&mut progress);
     money.write_line(-amount, &facts.merchant.name, record.member, effects);
     let reply = posted(record.id, amount, &money);
-    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
-    money.close(effects);
+    money.make(record, progress, effects);
     NetworkReply::Posting(reply)
 }
 
@@ -194,8 +193,7 @@ pub(super) fn execute_refund(
     };
     let record = TransactionRecord { member, ..record_of(state, moment, &purchase, seq, slot) };
     let reply = posted(record.id, amount, &money);
-    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
-    money.close(effects);
+    money.make(record, progress, effects);
     NetworkReply::Posting(reply)
 }
 

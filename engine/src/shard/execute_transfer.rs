@@ -12,6 +12,7 @@
 use super::execute::Moment;
 use super::state::ShardState;
 use super::transactions::OpenTransaction;
+use crate::command::NewTransaction;
 use crate::command::effect::Effect;
 use crate::command::network::{ConcludeTransfer, Transfer, TransferConclusion, TransferTiming};
 use crate::command::reply::{NetworkReply, TransferOutcome, TransferReply};
@@ -60,8 +61,8 @@ pub(super) fn execute_transfer(
     }
     let record = record_of(state, moment, command, (seq, account), failed);
     let reply = money.reply(outcome, record.id, failed.response_code());
-    effects.push(Effect::Transaction(Box::new(record), Box::new(progress)));
-    money.close(effects);
+    let made = NewTransaction { balances: money.changed(), ..NewTransaction::of(record, progress) };
+    effects.push(Effect::Transaction(Box::new(made)));
     NetworkReply::Transfer(reply)
 }
 
@@ -104,7 +105,8 @@ pub(super) fn execute_conclude_transfer(
     if progress != open.progress {
         effects.push(Effect::TransactionProgress(seq, Box::new(progress)));
     }
-    money.close(effects);
+    let changed = money.changed().map(|balances| Effect::AccountBalances(open.account, balances));
+    effects.extend(changed);
     NetworkReply::Transfer(reply)
 }
 
@@ -347,10 +349,9 @@ impl<'a> AccountMoney<'a> {
         }
     }
 
-    /// Reports what the balances look like now, where they changed.
-    fn close(self, effects: &mut Vec<Effect>) {
-        if self.balances != self.state.account(self.account).balances {
-            effects.push(Effect::AccountBalances(self.account, self.balances));
-        }
+    /// What the balances look like now, where they changed.
+    fn changed(&self) -> Option<AccountBalances> {
+        let is_changed = self.balances != self.state.account(self.account).balances;
+        is_changed.then_some(self.balances)
     }
 }

@@ -42,7 +42,7 @@ pub use duplicates::{AnswerPlace, MessageKeys};
 pub use execute::{Moment, execute};
 pub use prefetch::look_ahead;
 pub use recall::{Loaded, LoadedTransaction, Wanted};
-pub use replay::{ReplayedAuthorization, ReplayedRecord};
+pub use replay::ReplayedRecord;
 pub use state::ShardState;
 pub use state_hash::{PartHash, StateHash};
 pub use timers::Timer;

@@ -374,7 +374,7 @@ fn cards_and_transactions_take_live_dimensions_of_their_company_and_kind() {
 /// The dimensions of the transaction in the last record.
 fn made_with(books: &Books) -> Dimensions {
     let found = books.last_record().effects.into_iter().find_map(|effect| match effect {
-        Effect::Transaction(record, _) => Some(record.dimensions),
+        Effect::Transaction(made) => Some(made.record.dimensions),
         _ => None,
     });
     found.unwrap()
