@@ -15,6 +15,7 @@ mod event_log;
 mod facts;
 mod images;
 mod increment;
+mod profile;
 mod progress;
 mod statement_line;
 mod transaction;
@@ -28,6 +29,7 @@ pub use images::{
     parse_balances, parse_posting, parse_usage,
 };
 pub use increment::{append_increment, parse_increment};
+pub use profile::{PackedProfile, ProfileTexts};
 pub use progress::{append_progress, parse_progress};
 pub use statement_line::{append_line, parse_line};
 pub use transaction::{TransactionView, response_code_of};

@@ -11,11 +11,12 @@ use super::transactions::TransactionRoom;
 use crate::command::effect::{Effect, IssuedCard, RememberedAnswer};
 use crate::domain::account::{Account, AccountBalances};
 use crate::domain::business_date::DayWindow;
-use crate::domain::card::{CardRecord, CardState, ProfileView};
+use crate::domain::card::{CardRecord, CardState};
 use crate::domain::company::{Company, CompanyState};
 use crate::domain::ids::{CardSlot, LineSeq, RecordSeq, Timestamp, TransactionSeq};
 use crate::domain::network_key::Fingerprint;
 use crate::domain::transaction::TransactionProgress;
+use crate::packed::PackedProfile;
 
 impl ShardState {
     /// Folds one record: its time, then its effects in order.
@@ -183,14 +184,19 @@ impl ShardState {
     }
 
     fn apply_card_issued(&mut self, card: &IssuedCard) {
-        self.take_in_card(&card.profile.view(), card.record);
+        self.cards.issue(&card.profile, card.record);
+        self.time_allowance(card.profile.slot, &card.record);
     }
 
-    /// Takes in a card that was made, or that a start has read.
-    pub fn take_in_card(&mut self, profile: &ProfileView<'_>, record: CardRecord) {
+    /// Takes in a card that a start has read.
+    pub fn take_in_card(&mut self, profile: &PackedProfile<'_>, record: CardRecord) {
         self.cards.push(profile, record);
-        let kind = TimerKind::AllowanceEnd(profile.slot);
-        self.timers.reschedule(kind, Timestamp::MAX, end_timer_of(&record));
+        self.time_allowance(profile.slot, &record);
+    }
+
+    fn time_allowance(&mut self, slot: CardSlot, record: &CardRecord) {
+        let kind = TimerKind::AllowanceEnd(slot);
+        self.timers.reschedule(kind, Timestamp::MAX, end_timer_of(record));
     }
 
     fn change_card(&mut self, slot: CardSlot, change: impl FnOnce(&mut CardRecord)) {

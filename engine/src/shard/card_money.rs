@@ -208,7 +208,8 @@ impl<'a> CardMoney<'a> {
     /// Names merchant, card and member. Source: spec "Statement line", description.
     fn describe(&self, merchant_name: &str, member: Option<MemberSlot>) -> String {
         let cards = &self.state.cards;
-        let mut parts = vec![merchant_name.trim().to_owned(), cards.description(self.slot)];
+        let mut parts =
+            vec![merchant_name.trim().to_owned(), cards.description(self.slot).to_owned()];
         if let Some(member) = member {
             let member = self.state.directory.members.get(member);
             parts.push(format!("{} {}", member.first_name, member.last_name));
